@@ -1,0 +1,63 @@
+# `make serve` and `make test` need only Python 3.11 or newer, git and make.
+
+PYTHON ?= python3
+MODEL ?= demo
+PORT ?= 8000
+ARGS ?=
+
+VENV := .venv
+BIN := $(VENV)/bin
+PROJECTS := $(sort $(wildcard pyproject.toml plugins/*/*/pyproject.toml models/*/pyproject.toml))
+EDITABLE := $(foreach project,$(PROJECTS),-e ./$(patsubst %pyproject.toml,%,$(project)))
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+CHOSEN_TESTS := not soak and not gpu and not slow
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help serve test lint types imports bench soak demo-model clean
+
+help:  ## Show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+serve: $(VENV)/installed  ## Serve a model: MODEL=demo PORT=8000 ARGS='...'
+	@exec $(BIN)/hookline serve --model $(MODEL) --port $(PORT) $(ARGS)
+
+test: $(VENV)/installed-dev  ## Run the tests: ARGS='...' goes to pytest
+	@$(BIN)/python -m pytest -n 2 -m '$(CHOSEN_TESTS)' $(ARGS)
+
+lint: $(VENV)/installed-dev  ## Check style and spelling
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/codespell
+
+types: $(VENV)/installed-dev  ## Check the types
+	$(BIN)/mypy
+
+imports: $(VENV)/installed-dev  ## Check which package imports which
+	$(BIN)/lint-imports
+
+bench: $(VENV)/installed-dev  ## Run the benchmarks
+	@$(BIN)/python benchmarks/run.py $(ARGS)
+
+soak: $(VENV)/installed-dev  ## Run the long tests
+	@$(BIN)/python -m pytest -m soak --timeout 0 $(ARGS)
+
+demo-model: $(VENV)/installed  ## Train the demo model anew (half an hour)
+	@$(BIN)/python models/demo/train.py $(ARGS)
+
+clean:  ## Remove the virtual environment and all caches
+	rm -rf $(VENV) build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# The stamps: nothing is installed again until one of these files changes.
+$(VENV)/installed: $(PROJECTS) constraints.txt
+	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("Hookline needs Python 3.11 or newer; name one with PYTHON=")'
+	@echo "Installing Hookline into $(VENV); this takes a few minutes the first time."
+	@$(PYTHON) -m venv $(VENV)
+	@$(INSTALL) --upgrade 'pip>=25.1'
+	@$(INSTALL) --constraint constraints.txt $(EDITABLE)
+	@touch $@
+
+$(VENV)/installed-dev: $(VENV)/installed
+	@$(INSTALL) --constraint constraints.txt --group dev
+	@touch $@

@@ -1,0 +1,51 @@
+"""Hookline: an LLM inference engine that one can see into.
+
+Importing this package imports neither torch nor transformers; `LLM` and `AsyncEngine`
+are loaded when they are first asked for.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from hookline.config import EngineConfig, ModelConfig
+from hookline.exceptions import (
+    ConfigError,
+    EngineDeadError,
+    HooklineError,
+    ModelLoadError,
+    PromptTooLongError,
+    RequestError,
+)
+from hookline.hookspecs import hookimpl
+from hookline.request import FinishReason, RequestFacts
+from hookline.sampling_params import SamplingParams
+
+if TYPE_CHECKING:
+    from hookline.engine.async_engine import AsyncEngine
+    from hookline.llm import LLM
+
+__version__ = "0.1.0"
+__all__ = [
+    "LLM",
+    "AsyncEngine",
+    "ConfigError",
+    "EngineConfig",
+    "EngineDeadError",
+    "FinishReason",
+    "HooklineError",
+    "ModelConfig",
+    "ModelLoadError",
+    "PromptTooLongError",
+    "RequestError",
+    "RequestFacts",
+    "SamplingParams",
+    "hookimpl",
+]
+
+_LAZY = {"LLM": "hookline.llm", "AsyncEngine": "hookline.engine.async_engine"}
+
+
+def __getattr__(name: str) -> object:
+    if (module := _LAZY.get(name)) is None:
+        raise AttributeError(f"module 'hookline' has no attribute {name!r}")
+    return getattr(import_module(module), name)

@@ -1,0 +1,228 @@
+"""What an engine is asked to be: frozen dataclasses, checked when they are made.
+
+They cross the process boundary as msgpack, so they hold plain values only.
+"""
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from hookline.exceptions import ConfigError
+
+
+class LoadFormat(StrEnum):
+    SAFETENSORS = "safetensors"
+    DUMMY = "dummy"
+
+
+class Dtype(StrEnum):
+    AUTO = "auto"
+    BFLOAT16 = "bfloat16"
+    FLOAT16 = "float16"
+    FLOAT32 = "float32"
+
+
+class Policy(StrEnum):
+    FCFS = "fcfs"
+    PRIORITY = "priority"
+
+
+class ExecutorKind(StrEnum):
+    UNIPROC = "uniproc"
+    SIMULATED = "simulated"
+
+
+class HashAlgorithm(StrEnum):
+    SHA256 = "sha256"
+    BLAKE2B = "blake2b"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelConfig:
+    """Which model, and how it is loaded.
+
+    Attributes:
+        model: A folder with `config.json`, or the name of an installed model
+            (entry-point group `hookline.models`).
+        served_model_name: What clients call it; the model's own name by default.
+        tokenizer: A folder with a tokenizer; the model's own by default.
+        dtype: Of weights and KV cache; `auto` takes the checkpoint's.
+        load_format: `dummy` fills the weights from `seed` and reads none.
+        max_model_len: Longest prompt plus output in tokens; the model's by default.
+        seed: For dummy weights and for requests that bring no seed of their own.
+    """
+
+    model: str = "demo"
+    served_model_name: str | None = None
+    tokenizer: str | None = None
+    dtype: Dtype = Dtype.AUTO
+    load_format: LoadFormat = LoadFormat.SAFETENSORS
+    max_model_len: int | None = None
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if not self.model:
+            raise ConfigError("model", "must name a folder or an installed model")
+        _positive("max-model-len", self.max_model_len)
+
+    @property
+    def served_name(self) -> str:
+        """The name that clients use and that metrics carry as `model_name`."""
+        if self.served_model_name:
+            return self.served_model_name
+        return self.model.rstrip("/").rsplit("/", maxsplit=1)[-1]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CacheConfig:
+    """The paged KV cache.
+
+    Attributes:
+        block_size: Tokens a block.
+        num_kv_blocks: Size of the pool; None derives it from the memory.
+        kv_cache_memory: Bytes for the pool; None takes a share of what is free.
+        enable_prefix_caching: Reuse full blocks of earlier requests.
+        hash_algorithm: Of the chained block hashes.
+    """
+
+    block_size: int = 16
+    num_kv_blocks: int | None = None
+    kv_cache_memory: int | None = None
+    enable_prefix_caching: bool = True
+    hash_algorithm: HashAlgorithm = HashAlgorithm.SHA256
+
+    def __post_init__(self) -> None:
+        _positive("block-size", self.block_size)
+        _positive("num-kv-blocks", self.num_kv_blocks)
+        _positive("kv-cache-memory", self.kv_cache_memory)
+        if self.num_kv_blocks is not None and self.kv_cache_memory is not None:
+            raise ConfigError(
+                "num-kv-blocks", "give either this or kv-cache-memory, not both"
+            )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SchedulerConfig:
+    """How requests share a step.
+
+    Attributes:
+        max_num_seqs: Most requests in one step.
+        max_num_batched_tokens: Token budget of one step.
+        enable_chunked_prefill: Let a prompt be computed over several steps; without
+            it, a prompt waits until the budget holds all of it.
+        long_prefill_token_threshold: Most prompt tokens of one request a step; None
+            lets one prompt take the whole budget.
+        policy: Order of admission, and (reversed) of preemption.
+    """
+
+    max_num_seqs: int = 256
+    max_num_batched_tokens: int = 2048
+    enable_chunked_prefill: bool = True
+    long_prefill_token_threshold: int | None = None
+    policy: Policy = Policy.FCFS
+
+    def __post_init__(self) -> None:
+        _positive("max-num-seqs", self.max_num_seqs)
+        _positive("max-num-batched-tokens", self.max_num_batched_tokens)
+        _positive("long-prefill-token-threshold", self.long_prefill_token_threshold)
+        if self.max_num_batched_tokens < self.max_num_seqs:
+            raise ConfigError(
+                "max-num-batched-tokens",
+                f"{self.max_num_batched_tokens} is less than max-num-seqs "
+                f"({self.max_num_seqs}): each running request needs a token a step",
+            )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SimulationConfig:
+    """The step-time model of the simulated executor: seconds a step is the sum.
+
+    Attributes:
+        step_seconds: Fixed cost of a step.
+        prefill_token_seconds: For each prompt token computed.
+        decode_request_seconds: For each decoding request.
+        context_token_seconds: For each token of context that attention reads.
+    """
+
+    step_seconds: float = 0.002
+    prefill_token_seconds: float = 0.00002
+    decode_request_seconds: float = 0.0001
+    context_token_seconds: float = 0.0
+
+    def __post_init__(self) -> None:
+        for name in self.__slots__:
+            if getattr(self, name) < 0:
+                raise ConfigError(f"simulated.{name}", "must not be negative")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExecutorConfig:
+    """What computes the tokens.
+
+    Attributes:
+        kind: `uniproc` runs the model here; `simulated` runs none.
+        threads: Intra-op threads of torch; None leaves torch's choice.
+        simulation: Step times of the simulated executor.
+    """
+
+    kind: ExecutorKind = ExecutorKind.UNIPROC
+    threads: int | None = None
+    simulation: SimulationConfig = field(default_factory=SimulationConfig)
+
+    def __post_init__(self) -> None:
+        _positive("threads", self.threads)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ObserverConfig:
+    """Which stat loggers listen, and how they are kept from doing harm.
+
+    Attributes:
+        stat_loggers: Names of installed loggers, or `module:Class`.
+        options: For each logger its options, as text.
+        lane_batches: Bound of each logger's lane, in step batches.
+        breaker_failures: So many consecutive errors open a logger's breaker.
+        breaker_seconds: After so long an open breaker lets one batch through.
+        heartbeat_seconds: State is published at least this often.
+    """
+
+    stat_loggers: tuple[str, ...] = ()
+    options: dict[str, dict[str, str]] = field(default_factory=dict)
+    lane_batches: int = 1024
+    breaker_failures: int = 5
+    breaker_seconds: float = 30.0
+    heartbeat_seconds: float = 1.0
+
+    def __post_init__(self) -> None:
+        _positive("lane-batches", self.lane_batches)
+        _positive("breaker-failures", self.breaker_failures)
+        if self.heartbeat_seconds <= 0:
+            raise ConfigError("heartbeat-seconds", "must be above 0")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineConfig:
+    """Everything that makes one engine.
+
+    Attributes:
+        engine: Name in the entry-point group `hookline.engines`.
+        engine_index: Which of several engines this is; on every event and series.
+        in_process: Run the core in this process rather than in one of its own.
+    """
+
+    model: ModelConfig = field(default_factory=ModelConfig)
+    cache: CacheConfig = field(default_factory=CacheConfig)
+    scheduler: SchedulerConfig = field(default_factory=SchedulerConfig)
+    executor: ExecutorConfig = field(default_factory=ExecutorConfig)
+    observers: ObserverConfig = field(default_factory=ObserverConfig)
+    engine: str = "native"
+    engine_index: int = 0
+    in_process: bool = True
+
+    def __post_init__(self) -> None:
+        if self.engine_index < 0:
+            raise ConfigError("engine-index", "must not be negative")
+
+
+def _positive(option: str, value: int | None) -> None:
+    if value is not None and value < 1:
+        raise ConfigError(option, f"must be at least 1, not {value}")

@@ -1,0 +1,1 @@
+"""The engine: core loop, front end, and the two ways between them."""

@@ -1,0 +1,164 @@
+"""A client's request in the front end: its `n` completions and where news of them go."""
+
+from collections.abc import Callable
+
+from hookline.engine.input_processor import PreparedRequest
+from hookline.engine.text_stream import TextStream
+from hookline.engine.timeline import Timeline
+from hookline.events import Finished, NewTokens
+from hookline.exceptions import HooklineError
+from hookline.outputs import CompletionOutput, RequestOutput
+from hookline.request import FinishReason, TokenLogprobs
+
+News = RequestOutput | HooklineError
+Deliver = Callable[[News], None]
+
+
+class Completion:
+    """One of a request's completions.
+
+    It is open until the client's view of it ends; the engine's FINISHED may come later
+    (a stop string, an abort).
+
+    Attributes:
+        request_id: The engine's id for it.
+        is_open: Whether the client still expects news.
+        finish_reason: Why it ended for the client.
+        finish_cause: More about it.
+    """
+
+    __slots__ = (
+        "_news",
+        "finish_cause",
+        "finish_reason",
+        "index",
+        "is_open",
+        "request",
+        "request_id",
+        "stop_reason",
+        "text",
+        "timeline",
+    )
+
+    def __init__(
+        self,
+        request: "ClientRequest",
+        index: int,
+        request_id: int,
+        text: TextStream,
+        timeline: Timeline,
+    ) -> None:
+        self.request = request
+        self.index = index
+        self.request_id = request_id
+        self.text = text
+        self.timeline = timeline
+        self.is_open = True
+        self.finish_reason: FinishReason | None = None
+        self.finish_cause = ""
+        self.stop_reason: str | int | None = None
+        self._news: CompletionOutput | None = None
+
+    def take(self, event: NewTokens, end: Finished | None) -> bool:
+        """Adds new tokens to the news; whether a stop string ended it with them."""
+        shown = event.token_ids
+        if end is not None and self._ends_unseen(end):
+            shown = shown[:-1]
+        text = self.text.push(shown)
+        self._add(text, event.token_ids, event.logprobs)
+        if self.text.stop_reason is None:
+            return False
+        self.close(FinishReason.STOP, self.text.stop_reason)
+        self.stop_reason = self.text.stop_reason
+        self._add("", [], None)
+        return True
+
+    def end(self, event: Finished) -> None:
+        """The engine ended it, and the client has not heard of it yet."""
+        rest = self.text.flush()
+        self.close(event.reason, event.cause)
+        self.stop_reason = self.text.stop_reason or self._stop_token(event)
+        if self.text.stop_reason is not None:
+            self.finish_reason = FinishReason.STOP
+        self._add(rest, [], None)
+
+    def close(self, reason: FinishReason, cause: str) -> None:
+        self.is_open = False
+        self.finish_reason, self.finish_cause = reason, cause
+        self.request.num_open -= 1
+
+    def take_news(self) -> CompletionOutput | None:
+        news, self._news = self._news, None
+        return news
+
+    def _add(
+        self, text: str, token_ids: list[int], logprobs: list[TokenLogprobs] | None
+    ) -> None:
+        latest = CompletionOutput(
+            index=self.index,
+            text=text,
+            token_ids=token_ids,
+            logprobs=logprobs,
+            finish_reason=self.finish_reason,
+            stop_reason=self.stop_reason,
+            output_tokens=self.timeline.output_tokens,
+        )
+        self._news = self._news.followed_by(latest) if self._news else latest
+
+    def _ends_unseen(self, end: Finished) -> bool:
+        """Whether the last token is a stop token that is left out of the text."""
+        params = self.request.prepared.params
+        return end.reason is FinishReason.STOP and not params.include_stop_str_in_output
+
+    def _stop_token(self, event: Finished) -> int | None:
+        if event.reason is not FinishReason.STOP:
+            return None
+        token_id = int(event.cause)
+        named = self.request.prepared.params.stop_token_ids
+        return token_id if token_id in named else None
+
+
+class ClientRequest:
+    """A client's request.
+
+    Attributes:
+        prepared: What was asked for.
+        completions: All n.
+        num_open: Completions whose news the client still expects.
+        num_confirmed: Completions that the engine has ended.
+        prompt_logprobs: Once they have come.
+    """
+
+    def __init__(
+        self, prepared: PreparedRequest, deliver: Deliver, *, is_streamed: bool
+    ) -> None:
+        self.prepared = prepared
+        self.completions: list[Completion] = []
+        self.num_open = prepared.params.n
+        self.num_confirmed = 0
+        self.prompt_logprobs: list[TokenLogprobs] | None = None
+        self._deliver = deliver
+        self._is_streamed = is_streamed
+
+    def deliver_news(self) -> None:
+        """Sends what has gathered: each time if streamed, else once at the end."""
+        if not self._is_streamed and self.num_open:
+            return
+        news = [completion.take_news() for completion in self.completions]
+        logprobs, self.prompt_logprobs = self.prompt_logprobs, None
+        self._deliver(
+            RequestOutput(
+                prompt_token_ids=self.prepared.prompt_token_ids,
+                completions=[output for output in news if output is not None],
+                prompt_logprobs=logprobs,
+                cached_tokens=max(
+                    completion.timeline.local_cached_tokens
+                    + completion.timeline.external_cached_tokens
+                    for completion in self.completions[:1]
+                ),
+                is_finished=self.num_open == 0,
+            )
+        )
+
+    def deliver_error(self, error: HooklineError) -> None:
+        self._deliver(error)

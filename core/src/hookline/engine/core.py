@@ -1,0 +1,130 @@
+"""The engine core: schedule, execute, update, emit."""
+
+from collections.abc import Sequence
+
+from hookline.clock import Clock
+from hookline.config import EngineConfig
+from hookline.engine.startup import check_capacity
+from hookline.events import ClockPair, StepOutput, StepRecord
+from hookline.kv_cache import KVCacheManager
+from hookline.payloads import EngineFacts
+from hookline.request import EngineRequest, FinishReason
+from hookline.scheduler import Scheduler, StepPlan
+from hookline.scheduler.journal import Journal
+from hookline.worker.executor import Executor
+
+
+class EngineCore:
+    """One engine: a scheduler, a KV cache and an executor, driven step by step.
+
+    Not thread-safe: whoever drives it owns it.
+    """
+
+    def __init__(self, config: EngineConfig, executor: Executor, clock: Clock) -> None:
+        """Builds an engine around an executor that has its model ready.
+
+        Raises:
+            ConfigError: The block pool or the token budget is too small for even one
+                request.
+        """
+        shape = executor.shape
+        check_capacity(config, shape)
+        self.clock = clock
+        self._index = config.engine_index
+        self._executor = executor
+        self._scheduler = Scheduler(
+            config.scheduler,
+            KVCacheManager(config.cache, shape.num_kv_blocks),
+            max_model_len=shape.max_model_len,
+        )
+        self.facts = EngineFacts(
+            engine_index=config.engine_index,
+            model_name=config.model.served_name,
+            architecture=shape.architecture,
+            dtype=shape.dtype,
+            vocab_size=shape.vocab_size,
+            max_model_len=shape.max_model_len,
+            block_size=config.cache.block_size,
+            num_kv_blocks=shape.num_kv_blocks,
+            max_num_seqs=config.scheduler.max_num_seqs,
+            max_num_batched_tokens=config.scheduler.max_num_batched_tokens,
+            enable_prefix_caching=config.cache.enable_prefix_caching,
+            eos_token_ids=shape.eos_token_ids,
+            executor=config.executor.kind,
+        )
+
+    @property
+    def has_requests(self) -> bool:
+        return self._scheduler.has_requests
+
+    def clock_pair(self) -> ClockPair:
+        return ClockPair(self.clock.wall(), self.clock.now())
+
+    def add(self, request: EngineRequest) -> None:
+        self._scheduler.add(request, self.clock.now())
+
+    def finish(
+        self, request_ids: Sequence[int], reason: FinishReason, cause: str
+    ) -> None:
+        self._scheduler.finish(request_ids, reason, cause, self.clock.now())
+
+    def reset_prefix_cache(self) -> None:
+        self._scheduler.reset_prefix_cache()
+
+    def step(self) -> StepOutput:
+        """Runs one step and tells all that happened since the last output."""
+        started = self.clock.now()
+        plan = self._scheduler.schedule(started)
+        scheduled = self.clock.now()
+        result = self._executor.execute(plan)
+        executed = self.clock.now()
+        self._scheduler.update(plan, result, executed)
+        times = (started, scheduled, executed, self.clock.now())
+        return self._emit("step", executed, self._record(plan, times))
+
+    def state(self, cause: str) -> StepOutput:
+        """Tells the present state, and what happened since the last output."""
+        self._scheduler.audit()
+        return self._emit(cause, self.clock.now(), None, clock=self.clock_pair())
+
+    def close(self) -> None:
+        self._executor.close()
+
+    def _record(self, plan: StepPlan, times: tuple[int, int, int, int]) -> StepRecord:
+        started, scheduled, executed, ended = times
+        return StepRecord(
+            step=plan.step,
+            engine_index=self._index,
+            started_at=started,
+            scheduled_at=scheduled,
+            executed_at=executed,
+            ended_at=ended,
+            prefill_requests=plan.prefill_requests,
+            prefill_tokens=plan.prefill_tokens,
+            decode_requests=len(plan.request_ids) - plan.prefill_requests,
+            decode_tokens=plan.total_tokens - plan.prefill_tokens,
+            request_tokens=list(zip(plan.request_ids, plan.num_tokens, strict=True)),
+        )
+
+    def _emit(
+        self,
+        cause: str,
+        at: int,
+        record: StepRecord | None,
+        *,
+        clock: ClockPair | None = None,
+    ) -> StepOutput:
+        journal, self._scheduler.journal = self._scheduler.journal, Journal()
+        return StepOutput(
+            engine_index=self._index,
+            at=at,
+            cause=cause,
+            stats=self._scheduler.stats(),
+            record=record,
+            queued=journal.queued,
+            scheduled=journal.scheduled,
+            preempted=journal.preempted,
+            new_tokens=journal.new_tokens,
+            finished=journal.finished,
+            clock=clock,
+        )

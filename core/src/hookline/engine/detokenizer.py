@@ -1,0 +1,104 @@
+"""Text of a growing list of tokens, never with half a character at its end."""
+
+import codecs
+from collections.abc import Sequence
+from typing import Protocol
+
+from hookline.tokenizer import Tokenizer
+
+REPLACEMENT = "\ufffd"
+_LONGEST_CHARACTER = 4
+"""Bytes of the longest UTF-8 character: what has not become text after so many tokens
+never will."""
+
+
+class Detokenizer(Protocol):
+    """Takes tokens in, gives text out."""
+
+    def push(self, token_ids: Sequence[int]) -> str:
+        """The text that these tokens complete; what is incomplete is kept back."""
+        ...
+
+    def flush(self) -> str:
+        """The rest, with U+FFFD for bytes that never became a character."""
+        ...
+
+
+def make_detokenizer(
+    tokenizer: Tokenizer, prompt_token_ids: Sequence[int], *, skip_special_tokens: bool
+) -> Detokenizer:
+    """The detokenizer that suits the tokenizer."""
+    if tokenizer.is_byte_level:
+        return ByteDetokenizer(tokenizer, skip_special_tokens=skip_special_tokens)
+    return WindowDetokenizer(
+        tokenizer, prompt_token_ids, skip_special_tokens=skip_special_tokens
+    )
+
+
+class ByteDetokenizer:
+    """For byte-level tokenizers: every token is bytes, and bytes become characters."""
+
+    def __init__(self, tokenizer: Tokenizer, *, skip_special_tokens: bool) -> None:
+        self._tokenizer = tokenizer
+        self._skips = skip_special_tokens
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+
+    def push(self, token_ids: Sequence[int]) -> str:
+        return self._decoder.decode(
+            b"".join(
+                self._tokenizer.token_bytes(token_id)
+                for token_id in token_ids
+                if not (self._skips and self._tokenizer.is_special(token_id))
+            )
+        )
+
+    def flush(self) -> str:
+        return self._decoder.decode(b"", final=True)
+
+
+class WindowDetokenizer:
+    """For other tokenizers, where a token's text depends on those before it.
+
+    Decodes a short window twice, with and without the new tokens, and gives the
+    difference. The window moves on whenever it ends in whole characters.
+    """
+
+    def __init__(
+        self,
+        tokenizer: Tokenizer,
+        prompt_token_ids: Sequence[int],
+        *,
+        skip_special_tokens: bool,
+    ) -> None:
+        self._tokenizer = tokenizer
+        self._skips = skip_special_tokens
+        self._context = list(prompt_token_ids[-_LONGEST_CHARACTER:])
+        self._pending: list[int] = []
+
+    def push(self, token_ids: Sequence[int]) -> str:
+        text = ""
+        for token_id in token_ids:
+            self._pending.append(token_id)
+            new = self._new_text()
+            is_whole = not new.endswith(REPLACEMENT)
+            if is_whole or len(self._pending) > _LONGEST_CHARACTER:
+                text += self._accept(new)
+        return text
+
+    def flush(self) -> str:
+        return self._accept(self._new_text()) if self._pending else ""
+
+    def _new_text(self) -> str:
+        before = self._decode(self._context)
+        return self._decode([*self._context, *self._pending])[len(before) :]
+
+    def _accept(self, text: str) -> str:
+        if text:
+            self._context = self._pending
+        else:  # a token without text of its own, such as a special one
+            self._context += self._pending
+        self._pending = []
+        return text
+
+    def _decode(self, token_ids: Sequence[int]) -> str:
+        return self._tokenizer.decode(token_ids, skip_special_tokens=self._skips)

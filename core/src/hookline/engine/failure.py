@@ -1,0 +1,66 @@
+"""Turns whatever ends an engine into one line about it."""
+
+import logging
+from collections.abc import Callable
+from types import TracebackType
+
+from hookline.exceptions import EngineDeadError
+
+_log = logging.getLogger(__name__)
+
+
+def describe_failure(error: BaseException) -> str:
+    """One line: the error's kind and message."""
+    if isinstance(error, EngineDeadError):
+        return error.reason
+    text = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {text[0] if text else 'no message'}"
+
+
+class FailureNotice:
+    """A context that tells of an error that leaves it; the error goes on.
+
+    Args:
+        on_failure: Gets the line that describes the error.
+    """
+
+    def __init__(self, on_failure: Callable[[str], None]) -> None:
+        self._on_failure = on_failure
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if isinstance(error, Exception):
+            self._on_failure(describe_failure(error))
+
+
+class FailureBarrier:
+    """A context in which an error ends: it is told, and nobody above can do more.
+
+    An error that is not the engine's own report goes to the log with its traceback.
+    """
+
+    def __init__(self, on_failure: Callable[[str], None]) -> None:
+        self._on_failure = on_failure
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> bool:
+        if not isinstance(error, Exception):
+            return False
+        if not isinstance(error, EngineDeadError):
+            _log.error("the engine has failed", exc_info=error)
+        self._on_failure(describe_failure(error))
+        return True

@@ -1,0 +1,256 @@
+"""Everything between callers and an engine, for one thread: `LLM` and `AsyncEngine`."""
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import cast
+
+from hookline.clock import Clock, SystemClock
+from hookline.config import EngineConfig
+from hookline.engine.client import EngineClient
+from hookline.engine.client_request import ClientRequest, Completion, Deliver
+from hookline.engine.detokenizer import make_detokenizer
+from hookline.engine.input_processor import InputProcessor, PreparedRequest
+from hookline.engine.iteration import IterationBuilder
+from hookline.engine.observation import Observers
+from hookline.engine.output_processor import OutputProcessor
+from hookline.engine.text_stream import TextStream
+from hookline.engine.timeline import Timeline
+from hookline.events import Finished, StepOutput
+from hookline.exceptions import ConfigError, EngineDeadError
+from hookline.models.description import find_folder
+from hookline.payloads import Routes
+from hookline.request import FinishReason, RequestFacts
+from hookline.sampling_params import SamplingParams
+from hookline.stats import FinishedRequest, SchedulerStats
+from hookline.tokenizer import Tokenizer
+from hookline_registry import load_entry_point
+
+Connect = Callable[[EngineConfig], EngineClient]
+ENGINES_GROUP = "hookline.engines"
+FLUSH_SECONDS = 5.0
+
+
+class FrontEnd:
+    """Turns callers' requests into the engine's, and its outputs into theirs.
+
+    Not thread-safe but for `prepare`, which may run in any thread.
+
+    Attributes:
+        client: The engine.
+        tokenizer: The model's.
+        failure: Why the engine died; None while it lives.
+    """
+
+    def __init__(
+        self,
+        client: EngineClient,
+        tokenizer: Tokenizer,
+        observers: Observers,
+        *,
+        clock: Clock | None = None,
+    ) -> None:
+        self.client = client
+        self.tokenizer = tokenizer
+        self.failure: str | None = None
+        self._clock = clock or SystemClock()
+        self._observers = observers
+        self._inputs = InputProcessor(client.facts, tokenizer)
+        self._outputs = OutputProcessor(self._clock)
+        self._next_id = 1
+        self._stats = SchedulerStats()
+        self._stats_at = client.clock.monotonic
+        observers.started(client.facts, client.clock)
+
+    @property
+    def has_unconfirmed(self) -> bool:
+        """Whether the engine still has to confirm the end of a request."""
+        return self._outputs.num_unconfirmed > 0
+
+    @property
+    def residue(self) -> int:
+        """Of the front end's own conservation law: requests unaccounted for."""
+        return self._outputs.residue
+
+    @property
+    def stats(self) -> SchedulerStats:
+        """The engine's state as last heard."""
+        return self._stats
+
+    def prepare(
+        self,
+        prompt: str | Sequence[int],
+        params: SamplingParams,
+        *,
+        facts: RequestFacts | None = None,
+        cache_salt: str | None = None,
+    ) -> PreparedRequest:
+        """Checks and tokenizes.
+
+        Raises:
+            RequestError: The request cannot be served.
+        """
+        return self._inputs.prepare(
+            prompt, params, facts=facts or RequestFacts(), cache_salt=cache_salt
+        )
+
+    def submit(
+        self,
+        prepared: PreparedRequest,
+        deliver: Deliver,
+        *,
+        arrived_at: int,
+        is_streamed: bool,
+    ) -> ClientRequest:
+        """Sends a request's completions to the engine.
+
+        Raises:
+            EngineDeadError: The engine is gone.
+        """
+        if self.failure is not None:
+            raise EngineDeadError(self.failure)
+        request = ClientRequest(prepared, deliver, is_streamed=is_streamed)
+        for index in range(prepared.params.n):
+            request.completions.append(self._completion(request, index, arrived_at))
+        self._outputs.add(request)
+        eos = self.client.facts.eos_token_ids
+        for completion in request.completions:
+            self.client.add(
+                prepared.child(completion.index, completion.request_id, eos)
+            )
+        return request
+
+    def abort(self, request: ClientRequest, cause: str) -> None:
+        """Ends a request for its client; does nothing once it has ended."""
+        ids = self._outputs.abort(request, cause)
+        if ids and self.failure is None:
+            self.client.finish(ids, FinishReason.ABORT, cause)
+
+    def reject(self, facts: RequestFacts, cause: str) -> None:
+        """Counts a request that never reached the engine."""
+        self._outputs.count_rejected()
+        if not self._observers.is_listening:
+            return
+        iteration = IterationBuilder()
+        iteration.finished.append(_rejected(facts, cause))
+        self._observers.ended_outside(
+            "rejected", self._stats_at, self._stats, iteration.build()
+        )
+
+    def take(self, output: StepOutput) -> None:
+        """Takes one output of the engine in."""
+        self._stats, self._stats_at = output.stats, output.at
+        listening = self._observers.is_listening
+        facts = self._outputs.facts_of(output) if listening else {}
+        iteration, stopped = self._outputs.take(output)
+        if stopped:
+            self.client.finish(stopped, FinishReason.STOP, "stop string")
+        if listening:
+            self._observers.output(output, iteration, facts)
+
+    def fail(self, reason: str) -> None:
+        """The engine died: ends every open request with an error, and tells."""
+        if self.failure is None:
+            self.failure = reason
+            events = self._end_all(FinishReason.ERROR, reason, "failed")
+            errors = sum(event.reason is FinishReason.ERROR for event in events)
+            self._observers.failed(reason, errors)
+
+    def _end_all(
+        self, reason: FinishReason, cause: str, state: str
+    ) -> Sequence[Finished]:
+        self._stats = SchedulerStats()
+        iteration, events = self._outputs.end_all(reason, cause)
+        facts = {each.request_id: each.facts for each in iteration.finished}
+        self._observers.ended_outside(
+            state, self._stats_at, self._stats, iteration, tuple(events), facts
+        )
+        return events
+
+    def reset_prefix_cache(self) -> None:
+        self.client.reset_prefix_cache()
+
+    def add_routes(self, routes: Routes) -> None:
+        self._observers.add_routes(routes)
+
+    def flush(self, timeout_seconds: float) -> bool:
+        """Waits until every logger has heard what was told; False if one has not."""
+        return self._observers.flush(timeout_seconds)
+
+    def close(self) -> None:
+        """Ends the engine, open requests and the loggers; the last call of all."""
+        self.client.close()
+        if self.failure is None:
+            self.failure = "it was closed"
+            self._end_all(FinishReason.ABORT, "the engine was closed", "drain")
+            self._observers.stopped("closed")
+        self._observers.close(FLUSH_SECONDS)
+
+    def _completion(
+        self, request: ClientRequest, index: int, arrived_at: int
+    ) -> Completion:
+        prepared = request.prepared
+        params = prepared.params
+        text = TextStream(
+            make_detokenizer(
+                self.tokenizer,
+                prepared.prompt_token_ids,
+                skip_special_tokens=params.skip_special_tokens,
+            ),
+            params.stop,
+            include_stop=params.include_stop_str_in_output,
+            min_tokens=params.min_tokens,
+        )
+        timeline = Timeline(arrived_at, len(prepared.prompt_token_ids))
+        request_id, self._next_id = self._next_id, self._next_id + 1
+        return Completion(request, index, request_id, text, timeline)
+
+
+def start_front_end(config: EngineConfig) -> FrontEnd:
+    """Loads loggers, tokenizer and engine, cheapest first, so that errors come early.
+
+    Raises:
+        ConfigError: An option does not fit.
+        ModelLoadError: The model cannot be loaded or served.
+        RegistryError: A plugin is unknown or broken.
+    """
+    observers = Observers(config)
+    try:
+        connect = cast("Connect", load_entry_point(ENGINES_GROUP, config.engine))
+        source = config.model.tokenizer
+        folder = Path(source) if source else find_folder(config.model.model)
+        with ThreadPoolExecutor(max_workers=1) as pool:
+            loading = pool.submit(Tokenizer.load, folder)
+            client = connect(config)
+        if (error := loading.exception()) is not None:
+            client.close()
+            raise error
+    except BaseException:
+        observers.close(FLUSH_SECONDS)
+        raise
+    return FrontEnd(client, loading.result(), observers)
+
+
+def _rejected(facts: RequestFacts, cause: str) -> FinishedRequest:
+    """A request that got nothing, not even an id."""
+    return FinishedRequest(
+        request_id=0,
+        facts=facts,
+        reason=FinishReason.REJECTED,
+        cause=cause,
+        params=SamplingParams(),
+        prompt_tokens=0,
+        local_cached_tokens=0,
+        external_cached_tokens=0,
+        output_tokens=0,
+        preemptions=0,
+        recomputed_tokens=0,
+        queue_seconds=None,
+        prefill_seconds=None,
+        decode_seconds=None,
+        inference_seconds=None,
+        preempted_seconds=0.0,
+        ttft_seconds=None,
+        e2e_seconds=0.0,
+        tpot_seconds=None,
+    )

@@ -1,0 +1,124 @@
+"""Checks a request against the model and makes it ready for the engine."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from hookline.exceptions import PromptTooLongError, RequestError
+from hookline.payloads import EngineFacts
+from hookline.request import EngineRequest, RequestFacts
+from hookline.sampling_params import SamplingParams
+from hookline.tokenizer import Tokenizer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PreparedRequest:
+    """A client's request that has passed all checks.
+
+    Attributes:
+        prompt_token_ids: At least one.
+        params: With `max_tokens` as a number.
+        bad_words_token_ids: `bad_words` in tokens.
+        facts: Who asked.
+        cache_salt: See `EngineRequest`.
+    """
+
+    prompt_token_ids: list[int]
+    params: SamplingParams
+    bad_words_token_ids: tuple[tuple[int, ...], ...]
+    facts: RequestFacts
+    cache_salt: str | None
+
+    def child(
+        self, index: int, request_id: int, eos_token_ids: tuple[int, ...]
+    ) -> EngineRequest:
+        """The engine's request for one of the `n`; a seed differs for each."""
+        params = self.params
+        if index and params.seed is not None:
+            params = msgspec.structs.replace(params, seed=_shifted(params.seed, index))
+        return EngineRequest(
+            request_id=request_id,
+            prompt_token_ids=self.prompt_token_ids,
+            params=params,
+            eos_token_ids=eos_token_ids,
+            bad_words_token_ids=self.bad_words_token_ids,
+            cache_salt=self.cache_salt,
+            facts=self.facts,
+        )
+
+
+class InputProcessor:
+    """Knows the model's limits and its tokenizer."""
+
+    def __init__(self, facts: EngineFacts, tokenizer: Tokenizer) -> None:
+        self._facts = facts
+        self._tokenizer = tokenizer
+
+    def prepare(
+        self,
+        prompt: str | Sequence[int],
+        params: SamplingParams,
+        *,
+        facts: RequestFacts,
+        cache_salt: str | None,
+    ) -> PreparedRequest:
+        """Tokenizes and checks.
+
+        Raises:
+            RequestError: The request cannot be served; the message says why.
+        """
+        token_ids = (
+            self._tokenizer.encode(prompt) if isinstance(prompt, str) else list(prompt)
+        )
+        self._check_tokens("prompt", token_ids)
+        self._check_tokens("logit_bias", list(params.logit_bias))
+        self._check_tokens("allowed_token_ids", list(params.allowed_token_ids or ()))
+        self._check_tokens("stop_token_ids", list(params.stop_token_ids))
+        return PreparedRequest(
+            prompt_token_ids=token_ids,
+            params=self._with_max_tokens(params, len(token_ids)),
+            bad_words_token_ids=self._bad_words(params.bad_words),
+            facts=facts,
+            cache_salt=cache_salt,
+        )
+
+    def _check_tokens(self, param: str, token_ids: list[int]) -> None:
+        if param == "prompt" and not token_ids:
+            raise RequestError("the prompt is empty", param=param)
+        vocab_size = self._facts.vocab_size
+        for token_id in token_ids:
+            if not 0 <= token_id < vocab_size:
+                raise RequestError(
+                    f"{param} has token id {token_id}; the model's are 0 to "
+                    f"{vocab_size - 1}",
+                    param=param,
+                )
+
+    def _with_max_tokens(self, params: SamplingParams, prompt: int) -> SamplingParams:
+        room = self._facts.max_model_len - prompt
+        if room < 1 or (params.max_tokens is not None and params.max_tokens > room):
+            raise PromptTooLongError(
+                prompt, self._facts.max_model_len, max_tokens=params.max_tokens
+            )
+        if params.max_tokens is not None:
+            return params
+        if params.min_tokens > room:
+            raise PromptTooLongError(
+                prompt, self._facts.max_model_len, max_tokens=params.min_tokens
+            )
+        return msgspec.structs.replace(params, max_tokens=room)
+
+    def _bad_words(self, words: Sequence[str]) -> tuple[tuple[int, ...], ...]:
+        """Each word as it is spelt at the start of a text and after a space."""
+        found = set()
+        for word in words:
+            for spelling in (word, " " + word.lstrip()):
+                ids = self._tokenizer.encode(spelling, add_special_tokens=False)
+                if ids:
+                    found.add(tuple(ids))
+        return tuple(sorted(found))
+
+
+def _shifted(seed: int, index: int) -> int:
+    return (seed + index + 2**63) % 2**64 - 2**63

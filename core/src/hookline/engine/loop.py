@@ -1,0 +1,57 @@
+"""Drives an engine core: takes commands in, steps while there is work, else waits."""
+
+from collections.abc import Callable
+
+from hookline.clock import NANOSECONDS
+from hookline.engine.commands import Add, Command, Finish
+from hookline.engine.core import EngineCore
+from hookline.events import StepOutput
+
+Receive = Callable[[float], Command | None]
+"""Waits up to so many seconds for a command; 0 only looks."""
+
+
+class EngineLoop:
+    """The same loop wherever the core runs; each turn gives at most one output."""
+
+    def __init__(self, core: EngineCore, heartbeat_seconds: float) -> None:
+        self._core = core
+        self._heartbeat = round(heartbeat_seconds * NANOSECONDS)
+        self._last_state = core.clock.now()
+        self._changed = ""
+
+    def turn(self, receive: Receive, timeout_seconds: float) -> StepOutput | None:
+        """Takes in what has come, then steps, or tells a change, or waits."""
+        while (command := receive(0)) is not None:
+            self._handle(command)
+        if self._seconds_to_heartbeat() <= 0:
+            return self._state("heartbeat")
+        if self._core.has_requests:
+            self._changed = "idle"
+            return self._core.step()
+        if self._changed:
+            return self._state(self._changed)
+        wait = min(timeout_seconds, self._seconds_to_heartbeat())
+        if (command := receive(max(wait, 0))) is not None:
+            self._handle(command)
+        return None
+
+    def _seconds_to_heartbeat(self) -> float:
+        due = self._last_state + self._heartbeat
+        return (due - self._core.clock.now()) / NANOSECONDS
+
+    def _state(self, cause: str) -> StepOutput:
+        self._last_state = self._core.clock.now()
+        if not self._core.has_requests:
+            self._changed = ""
+        return self._core.state(cause)
+
+    def _handle(self, command: Command) -> None:
+        if isinstance(command, Add):
+            self._core.add(command.request)
+        elif isinstance(command, Finish):
+            self._core.finish(command.request_ids, command.reason, command.cause)
+            self._changed = "abort"
+        else:
+            self._core.reset_prefix_cache()
+            self._changed = "reset"

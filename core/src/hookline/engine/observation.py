@@ -1,0 +1,196 @@
+"""Chooses the stat loggers by name and tells them what happened, a batch at a time."""
+
+from collections.abc import Mapping
+
+from hookline import hookspecs
+from hookline.config import EngineConfig
+from hookline.events import ClockPair, Finished, StepOutput
+from hookline.exceptions import ConfigError
+from hookline.payloads import (
+    EngineFacts,
+    EngineFailed,
+    EngineStarted,
+    EngineStopped,
+    LoggerContext,
+    RequestsFinished,
+    RequestsPreempted,
+    RequestsQueued,
+    RequestsScheduled,
+    Routes,
+    StateChanged,
+    StepFinished,
+    TokensGenerated,
+)
+from hookline.request import RequestFacts
+from hookline.stats import IterationStats, SchedulerStats
+from hookline_registry import Fanout, LaneStats, Notice, PluginRegistry
+
+LOGGERS_GROUP = "hookline.loggers"
+
+
+class Observers:
+    """The loggers of one front end, each in its own lane.
+
+    Attributes:
+        is_listening: Whether there is anyone to tell.
+    """
+
+    def __init__(self, config: EngineConfig) -> None:
+        """Loads the loggers that the configuration names, and only those.
+
+        Raises:
+            RegistryError: A logger is unknown or broken.
+            ConfigError: Options are given for a logger that was not chosen.
+        """
+        chosen = config.observers.stat_loggers
+        for name in config.observers.options:
+            if name not in chosen:
+                raise ConfigError(
+                    "stat-logger-option", f"logger {name!r} was not chosen"
+                )
+        self._registry = PluginRegistry("hookline", hookspecs)
+        self._lanes = {name: self._load(name, config) for name in dict.fromkeys(chosen)}
+        self._fanout = Fanout(
+            self._registry,
+            self._lanes,
+            bound=config.observers.lane_batches,
+            failures=config.observers.breaker_failures,
+            cool_down_seconds=config.observers.breaker_seconds,
+        )
+        self.is_listening = bool(self._lanes)
+        self._index = config.engine_index
+
+    def _load(self, name: str, config: EngineConfig) -> list[str]:
+        """Names under which the logger's module and its object are registered."""
+        context = LoggerContext(
+            name=name, config=config, options=config.observers.options.get(name, {})
+        )
+        if ":" in name:
+            return [self._registry.load_path(name, lambda cls: cls(context))]
+        plugin = self._registry.load(LOGGERS_GROUP, name)
+        made = self._registry.create(plugin, "create_stat_logger", context=context)
+        if made is None:
+            return [plugin]
+        self._registry.register(made, f"{name}.logger")
+        return [plugin, f"{name}.logger"]
+
+    @property
+    def lanes(self) -> tuple[LaneStats, ...]:
+        return self._fanout.stats
+
+    def add_routes(self, routes: Routes) -> None:
+        """Lets each logger register its pages."""
+        for names in self._lanes.values():
+            for name in names:
+                self._registry.call_one(name, "add_routes", routes=routes)
+
+    def started(self, facts: EngineFacts, clock: ClockPair) -> None:
+        self._tell("engine_started", started=EngineStarted(facts=facts, clock=clock))
+
+    def stopped(self, reason: str) -> None:
+        stopped = EngineStopped(engine_index=self._index, reason=reason)
+        self._tell("engine_stopped", stopped=stopped)
+
+    def failed(self, reason: str, open_requests: int) -> None:
+        failed = EngineFailed(
+            engine_index=self._index, reason=reason, open_requests=open_requests
+        )
+        self._tell("engine_failed", failed=failed)
+
+    def output(
+        self,
+        output: StepOutput,
+        iteration: IterationStats,
+        facts: Mapping[int, RequestFacts],
+    ) -> None:
+        """Tells one step, or one state, as one batch."""
+        batch = self._request_notices(output, facts)
+        if output.record is not None:
+            step = StepFinished(
+                engine_index=output.engine_index,
+                record=output.record,
+                iteration=iteration,
+                scheduler=output.stats,
+            )
+            batch.append(("step_finished", {"step": step}))
+        else:
+            batch.append(
+                self._state(output.cause, output.at, output.stats, iteration)
+            )
+        self._fanout.tell(batch)
+
+    def ended_outside(
+        self,
+        cause: str,
+        at: int,
+        stats: SchedulerStats,
+        iteration: IterationStats,
+        events: tuple[Finished, ...] = (),
+        facts: Mapping[int, RequestFacts] | None = None,
+    ) -> None:
+        """Tells of requests that ended without an engine: rejected, or lost with it."""
+        finished = RequestsFinished(
+            engine_index=self._index, events=events, facts=facts or {}
+        )
+        batch: list[Notice] = [("requests_finished", {"finished": finished})]
+        state = self._state(cause, at, stats, iteration)
+        self._fanout.tell([*(batch if events else []), state])
+
+    def flush(self, timeout_seconds: float) -> bool:
+        return self._fanout.flush(timeout_seconds)
+
+    def close(self, timeout_seconds: float) -> bool:
+        """Lets the loggers finish what they were told, for so long at most."""
+        return self._fanout.close(timeout_seconds)
+
+    def _request_notices(
+        self, output: StepOutput, facts: Mapping[int, RequestFacts]
+    ) -> list[Notice]:
+        index, batch = output.engine_index, list[Notice]()
+        listens = self._fanout.listens
+        if output.queued and listens("requests_queued"):
+            queued = RequestsQueued(
+                engine_index=index, events=tuple(output.queued), facts=facts
+            )
+            batch.append(("requests_queued", {"queued": queued}))
+        if output.preempted and listens("requests_preempted"):
+            preempted = RequestsPreempted(
+                engine_index=index, events=tuple(output.preempted), facts=facts
+            )
+            batch.append(("requests_preempted", {"preempted": preempted}))
+        if output.scheduled and listens("requests_scheduled"):
+            scheduled = RequestsScheduled(
+                engine_index=index, events=tuple(output.scheduled), facts=facts
+            )
+            batch.append(("requests_scheduled", {"scheduled": scheduled}))
+        if output.new_tokens and listens("tokens_generated"):
+            generated = TokensGenerated(
+                engine_index=index, events=tuple(output.new_tokens), facts=facts
+            )
+            batch.append(("tokens_generated", {"generated": generated}))
+        if output.finished and listens("requests_finished"):
+            finished = RequestsFinished(
+                engine_index=index, events=tuple(output.finished), facts=facts
+            )
+            batch.append(("requests_finished", {"finished": finished}))
+        return batch
+
+    def _state(
+        self,
+        cause: str,
+        at: int,
+        stats: SchedulerStats,
+        iteration: IterationStats,
+    ) -> Notice:
+        state = StateChanged(
+            engine_index=self._index,
+            cause=cause,
+            at=at,
+            scheduler=stats,
+            iteration=iteration,
+            lanes=self._fanout.stats,
+        )
+        return "state_changed", {"state": state}
+
+    def _tell(self, hook: str, **arguments: object) -> None:
+        self._fanout.tell([(hook, arguments)])

@@ -1,0 +1,184 @@
+"""Takes the engine's outputs in: text to clients, numbers to observers."""
+
+from collections.abc import Iterable
+
+from hookline.clock import Clock
+from hookline.engine.client_request import ClientRequest, Completion
+from hookline.engine.iteration import IterationBuilder
+from hookline.events import Finished, NewTokens, StepOutput
+from hookline.exceptions import EngineDeadError
+from hookline.request import FinishReason, RequestFacts
+from hookline.stats import FinishedGroup, IterationStats
+
+
+class OutputProcessor:
+    """Keeps every request of the front end until the engine has confirmed its end."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._completions: dict[int, Completion] = {}
+        self.received = 0
+        self.finished: dict[str, int] = {}
+
+    @property
+    def num_unconfirmed(self) -> int:
+        return len(self._completions)
+
+    def add(self, request: ClientRequest) -> None:
+        for completion in request.completions:
+            self._completions[completion.request_id] = completion
+        self.received += len(request.completions)
+
+    def facts_of(self, output: StepOutput) -> dict[int, RequestFacts]:
+        """Facts of every request that the output has an event of."""
+        events: Iterable[Iterable[object]] = (
+            output.queued,
+            output.scheduled,
+            output.preempted,
+            output.new_tokens,
+            output.finished,
+        )
+        ids = {event.request_id for kind in events for event in kind}  # type: ignore[attr-defined]
+        return {
+            request_id: self._completions[request_id].request.prepared.facts
+            for request_id in ids
+            if request_id in self._completions
+        }
+
+    def take(self, output: StepOutput) -> tuple[IterationStats, list[int]]:
+        """Delivers an output's news.
+
+        Returns:
+            What the step brought, and ids that a stop string has ended: the engine
+            must be told.
+        """
+        iteration, now = IterationBuilder(), self._clock.now()
+        self._note_events(output, iteration)
+        ends = {event.request_id: event for event in output.finished}
+        touched: dict[ClientRequest, None] = {}
+        stopped = []
+        for tokens in output.new_tokens:
+            if (completion := self._completions.get(tokens.request_id)) is None:
+                continue
+            self._count_tokens(completion, tokens, iteration, now)
+            if completion.is_open:
+                touched[completion.request] = None
+                end = ends.get(tokens.request_id)
+                if completion.take(tokens, end):
+                    completion.timeline.ended_at = now
+                    if end is None:
+                        stopped.append(tokens.request_id)
+        for event in output.finished:
+            if (completion := self._completions.get(event.request_id)) is not None:
+                if completion.is_open:
+                    completion.end(event)
+                    touched[completion.request] = None
+                self._confirm(completion, event, iteration, now)
+        for request in touched:
+            request.deliver_news()
+        return iteration.build(), stopped
+
+    def abort(self, request: ClientRequest, cause: str) -> list[int]:
+        """The client wants no more news; gives the ids that the engine must end."""
+        now = self._clock.now()
+        ids = []
+        for completion in request.completions:
+            if completion.is_open:
+                completion.close(FinishReason.ABORT, cause)
+                completion.timeline.ended_at = now
+                ids.append(completion.request_id)
+        return ids
+
+    def end_all(
+        self, finish_reason: FinishReason, cause: str
+    ) -> tuple[IterationStats, list[Finished]]:
+        """The engine is gone: every request ends now, with an error for its client."""
+        iteration, now = IterationBuilder(), self._clock.now()
+        events, open_requests = [], dict[ClientRequest, None]()
+        for completion in list(self._completions.values()):
+            if completion.is_open:
+                completion.close(finish_reason, cause)
+                open_requests[completion.request] = None
+            event = Finished(
+                completion.request_id,
+                now,
+                completion.finish_reason or finish_reason,
+                completion.finish_cause,
+                completion.timeline.output_tokens,
+            )
+            events.append(event)
+            self._confirm(completion, event, iteration, now)
+        for request in open_requests:
+            request.deliver_error(EngineDeadError(cause))
+        return iteration.build(), events
+
+    def count_rejected(self) -> None:
+        self.received += 1
+        self._count_finished(FinishReason.REJECTED)
+
+    @property
+    def residue(self) -> int:
+        """Received − finished − in flight; 0, or there is a bug."""
+        return self.received - sum(self.finished.values()) - len(self._completions)
+
+    def _note_events(self, output: StepOutput, iteration: IterationBuilder) -> None:
+        for queued in output.queued:
+            if (known := self._completions.get(queued.request_id)) is not None:
+                known.timeline.queued(queued)
+        # Preempted comes first: the step that resumes a request is a later one.
+        for preempted in output.preempted:
+            iteration.preemptions += 1
+            if (known := self._completions.get(preempted.request_id)) is not None:
+                known.timeline.preempted(preempted)
+        for scheduled in output.scheduled:
+            iteration.recomputed_tokens += scheduled.recomputed_tokens
+            if (known := self._completions.get(scheduled.request_id)) is not None:
+                known.timeline.scheduled(scheduled)
+
+    def _count_tokens(
+        self,
+        completion: Completion,
+        event: NewTokens,
+        iteration: IterationBuilder,
+        now: int,
+    ) -> None:
+        interval = completion.timeline.new_tokens(event, now)
+        if interval is None:
+            prompt = completion.request.prepared.prompt_token_ids
+            iteration.first_token(completion.timeline, len(prompt))
+        iteration.generated(len(event.token_ids), interval)
+        if event.prompt_logprobs is not None and completion.index == 0:
+            completion.request.prompt_logprobs = event.prompt_logprobs or None
+
+    def _confirm(
+        self,
+        completion: Completion,
+        event: Finished,
+        iteration: IterationBuilder,
+        now: int,
+    ) -> None:
+        """The engine has ended it: forgets it and counts it, exactly once."""
+        del self._completions[completion.request_id]
+        request = completion.request
+        reason = completion.finish_reason or event.reason
+        self._count_finished(reason)
+        iteration.finished.append(
+            completion.timeline.summary(
+                event,
+                request.prepared.facts,
+                request.prepared.params,
+                now=now,
+                reason=reason,
+                cause=completion.finish_cause,
+            )
+        )
+        request.num_confirmed += 1
+        if request.num_confirmed == len(request.completions):
+            longest = max(each.timeline.output_tokens for each in request.completions)
+            group = FinishedGroup(
+                n=len(request.completions), max_output_tokens=longest
+            )
+            iteration.finished_groups.append(group)
+
+    def _count_finished(self, reason: FinishReason) -> None:
+        self.finished[reason] = self.finished.get(reason, 0) + 1

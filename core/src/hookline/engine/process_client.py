@@ -1,0 +1,146 @@
+"""The engine in a process of its own, over ZMQ on sockets that only this user reaches."""
+
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+import zmq
+
+from hookline.config import EngineConfig
+from hookline.engine.commands import (
+    Add,
+    Answer,
+    Command,
+    Failed,
+    Finish,
+    Output,
+    Ready,
+    ResetPrefixCache,
+    StartFailed,
+)
+from hookline.engine.process import ANSWERS_SOCKET, COMMANDS_SOCKET
+from hookline.events import StepOutput
+from hookline.exceptions import ConfigError, EngineDeadError, ModelLoadError
+from hookline.request import EngineRequest, FinishReason
+
+_LIVENESS_SECONDS = 0.1
+"""How often the process is looked after while nothing comes from it."""
+_GRACE_SECONDS = 2.0
+
+
+class ProcessClient:
+    """An `EngineClient` that owns an engine process and ends it.
+
+    `receive` belongs to one thread, everything else to another: the two sockets are
+    not shared.
+    """
+
+    def __init__(self, config: EngineConfig) -> None:
+        """Starts the process and waits until its model is ready.
+
+        Raises:
+            ConfigError: An option does not fit.
+            ModelLoadError: The model cannot be loaded or served.
+            EngineDeadError: The process ended before it was ready.
+        """
+        self._dead: str | None = None
+        self._folder = Path(tempfile.mkdtemp(prefix="hookline-"))
+        self._context = zmq.Context(io_threads=1)
+        self._commands = self._context.socket(zmq.PUSH)
+        self._answers = self._context.socket(zmq.PULL)
+        self._commands.bind(f"ipc://{self._folder / COMMANDS_SOCKET}")
+        self._answers.bind(f"ipc://{self._folder / ANSWERS_SOCKET}")
+        self._encode = msgspec.msgpack.Encoder().encode
+        self._decode = msgspec.msgpack.Decoder(Answer).decode
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "hookline.engine.process", str(self._folder)],
+            stdin=subprocess.PIPE,
+        )
+        try:
+            self._commands.send(self._encode(config))
+            ready = self._wait_until_ready()
+        except BaseException:
+            self.close()
+            raise
+        self.facts = ready.facts
+        self.clock = ready.clock
+
+    @property
+    def pid(self) -> int:
+        """Of the engine process."""
+        return self._process.pid
+
+    def add(self, request: EngineRequest) -> None:
+        self._send(Add(request))
+
+    def finish(
+        self, request_ids: Sequence[int], reason: FinishReason, cause: str
+    ) -> None:
+        self._send(Finish(list(request_ids), reason, cause))
+
+    def reset_prefix_cache(self) -> None:
+        self._send(ResetPrefixCache())
+
+    def receive(self, timeout_seconds: float) -> StepOutput | None:
+        answer = self._next_answer(timeout_seconds)
+        if answer is None:
+            return None
+        if isinstance(answer, Output):
+            return answer.output
+        raise self._death(answer.reason if isinstance(answer, Failed) else str(answer))
+
+    def close(self) -> None:
+        """Ends the process, gently at first, and removes the sockets."""
+        self._dead = self._dead or "it was closed"
+        if self._context.closed:
+            return
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        try:
+            self._process.wait(_GRACE_SECONDS)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._context.destroy(linger=0)
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _wait_until_ready(self) -> Ready:
+        while (answer := self._next_answer(1.0)) is None:
+            pass
+        if isinstance(answer, Ready):
+            return answer
+        if isinstance(answer, StartFailed):
+            if answer.kind == "config":
+                raise ConfigError(answer.subject, answer.detail)
+            raise ModelLoadError(answer.subject, answer.detail)
+        raise self._death(answer.reason if isinstance(answer, Failed) else str(answer))
+
+    def _next_answer(self, timeout_seconds: float) -> Answer | None:
+        """Waits in slices, so that a process that died is noticed at once."""
+        deadline = time.monotonic() + timeout_seconds
+        while True:
+            if self._dead is not None:
+                raise EngineDeadError(self._dead)
+            left = max(0.0, deadline - time.monotonic())
+            code = self._process.poll()
+            if self._answers.poll(round(min(left, _LIVENESS_SECONDS) * 1000)):
+                answer: Answer = self._decode(self._answers.recv())
+                return answer
+            if code is not None:
+                raise self._death(f"its process ended with exit code {code}")
+            if left == 0:
+                return None
+
+    def _death(self, reason: str) -> EngineDeadError:
+        self._dead = reason
+        return EngineDeadError(reason)
+
+    def _send(self, command: Command) -> None:
+        if self._dead is not None:
+            raise EngineDeadError(self._dead)
+        self._commands.send(self._encode(command))

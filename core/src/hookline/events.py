@@ -1,0 +1,146 @@
+"""What the engine tells about itself: one batch of typed events a step.
+
+Times are monotonic nanoseconds of the engine's process; subtract only times that come
+from the same process. The front end turns these into the hooks of `hookspecs`.
+"""
+
+import msgspec
+
+from hookline.request import FinishReason, TokenLogprobs
+from hookline.stats import SchedulerStats
+
+
+class Queued(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """QUEUED: the engine took the request in."""
+
+    request_id: int
+    at: int
+    prompt_tokens: int
+
+
+class Scheduled(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """SCHEDULED: the request was admitted to the running batch, first or again.
+
+    Attributes:
+        local_cached_tokens: Tokens found in this engine's prefix cache.
+        external_cached_tokens: Tokens brought by a KV connector.
+        recomputed_tokens: Tokens that had been computed before and must be again.
+        is_resumed: Whether this follows a preemption.
+    """
+
+    request_id: int
+    at: int
+    local_cached_tokens: int
+    external_cached_tokens: int
+    recomputed_tokens: int
+    is_resumed: bool
+
+
+class Preempted(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """PREEMPTED: the request lost its blocks and waits again.
+
+    Attributes:
+        computed_tokens: Tokens whose K and V it gave up.
+    """
+
+    request_id: int
+    at: int
+    computed_tokens: int
+
+
+class NewTokens(msgspec.Struct, frozen=True, array_like=True):
+    """NEW_TOKENS: the step brought the request so many tokens.
+
+    Attributes:
+        token_ids: Sampled or accepted, in order.
+        logprobs: One entry a token where asked for, else None.
+        prompt_logprobs: For the prompt's positions from the second on, sent with the
+            first token where asked for.
+        draft_tokens: Draft tokens verified for it in this step.
+    """
+
+    request_id: int
+    at: int
+    token_ids: list[int]
+    logprobs: list[TokenLogprobs] | None = None
+    prompt_logprobs: list[TokenLogprobs] | None = None
+    draft_tokens: int = 0
+
+
+class Finished(msgspec.Struct, frozen=True, array_like=True):
+    """FINISHED: the request ended and its blocks were given back.
+
+    Attributes:
+        cause: More than the reason tells: the stop token, who aborted, what failed.
+        output_tokens: Tokens generated in all.
+    """
+
+    request_id: int
+    at: int
+    reason: FinishReason
+    cause: str
+    output_tokens: int
+
+
+class StepRecord(msgspec.Struct, frozen=True, array_like=True):
+    """One step of the engine.
+
+    Attributes:
+        step: Counts from 1.
+        started_at: Before scheduling.
+        scheduled_at: Between scheduling and executing.
+        executed_at: Between executing and updating.
+        ended_at: After updating.
+        prefill_requests: Requests that computed prompt (or recomputed) tokens.
+        prefill_tokens: Theirs.
+        decode_requests: Requests that computed one new token.
+        decode_tokens: Theirs, drafts included.
+        request_tokens: (request id, tokens computed) for each scheduled request.
+        draft_tokens: Draft tokens verified.
+        accepted_tokens: Of these, accepted.
+    """
+
+    step: int
+    engine_index: int
+    started_at: int
+    scheduled_at: int
+    executed_at: int
+    ended_at: int
+    prefill_requests: int
+    prefill_tokens: int
+    decode_requests: int
+    decode_tokens: int
+    request_tokens: list[tuple[int, int]]
+    draft_tokens: int = 0
+    accepted_tokens: int = 0
+
+
+class ClockPair(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """The same moment on the wall clock and on the monotonic clock, in ns."""
+
+    wall: int
+    monotonic: int
+
+
+class StepOutput(msgspec.Struct, frozen=True, array_like=True):
+    """All that one step, or one change of state between steps, has to tell.
+
+    Attributes:
+        at: One timestamp for the batch.
+        cause: `step`, or what changed the state: `idle`, `abort`, `heartbeat`, `reset`.
+        record: Present for a step.
+        stats: The state after it.
+        clock: Now and then, for placing spans.
+    """
+
+    engine_index: int
+    at: int
+    cause: str
+    stats: SchedulerStats
+    record: StepRecord | None = None
+    queued: list[Queued] = []
+    scheduled: list[Scheduled] = []
+    preempted: list[Preempted] = []
+    new_tokens: list[NewTokens] = []
+    finished: list[Finished] = []
+    clock: ClockPair | None = None

@@ -1,0 +1,59 @@
+"""Content hashes of full blocks, chained so that a hash stands for a whole prefix."""
+
+import hashlib
+from array import array
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from hookline.config import HashAlgorithm
+
+Digest = Callable[[bytes], bytes]
+
+
+def _sha256(data: bytes) -> bytes:
+    return hashlib.sha256(data).digest()
+
+
+def _blake2b(data: bytes) -> bytes:
+    return hashlib.blake2b(data, digest_size=32).digest()
+
+
+DIGESTS: dict[HashAlgorithm, Digest] = {
+    HashAlgorithm.SHA256: _sha256,
+    HashAlgorithm.BLAKE2B: _blake2b,
+}
+"""Both are collision resistant: a crafted prompt must not hit another's blocks."""
+
+
+class BlockHasher:
+    """Hashes full blocks: each over its parent's hash and its own tokens.
+
+    The first block's parent is the hash of the extra keys (LoRA, cache salt), so that
+    requests which differ in them never share a block.
+    """
+
+    def __init__(self, block_size: int, algorithm: HashAlgorithm) -> None:
+        self._block_size = block_size
+        self._digest = DIGESTS[algorithm]
+
+    def extend(
+        self,
+        hashes: list[bytes],
+        token_ids: Sequence[int],
+        *,
+        lora: str | None,
+        cache_salt: str | None,
+    ) -> None:
+        """Appends to `hashes` those of the blocks that have become full since."""
+        size = self._block_size
+        if not hashes and len(token_ids) < size:
+            return
+        parent = hashes[-1] if hashes else self._root(lora, cache_salt)
+        for start in range(len(hashes) * size, len(token_ids) - size + 1, size):
+            tokens = array("q", token_ids[start : start + size]).tobytes()
+            parent = self._digest(parent + tokens)
+            hashes.append(parent)
+
+    def _root(self, lora: str | None, cache_salt: str | None) -> bytes:
+        return self._digest(msgspec.msgpack.encode((lora, cache_salt)))

@@ -1,0 +1,98 @@
+"""Gives requests their blocks: prefix reuse, growth, release; knows no model."""
+
+from collections.abc import Sequence
+
+from hookline.config import CacheConfig
+from hookline.kv_cache.block_pool import BlockPool
+from hookline.kv_cache.hashing import BlockHasher
+from hookline.request import Request
+
+
+class KVCacheManager:
+    """Keeps each request's `block_ids` long enough for its computed tokens."""
+
+    def __init__(self, config: CacheConfig, num_blocks: int) -> None:
+        self.pool = BlockPool(num_blocks)
+        self.block_size = config.block_size
+        self._is_caching = config.enable_prefix_caching
+        self._hasher = BlockHasher(config.block_size, config.hash_algorithm)
+
+    def find_prefix(self, request: Request) -> list[int]:
+        """The longest run of cached blocks that begins the request.
+
+        At least the last token is left to compute, since its logits are wanted. A
+        request that wants prompt logprobs needs every position computed.
+        """
+        if not self._is_caching or request.params.prompt_logprobs is not None:
+            return []
+        self._update_hashes(request)
+        found = []
+        usable = (request.num_tokens - 1) // self.block_size
+        for block_hash in request.block_hashes[:usable]:
+            if (block_id := self.pool.find(block_hash)) is None:
+                break
+            found.append(block_id)
+        return found
+
+    def admit(self, request: Request, prefix: Sequence[int], num_new_tokens: int) -> bool:
+        """Gives a request without blocks its prefix and room for the next tokens.
+
+        Refuses (and changes nothing) unless the whole of its present tokens would fit:
+        a prompt admitted by its first chunk alone would soon be preempted.
+        """
+        needed = self._blocks_for(request.num_tokens) - len(prefix)
+        if needed > self.pool.num_free - self.pool.num_unheld(prefix):
+            return False
+        self.pool.share(prefix)
+        request.block_ids = list(prefix)
+        request.num_computed_tokens = len(prefix) * self.block_size
+        request.num_hashed_blocks = len(prefix)
+        return self.grow(request, num_new_tokens) is not None
+
+    def grow(self, request: Request, num_new_tokens: int) -> list[int] | None:
+        """Adds the blocks that the next tokens need; None if too few are free."""
+        wanted = self._blocks_for(request.num_computed_tokens + num_new_tokens)
+        missing = wanted - len(request.block_ids)
+        if missing <= 0:
+            return []
+        if missing > self.pool.num_free:
+            return None
+        taken = self.pool.take(missing)
+        request.block_ids += taken
+        return taken
+
+    def enter_full_blocks(self, request: Request, num_computed_tokens: int) -> None:
+        """Makes the blocks findable that are full once these tokens are computed.
+
+        May be called as soon as their computation is sure to be part of the next step:
+        a step writes all its keys and values before it reads any.
+        """
+        full = num_computed_tokens // self.block_size
+        if not self._is_caching or full <= request.num_hashed_blocks:
+            return
+        self._update_hashes(request)
+        for index in range(request.num_hashed_blocks, full):
+            self.pool.enter(request.block_ids[index], request.block_hashes[index])
+        request.num_hashed_blocks = full
+
+    def release(self, request: Request) -> None:
+        """Gives all blocks back; full ones stay findable until they are evicted."""
+        self.pool.give_back(request.block_ids)
+        request.block_ids = []
+        request.num_hashed_blocks = 0
+        request.num_computed_tokens = 0
+
+    def reset_prefix_cache(self) -> None:
+        """Forgets every reusable prefix; running requests keep what they hold."""
+        self.pool.forget_all()
+
+    def _blocks_for(self, num_tokens: int) -> int:
+        return -(-num_tokens // self.block_size)
+
+    def _update_hashes(self, request: Request) -> None:
+        self._hasher.extend(
+            request.block_hashes,
+            request.token_ids,
+            lora=request.facts.lora,
+            cache_salt=request.inner.cache_salt,
+        )

@@ -1,0 +1,236 @@
+"""Metrics of the engine itself: what it is, its queues, its KV cache, its totals."""
+
+from collections.abc import Iterable
+
+from hookline.clock import NANOSECONDS
+from hookline.metrics.metric import Alias, Kind, Label, Metric, Point, Stability
+from hookline.metrics.readings import Reading, StateReading, by_label, one
+from hookline.payloads import EngineFacts
+from hookline.stats import SchedulerStats
+
+
+def _info(facts: EngineFacts) -> Iterable[Point]:
+    values = (
+        facts.architecture,
+        facts.dtype,
+        str(facts.block_size),
+        str(facts.num_kv_blocks),
+        str(facts.max_model_len),
+        str(facts.max_num_seqs),
+        str(facts.max_num_batched_tokens),
+        "true" if facts.enable_prefix_caching else "false",
+        facts.executor,
+    )
+    return ((values, 1.0, 1),)
+
+
+def _waiting(stats: SchedulerStats) -> Iterable[Point]:
+    return by_label(
+        {
+            "capacity": stats.waiting,
+            "grammar": stats.waiting_for_grammar,
+            "remote_kv": stats.waiting_for_remote_kv,
+        }
+    )
+
+
+def _blocks(stats: SchedulerStats) -> Iterable[Point]:
+    idle = stats.kv_blocks - stats.kv_blocks_used
+    return by_label(
+        {
+            "used": stats.kv_blocks_used,
+            "cached": stats.kv_blocks_cached,
+            "free": idle - stats.kv_blocks_cached,
+        }
+    )
+
+
+def _residue(stats: SchedulerStats) -> Iterable[Point]:
+    residue = stats.residue
+    return by_label(
+        {
+            "requests": residue.requests,
+            "tokens": residue.tokens,
+            "blocks": residue.blocks,
+        }
+    )
+
+
+def _age(at: int, since: int | None) -> Iterable[Point]:
+    """Seconds since then; 0 where there is nobody whose age it could be."""
+    return one(0.0 if since is None else max(at - since, 0) / NANOSECONDS)
+
+
+ENGINE_METRICS: tuple[Metric, ...] = (
+    Metric(
+        name="hookline_engine_info",
+        kind=Kind.GAUGE,
+        unit="1",
+        help="What the engine is, told by the labels; always 1.",
+        labels=tuple(
+            Label(name)
+            for name in (
+                "architecture",
+                "dtype",
+                "block_size",
+                "num_kv_blocks",
+                "max_model_len",
+                "max_num_seqs",
+                "max_num_batched_tokens",
+                "enable_prefix_caching",
+                "executor",
+            )
+        ),
+        value=Reading(EngineFacts, _info),
+        names={
+            "vllm": (
+                Alias(
+                    name="vllm:cache_config_info",
+                    rename={"num_kv_blocks": "num_gpu_blocks", "dtype": "cache_dtype"},
+                    values={
+                        "enable_prefix_caching": {"true": "True", "false": "False"}
+                    },
+                    drop=frozenset(
+                        {
+                            "model_name",
+                            "architecture",
+                            "max_model_len",
+                            "max_num_seqs",
+                            "max_num_batched_tokens",
+                            "executor",
+                        }
+                    ),
+                ),
+            )
+        },
+    ),
+    Metric(
+        name="hookline_requests_running",
+        kind=Kind.GAUGE,
+        unit="requests",
+        help="Requests in the running batch.",
+        value=Reading(StateReading, lambda state: one(state.stats.running)),
+        names={"vllm": (Alias(name="vllm:num_requests_running"),)},
+    ),
+    Metric(
+        name="hookline_requests_waiting",
+        kind=Kind.GAUGE,
+        unit="requests",
+        help="Requests that wait, by what for: room in the batch or the KV cache "
+        "(preempted requests included), a grammar, KV from elsewhere.",
+        labels=(Label("reason", ("capacity", "grammar", "remote_kv")),),
+        value=Reading(StateReading, lambda state: _waiting(state.stats)),
+        names={
+            "vllm": (
+                Alias(name="vllm:num_requests_waiting", drop=frozenset({"reason"})),
+                Alias(
+                    name="vllm:num_requests_waiting_by_reason",
+                    values={
+                        "reason": {
+                            "capacity": "capacity",
+                            "grammar": "deferred",
+                            "remote_kv": "deferred",
+                        }
+                    },
+                ),
+            )
+        },
+    ),
+    Metric(
+        name="hookline_oldest_waiting_age_seconds",
+        kind=Kind.GAUGE,
+        unit="seconds",
+        help="Time since the oldest waiting request was QUEUED; 0 when none waits.",
+        value=Reading(
+            StateReading, lambda state: _age(state.at, state.stats.oldest_waiting_at)
+        ),
+    ),
+    Metric(
+        name="hookline_oldest_running_age_seconds",
+        kind=Kind.GAUGE,
+        unit="seconds",
+        help="Time since the oldest running request was QUEUED; 0 when none runs.",
+        value=Reading(
+            StateReading, lambda state: _age(state.at, state.stats.oldest_running_at)
+        ),
+    ),
+    Metric(
+        name="hookline_kv_cache_usage_ratio",
+        kind=Kind.GAUGE,
+        unit="ratio",
+        help="Share of the KV blocks held by requests, 0 to 1; blocks that only hold "
+        "a reusable prefix count as free.",
+        value=Reading(StateReading, lambda state: one(state.stats.kv_usage)),
+        names={"vllm": (Alias(name="vllm:kv_cache_usage_perc"),)},
+    ),
+    Metric(
+        name="hookline_kv_blocks",
+        kind=Kind.GAUGE,
+        unit="blocks",
+        help="KV blocks by state: held by requests, free but holding a reusable "
+        "prefix, free and empty.",
+        labels=(Label("state", ("used", "cached", "free")),),
+        value=Reading(StateReading, lambda state: _blocks(state.stats)),
+    ),
+    Metric(
+        name="hookline_conservation_residue",
+        kind=Kind.GAUGE,
+        unit="1",
+        help="What the conservation laws leave over; anything but 0 is a bug. "
+        "Requests: received - finished - in flight. Tokens: sampled - those of "
+        "finished requests - those of requests in flight. Blocks: pool - free - held.",
+        labels=(Label("kind", ("requests", "tokens", "blocks")),),
+        value=Reading(StateReading, lambda state: _residue(state.stats)),
+        stability=Stability.EXPERIMENTAL,
+    ),
+    Metric(
+        name="hookline_requests_received",
+        kind=Kind.COUNTER,
+        unit="requests",
+        help="Requests the engine took in; rejected ones are not among them.",
+        value=Reading(StateReading, lambda state: one(state.stats.received)),
+    ),
+    Metric(
+        name="hookline_preemptions",
+        kind=Kind.COUNTER,
+        unit="preemptions",
+        help="Times that a running request lost its KV blocks and had to wait again.",
+        value=Reading(StateReading, lambda state: one(state.stats.preemptions)),
+        names={"vllm": (Alias(name="vllm:num_preemptions"),)},
+    ),
+    Metric(
+        name="hookline_prefix_cache_queried_tokens",
+        kind=Kind.COUNTER,
+        unit="tokens",
+        help="Tokens looked up in the local prefix cache, once a request, at its first "
+        "admission.",
+        value=Reading(
+            StateReading, lambda state: one(state.stats.prefix_cache.queried_tokens)
+        ),
+        names={"vllm": (Alias(name="vllm:prefix_cache_queries"),)},
+    ),
+    Metric(
+        name="hookline_prefix_cache_hit_tokens",
+        kind=Kind.COUNTER,
+        unit="tokens",
+        help="Of the tokens looked up in the local prefix cache, those found.",
+        value=Reading(
+            StateReading, lambda state: one(state.stats.prefix_cache.hit_tokens)
+        ),
+        names={"vllm": (Alias(name="vllm:prefix_cache_hits"),)},
+    ),
+    Metric(
+        name="hookline_computed_tokens",
+        kind=Kind.COUNTER,
+        unit="tokens",
+        help="Tokens that went through the model, recomputed ones included.",
+        value=Reading(StateReading, lambda state: one(state.stats.computed_tokens)),
+    ),
+    Metric(
+        name="hookline_recomputed_tokens",
+        kind=Kind.COUNTER,
+        unit="tokens",
+        help="Tokens that went through the model again because of a preemption.",
+        value=Reading(StateReading, lambda state: one(state.stats.recomputed_tokens)),
+    ),
+)

@@ -1,0 +1,102 @@
+"""Payloads made by hand, for tests of whatever listens to hooks."""
+
+from hookline.events import ClockPair, StepRecord
+from hookline.payloads import EngineFacts, EngineStarted, StateChanged, StepFinished
+from hookline.request import FinishReason, RequestFacts
+from hookline.sampling_params import SamplingParams
+from hookline.stats import FinishedRequest, IterationStats, SchedulerStats
+from hookline_registry import LaneStats
+
+MILLISECOND = 1_000_000
+
+FACTS = EngineFacts(
+    engine_index=0,
+    model_name="tiny",
+    architecture="LlamaForCausalLM",
+    dtype="float32",
+    vocab_size=512,
+    max_model_len=100,
+    block_size=16,
+    num_kv_blocks=40,
+    max_num_seqs=8,
+    max_num_batched_tokens=64,
+    enable_prefix_caching=True,
+    eos_token_ids=(0,),
+    executor="simulated",
+)
+
+RECORD = StepRecord(
+    step=1,
+    engine_index=0,
+    started_at=0,
+    scheduled_at=1 * MILLISECOND,
+    executed_at=9 * MILLISECOND,
+    ended_at=10 * MILLISECOND,
+    prefill_requests=1,
+    prefill_tokens=12,
+    decode_requests=2,
+    decode_tokens=2,
+    request_tokens=[(1, 12), (2, 1), (3, 1)],
+)
+
+FINISHED = FinishedRequest(
+    request_id=1,
+    facts=RequestFacts(client_id="a"),
+    reason=FinishReason.STOP,
+    cause="",
+    params=SamplingParams(max_tokens=30),
+    prompt_tokens=12,
+    local_cached_tokens=4,
+    external_cached_tokens=1,
+    output_tokens=5,
+    preemptions=2,
+    recomputed_tokens=9,
+    queue_seconds=0.5,
+    prefill_seconds=1.0,
+    decode_seconds=4.0,
+    inference_seconds=5.0,
+    preempted_seconds=0.75,
+    ttft_seconds=1.5,
+    e2e_seconds=6.0,
+    tpot_seconds=1.0,
+)
+"""Preempted twice, and whole: it has been through every phase."""
+
+
+def make_started(facts: EngineFacts = FACTS) -> EngineStarted:
+    """An engine that starts at 0 on its own clock."""
+    return EngineStarted(facts=facts, clock=ClockPair(wall=0, monotonic=0))
+
+
+def make_step(
+    iteration: IterationStats | None = None,
+    scheduler: SchedulerStats | None = None,
+    *,
+    record: StepRecord = RECORD,
+) -> StepFinished:
+    """A step of the record's engine."""
+    return StepFinished(
+        engine_index=record.engine_index,
+        record=record,
+        iteration=iteration or IterationStats(),
+        scheduler=scheduler or SchedulerStats(),
+    )
+
+
+def make_state(
+    iteration: IterationStats | None = None,
+    scheduler: SchedulerStats | None = None,
+    *,
+    at: int = 0,
+    engine_index: int = 0,
+    lanes: tuple[LaneStats, ...] = (),
+) -> StateChanged:
+    """A heartbeat, or whatever else brings a state outside a step."""
+    return StateChanged(
+        engine_index=engine_index,
+        cause="heartbeat",
+        at=at,
+        scheduler=scheduler or SchedulerStats(),
+        iteration=iteration or IterationStats(),
+        lanes=lanes,
+    )

@@ -1,0 +1,1 @@
+"""Models: described, loaded, and fitted with paged attention."""

@@ -1,0 +1,120 @@
+"""What a model's folder says of itself, read without torch or transformers."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import cast
+
+from hookline.config import ModelConfig
+from hookline.exceptions import ConfigError, ModelLoadError
+from hookline_registry import UnknownPluginError, installed, load_entry_point
+
+MODELS_GROUP = "hookline.models"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelDescription:
+    """Of `config.json` and `generation_config.json`.
+
+    Attributes:
+        folder: Where the model lies.
+        architecture: The model's class.
+        vocab_size: Number of token ids.
+        max_position_embeddings: The longest context that the model was made for.
+        eos_token_ids: Tokens that end its texts.
+    """
+
+    folder: Path
+    architecture: str
+    vocab_size: int
+    max_position_embeddings: int
+    eos_token_ids: tuple[int, ...]
+
+    def max_model_len(self, wanted: int | None) -> int:
+        """The context length to serve.
+
+        Raises:
+            ConfigError: More is wanted than the model was made for.
+        """
+        if wanted is not None and wanted > self.max_position_embeddings:
+            raise ConfigError(
+                "max-model-len",
+                f"{wanted} is more than the model's {self.max_position_embeddings}",
+            )
+        return wanted or self.max_position_embeddings
+
+
+def find_folder(name: str) -> Path:
+    """The folder of a model given as a path or by an installed model's name.
+
+    Raises:
+        ModelLoadError: There is neither.
+    """
+    try:
+        factory = load_entry_point(MODELS_GROUP, name)
+    except UnknownPluginError:
+        folder = Path(name)
+    else:
+        folder = cast("Path", factory())
+    if not (folder / "config.json").is_file():
+        known = ", ".join(plugin.name for plugin in installed(MODELS_GROUP)) or "none"
+        raise ModelLoadError(
+            name,
+            f"it is no folder with a config.json and no installed model ({known}); "
+            f"Hookline downloads nothing",
+        )
+    return folder
+
+
+def describe(config: ModelConfig) -> ModelDescription:
+    """Reads a model's own description.
+
+    Raises:
+        ModelLoadError: It is missing, damaged or incomplete.
+    """
+    folder = find_folder(config.model)
+    whole = _read_json(config.model, folder / "config.json")
+    text = whole.get("text_config")
+    inner = text if isinstance(text, dict) else whole
+    architectures = whole.get("architectures")
+    names = architectures if isinstance(architectures, list) else []
+    generation: dict[str, object] = {}
+    if (folder / "generation_config.json").is_file():
+        generation = _read_json(config.model, folder / "generation_config.json")
+    return ModelDescription(
+        folder=folder,
+        architecture=str(names[0]) if names else str(whole.get("model_type")),
+        vocab_size=_number(config.model, inner, "vocab_size"),
+        max_position_embeddings=_number(
+            config.model, inner, "max_position_embeddings", "n_positions"
+        ),
+        eos_token_ids=_eos_token_ids(generation, whole, inner),
+    )
+
+
+def _read_json(model: str, path: Path) -> dict[str, object]:
+    try:
+        found = json.loads(path.read_text("utf-8"))
+    except (OSError, ValueError) as error:
+        raise ModelLoadError(model, f"{path.name} cannot be read: {error}") from error
+    if not isinstance(found, dict):
+        raise ModelLoadError(model, f"{path.name} does not hold an object")
+    return found
+
+
+def _number(model: str, config: dict[str, object], *names: str) -> int:
+    for name in names:
+        value = config.get(name)
+        if isinstance(value, int) and value > 0:
+            return value
+    raise ModelLoadError(model, f"config.json gives no usable {names[0]}")
+
+
+def _eos_token_ids(*sources: dict[str, object]) -> tuple[int, ...]:
+    for source in sources:
+        found = source.get("eos_token_id")
+        if isinstance(found, int):
+            return (found,)
+        if isinstance(found, list) and found:
+            return tuple(int(token_id) for token_id in found)
+    return ()

@@ -1,0 +1,113 @@
+"""Loads a model with its weights, or with random ones, and refuses what is damaged."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import cast
+
+import torch
+from safetensors import SafetensorError
+from transformers import (
+    AutoConfig,
+    AutoModelForCausalLM,
+    PreTrainedConfig,
+    PreTrainedModel,
+)
+from transformers.utils import logging as transformers_logging
+
+from hookline.config import Dtype, LoadFormat, ModelConfig
+from hookline.exceptions import ModelLoadError
+from hookline.models.attention import IMPLEMENTATION
+from hookline.models.description import ModelDescription
+from hookline.models.support import refuse_unsupported
+
+_LOAD_ERRORS = (
+    OSError,
+    ValueError,
+    RuntimeError,
+    KeyError,
+    TypeError,
+    AttributeError,
+    ImportError,
+    SafetensorError,
+)
+
+
+def load_model(
+    config: ModelConfig, description: ModelDescription, max_model_len: int
+) -> PreTrainedModel:
+    """Loads a causal language model with Hookline's attention, ready for inference.
+
+    Raises:
+        ModelLoadError: It cannot be read, or is of a kind that cannot be served.
+    """
+    try:
+        with _no_progress_bars():
+            model = _load(config, description, max_model_len)
+    except _LOAD_ERRORS as error:
+        reason = f"{type(error).__name__}: {str(error).strip() or 'no message'}"
+        raise ModelLoadError(config.model, reason) from error
+    model.train(mode=False)
+    model.requires_grad_(requires_grad=False)
+    return model
+
+
+@contextmanager
+def _no_progress_bars() -> Iterator[None]:
+    was_on = transformers_logging.is_progress_bar_enabled()
+    transformers_logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+    try:
+        yield
+    finally:
+        if was_on:
+            transformers_logging.enable_progress_bar()  # type: ignore[no-untyped-call]
+
+
+def _load(
+    config: ModelConfig, description: ModelDescription, max_model_len: int
+) -> PreTrainedModel:
+    found = AutoConfig.from_pretrained(description.folder, local_files_only=True)
+    refuse_unsupported(config.model, found, max_model_len)
+    dtype = _dtype(config, found.dtype)
+    if config.load_format is LoadFormat.DUMMY:
+        return _with_random_weights(config, found, dtype)
+    loaded = AutoModelForCausalLM.from_pretrained(
+        description.folder,
+        config=found,
+        dtype=dtype,
+        attn_implementation=IMPLEMENTATION,
+        use_safetensors=True,
+        local_files_only=True,
+        trust_remote_code=False,
+        output_loading_info=True,
+    )
+    model, report = cast("tuple[PreTrainedModel, dict[str, set[object]]]", loaded)
+    for problem in ("missing_keys", "mismatched_keys"):
+        if report[problem]:
+            names = ", ".join(sorted(str(key) for key in report[problem])[:3])
+            raise ModelLoadError(
+                config.model,
+                f"its weights have {len(report[problem])} {problem.replace('_', ' ')}, "
+                f"such as {names}",
+            )
+    return model
+
+
+def _with_random_weights(
+    config: ModelConfig, found: PreTrainedConfig, dtype: torch.dtype
+) -> PreTrainedModel:
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(config.seed)
+        model = AutoModelForCausalLM.from_config(  # type: ignore[no-untyped-call]
+            found, dtype=dtype, attn_implementation=IMPLEMENTATION
+        )
+    return cast("PreTrainedModel", model)
+
+
+def _dtype(config: ModelConfig, checkpoint: torch.dtype | None) -> torch.dtype:
+    if config.dtype is Dtype.AUTO:
+        return checkpoint or torch.float32
+    return {
+        Dtype.BFLOAT16: torch.bfloat16,
+        Dtype.FLOAT16: torch.float16,
+        Dtype.FLOAT32: torch.float32,
+    }[config.dtype]

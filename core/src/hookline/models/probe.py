@@ -1,0 +1,131 @@
+"""Runs a few tokens through a model to learn its cache and to prove it servable."""
+
+from dataclasses import dataclass
+
+import torch
+from transformers import PreTrainedModel
+
+from hookline.exceptions import ModelLoadError
+from hookline.models.attention import AttentionSlot
+from hookline_kernels import PagedMetadata, paged_attention
+
+_TOKENS = 6
+_LEAST_SIMILARITY = 0.98
+"""Cosine of logits computed alone and packed; kernels of other shapes round otherwise,
+a layer that mixes neighbouring sequences is far below."""
+
+
+@dataclass(frozen=True, slots=True)
+class LayerCache:
+    """Shape of one layer's K and V.
+
+    Attributes:
+        num_kv_heads: Heads of the cache.
+        key_dim: Width of a key.
+        value_dim: Width of a value.
+    """
+
+    num_kv_heads: int
+    key_dim: int
+    value_dim: int
+
+    def bytes_per_token(self, element_size: int) -> int:
+        return self.num_kv_heads * (self.key_dim + self.value_dim) * element_size
+
+
+class _Recorder:
+    """Attends over contiguous sequences and notes each layer's shapes."""
+
+    def __init__(self) -> None:
+        self.layers: dict[int, LayerCache] = {}
+        self.calls = 0
+        self.lengths: list[int] = []
+
+    def __call__(
+        self,
+        layer_index: int,
+        query: torch.Tensor,
+        key: torch.Tensor,
+        value: torch.Tensor,
+        *,
+        scale: float,
+        window: int | None,
+        softcap: float | None,
+    ) -> torch.Tensor:
+        self.calls += 1
+        self.layers[layer_index] = LayerCache(key.shape[1], key.shape[2], value.shape[2])
+        return paged_attention(
+            query,
+            key[:, None],
+            value[:, None],
+            self._metadata(),
+            scale=scale,
+            window=window,
+            softcap=softcap,
+        )
+
+    def _metadata(self) -> PagedMetadata:
+        """Each token is a block of its own."""
+        total, width = sum(self.lengths), max(self.lengths)
+        tables = torch.zeros(len(self.lengths), width, dtype=torch.int64)
+        start = 0
+        for index, length in enumerate(self.lengths):
+            tables[index, :length] = torch.arange(start, start + length)
+            start += length
+        return PagedMetadata(
+            slots=torch.arange(total),
+            block_tables=tables,
+            query_lens=self.lengths,
+            seq_lens=self.lengths,
+            num_single=0,
+            seq_lens_tensor=torch.tensor(self.lengths),
+        )
+
+
+def probe(
+    name: str, model: PreTrainedModel, slot: AttentionSlot, vocab_size: int
+) -> list[LayerCache]:
+    """The model's KV layers in order.
+
+    Raises:
+        ModelLoadError: It does not use the attention that it is given, in every layer
+            once, or its tokens see more than attention lets them see.
+    """
+    recorder = _Recorder()
+    slot.attend = recorder
+    first = [token % vocab_size for token in range(3, 3 + _TOKENS)]
+    second = [token % vocab_size for token in range(17, 17 + _TOKENS)]
+    alone = _logits(model, recorder, [second])
+    layers = model.config.get_text_config().num_hidden_layers
+    if sorted(recorder.layers) != list(range(layers)) or recorder.calls != layers:
+        raise ModelLoadError(
+            name,
+            f"{recorder.calls} of its {layers} layers use pluggable attention; layers "
+            f"of another kind keep state that cannot be paged",
+        )
+    packed = _logits(model, recorder, [first, second])[-_TOKENS:]
+    similarity = torch.cosine_similarity(alone.float(), packed.float(), dim=-1).min()
+    if not similarity >= _LEAST_SIMILARITY:
+        raise ModelLoadError(
+            name,
+            "tokens of one request change another's: the model mixes tokens outside of "
+            "attention, or ignores positions, and cannot be batched",
+        )
+    return [recorder.layers[index] for index in range(layers)]
+
+
+@torch.inference_mode()
+def _logits(
+    model: PreTrainedModel, recorder: _Recorder, sequences: list[list[int]]
+) -> torch.Tensor:
+    recorder.lengths = [len(sequence) for sequence in sequences]
+    recorder.calls = 0
+    flat = [token for sequence in sequences for token in sequence]
+    positions = [index for sequence in sequences for index in range(len(sequence))]
+    logits = model(
+        input_ids=torch.tensor([flat]),
+        position_ids=torch.tensor([positions]),
+        use_cache=False,
+    ).logits[0]
+    assert isinstance(logits, torch.Tensor)
+    return logits

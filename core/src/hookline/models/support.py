@@ -1,0 +1,42 @@
+"""Which models cannot be served, and why, as far as a configuration tells."""
+
+from transformers import PreTrainedConfig
+
+from hookline.exceptions import ModelLoadError
+
+SERVABLE_LAYERS = {"full_attention", "sliding_attention"}
+"""Kinds of layer whose only memory of earlier tokens is a cache of K and V."""
+
+
+def refuse_unsupported(
+    name: str, config: PreTrainedConfig, max_model_len: int
+) -> None:
+    """Raises `ModelLoadError` for a model that would give wrong tokens here."""
+    if getattr(config, "is_encoder_decoder", False):
+        raise ModelLoadError(name, "it is an encoder-decoder; only decoders are served")
+    text = config.get_text_config()
+    kinds = set(getattr(text, "layer_types", None) or ()) - SERVABLE_LAYERS
+    if kinds:
+        raise ModelLoadError(
+            name, f"it has layers that are not plain attention: {', '.join(sorted(kinds))}"
+        )
+    _refuse_rope_by_length(name, text, max_model_len)
+
+
+def _refuse_rope_by_length(
+    name: str, config: PreTrainedConfig, max_model_len: int
+) -> None:
+    """Some rotary embeddings depend on the longest sequence of the batch."""
+    rope = getattr(config, "rope_parameters", None) or {}
+    nested = [value for value in rope.values() if isinstance(value, dict)]
+    for parameters in nested or [rope]:
+        kind = parameters.get("rope_type")
+        original = parameters.get("original_max_position_embeddings") or getattr(
+            config, "original_max_position_embeddings", config.max_position_embeddings
+        )
+        if kind in {"dynamic", "longrope"} and max_model_len > original:
+            raise ModelLoadError(
+                name,
+                f"its rotary embedding ({kind}) changes with the length of the batch "
+                f"beyond {original} tokens: serve it with max-model-len {original}",
+            )

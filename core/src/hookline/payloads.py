@@ -1,0 +1,247 @@
+"""What hooks carry: one frozen dataclass each, safe to keep and to read in any thread."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from hookline.config import EngineConfig
+from hookline.events import (
+    ClockPair,
+    Finished,
+    NewTokens,
+    Preempted,
+    Queued,
+    Scheduled,
+    StepRecord,
+)
+from hookline.request import RequestFacts
+from hookline.stats import IterationStats, SchedulerStats
+from hookline_registry import LaneStats
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineFacts:
+    """What an engine turned out to be, once it had started.
+
+    Attributes:
+        engine_index: Which of several engines.
+        model_name: What clients call the model.
+        architecture: The model's class.
+        dtype: Of weights and KV cache.
+        vocab_size: Number of token ids the model knows.
+        max_model_len: Context length in tokens.
+        block_size: Tokens a KV block.
+        num_kv_blocks: Blocks in the pool.
+        max_num_seqs: Most requests in a step.
+        max_num_batched_tokens: Token budget of a step.
+        enable_prefix_caching: Whether full blocks are reused.
+        eos_token_ids: Tokens that end its texts.
+        executor: `uniproc`, `simulated`, …
+    """
+
+    engine_index: int
+    model_name: str
+    architecture: str
+    dtype: str
+    vocab_size: int
+    max_model_len: int
+    block_size: int
+    num_kv_blocks: int
+    max_num_seqs: int
+    max_num_batched_tokens: int
+    enable_prefix_caching: bool
+    eos_token_ids: tuple[int, ...]
+    executor: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineStarted:
+    """Of `engine_started`."""
+
+    facts: EngineFacts
+    clock: ClockPair
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineStopped:
+    """Of `engine_stopped`."""
+
+    engine_index: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineFailed:
+    """Of `engine_failed`.
+
+    Attributes:
+        reason: What is known, in one line.
+        open_requests: Requests that ended with an error because of it.
+    """
+
+    engine_index: int
+    reason: str
+    open_requests: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestsQueued:
+    """Of `requests_queued`: the step's QUEUED events, with each request's facts."""
+
+    engine_index: int
+    events: tuple[Queued, ...]
+    facts: Mapping[int, RequestFacts]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestsScheduled:
+    """Of `requests_scheduled`: the step's SCHEDULED events."""
+
+    engine_index: int
+    events: tuple[Scheduled, ...]
+    facts: Mapping[int, RequestFacts]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestsPreempted:
+    """Of `requests_preempted`: the step's PREEMPTED events."""
+
+    engine_index: int
+    events: tuple[Preempted, ...]
+    facts: Mapping[int, RequestFacts]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokensGenerated:
+    """Of `tokens_generated`: the step's NEW_TOKENS events."""
+
+    engine_index: int
+    events: tuple[NewTokens, ...]
+    facts: Mapping[int, RequestFacts]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestsFinished:
+    """Of `requests_finished`: the step's FINISHED events.
+
+    Requests that never reached an engine (rejected, or lost with it) have no event of
+    their own, so `events` holds what the front end knows of them.
+    """
+
+    engine_index: int
+    events: tuple[Finished, ...]
+    facts: Mapping[int, RequestFacts]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepFinished:
+    """Of `step_finished`."""
+
+    engine_index: int
+    record: StepRecord
+    iteration: IterationStats
+    scheduler: SchedulerStats
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StateChanged:
+    """Of `state_changed`.
+
+    Attributes:
+        cause: `idle`, `abort`, `heartbeat`, `reset`, `rejected`, `drain`, `failed`.
+        at: Monotonic nanoseconds of the engine's process, when `scheduler` was true.
+        scheduler: The state now.
+        iteration: Requests that ended outside a step, and what they add up to.
+        lanes: State of each logger's lane.
+    """
+
+    engine_index: int
+    cause: str
+    at: int
+    scheduler: SchedulerStats
+    iteration: IterationStats
+    lanes: tuple[LaneStats, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoggerContext:
+    """Of `create_stat_logger`.
+
+    Attributes:
+        name: The name it was chosen by.
+        config: The engine's configuration.
+        options: What `--stat-logger-option NAME.KEY=VALUE` gave, by key.
+    """
+
+    name: str
+    config: EngineConfig
+    options: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProposerContext:
+    """Of `create_proposer`: how drafts are to be made, and for what target.
+
+    Attributes:
+        config: The engine's configuration.
+        options: The JSON object of `--speculative-config`.
+    """
+
+    config: EngineConfig
+    options: Mapping[str, object] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConnectorContext:
+    """Of `create_kv_connector`.
+
+    Attributes:
+        role: `scheduler` or `worker`: which of the two Protocols is wanted.
+        config: The engine's configuration.
+        options: The JSON object of `--kv-transfer-config`.
+    """
+
+    role: str
+    config: EngineConfig
+    options: Mapping[str, object] = field(default_factory=dict)
+
+
+class CliOptions(Protocol):
+    """Of `add_cli_options`: where a logger declares the options it takes."""
+
+    def add(self, key: str, *, help: str, default: str | None = None) -> None:  # noqa: A002
+        """Makes `--<logger>-<key> VALUE` mean `--stat-logger-option LOGGER.KEY=VALUE`."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PageRequest:
+    """What a page's handler may know of an HTTP request.
+
+    Attributes:
+        headers: By lower-case name.
+        query: The last value of each parameter.
+    """
+
+    headers: Mapping[str, str]
+    query: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PageResponse:
+    """What a page's handler answers."""
+
+    body: bytes
+    content_type: str
+    status: int = 200
+
+
+PageHandler = Callable[[PageRequest], PageResponse]
+
+
+class Routes(Protocol):
+    """Of `add_routes`: where a logger registers its pages."""
+
+    def get(self, path: str, handler: PageHandler) -> None:
+        """Serves `path`; the handler runs in a thread, never on the event loop."""
+        ...

@@ -1,0 +1,168 @@
+"""A request: what the front end sends, who sent it, and its state in the engine."""
+
+from enum import StrEnum
+
+import msgspec
+
+from hookline.sampling_params import SamplingParams
+
+
+class FinishReason(StrEnum):
+    """Why a request ended; every request ends with exactly one of them."""
+
+    STOP = "stop"
+    LENGTH = "length"
+    ABORT = "abort"
+    ERROR = "error"
+    REJECTED = "rejected"
+
+
+class RequestFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Who asked: carried through the engine untouched and given to every observer.
+
+    Attributes:
+        client_id: The client's own id; never a key.
+        tenant: On whose behalf.
+        lora: Adapter's name.
+        priority: Lower runs first under the priority policy.
+        trace_context: W3C trace headers, by lower-case name.
+    """
+
+    client_id: str = ""
+    tenant: str | None = None
+    lora: str | None = None
+    priority: int = 0
+    trace_context: dict[str, str] = {}
+
+
+class EngineRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One completion to make, as it crosses from front end to engine.
+
+    Attributes:
+        request_id: Internal id, unique among the live requests of an engine.
+        prompt_token_ids: At least one token.
+        params: Sampling and stopping; `max_tokens` is resolved to a number.
+        eos_token_ids: The model's own stop tokens.
+        bad_words_token_ids: Token sequences that may not be completed.
+        cache_salt: Keeps this request's prefix blocks apart from others'.
+        facts: Who asked.
+    """
+
+    request_id: int
+    prompt_token_ids: list[int]
+    params: SamplingParams
+    eos_token_ids: tuple[int, ...] = ()
+    bad_words_token_ids: tuple[tuple[int, ...], ...] = ()
+    cache_salt: str | None = None
+    facts: RequestFacts = RequestFacts()
+
+
+class TokenLogprobs(msgspec.Struct, frozen=True, array_like=True):
+    """Log-probabilities (nats, of the unmodified distribution) at one position.
+
+    The first entry is the token itself, then the likeliest ones in order.
+
+    Attributes:
+        token_ids: Which tokens.
+        logprobs: Theirs.
+        rank: Of the first entry; 1 is the likeliest.
+    """
+
+    token_ids: list[int]
+    logprobs: list[float]
+    rank: int
+
+
+class RequestStatus(StrEnum):
+    """Where a request is. Those that wait for something else are counted apart."""
+
+    WAITING = "waiting"
+    WAITING_FOR_GRAMMAR = "waiting_for_grammar"
+    WAITING_FOR_REMOTE_KV = "waiting_for_remote_kv"
+    RUNNING = "running"
+    PREEMPTED = "preempted"
+    FINISHED = "finished"
+
+
+class Request:
+    """A request inside the engine core; only the scheduler changes it.
+
+    Attributes:
+        sequence: Counts the engine's requests in order of arrival.
+        token_ids: Prompt, then output.
+        num_computed_tokens: So many of `token_ids` have their K and V in the cache,
+            or will have after the step under way.
+        num_cached_tokens: Prompt tokens found in the prefix cache at first admission;
+            None before it.
+        block_ids: Blocks of the KV cache, in order of position.
+        block_hashes: Chained hashes of the full blocks of `token_ids`.
+        num_hashed_blocks: So many of `block_ids` are entered in the prefix cache.
+        prompt_logprobs: Gathered over the prompt's chunks, if asked for.
+        max_computed_tokens: High-water mark of `num_computed_tokens`; computing below
+            it again is recomputation.
+    """
+
+    __slots__ = (
+        "block_hashes",
+        "block_ids",
+        "facts",
+        "finish_cause",
+        "finish_reason",
+        "inner",
+        "max_computed_tokens",
+        "max_tokens",
+        "num_cached_tokens",
+        "num_computed_tokens",
+        "num_hashed_blocks",
+        "num_preemptions",
+        "num_prompt_tokens",
+        "params",
+        "priority",
+        "prompt_logprobs",
+        "queued_at",
+        "request_id",
+        "sequence",
+        "status",
+        "stop_token_ids",
+        "token_ids",
+    )
+
+    def __init__(
+        self, inner: EngineRequest, *, sequence: int, queued_at: int, max_tokens: int
+    ) -> None:
+        self.inner = inner
+        self.sequence = sequence
+        self.request_id = inner.request_id
+        self.params = inner.params
+        self.facts = inner.facts
+        self.priority = inner.facts.priority
+        self.queued_at = queued_at
+        self.max_tokens = max_tokens
+        self.token_ids = list(inner.prompt_token_ids)
+        self.num_prompt_tokens = len(self.token_ids)
+        self.num_computed_tokens = 0
+        self.max_computed_tokens = 0
+        self.num_cached_tokens: int | None = None
+        self.num_preemptions = 0
+        self.prompt_logprobs: list[TokenLogprobs] = []
+        self.block_ids: list[int] = []
+        self.block_hashes: list[bytes] = []
+        self.num_hashed_blocks = 0
+        self.status = RequestStatus.WAITING
+        self.finish_reason: FinishReason | None = None
+        self.finish_cause = ""
+        eos = () if self.params.ignore_eos else inner.eos_token_ids
+        self.stop_token_ids = frozenset((*eos, *self.params.stop_token_ids))
+
+    @property
+    def num_tokens(self) -> int:
+        return len(self.token_ids)
+
+    @property
+    def num_output_tokens(self) -> int:
+        return len(self.token_ids) - self.num_prompt_tokens
+
+    @property
+    def is_prefilling(self) -> bool:
+        """Whether more than the newest token is still to be computed."""
+        return self.num_computed_tokens < len(self.token_ids) - 1

@@ -1,0 +1,135 @@
+"""How the tokens of one request are chosen, and when it stops."""
+
+import math
+
+import msgspec
+
+from hookline.exceptions import RequestError
+
+MAX_LOGPROBS = 20
+"""Upper bound of `logprobs` and `prompt_logprobs`, OpenAI's own limit."""
+
+MAX_N = 128
+"""Upper bound of `n`, OpenAI's own limit."""
+
+MAX_STOP_STRINGS = 16
+
+
+class SamplingParams(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Sampling and stopping of one request; wrong values raise `RequestError`.
+
+    Attributes:
+        n: Completions made of the same prompt.
+        max_tokens: Most tokens to generate; None means up to the context length.
+        min_tokens: No stop token (and no stop string) counts before so many tokens.
+        temperature: Divides the logits; 0 means greedy.
+        top_k: Keep the k most likely tokens; None keeps all.
+        top_p: Keep the smallest set of tokens with at least this probability mass
+            (nucleus sampling, Holtzman et al. 2020).
+        min_p: Drop tokens less likely than min_p × the likeliest (Nguyen et al. 2024).
+        repetition_penalty: Divides positive and multiplies negative logits of tokens
+            seen in prompt or output (CTRL, Keskar et al. 2019).
+        presence_penalty: Subtracted once from the logits of tokens in the output.
+        frequency_penalty: Subtracted per occurrence in the output.
+        logit_bias: Added to the logits, by token id.
+        allowed_token_ids: When given, nothing else can be generated.
+        bad_words: Strings that may not be completed.
+        stop: Strings that end the request; left out of its text.
+        stop_token_ids: Tokens that end the request, besides the model's own.
+        ignore_eos: Generate on past the model's end-of-text tokens.
+        include_stop_str_in_output: Leave the stop string in the text.
+        skip_special_tokens: Leave special tokens out of the text.
+        logprobs: Also return so many of the likeliest tokens at each position.
+        prompt_logprobs: The same for the prompt's positions.
+        seed: Makes sampling repeatable, whatever else is in the batch.
+    """
+
+    n: int = 1
+    max_tokens: int | None = None
+    min_tokens: int = 0
+    temperature: float = 1.0
+    top_k: int | None = None
+    top_p: float = 1.0
+    min_p: float = 0.0
+    repetition_penalty: float = 1.0
+    presence_penalty: float = 0.0
+    frequency_penalty: float = 0.0
+    logit_bias: dict[int, float] = {}
+    allowed_token_ids: tuple[int, ...] | None = None
+    bad_words: tuple[str, ...] = ()
+    stop: tuple[str, ...] = ()
+    stop_token_ids: tuple[int, ...] = ()
+    ignore_eos: bool = False
+    include_stop_str_in_output: bool = False
+    skip_special_tokens: bool = True
+    logprobs: int | None = None
+    prompt_logprobs: int | None = None
+    seed: int | None = None
+
+    def __post_init__(self) -> None:
+        _within("n", self.n, 1, MAX_N)
+        if self.max_tokens is not None:
+            _within("max_tokens", self.max_tokens, 1, None)
+        _within("min_tokens", self.min_tokens, 0, self.max_tokens)
+        _within("temperature", self.temperature, 0.0, None)
+        if self.top_k is not None:
+            _within("top_k", self.top_k, 1, None)
+        _within("top_p", self.top_p, 0.0, 1.0)
+        if self.top_p == 0.0:
+            raise RequestError("top_p must be above 0", param="top_p")
+        _within("min_p", self.min_p, 0.0, 1.0)
+        _within("repetition_penalty", self.repetition_penalty, 0.0, None)
+        if self.repetition_penalty == 0.0:
+            raise RequestError(
+                "repetition_penalty must be above 0", param="repetition_penalty"
+            )
+        _within("presence_penalty", self.presence_penalty, -2.0, 2.0)
+        _within("frequency_penalty", self.frequency_penalty, -2.0, 2.0)
+        for bias in self.logit_bias.values():
+            _within("logit_bias", bias, -100.0, 100.0)
+        if self.allowed_token_ids is not None and not self.allowed_token_ids:
+            raise RequestError(
+                "allowed_token_ids must not be empty", param="allowed_token_ids"
+            )
+        for word in (*self.stop, *self.bad_words):
+            if not word:
+                param = "stop" if word in self.stop else "bad_words"
+                raise RequestError(f"{param} must not hold empty strings", param=param)
+        if len(self.stop) > MAX_STOP_STRINGS:
+            raise RequestError(f"stop takes at most {MAX_STOP_STRINGS} strings", param="stop")
+        for name in ("logprobs", "prompt_logprobs"):
+            if (count := getattr(self, name)) is not None:
+                _within(name, count, 0, MAX_LOGPROBS)
+        if self.seed is not None:
+            _within("seed", self.seed, -(2**63), 2**63 - 1)
+
+    @property
+    def is_greedy(self) -> bool:
+        return self.temperature == 0.0
+
+    @property
+    def has_penalties(self) -> bool:
+        return (
+            self.repetition_penalty != 1.0
+            or self.presence_penalty != 0.0
+            or self.frequency_penalty != 0.0
+        )
+
+    def token_ids(self) -> set[int]:
+        """Every token id that the parameters name, for checking the vocabulary."""
+        return {
+            *self.logit_bias,
+            *(self.allowed_token_ids or ()),
+            *self.stop_token_ids,
+        }
+
+
+def _within(
+    name: str, value: float, low: float | None, high: float | None
+) -> None:
+    if not math.isfinite(value):
+        raise RequestError(f"{name} must be finite, not {value}", param=name)
+    if low is not None and value < low:
+        raise RequestError(f"{name} must be at least {low}, not {value}", param=name)
+    if high is not None and value > high:
+        raise RequestError(f"{name} must be at most {high}, not {value}", param=name)

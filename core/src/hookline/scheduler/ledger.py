@@ -1,0 +1,58 @@
+"""The engine's books: what came in, what went out, and that the two agree."""
+
+from collections.abc import Collection
+from dataclasses import dataclass, field
+
+from hookline.kv_cache import BlockPool
+from hookline.request import FinishReason, Request
+from hookline.stats import PrefixCacheCounts, Residue
+
+
+@dataclass(slots=True)
+class Ledger:
+    """Totals since the engine's start.
+
+    Attributes:
+        received: Requests taken in.
+        finished: Requests ended, by reason.
+        preemptions: Preemptions.
+        sampled_tokens: Tokens given to requests.
+        finished_tokens: Of these, tokens of requests that have ended.
+        computed_tokens: Tokens computed, recomputed ones included.
+        recomputed_tokens: Tokens computed again after a preemption.
+        prefix_cache: Lookups, once a request.
+        residue: Of the last audit.
+    """
+
+    received: int = 0
+    finished: dict[str, int] = field(default_factory=dict)
+    preemptions: int = 0
+    sampled_tokens: int = 0
+    finished_tokens: int = 0
+    computed_tokens: int = 0
+    recomputed_tokens: int = 0
+    prefix_cache: PrefixCacheCounts = field(default_factory=PrefixCacheCounts)
+    residue: Residue = field(default_factory=Residue)
+
+    def end(self, reason: FinishReason, output_tokens: int) -> None:
+        self.finished[reason] = self.finished.get(reason, 0) + 1
+        self.finished_tokens += output_tokens
+
+    def count_lookup(self, queried_tokens: int, hit_tokens: int) -> None:
+        before = self.prefix_cache
+        self.prefix_cache = PrefixCacheCounts(
+            before.requests + 1,
+            before.queried_tokens + queried_tokens,
+            before.hit_tokens + hit_tokens,
+        )
+
+    def audit(self, live: Collection[Request], pool: BlockPool) -> None:
+        """Recounts what is in flight and notes what does not add up."""
+        held = {block_id for request in live for block_id in request.block_ids}
+        entries = sum(len(request.block_ids) for request in live)
+        outputs = sum(request.num_output_tokens for request in live)
+        self.residue = Residue(
+            requests=self.received - sum(self.finished.values()) - len(live),
+            tokens=self.sampled_tokens - self.finished_tokens - outputs,
+            blocks=abs(pool.num_held - len(held)) + abs(pool.num_references - entries),
+        )

@@ -1,0 +1,59 @@
+"""The waiting queue: by arrival, or by priority and then arrival."""
+
+import heapq
+from collections.abc import Iterator
+
+from hookline.config import Policy
+from hookline.request import Request
+
+
+class WaitingQueue:
+    """A heap of requests; one that comes back takes its old place again.
+
+    Requests removed from the middle leave a mark that is skipped later, so that
+    every operation is O(log n).
+    """
+
+    def __init__(self, policy: Policy) -> None:
+        self._policy = policy
+        self._heap: list[tuple[int, int, Request]] = []
+        self._members: dict[int, Request] = {}
+
+    def __len__(self) -> int:
+        return len(self._members)
+
+    def __bool__(self) -> bool:
+        return bool(self._members)
+
+    def __contains__(self, request_id: int) -> bool:
+        return request_id in self._members
+
+    def __iter__(self) -> Iterator[Request]:
+        return iter(self._members.values())
+
+    def rank(self, request: Request) -> tuple[int, int]:
+        """Sorts requests: the smallest is served first and preempted last."""
+        priority = request.priority if self._policy is Policy.PRIORITY else 0
+        return priority, request.sequence
+
+    def push(self, request: Request) -> None:
+        self._members[request.request_id] = request
+        heapq.heappush(self._heap, (*self.rank(request), request))
+
+    def peek(self) -> Request:
+        """The next request; the queue must not be empty."""
+        while (first := self._heap[0][2]).request_id not in self._members:
+            heapq.heappop(self._heap)
+        return first
+
+    def pop(self) -> Request:
+        request = self.peek()
+        heapq.heappop(self._heap)
+        del self._members[request.request_id]
+        return request
+
+    def remove(self, request_id: int) -> None:
+        del self._members[request_id]
+        if len(self._heap) > 2 * len(self._members) + 16:
+            self._heap = [entry for entry in self._heap if entry[2].request_id in self]
+            heapq.heapify(self._heap)

@@ -1,0 +1,273 @@
+"""Decides what each step computes: continuous batching over a paged KV cache.
+
+Every request is a number of tokens and a number of computed tokens; a step closes part
+of the gap. Prefill, chunked prefill, decode, recomputation after preemption and hits
+in the prefix cache are all that one rule. Requests in the batch come first (those with
+one token to go before those with many), then waiting ones, under one token budget.
+"""
+
+from collections.abc import Iterable, Sequence
+
+from hookline.config import SchedulerConfig
+from hookline.events import Finished, NewTokens, Preempted, Queued, Scheduled
+from hookline.kv_cache import KVCacheManager
+from hookline.request import EngineRequest, FinishReason, Request, RequestStatus
+from hookline.scheduler.draft import Draft
+from hookline.scheduler.journal import Journal
+from hookline.scheduler.ledger import Ledger
+from hookline.scheduler.plan import StepPlan, StepResult
+from hookline.scheduler.queue import WaitingQueue
+from hookline.scheduler.stopping import stop_after
+from hookline.stats import SchedulerStats
+
+
+class Scheduler:
+    """Owns the requests of one engine, from arrival to end."""
+
+    def __init__(
+        self, config: SchedulerConfig, cache: KVCacheManager, *, max_model_len: int
+    ) -> None:
+        self._config = config
+        self._cache = cache
+        self._max_model_len = max_model_len
+        self._waiting = WaitingQueue(config.policy)
+        self._running: list[Request] = []
+        self._requests: dict[int, Request] = {}
+        self._left_batch: list[int] = []
+        self._arrivals = 0
+        self._steps = 0
+        self._oldest_waiting_at: int | None = None
+        self._oldest_running_at: int | None = None
+        self.ledger = Ledger()
+        self.journal = Journal()
+
+    @property
+    def has_requests(self) -> bool:
+        return bool(self._requests)
+
+    # -- arrival and end ---------------------------------------------------------
+
+    def add(self, inner: EngineRequest, now: int) -> None:
+        """Takes a request in; the front end has validated it.
+
+        Raises:
+            ValueError: The id is in use, or the prompt does not fit the context.
+        """
+        room = self._max_model_len - len(inner.prompt_token_ids)
+        if inner.request_id in self._requests or room < 1 or not inner.prompt_token_ids:
+            raise ValueError(
+                f"request {inner.request_id} with {len(inner.prompt_token_ids)} prompt "
+                f"tokens cannot be taken in"
+            )
+        limit = inner.params.max_tokens
+        self._arrivals += 1
+        request = Request(
+            inner,
+            sequence=self._arrivals,
+            queued_at=now,
+            max_tokens=room if limit is None else min(limit, room),
+        )
+        self._requests[request.request_id] = request
+        self._waiting.push(request)
+        self.ledger.received += 1
+        queued = Queued(request.request_id, now, request.num_prompt_tokens)
+        self.journal.queued.append(queued)
+
+    def finish(
+        self, request_ids: Sequence[int], reason: FinishReason, cause: str, now: int
+    ) -> None:
+        """Ends requests from outside a step; unknown ids have ended already."""
+        for request_id in request_ids:
+            if (request := self._requests.get(request_id)) is None:
+                continue
+            if request.status is RequestStatus.RUNNING:
+                self._running.remove(request)
+                self._left_batch.append(request_id)
+            else:
+                self._waiting.remove(request_id)
+            self._end(request, reason, cause, now)
+
+    def _end(self, request: Request, reason: FinishReason, cause: str, now: int) -> None:
+        self._cache.release(request)
+        request.status = RequestStatus.FINISHED
+        request.finish_reason, request.finish_cause = reason, cause
+        del self._requests[request.request_id]
+        self.ledger.end(reason, request.num_output_tokens)
+        self.journal.finished.append(
+            Finished(request.request_id, now, reason, cause, request.num_output_tokens)
+        )
+
+    # -- planning a step ---------------------------------------------------------
+
+    def schedule(self, now: int) -> StepPlan:
+        """Plans the next step and gives its requests their blocks."""
+        self._steps += 1
+        draft = Draft(self._config.max_num_batched_tokens)
+        preempted = self._schedule_running(draft, now)
+        for request, num_tokens, _ in draft.entries:
+            self._cache.enter_full_blocks(
+                request, request.num_computed_tokens + num_tokens
+            )
+        if not preempted:
+            self._admit_waiting(draft, now)
+        plan = draft.plan(self._steps, self._left_batch)
+        self._left_batch = []
+        for request, num_tokens, _ in draft.entries:
+            self._count_computed(request, num_tokens)
+        return plan
+
+    def _schedule_running(self, draft: Draft, now: int) -> bool:
+        """Gives each running request its tokens; whether any was preempted."""
+        preempted = False
+        decodes_first = sorted(self._running, key=lambda request: request.is_prefilling)
+        for request in decodes_first:
+            if request.status is not RequestStatus.RUNNING:
+                continue
+            missing = request.num_tokens - request.num_computed_tokens
+            num_tokens = self._chunk(missing, draft.budget)
+            if num_tokens == 0:
+                continue
+            blocks = self._cache.grow(request, num_tokens)
+            while blocks is None:
+                preempted = True
+                victim = max(self._running, key=self._waiting.rank)
+                draft.drop(victim)
+                self._preempt(victim, now)
+                if victim is request:
+                    break
+                blocks = self._cache.grow(request, num_tokens)
+            if blocks is not None:
+                draft.add(request, num_tokens, blocks)
+        return preempted
+
+    def _preempt(self, victim: Request, now: int) -> None:
+        self.journal.preempted.append(
+            Preempted(victim.request_id, now, victim.num_computed_tokens)
+        )
+        self._cache.release(victim)
+        self._running.remove(victim)
+        self._left_batch.append(victim.request_id)
+        victim.status = RequestStatus.PREEMPTED
+        victim.num_preemptions += 1
+        victim.prompt_logprobs = []
+        self.ledger.preemptions += 1
+        self._waiting.push(victim)
+
+    def _admit_waiting(self, draft: Draft, now: int) -> None:
+        while (
+            self._waiting
+            and draft.budget > 0
+            and len(self._running) < self._config.max_num_seqs
+        ):
+            request = self._waiting.peek()
+            prefix = self._cache.find_prefix(request)
+            missing = request.num_tokens - len(prefix) * self._cache.block_size
+            num_tokens = self._chunk(missing, draft.budget)
+            if num_tokens == 0 or not self._cache.admit(request, prefix, num_tokens):
+                return
+            self._waiting.pop()
+            self._record_admission(request, now)
+            request.status = RequestStatus.RUNNING
+            self._running.append(request)
+            self._cache.enter_full_blocks(
+                request, request.num_computed_tokens + num_tokens
+            )
+            draft.admit(request, num_tokens)
+
+    def _chunk(self, missing: int, budget: int) -> int:
+        """How many of the missing tokens to compute now; 0 means wait."""
+        if not self._config.enable_chunked_prefill:
+            return missing if missing <= budget else 0
+        if (threshold := self._config.long_prefill_token_threshold) is not None:
+            missing = min(missing, threshold)
+        return min(missing, budget)
+
+    def _record_admission(self, request: Request, now: int) -> None:
+        """Counts cache hits once a request, at its first admission."""
+        found = request.num_computed_tokens
+        is_resumed = request.status is RequestStatus.PREEMPTED
+        if request.num_cached_tokens is None:
+            request.num_cached_tokens = found
+            self.ledger.count_lookup(request.num_prompt_tokens, found)
+        self.journal.scheduled.append(
+            Scheduled(
+                request.request_id,
+                now,
+                found,
+                0,
+                max(0, request.max_computed_tokens - found),
+                is_resumed,
+            )
+        )
+
+    def _count_computed(self, request: Request, num_tokens: int) -> None:
+        before = request.num_computed_tokens
+        after = before + num_tokens
+        again = min(after, request.max_computed_tokens) - before
+        self.ledger.computed_tokens += num_tokens
+        self.ledger.recomputed_tokens += max(0, again)
+        request.num_computed_tokens = after
+        request.max_computed_tokens = max(after, request.max_computed_tokens)
+
+    # -- taking in a step's result -----------------------------------------------
+
+    def update(self, plan: StepPlan, result: StepResult, now: int) -> None:
+        """Appends the new tokens and ends the requests that they end."""
+        for request_id, entries in result.prompt_logprobs.items():
+            if self._requests[request_id].num_output_tokens == 0:
+                self._requests[request_id].prompt_logprobs += entries
+        for request_id, token_ids in result.tokens.items():
+            request = self._requests[request_id]
+            is_first = request.num_output_tokens == 0
+            kept, reason, cause = stop_after(request, token_ids)
+            request.token_ids += kept
+            self.ledger.sampled_tokens += len(kept)
+            self.journal.new_tokens.append(
+                NewTokens(
+                    request_id,
+                    now,
+                    kept,
+                    result.logprobs.get(request_id),
+                    request.prompt_logprobs if is_first else None,
+                )
+            )
+            if reason is not None:
+                self._running.remove(request)
+                self._left_batch.append(request_id)
+                self._end(request, reason, cause, now)
+
+    # -- telling -----------------------------------------------------------------
+
+    def stats(self) -> SchedulerStats:
+        """The state now, and the totals since the start."""
+        pool = self._cache.pool
+        ledger = self.ledger
+        return SchedulerStats(
+            running=len(self._running),
+            waiting=len(self._waiting),
+            kv_blocks=pool.num_blocks,
+            kv_blocks_used=pool.num_held,
+            kv_blocks_cached=pool.num_reusable,
+            prefix_cache=ledger.prefix_cache,
+            received=ledger.received,
+            finished=dict(ledger.finished),
+            preemptions=ledger.preemptions,
+            computed_tokens=ledger.computed_tokens,
+            recomputed_tokens=ledger.recomputed_tokens,
+            oldest_waiting_at=self._oldest_waiting_at,
+            oldest_running_at=self._oldest_running_at,
+            residue=ledger.residue,
+        )
+
+    def audit(self) -> None:
+        """Looks at every live request: conservation laws and ages."""
+        self.ledger.audit(self._requests.values(), self._cache.pool)
+        self._oldest_waiting_at = _oldest(self._waiting)
+        self._oldest_running_at = _oldest(self._running)
+
+    def reset_prefix_cache(self) -> None:
+        self._cache.reset_prefix_cache()
+
+
+def _oldest(requests: Iterable[Request]) -> int | None:
+    return min((request.queued_at for request in requests), default=None)

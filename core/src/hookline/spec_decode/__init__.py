@@ -1,0 +1,5 @@
+"""Speculative decoding: the seam that draft proposers implement."""
+
+from hookline.spec_decode.proposer import DraftRequest, Drafts, Proposer
+
+__all__ = ["DraftRequest", "Drafts", "Proposer"]

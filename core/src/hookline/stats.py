@@ -1,0 +1,221 @@
+"""Numbers made of events: the scheduler's state, a step's yield, a request's sum."""
+
+from collections import deque
+from dataclasses import dataclass, field
+
+import msgspec
+
+from hookline.request import FinishReason, RequestFacts
+from hookline.sampling_params import SamplingParams
+
+
+class PrefixCacheCounts(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """Running totals of the prefix cache, counted once a request, at first admission.
+
+    Attributes:
+        requests: Requests looked up.
+        queried_tokens: Tokens looked up.
+        hit_tokens: Tokens found.
+    """
+
+    requests: int = 0
+    queried_tokens: int = 0
+    hit_tokens: int = 0
+
+
+class Residue(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """What the conservation laws leave over: 0 everywhere, or there is a bug.
+
+    Attributes:
+        requests: Received − finished − in flight.
+        tokens: Sampled − those of finished requests − those of requests in flight.
+        blocks: Pool size − free − held, and references − block-table entries.
+    """
+
+    requests: int = 0
+    tokens: int = 0
+    blocks: int = 0
+
+
+class SchedulerStats(msgspec.Struct, frozen=True, array_like=True):
+    """The engine's state at one moment; totals count from the engine's start.
+
+    Attributes:
+        running: Requests in the running batch.
+        waiting: Requests waiting for room, preempted ones included.
+        waiting_for_grammar: Requests waiting for their grammar.
+        waiting_for_remote_kv: Requests waiting for KV from elsewhere.
+        kv_blocks: Size of the pool.
+        kv_blocks_used: Blocks held by requests.
+        kv_blocks_cached: Free blocks that still hold a reusable prefix.
+        prefix_cache: Totals of the local prefix cache.
+        received: Requests ever taken in.
+        finished: Requests ever ended, by reason.
+        preemptions: Preemptions ever.
+        computed_tokens: Tokens ever computed, recomputed ones included.
+        recomputed_tokens: Tokens ever computed again after a preemption.
+        oldest_waiting_at: When the oldest waiting request was queued (monotonic ns).
+        oldest_running_at: When the oldest running request was queued.
+        residue: Of the conservation laws.
+    """
+
+    running: int = 0
+    waiting: int = 0
+    waiting_for_grammar: int = 0
+    waiting_for_remote_kv: int = 0
+    kv_blocks: int = 0
+    kv_blocks_used: int = 0
+    kv_blocks_cached: int = 0
+    prefix_cache: PrefixCacheCounts = PrefixCacheCounts()
+    received: int = 0
+    finished: dict[str, int] = {}
+    preemptions: int = 0
+    computed_tokens: int = 0
+    recomputed_tokens: int = 0
+    oldest_waiting_at: int | None = None
+    oldest_running_at: int | None = None
+    residue: Residue = Residue()
+
+    @property
+    def kv_usage(self) -> float:
+        """Share of the pool held by requests, 0 to 1; reusable blocks count as free."""
+        return self.kv_blocks_used / self.kv_blocks if self.kv_blocks else 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FinishedRequest:
+    """One ended request, summed up; seconds are None where the phase was not reached.
+
+    Attributes:
+        request_id: Internal id.
+        facts: Who asked.
+        reason: Why it ended.
+        cause: More about it.
+        params: What was asked for.
+        prompt_tokens: Length of the prompt.
+        local_cached_tokens: Prompt tokens from this engine's prefix cache.
+        external_cached_tokens: Prompt tokens from a KV connector.
+        output_tokens: Tokens generated.
+        preemptions: How often it was preempted.
+        recomputed_tokens: Tokens computed again because of that.
+        queue_seconds: First SCHEDULED − QUEUED.
+        prefill_seconds: First NEW_TOKENS − first SCHEDULED.
+        decode_seconds: Last NEW_TOKENS − first NEW_TOKENS.
+        inference_seconds: Last NEW_TOKENS − first SCHEDULED.
+        preempted_seconds: Σ (re-SCHEDULED − PREEMPTED), part of the two above.
+        ttft_seconds: First token − arrival, on the front end's clock.
+        e2e_seconds: End − arrival, on the front end's clock.
+        tpot_seconds: decode ÷ (n − 1); None for fewer than two tokens.
+    """
+
+    request_id: int
+    facts: RequestFacts
+    reason: FinishReason
+    cause: str
+    params: SamplingParams
+    prompt_tokens: int
+    local_cached_tokens: int
+    external_cached_tokens: int
+    output_tokens: int
+    preemptions: int
+    recomputed_tokens: int
+    queue_seconds: float | None
+    prefill_seconds: float | None
+    decode_seconds: float | None
+    inference_seconds: float | None
+    preempted_seconds: float
+    ttft_seconds: float | None
+    e2e_seconds: float
+    tpot_seconds: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FinishedGroup:
+    """A client's whole request: its `n` completions have all ended.
+
+    Attributes:
+        n: How many they were.
+        max_output_tokens: Length of the longest.
+    """
+
+    n: int
+    max_output_tokens: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IterationStats:
+    """What one step brought, seen from the front end.
+
+    Attributes:
+        prompt_tokens_computed: Of requests whose first token came: computed here.
+        prompt_tokens_local: … found in the local prefix cache.
+        prompt_tokens_external: … brought by a connector.
+        generation_tokens: New tokens.
+        preemptions: Requests preempted.
+        recomputed_tokens: Tokens that resumed requests must compute again.
+        ttft_seconds: One entry for each first token.
+        inter_token_seconds: (interval ÷ tokens, tokens) for each later arrival.
+        finished: Requests that ended.
+        finished_groups: Clients' requests that ended.
+    """
+
+    prompt_tokens_computed: int = 0
+    prompt_tokens_local: int = 0
+    prompt_tokens_external: int = 0
+    generation_tokens: int = 0
+    preemptions: int = 0
+    recomputed_tokens: int = 0
+    ttft_seconds: tuple[float, ...] = ()
+    inter_token_seconds: tuple[tuple[float, int], ...] = ()
+    finished: tuple[FinishedRequest, ...] = ()
+    finished_groups: tuple[FinishedGroup, ...] = ()
+
+    @property
+    def prompt_tokens(self) -> int:
+        return (
+            self.prompt_tokens_computed
+            + self.prompt_tokens_local
+            + self.prompt_tokens_external
+        )
+
+
+@dataclass(slots=True)
+class HitRateWindow:
+    """Prefix-cache hit rate over the most recent requests.
+
+    Attributes:
+        max_requests: Older entries are dropped while more than this remain.
+    """
+
+    max_requests: int = 1000
+    _last: PrefixCacheCounts = field(default_factory=PrefixCacheCounts)
+    _entries: deque[PrefixCacheCounts] = field(default_factory=deque)
+    _requests: int = 0
+    _queried: int = 0
+    _hits: int = 0
+
+    def observe(self, totals: PrefixCacheCounts) -> None:
+        """Takes the running totals; a total that went backwards starts afresh."""
+        if totals.requests < self._last.requests:
+            self._last = PrefixCacheCounts()
+        new = PrefixCacheCounts(
+            totals.requests - self._last.requests,
+            totals.queried_tokens - self._last.queried_tokens,
+            totals.hit_tokens - self._last.hit_tokens,
+        )
+        self._last = totals
+        if new.requests:
+            self._entries.append(new)
+            self._add(new, sign=1)
+        while self._requests > self.max_requests and len(self._entries) > 1:
+            self._add(self._entries.popleft(), sign=-1)
+
+    def _add(self, entry: PrefixCacheCounts, *, sign: int) -> None:
+        self._requests += sign * entry.requests
+        self._queried += sign * entry.queried_tokens
+        self._hits += sign * entry.hit_tokens
+
+    @property
+    def rate(self) -> float | None:
+        """Hits ÷ queries, 0 to 1; None before the first query."""
+        return self._hits / self._queried if self._queried else None

@@ -1,0 +1,25 @@
+"""A tokenizer without training: 256 tokens, one for each byte."""
+
+from pathlib import Path
+
+from tokenizers import Tokenizer as FastTokenizer
+from tokenizers import decoders, models, pre_tokenizers
+from transformers import PreTrainedTokenizerFast
+
+from hookline.tokenizer import byte_level_alphabet
+
+CHAT_TEMPLATE = (
+    "{% for message in messages %}<{{ message['role'] }}>{{ message['content'] }}"
+    "{% endfor %}{% if add_generation_prompt %}<assistant>{% endif %}"
+)
+
+
+def save_byte_tokenizer(folder: Path) -> None:
+    """Writes a tokenizer whose 256 tokens are the bytes, and a chat template."""
+    vocab = {char: byte for char, byte in byte_level_alphabet().items()}
+    inner = FastTokenizer(models.BPE(vocab=vocab, merges=[]))
+    inner.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    inner.decoder = decoders.ByteLevel()
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=inner)
+    tokenizer.chat_template = CHAT_TEMPLATE
+    tokenizer.save_pretrained(folder)

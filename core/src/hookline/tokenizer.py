@@ -1,0 +1,132 @@
+"""A model's tokenizer: text to tokens, tokens to bytes, chats to prompts."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import cast
+
+from jinja2 import TemplateError
+from tokenizers import decoders
+from transformers import AutoTokenizer, PreTrainedTokenizerBase
+
+from hookline.exceptions import ModelLoadError, RequestError
+
+ChatMessage = Mapping[str, object]
+
+
+def byte_level_alphabet() -> dict[str, int]:
+    """The printable stand-ins of byte-level BPE (GPT-2, Radford et al. 2019)."""
+    printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
+    others = [byte for byte in range(256) if byte not in printable]
+    alphabet = {chr(byte): byte for byte in printable}
+    alphabet.update({chr(256 + index): byte for index, byte in enumerate(others)})
+    return alphabet
+
+
+class Tokenizer:
+    """Wraps a fast tokenizer of `transformers`.
+
+    Attributes:
+        is_byte_level: Whether each token stands for fixed bytes, so that text can be
+            made of tokens one by one.
+    """
+
+    def __init__(self, inner: PreTrainedTokenizerBase) -> None:
+        self._inner = inner
+        self._special = frozenset(inner.all_special_ids)
+        self._added = {
+            token_id: token.content
+            for token_id, token in inner.added_tokens_decoder.items()
+        }
+        self._alphabet = byte_level_alphabet()
+        self.is_byte_level = _is_byte_level(inner)
+
+    @classmethod
+    def load(cls, folder: Path) -> "Tokenizer":
+        """Reads a tokenizer from a folder.
+
+        Raises:
+            ModelLoadError: There is none, or it cannot be read.
+        """
+        try:
+            inner = AutoTokenizer.from_pretrained(
+                folder, local_files_only=True, trust_remote_code=False
+            )
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            reason = f"its tokenizer cannot be read: {error}"
+            raise ModelLoadError(str(folder), reason) from error
+        if not inner.is_fast:
+            raise ModelLoadError(str(folder), "it has no fast tokenizer")
+        return cls(inner)
+
+    @property
+    def has_chat_template(self) -> bool:
+        return self._inner.chat_template is not None
+
+    def encode(self, text: str, *, add_special_tokens: bool = True) -> list[int]:
+        ids = self._inner.encode(text, add_special_tokens=add_special_tokens)
+        return list(ids)
+
+    def decode(
+        self, token_ids: Sequence[int], *, skip_special_tokens: bool = False
+    ) -> str:
+        if self.is_byte_level:
+            kept = [
+                token_id
+                for token_id in token_ids
+                if not (skip_special_tokens and self.is_special(token_id))
+            ]
+            return b"".join(map(self.token_bytes, kept)).decode("utf-8", "replace")
+        return str(
+            self._inner.decode(
+                list(token_ids),
+                skip_special_tokens=skip_special_tokens,
+                clean_up_tokenization_spaces=False,
+            )
+        )
+
+    def render_chat(
+        self, messages: Sequence[ChatMessage], *, add_generation_prompt: bool = True
+    ) -> list[int]:
+        """Applies the model's chat template and tokenizes the result.
+
+        Raises:
+            RequestError: The model has no template, or it refuses the messages.
+        """
+        if not self.has_chat_template:
+            raise RequestError("this model has no chat template", param="messages")
+        try:
+            text = self._inner.apply_chat_template(
+                cast("list[dict[str, str]]", [dict(message) for message in messages]),
+                add_generation_prompt=add_generation_prompt,
+                tokenize=False,
+            )
+        except (TemplateError, TypeError, ValueError, KeyError) as error:
+            reason = f"the chat template refuses the messages: {error}"
+            raise RequestError(reason, param="messages") from error
+        return self.encode(str(text), add_special_tokens=False)
+
+    def is_special(self, token_id: int) -> bool:
+        return token_id in self._special
+
+    def token_text(self, token_id: int) -> str:
+        """The token alone as text; bytes that are no text show as U+FFFD."""
+        if self.is_byte_level:
+            return self.token_bytes(token_id).decode("utf-8", "replace")
+        return self.decode([token_id])
+
+    def token_bytes(self, token_id: int) -> bytes:
+        """The bytes that the token stands for; none for an id without a token."""
+        if (added := self._added.get(token_id)) is not None:
+            return added.encode()
+        token = self._inner.convert_ids_to_tokens(token_id)
+        if token is None:
+            return b""
+        if not self.is_byte_level:
+            return self.decode([token_id]).encode()
+        known = [self._alphabet.get(char) for char in token]
+        return bytes(byte for byte in known if byte is not None)
+
+
+def _is_byte_level(inner: PreTrainedTokenizerBase) -> bool:
+    decoder = inner.backend_tokenizer.decoder
+    return isinstance(decoder, decoders.ByteLevel)

@@ -1,0 +1,1 @@
+"""The worker: turns a step's plan into tokens."""

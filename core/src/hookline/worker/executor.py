@@ -1,0 +1,45 @@
+"""What computes a step's tokens: the seam between the core and the machine."""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from hookline.scheduler.plan import StepPlan, StepResult
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelShape:
+    """What the core must know of a model to schedule it.
+
+    Attributes:
+        architecture: The model's class.
+        dtype: Of weights and KV cache.
+        vocab_size: Number of token ids.
+        max_model_len: Context length in tokens.
+        num_kv_blocks: Blocks that its KV cache holds.
+        eos_token_ids: Tokens that end its texts.
+    """
+
+    architecture: str
+    dtype: str
+    vocab_size: int
+    max_model_len: int
+    num_kv_blocks: int
+    eos_token_ids: tuple[int, ...]
+
+
+class Executor(Protocol):
+    """Runs the model, or pretends to; called by the core's thread only.
+
+    Attributes:
+        shape: Of the model that it has ready.
+    """
+
+    shape: ModelShape
+
+    def execute(self, plan: StepPlan) -> StepResult:
+        """Computes one step. An exception means that the engine has failed."""
+        ...
+
+    def close(self) -> None:
+        """Gives its resources back."""
+        ...

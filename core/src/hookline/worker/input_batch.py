@@ -1,0 +1,146 @@
+"""The worker's picture of the batch: one row a request, columns as arrays.
+
+Rows are filled when a request is admitted and changed in place afterwards, so that a
+step's inputs are made by array operations alone.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from hookline.sampling_params import SamplingParams
+from hookline.scheduler.plan import AdmittedSequence, StepPlan
+
+Int32 = npt.NDArray[np.int32]
+Int64 = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepInputs:
+    """One step as a flattened batch of T tokens of B requests.
+
+    Attributes:
+        rows: [B] row of each request.
+        token_ids: [T].
+        positions: [T] in their sequences.
+        slots: [T] where each token's K and V go: block × block size + offset.
+        query_lens: [B] tokens computed now; the ones come first.
+        seq_lens: [B] tokens in the cache after the step.
+        query_starts: [B + 1] running sum of `query_lens`.
+        block_tables: [B, most blocks of any].
+        is_sampling: [B] whether the request's last token is computed.
+    """
+
+    rows: Int64
+    token_ids: Int64
+    positions: Int64
+    slots: Int64
+    query_lens: Int64
+    seq_lens: Int64
+    query_starts: Int64
+    block_tables: Int32
+    is_sampling: npt.NDArray[np.bool_]
+
+
+class InputBatch:
+    """Rows for up to `max_num_seqs` requests of up to `max_model_len` tokens.
+
+    Attributes:
+        token_ids: [rows, max_model_len] prompt and output.
+        num_tokens: [rows].
+        num_prompt_tokens: [rows].
+        num_computed: [rows].
+        params: By row; None where the row is free.
+        request_ids: By row.
+    """
+
+    def __init__(self, max_num_seqs: int, max_model_len: int, block_size: int) -> None:
+        self._block_size = block_size
+        max_blocks = -(-max_model_len // block_size)
+        self.token_ids: Int32 = np.zeros((max_num_seqs, max_model_len), np.int32)
+        self.num_tokens: Int64 = np.zeros(max_num_seqs, np.int64)
+        self.num_prompt_tokens: Int64 = np.zeros(max_num_seqs, np.int64)
+        self.num_computed: Int64 = np.zeros(max_num_seqs, np.int64)
+        self._block_tables: Int32 = np.zeros((max_num_seqs, max_blocks), np.int32)
+        self._num_blocks: Int64 = np.zeros(max_num_seqs, np.int64)
+        self.params: list[SamplingParams | None] = [None] * max_num_seqs
+        self.request_ids: list[int] = [0] * max_num_seqs
+        self._free_rows = list(range(max_num_seqs - 1, -1, -1))
+        self._row_of: dict[int, int] = {}
+
+    def row_of(self, request_id: int) -> int:
+        return self._row_of[request_id]
+
+    def release(self, request_id: int) -> int:
+        """Frees a request's row and returns it."""
+        row = self._row_of.pop(request_id)
+        self.params[row] = None
+        self._free_rows.append(row)
+        return row
+
+    def admit(self, sequence: AdmittedSequence) -> int:
+        """Fills a free row and returns it."""
+        row = self._free_rows.pop()
+        self._row_of[sequence.request_id] = row
+        self.request_ids[row] = sequence.request_id
+        count = len(sequence.token_ids)
+        self.token_ids[row, :count] = sequence.token_ids
+        self.num_tokens[row] = count
+        self.num_prompt_tokens[row] = sequence.num_prompt_tokens
+        self.num_computed[row] = sequence.num_computed_tokens
+        self.params[row] = sequence.params
+        self._num_blocks[row] = 0
+        self._add_blocks(row, sequence.block_ids)
+        return row
+
+    def grow(self, plan: StepPlan) -> None:
+        """Enters the blocks that the plan added to requests of the batch."""
+        for request_id, block_ids in plan.new_block_ids.items():
+            self._add_blocks(self._row_of[request_id], block_ids)
+
+    def _add_blocks(self, row: int, block_ids: object) -> None:
+        blocks = np.asarray(block_ids, np.int32)
+        start = self._num_blocks[row]
+        self._block_tables[row, start : start + len(blocks)] = blocks
+        self._num_blocks[row] += len(blocks)
+
+    def inputs(self, plan: StepPlan) -> StepInputs:
+        """Flattens the plan's requests; nothing is changed."""
+        rows = np.array([self._row_of[key] for key in plan.request_ids], np.int64)
+        query_lens = np.array(plan.num_tokens, np.int64)
+        query_starts = np.zeros(len(rows) + 1, np.int64)
+        np.cumsum(query_lens, out=query_starts[1:])
+        computed = self.num_computed[rows]
+        seq_lens = computed + query_lens
+        owner = np.repeat(np.arange(len(rows)), query_lens)
+        positions = np.arange(query_starts[-1]) + (computed - query_starts[:-1])[owner]
+        token_rows = rows[owner]
+        blocks = self._block_tables[token_rows, positions // self._block_size]
+        width = -(-int(seq_lens.max()) // self._block_size)
+        return StepInputs(
+            rows=rows,
+            token_ids=self.token_ids[token_rows, positions].astype(np.int64),
+            positions=positions,
+            slots=blocks.astype(np.int64) * self._block_size
+            + positions % self._block_size,
+            query_lens=query_lens,
+            seq_lens=seq_lens,
+            query_starts=query_starts,
+            block_tables=self._block_tables[rows, :width],
+            is_sampling=seq_lens == self.num_tokens[rows],
+        )
+
+    def advance(self, inputs: StepInputs, sampled: Int64) -> None:
+        """Notes the step as computed and appends the sampled tokens.
+
+        Args:
+            inputs: The step.
+            sampled: [number of sampling requests], in the order of `inputs`.
+        """
+        self.num_computed[inputs.rows] += inputs.query_lens
+        rows = inputs.rows[inputs.is_sampling]
+        ends = self.num_tokens[rows]
+        room = ends < self.token_ids.shape[1]
+        self.token_ids[rows[room], ends[room]] = sampled[room]
+        self.num_tokens[rows] += 1

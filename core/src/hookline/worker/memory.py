@@ -1,0 +1,79 @@
+"""How many KV blocks fit: as told, or what the machine has left."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from hookline.config import CacheConfig, SchedulerConfig
+from hookline.exceptions import ConfigError
+from hookline.models.probe import LayerCache
+
+SHARE_OF_FREE_MEMORY = 0.5
+"""The rest is for activations of other steps, the front end and the page cache."""
+
+
+def count_blocks(
+    cache: CacheConfig,
+    scheduler: SchedulerConfig,
+    layers: Sequence[LayerCache],
+    *,
+    element_size: int,
+    max_model_len: int,
+    profile: Callable[[], None],
+) -> int:
+    """Blocks in the pool.
+
+    Given neither a number nor bytes, the model first runs its largest step (`profile`),
+    so that its activations have taken their memory, and the pool gets a share of what
+    is left then, but never more than all sequences at full length could use.
+
+    Raises:
+        ConfigError: Not even one block fits.
+    """
+    if cache.num_kv_blocks is not None:
+        return cache.num_kv_blocks
+    block_bytes = cache.block_size * sum(
+        layer.bytes_per_token(element_size) for layer in layers
+    )
+    if cache.kv_cache_memory is not None:
+        blocks = cache.kv_cache_memory // block_bytes
+    else:
+        profile()
+        useful = scheduler.max_num_seqs * -(-max_model_len // cache.block_size)
+        room = int(available_memory() * SHARE_OF_FREE_MEMORY)
+        blocks = min(useful, room // block_bytes)
+    if blocks < 1:
+        raise ConfigError(
+            "kv-cache-memory", f"one KV block takes {block_bytes} bytes; there is no room"
+        )
+    return blocks
+
+
+def available_memory() -> int:
+    """Bytes that this process may still take: the machine's, or its control group's."""
+    free = _meminfo("MemAvailable")
+    for limit, used in (
+        ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"),
+        (
+            "/sys/fs/cgroup/memory/memory.limit_in_bytes",
+            "/sys/fs/cgroup/memory/memory.usage_in_bytes",
+        ),
+    ):
+        most, taken = _number(limit), _number(used)
+        if most is not None and taken is not None:
+            free = min(free, max(0, most - taken))
+    return free
+
+
+def _meminfo(name: str) -> int:
+    for line in Path("/proc/meminfo").read_text("ascii").splitlines():
+        key, _, value = line.partition(":")
+        if key == name:
+            return int(value.split()[0]) * 1024
+    raise ConfigError("kv-cache-memory", "give it: the free memory is not known here")
+
+
+def _number(path: str) -> int | None:
+    try:
+        return int(Path(path).read_text("ascii"))
+    except (OSError, ValueError):
+        return None

@@ -1,0 +1,126 @@
+"""Runs a model over a step's flattened batch and samples from what it says."""
+
+import numpy as np
+import torch
+from transformers import PreTrainedModel
+
+from hookline.request import TokenLogprobs
+from hookline.scheduler.plan import StepPlan, StepResult
+from hookline.worker.input_batch import InputBatch, StepInputs
+from hookline.worker.paged_cache import PagedCache
+from hookline.worker.sampler import Sampler, top_logprobs
+from hookline.worker.sampling_state import SamplingState
+from hookline_kernels import PagedMetadata
+
+
+class ModelRunner:
+    """Keeps the batch between steps and computes one step at a time."""
+
+    def __init__(
+        self,
+        model: PreTrainedModel,
+        cache: PagedCache,
+        batch: InputBatch,
+        sampling: SamplingState,
+    ) -> None:
+        self._model = model
+        self._cache = cache
+        self._batch = batch
+        self._sampling = sampling
+        self._sampler = Sampler(batch, sampling)
+
+    @torch.inference_mode()
+    def execute(self, plan: StepPlan) -> StepResult:
+        """Follows the plan's changes to the batch, then computes its tokens."""
+        self._change_batch(plan)
+        if not plan.request_ids:
+            return StepResult()
+        inputs = self._batch.inputs(plan)
+        wanted, prompts = self._wanted_positions(inputs)
+        logits = self._forward(inputs, wanted)
+        prompt_logprobs = self._prompt_logprobs(inputs, prompts, logits)
+        rows = inputs.rows[inputs.is_sampling]
+        samples = self._sampler.sample(logits[: len(rows)].float(), rows)
+        self._batch.advance(inputs, samples.token_ids)
+        request_ids = [self._batch.request_ids[row] for row in rows.tolist()]
+        tokens = [[token_id] for token_id in samples.token_ids.tolist()]
+        return StepResult(
+            tokens=dict(zip(request_ids, tokens, strict=True)),
+            logprobs={request_ids[at]: [own] for at, own in samples.logprobs.items()},
+            prompt_logprobs=prompt_logprobs,
+        )
+
+    def _change_batch(self, plan: StepPlan) -> None:
+        for request_id in plan.released:
+            self._batch.release(request_id)
+        for sequence in plan.admitted:
+            row = self._batch.admit(sequence)
+            self._sampling.admit(row, sequence)
+        self._batch.grow(plan)
+
+    def _forward(self, inputs: StepInputs, wanted: torch.Tensor) -> torch.Tensor:
+        """Logits at the wanted indices of the flattened batch: [n, vocabulary]."""
+        self._cache.metadata = PagedMetadata(
+            slots=torch.from_numpy(inputs.slots),
+            block_tables=torch.from_numpy(inputs.block_tables.astype(np.int64)),
+            query_lens=inputs.query_lens.tolist(),
+            seq_lens=inputs.seq_lens.tolist(),
+            num_single=int((inputs.query_lens == 1).sum()),
+            seq_lens_tensor=torch.from_numpy(inputs.seq_lens),
+        )
+        logits = self._model(
+            input_ids=torch.from_numpy(inputs.token_ids)[None],
+            position_ids=torch.from_numpy(inputs.positions)[None],
+            use_cache=False,
+            logits_to_keep=wanted,
+        ).logits[0]
+        assert isinstance(logits, torch.Tensor)
+        return logits
+
+    def _wanted_positions(
+        self, inputs: StepInputs
+    ) -> tuple[torch.Tensor, list[tuple[int, int, int]]]:
+        """Indices whose logits are needed: last tokens first, then prompt logprobs'.
+
+        Returns:
+            The indices, and for each request with prompt logprobs (its index in the
+            step, start and end of its part behind the last tokens).
+        """
+        last = inputs.query_starts[1:][inputs.is_sampling] - 1
+        parts, prompts = [last], []
+        end = len(last)
+        for index, row in enumerate(inputs.rows.tolist()):
+            params = self._batch.params[row]
+            if params is None or params.prompt_logprobs is None:
+                continue
+            computed = int(self._batch.num_computed[row])
+            known = int(self._batch.num_prompt_tokens[row]) - 1 - computed
+            count = min(int(inputs.query_lens[index]), known)
+            if count > 0:
+                first = int(inputs.query_starts[index])
+                parts.append(np.arange(first, first + count))
+                prompts.append((index, end, end + count))
+                end += count
+        return torch.from_numpy(np.concatenate(parts)), prompts
+
+    def _prompt_logprobs(
+        self,
+        inputs: StepInputs,
+        prompts: list[tuple[int, int, int]],
+        logits: torch.Tensor,
+    ) -> dict[int, list[TokenLogprobs]]:
+        """Of each prompt token after a computed one, given those before it."""
+        found = {}
+        for index, start, end in prompts:
+            row = int(inputs.rows[index])
+            params = self._batch.params[row]
+            assert params is not None
+            assert params.prompt_logprobs is not None
+            first = int(self._batch.num_computed[row]) + 1
+            tokens = self._batch.token_ids[row, first : first + end - start]
+            found[self._batch.request_ids[row]] = top_logprobs(
+                logits[start:end].float().log_softmax(-1),
+                tokens.astype(np.int64),
+                [params.prompt_logprobs] * (end - start),
+            )
+        return found

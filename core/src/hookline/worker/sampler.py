@@ -1,0 +1,225 @@
+"""Turns a step's logits into tokens, all requests of the step at once.
+
+The order is: penalties, bias and masks, then for requests that are not greedy
+temperature, top-k, top-p and min-p. Log-probabilities are those of the unmodified
+logits. A token is drawn by inverting the cumulative distribution in the order of the
+vocabulary with one number that depends on seed and position only, so that what a
+request draws does not depend on its neighbours.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from hookline.request import TokenLogprobs
+from hookline.worker.input_batch import InputBatch
+from hookline.worker.randomness import uniforms
+from hookline.worker.sampling_state import SamplingState
+
+Int64 = npt.NDArray[np.int64]
+NEGATIVE_INFINITY = float("-inf")
+
+
+@dataclass(frozen=True, slots=True)
+class Samples:
+    """Of S requests.
+
+    Attributes:
+        token_ids: [S].
+        logprobs: By index into S, for requests that asked for them.
+    """
+
+    token_ids: Int64
+    logprobs: dict[int, TokenLogprobs]
+
+
+class Sampler:
+    """Samples for the rows of an input batch."""
+
+    def __init__(self, batch: InputBatch, state: SamplingState) -> None:
+        self._batch = batch
+        self._state = state
+
+    def sample(self, logits: torch.Tensor, rows: Int64) -> Samples:
+        """Draws one token for each row.
+
+        Args:
+            logits: [S, vocabulary] float32; overwritten.
+            rows: [S] row of each.
+        """
+        wanted = np.flatnonzero(self._state.num_logprobs[rows] >= 0)
+        raw = logits[wanted].log_softmax(-1) if len(wanted) else None
+        self._apply_penalties(logits, rows)
+        self._apply_constraints(logits, rows)
+        token_ids = logits.argmax(-1).numpy()
+        random = np.flatnonzero(self._state.temperature[rows] > 0)
+        if len(random):
+            chosen = logits if len(random) == len(rows) else logits[random]
+            token_ids[random] = self._draw(chosen, rows[random])
+        return Samples(token_ids, self._logprobs(raw, wanted, rows, token_ids))
+
+    def _logprobs(
+        self, raw: torch.Tensor | None, wanted: Int64, rows: Int64, token_ids: Int64
+    ) -> dict[int, TokenLogprobs]:
+        if raw is None:
+            return {}
+        counts = self._state.num_logprobs[rows[wanted]]
+        entries = top_logprobs(raw, token_ids[wanted], counts.tolist())
+        return dict(zip(wanted.tolist(), entries, strict=True))
+
+    def _draw(self, logits: torch.Tensor, rows: Int64) -> Int64:
+        state = self._state
+        logits = logits / torch.from_numpy(state.temperature[rows])[:, None]
+        logits = keep_likeliest(
+            logits,
+            torch.from_numpy(state.top_k[rows]),
+            torch.from_numpy(state.top_p[rows]),
+            torch.from_numpy(state.min_p[rows]),
+        )
+        positions = self._batch.num_tokens[rows] - self._batch.num_prompt_tokens[rows]
+        points = torch.from_numpy(uniforms(state.seeds[rows], positions))
+        return invert_distribution(logits.softmax(-1), points).numpy()
+
+    def _apply_penalties(self, logits: torch.Tensor, rows: Int64) -> None:
+        indices = np.flatnonzero(self._state.has_penalties[rows])
+        if not len(indices):
+            return
+        state, chosen = self._state, rows[indices]
+        part = logits[indices]
+        counts, seen = self._count_tokens(chosen, logits.shape[1])
+        repetition = torch.from_numpy(state.repetition[chosen])[:, None]
+        scaled = torch.where(part > 0, part / repetition, part * repetition)
+        part = torch.where(seen, scaled, part)
+        part -= counts * torch.from_numpy(state.frequency[chosen])[:, None]
+        part -= (counts > 0) * torch.from_numpy(state.presence[chosen])[:, None]
+        logits[indices] = part
+
+    def _count_tokens(
+        self, rows: Int64, vocab_size: int
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Output counts [R, vocabulary] float32, and what prompt or output holds."""
+        width = int(self._batch.num_tokens[rows].max())
+        tokens = torch.from_numpy(self._batch.token_ids[rows, :width].astype(np.int64))
+        at = torch.arange(width)[None, :]
+        ends = torch.from_numpy(self._batch.num_tokens[rows])[:, None]
+        starts = torch.from_numpy(self._batch.num_prompt_tokens[rows])[:, None]
+        counts = torch.zeros(len(rows), vocab_size)
+        counts.scatter_add_(1, tokens, ((at >= starts) & (at < ends)).float())
+        seen = torch.zeros(len(rows), vocab_size)
+        seen.scatter_add_(1, tokens, (at < ends).float())
+        return counts, seen > 0
+
+    def _apply_constraints(self, logits: torch.Tensor, rows: Int64) -> None:
+        """Bias and masks; only rows that have any are looked at."""
+        for index in np.flatnonzero(self._state.has_constraints[rows]).tolist():
+            row = int(rows[index])
+            part = logits[index]
+            for token_id, bias in self._state.biases[row].items():
+                part[token_id] += bias
+            if (allowed := self._state.allowed[row]) is not None:
+                kept = part[list(allowed)].clone()
+                part.fill_(NEGATIVE_INFINITY)
+                part[list(allowed)] = kept
+            if banned := self._banned(row):
+                before = part[banned]
+                part[banned] = NEGATIVE_INFINITY
+                if bool(part.isneginf().all()):  # nothing else is allowed
+                    part[banned] = before
+
+    def _banned(self, row: int) -> list[int]:
+        end = int(self._batch.num_tokens[row])
+        output = end - int(self._batch.num_prompt_tokens[row])
+        banned: list[int] = []
+        if output + 1 < self._state.min_tokens[row]:
+            banned += self._state.held_back[row]
+        for *head, last in self._state.bad_words[row]:
+            start = end - len(head)
+            if output >= len(head) and (
+                self._batch.token_ids[row, start:end].tolist() == head
+            ):
+                banned.append(last)
+        return banned
+
+
+def keep_likeliest(
+    logits: torch.Tensor,
+    top_k: torch.Tensor,
+    top_p: torch.Tensor,
+    min_p: torch.Tensor,
+) -> torch.Tensor:
+    """Sets to −∞ what the three filters drop; equally likely tokens stay together.
+
+    Args:
+        logits: [R, vocabulary], divided by the temperature.
+        top_k: [R] int64, the vocabulary's size where it is off.
+        top_p: [R] float32, 1 where it is off.
+        min_p: [R] float32, 0 where it is off.
+    """
+    vocab_size = logits.shape[-1]
+    threshold = torch.full((len(logits), 1), NEGATIVE_INFINITY)
+    if bool((min_p > 0).any()):
+        threshold = logits.max(-1, keepdim=True).values + min_p.log()[:, None]
+    uses_top_p = bool((top_p < 1).any())
+    if uses_top_p or bool((top_k < vocab_size).any()):
+        width = vocab_size if uses_top_p else int(top_k[top_k < vocab_size].max())
+        ordered = logits.topk(width, dim=-1).values
+        last = (top_k.clamp(max=width) - 1)[:, None]
+        floor = ordered.gather(1, last)
+        floor = torch.where((top_k < vocab_size)[:, None], floor, NEGATIVE_INFINITY)
+        if uses_top_p:
+            beyond = torch.arange(width)[None, :] > last
+            mass = ordered.masked_fill(beyond, NEGATIVE_INFINITY).softmax(-1)
+            before = mass.cumsum(-1) - mass
+            kept = (before < top_p[:, None]) & ~beyond
+            nucleus = ordered.gather(1, kept.sum(-1, keepdim=True) - 1)
+            is_on = (top_p < 1)[:, None]
+            floor = torch.where(is_on, torch.maximum(floor, nucleus), floor)
+        threshold = torch.maximum(threshold, floor)
+    return logits.masked_fill(logits < threshold, NEGATIVE_INFINITY)
+
+
+def invert_distribution(
+    probabilities: torch.Tensor, points: torch.Tensor
+) -> torch.Tensor:
+    """The token at which the cumulative distribution passes each point.
+
+    Args:
+        probabilities: [R, vocabulary]; a token with probability 0 is never returned.
+        points: [R] in [0, 1).
+    """
+    cumulative = probabilities.cumsum(-1, dtype=torch.float64)
+    totals = cumulative[:, -1:]
+    found = torch.searchsorted(cumulative, points[:, None] * totals, right=True)
+    # A point may round up to the total: then it belongs to the last possible token.
+    last = torch.searchsorted(cumulative, totals)
+    return torch.minimum(found, last)[:, 0]
+
+
+def top_logprobs(
+    logprobs: torch.Tensor, token_ids: Int64, counts: list[int]
+) -> list[TokenLogprobs]:
+    """For each row the token's own log-probability and its `count` likeliest.
+
+    Args:
+        logprobs: [R, vocabulary].
+        token_ids: [R].
+        counts: R numbers; 0 gives the token alone.
+    """
+    tokens = torch.from_numpy(token_ids)
+    own = logprobs.gather(1, tokens[:, None])
+    ranks = (logprobs > own).sum(-1).add_(1).tolist()
+    best = logprobs.topk(max(*counts, 1), dim=-1)
+    return [
+        TokenLogprobs([token, *ids[:count]], [mine, *values[:count]], rank)
+        for token, mine, ids, values, rank, count in zip(
+            token_ids.tolist(),
+            own[:, 0].tolist(),
+            best.indices.tolist(),
+            best.values.tolist(),
+            ranks,
+            counts,
+            strict=True,
+        )
+    ]

@@ -1,0 +1,95 @@
+"""The executor that runs the model in its own process and thread."""
+
+import numpy as np
+import torch
+
+from hookline.config import EngineConfig
+from hookline.models.attention import AttentionSlot
+from hookline.models.description import describe
+from hookline.models.loading import load_model
+from hookline.models.probe import probe
+from hookline.scheduler.plan import AdmittedSequence, StepPlan, StepResult
+from hookline.sampling_params import SamplingParams
+from hookline.worker.executor import ModelShape
+from hookline.worker.input_batch import InputBatch
+from hookline.worker.memory import count_blocks
+from hookline.worker.model_runner import ModelRunner
+from hookline.worker.paged_cache import PagedCache
+from hookline.worker.sampling_state import SamplingState
+
+
+class UniprocExecutor:
+    """A model, its KV cache and its runner on this machine's processors."""
+
+    def __init__(self, config: EngineConfig) -> None:
+        """Loads the model and sizes its cache.
+
+        Raises:
+            ModelLoadError: The model cannot be loaded or served.
+            ConfigError: An option does not fit the model or the machine.
+        """
+        if config.executor.threads is not None:
+            torch.set_num_threads(config.executor.threads)
+        name = config.model.model
+        description = describe(config.model)
+        max_model_len = description.max_model_len(config.model.max_model_len)
+        self._model = load_model(config.model, description, max_model_len)
+        vocab_size = self._model.config.get_text_config().vocab_size
+        slot = AttentionSlot.install(self._model)
+        layers = probe(name, self._model, slot, vocab_size)
+        seqs = config.scheduler.max_num_seqs
+
+        def runner(num_blocks: int, tokens: int) -> ModelRunner:
+            cache = PagedCache(
+                layers, num_blocks, config.cache.block_size, self._model.dtype
+            )
+            slot.attend = cache
+            batch = InputBatch(seqs, tokens, config.cache.block_size)
+            state = SamplingState(seqs, vocab_size, config.model.seed)
+            return ModelRunner(self._model, cache, batch, state)
+
+        def profile() -> None:
+            budget = config.scheduler.max_num_batched_tokens
+            tokens = min(budget, max_model_len - 1)
+            blocks = -(-(tokens + 1) // config.cache.block_size)
+            runner(blocks, tokens + 1).execute(_one_prompt(tokens, blocks))
+
+        num_blocks = count_blocks(
+            config.cache,
+            config.scheduler,
+            layers,
+            element_size=self._model.dtype.itemsize,
+            max_model_len=max_model_len,
+            profile=profile,
+        )
+        self._runner = runner(num_blocks, max_model_len)
+        self.shape = ModelShape(
+            architecture=type(self._model).__name__,
+            dtype=str(self._model.dtype).removeprefix("torch."),
+            vocab_size=vocab_size,
+            max_model_len=max_model_len,
+            num_kv_blocks=num_blocks,
+            eos_token_ids=description.eos_token_ids,
+        )
+
+    def execute(self, plan: StepPlan) -> StepResult:
+        return self._runner.execute(plan)
+
+    def close(self) -> None:
+        """Drops the model and its cache."""
+        del self._runner, self._model
+
+
+def _one_prompt(num_tokens: int, num_blocks: int) -> StepPlan:
+    """A step that computes one prompt as long as a step may be."""
+    sequence = AdmittedSequence(
+        request_id=0,
+        token_ids=np.zeros(num_tokens, np.int32).tolist(),
+        num_prompt_tokens=num_tokens,
+        num_computed_tokens=0,
+        block_ids=range(num_blocks),
+        params=SamplingParams(temperature=0.0),
+        eos_token_ids=(),
+        bad_words_token_ids=(),
+    )
+    return StepPlan(step=0, admitted=[sequence], request_ids=[0], num_tokens=[num_tokens])

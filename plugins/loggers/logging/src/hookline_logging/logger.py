@@ -1,0 +1,85 @@
+"""The logger: writes a line when hooks find that one is due; it has no thread."""
+
+from structlog.typing import FilteringBoundLogger
+
+from hookline.clock import Clock
+from hookline.hookspecs import hookimpl
+from hookline.payloads import (
+    EngineFailed,
+    EngineStarted,
+    EngineStopped,
+    StateChanged,
+    StepFinished,
+)
+from hookline.stats import IterationStats, SchedulerStats
+from hookline_logging.window import EngineWindow
+
+
+class StateLogger:
+    """One line an interval for each engine that does something.
+
+    A line follows an interval in which something ran. The line that finds nothing
+    running or waiting is the closing one: then there is silence until work comes.
+    """
+
+    def __init__(
+        self, log: FilteringBoundLogger, clock: Clock, *, interval_seconds: float
+    ) -> None:
+        self._log = log
+        self._clock = clock
+        self._interval_seconds = interval_seconds
+        self._windows: dict[int, EngineWindow] = {}
+
+    @hookimpl
+    def engine_started(self, started: EngineStarted) -> None:
+        facts = started.facts
+        self._windows[facts.engine_index] = EngineWindow()
+        self._log.info(
+            "engine started",
+            engine=facts.engine_index,
+            model=facts.model_name,
+            architecture=facts.architecture,
+            dtype=facts.dtype,
+            max_model_len=facts.max_model_len,
+            kv_blocks=facts.num_kv_blocks,
+            block_size=facts.block_size,
+            executor=facts.executor,
+        )
+
+    @hookimpl
+    def engine_stopped(self, stopped: EngineStopped) -> None:
+        window = self._windows.pop(stopped.engine_index, None)
+        if window is not None and window.began_at is not None:
+            self._write(stopped.engine_index, window, self._clock.now())
+
+    @hookimpl
+    def engine_failed(self, failed: EngineFailed) -> None:
+        self._windows.pop(failed.engine_index, None)
+        self._log.error(
+            "engine failed",
+            engine=failed.engine_index,
+            reason=failed.reason,
+            open_requests=failed.open_requests,
+        )
+
+    @hookimpl
+    def step_finished(self, step: StepFinished) -> None:
+        self._take(step.engine_index, step.iteration, step.scheduler)
+
+    @hookimpl
+    def state_changed(self, state: StateChanged) -> None:
+        self._take(state.engine_index, state.iteration, state.scheduler)
+
+    def _take(
+        self, index: int, iteration: IterationStats, state: SchedulerStats
+    ) -> None:
+        if (window := self._windows.get(index)) is None:
+            return
+        now = self._clock.now()
+        window.add(now, iteration, state)
+        if window.is_due(now, self._interval_seconds):
+            self._write(index, window, now)
+
+    def _write(self, index: int, window: EngineWindow, now: int) -> None:
+        self._log.info("engine state", engine=index, **window.line(now))
+        window.restart(now)

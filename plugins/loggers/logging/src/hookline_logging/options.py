@@ -1,0 +1,62 @@
+"""The logger's options, as users type them."""
+
+import math
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Self
+
+from hookline.exceptions import ConfigError
+from hookline.payloads import LoggerContext
+
+
+class LineFormat(StrEnum):
+    CONSOLE = "console"
+    JSON = "json"
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How often a line is written, and how.
+
+    Attributes:
+        interval_seconds: Between two lines.
+        format: For people, or for machines.
+    """
+
+    interval_seconds: float = 5.0
+    format: LineFormat = LineFormat.CONSOLE
+
+    @classmethod
+    def read(cls, context: LoggerContext) -> Self:
+        """Takes the options from their text.
+
+        Raises:
+            ConfigError: An option does not exist, or its value cannot be.
+        """
+        given = dict(context.options)
+        name = context.name
+        interval = _interval(f"{name}.interval", given.pop("interval", "5"))
+        line_format = _format(f"{name}.format", given.pop("format", "console"))
+        if given:
+            raise ConfigError(
+                f"{name}.{min(given)}", "no such option; there are: format, interval"
+            )
+        return cls(interval, line_format)
+
+
+def _interval(option: str, text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError as error:
+        raise ConfigError(option, f"{text!r} is not a number of seconds") from error
+    if not (math.isfinite(seconds) and seconds > 0):
+        raise ConfigError(option, f"must be above 0 seconds and finite, not {text}")
+    return seconds
+
+
+def _format(option: str, text: str) -> LineFormat:
+    try:
+        return LineFormat(text)
+    except ValueError as error:
+        known = ", ".join(LineFormat)
+        raise ConfigError(option, f"unknown format {text!r}; known: {known}") from error

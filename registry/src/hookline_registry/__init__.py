@@ -1,0 +1,38 @@
+"""Finds, selects, isolates and lists plugins; knows pluggy and knows no engine."""
+
+from hookline_registry.breaker import Breaker, BreakerState
+from hookline_registry.discovery import InstalledPlugin, installed
+from hookline_registry.exceptions import (
+    BrokenPluginError,
+    DuplicatePluginError,
+    RegistryError,
+    UnknownPluginError,
+)
+from hookline_registry.fanout import Fanout
+from hookline_registry.isolation import Failure, isolate
+from hookline_registry.lane import Lane, LaneStats, Notice
+from hookline_registry.listing import PluginKind, PluginRow, list_plugins
+from hookline_registry.loading import load_entry_point
+from hookline_registry.registry import PluginRegistry
+
+__all__ = [
+    "Breaker",
+    "BreakerState",
+    "BrokenPluginError",
+    "DuplicatePluginError",
+    "Failure",
+    "Fanout",
+    "InstalledPlugin",
+    "Lane",
+    "LaneStats",
+    "Notice",
+    "PluginKind",
+    "PluginRegistry",
+    "PluginRow",
+    "RegistryError",
+    "UnknownPluginError",
+    "installed",
+    "isolate",
+    "list_plugins",
+    "load_entry_point",
+]

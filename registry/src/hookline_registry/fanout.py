@@ -1,0 +1,92 @@
+"""Tells every observing plugin what happened, each in its own lane."""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+
+from hookline_registry.breaker import Breaker
+from hookline_registry.lane import Lane, LaneStats, Notice
+from hookline_registry.registry import PluginRegistry
+
+
+class Fanout:
+    """One lane for each observing plugin.
+
+    Plugins are resolved when this is made; what is registered later is not told.
+    """
+
+    def __init__(  # noqa: PLR0913 - all settings are keyword-only
+        self,
+        registry: PluginRegistry,
+        plugin_names: Mapping[str, Sequence[str]],
+        *,
+        bound: int,
+        failures: int,
+        cool_down_seconds: float,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Makes the lanes; their threads start with the first batch.
+
+        Args:
+            registry: Where the plugins are registered.
+            plugin_names: For each lane's name what is registered and told in it.
+            bound: Most batches that wait in a lane.
+            failures: So many consecutive errors open a plugin's breaker.
+            cool_down_seconds: After so long an open breaker lets one batch through.
+            clock: Seconds, monotonic.
+        """
+        callers = {
+            name: registry.callers(members) for name, members in plugin_names.items()
+        }
+        self._hooks = frozenset(hook for lane in callers.values() for hook in lane)
+        self._lanes = tuple(
+            Lane(
+                name,
+                callers[name],
+                bound=bound,
+                breaker=Breaker(
+                    failures=failures, cool_down_seconds=cool_down_seconds, clock=clock
+                ),
+                clock=clock,
+            )
+            for name in plugin_names
+        )
+
+    def listens(self, hook: str) -> bool:
+        """Whether any plugin implements the hook."""
+        return hook in self._hooks
+
+    def tell(self, batch: Sequence[Notice]) -> None:
+        """Gives the batch to every lane it concerns; never waits and never raises."""
+        for lane in self._lanes:
+            lane.submit(batch)
+
+    def flush(self, timeout_seconds: float) -> bool:
+        """Waits until all that was told so far is delivered or dropped.
+
+        Returns:
+            False if some lane did not get there in time.
+        """
+        return self._each(Lane.flush, timeout_seconds)
+
+    def close(self, timeout_seconds: float) -> bool:
+        """Flushes and ends the lanes; a plugin that hangs is abandoned.
+
+        Returns:
+            False if some plugin was abandoned. May be called again.
+        """
+        return self._each(Lane.close, timeout_seconds)
+
+    @property
+    def stats(self) -> tuple[LaneStats, ...]:
+        """State of each lane."""
+        return tuple(lane.stats for lane in self._lanes)
+
+    def _each(
+        self, wait: Callable[[Lane, float], bool], timeout_seconds: float
+    ) -> bool:
+        # The lanes work side by side, so that one deadline serves them all.
+        deadline = time.monotonic() + timeout_seconds
+        results = [
+            wait(lane, max(0.0, deadline - time.monotonic())) for lane in self._lanes
+        ]
+        return all(results)

@@ -1,0 +1,58 @@
+"""One plugin's hooks, checked against the specifications and ready to be called."""
+
+import difflib
+import inspect
+from collections.abc import Callable, Mapping
+from types import ModuleType
+
+import pluggy
+
+
+class Implementation:
+    """A plugin alone in a plugin manager, so that a call reaches it and no other.
+
+    Attributes:
+        callers: What calls each of the hooks that it implements, by the hook's name.
+    """
+
+    def __init__(self, project: str, hookspecs: ModuleType, plugin: object) -> None:
+        """Reads the plugin's hooks.
+
+        Raises:
+            pluggy.PluginValidationError: It does not fit the specifications.
+        """
+        manager = pluggy.PluginManager(project)
+        manager.add_hookspecs(hookspecs)
+        self._known = _hook_names(manager)
+        manager.register(plugin, name="plugin")
+        callers = manager.get_hookcallers(plugin) or []
+        for caller in callers:
+            self._check(plugin, caller)
+        self.callers: Mapping[str, Callable[..., object]] = {
+            caller.name: caller
+            for caller in sorted(callers, key=lambda caller: caller.name)
+            if caller.has_spec()
+        }
+        if not self.callers:
+            raise pluggy.PluginValidationError(
+                plugin, f"it implements no hook of {project}"
+            )
+
+    def _check(self, plugin: object, caller: pluggy.HookCaller) -> None:
+        for implementation in caller.get_hookimpls():
+            if not caller.has_spec() and not implementation.optionalhook:
+                raise pluggy.PluginValidationError(plugin, self._unknown(caller.name))
+            if inspect.iscoroutinefunction(implementation.function):
+                raise pluggy.PluginValidationError(
+                    plugin,
+                    f"hook {caller.name!r} is a coroutine; hooks are plain functions",
+                )
+
+    def _unknown(self, hook: str) -> str:
+        close = difflib.get_close_matches(hook, self._known, n=1)
+        hint = f"; did you mean {close[0]!r}?" if close else ""
+        return f"there is no hook {hook!r}{hint}"
+
+
+def _hook_names(manager: pluggy.PluginManager) -> list[str]:
+    return [name for name in vars(manager.hook) if not name.startswith("_")]

@@ -1,0 +1,214 @@
+"""One plugin's queue and thread: whatever the plugin does, nobody waits for it."""
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from hookline_registry.breaker import Breaker, BreakerState
+from hookline_registry.failures import FailureLog
+from hookline_registry.isolation import Failure, isolate
+
+Notice = tuple[str, Mapping[str, object]]
+"""A hook's name and the keyword arguments of the call."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaneStats:
+    """State of a lane.
+
+    Attributes:
+        name: The plugin's.
+        depth: Batches that wait.
+        delivered: Batches handed to the plugin.
+        dropped: Batches that the plugin never saw.
+        errors: Calls that raised.
+        busy_seconds: Time spent in the plugin, the current call included.
+        breaker: Whether the plugin is called.
+        last_error: The latest error in one line.
+    """
+
+    name: str
+    depth: int
+    delivered: int
+    dropped: int
+    errors: int
+    busy_seconds: float
+    breaker: BreakerState
+    last_error: str | None
+
+
+class Lane:
+    """Hands batches of notices to one plugin, in order, in a thread of its own.
+
+    Every batch gets a number; it is settled once it was delivered or dropped. Numbers,
+    not counts, make `flush` a barrier: while the plugin hangs, batches behind it may be
+    dropped, and the one that it holds is still the oldest unsettled one.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        callers: Mapping[str, Sequence[Callable[..., object]]],
+        *,
+        bound: int,
+        breaker: Breaker,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._name = name
+        self._callers = callers
+        self._bound = bound
+        self._breaker = breaker
+        self._clock = clock
+        self._failures = FailureLog(name)
+        self._queue: deque[tuple[int, Sequence[Notice]]] = deque()
+        lock = threading.Lock()
+        self._arrived = threading.Condition(lock)
+        self._settled = threading.Condition(lock)
+        self._thread: threading.Thread | None = None
+        self._last_number = 0
+        self._in_flight: int | None = None
+        self._busy_since: float | None = None
+        self._busy_seconds = 0.0
+        self._delivered = 0
+        self._dropped = 0
+        self._is_closed = False
+
+    def submit(self, batch: Sequence[Notice]) -> None:
+        """Queues a batch unless nothing in it concerns the plugin; never waits for it.
+
+        A full lane drops its oldest batch, a closed one the new one.
+        """
+        if not any(hook in self._callers for hook, _ in batch):
+            return
+        with self._arrived:
+            self._last_number += 1
+            if self._is_closed:
+                self._dropped += 1
+                return
+            if len(self._queue) >= self._bound:
+                self._queue.popleft()
+                self._dropped += 1
+                self._settled.notify_all()
+            self._queue.append((self._last_number, batch))
+            self._ensure_thread()
+            self._arrived.notify()
+
+    def flush(self, timeout_seconds: float) -> bool:
+        """Waits until every batch submitted so far is settled; False if in vain."""
+        with self._settled:
+            return self._wait_for_all(timeout_seconds)
+
+    def close(self, timeout_seconds: float) -> bool:
+        """Takes no more, settles what there is and ends the thread.
+
+        A plugin that does not return in time is abandoned, with what waits behind it
+        dropped; its thread is a daemon and ends once the plugin returns.
+
+        Returns:
+            Whether all was settled in time.
+        """
+        with self._settled:
+            self._is_closed = True
+            is_settled = self._wait_for_all(timeout_seconds)
+            self._dropped += len(self._queue)
+            self._queue.clear()
+            self._arrived.notify_all()
+            thread = self._thread
+        if is_settled and thread is not None and thread.ident is not None:
+            thread.join()  # it has nothing left to do
+        return is_settled
+
+    @property
+    def stats(self) -> LaneStats:
+        with self._settled:
+            since = self._busy_since
+            running = 0.0 if since is None else self._clock() - since
+            return LaneStats(
+                name=self._name,
+                depth=len(self._queue),
+                delivered=self._delivered,
+                dropped=self._dropped,
+                errors=self._failures.count,
+                busy_seconds=self._busy_seconds + running,
+                breaker=self._breaker.state,
+                last_error=self._failures.last,
+            )
+
+    def _wait_for_all(self, timeout_seconds: float) -> bool:
+        target = self._last_number
+        if self._queue:
+            self._ensure_thread()
+        return self._settled.wait_for(
+            lambda: self._oldest_unsettled() > target, timeout_seconds
+        )
+
+    def _oldest_unsettled(self) -> int:
+        if self._in_flight is not None:
+            return self._in_flight
+        return self._queue[0][0] if self._queue else self._last_number + 1
+
+    def _ensure_thread(self) -> None:
+        """Starts the thread, again should it ever have ended by a stray exception."""
+        if self._thread is not None and self._thread.is_alive():
+            return
+        thread = threading.Thread(
+            target=self._run, name=f"hookline-lane-{self._name}", daemon=True
+        )
+        started = isolate(thread.start)
+        if isinstance(started, Failure):  # no thread to be had: the next batch retries
+            self._failures.add("start", started)
+            return
+        self._thread = thread
+
+    def _run(self) -> None:
+        while (batch := self._take()) is not None:
+            is_delivered = False
+            try:
+                is_delivered = self._deliver(batch)
+            finally:
+                self._settle(is_delivered=is_delivered)
+
+    def _take(self) -> Sequence[Notice] | None:
+        with self._arrived:
+            while not self._queue:
+                if self._is_closed:
+                    return None
+                self._arrived.wait()
+            self._busy_since = self._clock()
+            self._in_flight, batch = self._queue.popleft()
+            return batch
+
+    def _deliver(self, batch: Sequence[Notice]) -> bool:
+        if not self._breaker.allows():
+            return False
+        self._breaker.record(
+            [
+                self._call(hook, caller, arguments)
+                for hook, arguments in batch
+                for caller in self._callers.get(hook, ())
+            ]
+        )
+        return True
+
+    def _call(
+        self, hook: str, caller: Callable[..., object], arguments: Mapping[str, object]
+    ) -> bool:
+        outcome = isolate(caller, **arguments)
+        if isinstance(outcome, Failure):
+            self._failures.add(hook, outcome)
+            return False
+        return True
+
+    def _settle(self, *, is_delivered: bool) -> None:
+        with self._settled:
+            if self._busy_since is not None:
+                self._busy_seconds += self._clock() - self._busy_since
+            self._busy_since = None
+            self._in_flight = None
+            if is_delivered:
+                self._delivered += 1
+            else:
+                self._dropped += 1
+            self._settled.notify_all()

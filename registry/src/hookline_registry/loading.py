@@ -1,0 +1,45 @@
+"""Imports what an entry point names; a failure tells who installed it and why."""
+
+from collections.abc import Callable
+from importlib.metadata import EntryPoint
+
+from hookline_registry.discovery import InstalledPlugin, find
+from hookline_registry.exceptions import BrokenPluginError
+from hookline_registry.isolation import Failure, isolate
+
+
+def load_entry_point(group: str, name: str) -> Callable[..., object]:
+    """Imports the factory that an entry point names; nothing is registered.
+
+    Raises:
+        RegistryError: It is unknown, claimed twice, cannot be imported or called.
+    """
+    plugin = find(group, name)
+    factory = import_plugin(plugin)
+    if not callable(factory):
+        reason = f"{plugin.value!r} cannot be called"
+        raise BrokenPluginError(name, reason, distribution=plugin.source)
+    return factory
+
+
+def import_plugin(plugin: InstalledPlugin) -> object:
+    """Imports what the plugin's entry point names.
+
+    Raises:
+        BrokenPluginError: It cannot be imported.
+    """
+    return import_value(plugin.name, plugin.value, source=plugin.source)
+
+
+def import_value(name: str, value: str, *, source: str | None = None) -> object:
+    """Imports `module` or `module:attribute` for the plugin of that name.
+
+    Raises:
+        BrokenPluginError: It cannot be imported.
+    """
+    outcome = isolate(lambda: EntryPoint(name, value, group="").load())
+    if isinstance(outcome, Failure):
+        raise BrokenPluginError(
+            name, f"cannot import {value!r}: {outcome.summary}", distribution=source
+        ) from outcome.error
+    return outcome

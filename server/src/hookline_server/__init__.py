@@ -1,0 +1,1 @@
+"""The aiohttp server with the OpenAI API, and the `hookline` command."""

@@ -1,0 +1,1 @@
+"""The engine's outputs in the words of the API, whole and in chunks."""

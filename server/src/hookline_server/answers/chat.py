@@ -1,0 +1,111 @@
+"""Answers of `/v1/chat/completions`."""
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from msgspec import UNSET, UnsetType
+
+from hookline.outputs import CompletionOutput, RequestOutput
+from hookline.request import TokenLogprobs
+from hookline_server.answers.answer import Identity, UsageMeter, finish_word
+from hookline_server.answers.chat_logprobs import chat_logprobs
+from hookline_server.engine import ServingEngine
+from hookline_server.protocol.chat import (
+    AnswerMessage,
+    ChatChoice,
+    ChatChunk,
+    ChatCompletion,
+    ChatLogprobs,
+    ChatRequest,
+    ChunkChoice,
+    Delta,
+)
+from hookline_server.protocol.usage import Usage
+
+
+class ChatAnswer:
+    """Makes the messages of one request."""
+
+    def __init__(
+        self, identity: Identity, request: ChatRequest, engine: ServingEngine
+    ) -> None:
+        self._identity = identity
+        self._request = request
+        self._engine = engine
+        self._meter = UsageMeter()
+        self._begun: set[int] = set()
+
+    def whole(self, outputs: Sequence[RequestOutput]) -> ChatCompletion:
+        """The response of a request that was not streamed."""
+        output = outputs[0]
+        self._meter.take(0, output, n=1)
+        return ChatCompletion(
+            id=self._identity.id,
+            created=self._identity.created,
+            model=self._identity.model,
+            choices=[self._choice(completion) for completion in output.completions],
+            usage=self._meter.usage,
+        )
+
+    def chunks(self, batch: Iterable[tuple[int, RequestOutput]]) -> Iterator[ChatChunk]:
+        """For each choice its role first, then text, then its end."""
+        for _, output in batch:
+            self._meter.take(0, output, n=1)
+            for completion in output.completions:
+                for choice in self._chunk_choices(completion):
+                    yield self._chunk([choice], self._usage_so_far())
+
+    def usage_chunk(self) -> ChatChunk | None:
+        """The last event, where the client asked for it."""
+        if not self._request.has_usage_chunk:
+            return None
+        return self._chunk([], self._meter.usage)
+
+    def _choice(self, completion: CompletionOutput) -> ChatChoice:
+        return ChatChoice(
+            index=completion.index,
+            message=AnswerMessage(completion.text),
+            logprobs=self._logprobs(completion.logprobs),
+            finish_reason=finish_word(completion.finish_reason) or "length",
+            stop_reason=completion.stop_reason,
+        )
+
+    def _chunk_choices(self, completion: CompletionOutput) -> Iterator[ChunkChoice]:
+        index = completion.index
+        if index not in self._begun:
+            self._begun.add(index)
+            yield ChunkChoice(index=index, delta=Delta(role="assistant", content=""))
+        word = finish_word(completion.finish_reason)
+        if completion.text or completion.token_ids:
+            yield ChunkChoice(
+                index=index,
+                delta=Delta(content=completion.text),
+                logprobs=self._logprobs(completion.logprobs),
+            )
+        if word is not None:
+            yield ChunkChoice(
+                index=index,
+                delta=Delta(),
+                finish_reason=word,
+                stop_reason=completion.stop_reason,
+            )
+
+    def _logprobs(self, entries: list[TokenLogprobs] | None) -> ChatLogprobs | None:
+        if not self._request.logprobs:
+            return None
+        return chat_logprobs(self._engine, entries or ())
+
+    def _usage_so_far(self) -> Usage | UnsetType | None:
+        if self._request.has_continuous_usage:
+            return self._meter.usage
+        return None if self._request.has_usage_chunk else UNSET
+
+    def _chunk(
+        self, choices: list[ChunkChoice], usage: Usage | UnsetType | None
+    ) -> ChatChunk:
+        return ChatChunk(
+            id=self._identity.id,
+            created=self._identity.created,
+            model=self._identity.model,
+            choices=choices,
+            usage=usage,
+        )

@@ -1,0 +1,141 @@
+"""Answers of `/v1/completions`."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from msgspec import UNSET, UnsetType
+
+from hookline.outputs import CompletionOutput, RequestOutput
+from hookline_server.answers.answer import Identity, UsageMeter, finish_word
+from hookline_server.answers.completion_logprobs import CompletionLogprobsMaker, joined
+from hookline_server.engine import ServingEngine
+from hookline_server.protocol.completion import (
+    Completion,
+    CompletionChoice,
+    CompletionLogprobs,
+    CompletionRequest,
+)
+from hookline_server.protocol.usage import Usage
+
+
+@dataclass(frozen=True, slots=True)
+class Echo:
+    """What comes before a completion when the client wants its prompt back.
+
+    Attributes:
+        text: The prompt of each number, or nothing where no echo is wanted.
+        is_alone: No tokens were asked for: the prompt is all of the answer.
+    """
+
+    text: Sequence[str] = ()
+    is_alone: bool = False
+
+
+class CompletionAnswer:
+    """Makes the messages of one request."""
+
+    def __init__(
+        self,
+        identity: Identity,
+        request: CompletionRequest,
+        engine: ServingEngine,
+        echo: Echo,
+    ) -> None:
+        self._identity = identity
+        self._request = request
+        self._engine = engine
+        self._echo = echo
+        self._n = request.n or 1
+        self._meter = UsageMeter()
+        self._makers: dict[int, CompletionLogprobsMaker] = {}
+
+    def whole(self, outputs: Sequence[RequestOutput]) -> Completion:
+        """The response of a request that was not streamed."""
+        choices = [
+            choice
+            for number, output in enumerate(outputs)
+            for choice in self._choices(number, output)
+        ]
+        return self._message(choices, self._usage)
+
+    def chunks(
+        self, batch: Iterable[tuple[int, RequestOutput]]
+    ) -> Iterator[Completion]:
+        """One event for each choice with news."""
+        for number, output in batch:
+            for choice in self._choices(number, output):
+                yield self._message([choice], self._usage_so_far())
+
+    def usage_chunk(self) -> Completion | None:
+        """The last event, where the client asked for it."""
+        if not self._request.has_usage_chunk:
+            return None
+        return self._message([], self._usage)
+
+    def _choices(
+        self, number: int, output: RequestOutput
+    ) -> Iterator[CompletionChoice]:
+        self._meter.take(number, output, n=self._n)
+        for completion in output.completions:
+            yield self._choice(number, output, completion)
+
+    def _choice(
+        self, number: int, output: RequestOutput, completion: CompletionOutput
+    ) -> CompletionChoice:
+        index = number * self._n + completion.index
+        is_first = index not in self._makers
+        maker = self._makers.setdefault(index, CompletionLogprobsMaker(self._engine))
+        has_echo = is_first and bool(self._echo.text)
+        text = "" if self._echo.is_alone else completion.text
+        return CompletionChoice(
+            index=index,
+            text=self._echo.text[number] + text if has_echo else text,
+            logprobs=self._logprobs(maker, output, completion, has_echo=has_echo),
+            finish_reason=self._finish_word(completion),
+            stop_reason=None if self._echo.is_alone else completion.stop_reason,
+        )
+
+    def _logprobs(
+        self,
+        maker: CompletionLogprobsMaker,
+        output: RequestOutput,
+        completion: CompletionOutput,
+        *,
+        has_echo: bool,
+    ) -> CompletionLogprobs | None:
+        if self._request.logprobs is None:
+            return None
+        made = CompletionLogprobs([], [], [], [])
+        if has_echo:
+            prompt = output.prompt_token_ids
+            entries = (None, *(output.prompt_logprobs or ()))
+            made = maker.make(prompt, entries)
+        if self._echo.is_alone:
+            return made
+        return joined(made, maker.make(completion.token_ids, completion.logprobs or ()))
+
+    def _finish_word(self, completion: CompletionOutput) -> str | None:
+        word = finish_word(completion.finish_reason)
+        return "length" if word is not None and self._echo.is_alone else word
+
+    @property
+    def _usage(self) -> Usage:
+        return (
+            self._meter.usage_of_prompts if self._echo.is_alone else self._meter.usage
+        )
+
+    def _usage_so_far(self) -> Usage | UnsetType | None:
+        if self._request.has_continuous_usage:
+            return self._usage
+        return None if self._request.has_usage_chunk else UNSET
+
+    def _message(
+        self, choices: list[CompletionChoice], usage: Usage | UnsetType | None
+    ) -> Completion:
+        return Completion(
+            id=self._identity.id,
+            created=self._identity.created,
+            model=self._identity.model,
+            choices=choices,
+            usage=usage,
+        )

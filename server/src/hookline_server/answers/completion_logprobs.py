@@ -1,0 +1,46 @@
+"""Log-probabilities in the shape of `/v1/completions`."""
+
+from collections.abc import Sequence
+
+from hookline.request import TokenLogprobs
+from hookline_server.engine import ServingEngine
+from hookline_server.protocol.completion import CompletionLogprobs
+
+
+class CompletionLogprobsMaker:
+    """Knows where in its choice's text the next token begins."""
+
+    def __init__(self, engine: ServingEngine) -> None:
+        self._engine = engine
+        self._offset = 0
+
+    def make(
+        self, token_ids: Sequence[int], entries: Sequence[TokenLogprobs | None]
+    ) -> CompletionLogprobs:
+        """The lists for some tokens; the prompt's first has no probability."""
+        made = CompletionLogprobs([], [], [], [])
+        for token_id, entry in zip(token_ids, entries, strict=True):
+            text = self._engine.token_text(token_id)
+            made.tokens.append(text)
+            made.token_logprobs.append(None if entry is None else entry.logprobs[0])
+            made.top_logprobs.append(None if entry is None else self._top(entry))
+            made.text_offset.append(self._offset)
+            self._offset += len(text)
+        return made
+
+    def _top(self, entry: TokenLogprobs) -> dict[str, float]:
+        top: dict[str, float] = {}
+        for token_id, logprob in zip(entry.token_ids, entry.logprobs, strict=True):
+            # Tokens may share a text, as halves of characters do: the first counts.
+            top.setdefault(self._engine.token_text(token_id), logprob)
+        return top
+
+
+def joined(first: CompletionLogprobs, second: CompletionLogprobs) -> CompletionLogprobs:
+    """The lists of two stretches of tokens, one after the other."""
+    return CompletionLogprobs(
+        first.tokens + second.tokens,
+        first.token_logprobs + second.token_logprobs,
+        first.top_logprobs + second.top_logprobs,
+        first.text_offset + second.text_offset,
+    )

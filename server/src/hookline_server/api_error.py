@@ -1,0 +1,49 @@
+"""An error as the API tells it: a status, and OpenAI's JSON object."""
+
+from hookline.exceptions import EngineDeadError, PromptTooLongError, RequestError
+from hookline_server.protocol.errors import ErrorBody, ErrorDetail
+from hookline_server.protocol.wire import encode
+
+TYPES = {
+    400: "invalid_request_error",
+    401: "authentication_error",
+    404: "not_found_error",
+    405: "invalid_request_error",
+    413: "invalid_request_error",
+    503: "service_unavailable_error",
+}
+
+
+class ApiError(Exception):
+    """An answer other than success.
+
+    Attributes:
+        status: Of the HTTP response.
+        code: A stable word for machines.
+        param: The field at fault, as the client spelt it.
+    """
+
+    def __init__(
+        self, status: int, message: str, *, code: str, param: str | None = None
+    ) -> None:
+        super().__init__(message)
+        self.status = status
+        self.code = code
+        self.param = param
+
+
+def as_api_error(error: ApiError | RequestError | EngineDeadError) -> ApiError:
+    """Gives the errors of the core their place in HTTP."""
+    if isinstance(error, ApiError):
+        return error
+    if isinstance(error, EngineDeadError):
+        return ApiError(503, str(error), code="engine_unavailable")
+    too_long = isinstance(error, PromptTooLongError)
+    code = "context_length_exceeded" if too_long else "invalid_request"
+    return ApiError(400, str(error), code=code, param=error.param)
+
+
+def error_body(error: ApiError) -> bytes:
+    """The JSON object that tells of an error, in a response or in a stream."""
+    kind = TYPES.get(error.status, "server_error")
+    return encode(ErrorBody(ErrorDetail(str(error), kind, error.param, error.code)))

@@ -1,0 +1,51 @@
+"""Composes the application: context, middleware, routes and the loggers' pages."""
+
+from aiohttp import web
+
+from hookline_server import context
+from hookline_server.authentication import check_api_key
+from hookline_server.engine import ServingEngine
+from hookline_server.errors import answer_errors, shape_error
+from hookline_server.pages import PAGES, Pages
+from hookline_server.request_identity import echo_request_id
+from hookline_server.routes.chat_completions import chat_completions
+from hookline_server.routes.completions import completions
+from hookline_server.routes.health import live, ready
+from hookline_server.routes.models import list_models, show_model
+from hookline_server.routes.prefix_cache import reset_prefix_cache
+from hookline_server.routes.tokenize import detokenize, tokenize
+from hookline_server.routes.version import show_version
+from hookline_server.settings import ServerSettings
+
+ROUTES = (
+    web.post("/v1/completions", completions),
+    web.post("/v1/chat/completions", chat_completions),
+    web.get("/v1/models", list_models),
+    web.get("/v1/models/{model:.+}", show_model),
+    web.post("/tokenize", tokenize),
+    web.post("/detokenize", detokenize),
+    web.get("/health/live", live),
+    web.get("/health/ready", ready),
+    web.get("/health", ready),
+    web.get("/version", show_version),
+)
+
+
+def create_app(engine: ServingEngine, settings: ServerSettings) -> web.Application:
+    """The whole server above a started engine.
+
+    Run it with `handler_cancellation=True`: that is how a client's leaving is noticed.
+    """
+    app = web.Application(
+        middlewares=(answer_errors, check_api_key),
+        client_max_size=settings.max_body_bytes,
+    )
+    context.fill(app, engine, settings)
+    app.on_response_prepare.append(shape_error)
+    app.on_response_prepare.append(echo_request_id)
+    app.add_routes(ROUTES)
+    if settings.enable_reset_prefix_cache:
+        app.router.add_post("/reset_prefix_cache", reset_prefix_cache)
+    app[PAGES] = Pages(app.router)
+    engine.add_routes(app[PAGES])
+    return app

@@ -1,0 +1,43 @@
+"""What `hookline serve` prints when it is ready."""
+
+import json
+import shlex
+from importlib.metadata import version
+
+from aiohttp import web
+
+from hookline_server.context import ENGINE, SETTINGS
+from hookline_server.pages import PAGES
+
+EVERYWHERE = {"0.0.0.0": "127.0.0.1", "[::]": "[::1]"}  # noqa: S104
+
+
+def banner(app: web.Application, *, root: str, seconds: float) -> str:
+    """The URLs, the model, and a line to try."""
+    facts = app[ENGINE].facts
+    model = f"{facts.architecture}, {facts.dtype}, context of {facts.max_model_len}"
+    lines = [
+        f"Hookline {version('hookline')} serves {facts.model_name} ({model} tokens)",
+        f"  API      {root}/v1",
+        *(f"  {path[1:]:<8} {root}{path}" for path in app[PAGES].paths),
+        f"  health   {root}/health",
+        f"  ready in {seconds:.1f} s; try:",
+        f"  {_curl(app, root=root)}",
+    ]
+    return "\n".join(lines)
+
+
+def _curl(app: web.Application, *, root: str) -> str:
+    for everywhere, here in EVERYWHERE.items():
+        root = root.replace(everywhere, here)
+    body = {
+        "model": app[ENGINE].facts.model_name,
+        "prompt": "def read_lines(path):",
+        "max_tokens": 64,
+        "temperature": 0,
+    }
+    key = " -H 'Authorization: Bearer …'" if app[SETTINGS].api_key else ""
+    return (
+        f"curl {root}/v1/completions -H 'Content-Type: application/json'{key} "
+        f"-d {shlex.quote(json.dumps(body))}"
+    )

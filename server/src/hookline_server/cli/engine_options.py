@@ -1,0 +1,281 @@
+"""The options that make an `EngineConfig`, shared by `serve` and `generate`."""
+
+from dataclasses import fields
+from enum import StrEnum
+
+from hookline.config import (
+    CacheConfig,
+    Dtype,
+    EngineConfig,
+    ExecutorKind,
+    HashAlgorithm,
+    LoadFormat,
+    ModelConfig,
+    ObserverConfig,
+    Policy,
+    SchedulerConfig,
+    SimulationConfig,
+)
+from hookline_server.cli.parser import Kind, Option
+from hookline_server.cli.values import number, size, whole
+
+MODEL = "model"
+CACHE = "KV cache"
+SCHEDULER = "scheduler"
+EXECUTOR = "executor"
+OBSERVERS = "stat loggers"
+
+SIMULATION_HELP = {
+    "step_seconds": "simulated cost of a step",
+    "prefill_token_seconds": "simulated cost of a prompt token",
+    "decode_request_seconds": "simulated cost of a decoding request",
+    "context_token_seconds": "simulated cost of a token of context",
+}
+
+_MODEL = ModelConfig()
+_CACHE = CacheConfig()
+_SCHEDULER = SchedulerConfig()
+_OBSERVERS = ObserverConfig()
+
+
+def _words(kind: type[StrEnum]) -> tuple[str, ...]:
+    return tuple(member.value for member in kind)
+
+
+MODEL_OPTIONS = (
+    Option(
+        flag="model",
+        target="config.model.model",
+        group=MODEL,
+        metavar="MODEL",
+        help="a folder with config.json, or the name of an installed model",
+        default=_MODEL.model,
+    ),
+    Option(
+        flag="served-model-name",
+        target="config.model.served_model_name",
+        group=MODEL,
+        metavar="NAME",
+        help="what clients call the model (default: its own name)",
+    ),
+    Option(
+        flag="tokenizer",
+        target="config.model.tokenizer",
+        group=MODEL,
+        metavar="FOLDER",
+        help="a folder with a tokenizer (default: the model's)",
+    ),
+    Option(
+        flag="dtype",
+        target="config.model.dtype",
+        group=MODEL,
+        choices=_words(Dtype),
+        help="of weights and KV cache; auto takes the checkpoint's",
+        default=_MODEL.dtype,
+    ),
+    Option(
+        flag="load-format",
+        target="config.model.load_format",
+        group=MODEL,
+        choices=_words(LoadFormat),
+        help="dummy makes random weights from config.json",
+        default=_MODEL.load_format,
+    ),
+    Option(
+        flag="max-model-len",
+        target="config.model.max_model_len",
+        group=MODEL,
+        parse=whole,
+        metavar="TOKENS",
+        help="longest prompt plus output (default: the model's)",
+    ),
+    Option(
+        flag="seed",
+        target="config.model.seed",
+        group=MODEL,
+        parse=whole,
+        help="for dummy weights and for requests without a seed",
+        default=str(_MODEL.seed),
+    ),
+)
+
+CACHE_OPTIONS = (
+    Option(
+        flag="block-size",
+        target="config.cache.block_size",
+        group=CACHE,
+        parse=whole,
+        metavar="TOKENS",
+        help="tokens a block",
+        default=str(_CACHE.block_size),
+    ),
+    Option(
+        flag="num-kv-blocks",
+        target="config.cache.num_kv_blocks",
+        group=CACHE,
+        parse=whole,
+        metavar="BLOCKS",
+        help="size of the pool in blocks (default: from the memory)",
+    ),
+    Option(
+        flag="kv-cache-memory",
+        target="config.cache.kv_cache_memory",
+        group=CACHE,
+        parse=size,
+        metavar="SIZE",
+        help="size of the pool as memory, such as 512MiB or 2GiB",
+    ),
+    Option(
+        flag="enable-prefix-caching",
+        target="config.cache.enable_prefix_caching",
+        group=CACHE,
+        kind=Kind.SWITCH,
+        help="reuse the blocks of equal prefixes (default: yes)",
+    ),
+    Option(
+        flag="prefix-caching-hash-algo",
+        target="config.cache.hash_algorithm",
+        group=CACHE,
+        choices=_words(HashAlgorithm),
+        help="of the blocks' chained hashes",
+        default=_CACHE.hash_algorithm,
+    ),
+)
+
+SCHEDULER_OPTIONS = (
+    Option(
+        flag="max-num-seqs",
+        target="config.scheduler.max_num_seqs",
+        group=SCHEDULER,
+        parse=whole,
+        metavar="REQUESTS",
+        help="most requests in one step",
+        default=str(_SCHEDULER.max_num_seqs),
+    ),
+    Option(
+        flag="max-num-batched-tokens",
+        target="config.scheduler.max_num_batched_tokens",
+        group=SCHEDULER,
+        parse=whole,
+        metavar="TOKENS",
+        help="token budget of one step",
+        default=str(_SCHEDULER.max_num_batched_tokens),
+    ),
+    Option(
+        flag="enable-chunked-prefill",
+        target="config.scheduler.enable_chunked_prefill",
+        group=SCHEDULER,
+        kind=Kind.SWITCH,
+        help="compute a long prompt over several steps (default: yes)",
+    ),
+    Option(
+        flag="long-prefill-token-threshold",
+        target="config.scheduler.long_prefill_token_threshold",
+        group=SCHEDULER,
+        parse=whole,
+        metavar="TOKENS",
+        help="most prompt tokens of one request a step (default: the budget)",
+    ),
+    Option(
+        flag="scheduling-policy",
+        target="config.scheduler.policy",
+        group=SCHEDULER,
+        choices=_words(Policy),
+        help="who is admitted first, and preempted last",
+        default=_SCHEDULER.policy,
+    ),
+)
+
+EXECUTOR_OPTIONS = (
+    Option(
+        flag="engine",
+        target="config.engine",
+        group=EXECUTOR,
+        metavar="NAME",
+        help="an installed engine",
+        default=EngineConfig().engine,
+    ),
+    Option(
+        flag="in-process",
+        target="config.in_process",
+        group=EXECUTOR,
+        kind=Kind.SWITCH,
+        help="run the engine core in this process rather than in one of its own "
+        "(default: no for serve, yes for generate)",
+    ),
+    Option(
+        flag="executor",
+        target="config.executor.kind",
+        group=EXECUTOR,
+        choices=_words(ExecutorKind),
+        help="what computes the tokens; simulated runs no model",
+        default=ExecutorKind.UNIPROC,
+    ),
+    Option(
+        flag="threads",
+        target="config.executor.threads",
+        group=EXECUTOR,
+        parse=whole,
+        metavar="COUNT",
+        help="torch's threads for one operation (default: torch's choice)",
+    ),
+    *(
+        Option(
+            flag=f"simulated-{field.name.replace('_', '-')}",
+            target=f"config.executor.simulation.{field.name}",
+            group=EXECUTOR,
+            parse=number,
+            metavar="SECONDS",
+            help=SIMULATION_HELP[field.name],
+            default=str(field.default),
+        )
+        for field in fields(SimulationConfig)
+    ),
+)
+
+OBSERVER_OPTIONS = (
+    Option(
+        flag="stat-logger",
+        target="run.stat_loggers",
+        group=OBSERVERS,
+        kind=Kind.LIST,
+        metavar="NAME",
+        help="an installed logger, or module:Class; may be repeated; none for none "
+        "(default: for serve prometheus and logging, for generate none)",
+    ),
+    Option(
+        flag="stat-logger-option",
+        target="run.stat_logger_options",
+        group=OBSERVERS,
+        kind=Kind.LIST,
+        metavar="NAME.KEY=VALUE",
+        help="an option of a logger; may be repeated",
+    ),
+    Option(
+        flag="heartbeat-seconds",
+        target="config.observers.heartbeat_seconds",
+        group=OBSERVERS,
+        parse=number,
+        metavar="SECONDS",
+        help="the loggers hear of the engine's state at least this often",
+        default=f"{_OBSERVERS.heartbeat_seconds:g}",
+    ),
+)
+
+CONFIG_FILE = Option(
+    flag="config",
+    target="run.config",
+    group="configuration file",
+    metavar="FILE",
+    help="a YAML file with these options, without the dashes in front; "
+    "the command line wins",
+)
+
+ENGINE_OPTIONS = (
+    *MODEL_OPTIONS,
+    *CACHE_OPTIONS,
+    *SCHEDULER_OPTIONS,
+    *EXECUTOR_OPTIONS,
+    *OBSERVER_OPTIONS,
+    CONFIG_FILE,
+)

@@ -1,0 +1,96 @@
+"""Which stat loggers were named, and the options that they bring themselves."""
+
+from collections.abc import Iterable, Sequence
+
+from hookline import hookspecs
+from hookline_registry import PluginRegistry, installed
+from hookline_server.cli.config_file import read_file
+from hookline_server.cli.parser import Option, Parser, UsageError
+
+GROUP = "hookline.loggers"
+NONE = "none"
+BUILT_IN = ("prometheus", "logging")
+
+
+class DeclaredOptions:
+    """Collects what one logger declares: the `CliOptions` of `add_cli_options`."""
+
+    def __init__(self, logger: str) -> None:
+        self.options: list[Option] = []
+        self._logger = logger
+
+    def add(self, key: str, *, help: str, default: str | None = None) -> None:  # noqa: A002
+        """Declares one option of the logger."""
+        self.options.append(
+            Option(
+                flag=f"{self._logger}-{key.replace('_', '-')}",
+                target=f"logger.{self._logger}.{key}",
+                group=f"options of the logger {self._logger}",
+                metavar="VALUE",
+                help=help,
+                default=default,
+            )
+        )
+
+
+def default_loggers() -> tuple[str, ...]:
+    """The loggers that `serve` uses unless told otherwise: those that are installed."""
+    there = {plugin.name for plugin in installed(GROUP)}
+    return tuple(name for name in BUILT_IN if name in there)
+
+
+def named_loggers(argv: Sequence[str], defaults: Sequence[str]) -> tuple[str, ...]:
+    """The loggers that a command line or its configuration file names.
+
+    The command line is read a first time for this, because what it may hold depends on
+    the loggers that it names.
+    """
+    parser = Parser(add_help=False, allow_abbrev=False)
+    parser.add_argument("--stat-logger", action="append")
+    parser.add_argument("--config")
+    first, _ = parser.parse_known_args(argv)
+    names: object = first.stat_logger
+    if names is None and first.config is not None:
+        names = read_file(first.config).get("stat-logger")
+    if names is None:
+        return tuple(defaults)
+    return chosen(
+        [str(name) for name in (names if isinstance(names, list) else [names])]
+    )
+
+
+def chosen(names: Sequence[str]) -> tuple[str, ...]:
+    """The names in order, each once; `none` stands alone and gives none."""
+    if NONE in names:
+        if set(names) != {NONE}:
+            raise UsageError("--stat-logger none cannot stand beside other loggers")
+        return ()
+    return tuple(dict.fromkeys(names))
+
+
+def declared_options(loggers: Iterable[str]) -> list[Option]:
+    """The options that the named loggers declare; imports these and no others.
+
+    Raises:
+        RegistryError: A logger is unknown or broken.
+    """
+    registry = PluginRegistry("hookline", hookspecs)
+    found: list[Option] = []
+    for name in loggers:
+        if ":" in name:
+            continue
+        declared = DeclaredOptions(name)
+        registry.call_one(
+            registry.load(GROUP, name), "add_cli_options", options=declared
+        )
+        found += declared.options
+    return found
+
+
+def parse_pair(text: str) -> tuple[str, str, str]:
+    """`NAME.KEY=VALUE` in its parts."""
+    path, equals, value = text.partition("=")
+    name, dot, key = path.rpartition(".")
+    if not (equals and dot and name and key):
+        raise UsageError(f"--stat-logger-option takes NAME.KEY=VALUE, not {text!r}")
+    return name, key, value

@@ -1,0 +1,71 @@
+"""`hookline serve`."""
+
+import asyncio
+import logging
+import sys
+import time
+from importlib import import_module
+from typing import cast
+
+from aiohttp import web
+
+from hookline.config import EngineConfig
+from hookline_server.cli.arguments import engine_config, read_arguments
+from hookline_server.cli.banner import banner
+from hookline_server.cli.engine_options import ENGINE_OPTIONS
+from hookline_server.cli.logger_options import default_loggers
+from hookline_server.cli.output import say
+from hookline_server.cli.server_options import SERVER_OPTIONS
+from hookline_server.engine import ServingEngine
+from hookline_server.listening import listen, url
+from hookline_server.serving import StartEngine, serve
+from hookline_server.settings import ServerSettings
+
+
+def run(argv: list[str]) -> int:
+    """Serves until a signal comes."""
+    began = time.monotonic()
+    arguments = read_arguments(
+        "serve",
+        "Starts the server with the OpenAI API.",
+        [*SERVER_OPTIONS, *ENGINE_OPTIONS],
+        argv,
+        default_loggers=default_loggers(),
+    )
+    config = engine_config(arguments, in_process=False)
+    settings = arguments.make("server", ServerSettings)
+    # The port comes before the model: a port in use should not cost a minute.
+    listening = listen(settings.host, settings.port)
+    _set_up_log(settings.log_level)
+    root = url(listening)
+
+    def when_ready(app: web.Application) -> None:
+        seconds = time.monotonic() - began
+        say(banner(app, root=root, seconds=seconds))
+
+    asyncio.run(
+        serve(
+            listening,
+            settings,
+            start_engine=_engine_starter(config),
+            when_ready=when_ready,
+        )
+    )
+    return 0
+
+
+def _engine_starter(config: EngineConfig) -> StartEngine:
+    async def start() -> ServingEngine:
+        # In a thread, so that the port answers while the imports run.
+        module = await asyncio.to_thread(import_module, "hookline_server.engine_start")
+        return cast("ServingEngine", await module.start_engine(config))
+
+    return start
+
+
+def _set_up_log(level: str) -> None:
+    logging.basicConfig(
+        stream=sys.stderr,
+        level=level.upper(),
+        format="%(asctime)s %(levelname)s %(name)s: %(message)s",
+    )

@@ -1,0 +1,22 @@
+"""What every handler can reach through its application."""
+
+import time
+
+from aiohttp import web
+
+from hookline_server.engine import ServingEngine
+from hookline_server.settings import ServerSettings
+from hookline_server.streams import OpenStreams
+
+ENGINE: web.AppKey[ServingEngine] = web.AppKey("hookline_engine", ServingEngine)
+SETTINGS: web.AppKey[ServerSettings] = web.AppKey("hookline_settings", ServerSettings)
+OPEN_STREAMS: web.AppKey[OpenStreams] = web.AppKey("hookline_streams", OpenStreams)
+STARTED: web.AppKey[int] = web.AppKey("hookline_started", int)
+
+
+def fill(app: web.Application, engine: ServingEngine, settings: ServerSettings) -> None:
+    """Puts the context into a new application."""
+    app[ENGINE] = engine
+    app[SETTINGS] = settings
+    app[OPEN_STREAMS] = OpenStreams()
+    app[STARTED] = int(time.time())

@@ -1,0 +1,112 @@
+"""What the server asks of an engine; `AsyncEngine` is the one it gets."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from typing import Protocol
+
+from hookline.outputs import RequestOutput
+from hookline.payloads import EngineFacts, Routes
+from hookline.request import RequestFacts
+from hookline.sampling_params import SamplingParams
+
+
+class OutputStream(Protocol):
+    """The outputs of one submitted prompt."""
+
+    def __aiter__(self) -> AsyncIterator[RequestOutput]:
+        """Yields outputs until the prompt's completions have ended.
+
+        Raises:
+            EngineDeadError: The engine died meanwhile.
+        """
+        ...
+
+    def abort(self, cause: str) -> None:
+        """Ends the request early; does nothing when it has ended already."""
+        ...
+
+
+class ServingEngine(Protocol):
+    """An engine that is shared by many requests on one event loop.
+
+    Attributes:
+        facts: What the engine turned out to be.
+        failed: Set when the engine has died.
+    """
+
+    facts: EngineFacts
+    failed: asyncio.Event
+
+    @property
+    def is_ready(self) -> bool:
+        """False after the engine's death and while it drains."""
+        ...
+
+    @property
+    def failure(self) -> str | None:
+        """Why the engine died, or None while it lives."""
+        ...
+
+    async def encode(self, text: str, *, add_special_tokens: bool = True) -> list[int]:
+        """Tokenizes off the event loop."""
+        ...
+
+    async def decode(
+        self, token_ids: Sequence[int], *, skip_special_tokens: bool = False
+    ) -> str:
+        """Turns tokens into text off the event loop."""
+        ...
+
+    async def render_chat(
+        self,
+        messages: list[dict[str, object]],
+        *,
+        add_generation_prompt: bool = True,
+    ) -> list[int]:
+        """Applies the chat template; raises `RequestError` where that fails."""
+        ...
+
+    def token_text(self, token_id: int) -> str:
+        """The text of one token by itself."""
+        ...
+
+    def token_bytes(self, token_id: int) -> bytes:
+        """The bytes of one token, which may be half a character."""
+        ...
+
+    async def submit(
+        self,
+        prompt: str | Sequence[int],
+        params: SamplingParams,
+        *,
+        facts: RequestFacts | None = None,
+        cache_salt: str | None = None,
+        is_streamed: bool = True,
+    ) -> OutputStream:
+        """Takes a prompt in; with `is_streamed=False` exactly one output comes.
+
+        Raises:
+            RequestError: The prompt or the parameters cannot be served.
+            EngineDeadError: The engine is not running.
+        """
+        ...
+
+    def reject(self, facts: RequestFacts, cause: str) -> None:
+        """Counts a request that was refused before it was submitted."""
+        ...
+
+    def reset_prefix_cache(self) -> None:
+        """Forgets the reusable blocks that no request holds."""
+        ...
+
+    def add_routes(self, routes: Routes) -> None:
+        """Lets the loggers register their pages."""
+        ...
+
+    async def drain(self, timeout_seconds: float) -> bool:
+        """Takes nothing new and waits for what runs; False if some still does."""
+        ...
+
+    async def close(self) -> None:
+        """Flushes the loggers and ends the engine."""
+        ...

@@ -1,0 +1,73 @@
+"""Every error leaves the server in OpenAI's shape."""
+
+from collections.abc import Awaitable, Callable
+
+from aiohttp import web
+
+from hookline.exceptions import EngineDeadError, RequestError
+from hookline_server.api_error import ApiError, as_api_error, error_body
+from hookline_server.context import SETTINGS
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+def error_response(error: ApiError) -> web.Response:
+    """A whole response that tells of an error."""
+    return web.Response(
+        status=error.status, body=error_body(error), content_type="application/json"
+    )
+
+
+@web.middleware
+async def answer_errors(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Answers the errors that handlers raise on purpose."""
+    try:
+        return await handler(request)
+    except (ApiError, RequestError, EngineDeadError) as error:
+        response = error_response(as_api_error(error))
+        if response.status == 401:
+            response.headers["WWW-Authenticate"] = "Bearer"
+        return response
+
+
+async def shape_error(request: web.Request, response: web.StreamResponse) -> None:
+    """Rewrites the errors that aiohttp answers by itself, just before they leave.
+
+    These are the unknown route, the wrong method, the body that is too large, and the
+    exception that nobody foresaw, which aiohttp has logged with its traceback.
+    """
+    if response.status < 400 or not isinstance(response, web.Response):
+        return
+    if response.content_type == "application/json" or is_page(response):
+        return
+    response.body = error_body(_own_error(request, response.status))
+    response.content_type = "application/json"
+    response.content_length = len(response.body)
+
+
+def mark_page(response: web.Response) -> web.Response:
+    """Marks a plugin's page: whatever it answers is left as it is."""
+    response["hookline_page"] = True
+    return response
+
+
+def is_page(response: web.StreamResponse) -> bool:
+    """Whether a response is a plugin's page."""
+    return "hookline_page" in response
+
+
+def _own_error(request: web.Request, status: int) -> ApiError:
+    if status == 404:
+        message = f"there is no {request.path}"
+        return ApiError(404, message, code="route_not_found")
+    if status == 405:
+        message = f"{request.path} does not take {request.method}"
+        return ApiError(405, message, code="method_not_allowed")
+    if status == 413:
+        limit = request.app[SETTINGS].max_body_bytes
+        message = f"the request body is larger than {limit} bytes"
+        return ApiError(413, message, code="body_too_large")
+    if status >= 500:
+        message = "something went wrong in the server; its log tells more"
+        return ApiError(status, message, code="internal_error")
+    return ApiError(status, "the request cannot be served", code="invalid_request")

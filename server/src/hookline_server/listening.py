@@ -1,0 +1,58 @@
+"""The listening socket, taken before anything slow happens."""
+
+import os
+import socket
+
+BACKLOG = 1024
+
+
+class ListenError(Exception):
+    """The address cannot be listened on.
+
+    Attributes:
+        host: As asked for.
+        port: As asked for.
+    """
+
+    def __init__(self, host: str, port: int, error: OSError) -> None:
+        what = os.strerror(error.errno) if error.errno else str(error)
+        if isinstance(error, socket.gaierror):
+            what = error.strerror or str(error)
+        super().__init__(f"cannot listen on {host} port {port}: {what}")
+        self.host = host
+        self.port = port
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """Takes the port; raises `ListenError` where that is not possible."""
+    try:
+        (family, _, _, _, address), *_ = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )
+        return _bound(family, address)
+    except OSError as error:
+        raise ListenError(host, port, error) from error
+
+
+def _bound(
+    family: int,
+    address: tuple[str, int] | tuple[str, int, int, int] | tuple[int, bytes],
+) -> socket.socket:
+    taken = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        # A port in TIME_WAIT may be taken; one that somebody listens on may not.
+        taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        taken.bind(address)
+        # At once: two sockets may be bound to one port until one of them listens.
+        taken.listen(BACKLOG)
+        taken.setblocking(False)
+    except OSError:
+        taken.close()
+        raise
+    return taken
+
+
+def url(bound: socket.socket) -> str:
+    """The URL of a bound socket."""
+    host, port = bound.getsockname()[:2]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"

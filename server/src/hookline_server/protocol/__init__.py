@@ -1,0 +1,1 @@
+"""The messages of the HTTP API as msgspec structs; knows no HTTP and no engine."""

@@ -1,0 +1,165 @@
+"""Messages of `/v1/chat/completions`."""
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from hookline.exceptions import RequestError
+from hookline.sampling_params import MAX_LOGPROBS
+from hookline_server.protocol.generation import GenerationRequest, check_delivery
+from hookline_server.protocol.message import ChatMessage
+from hookline_server.protocol.unsupported import refuse
+from hookline_server.protocol.usage import Usage
+from hookline_server.protocol.wire import Int64
+
+
+class ChatRequest(GenerationRequest, frozen=True, kw_only=True):
+    """A request; the fields of type `object` are read only to be refused."""
+
+    messages: list[ChatMessage]
+    max_completion_tokens: Int64 | None = None
+    logprobs: bool | None = None
+    top_logprobs: Int64 | None = None
+    add_generation_prompt: bool | None = None
+    continue_final_message: bool | None = None
+    chat_template: object = None
+    chat_template_kwargs: object = None
+    documents: object = None
+    tools: object = None
+    tool_choice: object = None
+    functions: object = None
+    function_call: object = None
+    response_format: object = None
+    modalities: object = None
+    audio: object = None
+    web_search_options: object = None
+    prompt_logprobs: object = None
+    guided_json: object = None
+    guided_regex: object = None
+    guided_choice: object = None
+    guided_grammar: object = None
+    structured_outputs: object = None
+
+    @property
+    def max_tokens_field(self) -> str:
+        """Which of the two names for the same thing counts."""
+        if self.max_completion_tokens is not None:
+            return "max_completion_tokens"
+        return "max_tokens"
+
+    @property
+    def output_tokens(self) -> int | None:
+        """Most tokens to generate; None means what fits."""
+        if self.max_completion_tokens is not None:
+            return self.max_completion_tokens
+        return self.max_tokens
+
+    @property
+    def likeliest_tokens(self) -> int | None:
+        """How many likely tokens to tell at each position; None tells nothing."""
+        return (self.top_logprobs or 0) if self.logprobs else None
+
+
+class TopLogprob(msgspec.Struct, frozen=True):
+    """One of the likeliest tokens at a position."""
+
+    token: str
+    logprob: float
+    bytes: list[int]
+
+
+class TokenLogprob(msgspec.Struct, frozen=True):
+    """The token at a position."""
+
+    token: str
+    logprob: float
+    bytes: list[int]
+    top_logprobs: list[TopLogprob]
+
+
+class ChatLogprobs(msgspec.Struct, frozen=True):
+    """Log-probabilities of a choice."""
+
+    content: list[TokenLogprob]
+    refusal: None = None
+
+
+class AnswerMessage(msgspec.Struct, frozen=True):
+    """What the model said."""
+
+    content: str
+    role: str = "assistant"
+    refusal: None = None
+
+
+class ChatChoice(msgspec.Struct, frozen=True, kw_only=True):
+    """One whole answer."""
+
+    index: int
+    message: AnswerMessage
+    logprobs: ChatLogprobs | None = None
+    finish_reason: str
+    stop_reason: str | int | None = None
+
+
+class ChatCompletion(msgspec.Struct, frozen=True, kw_only=True):
+    """The response of a request that is not streamed."""
+
+    id: str
+    object: str = "chat.completion"
+    created: int
+    model: str
+    choices: list[ChatChoice]
+    usage: Usage
+
+
+class Delta(msgspec.Struct, frozen=True, kw_only=True):
+    """The news of one choice."""
+
+    role: str | UnsetType = UNSET
+    content: str | UnsetType = UNSET
+
+
+class ChunkChoice(msgspec.Struct, frozen=True, kw_only=True):
+    """One choice in a chunk."""
+
+    index: int
+    delta: Delta
+    logprobs: ChatLogprobs | None = None
+    finish_reason: str | None = None
+    stop_reason: str | int | UnsetType | None = UNSET
+
+
+class ChatChunk(msgspec.Struct, frozen=True, kw_only=True):
+    """One event of a stream."""
+
+    id: str
+    object: str = "chat.completion.chunk"
+    created: int
+    model: str
+    choices: list[ChunkChoice]
+    usage: Usage | UnsetType | None = UNSET
+
+
+def check(request: ChatRequest) -> None:
+    """Refuses what cannot be done, before any work."""
+    check_delivery(request)
+    refuse(request)
+    if not request.messages:
+        raise RequestError("messages must not be empty", param="messages")
+    if request.output_tokens is not None and request.output_tokens < 1:
+        field = request.max_tokens_field
+        raise RequestError(f"{field} must be at least 1", param=field)
+    if request.top_logprobs is not None:
+        _check_top_logprobs(request, request.top_logprobs)
+
+
+def _check_top_logprobs(request: ChatRequest, count: int) -> None:
+    if not request.logprobs:
+        raise RequestError(
+            "top_logprobs needs logprobs to be true", param="top_logprobs"
+        )
+    if not 0 <= count <= MAX_LOGPROBS:
+        raise RequestError(
+            f"top_logprobs must be 0 to {MAX_LOGPROBS}, not {count}",
+            param="top_logprobs",
+        )

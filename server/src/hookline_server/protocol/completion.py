@@ -1,0 +1,108 @@
+"""Messages of `/v1/completions`."""
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from hookline.exceptions import RequestError
+from hookline_server.protocol.generation import GenerationRequest, check_delivery
+from hookline_server.protocol.unsupported import refuse
+from hookline_server.protocol.usage import Usage
+from hookline_server.protocol.wire import Int64
+
+MAX_PROMPTS = 1024
+DEFAULT_MAX_TOKENS = 16
+
+Prompt = str | list[int]
+
+
+class CompletionRequest(GenerationRequest, frozen=True, kw_only=True):
+    """A request; `suffix` and `best_of` are read only to be refused."""
+
+    prompt: str | list[str | Int64 | list[Int64]]
+    echo: bool | None = None
+    logprobs: Int64 | None = None
+    add_special_tokens: bool | None = None
+    best_of: Int64 | None = None
+    suffix: object = None
+    response_format: object = None
+    prompt_logprobs: object = None
+    guided_json: object = None
+    guided_regex: object = None
+    guided_choice: object = None
+    guided_grammar: object = None
+    structured_outputs: object = None
+    prompt_embeds: object = None
+    truncate_prompt_tokens: Int64 | None = None
+
+
+class CompletionLogprobs(msgspec.Struct, frozen=True):
+    """Log-probabilities of a choice, as parallel lists."""
+
+    tokens: list[str]
+    token_logprobs: list[float | None]
+    top_logprobs: list[dict[str, float] | None]
+    text_offset: list[int]
+
+
+class CompletionChoice(msgspec.Struct, frozen=True, kw_only=True):
+    """One completion, or its news in a chunk."""
+
+    index: int
+    text: str
+    logprobs: CompletionLogprobs | None = None
+    finish_reason: str | None = None
+    stop_reason: str | int | None = None
+
+
+class Completion(msgspec.Struct, frozen=True, kw_only=True):
+    """A whole answer, and also a chunk of a streamed one."""
+
+    id: str
+    object: str = "text_completion"
+    created: int
+    model: str
+    choices: list[CompletionChoice]
+    usage: Usage | UnsetType | None = UNSET
+
+
+def check(request: CompletionRequest) -> None:
+    """Refuses what cannot be done, before any work."""
+    check_delivery(request)
+    refuse(request)
+    if request.max_tokens == 0 and not request.echo:
+        raise RequestError("max_tokens must be at least 1", param="max_tokens")
+    if (
+        request.truncate_prompt_tokens is not None
+        and request.truncate_prompt_tokens < 1
+    ):
+        raise RequestError(
+            "truncate_prompt_tokens must be at least 1", param="truncate_prompt_tokens"
+        )
+    if request.best_of is not None and request.best_of != (request.n or 1):
+        raise RequestError("best_of other than n is not supported", param="best_of")
+
+
+def prompts(request: CompletionRequest) -> list[Prompt]:
+    """The prompts of a request: one, or several of the same kind."""
+    given = request.prompt
+    if isinstance(given, str):
+        return [given]
+    if not given:
+        raise RequestError("prompt must not be empty", param="prompt")
+    if tokens := [item for item in given if isinstance(item, int)]:
+        found: list[Prompt] = [tokens]
+        is_uniform = len(tokens) == len(given)
+    else:
+        found = [item for item in given if not isinstance(item, int)]
+        is_uniform = len({type(item) for item in found}) == 1
+    if not is_uniform:
+        raise RequestError(
+            "prompt must be a string, a list of strings, a list of token ids or a "
+            "list of lists of token ids",
+            param="prompt",
+        )
+    if len(found) > MAX_PROMPTS:
+        raise RequestError(
+            f"prompt takes at most {MAX_PROMPTS} prompts", param="prompt"
+        )
+    return found

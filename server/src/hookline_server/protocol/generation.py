@@ -1,0 +1,126 @@
+"""The fields that both completion endpoints share, and what they mean."""
+
+from typing import TypeVar
+
+import msgspec
+
+from hookline.exceptions import RequestError
+from hookline.sampling_params import SamplingParams
+from hookline_server.protocol.wire import Int64
+
+MAX_CACHE_SALT_LENGTH = 256
+
+T = TypeVar("T")
+
+
+class StreamOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """What a stream brings besides text."""
+
+    include_usage: bool | None = None
+    continuous_usage_stats: bool | None = None
+
+
+class GenerationRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """Sampling, stopping and delivery; every field may be null, meaning its default."""
+
+    model: str
+    max_tokens: Int64 | None = None
+    n: Int64 | None = None
+    stream: bool | None = None
+    stream_options: StreamOptions | None = None
+    temperature: float | None = None
+    top_p: float | None = None
+    top_k: Int64 | None = None
+    min_p: float | None = None
+    stop: str | list[str] | None = None
+    stop_token_ids: list[Int64] | None = None
+    min_tokens: Int64 | None = None
+    ignore_eos: bool | None = None
+    include_stop_str_in_output: bool | None = None
+    skip_special_tokens: bool | None = None
+    presence_penalty: float | None = None
+    frequency_penalty: float | None = None
+    repetition_penalty: float | None = None
+    logit_bias: dict[Int64, float] | None = None
+    allowed_token_ids: list[Int64] | None = None
+    bad_words: list[str] | None = None
+    seed: Int64 | None = None
+    priority: Int64 | None = None
+    cache_salt: str | None = None
+
+    @property
+    def is_streamed(self) -> bool:
+        return bool(self.stream)
+
+    @property
+    def has_usage_chunk(self) -> bool:
+        """Whether a last chunk tells the usage."""
+        return bool(self.stream_options and self.stream_options.include_usage)
+
+    @property
+    def has_continuous_usage(self) -> bool:
+        """Whether each chunk tells the usage so far."""
+        options = self.stream_options
+        return self.has_usage_chunk and bool(options and options.continuous_usage_stats)
+
+
+def check_delivery(request: GenerationRequest) -> None:
+    """Refuses what contradicts itself about streaming, and a useless salt."""
+    if request.stream_options is not None and not request.is_streamed:
+        raise RequestError(
+            "stream_options needs stream to be true", param="stream_options"
+        )
+    salt = request.cache_salt
+    if salt is not None and not 0 < len(salt) <= MAX_CACHE_SALT_LENGTH:
+        raise RequestError(
+            f"cache_salt must have 1 to {MAX_CACHE_SALT_LENGTH} characters",
+            param="cache_salt",
+        )
+
+
+def sampling_params(
+    request: GenerationRequest,
+    *,
+    max_tokens: int | None,
+    logprobs: int | None = None,
+    prompt_logprobs: int | None = None,
+) -> SamplingParams:
+    """What the engine is told; raises `RequestError` for values out of range."""
+    given: dict[str, object] = {
+        "n": request.n,
+        "max_tokens": max_tokens,
+        "min_tokens": request.min_tokens,
+        "temperature": request.temperature,
+        "top_k": _top_k(request.top_k),
+        "top_p": request.top_p,
+        "min_p": request.min_p,
+        "repetition_penalty": request.repetition_penalty,
+        "presence_penalty": request.presence_penalty,
+        "frequency_penalty": request.frequency_penalty,
+        "logit_bias": request.logit_bias,
+        "allowed_token_ids": _as_tuple(request.allowed_token_ids),
+        "bad_words": _as_tuple(request.bad_words),
+        "stop": _stop(request.stop),
+        "stop_token_ids": _as_tuple(request.stop_token_ids),
+        "ignore_eos": request.ignore_eos,
+        "include_stop_str_in_output": request.include_stop_str_in_output,
+        "skip_special_tokens": request.skip_special_tokens,
+        "logprobs": logprobs,
+        "prompt_logprobs": prompt_logprobs,
+        "seed": request.seed,
+    }
+    named = {name: value for name, value in given.items() if value is not None}
+    return msgspec.structs.replace(SamplingParams(), **named)
+
+
+def _top_k(top_k: int | None) -> int | None:
+    # Clients write -1 or 0 to say that it is off.
+    return None if top_k in (-1, 0) else top_k
+
+
+def _stop(stop: str | list[str] | None) -> tuple[str, ...] | None:
+    return (stop,) if isinstance(stop, str) else _as_tuple(stop)
+
+
+def _as_tuple(values: list[T] | None) -> tuple[T, ...] | None:
+    return None if values is None else tuple(values)

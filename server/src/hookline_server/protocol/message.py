@@ -1,0 +1,89 @@
+"""A chat message as clients send it, and as the chat template gets it."""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from hookline.exceptions import RequestError
+
+ROLES = {
+    "system": "system",
+    "developer": "system",
+    "user": "user",
+    "assistant": "assistant",
+    "tool": "tool",
+}
+"""Role of the API → role that chat templates know."""
+
+
+class ContentPart(msgspec.Struct, frozen=True, kw_only=True):
+    """A piece of content; only pieces of text can be read."""
+
+    type: str
+    text: str | None = None
+
+
+class ChatMessage(msgspec.Struct, frozen=True, kw_only=True):
+    """One message of a conversation."""
+
+    role: str
+    content: str | list[ContentPart] | None = None
+    name: str | None = None
+    tool_call_id: str | None = None
+    tool_calls: object = None
+    function_call: object = None
+    audio: object = None
+
+
+def template_messages(messages: Sequence[ChatMessage]) -> list[dict[str, object]]:
+    """What the chat template gets; raises `RequestError` for what it cannot take."""
+    return [
+        _template_message(message, f"messages[{position}]")
+        for position, message in enumerate(messages)
+    ]
+
+
+def _template_message(message: ChatMessage, place: str) -> dict[str, object]:
+    if message.role not in ROLES:
+        raise RequestError(
+            f"{place}.role must be one of {', '.join(ROLES)}, not {message.role!r}",
+            param=f"{place}.role",
+        )
+    for name in ("tool_calls", "function_call", "audio"):
+        if getattr(message, name):
+            raise RequestError(
+                f"{place}.{name} is not supported", param=f"{place}.{name}"
+            )
+    rendered: dict[str, object] = {
+        "role": ROLES[message.role],
+        "content": _text(message, f"{place}.content"),
+    }
+    if message.name is not None:
+        rendered["name"] = message.name
+    if message.tool_call_id is not None:
+        rendered["tool_call_id"] = message.tool_call_id
+    return rendered
+
+
+def _text(message: ChatMessage, place: str) -> str:
+    content = message.content
+    if content is None:
+        if message.role == "assistant":
+            return ""
+        raise RequestError(f"{place} is missing", param=place)
+    if isinstance(content, str):
+        return content
+    return "\n".join(
+        _part_text(part, f"{place}[{number}]") for number, part in enumerate(content)
+    )
+
+
+def _part_text(part: ContentPart, place: str) -> str:
+    if part.type != "text":
+        raise RequestError(
+            f"{place}: content of type {part.type!r} is not supported, only text is",
+            param=place,
+        )
+    if part.text is None:
+        raise RequestError(f"{place}.text is missing", param=f"{place}.text")
+    return part.text

@@ -1,0 +1,62 @@
+"""Messages of `/tokenize` and `/detokenize`."""
+
+import msgspec
+
+from hookline.exceptions import RequestError
+from hookline_server.protocol.message import ChatMessage
+from hookline_server.protocol.wire import Int64
+
+
+class TokenizeRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """Either a prompt or the messages of a chat."""
+
+    model: str | None = None
+    prompt: str | None = None
+    messages: list[ChatMessage] | None = None
+    add_special_tokens: bool | None = None
+    add_generation_prompt: bool | None = None
+    return_token_strs: bool | None = None
+
+
+class TokenizeResponse(msgspec.Struct, frozen=True, kw_only=True):
+    """The tokens, and how many would fit."""
+
+    count: int
+    max_model_len: int
+    tokens: list[int]
+    token_strs: list[str] | None = None
+
+
+class DetokenizeRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """Tokens to turn into text."""
+
+    model: str | None = None
+    tokens: list[Int64]
+
+
+class DetokenizeResponse(msgspec.Struct, frozen=True, kw_only=True):
+    """The text, special tokens included."""
+
+    prompt: str
+
+
+def check_tokenize(request: TokenizeRequest) -> None:
+    """Refuses a request with neither or both kinds of input."""
+    if (request.prompt is None) == (request.messages is None):
+        raise RequestError(
+            "give either prompt or messages",
+            param="prompt" if request.messages is None else "messages",
+        )
+    if request.messages is not None and not request.messages:
+        raise RequestError("messages must not be empty", param="messages")
+
+
+def check_tokens(tokens: list[int], vocab_size: int) -> None:
+    """Refuses token ids that the model does not know."""
+    for position, token in enumerate(tokens):
+        if not 0 <= token < vocab_size:
+            raise RequestError(
+                f"tokens[{position}] is {token}, which is not a token id of the model "
+                f"(0 to {vocab_size - 1})",
+                param=f"tokens[{position}]",
+            )

@@ -1,0 +1,54 @@
+"""JSON to structs and back, with errors that name the field."""
+
+import re
+from typing import Annotated, TypeVar
+
+import msgspec
+
+from hookline.exceptions import RequestError
+
+Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
+"""Larger integers are valid JSON, but nothing behind the server can hold them."""
+
+T = TypeVar("T")
+
+_MISSING = re.compile(r"Object missing required field `(?P<field>[^`]+)`")
+_PLACE = re.compile(
+    r"(?P<what>.*) - at (?:`key` in )?`\$\.?(?P<param>[^`]*)`$", re.DOTALL
+)
+_WORDS = (("`", ""), (" | null", ""), ("Expected ", "expected "))
+
+
+def encode(message: msgspec.Struct) -> bytes:
+    """A struct as JSON."""
+    return msgspec.json.encode(message)
+
+
+def decode(body: bytes, kind: type[T]) -> T:
+    """A request's body as a struct; fields that the struct lacks are ignored.
+
+    Raises:
+        RequestError: It is not JSON, or not of the right shape.
+    """
+    try:
+        return msgspec.json.decode(body, type=kind)
+    except msgspec.ValidationError as error:
+        raise _shape_error(str(error)) from error
+    except RecursionError as error:
+        raise RequestError("the body is nested too deeply") from error
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise RequestError(f"the body is not valid JSON: {error}") from error
+
+
+def _shape_error(message: str) -> RequestError:
+    match = _PLACE.match(message)
+    what, param = (match["what"], match["param"]) if match else (message, "")
+    missing = _MISSING.match(what)
+    if missing:
+        param = f"{param}.{missing['field']}" if param else missing["field"]
+        return RequestError(f"{param} is missing", param=param)
+    for old, new in _WORDS:
+        what = what.replace(old, new)
+    if not param:
+        return RequestError(f"the body: {what}")
+    return RequestError(f"{param}: {what}", param=param)

@@ -1,0 +1,59 @@
+"""Who a request is: its id for the client, and the facts that observers get."""
+
+import re
+import uuid
+from collections.abc import Mapping
+
+from aiohttp import web
+
+from hookline.request import RequestFacts
+
+MAX_ID_LENGTH = 128
+MAX_TRACESTATE_LENGTH = 512
+"""The W3C asks to carry at least so much; more is not carried."""
+
+_KEY = "hookline_request_id"
+_NOT_IN_ID = re.compile(r"[^A-Za-z0-9._:\-]")
+_TRACEPARENT = re.compile(r"([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-[0-9a-f]{2}")
+_TRACESTATE = re.compile(r"[\x20-\x7e]+")
+
+
+def request_id(request: web.Request) -> str:
+    """The client's own id where it sent a usable one, else a new one."""
+    if _KEY not in request:
+        given = _NOT_IN_ID.sub("", request.headers.get("X-Request-Id", ""))
+        request[_KEY] = given[:MAX_ID_LENGTH] or uuid.uuid4().hex
+    return str(request[_KEY])
+
+
+async def echo_request_id(request: web.Request, response: web.StreamResponse) -> None:
+    """Puts the id into each response's headers."""
+    response.headers["X-Request-Id"] = request_id(request)
+
+
+def request_facts(request: web.Request, *, priority: int = 0) -> RequestFacts:
+    """What observers are told about who asked."""
+    return RequestFacts(
+        client_id=request_id(request),
+        priority=priority,
+        trace_context=trace_context(request.headers),
+    )
+
+
+def trace_context(headers: Mapping[str, str]) -> dict[str, str]:
+    """The W3C trace headers where they are valid; a state needs a parent."""
+    parent = headers.get("traceparent", "").strip()
+    if not _is_traceparent(parent):
+        return {}
+    state = headers.get("tracestate", "").strip()
+    if len(state) <= MAX_TRACESTATE_LENGTH and _TRACESTATE.fullmatch(state):
+        return {"traceparent": parent, "tracestate": state}
+    return {"traceparent": parent}
+
+
+def _is_traceparent(value: str) -> bool:
+    match = _TRACEPARENT.fullmatch(value)
+    if match is None:
+        return False
+    version, trace, span = match.groups()
+    return version != "ff" and trace.strip("0") != "" and span.strip("0") != ""

@@ -1,0 +1,72 @@
+"""What several handlers do before and after their own work."""
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import msgspec
+from aiohttp import web
+
+from hookline.exceptions import RequestError
+from hookline_server.answers.answer import Identity
+from hookline_server.api_error import ApiError, as_api_error
+from hookline_server.context import ENGINE
+from hookline_server.engine import ServingEngine
+from hookline_server.protocol.wire import encode
+from hookline_server.request_identity import request_facts, request_id
+
+
+def json_response(message: msgspec.Struct) -> web.Response:
+    """A successful response."""
+    return web.Response(body=encode(message), content_type="application/json")
+
+
+def make_identity(request: web.Request, kind: str) -> Identity:
+    """The identity of the answer to a request; `kind` is the id's prefix."""
+    return Identity(
+        id=f"{kind}-{request_id(request)}",
+        created=int(time.time()),
+        model=request.app[ENGINE].facts.model_name,
+    )
+
+
+def ready_engine(request: web.Request) -> ServingEngine:
+    """The engine, where it can take requests; else `ApiError` with the reason."""
+    engine = request.app[ENGINE]
+    reason = unready_reason(engine)
+    if reason is not None:
+        raise ApiError(503, reason, code="engine_unavailable")
+    return engine
+
+
+def unready_reason(engine: ServingEngine) -> str | None:
+    """Why no request can be taken, or None where they can."""
+    if engine.failure is not None:
+        return f"the engine has failed: {engine.failure}"
+    return None if engine.is_ready else "the server is shutting down"
+
+
+def check_model(engine: ServingEngine, name: str | None) -> None:
+    """Refuses a model that is not served here."""
+    served = engine.facts.model_name
+    if name is not None and name != served:
+        raise ApiError(
+            404,
+            f"the model {name!r} does not exist here; {served!r} does",
+            code="model_not_found",
+            param="model",
+        )
+
+
+@contextmanager
+def rejections_counted(request: web.Request) -> Iterator[None]:
+    """Tells the observers of a request that is refused before the engine sees it."""
+    try:
+        yield
+    except (ApiError, RequestError) as error:
+        cause = as_api_error(error).code
+        request.app[ENGINE].reject(request_facts(request), cause)
+        raise
+    except web.HTTPRequestEntityTooLarge:
+        request.app[ENGINE].reject(request_facts(request), "body_too_large")
+        raise

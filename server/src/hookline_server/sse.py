@@ -1,0 +1,51 @@
+"""Server-sent events: their bytes, and a response that carries them."""
+
+from collections.abc import Iterable
+
+from aiohttp import web
+
+DONE = b"data: [DONE]\n\n"
+
+
+def event(data: bytes) -> bytes:
+    """One event; JSON never holds a line break, so one line is enough."""
+    return b"data: " + data + b"\n\n"
+
+
+class EventResponse:
+    """A streamed response whose headers leave with its first events.
+
+    Until then an error can still be answered with a status of its own.
+    """
+
+    def __init__(self, request: web.Request) -> None:
+        self._request = request
+        self._response = web.StreamResponse(
+            headers={
+                "Content-Type": "text/event-stream; charset=utf-8",
+                "Cache-Control": "no-cache",
+                # Keeps nginx from holding events back.
+                "X-Accel-Buffering": "no",
+            }
+        )
+
+    @property
+    def has_started(self) -> bool:
+        """Whether the headers have left."""
+        return self._response.prepared
+
+    async def send(self, payloads: Iterable[bytes]) -> None:
+        """Sends several events in one write, at the pace of the reader."""
+        await self._write(b"".join(event(payload) for payload in payloads))
+
+    async def finish(self) -> web.StreamResponse:
+        """Sends the terminator and ends the response."""
+        await self._write(DONE)
+        await self._response.write_eof()
+        return self._response
+
+    async def _write(self, data: bytes) -> None:
+        if not self._response.prepared:
+            await self._response.prepare(self._request)
+        if data:
+            await self._response.write(data)

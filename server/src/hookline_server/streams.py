@@ -1,0 +1,129 @@
+"""The engine's streams behind a client's request: opened, merged, never leaked."""
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from hookline.exceptions import RequestError
+from hookline.outputs import RequestOutput
+from hookline.request import RequestFacts
+from hookline.sampling_params import SamplingParams
+from hookline_server.api_error import ApiError, as_api_error
+from hookline_server.engine import OutputStream, ServingEngine
+from hookline_server.protocol.completion import Prompt
+
+Batch = list[tuple[int, RequestOutput]]
+"""News of one moment: (number of the prompt, output)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ask:
+    """What is asked of the engine.
+
+    Attributes:
+        prompts: Each becomes a request of its own.
+        params: The same for all of them.
+        facts: Who asked.
+        cache_salt: Keeps the prefixes apart from others'.
+        is_streamed: Whether outputs come step by step.
+    """
+
+    prompts: Sequence[Prompt]
+    params: SamplingParams
+    facts: RequestFacts
+    cache_salt: str | None
+    is_streamed: bool
+
+
+class OpenStreams:
+    """All streams of the server, so that a shutdown can end those that are left."""
+
+    def __init__(self) -> None:
+        self._streams: set[OutputStream] = set()
+
+    @asynccontextmanager
+    async def opened(
+        self, engine: ServingEngine, ask: Ask
+    ) -> AsyncIterator[list[OutputStream]]:
+        """Submits all prompts or none; on the way out what still runs is aborted."""
+        streams: list[OutputStream] = []
+        cause = "sibling_refused"
+        try:
+            for prompt in ask.prompts:
+                streams.append(await _submit(engine, prompt, ask))
+                self._streams.add(streams[-1])
+            # Past this point only a client that left ends a request before its time.
+            cause = "client_disconnect"
+            yield streams
+        finally:
+            self._streams.difference_update(streams)
+            for stream in streams:
+                stream.abort(cause)
+
+    def abort_all(self, cause: str) -> None:
+        """Ends every request that is still open."""
+        for stream in self._streams:
+            stream.abort(cause)
+
+
+async def whole_outputs(streams: Sequence[OutputStream]) -> list[RequestOutput]:
+    """The one output of each stream that was opened without streaming."""
+    return [output for stream in streams async for output in _complete(stream)]
+
+
+async def merged(streams: Sequence[OutputStream]) -> AsyncGenerator[Batch, None]:
+    """The outputs of all streams as they come; those that came together stay so."""
+    iterators = [_complete(stream) for stream in streams]
+    if len(iterators) == 1:
+        async for output in iterators[0]:
+            yield [(0, output)]
+        return
+    waiting = {_next(iterator): n for n, iterator in enumerate(iterators)}
+    try:
+        while waiting:
+            done, _ = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+            came = {waiting.pop(task): task.result() for task in done}
+            news = sorted((n, out) for n, out in came.items() if out is not None)
+            waiting |= {_next(iterators[n]): n for n, _ in news}
+            if news:
+                yield news
+    finally:
+        for task in waiting:
+            task.cancel()
+
+
+def _next(
+    iterator: AsyncIterator[RequestOutput],
+) -> asyncio.Task[RequestOutput | None]:
+    return asyncio.create_task(_next_or_none(iterator))
+
+
+async def _next_or_none(
+    iterator: AsyncIterator[RequestOutput],
+) -> RequestOutput | None:
+    return await anext(iterator, None)
+
+
+async def _complete(stream: OutputStream) -> AsyncIterator[RequestOutput]:
+    """The outputs of a stream; one that ends early has been aborted by the server."""
+    is_finished = False
+    async for output in stream:
+        is_finished = output.is_finished
+        yield output
+    if not is_finished:
+        raise ApiError(503, "the server is shutting down", code="aborted")
+
+
+async def _submit(engine: ServingEngine, prompt: Prompt, ask: Ask) -> OutputStream:
+    try:
+        return await engine.submit(
+            prompt,
+            ask.params,
+            facts=ask.facts,
+            cache_salt=ask.cache_salt,
+            is_streamed=ask.is_streamed,
+        )
+    except RequestError as error:
+        engine.reject(ask.facts, as_api_error(error).code)
+        raise

@@ -1,0 +1,399 @@
+"""What hook payloads add up to, with every number told beforehand."""
+
+import dataclasses
+import threading
+
+import pytest
+
+from hookline.events import StepRecord
+from hookline.metrics import CATALOGUE, HistogramValue, Recorder
+from hookline.metrics.testing import (
+    FACTS,
+    FINISHED,
+    MILLISECOND,
+    RECORD,
+    make_started,
+    make_state,
+    make_step,
+)
+from hookline.payloads import EngineFailed, EngineStopped
+from hookline.request import FinishReason
+from hookline.sampling_params import SamplingParams
+from hookline.stats import (
+    FinishedGroup,
+    IterationStats,
+    PrefixCacheCounts,
+    Residue,
+    SchedulerStats,
+)
+from hookline_registry import LaneStats
+
+Numbers = dict[tuple[str, ...], object]
+"""By label values after model_name and engine; a histogram is what `digest` makes."""
+
+ABORTED = dataclasses.replace(
+    FINISHED,
+    request_id=2,
+    reason=FinishReason.ABORT,
+    params=SamplingParams(),
+    prompt_tokens=20,
+    local_cached_tokens=0,
+    external_cached_tokens=0,
+    output_tokens=0,
+    preemptions=0,
+    queue_seconds=0.25,
+    prefill_seconds=None,
+    decode_seconds=None,
+    inference_seconds=None,
+    preempted_seconds=0.0,
+    ttft_seconds=None,
+    e2e_seconds=0.75,
+    tpot_seconds=None,
+)
+
+BUSY = SchedulerStats(
+    running=2,
+    waiting=3,
+    waiting_for_grammar=4,
+    waiting_for_remote_kv=5,
+    kv_blocks=40,
+    kv_blocks_used=10,
+    kv_blocks_cached=6,
+    prefix_cache=PrefixCacheCounts(2, 32, 4),
+    received=14,
+    preemptions=2,
+    computed_tokens=50,
+    recomputed_tokens=9,
+    oldest_waiting_at=4 * MILLISECOND,
+    oldest_running_at=2 * MILLISECOND,
+    residue=Residue(1, 2, 3),
+)
+
+EARLIER = SchedulerStats(running=9, kv_blocks=40, received=3)
+"""The later state has to replace it."""
+
+FIRST_STEP = IterationStats(
+    prompt_tokens_computed=7,
+    prompt_tokens_local=4,
+    prompt_tokens_external=1,
+    generation_tokens=6,
+    preemptions=2,
+    recomputed_tokens=9,
+    ttft_seconds=(0.02, 0.3),
+    inter_token_seconds=((0.01, 3), (0.04, 1)),
+    finished=(FINISHED,),
+    finished_groups=(FinishedGroup(n=2, max_output_tokens=5),),
+)
+
+OUTSIDE_STEPS = IterationStats(
+    finished=(ABORTED,), finished_groups=(FinishedGroup(n=1, max_output_tokens=0),)
+)
+
+LANE = LaneStats(
+    name="prometheus",
+    depth=3,
+    delivered=100,
+    dropped=7,
+    errors=2,
+    busy_seconds=1.5,
+    breaker="open",
+    last_error="ValueError",
+)
+
+EXPECTED: dict[str, Numbers] = {
+    "hookline_engine_info": {
+        (
+            *("LlamaForCausalLM", "float32", "16", "40", "100", "8", "64"),
+            *("true", "simulated"),
+        ): 1
+    },
+    "hookline_requests_running": {(): 2},
+    "hookline_requests_waiting": {
+        ("capacity",): 3,
+        ("grammar",): 4,
+        ("remote_kv",): 5,
+    },
+    "hookline_oldest_waiting_age_seconds": {(): 0.016},
+    "hookline_oldest_running_age_seconds": {(): 0.018},
+    "hookline_kv_cache_usage_ratio": {(): 0.25},
+    "hookline_kv_blocks": {("used",): 10, ("cached",): 6, ("free",): 24},
+    "hookline_conservation_residue": {
+        ("requests",): 1,
+        ("tokens",): 2,
+        ("blocks",): 3,
+    },
+    "hookline_requests_received": {(): 14},
+    "hookline_preemptions": {(): 2},
+    "hookline_prefix_cache_queried_tokens": {(): 32},
+    "hookline_prefix_cache_hit_tokens": {(): 4},
+    "hookline_computed_tokens": {(): 50},
+    "hookline_recomputed_tokens": {(): 9},
+    "hookline_step_seconds": {
+        ("schedule",): ({0.001: 1}, 0.001),
+        ("execute",): ({0.01: 1}, 0.008),
+        ("update",): ({0.001: 1}, 0.001),
+    },
+    "hookline_step_tokens": {(): ({16: 1}, 14)},
+    "hookline_prompt_tokens": {
+        ("computed",): 7,
+        ("local_cache",): 4,
+        ("external",): 1,
+    },
+    "hookline_generation_tokens": {(): 6},
+    "hookline_time_to_first_token_seconds": {(): ({0.02: 1, 0.5: 1}, 0.32)},
+    "hookline_inter_token_seconds": {(): ({0.01: 3, 0.05: 1}, 0.07)},
+    "hookline_requests_finished": {
+        ("stop",): 1,
+        ("length",): 0,
+        ("abort",): 1,
+        ("error",): 0,
+        ("rejected",): 0,
+    },
+    "hookline_request_prompt_tokens": {(): ({20: 2}, 32)},
+    "hookline_request_generation_tokens": {(): ({1: 1, 5: 1}, 5)},
+    "hookline_request_limit_tokens": {(): ({50: 1}, 30)},
+    "hookline_request_prefill_computed_tokens": {(): ({10: 1}, 7)},
+    "hookline_request_group_max_generation_tokens": {(): ({1: 1, 5: 1}, 5)},
+    "hookline_request_completions": {(): ({1: 1, 2: 1}, 3)},
+    "hookline_request_preemptions": {(): ({1: 1, 2: 1}, 2)},
+    "hookline_request_e2e_seconds": {(): ({0.8: 1, 10: 1}, 6.75)},
+    "hookline_request_queue_seconds": {(): ({0.3: 1, 0.5: 1}, 0.75)},
+    "hookline_request_prefill_seconds": {(): ({1: 1}, 1)},
+    "hookline_request_decode_seconds": {(): ({5: 1}, 4)},
+    "hookline_request_inference_seconds": {(): ({5: 1}, 5)},
+    "hookline_request_preempted_seconds": {(): ({0.8: 1}, 0.75)},
+    "hookline_request_time_per_output_token_seconds": {(): ({1: 1}, 1)},
+    "hookline_logger_lane_depth": {("prometheus",): 3},
+    "hookline_logger_breaker_open": {("prometheus",): 1},
+    "hookline_logger_delivered_batches": {("prometheus",): 100},
+    "hookline_logger_dropped_batches": {("prometheus",): 7},
+    "hookline_logger_errors": {("prometheus",): 2},
+    "hookline_logger_busy_seconds": {("prometheus",): 1.5},
+}
+
+
+def digest(value: float | HistogramValue) -> object:
+    """A histogram as its buckets that are not empty, and its sum."""
+    if not isinstance(value, HistogramValue):
+        return value
+    bounds = (*value.bounds, float("inf"))
+    filled = {
+        bound: count for bound, count in zip(bounds, value.counts, strict=True) if count
+    }
+    return filled, pytest.approx(value.sum)
+
+
+def numbers(recorder: Recorder, name: str, *, engine: str = "0") -> Numbers:
+    """The series of a family of Hookline's own dialect, of one engine."""
+    (family,) = (
+        family for family in recorder.snapshot("hookline") if family.name == name
+    )
+    assert family.label_names[:2] == ("model_name", "engine")
+    return {
+        sample.labels[2:]: digest(sample.value)
+        for sample in family.samples
+        if sample.labels[1] == engine
+    }
+
+
+@pytest.fixture
+def recorder() -> Recorder:
+    """A recorder that knows one engine."""
+    recorder = Recorder()
+    recorder.engine_started(make_started())
+    return recorder
+
+
+def test_expectations_cover_the_catalogue() -> None:
+    """Every metric is fed by the test below: a new one must be added there."""
+    assert set(EXPECTED) == {metric.name for metric in CATALOGUE}
+
+
+@pytest.mark.parametrize("name", EXPECTED)
+def test_metric_is_fed_exactly(recorder: Recorder, name: str) -> None:
+    """A step and an abort outside steps give exactly these numbers."""
+    recorder.step_finished(make_step(FIRST_STEP, EARLIER))
+    recorder.state_changed(
+        make_state(OUTSIDE_STEPS, BUSY, at=20 * MILLISECOND, lanes=(LANE,))
+    )
+
+    assert numbers(recorder, name) == EXPECTED[name]
+
+
+def test_series_exist_before_the_first_event() -> None:
+    """After engine_started every series with known labels is there and is 0."""
+    recorder = Recorder()
+
+    recorder.engine_started(make_started())
+
+    for metric in CATALOGUE:
+        found = numbers(recorder, metric.name)
+        if metric.name in {"hookline_engine_info", "hookline_kv_blocks"}:
+            continue
+        dynamic = any(not label.values for label in metric.labels)
+        assert bool(found) != dynamic
+        assert all(value in (0, ({}, 0)) for value in found.values())
+    assert numbers(recorder, "hookline_kv_blocks") == {
+        ("used",): 0,
+        ("cached",): 0,
+        ("free",): 40,
+    }
+
+
+def test_request_is_counted_once_wherever_it_ends(recorder: Recorder) -> None:
+    """Requests that end in a step and outside one are each counted once."""
+    lost = dataclasses.replace(ABORTED, reason=FinishReason.ERROR)
+
+    recorder.step_finished(make_step(IterationStats(finished=(FINISHED,))))
+    recorder.state_changed(make_state(IterationStats(finished=(ABORTED, lost))))
+    recorder.state_changed(make_state())
+
+    counted = numbers(recorder, "hookline_requests_finished")
+    assert counted == {
+        ("stop",): 1,
+        ("length",): 0,
+        ("abort",): 1,
+        ("error",): 1,
+        ("rejected",): 0,
+    }
+    assert numbers(recorder, "hookline_request_e2e_seconds") == {
+        (): ({0.8: 2, 10: 1}, 7.5)
+    }
+
+
+def test_rejected_request_is_counted_and_not_measured(recorder: Recorder) -> None:
+    """A rejected request has a finish reason and no part in any distribution."""
+    rejected = dataclasses.replace(ABORTED, reason=FinishReason.REJECTED)
+
+    recorder.state_changed(make_state(IterationStats(finished=(rejected,))))
+
+    assert numbers(recorder, "hookline_requests_finished")[("rejected",)] == 1
+    for name in ("e2e_seconds", "queue_seconds", "prompt_tokens", "preemptions"):
+        assert numbers(recorder, f"hookline_request_{name}") == {(): ({}, 0)}
+
+
+def test_request_of_one_token_has_no_time_per_output_token(recorder: Recorder) -> None:
+    """Nothing is observed where an average over n - 1 tokens does not exist."""
+    short = dataclasses.replace(FINISHED, output_tokens=1, tpot_seconds=None)
+
+    recorder.step_finished(make_step(IterationStats(finished=(short,))))
+
+    name = "hookline_request_time_per_output_token_seconds"
+    assert numbers(recorder, name) == {(): ({}, 0)}
+
+
+def test_totals_need_no_batch_to_arrive(recorder: Recorder) -> None:
+    """Totals of the engine are right after the newest batch, whatever was dropped."""
+    recorder.step_finished(make_step(scheduler=SchedulerStats(received=3)))
+    recorder.step_finished(make_step(scheduler=SchedulerStats(received=90)))
+    recorder.state_changed(make_state(scheduler=SchedulerStats(received=80)))
+
+    assert numbers(recorder, "hookline_requests_received") == {(): 90}
+
+
+@pytest.mark.parametrize("end", ["failed", "stopped"])
+def test_gauges_rest_when_the_engine_is_over(recorder: Recorder, end: str) -> None:
+    """Nothing runs or waits in an engine that is over, even if a late state says so."""
+    recorder.step_finished(make_step(FIRST_STEP, BUSY))
+
+    if end == "failed":
+        recorder.engine_failed(EngineFailed(engine_index=0, reason="", open_requests=5))
+    else:
+        recorder.engine_stopped(EngineStopped(engine_index=0, reason=""))
+    recorder.state_changed(make_state(OUTSIDE_STEPS, BUSY))
+
+    assert numbers(recorder, "hookline_requests_running") == {(): 0}
+    assert set(numbers(recorder, "hookline_requests_waiting").values()) == {0}
+    assert numbers(recorder, "hookline_kv_cache_usage_ratio") == {(): 0}
+    assert numbers(recorder, "hookline_oldest_running_age_seconds") == {(): 0}
+    assert numbers(recorder, "hookline_kv_blocks")[("free",)] == 40
+    assert numbers(recorder, "hookline_requests_received") == {(): 14}
+    assert numbers(recorder, "hookline_conservation_residue")[("tokens",)] == 2
+    assert numbers(recorder, "hookline_requests_finished")[("abort",)] == 1
+
+
+def test_engine_that_starts_again_counts_on(recorder: Recorder) -> None:
+    """A restarted engine keeps its counters and loses what it said about itself."""
+    other = dataclasses.replace(FACTS, num_kv_blocks=50)
+    recorder.step_finished(make_step(FIRST_STEP, BUSY))
+    recorder.state_changed(make_state(scheduler=BUSY, lanes=(LANE,)))
+
+    recorder.engine_started(make_started(other))
+    recorder.step_finished(make_step(FIRST_STEP, SchedulerStats(received=1)))
+    recorder.state_changed(
+        make_state(scheduler=SchedulerStats(received=1), lanes=(LANE,))
+    )
+
+    (info,) = numbers(recorder, "hookline_engine_info")
+    assert "50" in info
+    assert numbers(recorder, "hookline_requests_received") == {(): 15}
+    assert numbers(recorder, "hookline_generation_tokens") == {(): 12}
+    assert numbers(recorder, "hookline_logger_delivered_batches") == {
+        ("prometheus",): 100
+    }
+
+
+def test_engines_are_kept_apart(recorder: Recorder) -> None:
+    """Each engine has its own series, under its own model's name."""
+    second = dataclasses.replace(FACTS, engine_index=1, model_name="other")
+    of_second = StepRecord(2, 1, 0, 0, 0, 0, 0, 0, 0, 0, [])
+    recorder.engine_started(make_started(second))
+
+    recorder.step_finished(make_step(scheduler=SchedulerStats(running=1)))
+    recorder.step_finished(
+        make_step(scheduler=SchedulerStats(running=2), record=of_second)
+    )
+
+    running = next(
+        family
+        for family in recorder.snapshot("hookline")
+        if family.name == "hookline_requests_running"
+    )
+    assert {sample.labels: sample.value for sample in running.samples} == {
+        ("tiny", "0"): 1,
+        ("other", "1"): 2,
+    }
+
+
+def test_unknown_engine_is_ignored() -> None:
+    """Payloads of an engine that never said what it is are not counted."""
+    recorder = Recorder()
+
+    recorder.step_finished(make_step(FIRST_STEP, BUSY))
+    recorder.state_changed(make_state(OUTSIDE_STEPS, BUSY))
+    recorder.engine_stopped(EngineStopped(engine_index=0, reason=""))
+
+    assert all(not family.samples for family in recorder.snapshot("hookline"))
+
+
+def test_unknown_dialect_is_an_error(recorder: Recorder) -> None:
+    """A snapshot in a dialect that does not exist names those that do."""
+    with pytest.raises(ValueError, match=r"unknown dialects \['klingon'\].*'vllm'"):
+        recorder.snapshot("hookline", "klingon")
+
+
+def test_snapshots_see_whole_steps(recorder: Recorder) -> None:
+    """While another thread records, a snapshot never shows half of a step."""
+    step = make_step(
+        IterationStats(generation_tokens=1, ttft_seconds=(0.01,)), record=RECORD
+    )
+    done = threading.Event()
+
+    def record() -> None:
+        for _ in range(500):
+            recorder.step_finished(step)
+        done.set()
+
+    thread = threading.Thread(target=record)
+    thread.start()
+    pairs = []
+    while not done.is_set():
+        families = {family.name: family for family in recorder.snapshot("hookline")}
+        tokens = families["hookline_generation_tokens"].samples[0].value
+        first = families["hookline_time_to_first_token_seconds"].samples[0].value
+        assert isinstance(first, HistogramValue)
+        pairs.append((tokens, first.count))
+    thread.join()
+
+    assert all(tokens == count for tokens, count in pairs)
+    assert numbers(recorder, "hookline_generation_tokens") == {(): 500}

@@ -1,0 +1,159 @@
+"""The same sums in other dialects."""
+
+import pytest
+
+from hookline.metrics import Alias, Family, Kind, Label, Metric, Recorder
+from hookline.metrics.accumulators import Counter, Gauge
+from hookline.metrics.readings import Reading, one
+from hookline.metrics.snapshot import family_of
+from hookline.metrics.testing import FACTS, make_started, make_step
+from hookline.stats import IterationStats, SchedulerStats
+
+METRIC = Metric(
+    name="hookline_things",
+    kind=Kind.GAUGE,
+    unit="things",
+    help="Things.",
+    labels=(Label("colour", ("red", "green", "blue")),),
+    value=Reading(SchedulerStats, lambda stats: one(stats.running)),
+)
+
+
+def things() -> Gauge:
+    gauge = Gauge()
+    for number, colour in enumerate(("red", "green", "blue"), start=1):
+        gauge.update(("m", "0", colour), number)
+    return gauge
+
+
+def as_dict(family: Family) -> dict[tuple[str, ...], object]:
+    return {sample.labels: sample.value for sample in family.samples}
+
+
+def family_named(recorder: Recorder, name: str) -> Family:
+    (family,) = (family for family in recorder.snapshot("vllm") if family.name == name)
+    return family
+
+
+def test_alias_renames_labels() -> None:
+    """A renamed label keeps its place and its values."""
+    alias = Alias(name="x:things", rename={"colour": "hue"})
+
+    family = family_of(METRIC, alias, things())
+
+    assert family.name == "x:things"
+    assert family.label_names == ("model_name", "engine", "hue")
+    assert as_dict(family) == {
+        ("m", "0", "red"): 1,
+        ("m", "0", "green"): 2,
+        ("m", "0", "blue"): 3,
+    }
+
+
+def test_alias_adds_up_what_becomes_equal() -> None:
+    """Values that another dialect does not tell apart are summed."""
+    names = {"red": "warm", "green": "cold", "blue": "cold"}
+    alias = Alias(name="x:things", values={"colour": names})
+
+    family = family_of(METRIC, alias, things())
+
+    assert as_dict(family) == {("m", "0", "warm"): 1, ("m", "0", "cold"): 5}
+
+
+def test_alias_drops_labels_and_leaves_out_values() -> None:
+    """A dropped label is summed over, the values not listed left out."""
+    only = {"colour": {"red": "", "blue": ""}}
+    alias = Alias(
+        name="x:things", values=only, drop=frozenset({"colour", "model_name"})
+    )
+
+    family = family_of(METRIC, alias, things())
+
+    assert family.label_names == ("engine",)
+    assert as_dict(family) == {("0",): 4}
+
+
+def test_family_does_not_change_afterwards() -> None:
+    """A snapshot is a copy: what is counted later is not in it."""
+    counter = Counter()
+    counter.update(("m", "0", "red"), 1)
+
+    family = family_of(METRIC, Alias(name="x"), counter)
+    counter.update(("m", "0", "red"), 1)
+
+    assert as_dict(family) == {("m", "0", "red"): 1}
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("vllm:num_requests_waiting", {(): 12}),
+        ("vllm:num_requests_waiting_by_reason", {("capacity",): 3, ("deferred",): 9}),
+        ("vllm:prompt_tokens", {(): 12}),
+        (
+            "vllm:prompt_tokens_by_source",
+            {
+                ("local_compute",): 7,
+                ("local_cache_hit",): 4,
+                ("external_kv_transfer",): 1,
+            },
+        ),
+        ("vllm:prompt_tokens_cached", {(): 5}),
+    ],
+)
+def test_vllm_families_are_sums_of_ours(
+    name: str, expected: dict[tuple[str, ...], object]
+) -> None:
+    """Families that vLLM cuts otherwise come out of the same numbers."""
+    recorder = Recorder()
+    recorder.engine_started(make_started())
+
+    recorder.step_finished(
+        make_step(
+            IterationStats(
+                prompt_tokens_computed=7,
+                prompt_tokens_local=4,
+                prompt_tokens_external=1,
+            ),
+            SchedulerStats(waiting=3, waiting_for_grammar=4, waiting_for_remote_kv=5),
+        )
+    )
+
+    found = as_dict(family_named(recorder, name))
+    assert found == {
+        ("tiny", "0", *labels): value for labels, value in expected.items()
+    }
+
+
+def test_vllm_cache_config_info_has_its_labels() -> None:
+    """The facts about the cache stand in labels, as vLLM writes them."""
+    recorder = Recorder()
+
+    recorder.engine_started(make_started(FACTS))
+
+    family = family_named(recorder, "vllm:cache_config_info")
+    assert [
+        dict(zip(family.label_names, sample.labels, strict=True))
+        for sample in family.samples
+    ] == [
+        {
+            "engine": "0",
+            "cache_dtype": "float32",
+            "block_size": "16",
+            "num_gpu_blocks": "40",
+            "enable_prefix_caching": "True",
+        }
+    ]
+
+
+def test_vllm_finish_reason_label_is_theirs() -> None:
+    """Finished requests are request_success by finished_reason."""
+    recorder = Recorder()
+    recorder.engine_started(make_started())
+
+    family = family_named(recorder, "vllm:request_success")
+
+    assert family.label_names == ("model_name", "engine", "finished_reason")
+    assert [sample.labels[2] for sample in family.samples] == [
+        *("stop", "length", "abort", "error", "rejected")
+    ]

@@ -1,0 +1,19 @@
+"""One small random model of each family, written once a module."""
+
+import pytest
+
+from hookline.testing.oracle import FAMILIES, Oracle, make_oracle
+
+
+@pytest.fixture(scope="module", params=sorted(FAMILIES))
+def oracle(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Oracle:
+    """Each family in turn."""
+    return make_oracle(request.param, tmp_path_factory.mktemp(request.param))
+
+
+@pytest.fixture(scope="module")
+def llama(tmp_path_factory: pytest.TempPathFactory) -> Oracle:
+    """One family, where the family does not matter."""
+    return make_oracle("llama", tmp_path_factory.mktemp("llama"))

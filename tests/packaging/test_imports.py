@@ -1,0 +1,47 @@
+"""Packages import only what the architecture allows, and no sooner than needed."""
+
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+HEAVY = {"torch", "transformers", "tokenizers", "aiohttp", "zmq"}
+LINT_IMPORTS = Path(sys.executable).with_name("lint-imports")
+
+
+def test_import_hookline_is_light() -> None:
+    """`import hookline` in a fresh interpreter loads neither torch nor transformers."""
+    code = "import sys, hookline; print(*sys.modules)"
+    command = [sys.executable, "-c", code]
+
+    result = subprocess.run(command, check=True, capture_output=True, text=True)
+
+    assert HEAVY & set(result.stdout.split()) == set()
+
+
+def test_import_contracts_are_kept() -> None:
+    """The arrows between the packages point the way that pyproject.toml says."""
+    command = [str(LINT_IMPORTS), "--no-cache", "--no-logo"]
+
+    result = subprocess.run(
+        command, check=False, capture_output=True, text=True, cwd=ROOT
+    )
+
+    assert result.returncode == 0, result.stdout + result.stderr
+
+
+def test_import_contracts_cover_every_package() -> None:
+    """A new package of the repository must join the import contracts."""
+    table = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+    contracts = table["tool"]["importlinter"]
+    marked = [
+        *ROOT.glob("*/src/*/py.typed"),
+        *ROOT.glob("core/kernels/src/*/py.typed"),
+        *ROOT.glob("plugins/*/*/src/*/py.typed"),
+        *ROOT.glob("models/*/src/*/py.typed"),
+    ]
+
+    packages = {path.parent.name for path in marked}
+
+    assert packages == set(contracts["root_packages"])

@@ -1,0 +1,92 @@
+"""Every distribution of the repository ships exactly what it should."""
+
+import re
+import subprocess
+import sys
+import tomllib
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PACKAGES = {
+    ".": {"hookline", "hookline_kernels", "hookline_registry", "hookline_server"},
+    "models/demo": {"hookline_demo_model"},
+    "plugins/loggers/logging": {"hookline_logging"},
+    "plugins/loggers/prometheus": {"hookline_prometheus"},
+}
+PROJECTS = [
+    ROOT / "pyproject.toml",
+    *sorted(ROOT.glob("plugins/*/*/pyproject.toml")),
+    *sorted(ROOT.glob("models/*/pyproject.toml")),
+]
+DATA = {
+    "models/demo": {
+        "hookline_demo_model/weights/config.json",
+        "hookline_demo_model/weights/model.safetensors",
+        "hookline_demo_model/weights/tokenizer.json",
+        "hookline_demo_model/weights/tokenizer_config.json",
+    }
+}
+
+
+def test_every_project_is_checked_here() -> None:
+    """A new plugin or model folder has to name its packages in this file."""
+    found = {path.parent.relative_to(ROOT).as_posix() for path in PROJECTS}
+
+    assert found == set(PACKAGES)
+
+
+@pytest.mark.parametrize("project", sorted(PACKAGES))
+def test_wheel_ships_exactly_its_packages(project: str, tmp_path: Path) -> None:
+    """A wheel, built by way of its sdist, has its own packages, typed, and no more."""
+    build = ["build", "--no-isolation", "--outdir", str(tmp_path), str(ROOT / project)]
+
+    subprocess.run([sys.executable, "-m", *build], check=True, capture_output=True)
+
+    (wheel,) = tmp_path.glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        names = set(archive.namelist())
+    top = {name.split("/")[0] for name in names if ".dist-info/" not in name}
+    assert top == PACKAGES[project]
+    assert {f"{package}/py.typed" for package in top} <= names
+    assert {f"{package}/__init__.py" for package in top} <= names
+    assert DATA.get(project, set()) <= names
+
+
+@pytest.mark.parametrize("project", PROJECTS, ids=lambda path: path.parent.name)
+def test_projects_agree_on_version_and_python(project: Path) -> None:
+    """All distributions are released together, and for the same Pythons."""
+    root = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+
+    facts = tomllib.loads(project.read_text("utf-8"))["project"]
+
+    assert facts["version"] == root["version"]
+    assert facts["requires-python"] == root["requires-python"]
+
+
+def test_constraints_pin_every_dependency() -> None:
+    """An install from the repository takes no version that was not tested."""
+    lines = (ROOT / "constraints.txt").read_text("utf-8").splitlines()
+    pinned = {normal(line.split("==")[0]) for line in lines if "==" in line}
+
+    wanted = {
+        normal(requirement)
+        for project in PROJECTS
+        for requirement in requirements(project)
+    }
+
+    assert wanted - {"hookline"} <= pinned
+
+
+def requirements(project: Path) -> list[str]:
+    table = tomllib.loads(project.read_text("utf-8"))
+    groups = table.get("dependency-groups", {}).values()
+    grouped = [line for group in groups for line in group if isinstance(line, str)]
+    return [*table["project"].get("dependencies", []), *grouped]
+
+
+def normal(requirement: str) -> str:
+    name = re.split(r"[^\w.-]", requirement, maxsplit=1)[0]
+    return name.lower().replace("_", "-")

@@ -1,0 +1,249 @@
+"""Which lines the logging plugin writes, and when."""
+
+import io
+import json
+
+import pytest
+
+from hookline.clock import VirtualClock
+from hookline.metrics.testing import FINISHED, make_started, make_state, make_step
+from hookline.payloads import EngineFailed, EngineStopped
+from hookline.stats import IterationStats, PrefixCacheCounts, SchedulerStats
+from hookline_logging import LineFormat, StateLogger
+from hookline_logging.output import make_log
+
+TOKENS = IterationStats(
+    prompt_tokens_computed=30, prompt_tokens_local=20, generation_tokens=10
+)
+RUNNING = SchedulerStats(
+    running=2,
+    waiting=1,
+    waiting_for_grammar=2,
+    waiting_for_remote_kv=4,
+    kv_blocks=40,
+    kv_blocks_used=10,
+)
+IDLE = SchedulerStats(kv_blocks=40)
+
+
+class Bench:
+    """A logger with a clock that is moved by hand, and the lines it wrote."""
+
+    def __init__(self) -> None:
+        self.clock = VirtualClock()
+        self.stream = io.StringIO()
+        self.logger = StateLogger(
+            make_log(LineFormat.JSON, self.stream), self.clock, interval_seconds=5
+        )
+
+    def lines(self) -> list[dict[str, object]]:
+        """What was written since the last call, without times."""
+        lines = [json.loads(line) for line in self.stream.getvalue().splitlines()]
+        self.stream.seek(0)
+        self.stream.truncate()
+        return [
+            {key: value for key, value in line.items() if key != "timestamp"}
+            for line in lines
+        ]
+
+    def beat(self, seconds: int, scheduler: SchedulerStats) -> None:
+        """A heartbeat each second, for so long."""
+        for _ in range(seconds):
+            self.clock.sleep(1)
+            self.logger.state_changed(make_state(scheduler=scheduler))
+
+
+@pytest.fixture
+def bench() -> Bench:
+    """A bench whose engine has started, its first line read."""
+    bench = Bench()
+    bench.logger.engine_started(make_started())
+    bench.lines()
+    return bench
+
+
+def test_start_is_one_line() -> None:
+    """The start of an engine is told with what it turned out to be."""
+    bench = Bench()
+
+    bench.logger.engine_started(make_started())
+
+    assert bench.lines() == [
+        {
+            "event": "engine started",
+            "level": "info",
+            "engine": 0,
+            "model": "tiny",
+            "architecture": "LlamaForCausalLM",
+            "dtype": "float32",
+            "max_model_len": 100,
+            "kv_blocks": 40,
+            "block_size": 16,
+            "executor": "simulated",
+        }
+    ]
+
+
+def test_line_has_the_interval_s_numbers(bench: Bench) -> None:
+    """After five seconds one line tells the state and the rates over them."""
+    cache = PrefixCacheCounts(requests=3, queried_tokens=90, hit_tokens=30)
+    state = SchedulerStats(
+        running=2,
+        waiting=1,
+        waiting_for_grammar=2,
+        waiting_for_remote_kv=4,
+        kv_blocks=40,
+        kv_blocks_used=10,
+        prefix_cache=cache,
+    )
+    bench.logger.step_finished(make_step(TOKENS, RUNNING))
+
+    bench.clock.sleep(5)
+    bench.logger.step_finished(make_step(TOKENS, state))
+
+    assert bench.lines() == [
+        {
+            "event": "engine state",
+            "level": "info",
+            "engine": 0,
+            "running": 2,
+            "waiting": 7,
+            "kv_cache_usage": 0.25,
+            "prompt_tokens_per_second": 20.0,
+            "generation_tokens_per_second": 4.0,
+            "prefix_cache_hit_rate": 0.3333,
+        }
+    ]
+
+
+def test_lines_keep_to_the_interval(bench: Bench) -> None:
+    """Steps in between write nothing: there is one line each five seconds."""
+    for _ in range(100):
+        bench.clock.sleep(0.25)
+        bench.logger.step_finished(make_step(TOKENS, RUNNING))
+
+    rates = [line["generation_tokens_per_second"] for line in bench.lines()]
+    assert rates == [42.0, 40.0, 40.0, 40.0]
+
+
+def test_heartbeats_bring_the_line_of_a_long_step(bench: Bench) -> None:
+    """While nothing finishes, the heartbeat still brings a line."""
+    bench.logger.step_finished(make_step(IterationStats(), RUNNING))
+
+    bench.beat(5, RUNNING)
+
+    (line,) = bench.lines()
+    assert line["running"] == 2
+    assert line["generation_tokens_per_second"] == 0
+
+
+def test_idle_engine_is_silent(bench: Bench) -> None:
+    """An engine that never did anything writes nothing after its start."""
+    bench.beat(60, IDLE)
+
+    assert bench.lines() == []
+
+
+def test_exactly_one_line_closes_a_busy_time(bench: Bench) -> None:
+    """When work has ended one last line tells so, and then there is silence."""
+    bench.logger.step_finished(make_step(TOKENS, RUNNING))
+    bench.beat(5, RUNNING)
+    busy = bench.lines()
+
+    bench.beat(60, IDLE)
+
+    closing = bench.lines()
+    assert [line["running"] for line in busy] == [2]
+    assert [line["running"] for line in closing] == [0]
+    assert closing[0]["generation_tokens_per_second"] == 0
+
+
+def test_short_request_has_one_line(bench: Bench) -> None:
+    """A request that came and went within an interval is told in one line."""
+    bench.logger.step_finished(make_step(TOKENS, RUNNING))
+    bench.logger.step_finished(make_step(TOKENS, IDLE))
+
+    bench.beat(60, IDLE)
+
+    (line,) = bench.lines()
+    assert line["running"] == 0
+    assert line["generation_tokens_per_second"] == 4.0
+
+
+def test_request_that_ended_outside_a_step_is_told(bench: Bench) -> None:
+    """An abort alone is something that happened."""
+    aborted = IterationStats(finished=(FINISHED,))
+    bench.logger.state_changed(make_state(aborted, IDLE))
+
+    bench.beat(60, IDLE)
+
+    assert len(bench.lines()) == 1
+
+
+def test_pause_does_not_dilute_the_rates(bench: Bench) -> None:
+    """The first rates after a pause are over the time since work came back."""
+    bench.beat(3600, IDLE)
+    bench.logger.step_finished(make_step(TOKENS, RUNNING))
+
+    bench.clock.sleep(5)
+    bench.logger.step_finished(make_step(TOKENS, RUNNING))
+
+    (line,) = bench.lines()
+    assert line["generation_tokens_per_second"] == 4.0
+
+
+def test_stop_tells_what_is_still_untold(bench: Bench) -> None:
+    """A run shorter than the interval leaves its line when the engine stops."""
+    bench.logger.step_finished(make_step(TOKENS, RUNNING))
+    bench.clock.sleep(2)
+    bench.logger.step_finished(make_step(TOKENS, IDLE))
+
+    bench.logger.engine_stopped(EngineStopped(engine_index=0, reason="closed"))
+
+    (line,) = bench.lines()
+    assert line["prompt_tokens_per_second"] == 50.0
+    assert line["generation_tokens_per_second"] == 10.0
+
+
+def test_stop_of_an_idle_engine_is_silent(bench: Bench) -> None:
+    """There is no line at the stop if all was told."""
+    bench.logger.engine_stopped(EngineStopped(engine_index=0, reason="closed"))
+
+    assert bench.lines() == []
+
+
+def test_failure_is_one_error(bench: Bench) -> None:
+    """The death of an engine is an error line, the last one of this engine."""
+    bench.logger.step_finished(make_step(TOKENS, RUNNING))
+
+    bench.logger.engine_failed(
+        EngineFailed(engine_index=0, reason="killed by signal 9", open_requests=3)
+    )
+    bench.beat(60, RUNNING)
+
+    assert bench.lines() == [
+        {
+            "event": "engine failed",
+            "level": "error",
+            "engine": 0,
+            "reason": "killed by signal 9",
+            "open_requests": 3,
+        }
+    ]
+
+
+def test_hit_rate_is_over_the_last_thousand_requests(bench: Bench) -> None:
+    """Requests further back than a thousand no longer count."""
+    cold = PrefixCacheCounts(requests=1000, queried_tokens=10_000, hit_tokens=0)
+    warm = PrefixCacheCounts(requests=2000, queried_tokens=20_000, hit_tokens=7_500)
+    bench.logger.step_finished(
+        make_step(TOKENS, SchedulerStats(running=1, prefix_cache=cold))
+    )
+    bench.clock.sleep(5)
+
+    bench.logger.step_finished(
+        make_step(TOKENS, SchedulerStats(running=1, prefix_cache=warm))
+    )
+
+    (line,) = bench.lines()
+    assert line["prefix_cache_hit_rate"] == 0.75

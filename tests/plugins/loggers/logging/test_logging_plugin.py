@@ -1,0 +1,127 @@
+"""The logging plugin as Hookline meets it."""
+
+import inspect
+import json
+
+import pluggy
+import pytest
+import structlog
+
+import hookline_logging
+from hookline import hookspecs
+from hookline.config import EngineConfig
+from hookline.exceptions import ConfigError
+from hookline.metrics.testing import make_started
+from hookline.payloads import LoggerContext
+from hookline_logging import StateLogger, create_stat_logger
+from hookline_logging.options import LineFormat, Options
+
+
+def context(**options: str) -> LoggerContext:
+    """What the plugin is given when it is chosen."""
+    return LoggerContext(name="logging", config=EngineConfig(), options=options)
+
+
+def test_plugin_agrees_with_the_specs() -> None:
+    """The module and its logger implement only hooks there are."""
+    plugins = pluggy.PluginManager("hookline")
+    plugins.add_hookspecs(hookspecs)
+    plugins.register(hookline_logging)
+    plugins.register(create_stat_logger(context=context()))
+
+    plugins.check_pending()
+
+    for plugin in plugins.get_plugins():
+        for caller in plugins.get_hookcallers(plugin) or []:
+            assert caller.spec is not None
+            expected = inspect.get_annotations(caller.spec.function, eval_str=True)
+            for implementation in caller.get_hookimpls():
+                found = inspect.get_annotations(implementation.function, eval_str=True)
+                found.pop("return")
+                assert found.items() <= expected.items()
+
+
+def test_options_are_declared_with_their_defaults() -> None:
+    """The command line offers the two options, with what holds without them."""
+    declared: dict[str, str | None] = {}
+
+    class Declared:
+        def add(self, key: str, *, help: str, default: str | None = None) -> None:  # noqa: A002
+            assert help
+            declared[key] = default
+
+    hookline_logging.add_cli_options(Declared())
+
+    assert declared == {"interval": "5", "format": "console"}
+    assert Options.read(context()) == Options()
+    assert Options.read(context(interval="0.5", format="json")) == Options(
+        0.5, LineFormat.JSON
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"interval": "soon"}, "logging.interval: 'soon' is not a number of seconds"),
+        (
+            {"interval": "0"},
+            "logging.interval: must be above 0 seconds and finite, not 0",
+        ),
+        (
+            {"interval": "inf"},
+            "logging.interval: must be above 0 seconds and finite, not inf",
+        ),
+        (
+            {"format": "xml"},
+            "logging.format: unknown format 'xml'; known: console, json",
+        ),
+        (
+            {"colour": "red"},
+            "logging.colour: no such option; there are: format, interval",
+        ),
+    ],
+)
+def test_wrong_option_is_one_clear_error(options: dict[str, str], message: str) -> None:
+    """A wrong value or option is named, with what would be right."""
+    with pytest.raises(ConfigError) as caught:
+        Options.read(context(**options))
+
+    assert str(caught.value) == message
+
+
+def test_json_lines_go_to_stderr(capsys: pytest.CaptureFixture[str]) -> None:
+    """With format=json each line is an object with level and UTC time."""
+    logger: StateLogger = create_stat_logger(context=context(format="json"))
+
+    logger.engine_started(make_started())
+
+    captured = capsys.readouterr()
+    line = json.loads(captured.err)
+    assert captured.out == ""
+    assert line["event"] == "engine started"
+    assert line["level"] == "info"
+    assert line["timestamp"].endswith("Z")
+
+
+def test_console_lines_are_plain_where_there_is_no_terminal(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """By default a line is for people, without colour codes in a file."""
+    logger: StateLogger = create_stat_logger(context=context())
+
+    logger.engine_started(make_started())
+
+    line = capsys.readouterr().err
+    assert "engine started" in line
+    assert "model=tiny" in line
+    assert line.count("\n") == 1
+    assert "\x1b" not in line
+
+
+def test_program_s_own_structlog_is_left_alone() -> None:
+    """Creating and using the logger configures nothing globally."""
+    logger: StateLogger = create_stat_logger(context=context())
+
+    logger.engine_started(make_started())
+
+    assert not structlog.is_configured()

@@ -1,0 +1,126 @@
+"""Finding installed plugins without importing them."""
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from hookline_registry import (
+    DuplicatePluginError,
+    InstalledPlugin,
+    UnknownPluginError,
+    installed,
+    load_entry_point,
+)
+
+GROUP = "toy.loggers"
+EXPLOSIVE = {"toy_explosive": "raise AssertionError('imported')"}
+
+
+def test_a_group_without_plugins_is_empty() -> None:
+    """A group that nobody fills lists nothing."""
+    assert installed(GROUP) == ()
+
+
+def test_plugins_are_described_and_sorted(install: Callable[..., None]) -> None:
+    """Each plugin tells its name and who installed it, in the order of names."""
+    install("toy-second", entries={"zeta": "toy_zeta"}, version="2.5")
+    install("toy-first", entries={"alpha": "toy_alpha:PLUGIN"})
+
+    found = installed(GROUP)
+
+    assert found == (
+        InstalledPlugin(
+            name="alpha",
+            group=GROUP,
+            distribution="toy-first",
+            version="1.0",
+            value="toy_alpha:PLUGIN",
+        ),
+        InstalledPlugin(
+            name="zeta",
+            group=GROUP,
+            distribution="toy-second",
+            version="2.5",
+            value="toy_zeta",
+        ),
+    )
+
+
+def test_listing_imports_nothing(install: Callable[..., None]) -> None:
+    """A plugin that must not be imported can be listed."""
+    install("toy-boom", entries={"boom": "toy_explosive"}, modules=EXPLOSIVE)
+
+    (plugin,) = installed(GROUP)
+
+    assert plugin.name == "boom"
+    assert "toy_explosive" not in sys.modules
+
+
+def test_other_groups_are_left_out(install: Callable[..., None]) -> None:
+    """Only the asked-for group is listed."""
+    install("toy-model", entries={"demo": "toy_demo"}, group="toy.models")
+
+    assert installed(GROUP) == ()
+
+
+def test_an_unknown_name_lists_what_is_installed(install: Callable[..., None]) -> None:
+    """The error for a typing mistake shows what could have been typed."""
+    install("toy-both", entries={"alpha": "toy_alpha", "beta": "toy_beta"})
+
+    with pytest.raises(UnknownPluginError, match="installed: alpha, beta") as caught:
+        load_entry_point(GROUP, "gamma")
+
+    assert caught.value.group == GROUP
+    assert caught.value.name == "gamma"
+    assert caught.value.installed == ("alpha", "beta")
+
+
+def test_an_unknown_name_without_any_plugin_says_so() -> None:
+    """The error says that nothing is installed rather than showing an empty list."""
+    with pytest.raises(UnknownPluginError, match="installed: none"):
+        load_entry_point(GROUP, "alpha")
+
+
+def test_two_distributions_with_one_name_are_an_error(
+    install: Callable[..., None],
+) -> None:
+    """Neither of two claimants is guessed; the error names both."""
+    install("toy-mine", entries={"alpha": "toy_mine"})
+    install("toy-yours", entries={"alpha": "toy_yours"}, version="3.1")
+
+    with pytest.raises(DuplicatePluginError, match="alpha") as caught:
+        load_entry_point(GROUP, "alpha")
+
+    assert caught.value.distributions == ("toy-mine 1.0", "toy-yours 3.1")
+    assert "toy-mine 1.0 and toy-yours 3.1" in str(caught.value)
+    assert len(installed(GROUP)) == 2
+
+
+def test_a_stale_copy_is_no_duplicate(
+    install: Callable[..., None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same distribution twice on the path counts once, and the first one wins."""
+    stale = tmp_path / "stale"
+    modules = {"toy_alpha": "def make():\n    return 1\n"}
+    install("toy-alpha", entries={"alpha": "toy_alpha:make"}, modules=modules)
+    install("Toy_Alpha", entries={"alpha": "toy_old:make"}, folder=stale, version="0.1")
+    monkeypatch.setattr(sys, "path", [*sys.path, str(stale)])
+
+    factory = load_entry_point(GROUP, "alpha")
+
+    assert factory() == 1
+    assert [plugin.version for plugin in installed(GROUP)] == ["1.0"]
+
+
+def test_a_distribution_without_metadata_is_still_listed(site: Path) -> None:
+    """A half-removed distribution breaks no listing."""
+    remains = site / "toy_remains-1.0.dist-info"
+    remains.mkdir()
+    (remains / "entry_points.txt").write_text(f"[{GROUP}]\nold = toy_remains")
+
+    (plugin,) = installed(GROUP)
+
+    assert plugin.name == "old"
+    assert plugin.source == "an unknown distribution"

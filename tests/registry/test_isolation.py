@@ -1,0 +1,99 @@
+"""Calling plugin code so that it hurts nobody."""
+
+import ast
+import threading
+from pathlib import Path
+
+import pytest
+
+from hookline_registry import Failure, isolate
+
+ROOT = Path(__file__).parents[2]
+
+
+class OddError(BaseException):
+    """What a plugin may think of, outside of the usual tree."""
+
+
+class MuteError(Exception):
+    """An error that fails even while it is shown."""
+
+    def __str__(self) -> str:
+        raise OddError
+
+
+def throw(error: BaseException) -> None:
+    raise error
+
+
+def test_a_result_is_passed_through() -> None:
+    """A call that works gives its own result."""
+    assert isolate(divmod, 7, 2) == (3, 1)
+
+
+@pytest.mark.parametrize(
+    "error", [ValueError("bad"), SystemExit(1), OddError("odd"), GeneratorExit()]
+)
+def test_whatever_is_raised_becomes_a_failure(error: BaseException) -> None:
+    """No kind of exception gets past the isolation."""
+    outcome = isolate(throw, error)
+
+    assert isinstance(outcome, Failure)
+    assert outcome.error is error
+    assert outcome.error.__traceback__ is not None
+
+
+def test_ctrl_c_in_the_main_thread_goes_through() -> None:
+    """The user can still interrupt a plugin that takes too long to load."""
+    with pytest.raises(KeyboardInterrupt):
+        isolate(throw, KeyboardInterrupt())
+
+
+def test_a_faked_ctrl_c_in_another_thread_does_not() -> None:
+    """A plugin cannot end its thread by raising an interrupt of its own."""
+    outcomes: list[object] = []
+    thread = threading.Thread(
+        target=lambda: outcomes.append(isolate(throw, KeyboardInterrupt()))
+    )
+
+    thread.start()
+    thread.join()
+
+    (outcome,) = outcomes
+    assert isinstance(outcome, Failure)
+
+
+@pytest.mark.parametrize(
+    ("error", "summary"),
+    [
+        (ValueError("bad"), "ValueError: bad"),
+        (ValueError(), "ValueError"),
+        (MuteError(), "MuteError (whose text cannot be shown)"),
+    ],
+)
+def test_a_failure_can_always_be_shown(error: Exception, summary: str) -> None:
+    """The summary never raises, even if the error's own text does."""
+    assert Failure(error).summary == summary
+
+
+def test_only_the_isolation_catches_everything() -> None:
+    """Any other handler as broad as this one passes on what it caught."""
+    sources = [path for path in ROOT.glob("*/**/*.py") if ".venv" not in path.parts]
+
+    found = {path.name for path in sources if swallows_everything(path)}
+
+    assert found == {"isolation.py"}
+
+
+def swallows_everything(path: Path) -> bool:
+    return any(
+        isinstance(node, ast.ExceptHandler)
+        and (node.type is None or "Exception" in names(node.type))
+        and not isinstance(node.body[-1], ast.Raise)
+        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+    )
+
+
+def names(expression: ast.expr) -> set[str]:
+    found = {node.id for node in ast.walk(expression) if isinstance(node, ast.Name)}
+    return {name.replace("BaseException", "Exception") for name in found}

@@ -1,0 +1,80 @@
+"""The rows of `hookline plugins`."""
+
+from collections.abc import Callable
+from types import ModuleType
+
+from hookline_registry import PluginKind, PluginRow, list_plugins
+
+LOGGERS = PluginKind(name="logger", group="toy.loggers")
+MODELS = PluginKind(name="model", group="toy.models", has_hooks=False)
+GOOD = "from toy_specs import hookimpl\n\n@hookimpl\ndef step_finished(step): ...\n"
+
+
+def test_a_working_plugin_is_a_full_row(
+    install: Callable[..., None], specs: ModuleType
+) -> None:
+    """A row tells what a plugin is, who brought it and what it listens to."""
+    install("toy-good", entries={"good": "toy_good"}, modules={"toy_good": GOOD})
+
+    rows = list_plugins("toy", specs, [LOGGERS])
+
+    assert rows == (
+        PluginRow(
+            name="good",
+            kind="logger",
+            distribution="toy-good",
+            version="1.0",
+            hooks=("step_finished",),
+            state="ok",
+        ),
+    )
+
+
+def test_broken_plugins_break_no_listing(
+    install: Callable[..., None], specs: ModuleType
+) -> None:
+    """Plugins that do not import, do not fit or exit are rows that say why."""
+    install("toy-good", entries={"good": "toy_good"}, modules={"toy_good": GOOD})
+    broken = {"toy_absent": "import toy_missing", "toy_exit": "raise SystemExit(9)"}
+    broken["toy_typo"] = GOOD.replace("step_finished", "step_finishd")
+    entries = {name.removeprefix("toy_"): name for name in broken}
+    install("toy-broken", entries=entries, modules=broken)
+
+    rows = list_plugins("toy", specs, [LOGGERS])
+
+    states = {row.name: row.state for row in rows}
+    assert list(states) == ["absent", "exit", "good", "typo"]
+    assert "No module named 'toy_missing'" in states["absent"]
+    assert "SystemExit: 9" in states["exit"]
+    assert states["good"] == "ok"
+    assert "'step_finishd'" in states["typo"]
+
+
+def test_both_claimants_of_a_name_are_shown(
+    install: Callable[..., None], specs: ModuleType
+) -> None:
+    """Each of two distributions that claim one name is a row that names both."""
+    install("toy-mine", entries={"good": "toy_good"}, modules={"toy_good": GOOD})
+    install("toy-yours", entries={"good": "toy_good"})
+
+    rows = list_plugins("toy", specs, [LOGGERS])
+
+    assert [row.distribution for row in rows] == ["toy-mine", "toy-yours"]
+    assert all("toy-mine 1.0 and toy-yours 1.0" in row.state for row in rows)
+
+
+def test_kinds_without_hooks_are_listed_too(
+    install: Callable[..., None], specs: ModuleType
+) -> None:
+    """A model is listed, in the order of kinds, and is fine without any hook."""
+    modules = {"toy_model": "def folder(): ...\n", "toy_good": GOOD}
+    install("toy-good", entries={"good": "toy_good"}, modules=modules)
+    install("toy-model", entries={"demo": "toy_model:folder"}, group="toy.models")
+
+    rows = list_plugins("toy", specs, [MODELS, LOGGERS])
+
+    facts = [(row.kind, row.name, row.hooks, row.state) for row in rows]
+    assert facts == [
+        ("model", "demo", (), "ok"),
+        ("logger", "good", ("step_finished",), "ok"),
+    ]

@@ -1,0 +1,323 @@
+"""Loading the plugins that were chosen, and calling one of them."""
+
+import re
+import sys
+from collections.abc import Callable
+from types import ModuleType
+
+import pluggy
+import pytest
+
+from hookline_registry import (
+    BrokenPluginError,
+    PluginRegistry,
+    RegistryError,
+    UnknownPluginError,
+    load_entry_point,
+)
+
+GROUP = "toy.loggers"
+hookimpl = pluggy.HookimplMarker("toy")
+GOOD = """
+from toy_specs import hookimpl
+
+@hookimpl
+def step_finished(step):
+    return step + 1
+
+@hookimpl
+def create_logger(context):
+    return ["logger", context]
+"""
+CLASS = """
+from toy_specs import hookimpl
+
+class Mine:
+    @hookimpl
+    def step_finished(self, step):
+        ...
+"""
+
+
+class Counter:
+    """A plugin with a memory."""
+
+    def __init__(self) -> None:
+        self.seen: list[object] = []
+
+    @hookimpl
+    def request_finished(self, request: object) -> None:
+        self.seen.append(request)
+
+
+@pytest.fixture
+def registry(specs: ModuleType) -> PluginRegistry:
+    return PluginRegistry("toy", specs)
+
+
+def one_hook(definition: str) -> str:
+    return f"from toy_specs import hookimpl\n\n@hookimpl\n{definition}:\n    ...\n"
+
+
+def test_only_the_named_plugin_is_imported(
+    install: Callable[..., None], registry: PluginRegistry
+) -> None:
+    """Loading one plugin leaves its neighbours alone, whatever they would do."""
+    modules = {"toy_good": GOOD, "toy_bad": "raise SystemExit('imported')"}
+    install("toy-two", entries={"good": "toy_good", "bad": "toy_bad"}, modules=modules)
+
+    name = registry.load(GROUP, "good")
+
+    assert name == "good"
+    assert registry.names == ("good",)
+    assert registry.hooks_of("good") == ("create_logger", "step_finished")
+    assert "toy_bad" not in sys.modules
+
+
+def test_loading_twice_registers_once(
+    install: Callable[..., None], registry: PluginRegistry
+) -> None:
+    """Naming a plugin twice is no error and makes no second one."""
+    install("toy-good", entries={"good": "toy_good"}, modules={"toy_good": GOOD})
+
+    names = [registry.load(GROUP, "good"), registry.load(GROUP, "good")]
+
+    assert names == ["good", "good"]
+    assert registry.names == ("good",)
+
+
+def test_equal_names_in_two_groups_do_not_clash(
+    install: Callable[..., None], registry: PluginRegistry
+) -> None:
+    """A logger and a proposer of one name can both be loaded."""
+    install("toy-good", entries={"good": "toy_good"}, modules={"toy_good": GOOD})
+    install("toy-also", entries={"good": "toy_good"}, group="toy.proposers")
+
+    names = [registry.load(GROUP, "good"), registry.load("toy.proposers", "good")]
+
+    assert names == ["good", "toy.proposers:good"]
+    assert registry.names == tuple(names)
+    assert registry.load("toy.proposers", "good") == "toy.proposers:good"
+
+
+def test_an_unknown_plugin_is_an_error(registry: PluginRegistry) -> None:
+    """A name that nobody installed cannot be loaded."""
+    with pytest.raises(UnknownPluginError, match="plugin 'nobody' in"):
+        registry.load(GROUP, "nobody")
+
+
+@pytest.mark.parametrize(
+    ("source", "cause", "message"),
+    [
+        ("import toy_missing", ModuleNotFoundError, "No module named 'toy_missing'"),
+        ("def (:", SyntaxError, "invalid syntax"),
+        ("1 / 0", ZeroDivisionError, "division by zero"),
+        ("import sys; sys.exit(3)", SystemExit, "SystemExit: 3"),
+        ("class Odd(BaseException): ...\nraise Odd('out')", BaseException, "Odd: out"),
+    ],
+)
+def test_a_plugin_that_does_not_import_names_its_distribution(
+    install: Callable[..., None],
+    registry: PluginRegistry,
+    source: str,
+    cause: type[BaseException],
+    message: str,
+) -> None:
+    """The error tells which distribution is broken, and shows and keeps the cause."""
+    modules = {"toy_broken": source}
+    install("toy-broken", entries={"x": "toy_broken"}, modules=modules, version="4.2")
+
+    with pytest.raises(BrokenPluginError, match=re.escape(message)) as caught:
+        registry.load(GROUP, "x")
+
+    assert caught.value.plugin == "x"
+    assert caught.value.distribution == "toy-broken 4.2"
+    assert "toy-broken 4.2" in str(caught.value)
+    assert isinstance(caught.value.__cause__, cause)
+    assert registry.names == ()
+
+
+@pytest.mark.parametrize("value", ["toy_good:nothing", "toy_good:", "not a module!"])
+def test_an_entry_point_to_nowhere_is_an_error(
+    install: Callable[..., None], registry: PluginRegistry, value: str
+) -> None:
+    """A value that names no module or no attribute of it is the plugin's fault."""
+    install("toy-good", entries={"good": value}, modules={"toy_good": GOOD})
+
+    with pytest.raises(BrokenPluginError, match="of toy-good"):
+        registry.load(GROUP, "good")
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        (one_hook("def step_finishd(step)"), "'step_finishd'; did you mean 'step_fin"),
+        (one_hook("def xyz(step)"), "no hook 'xyz'"),
+        (one_hook("def step_finished(step, engine)"), "{'engine'}"),
+        (one_hook("async def step_finished(step)"), "'step_finished' is a coroutine"),
+        ("step_finished = 1", "implements no hook of toy"),
+    ],
+)
+def test_a_plugin_that_does_not_fit_the_hooks_is_an_error(
+    install: Callable[..., None],
+    registry: PluginRegistry,
+    source: str,
+    message: str,
+) -> None:
+    """Misspelt hooks and wrong arguments are told at once, never silently unused."""
+    install("toy-odd", entries={"odd": "toy_odd"}, modules={"toy_odd": source})
+
+    with pytest.raises(BrokenPluginError, match=re.escape(message)) as caught:
+        registry.load(GROUP, "odd")
+
+    assert caught.value.distribution == "toy-odd 1.0"
+    assert registry.names == ()
+
+
+def test_a_misfit_leaves_the_others_alone(
+    install: Callable[..., None], registry: PluginRegistry
+) -> None:
+    """After one plugin was refused the next one loads and works."""
+    modules = {"toy_good": GOOD, "toy_odd": one_hook("def step_finishd(step)")}
+    install("toy-two", entries={"good": "toy_good", "odd": "toy_odd"}, modules=modules)
+    with pytest.raises(BrokenPluginError):
+        registry.load(GROUP, "odd")
+
+    registry.load(GROUP, "good")
+
+    assert registry.call_one("good", "step_finished", step=1) == [2]
+
+
+def test_fewer_arguments_and_optional_hooks_are_fine(registry: PluginRegistry) -> None:
+    """A plugin takes what it needs, and may know hooks of a later version."""
+
+    class Modest:
+        @hookimpl
+        def step_finished(self) -> str:
+            return "done"
+
+        @hookimpl(optionalhook=True)
+        def engine_upgraded(self) -> None: ...
+
+    registry.register(Modest(), "modest")
+
+    assert registry.hooks_of("modest") == ("step_finished",)
+    assert registry.call_one("modest", "step_finished", step=1) == ["done"]
+
+
+def test_create_reaches_one_plugin_only(
+    install: Callable[..., None], registry: PluginRegistry
+) -> None:
+    """A factory hook is asked of the chosen plugin, though others have it too."""
+    other = GOOD.replace("logger", "impostor").replace(
+        "create_impostor", "create_logger"
+    )
+    modules = {"toy_good": GOOD, "toy_other": other}
+    entries = {"good": "toy_good", "other": "toy_other"}
+    install("toy-two", entries=entries, modules=modules)
+    registry.load(GROUP, "other")
+    registry.load(GROUP, "good")
+
+    made = registry.create("good", "create_logger", context=7)
+
+    assert made == ["logger", 7]
+
+
+def test_create_without_the_hook_gives_none(registry: PluginRegistry) -> None:
+    """A plugin need not have a factory."""
+    registry.register(Counter(), "counter")
+
+    assert registry.create("counter", "create_logger", context=7) is None
+
+
+def test_a_failing_factory_is_a_broken_plugin(
+    install: Callable[..., None], registry: PluginRegistry
+) -> None:
+    """An error in a factory names the hook and the distribution, with the cause."""
+    source = one_hook("def create_logger(context)") + "    context.nothing\n"
+    install("toy-odd", entries={"odd": "toy_odd"}, modules={"toy_odd": source})
+    registry.load(GROUP, "odd")
+
+    with pytest.raises(BrokenPluginError, match="create_logger: Attr") as caught:
+        registry.create("odd", "create_logger", context=7)
+
+    assert caught.value.distribution == "toy-odd 1.0"
+    assert isinstance(caught.value.__cause__, AttributeError)
+
+
+def test_a_class_can_be_taken_from_the_path(
+    install: Callable[..., None], registry: PluginRegistry
+) -> None:
+    """A class by module and name is made as the caller says and registered."""
+    install("toy-path", entries={}, modules={"toy_path": CLASS})
+    made: list[type] = []
+
+    def make(cls: type) -> object:
+        made.append(cls)
+        plugin: object = cls()
+        return plugin
+
+    names = {registry.load_path("toy_path:Mine", make) for _ in range(2)}
+
+    assert names == {"toy_path:Mine"}
+    assert [cls.__name__ for cls in made] == ["Mine"]
+    assert registry.hooks_of("toy_path:Mine") == ("step_finished",)
+
+
+@pytest.mark.parametrize(
+    ("path", "message"),
+    [
+        ("toy_good", "module:Class"),
+        ("toy_good:", "module:Class"),
+        (":Mine", "module:Class"),
+        ("toy_nowhere:Mine", "No module named 'toy_nowhere'"),
+        ("toy_good:Mine", "has no attribute 'Mine'"),
+        ("toy_good:step_finished", "not a class"),
+        ("fractions:Fraction", "implements no hook"),
+        ("builtins:memoryview", "TypeError"),
+    ],
+)
+def test_a_path_to_no_plugin_is_an_error(
+    install: Callable[..., None], registry: PluginRegistry, path: str, message: str
+) -> None:
+    """A wrong path, or a class that is no plugin, is told with the reason."""
+    install("toy-good", entries={}, modules={"toy_good": GOOD})
+
+    with pytest.raises(BrokenPluginError, match=re.escape(message)) as caught:
+        registry.load_path(path, lambda cls: cls())
+
+    assert caught.value.plugin == path
+
+
+def test_a_name_can_be_registered_once(registry: PluginRegistry) -> None:
+    """Two objects cannot share a name."""
+    registry.register(Counter(), "counter")
+
+    with pytest.raises(RegistryError, match="'counter' already"):
+        registry.register(Counter(), "counter")
+
+
+def test_unregistered_names_are_an_error(registry: PluginRegistry) -> None:
+    """Asking for a plugin that was never registered is an error, not a silence."""
+    with pytest.raises(RegistryError, match="registered as 'ghost'"):
+        registry.hooks_of("ghost")
+
+
+def test_a_factory_entry_point_is_loaded_without_hooks(
+    install: Callable[..., None],
+) -> None:
+    """Groups of plain factories need no hook implementations."""
+    modules = {"toy_model": "def folder():\n    return 'weights'\n"}
+    install("toy-model", entries={"demo": "toy_model:folder"}, modules=modules)
+
+    factory = load_entry_point(GROUP, "demo")
+
+    assert factory() == "weights"
+
+
+def test_a_factory_entry_point_must_be_callable(install: Callable[..., None]) -> None:
+    """An entry point to a module is refused where a factory is wanted."""
+    install("toy-model", entries={"demo": "toy_model"}, modules={"toy_model": ""})
+
+    with pytest.raises(BrokenPluginError, match="'toy_model' cannot be called"):
+        load_entry_point(GROUP, "demo")
