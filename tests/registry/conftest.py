@@ -58,7 +58,7 @@ def specs(site: Path) -> ModuleType:
 def install(site: Path) -> Callable[..., None]:
     """Installs a distribution: its metadata, its entry points and its modules."""
 
-    def install(  # noqa: PLR0913 - all but the first have a name in calls
+    def install(
         distribution: str,
         *,
         entries: Mapping[str, str],

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from types import TracebackType
-from typing import TypeVar
+from typing import Self, TypeVar
 
 from tqdm import tqdm
 
@@ -114,7 +114,7 @@ class LLM:
     def close(self) -> None:
         self._front_end.close()
 
-    def __enter__(self) -> "LLM":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(
@@ -135,30 +135,31 @@ class LLM:
             results[index] = news
             bar.update()
 
-        requests = [
-            self._front_end.submit(
-                request,
-                lambda news, index=index: deliver(index, news),  # type: ignore[misc]
-                arrived_at=self._clock.now(),
-                is_streamed=False,
-            )
-            for index, request in enumerate(prepared)
-        ]
+        requests: list[ClientRequest] = []
         try:
-            self._drive()
+            with FailureBarrier(self._front_end.fail):
+                for index, request in enumerate(prepared):
+                    requests.append(self._submit(request, partial(deliver, index)))
+                self._drive()
         finally:
             bar.close()
             for request in requests:
                 self._front_end.abort(request, "interrupted")
+        if self._front_end.failure is not None:
+            raise EngineDeadError(self._front_end.failure)
         return [_checked(results[index]) for index in range(len(prepared))]
+
+    def _submit(self, prepared: PreparedRequest, deliver: Deliver) -> ClientRequest:
+        return self._front_end.submit(
+            prepared, deliver, arrived_at=self._clock.now(), is_streamed=False
+        )
 
     def _drive(self) -> None:
         """Takes outputs in until every request has ended."""
-        with FailureBarrier(self._front_end.fail):
-            while self._front_end.has_unconfirmed:
-                output = self._front_end.client.receive(_WAIT_SECONDS)
-                if output is not None:
-                    self._front_end.take(output)
+        while self._front_end.has_unconfirmed:
+            output = self._front_end.client.receive(_WAIT_SECONDS)
+            if output is not None:
+                self._front_end.take(output)
 
 
 def _as_list(prompts: Prompt | Sequence[Prompt]) -> list[Prompt]:

@@ -1,4 +1,4 @@
-"""What hooks carry: one frozen dataclass each, safe to keep and to read in any thread."""
+"""What hooks carry: one frozen dataclass each, safe to keep and read in any thread."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -210,7 +210,7 @@ class CliOptions(Protocol):
     """Of `add_cli_options`: where a logger declares the options it takes."""
 
     def add(self, key: str, *, help: str, default: str | None = None) -> None:  # noqa: A002
-        """Makes `--<logger>-<key> VALUE` mean `--stat-logger-option LOGGER.KEY=VALUE`."""
+        """Makes `--LOGGER-KEY VALUE` mean `--stat-logger-option LOGGER.KEY=VALUE`."""
         ...
 
 

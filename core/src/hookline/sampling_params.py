@@ -67,41 +67,43 @@ class SamplingParams(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     seed: int | None = None
 
     def __post_init__(self) -> None:
+        self._check_lengths()
+        self._check_filters()
+        self._check_penalties()
+        self._check_words()
+        for name in ("logprobs", "prompt_logprobs"):
+            _within(name, getattr(self, name), 0, MAX_LOGPROBS)
+        _within("seed", self.seed, -(2**63), 2**63 - 1)
+
+    def _check_lengths(self) -> None:
         _within("n", self.n, 1, MAX_N)
-        if self.max_tokens is not None:
-            _within("max_tokens", self.max_tokens, 1, None)
+        _within("max_tokens", self.max_tokens, 1, None)
         _within("min_tokens", self.min_tokens, 0, self.max_tokens)
+
+    def _check_filters(self) -> None:
         _within("temperature", self.temperature, 0.0, None)
-        if self.top_k is not None:
-            _within("top_k", self.top_k, 1, None)
-        _within("top_p", self.top_p, 0.0, 1.0)
-        if self.top_p == 0.0:
-            raise RequestError("top_p must be above 0", param="top_p")
+        _within("top_k", self.top_k, 1, None)
+        _above_zero("top_p", self.top_p, 1.0)
         _within("min_p", self.min_p, 0.0, 1.0)
-        _within("repetition_penalty", self.repetition_penalty, 0.0, None)
-        if self.repetition_penalty == 0.0:
-            raise RequestError(
-                "repetition_penalty must be above 0", param="repetition_penalty"
-            )
-        _within("presence_penalty", self.presence_penalty, -2.0, 2.0)
-        _within("frequency_penalty", self.frequency_penalty, -2.0, 2.0)
-        for bias in self.logit_bias.values():
-            _within("logit_bias", bias, -100.0, 100.0)
         if self.allowed_token_ids is not None and not self.allowed_token_ids:
             raise RequestError(
                 "allowed_token_ids must not be empty", param="allowed_token_ids"
             )
-        for word in (*self.stop, *self.bad_words):
-            if not word:
-                param = "stop" if word in self.stop else "bad_words"
+
+    def _check_penalties(self) -> None:
+        _above_zero("repetition_penalty", self.repetition_penalty, None)
+        _within("presence_penalty", self.presence_penalty, -2.0, 2.0)
+        _within("frequency_penalty", self.frequency_penalty, -2.0, 2.0)
+        for bias in self.logit_bias.values():
+            _within("logit_bias", bias, -100.0, 100.0)
+
+    def _check_words(self) -> None:
+        for param, words in (("stop", self.stop), ("bad_words", self.bad_words)):
+            if not all(words):
                 raise RequestError(f"{param} must not hold empty strings", param=param)
         if len(self.stop) > MAX_STOP_STRINGS:
-            raise RequestError(f"stop takes at most {MAX_STOP_STRINGS} strings", param="stop")
-        for name in ("logprobs", "prompt_logprobs"):
-            if (count := getattr(self, name)) is not None:
-                _within(name, count, 0, MAX_LOGPROBS)
-        if self.seed is not None:
-            _within("seed", self.seed, -(2**63), 2**63 - 1)
+            reason = f"stop takes at most {MAX_STOP_STRINGS} strings"
+            raise RequestError(reason, param="stop")
 
     @property
     def is_greedy(self) -> bool:
@@ -124,12 +126,22 @@ class SamplingParams(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
         }
 
 
-def _within(
-    name: str, value: float, low: float | None, high: float | None
-) -> None:
+def _within(name: str, value: float | None, low: float, high: float | None) -> None:
+    if value is None:
+        return
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise RequestError(f"{name} must be a number, not {value!r}", param=name)
+    if isinstance(value, int) and not -(2**63) <= value < 2**63:
+        raise RequestError(f"{name} is out of all bounds", param=name)
     if not math.isfinite(value):
         raise RequestError(f"{name} must be finite, not {value}", param=name)
-    if low is not None and value < low:
+    if value < low:
         raise RequestError(f"{name} must be at least {low}, not {value}", param=name)
     if high is not None and value > high:
         raise RequestError(f"{name} must be at most {high}, not {value}", param=name)
+
+
+def _above_zero(name: str, value: float, high: float | None) -> None:
+    _within(name, value, 0.0, high)
+    if value == 0.0:
+        raise RequestError(f"{name} must be above 0", param=name)

@@ -14,7 +14,7 @@ class Fanout:
     Plugins are resolved when this is made; what is registered later is not told.
     """
 
-    def __init__(  # noqa: PLR0913 - all settings are keyword-only
+    def __init__(
         self,
         registry: PluginRegistry,
         plugin_names: Mapping[str, Sequence[str]],

@@ -9,13 +9,13 @@ QUIET_PATHS = ("/metrics", "/health")
 
 
 class QuietAccessLogger(AbstractAccessLogger):
-    """Leaves out probes and scrapes that went well."""
+    """Leaves out probes and scrapes."""
 
     def log(
         self, request: web.BaseRequest, response: web.StreamResponse, time: float
     ) -> None:
         """Writes the line of one answered request."""
-        if request.path.startswith(QUIET_PATHS) and response.status < 400:
+        if request.path.startswith(QUIET_PATHS):
             return
         identity = request_id(request) if isinstance(request, web.Request) else "-"
         self.logger.info(

@@ -38,22 +38,17 @@ async def shape_error(request: web.Request, response: web.StreamResponse) -> Non
     """
     if response.status < 400 or not isinstance(response, web.Response):
         return
-    if response.content_type == "application/json" or is_page(response):
+    if response.content_type == "application/json" or isinstance(response, Page):
         return
-    response.body = error_body(_own_error(request, response.status))
+    body = error_body(_own_error(request, response.status))
+    response.body = body
     response.content_type = "application/json"
-    response.content_length = len(response.body)
+    # The length of the body that aiohttp had made stands in the headers already.
+    response.headers["Content-Length"] = str(len(body))
 
 
-def mark_page(response: web.Response) -> web.Response:
-    """Marks a plugin's page: whatever it answers is left as it is."""
-    response["hookline_page"] = True
-    return response
-
-
-def is_page(response: web.StreamResponse) -> bool:
-    """Whether a response is a plugin's page."""
-    return "hookline_page" in response
+class Page(web.Response):
+    """A plugin's page: whatever it answers is left as it is."""
 
 
 def _own_error(request: web.Request, status: int) -> ApiError:

@@ -10,7 +10,7 @@ from aiohttp import web
 from hookline.payloads import PageHandler, PageRequest, PageResponse
 from hookline_registry.isolation import Failure, isolate
 from hookline_server.api_error import ApiError
-from hookline_server.errors import mark_page
+from hookline_server.errors import Page
 
 MAX_THREADS = 2
 MAX_OPEN = 32
@@ -95,7 +95,6 @@ def _response(page: PageResponse | Failure, path: str) -> web.Response:
     if isinstance(page, Failure):
         logger.error("the page %s failed", path, exc_info=page.error)
         raise ApiError(500, f"{path} failed: {page.summary}", code="page_failed")
-    response = web.Response(
+    return Page(
         body=page.body, status=page.status, headers={"Content-Type": page.content_type}
     )
-    return mark_page(response)

@@ -12,7 +12,7 @@ MAX_ID_LENGTH = 128
 MAX_TRACESTATE_LENGTH = 512
 """The W3C asks to carry at least so much; more is not carried."""
 
-_KEY = "hookline_request_id"
+_KEY: web.RequestKey[str] = web.RequestKey("hookline_request_id", str)
 _NOT_IN_ID = re.compile(r"[^A-Za-z0-9._:\-]")
 _TRACEPARENT = re.compile(r"([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-[0-9a-f]{2}")
 _TRACESTATE = re.compile(r"[\x20-\x7e]+")
@@ -23,7 +23,7 @@ def request_id(request: web.Request) -> str:
     if _KEY not in request:
         given = _NOT_IN_ID.sub("", request.headers.get("X-Request-Id", ""))
         request[_KEY] = given[:MAX_ID_LENGTH] or uuid.uuid4().hex
-    return str(request[_KEY])
+    return request[_KEY]
 
 
 async def echo_request_id(request: web.Request, response: web.StreamResponse) -> None:

@@ -4,8 +4,11 @@ import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 
-from hookline.exceptions import RequestError
+import msgspec
+
+from hookline.exceptions import PromptTooLongError, RequestError
 from hookline.outputs import RequestOutput
 from hookline.request import RequestFacts
 from hookline.sampling_params import SamplingParams
@@ -27,6 +30,8 @@ class Ask:
         facts: Who asked.
         cache_salt: Keeps the prefixes apart from others'.
         is_streamed: Whether outputs come step by step.
+        may_be_shorter: The length is our default, not the client's wish: where the
+            context ends earlier, so does the completion.
     """
 
     prompts: Sequence[Prompt]
@@ -34,6 +39,7 @@ class Ask:
     facts: RequestFacts
     cache_salt: str | None
     is_streamed: bool
+    may_be_shorter: bool = False
 
 
 class OpenStreams:
@@ -41,6 +47,11 @@ class OpenStreams:
 
     def __init__(self) -> None:
         self._streams: set[OutputStream] = set()
+
+    @property
+    def count(self) -> int:
+        """How many are open."""
+        return len(self._streams)
 
     @asynccontextmanager
     async def opened(
@@ -117,13 +128,29 @@ async def _complete(stream: OutputStream) -> AsyncIterator[RequestOutput]:
 
 async def _submit(engine: ServingEngine, prompt: Prompt, ask: Ask) -> OutputStream:
     try:
-        return await engine.submit(
-            prompt,
-            ask.params,
-            facts=ask.facts,
-            cache_salt=ask.cache_salt,
-            is_streamed=ask.is_streamed,
-        )
+        return await _submit_or_shorten(engine, prompt, ask)
     except RequestError as error:
         engine.reject(ask.facts, as_api_error(error).code)
         raise
+
+
+async def _submit_or_shorten(
+    engine: ServingEngine, prompt: Prompt, ask: Ask
+) -> OutputStream:
+    submit = partial(
+        engine.submit,
+        prompt,
+        facts=ask.facts,
+        cache_salt=ask.cache_salt,
+        is_streamed=ask.is_streamed,
+    )
+    try:
+        return await submit(params=ask.params)
+    except PromptTooLongError as error:
+        room = error.max_model_len - error.prompt_tokens
+        if room < 1:
+            error.param = "prompt"
+        if room < 1 or not ask.may_be_shorter:
+            raise
+    shorter = msgspec.structs.replace(ask.params, max_tokens=room)
+    return await submit(params=shorter)

@@ -11,9 +11,3 @@ def oracle(
 ) -> Oracle:
     """Each family in turn."""
     return make_oracle(request.param, tmp_path_factory.mktemp(request.param))
-
-
-@pytest.fixture(scope="module")
-def llama(tmp_path_factory: pytest.TempPathFactory) -> Oracle:
-    """One family, where the family does not matter."""
-    return make_oracle("llama", tmp_path_factory.mktemp("llama"))

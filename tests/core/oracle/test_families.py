@@ -30,7 +30,9 @@ def prompts() -> list[list[int]]:
 
 MODES: dict[str, dict[str, object]] = {
     "batched": {},
-    "chunked-7": {"scheduler": SchedulerConfig(max_num_batched_tokens=7, max_num_seqs=4)},
+    "chunked-7": {
+        "scheduler": SchedulerConfig(max_num_batched_tokens=7, max_num_seqs=4)
+    },
     "chunked-64": {
         "scheduler": SchedulerConfig(max_num_batched_tokens=64, max_num_seqs=16)
     },

@@ -60,7 +60,9 @@ def paged_attention(
         output[start:end] = _attend_one(
             query[start:end],
             _gather(key_cache, metadata.block_tables[index], metadata.seq_lens[index]),
-            _gather(value_cache, metadata.block_tables[index], metadata.seq_lens[index]),
+            _gather(
+                value_cache, metadata.block_tables[index], metadata.seq_lens[index]
+            ),
             scale=scale,
             window=window,
             softcap=softcap,
@@ -72,7 +74,13 @@ def paged_attention(
 def _gather(cache: torch.Tensor, blocks: torch.Tensor, length: int) -> torch.Tensor:
     """One sequence's part of the cache: [length, KV heads, head dim]."""
     count = -(-length // cache.shape[1])
-    return cache[blocks[:count]].flatten(0, 1)[:length]
+    return cache.index_select(0, blocks[:count]).flatten(0, 1)[:length]
+
+
+def _gather_many(cache: torch.Tensor, tables: torch.Tensor) -> torch.Tensor:
+    """Many sequences' parts: [b, KV heads, blocks · block size, head dim]."""
+    rows = cache.index_select(0, tables.flatten())  # twice as fast as cache[tables]
+    return rows.view(len(tables), -1, *cache.shape[2:]).transpose(1, 2)
 
 
 def _attend_one(
@@ -126,8 +134,8 @@ def _attend_single(
         mask &= keys >= lengths - window
     return _scores_and_sum(
         query[:, :, None],
-        key_cache[tables].flatten(1, 2).transpose(1, 2),
-        value_cache[tables].flatten(1, 2).transpose(1, 2),
+        _gather_many(key_cache, tables),
+        _gather_many(value_cache, tables),
         mask[:, None, None, :],
         scale=scale,
         softcap=softcap,
@@ -159,7 +167,9 @@ def _scores_and_sum(
     scores = query @ key.transpose(2, 3) * scale
     scores = torch.tanh(scores / softcap) * softcap
     if mask is None:
-        mask = torch.ones(scores.shape[-2:], dtype=torch.bool, device=query.device).tril()
+        mask = torch.ones(
+            scores.shape[-2:], dtype=torch.bool, device=query.device
+        ).tril()
     scores = scores.masked_fill(~mask, float("-inf"))
     weights = scores.softmax(-1, dtype=torch.float32).to(value.dtype)
     return weights @ value

@@ -13,7 +13,7 @@ from hookline.engine.client_request import ClientRequest, News
 from hookline.engine.failure import FailureBarrier
 from hookline.engine.front_end import FrontEnd, start_front_end
 from hookline.events import StepOutput
-from hookline.exceptions import HooklineError
+from hookline.exceptions import EngineDeadError, HooklineError
 from hookline.outputs import RequestOutput
 from hookline.payloads import EngineFacts, Routes
 from hookline.request import RequestFacts
@@ -57,7 +57,7 @@ class OutputStream:
             merged = news if merged is None else merged.followed_by(news)
         if merged is None:
             raise StopAsyncIteration
-        self._is_over = merged.is_finished
+        self._is_over = self._is_over or merged.is_finished
         return merged
 
     def abort(self, cause: str) -> None:
@@ -181,6 +181,8 @@ class AsyncEngine:
                 prompt, params, facts=facts, cache_salt=cache_salt
             )
         )
+        if self._is_draining:
+            raise EngineDeadError("it is being stopped")
         stream = OutputStream(self._front_end)
         request = self._front_end.submit(
             prepared, stream.deliver, arrived_at=arrived_at, is_streamed=is_streamed
@@ -215,10 +217,15 @@ class AsyncEngine:
             return
         self._is_closing.set()
         await asyncio.to_thread(self._receiver.join)
+        await asyncio.to_thread(self._front_end.client.close)
+        self._front_end.end_requests()  # streams belong to this thread
+        self._is_quiet.set()
         await asyncio.to_thread(self._front_end.close)
-        self._text.shutdown(wait=False, cancel_futures=True)
+        self._text.shutdown(wait=False)
 
     async def _off_loop(self, work: Callable[[], T]) -> T:
+        if self._is_closing.is_set():
+            raise EngineDeadError("it was closed")
         return await self._loop.run_in_executor(self._text, work)
 
     def _receive(self) -> None:

@@ -1,4 +1,4 @@
-"""A client's request in the front end: its `n` completions and where news of them go."""
+"""A client's request in the front end: its `n` completions and where news go."""
 
 from collections.abc import Callable
 

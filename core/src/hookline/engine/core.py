@@ -78,7 +78,7 @@ class EngineCore:
         scheduled = self.clock.now()
         result = self._executor.execute(plan)
         executed = self.clock.now()
-        self._scheduler.update(plan, result, executed)
+        self._scheduler.update(result, executed)
         times = (started, scheduled, executed, self.clock.now())
         return self._emit("step", executed, self._record(plan, times))
 

@@ -17,7 +17,7 @@ from hookline.engine.output_processor import OutputProcessor
 from hookline.engine.text_stream import TextStream
 from hookline.engine.timeline import Timeline
 from hookline.events import Finished, StepOutput
-from hookline.exceptions import ConfigError, EngineDeadError
+from hookline.exceptions import EngineDeadError
 from hookline.models.description import find_folder
 from hookline.payloads import Routes
 from hookline.request import FinishReason, RequestFacts
@@ -163,7 +163,12 @@ class FrontEnd:
         iteration, events = self._outputs.end_all(reason, cause)
         facts = {each.request_id: each.facts for each in iteration.finished}
         self._observers.ended_outside(
-            state, self._stats_at, self._stats, iteration, tuple(events), facts
+            state,
+            self._stats_at,
+            self._stats,
+            iteration,
+            events=tuple(events),
+            facts=facts,
         )
         return events
 
@@ -180,11 +185,15 @@ class FrontEnd:
     def close(self) -> None:
         """Ends the engine, open requests and the loggers; the last call of all."""
         self.client.close()
+        self.end_requests()
+        self._observers.close(FLUSH_SECONDS)
+
+    def end_requests(self) -> None:
+        """Ends what is open when the engine has been closed."""
         if self.failure is None:
             self.failure = "it was closed"
             self._end_all(FinishReason.ABORT, "the engine was closed", "drain")
             self._observers.stopped("closed")
-        self._observers.close(FLUSH_SECONDS)
 
     def _completion(
         self, request: ClientRequest, index: int, arrived_at: int
@@ -219,16 +228,24 @@ def start_front_end(config: EngineConfig) -> FrontEnd:
         connect = cast("Connect", load_entry_point(ENGINES_GROUP, config.engine))
         source = config.model.tokenizer
         folder = Path(source) if source else find_folder(config.model.model)
-        with ThreadPoolExecutor(max_workers=1) as pool:
-            loading = pool.submit(Tokenizer.load, folder)
-            client = connect(config)
-        if (error := loading.exception()) is not None:
-            client.close()
-            raise error
+        tokenizer, client = _start_both(connect, config, folder)
     except BaseException:
         observers.close(FLUSH_SECONDS)
         raise
-    return FrontEnd(client, loading.result(), observers)
+    return FrontEnd(client, tokenizer, observers)
+
+
+def _start_both(
+    connect: Connect, config: EngineConfig, folder: Path
+) -> tuple[Tokenizer, EngineClient]:
+    """Loads the tokenizer while the engine starts."""
+    with ThreadPoolExecutor(max_workers=1) as pool:
+        loading = pool.submit(Tokenizer.load, folder)
+        client = connect(config)
+    if (error := loading.exception()) is not None:
+        client.close()
+        raise error
+    return loading.result(), client
 
 
 def _rejected(facts: RequestFacts, cause: str) -> FinishedRequest:

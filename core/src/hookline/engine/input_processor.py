@@ -1,5 +1,6 @@
 """Checks a request against the model and makes it ready for the engine."""
 
+import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -68,9 +69,8 @@ class InputProcessor:
         Raises:
             RequestError: The request cannot be served; the message says why.
         """
-        token_ids = (
-            self._tokenizer.encode(prompt) if isinstance(prompt, str) else list(prompt)
-        )
+        _check_types(params, facts, cache_salt)
+        token_ids = self._token_ids(prompt)
         self._check_tokens("prompt", token_ids)
         self._check_tokens("logit_bias", list(params.logit_bias))
         self._check_tokens("allowed_token_ids", list(params.allowed_token_ids or ()))
@@ -82,6 +82,15 @@ class InputProcessor:
             facts=facts,
             cache_salt=cache_salt,
         )
+
+    def _token_ids(self, prompt: str | Sequence[int]) -> list[int]:
+        try:
+            if isinstance(prompt, str):
+                return self._tokenizer.encode(prompt)
+            return [operator.index(token_id) for token_id in prompt]
+        except (TypeError, UnicodeError) as error:
+            reason = "the prompt is neither text nor a list of token ids"
+            raise RequestError(reason, param="prompt") from error
 
     def _check_tokens(self, param: str, token_ids: list[int]) -> None:
         if param == "prompt" and not token_ids:
@@ -118,6 +127,23 @@ class InputProcessor:
                 if ids:
                     found.add(tuple(ids))
         return tuple(sorted(found))
+
+
+def _check_types(
+    params: SamplingParams, facts: RequestFacts, cache_salt: str | None
+) -> None:
+    """What cannot be sent to an engine is refused here, wherever the engine runs."""
+    request = EngineRequest(
+        request_id=0,
+        prompt_token_ids=[],
+        params=params,
+        facts=facts,
+        cache_salt=cache_salt,
+    )
+    try:
+        msgspec.msgpack.decode(msgspec.msgpack.encode(request), type=EngineRequest)
+    except (msgspec.MsgspecError, TypeError, ValueError, OverflowError) as error:
+        raise RequestError(f"the request is malformed: {error}") from error
 
 
 def _shifted(seed: int, index: int) -> int:

@@ -114,9 +114,7 @@ class Observers:
             )
             batch.append(("step_finished", {"step": step}))
         else:
-            batch.append(
-                self._state(output.cause, output.at, output.stats, iteration)
-            )
+            batch.append(self._state(output.cause, output.at, output.stats, iteration))
         self._fanout.tell(batch)
 
     def ended_outside(
@@ -125,6 +123,7 @@ class Observers:
         at: int,
         stats: SchedulerStats,
         iteration: IterationStats,
+        *,
         events: tuple[Finished, ...] = (),
         facts: Mapping[int, RequestFacts] | None = None,
     ) -> None:

@@ -175,9 +175,7 @@ class OutputProcessor:
         request.num_confirmed += 1
         if request.num_confirmed == len(request.completions):
             longest = max(each.timeline.output_tokens for each in request.completions)
-            group = FinishedGroup(
-                n=len(request.completions), max_output_tokens=longest
-            )
+            group = FinishedGroup(n=len(request.completions), max_output_tokens=longest)
             iteration.finished_groups.append(group)
 
     def _count_finished(self, reason: FinishReason) -> None:

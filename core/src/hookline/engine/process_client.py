@@ -1,4 +1,4 @@
-"""The engine in a process of its own, over ZMQ on sockets that only this user reaches."""
+"""The engine in a process of its own, over ZMQ on sockets only this user reaches."""
 
 import shutil
 import subprocess
@@ -53,16 +53,17 @@ class ProcessClient:
         self._context = zmq.Context(io_threads=1)
         self._commands = self._context.socket(zmq.PUSH)
         self._answers = self._context.socket(zmq.PULL)
+        self._commands.set_hwm(0)
         self._commands.bind(f"ipc://{self._folder / COMMANDS_SOCKET}")
         self._answers.bind(f"ipc://{self._folder / ANSWERS_SOCKET}")
         self._encode = msgspec.msgpack.Encoder().encode
         self._decode = msgspec.msgpack.Decoder(Answer).decode
-        self._process = subprocess.Popen(
+        self._process = subprocess.Popen(  # noqa: S603 - no input of anyone else
             [sys.executable, "-m", "hookline.engine.process", str(self._folder)],
             stdin=subprocess.PIPE,
         )
         try:
-            self._commands.send(self._encode(config))
+            self._transmit(self._encode(config))
             ready = self._wait_until_ready()
         except BaseException:
             self.close()
@@ -132,7 +133,7 @@ class ProcessClient:
                 answer: Answer = self._decode(self._answers.recv())
                 return answer
             if code is not None:
-                raise self._death(f"its process ended with exit code {code}")
+                raise self._ended(code)
             if left == 0:
                 return None
 
@@ -141,6 +142,23 @@ class ProcessClient:
         return EngineDeadError(reason)
 
     def _send(self, command: Command) -> None:
-        if self._dead is not None:
-            raise EngineDeadError(self._dead)
-        self._commands.send(self._encode(command))
+        self._transmit(self._encode(command))
+
+    def _transmit(self, message: bytes) -> None:
+        """Sends; a socket without its peer would wait for ever, so it is not asked to.
+
+        The socket takes any number of messages, so that it waits for nothing else.
+        """
+        while self._dead is None:
+            try:
+                self._commands.send(message, zmq.NOBLOCK)
+            except zmq.Again:
+                if (code := self._process.poll()) is not None:
+                    raise self._ended(code) from None
+                self._commands.poll(round(_LIVENESS_SECONDS * 1000), zmq.POLLOUT)
+            else:
+                return
+        raise EngineDeadError(self._dead)
+
+    def _ended(self, code: int) -> EngineDeadError:
+        return self._death(f"its process ended with exit code {code}")

@@ -28,6 +28,7 @@ class Timeline:
         "_preemptions",
         "_prompt_tokens",
         "_queued",
+        "_recompute_until",
         "_recomputed",
         "arrived_at",
         "ended_at",
@@ -52,12 +53,15 @@ class Timeline:
         self._preempted = 0
         self._preemptions = 0
         self._recomputed = 0
+        self._recompute_until = 0
 
     def queued(self, event: Queued) -> None:
         self._queued = event.at
 
     def scheduled(self, event: Scheduled) -> None:
         self._recomputed += event.recomputed_tokens
+        cached = event.local_cached_tokens + event.external_cached_tokens
+        self._recompute_until = cached + event.recomputed_tokens
         if self._first_scheduled is None:
             self._first_scheduled = event.at
             self.local_cached_tokens = event.local_cached_tokens
@@ -69,6 +73,8 @@ class Timeline:
     def preempted(self, event: Preempted) -> None:
         self._preemptions += 1
         self._preempted_at = event.at
+        # What was to be computed again and was not is announced anew at the resume.
+        self._recomputed -= max(0, self._recompute_until - event.computed_tokens)
 
     def new_tokens(self, event: NewTokens, now: int) -> float | None:
         """Notes tokens; gives the seconds since the last ones, None for the first."""
@@ -118,7 +124,9 @@ class Timeline:
             preempted_seconds=self._preempted / NANOSECONDS,
             ttft_seconds=self.ttft_seconds,
             e2e_seconds=((self.ended_at or now) - self.arrived_at) / NANOSECONDS,
-            tpot_seconds=decode / later_tokens if decode is not None and later_tokens > 0 else None,
+            tpot_seconds=decode / later_tokens
+            if decode is not None and later_tokens > 0
+            else None,
         )
 
 

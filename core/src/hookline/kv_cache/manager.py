@@ -17,13 +17,19 @@ class KVCacheManager:
         self._is_caching = config.enable_prefix_caching
         self._hasher = BlockHasher(config.block_size, config.hash_algorithm)
 
+    def can_reuse(self, request: Request) -> bool:
+        """Whether the prefix cache is looked at for this request.
+
+        One that wants prompt logprobs needs every position computed.
+        """
+        return self._is_caching and request.params.prompt_logprobs is None
+
     def find_prefix(self, request: Request) -> list[int]:
         """The longest run of cached blocks that begins the request.
 
-        At least the last token is left to compute, since its logits are wanted. A
-        request that wants prompt logprobs needs every position computed.
+        At least the last token is left to compute, since its logits are wanted.
         """
-        if not self._is_caching or request.params.prompt_logprobs is not None:
+        if not self.can_reuse(request):
             return []
         self._update_hashes(request)
         found = []
@@ -34,7 +40,9 @@ class KVCacheManager:
             found.append(block_id)
         return found
 
-    def admit(self, request: Request, prefix: Sequence[int], num_new_tokens: int) -> bool:
+    def admit(
+        self, request: Request, prefix: Sequence[int], num_new_tokens: int
+    ) -> bool:
         """Gives a request without blocks its prefix and room for the next tokens.
 
         Refuses (and changes nothing) unless the whole of its present tokens would fit:

@@ -60,7 +60,7 @@ class SchedulerConnector(Protocol):
         ...
 
     def request_finished(self, request: Request, block_ids: Sequence[int]) -> bool:
-        """Whether the blocks must be kept until the worker's side reports them saved."""
+        """Whether the blocks must be kept until the worker reports them saved."""
         ...
 
 

@@ -75,7 +75,8 @@ def hookline_attention(
     if unknown or attention_mask is not None:
         asked = ", ".join(unknown) or "attention_mask"
         raise ModelLoadError(
-            type(module).__name__, f"its attention wants {asked}, which is not supported"
+            type(module).__name__,
+            f"its attention wants {asked}, which is not supported",
         )
     slot: AttentionSlot = module.hookline_slot  # type: ignore[assignment]
     output = slot.attend(

@@ -53,7 +53,9 @@ class _Recorder:
         softcap: float | None,
     ) -> torch.Tensor:
         self.calls += 1
-        self.layers[layer_index] = LayerCache(key.shape[1], key.shape[2], value.shape[2])
+        self.layers[layer_index] = LayerCache(
+            key.shape[1], key.shape[2], value.shape[2]
+        )
         return paged_attention(
             query,
             key[:, None],

@@ -8,9 +8,7 @@ SERVABLE_LAYERS = {"full_attention", "sliding_attention"}
 """Kinds of layer whose only memory of earlier tokens is a cache of K and V."""
 
 
-def refuse_unsupported(
-    name: str, config: PreTrainedConfig, max_model_len: int
-) -> None:
+def refuse_unsupported(name: str, config: PreTrainedConfig, max_model_len: int) -> None:
     """Raises `ModelLoadError` for a model that would give wrong tokens here."""
     if getattr(config, "is_encoder_decoder", False):
         raise ModelLoadError(name, "it is an encoder-decoder; only decoders are served")
@@ -18,7 +16,8 @@ def refuse_unsupported(
     kinds = set(getattr(text, "layer_types", None) or ()) - SERVABLE_LAYERS
     if kinds:
         raise ModelLoadError(
-            name, f"it has layers that are not plain attention: {', '.join(sorted(kinds))}"
+            name,
+            f"it has layers that are not plain attention: {', '.join(sorted(kinds))}",
         )
     _refuse_rope_by_length(name, text, max_model_len)
 

@@ -1,4 +1,4 @@
-"""What a step is to compute, and what came of it: plain data between core and worker."""
+"""What a step is to compute and what came of it: plain data from core to worker."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field

@@ -87,7 +87,9 @@ class Scheduler:
                 self._waiting.remove(request_id)
             self._end(request, reason, cause, now)
 
-    def _end(self, request: Request, reason: FinishReason, cause: str, now: int) -> None:
+    def _end(
+        self, request: Request, reason: FinishReason, cause: str, now: int
+    ) -> None:
         self._cache.release(request)
         request.status = RequestStatus.FINISHED
         request.finish_reason, request.finish_cause = reason, cause
@@ -188,7 +190,8 @@ class Scheduler:
         is_resumed = request.status is RequestStatus.PREEMPTED
         if request.num_cached_tokens is None:
             request.num_cached_tokens = found
-            self.ledger.count_lookup(request.num_prompt_tokens, found)
+            if self._cache.can_reuse(request):
+                self.ledger.count_lookup(request.num_prompt_tokens, found)
         self.journal.scheduled.append(
             Scheduled(
                 request.request_id,
@@ -211,7 +214,7 @@ class Scheduler:
 
     # -- taking in a step's result -----------------------------------------------
 
-    def update(self, plan: StepPlan, result: StepResult, now: int) -> None:
+    def update(self, result: StepResult, now: int) -> None:
         """Appends the new tokens and ends the requests that they end."""
         for request_id, entries in result.prompt_logprobs.items():
             if self._requests[request_id].num_output_tokens == 0:

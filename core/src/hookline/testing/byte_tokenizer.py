@@ -16,8 +16,7 @@ CHAT_TEMPLATE = (
 
 def save_byte_tokenizer(folder: Path) -> None:
     """Writes a tokenizer whose 256 tokens are the bytes, and a chat template."""
-    vocab = {char: byte for char, byte in byte_level_alphabet().items()}
-    inner = FastTokenizer(models.BPE(vocab=vocab, merges=[]))
+    inner = FastTokenizer(models.BPE(vocab=byte_level_alphabet(), merges=[]))
     inner.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     inner.decoder = decoders.ByteLevel()
     tokenizer = PreTrainedTokenizerFast(tokenizer_object=inner)

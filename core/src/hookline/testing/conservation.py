@@ -1,4 +1,4 @@
-"""Asserts the conservation laws of an engine; belongs in every engine test's teardown."""
+"""Asserts the conservation laws of an engine, at the end of every engine test."""
 
 from hookline.clock import NANOSECONDS
 from hookline.llm import LLM

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 from transformers import (
@@ -23,7 +24,7 @@ from transformers import (
 from hookline.testing.byte_tokenizer import save_byte_tokenizer
 
 VOCAB = 320
-SHAPE = {
+SHAPE: dict[str, Any] = {
     "vocab_size": VOCAB,
     "hidden_size": 64,
     "intermediate_size": 96,
@@ -35,7 +36,7 @@ SHAPE = {
     "eos_token_id": None,
     "pad_token_id": 0,
 }
-EXPERTS = {"num_experts_per_tok": 2, "moe_intermediate_size": 48}
+EXPERTS: dict[str, Any] = {"num_experts_per_tok": 2, "moe_intermediate_size": 48}
 
 FAMILIES: dict[str, Callable[[], PreTrainedConfig]] = {
     "llama": lambda: LlamaConfig(**SHAPE),

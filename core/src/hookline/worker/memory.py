@@ -43,7 +43,8 @@ def count_blocks(
         blocks = min(useful, room // block_bytes)
     if blocks < 1:
         raise ConfigError(
-            "kv-cache-memory", f"one KV block takes {block_bytes} bytes; there is no room"
+            "kv-cache-memory",
+            f"one KV block takes {block_bytes} bytes; there is no room",
         )
     return blocks
 

@@ -20,6 +20,7 @@ from hookline.worker.sampling_state import SamplingState
 
 Int64 = npt.NDArray[np.int64]
 NEGATIVE_INFINITY = float("-inf")
+LARGEST_LOGIT = torch.finfo(torch.float32).max
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +72,7 @@ class Sampler:
 
     def _draw(self, logits: torch.Tensor, rows: Int64) -> Int64:
         state = self._state
+        logits = logits - logits.amax(-1, keepdim=True)  # so that none overflows
         logits = logits / torch.from_numpy(state.temperature[rows])[:, None]
         logits = keep_likeliest(
             logits,
@@ -91,6 +93,7 @@ class Sampler:
         counts, seen = self._count_tokens(chosen, logits.shape[1])
         repetition = torch.from_numpy(state.repetition[chosen])[:, None]
         scaled = torch.where(part > 0, part / repetition, part * repetition)
+        scaled = scaled.clamp(-LARGEST_LOGIT, LARGEST_LOGIT)
         part = torch.where(seen, scaled, part)
         part -= counts * torch.from_numpy(state.frequency[chosen])[:, None]
         part -= (counts > 0) * torch.from_numpy(state.presence[chosen])[:, None]
@@ -190,7 +193,7 @@ def invert_distribution(
         points: [R] in [0, 1).
     """
     cumulative = probabilities.cumsum(-1, dtype=torch.float64)
-    totals = cumulative[:, -1:]
+    totals = cumulative[:, -1:].contiguous()
     found = torch.searchsorted(cumulative, points[:, None] * totals, right=True)
     # A point may round up to the total: then it belongs to the last possible token.
     last = torch.searchsorted(cumulative, totals)

@@ -1,4 +1,4 @@
-"""Each row's sampling parameters as columns, so that a step samples by array operations."""
+"""Each row's sampling parameters as columns, for sampling by array operations."""
 
 import numpy as np
 import numpy.typing as npt
@@ -8,6 +8,8 @@ from hookline.scheduler.plan import AdmittedSequence
 from hookline.worker.randomness import split_mix
 
 Float32 = npt.NDArray[np.float32]
+_LEAST = float(np.finfo(np.float32).tiny)
+_LARGEST = float(np.finfo(np.float32).max)
 _NO_SEQUENCES: tuple[tuple[int, ...], ...] = ()
 
 
@@ -54,11 +56,12 @@ class SamplingState:
 
     def admit(self, row: int, sequence: AdmittedSequence) -> None:
         params = sequence.params
-        self.temperature[row] = params.temperature
+        greedy = params.is_greedy
+        self.temperature[row] = 0.0 if greedy else _float32(params.temperature)
         self.top_k[row] = min(params.top_k or self._vocab_size, self._vocab_size)
-        self.top_p[row] = params.top_p
+        self.top_p[row] = _float32(params.top_p)
         self.min_p[row] = params.min_p
-        self.repetition[row] = params.repetition_penalty
+        self.repetition[row] = _float32(params.repetition_penalty)
         self.presence[row] = params.presence_penalty
         self.frequency[row] = params.frequency_penalty
         self.seeds[row] = self._seed(params, sequence.request_id)
@@ -81,3 +84,8 @@ class SamplingState:
             return np.uint64(params.seed % 2**64)
         pair = (self._engine_seed % 2**32 << 32) ^ request_id
         return np.uint64(split_mix(np.array([pair % 2**64], np.uint64))[0])
+
+
+def _float32(value: float) -> float:
+    """A number above 0 as it fits float32: never rounded to 0 or infinity."""
+    return min(max(value, _LEAST), _LARGEST)

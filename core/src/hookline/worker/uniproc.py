@@ -8,8 +8,9 @@ from hookline.models.attention import AttentionSlot
 from hookline.models.description import describe
 from hookline.models.loading import load_model
 from hookline.models.probe import probe
-from hookline.scheduler.plan import AdmittedSequence, StepPlan, StepResult
 from hookline.sampling_params import SamplingParams
+from hookline.scheduler.plan import AdmittedSequence, StepPlan, StepResult
+from hookline.worker.allocator import keep_freed_memory
 from hookline.worker.executor import ModelShape
 from hookline.worker.input_batch import InputBatch
 from hookline.worker.memory import count_blocks
@@ -28,6 +29,7 @@ class UniprocExecutor:
             ModelLoadError: The model cannot be loaded or served.
             ConfigError: An option does not fit the model or the machine.
         """
+        keep_freed_memory()
         if config.executor.threads is not None:
             torch.set_num_threads(config.executor.threads)
         name = config.model.model
@@ -92,4 +94,6 @@ def _one_prompt(num_tokens: int, num_blocks: int) -> StepPlan:
         eos_token_ids=(),
         bad_words_token_ids=(),
     )
-    return StepPlan(step=0, admitted=[sequence], request_ids=[0], num_tokens=[num_tokens])
+    return StepPlan(
+        step=0, admitted=[sequence], request_ids=[0], num_tokens=[num_tokens]
+    )

@@ -9,7 +9,9 @@ from hookline_server.protocol.unsupported import refuse
 from hookline_server.protocol.usage import Usage
 from hookline_server.protocol.wire import Int64
 
-MAX_PROMPTS = 1024
+MAX_CHOICES = 1024
+"""Upper bound of prompts × n in one request."""
+
 DEFAULT_MAX_TOKENS = 16
 
 Prompt = str | list[int]
@@ -101,8 +103,9 @@ def prompts(request: CompletionRequest) -> list[Prompt]:
             "list of lists of token ids",
             param="prompt",
         )
-    if len(found) > MAX_PROMPTS:
+    if len(found) * (request.n or 1) > MAX_CHOICES:
         raise RequestError(
-            f"prompt takes at most {MAX_PROMPTS} prompts", param="prompt"
+            f"a request may ask for {MAX_CHOICES} choices at most, prompts × n",
+            param="prompt",
         )
     return found

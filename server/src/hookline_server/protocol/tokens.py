@@ -51,12 +51,14 @@ def check_tokenize(request: TokenizeRequest) -> None:
         raise RequestError("messages must not be empty", param="messages")
 
 
-def check_tokens(tokens: list[int], vocab_size: int) -> None:
+def check_tokens(field: str, tokens: list[int], vocab_size: int) -> None:
     """Refuses token ids that the model does not know."""
-    for position, token in enumerate(tokens):
-        if not 0 <= token < vocab_size:
-            raise RequestError(
-                f"tokens[{position}] is {token}, which is not a token id of the model "
-                f"(0 to {vocab_size - 1})",
-                param=f"tokens[{position}]",
-            )
+    if not tokens or (min(tokens) >= 0 and max(tokens) < vocab_size):
+        return
+    wrong = next(token for token in tokens if not 0 <= token < vocab_size)
+    position = tokens.index(wrong)
+    raise RequestError(
+        f"{field}[{position}] is {wrong}, which is not a token id of the model "
+        f"(0 to {vocab_size - 1})",
+        param=f"{field}[{position}]",
+    )

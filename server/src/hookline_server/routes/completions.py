@@ -15,6 +15,7 @@ from hookline_server.protocol.completion import (
     prompts,
 )
 from hookline_server.protocol.generation import sampling_params
+from hookline_server.protocol.tokens import check_tokens
 from hookline_server.protocol.wire import decode
 from hookline_server.request_identity import request_facts
 from hookline_server.routes.common import (
@@ -43,6 +44,7 @@ async def completions(request: web.Request) -> web.StreamResponse:
         facts=request_facts(request, priority=asked.priority or 0),
         cache_salt=asked.cache_salt,
         is_streamed=asked.is_streamed,
+        may_be_shorter=asked.max_tokens is None,
     )
     identity = make_identity(request, "cmpl")
     return await deliver(request, ask, CompletionAnswer(identity, asked, engine, echo))
@@ -80,8 +82,12 @@ async def _echo(
 ) -> Echo:
     if not asked.echo:
         return Echo()
-    texts = [
-        prompt if isinstance(prompt, str) else await engine.decode(prompt)
-        for prompt in found
-    ]
+    texts = [await _text(engine, prompt) for prompt in found]
     return Echo(texts, is_alone=asked.max_tokens == 0)
+
+
+async def _text(engine: ServingEngine, prompt: Prompt) -> str:
+    if isinstance(prompt, str):
+        return prompt
+    check_tokens("prompt", prompt, engine.facts.vocab_size)
+    return await engine.decode(prompt)

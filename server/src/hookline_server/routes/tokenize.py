@@ -23,13 +23,15 @@ async def tokenize(request: web.Request) -> web.Response:
     check_model(engine, asked.model)
     check_tokenize(asked)
     tokens = await _tokens(engine, asked)
-    texts = [engine.token_text(token) for token in tokens]
+    texts = None
+    if asked.return_token_strs:
+        texts = [engine.token_text(token) for token in tokens]
     return json_response(
         TokenizeResponse(
             count=len(tokens),
             max_model_len=engine.facts.max_model_len,
             tokens=tokens,
-            token_strs=texts if asked.return_token_strs else None,
+            token_strs=texts,
         )
     )
 
@@ -39,7 +41,7 @@ async def detokenize(request: web.Request) -> web.Response:
     engine = ready_engine(request)
     asked = decode(await request.read(), DetokenizeRequest)
     check_model(engine, asked.model)
-    check_tokens(asked.tokens, engine.facts.vocab_size)
+    check_tokens("tokens", asked.tokens, engine.facts.vocab_size)
     return json_response(DetokenizeResponse(prompt=await engine.decode(asked.tokens)))
 
 

@@ -1,0 +1,136 @@
+"""Offline throughput of Hookline beside `transformers` static batches, in pairs.
+
+usage: python benchmarks/offline.py [--model llama-90m] [--requests 128] [--pairs 3]
+
+Each side runs in a process of its own, A B A B …, on the same random prompts, greedy
+and without end-of-text; the model is loaded and warmed up before the clock starts.
+Prints one row a run, then the medians and the ratio of each pair.
+"""
+
+import argparse
+import json
+import random
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from models import NAMES, write_models
+
+
+def make_prompts(options: argparse.Namespace) -> list[list[int]]:
+    source = random.Random(0)  # noqa: S311 - the same prompts for both sides
+    return [
+        [source.randrange(3, 8000) for _ in range(options.input_tokens)]
+        for _ in range(options.requests)
+    ]
+
+
+def run_hookline(options: argparse.Namespace, folder: Path) -> float:
+    """Output tokens a second."""
+    from hookline import LLM, EngineConfig, ModelConfig, SamplingParams  # noqa: PLC0415
+    from hookline.config import ObserverConfig  # noqa: PLC0415
+
+    def greedy(count: int) -> SamplingParams:
+        return SamplingParams(temperature=0.0, max_tokens=count, ignore_eos=True)
+
+    prompts = make_prompts(options)
+    loggers = tuple(name for name in options.loggers.split(",") if name)
+    config = EngineConfig(
+        model=ModelConfig(model=str(folder)),
+        observers=ObserverConfig(stat_loggers=loggers),
+    )
+    with LLM(config=config) as llm:
+        llm.generate(prompts[:8], greedy(4))
+        llm.reset_prefix_cache()
+        start = time.perf_counter()
+        outputs = llm.generate(prompts, greedy(options.output_tokens))
+        seconds = time.perf_counter() - start
+    return sum(len(each.completions[0].token_ids) for each in outputs) / seconds
+
+
+def run_transformers(options: argparse.Namespace, folder: Path) -> float:
+    """Output tokens a second of `generate` on static batches."""
+    import torch  # noqa: PLC0415
+    from transformers import AutoModelForCausalLM  # noqa: PLC0415
+
+    model = AutoModelForCausalLM.from_pretrained(folder, dtype="auto").eval()
+    prompts = torch.tensor(make_prompts(options))
+
+    def generate(batch: torch.Tensor, count: int) -> int:
+        output = model.generate(
+            batch,
+            attention_mask=torch.ones_like(batch),
+            do_sample=False,
+            min_new_tokens=count,
+            max_new_tokens=count,
+        )
+        return int(output[:, batch.shape[1] :].numel())
+
+    with torch.inference_mode():
+        generate(prompts[:8], 4)
+        start = time.perf_counter()
+        batches = prompts.split(options.batch)
+        tokens = sum(generate(batch, options.output_tokens) for batch in batches)
+    return tokens / (time.perf_counter() - start)
+
+
+SIDES = {"hookline": run_hookline, "transformers": run_transformers}
+
+
+def run_apart(side: str, options: argparse.Namespace) -> float:
+    """One side in a process of its own."""
+    command = [sys.executable, __file__, "--side", side]
+    for name, value in vars(options).items():
+        if name != "side":
+            command += [f"--{name.replace('_', '-')}", str(value)]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)  # noqa: S603
+    return float(json.loads(done.stdout.splitlines()[-1])["output_tokens_per_second"])
+
+
+def compare(options: argparse.Namespace) -> None:
+    work = f"{options.requests} x ({options.input_tokens} + {options.output_tokens})"
+    print(f"{options.model}, {work}, output tokens/s")
+    rows: list[tuple[float, float]] = []
+    for pair in range(options.pairs):
+        ours = run_apart("hookline", options)
+        theirs = run_apart("transformers", options)
+        rows.append((ours, theirs))
+        print(
+            f"pair {pair + 1}: hookline {ours:7.0f}   transformers {theirs:7.0f}   "
+            f"ratio {ours / theirs:.2f}",
+            flush=True,
+        )
+    ratios = sorted(ours / theirs for ours, theirs in rows)
+    print(
+        f"median: hookline {statistics.median(row[0] for row in rows):7.0f}   "
+        f"transformers {statistics.median(row[1] for row in rows):7.0f}   "
+        f"ratio {statistics.median(ratios):.2f} ({ratios[0]:.2f} to {ratios[-1]:.2f})"
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--model", choices=NAMES, default="llama-90m")
+    folder = Path(tempfile.gettempdir()) / "hookline-bench-models"
+    parser.add_argument("--models-folder", type=Path, default=folder)
+    parser.add_argument("--requests", type=int, default=128)
+    parser.add_argument("--input-tokens", type=int, default=128)
+    parser.add_argument("--output-tokens", type=int, default=128)
+    parser.add_argument("--batch", type=int, default=128, help="of transformers")
+    parser.add_argument("--loggers", default="", help="hookline's, by name and comma")
+    parser.add_argument("--pairs", type=int, default=3)
+    parser.add_argument("--side", choices=sorted(SIDES))
+    options = parser.parse_args()
+    write_models(options.models_folder, (options.model,))
+    if options.side is None:
+        compare(options)
+        return
+    speed = SIDES[options.side](options, options.models_folder / options.model)
+    print(json.dumps({"output_tokens_per_second": speed}))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,89 @@
+"""An executor that checks what each step reads from the KV cache."""
+
+from collections.abc import Hashable, Iterable, Mapping
+
+from hookline.scheduler.plan import AdmittedSequence, StepPlan, StepResult
+from hookline.worker.executor import Executor
+
+
+class CacheCheckingExecutor:
+    """Stands around another executor and keeps its own account of every slot.
+
+    A slot holds a fingerprint of all tokens up to its position, and of the namespace
+    (LoRA, cache salt) they were computed in: what K and V depend on. Each step writes
+    first and then reads every position of every scheduled request, as a model does.
+
+    `execute` raises `AssertionError` when a plan would compute with the K and V of
+    something else, or would write one slot twice.
+
+    Attributes:
+        namespaces: What else a request's K and V depend on; filled by the test.
+    """
+
+    def __init__(self, inner: Executor, block_size: int) -> None:
+        self.shape = inner.shape
+        self.namespaces: dict[int, Hashable] = {}
+        self._inner = inner
+        self._block_size = block_size
+        self._slots: dict[int, int] = {}
+        self._sequences: dict[int, _Sequence] = {}
+
+    def execute(self, plan: StepPlan) -> StepResult:
+        for request_id in plan.released:
+            del self._sequences[request_id]
+        for admitted in plan.admitted:
+            self._sequences[admitted.request_id] = _Sequence(admitted, self.namespaces)
+        for request_id, block_ids in plan.new_block_ids.items():
+            self._sequences[request_id].block_ids += block_ids
+        self._write(plan)
+        self._read(plan)
+        result = self._inner.execute(plan)
+        for request_id, token_ids in result.tokens.items():
+            self._sequences[request_id].extend(token_ids)
+        return result
+
+    def close(self) -> None:
+        self._inner.close()
+
+    def _write(self, plan: StepPlan) -> None:
+        written = set()
+        for request_id, count in zip(plan.request_ids, plan.num_tokens, strict=True):
+            sequence = self._sequences[request_id]
+            start = sequence.num_computed
+            sequence.num_computed += count
+            for position in range(start, sequence.num_computed):
+                slot = self._slot(sequence, position)
+                assert slot not in written, f"slot {slot} is written twice in a step"
+                written.add(slot)
+                self._slots[slot] = sequence.fingerprints[position]
+
+    def _read(self, plan: StepPlan) -> None:
+        for request_id in plan.request_ids:
+            sequence = self._sequences[request_id]
+            for position in range(sequence.num_computed):
+                found = self._slots.get(self._slot(sequence, position))
+                assert found == sequence.fingerprints[position], (
+                    f"request {request_id} reads a stranger's KV at {position}"
+                )
+
+    def _slot(self, sequence: "_Sequence", position: int) -> int:
+        index, offset = divmod(position, self._block_size)
+        return sequence.block_ids[index] * self._block_size + offset
+
+
+class _Sequence:
+    """A request in the batch: its blocks and a fingerprint for each position."""
+
+    def __init__(
+        self, admitted: AdmittedSequence, namespaces: Mapping[int, Hashable]
+    ) -> None:
+        self.block_ids = list(admitted.block_ids)
+        self.num_computed = admitted.num_computed_tokens
+        self.fingerprints: list[int] = []
+        self._last = hash((namespaces.get(admitted.request_id),))
+        self.extend(admitted.token_ids)
+
+    def extend(self, token_ids: Iterable[int]) -> None:
+        for token_id in token_ids:
+            self._last = hash((self._last, token_id))
+            self.fingerprints.append(self._last)

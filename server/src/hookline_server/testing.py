@@ -1,0 +1,237 @@
+"""A scripted engine, and a client of the server above it, for tests."""
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+from aiohttp.test_utils import TestClient, TestServer
+from aiohttp.web import Application, Request
+
+from hookline.exceptions import EngineDeadError, PromptTooLongError, RequestError
+from hookline.outputs import CompletionOutput, RequestOutput
+from hookline.payloads import EngineFacts, PageHandler, Routes
+from hookline.request import FinishReason, RequestFacts, TokenLogprobs
+from hookline.sampling_params import SamplingParams
+from hookline_server.app import create_app
+from hookline_server.settings import ServerSettings
+
+FACTS = EngineFacts(
+    engine_index=0,
+    model_name="fake",
+    architecture="Fake",
+    dtype="float32",
+    vocab_size=0x110000,
+    max_model_len=64,
+    block_size=16,
+    num_kv_blocks=4,
+    max_num_seqs=8,
+    max_num_batched_tokens=64,
+    enable_prefix_caching=True,
+    executor="fake",
+    eos_token_ids=(),
+)
+
+
+@dataclass(slots=True, eq=False)
+class FakeStream:
+    """The pieces of the engine's script, one output each."""
+
+    engine: "FakeEngine"
+    prompt: list[int]
+    params: SamplingParams
+    facts: RequestFacts
+    is_streamed: bool
+    cache_salt: str | None = None
+    aborted: asyncio.Event = field(default_factory=asyncio.Event)
+    cause: str | None = None
+    is_over: bool = False
+
+    async def __aiter__(self) -> AsyncIterator[RequestOutput]:
+        script = self.engine.script
+        pieces = script if self.is_streamed else ("".join(script),)
+        total = 0
+        for number, piece in enumerate(pieces):
+            if number >= self.engine.free_steps:
+                await self._wait()
+            if self.engine.failure is not None:
+                raise EngineDeadError(self.engine.failure)
+            if self.aborted.is_set():
+                return
+            total += len(piece)
+            self.is_over = number + 1 == len(pieces)
+            yield self._output(piece, total, is_first=number == 0)
+
+    def abort(self, cause: str) -> None:
+        if not (self.is_over or self.aborted.is_set()):
+            self.cause = cause
+            self.aborted.set()
+
+    async def _wait(self) -> None:
+        waits = [
+            asyncio.ensure_future(event.wait())
+            for event in (self.engine.gate, self.aborted)
+        ]
+        try:
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for wait in waits:
+                wait.cancel()
+
+    def _output(self, piece: str, total: int, *, is_first: bool) -> RequestOutput:
+        wants = self.params.prompt_logprobs
+        completions = [self._completion(n, piece, total) for n in range(self.params.n)]
+        return RequestOutput(
+            prompt_token_ids=self.prompt,
+            completions=completions,
+            prompt_logprobs=(
+                None
+                if wants is None or not is_first
+                else [_logprobs(token, wants) for token in self.prompt[1:]]
+            ),
+            cached_tokens=self.engine.cached_tokens,
+            is_finished=self.is_over,
+        )
+
+    def _completion(self, index: int, piece: str, total: int) -> CompletionOutput:
+        tokens = [ord(character) for character in piece]
+        wants = self.params.logprobs
+        return CompletionOutput(
+            index=index,
+            text=piece,
+            token_ids=tokens,
+            logprobs=(
+                None if wants is None else [_logprobs(token, wants) for token in tokens]
+            ),
+            finish_reason=self.engine.finish_reason if self.is_over else None,
+            stop_reason=None,
+            output_tokens=total,
+        )
+
+
+class FakeEngine:
+    """An engine whose every token is a character and whose output is a script.
+
+    Attributes:
+        script: What each completion says, a piece a step.
+        gate: Streams wait for it before each step.
+        free_steps: So many first steps do not wait for the gate.
+        streams: Every stream ever submitted.
+        rejected: The causes of all rejections.
+        pages: Registered by `add_routes`.
+    """
+
+    def __init__(
+        self,
+        script: Sequence[str] = ("Hel", "lo"),
+        *,
+        finish_reason: FinishReason = FinishReason.LENGTH,
+    ) -> None:
+        self.facts = FACTS
+        self.failed = asyncio.Event()
+        self.failure: str | None = None
+        self.script = tuple(script)
+        self.finish_reason = finish_reason
+        self.cached_tokens = 0
+        self.gate = asyncio.Event()
+        self.gate.set()
+        self.free_steps = 0
+        self.submitted = asyncio.Event()
+        self.streams: list[FakeStream] = []
+        self.rejected: list[str] = []
+        self.resets = 0
+        self.chats: list[list[dict[str, object]]] = []
+        self.pages: dict[str, PageHandler] = {}
+        self.is_draining = False
+        self.is_closed = False
+
+    @property
+    def is_ready(self) -> bool:
+        return self.failure is None and not self.is_draining
+
+    def fail(self, reason: str) -> None:
+        """Dies."""
+        self.failure = reason
+        self.failed.set()
+        self.gate.set()
+
+    async def encode(self, text: str, *, add_special_tokens: bool = True) -> list[int]:
+        tokens = [ord(character) for character in text]
+        return [1, *tokens] if add_special_tokens else tokens
+
+    async def decode(
+        self, token_ids: Sequence[int], *, skip_special_tokens: bool = False
+    ) -> str:
+        kept = [token for token in token_ids if token > 1 or not skip_special_tokens]
+        return "".join(chr(token) for token in kept)
+
+    async def render_chat(
+        self, messages: list[dict[str, object]], *, add_generation_prompt: bool = True
+    ) -> list[int]:
+        self.chats.append(messages)
+        text = "".join(f"{message['content']}\n" for message in messages)
+        return [ord(character) for character in text + ">" * add_generation_prompt]
+
+    def token_text(self, token_id: int) -> str:
+        return chr(token_id)
+
+    def token_bytes(self, token_id: int) -> bytes:
+        return chr(token_id).encode()
+
+    async def submit(
+        self,
+        prompt: str | Sequence[int],
+        params: SamplingParams,
+        *,
+        facts: RequestFacts | None = None,
+        cache_salt: str | None = None,
+        is_streamed: bool = True,
+    ) -> FakeStream:
+        if self.failure is not None:
+            raise EngineDeadError(self.failure)
+        tokens = [ord(one) if isinstance(one, str) else one for one in prompt]
+        if not tokens:
+            raise RequestError("the prompt is empty", param="prompt")
+        if len(tokens) + (params.max_tokens or 1) > self.facts.max_model_len:
+            raise PromptTooLongError(
+                len(tokens), self.facts.max_model_len, max_tokens=params.max_tokens
+            )
+        stream = FakeStream(
+            self, tokens, params, facts or RequestFacts(), is_streamed, cache_salt
+        )
+        self.streams.append(stream)
+        self.submitted.set()
+        return stream
+
+    def reject(self, facts: RequestFacts, cause: str) -> None:  # noqa: ARG002
+        self.rejected.append(cause)
+
+    def reset_prefix_cache(self) -> None:
+        self.resets += 1
+
+    def add_routes(self, routes: Routes) -> None:
+        for path, handler in self.pages.items():
+            routes.get(path, handler)
+
+    async def drain(self, timeout_seconds: float) -> bool:
+        self.is_draining = True
+        return timeout_seconds > 0
+
+    async def close(self) -> None:
+        self.is_closed = True
+
+
+@asynccontextmanager
+async def client_of(
+    engine: FakeEngine, settings: ServerSettings | None = None
+) -> AsyncGenerator[TestClient[Request, Application], None]:
+    """A client of a server above the engine."""
+    app = create_app(engine, settings or ServerSettings())
+    async with TestClient(TestServer(app)) as client:
+        yield client
+
+
+def _logprobs(token: int, likeliest: int) -> TokenLogprobs:
+    others = [token + offset for offset in range(likeliest)]
+    scores = [-0.25 - 0.25 * offset for offset in range(likeliest)]
+    return TokenLogprobs([token, *others], [-0.25, *scores], 1)

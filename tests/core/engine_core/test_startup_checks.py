@@ -1,0 +1,65 @@
+"""An engine that could never serve a request of full length does not start."""
+
+import pytest
+
+from hookline.config import CacheConfig, SchedulerConfig
+from hookline.exceptions import ConfigError
+from hookline.testing.simulation import engine_request, run_to_end, simulated_core
+
+
+def test_pool_smaller_than_one_request_is_refused() -> None:
+    """The error names the option and both sizes."""
+    cache = CacheConfig(block_size=4, num_kv_blocks=7)
+
+    with pytest.raises(ConfigError, match="hold 28 tokens") as e:
+        simulated_core(cache=cache, max_model_len=32)
+
+    assert e.value.option == "num-kv-blocks"
+
+
+def test_pool_of_exactly_one_request_serves_many() -> None:
+    """The smallest pool that is let through lets everyone finish."""
+    cache = CacheConfig(block_size=4, num_kv_blocks=8)
+    core = simulated_core(cache=cache, max_model_len=32)
+    for request_id in range(5):
+        core.add(engine_request(request_id, [request_id + 3] * 16, 16))
+
+    outputs = run_to_end(core)
+
+    assert outputs[-1].stats.finished == {"length": 5}
+    assert core.state("check").stats.kv_blocks_used == 0
+
+
+def test_budget_smaller_than_a_prompt_needs_chunks() -> None:
+    """Without chunked prefill the budget must hold the longest prompt."""
+    scheduler = SchedulerConfig(
+        max_num_seqs=4, max_num_batched_tokens=31, enable_chunked_prefill=False
+    )
+
+    with pytest.raises(ConfigError, match="31 is less than max-model-len") as e:
+        simulated_core(scheduler=scheduler, max_model_len=32)
+
+    assert e.value.option == "max-num-batched-tokens"
+
+
+def test_small_budget_is_fine_with_chunks() -> None:
+    """With chunked prefill any budget serves any prompt."""
+    scheduler = SchedulerConfig(max_num_seqs=1, max_num_batched_tokens=1)
+    core = simulated_core(scheduler=scheduler, max_model_len=32)
+    core.add(engine_request(1, [3] * 31, 1))
+
+    assert len(run_to_end(core)) == 31
+
+
+def test_request_that_does_not_fit_is_an_error() -> None:
+    """The core refuses what the front end should never have sent."""
+    core = simulated_core(max_model_len=8)
+    core.add(engine_request(1, [3]))
+
+    for bad in (engine_request(1, [3]), engine_request(2, [3] * 8)):
+        with pytest.raises(ValueError, match="cannot be taken in"):
+            core.add(bad)
+    with pytest.raises(ValueError, match="0 prompt tokens"):
+        core.add(engine_request(3, []))
+
+    assert core.state("check").stats.received == 1

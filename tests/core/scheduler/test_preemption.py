@@ -1,0 +1,195 @@
+"""Who loses their blocks when these run out, and what is computed again."""
+
+import pytest
+
+from hookline.config import CacheConfig, Policy, SchedulerConfig
+from hookline.engine.core import EngineCore
+from hookline.events import Preempted, Scheduled, StepOutput
+from hookline.request import FinishReason
+from hookline.testing.simulation import (
+    engine_request,
+    run_to_end,
+    simulated_core,
+    tokens_of,
+)
+
+
+def small_core(
+    *,
+    policy: Policy = Policy.FCFS,
+    block_size: int = 1,
+    is_caching: bool = False,
+    threshold: int | None = None,
+    max_num_seqs: int = 4,
+) -> EngineCore:
+    """A pool of 8 tokens, and requests of up to 8."""
+    return simulated_core(
+        cache=CacheConfig(
+            block_size=block_size,
+            num_kv_blocks=8 // block_size,
+            enable_prefix_caching=is_caching,
+        ),
+        scheduler=SchedulerConfig(
+            policy=policy,
+            max_num_seqs=max_num_seqs,
+            long_prefill_token_threshold=threshold,
+        ),
+        max_model_len=8,
+    )
+
+
+def preemptions(outputs: list[StepOutput]) -> list[Preempted]:
+    return [event for output in outputs for event in output.preempted]
+
+
+def admissions(outputs: list[StepOutput]) -> list[Scheduled]:
+    return [event for output in outputs for event in output.scheduled]
+
+
+@pytest.mark.parametrize(
+    ("policy", "priorities", "victim"),
+    [
+        (Policy.FCFS, (1, 0), 2),
+        (Policy.PRIORITY, (1, 0), 1),
+        (Policy.PRIORITY, (0, 1), 2),
+        (Policy.PRIORITY, (1, 1), 2),
+    ],
+)
+def test_lowest_priority_latest_request_is_preempted(
+    policy: Policy, priorities: tuple[int, int], victim: int
+) -> None:
+    """The one that would be served last loses its blocks."""
+    core = small_core(policy=policy)
+    for request_id, priority in enumerate(priorities, start=1):
+        core.add(engine_request(request_id, [request_id] * 3, 5, priority=priority))
+
+    outputs = run_to_end(core)
+
+    assert [event.request_id for event in preemptions(outputs)] == [victim]
+
+
+def test_preempted_request_takes_its_old_place() -> None:
+    """It is resumed before requests that arrived after it."""
+    core = small_core(max_num_seqs=2)
+    for request_id in (1, 2, 3):
+        core.add(engine_request(request_id, [request_id] * 3, 5))
+
+    outputs = run_to_end(core)
+
+    assert [(event.request_id, event.is_resumed) for event in admissions(outputs)][
+        :4
+    ] == [(1, False), (2, False), (2, True), (3, False)]
+
+
+def test_step_that_preempts_admits_nobody() -> None:
+    """Blocks that were just taken away are not given to a newcomer."""
+    core = small_core()
+    for request_id in (1, 2):
+        core.add(engine_request(request_id, [request_id] * 3, 5))
+    core.step()
+    core.step()
+    core.add(engine_request(3, [3], 1))
+
+    output = core.step()
+
+    assert [event.request_id for event in output.preempted] == [2]
+    assert output.scheduled == []
+
+
+def test_output_is_kept_over_a_preemption() -> None:
+    """Tokens generated before a preemption are neither lost nor made twice."""
+    alone = small_core()
+    alone.add(engine_request(2, [2] * 3, 5))
+    crowded = small_core()
+    for request_id in (1, 2):
+        crowded.add(engine_request(request_id, [request_id] * 3, 5))
+
+    expected = tokens_of(run_to_end(alone))[2]
+    outputs = run_to_end(crowded)
+
+    assert len(preemptions(outputs)) == 1
+    assert tokens_of(outputs)[2] == expected
+
+
+def test_recomputed_tokens_are_counted_exactly() -> None:
+    """What a preempted request had computed is computed, and counted, again."""
+    core = small_core()
+    for request_id in (1, 2):
+        core.add(engine_request(request_id, [request_id] * 3, 5))
+
+    outputs = run_to_end(core)
+
+    assert [event.computed_tokens for event in preemptions(outputs)] == [4]
+    assert [event.recomputed_tokens for event in admissions(outputs)] == [0, 0, 4]
+    stats = outputs[-1].stats
+    assert (stats.computed_tokens, stats.recomputed_tokens) == (7 + 7 + 4, 4)
+
+
+def test_prefix_hits_on_resume_are_not_recomputed() -> None:
+    """Own blocks that survived are found again and count neither as hits nor as new."""
+    core = small_core(block_size=2, is_caching=True)
+    core.add(engine_request(1, [1] * 3, 3))
+    core.add(engine_request(2, [2] * 3, 5))
+
+    outputs = run_to_end(core)
+
+    resumed = admissions(outputs)[-1]
+    assert (resumed.request_id, resumed.is_resumed) == (2, True)
+    assert (resumed.local_cached_tokens, resumed.recomputed_tokens) == (2, 2)
+    stats = outputs[-1].stats
+    assert (stats.computed_tokens, stats.recomputed_tokens) == (5 + 7 + 2, 2)
+    assert (stats.prefix_cache.requests, stats.prefix_cache.hit_tokens) == (2, 0)
+
+
+def test_resume_in_chunks_counts_only_what_is_done() -> None:
+    """The total grows by what was computed again, not by what is still to come."""
+    core = small_core(threshold=2)
+    for request_id in (1, 2):
+        core.add(engine_request(request_id, [request_id] * 3, 5))
+    outputs = []
+    while not any(event.is_resumed for event in admissions(outputs)):
+        outputs.append(core.step())
+
+    before = outputs[-1].stats.recomputed_tokens
+    core.finish([2], FinishReason.ABORT, "the test")
+    after = core.state("check").stats.recomputed_tokens
+
+    assert admissions(outputs)[-1].recomputed_tokens > 2
+    assert before == after == 2
+
+
+def test_preempted_prefill_starts_over() -> None:
+    """A prompt that loses its blocks between two chunks is computed anew."""
+    core = small_core(threshold=2)
+    core.add(engine_request(1, [1] * 2, 6))
+    core.add(engine_request(2, [2] * 5, 1))
+
+    outputs = run_to_end(core)
+
+    (preempted,) = preemptions(outputs)
+    assert (preempted.request_id, preempted.computed_tokens) == (2, 4)
+    assert {key: len(tokens) for key, tokens in tokens_of(outputs).items()} == {
+        1: 6,
+        2: 1,
+    }
+    assert outputs[-1].stats.residue.blocks == 0
+    assert outputs[-1].stats.kv_blocks_used == 0
+
+
+def test_preempted_request_can_be_aborted() -> None:
+    """An abort while preempted ends the request and leaves the others alone."""
+    core = small_core()
+    for request_id in (1, 2):
+        core.add(engine_request(request_id, [request_id] * 3, 5))
+    while not core.step().preempted:
+        pass
+
+    core.finish([2], FinishReason.ABORT, "the test")
+    outputs = run_to_end(core)
+
+    ended = [event for output in outputs for event in output.finished]
+    assert [(event.request_id, event.reason) for event in ended] == [
+        (2, FinishReason.ABORT),
+        (1, FinishReason.LENGTH),
+    ]
+    assert core.state("check").stats.kv_blocks_used == 0

@@ -1,0 +1,56 @@
+"""The scheduler under a day's traffic, on a clock that takes no time."""
+
+import random
+
+from hookline.clock import VirtualClock
+from hookline.config import CacheConfig, SchedulerConfig, SimulationConfig
+from hookline.engine.core import EngineCore
+from hookline.request import FinishReason
+from hookline.stats import Residue
+from hookline.testing.simulation import engine_request, simulated_core
+
+NUM_REQUESTS = 10_000
+
+
+def drive(core: EngineCore, clock: VirtualClock, seed: int) -> None:
+    """Requests with some shared prefixes arrive at random; one in 20 is aborted."""
+    source = random.Random(seed)  # noqa: S311 - no secret
+    arrivals = 0
+    next_arrival = 0
+    while arrivals < NUM_REQUESTS or core.has_requests:
+        while arrivals < NUM_REQUESTS and next_arrival <= clock.now():
+            arrivals += 1
+            prefix = [source.randrange(8)] * source.choice([0, 64])
+            prompt = [*prefix, *source.choices(range(900), k=source.randint(1, 120))]
+            core.add(engine_request(arrivals, prompt, source.randint(1, 32)))
+            if source.random() < 0.05:
+                victim = source.randint(max(1, arrivals - 300), arrivals)
+                core.finish([victim], FinishReason.ABORT, "the test")
+            next_arrival += round(source.expovariate(1 / 4_000_000))
+        if core.has_requests:
+            core.step()
+        else:
+            clock.sleep((next_arrival - clock.now()) / 1e9)
+
+
+def test_ten_thousand_requests_run_to_the_end() -> None:
+    """Everyone finishes, the books balance, and all blocks are free again."""
+    clock = VirtualClock()
+    core = simulated_core(
+        clock=clock,
+        cache=CacheConfig(num_kv_blocks=600),
+        scheduler=SchedulerConfig(max_num_seqs=128, max_num_batched_tokens=1024),
+        simulation=SimulationConfig(),
+        max_model_len=256,
+    )
+
+    drive(core, clock, seed=7)
+    stats = core.state("check").stats
+
+    assert stats.residue == Residue()
+    assert stats.received == sum(stats.finished.values()) == NUM_REQUESTS
+    assert stats.finished["length"] > 9_000
+    assert stats.finished["abort"] > 100
+    assert (stats.running, stats.waiting, stats.kv_blocks_used) == (0, 0, 0)
+    assert stats.preemptions > 0
+    assert stats.prefix_cache.hit_tokens > 0

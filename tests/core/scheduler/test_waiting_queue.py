@@ -1,0 +1,80 @@
+"""The waiting queue: order, return to an old place, and removal."""
+
+from hookline.config import Policy
+from hookline.request import Request
+from hookline.scheduler.queue import WaitingQueue
+from hookline.testing.simulation import engine_request
+
+
+def queue_of(policy: Policy, *priorities: int) -> WaitingQueue:
+    """A queue of requests 0, 1, … in order of arrival."""
+    queue = WaitingQueue(policy)
+    for index, priority in enumerate(priorities):
+        inner = engine_request(index, [1], priority=priority)
+        queue.push(Request(inner, sequence=index, queued_at=0, max_tokens=1))
+    return queue
+
+
+def drain(queue: WaitingQueue) -> list[int]:
+    return [queue.pop().request_id for _ in range(len(queue))]
+
+
+def test_fcfs_keeps_the_order_of_arrival() -> None:
+    """Under FCFS priorities do not matter."""
+    queue = queue_of(Policy.FCFS, 2, 0, 1)
+
+    assert drain(queue) == [0, 1, 2]
+
+
+def test_priority_puts_lower_first_and_then_arrival() -> None:
+    """Under the priority policy equals keep the order of arrival."""
+    queue = queue_of(Policy.PRIORITY, 1, 0, 1, -1, 0)
+
+    assert drain(queue) == [3, 1, 4, 0, 2]
+
+
+def test_returning_request_takes_its_old_place() -> None:
+    """A request that is pushed again stands before all that arrived after it."""
+    queue = queue_of(Policy.FCFS, 0, 0, 0)
+    first = queue.pop()
+    queue.pop()
+
+    queue.push(first)
+
+    assert drain(queue) == [0, 2]
+
+
+def test_removed_request_is_never_served() -> None:
+    """Requests can be removed from anywhere, and the rest stays in order."""
+    queue = queue_of(Policy.FCFS, *[0] * 6)
+
+    for request_id in (0, 3, 5):
+        queue.remove(request_id)
+
+    assert 3 not in queue
+    assert [request.request_id for request in queue] == [1, 2, 4]
+    assert drain(queue) == [1, 2, 4]
+    assert not queue
+
+
+def test_many_removals_leave_no_litter() -> None:
+    """Marks of removed requests are swept, so a queue under aborts stays small."""
+    queue = queue_of(Policy.FCFS, *[0] * 1000)
+
+    for request_id in range(999):
+        queue.remove(request_id)
+
+    assert len(queue._heap) < 50
+    assert drain(queue) == [999]
+
+
+def test_removed_and_pushed_again_is_served_once() -> None:
+    """A request that left and came back is in the queue a single time."""
+    queue = queue_of(Policy.FCFS, 0, 0)
+    first = queue.peek()
+
+    queue.remove(0)
+    queue.push(first)
+
+    assert drain(queue) == [0, 1]
+    assert not queue

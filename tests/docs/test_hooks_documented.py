@@ -1,0 +1,192 @@
+"""Hooks, payloads and plugins agree with docs/hooks.md and with one another."""
+
+import dataclasses
+import inspect
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import FunctionType, ModuleType
+from typing import get_args
+
+import msgspec
+import pytest
+
+from hookline import hookspecs
+from hookline.config import EngineConfig
+from hookline.payloads import LoggerContext, PageRequest, PageResponse
+from hookline.testing import RecordingLogger
+from hookline_registry import InstalledPlugin, PluginRegistry, installed
+
+PAGE = (Path(__file__).parents[2] / "docs" / "hooks.md").read_text("utf-8")
+SECTIONS = {
+    part.partition("\n")[0].strip(): part
+    for part in re.split(r"^#+ ", PAGE, flags=re.M)
+}
+HOOKS: list[FunctionType] = [
+    value
+    for value in vars(hookspecs).values()
+    if isinstance(value, FunctionType) and hasattr(value, "hookline_spec")
+]
+GROUPS = ("hookline.loggers", "hookline.proposers", "hookline.connectors")
+PLUGINS = [plugin for group in GROUPS for plugin in installed(group)]
+CODE = re.findall(r"^```python\n(.*?)^```$", PAGE, flags=re.M | re.S)
+
+
+def name_of(value: object) -> str:
+    return str(getattr(value, "__name__", getattr(value, "name", "")))
+
+
+def fields_of(kind: type) -> list[str]:
+    """Names of the public fields; none for anything but payloads and their parts."""
+    if not kind.__module__.startswith(("hookline.", "hookline_registry.")):
+        return []
+    if issubclass(kind, msgspec.Struct):
+        return list(kind.__struct_fields__)
+    if dataclasses.is_dataclass(kind):
+        return [field.name for field in dataclasses.fields(kind)]
+    return []
+
+
+def parts_of(annotation: object) -> Iterator[type]:
+    """Every class in an annotation, and in the annotations of its fields."""
+    for inner in get_args(annotation):
+        yield from parts_of(inner)
+    if isinstance(annotation, type) and (names := fields_of(annotation)):
+        yield annotation
+        hints = inspect.get_annotations(annotation, eval_str=True)
+        for name in names:
+            yield from parts_of(hints[name])
+
+
+def payload_of(hook: FunctionType) -> type:
+    [payload] = [
+        kind
+        for name, kind in inspect.get_annotations(hook, eval_str=True).items()
+        if name != "return"
+    ]
+    assert isinstance(payload, type)
+    return payload
+
+
+def told_parts() -> list[type]:
+    """What observers are told: payloads' parts, without what users configure."""
+    parts = {part for hook in HOOKS for part in parts_of(payload_of(hook))}
+    payloads = {payload_of(hook) for hook in HOOKS}
+    undescribed = ("hookline.config", "hookline.sampling_params")
+    return sorted(
+        (
+            part
+            for part in parts - payloads
+            if not part.__module__.startswith(undescribed)
+        ),
+        key=name_of,
+    )
+
+
+@pytest.mark.parametrize("hook", HOOKS, ids=name_of)
+def test_hook_is_documented(hook: FunctionType) -> None:
+    """Every hook has a docstring, and a section with its signature and an example."""
+    signature = f"{hook.__name__}({', '.join(inspect.signature(hook).parameters)})"
+
+    section = SECTIONS[hook.__name__]
+
+    assert hook.__doc__
+    assert f"`{signature}`" in section
+    assert f"def {hook.__name__}(" in section
+    assert f"](#{hook.__name__})" in PAGE
+
+
+def test_every_section_is_of_a_hook_or_a_part() -> None:
+    """A hook or part that is gone leaves no section behind."""
+    known = {name_of(value) for value in (*HOOKS, *told_parts())}
+
+    found = set(SECTIONS) - {"", "Hooks", "What payloads are made of"}
+
+    assert found == known
+
+
+@pytest.mark.parametrize("hook", HOOKS, ids=name_of)
+def test_every_field_of_a_payload_is_documented(hook: FunctionType) -> None:
+    """The hook's section names its payload and each field of it."""
+    payload = payload_of(hook)
+    section = SECTIONS[hook.__name__]
+
+    missing = [name for name in fields_of(payload) if f"| `{name}` |" not in section]
+
+    assert f"`{payload.__name__}`" in section
+    assert missing == []
+
+
+@pytest.mark.parametrize("part", told_parts(), ids=name_of)
+def test_every_field_of_a_part_is_documented(part: type) -> None:
+    """What payloads are made of has sections that name each field."""
+    section = SECTIONS[part.__name__]
+
+    missing = [name for name in fields_of(part) if f"| `{name}` |" not in section]
+
+    assert missing == []
+
+
+@pytest.mark.parametrize("kind", [PageRequest, PageResponse], ids=name_of)
+def test_pages_are_documented(kind: type) -> None:
+    """What a page's handler takes and gives stands in the section of add_routes."""
+    section = SECTIONS["add_routes"]
+
+    assert f"`{kind.__name__}`" in section
+    assert all(f"| `{name}` |" in section for name in fields_of(kind))
+
+
+@pytest.mark.parametrize("source", CODE, ids=range(len(CODE)))
+def test_examples_implement_real_hooks(source: str) -> None:
+    """Each example runs, and the registry takes it as a plugin."""
+    module = ModuleType("example")
+    exec(compile(source, "docs/hooks.md", "exec"), module.__dict__)  # noqa: S102
+    registry = PluginRegistry("hookline", hookspecs)
+
+    registry.register(module, "example")
+
+    assert_agrees(registry, "example", module)
+
+
+def test_recording_logger_hears_everything() -> None:
+    """The logger for tests implements each observing hook and no other."""
+    registry = PluginRegistry("hookline", hookspecs)
+
+    registry.register(RecordingLogger(), "recorder")
+
+    assert set(registry.hooks_of("recorder")) == {
+        hook.__name__
+        for hook in HOOKS
+        if not hook.__name__.startswith(("add_", "create_"))
+    }
+
+
+@pytest.mark.parametrize("plugin", PLUGINS, ids=name_of)
+def test_plugin_agrees_with_the_specs(plugin: InstalledPlugin) -> None:
+    """Every installed plugin names only real hooks and annotates them as the spec
+    does, and so does the logger that it makes."""
+    registry = PluginRegistry("hookline", hookspecs)
+
+    name = registry.load(plugin.group, plugin.name)
+
+    module = __import__(plugin.value.partition(":")[0])
+    assert_agrees(registry, name, module)
+    context = LoggerContext(name=plugin.name, config=EngineConfig())
+    if "create_stat_logger" in registry.hooks_of(name):
+        made = registry.create(name, "create_stat_logger", context=context)
+        assert made is not None
+        registry.register(made, "made")
+        assert_agrees(registry, "made", made)
+
+
+def assert_agrees(registry: PluginRegistry, name: str, plugin: object) -> None:
+    """Each hook's arguments are annotated as in the specification."""
+    for hook in registry.hooks_of(name):
+        implementation: Callable[..., object] = getattr(plugin, hook)
+        spec = inspect.get_annotations(getattr(hookspecs, hook), eval_str=True)
+        found = inspect.get_annotations(
+            getattr(implementation, "__func__", implementation), eval_str=True
+        )
+        returned = found.pop("return")
+        assert found.items() <= spec.items(), hook
+        assert (returned is None) == (spec["return"] is None), hook

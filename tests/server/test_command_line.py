@@ -1,0 +1,318 @@
+"""The `hookline` command: options, files, errors and help."""
+
+import json
+import re
+import subprocess
+import sys
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+
+from hookline.config import EngineConfig, ExecutorKind, SimulationConfig
+from hookline_server.cli import main
+from hookline_server.cli.arguments import Arguments, engine_config, read_arguments
+from hookline_server.cli.engine_options import ENGINE_OPTIONS
+from hookline_server.cli.generate_options import GENERATE_OPTIONS
+from hookline_server.cli.parser import Kind, Option
+from hookline_server.cli.server_options import SERVER_OPTIONS
+from hookline_server.settings import ServerSettings
+
+OPTIONS = [*SERVER_OPTIONS, *ENGINE_OPTIONS]
+
+
+def read(*argv: str, default_loggers: tuple[str, ...] = ()) -> Arguments:
+    return read_arguments(
+        "serve", "Serves.", OPTIONS, argv, default_loggers=default_loggers
+    )
+
+
+def config(*argv: str) -> EngineConfig:
+    return engine_config(read(*argv), in_process=False)
+
+
+def test_nothing_given_means_the_defaults() -> None:
+    """
+    Without options the configuration is its own default, but for the command's wishes.
+    """
+    assert config() == EngineConfig(in_process=False)
+    assert read().make("server", ServerSettings) == ServerSettings()
+
+
+def test_options_reach_their_settings() -> None:
+    """
+    Options of every section end where they belong, with their types.
+    """
+    made = config(
+        "--model=m",
+        "--dtype=float32",
+        "--kv-cache-memory=512MiB",
+        "--no-enable-prefix-caching",
+        "--prefix-caching-hash-algo=blake2b",
+        "--max-num-seqs=4",
+        "--scheduling-policy=priority",
+        "--executor=simulated",
+        "--simulated-step-seconds=0.5",
+        "--threads=2",
+        "--in-process",
+        "--heartbeat-seconds=2.5",
+    )
+
+    assert made.model.model == "m"
+    assert made.model.dtype == "float32"
+    assert made.cache.kv_cache_memory == 512 * 2**20
+    assert not made.cache.enable_prefix_caching
+    assert made.cache.hash_algorithm == "blake2b"
+    assert made.scheduler.max_num_seqs == 4
+    assert made.scheduler.policy == "priority"
+    assert made.executor.kind is ExecutorKind.SIMULATED
+    assert made.executor.simulation.step_seconds == 0.5
+    assert made.executor.threads == 2
+    assert made.in_process
+    assert made.observers.heartbeat_seconds == 2.5
+
+
+@pytest.mark.parametrize(
+    "field", fields(SimulationConfig), ids=lambda field: field.name
+)
+def test_every_simulated_cost_has_an_option(field: object) -> None:
+    """
+    Each field of the simulation can be set.
+    """
+    name = getattr(field, "name", "")
+
+    made = config(f"--simulated-{name.replace('_', '-')}=0.25")
+
+    assert getattr(made.executor.simulation, name) == 0.25
+
+
+@pytest.mark.parametrize(
+    "option", [*OPTIONS, *GENERATE_OPTIONS], ids=lambda option: option.flag
+)
+def test_every_option_is_documented(option: Option) -> None:
+    """
+    Each option stands in docs/server.md.
+    """
+    docs = Path(__file__).parents[2] / "docs" / "server.md"
+    text = docs.read_text("utf-8").replace("[no-]", "")
+    simulated = option.flag.removeprefix("simulated-")
+
+    if simulated != option.flag:
+        assert re.search(rf"--simulated-OPTION.*\b{simulated}\b", text)
+    else:
+        assert re.search(rf"--{option.flag}(?![\w-])", text)
+
+
+def test_file_gives_options_and_the_command_line_wins(tmp_path: Path) -> None:
+    """
+    A YAML file holds the same options; what is typed replaces what it says.
+    """
+    file = tmp_path / "serve.yaml"
+    file.write_text(
+        "port: 9000\nmax_num_seqs: 3\nenable-prefix-caching: false\n"
+        "enable-reset-prefix-cache: true\nkv-cache-memory: 1GiB\n"
+        "stat-logger: [logging, prometheus]\n"
+        "stat-logger-option: {logging: {interval: 9}}\n"
+    )
+
+    arguments = read(f"--config={file}", "--port=9001", "--stat-logger=logging")
+    made = engine_config(arguments, in_process=False)
+    settings = arguments.make("server", ServerSettings)
+
+    assert settings.port == 9001
+    assert settings.enable_reset_prefix_cache
+    assert made.scheduler.max_num_seqs == 3
+    assert made.cache.kv_cache_memory == 2**30
+    assert not made.cache.enable_prefix_caching
+    assert made.observers.stat_loggers == ("logging",)
+    assert made.observers.options == {"logging": {"interval": "9"}}
+
+
+@pytest.mark.parametrize(
+    ("content", "complaint"),
+    [
+        ("nonsense-key: 1", "there is no option 'nonsense-key'"),
+        ("config: other.yaml", "there is no option 'config'"),
+        ("port: many", "argument --port: 'many' is not a whole number"),
+        ("port: [1, 2]", "port must be a value"),
+        ("in-process: 1", "in-process must be true or false"),
+        ("port: null", "port must be a value"),
+        ("- a\n- b", "must hold `option: value` lines"),
+        ("a: [", "is not valid YAML"),
+    ],
+)
+def test_wrong_file_is_one_clear_line(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    content: str,
+    complaint: str,
+) -> None:
+    """
+    What a file cannot say ends the command with one line and status 2.
+    """
+    file = tmp_path / "serve.yaml"
+    file.write_text(content)
+
+    status = main(["serve", "--config", str(file)])
+
+    error = capsys.readouterr().err
+    assert status == 2
+    assert error.startswith("hookline: error: ")
+    assert error.count("\n") == 1
+    assert complaint in error
+
+
+@pytest.mark.parametrize(
+    ("argv", "complaint"),
+    [
+        (["nonsense"], "unknown command 'nonsense'"),
+        (["serve", "--nonsense"], "--nonsense"),
+        (["serve", "--port"], "expected one argument"),
+        (["serve", "--port", "x"], "'x' is not a whole number"),
+        (["serve", "--port", "65536"], "port: must be 0 to 65535"),
+        (["serve", "--mod", "demo"], "--mod"),
+        (["serve", "--dtype", "int3"], "invalid choice: 'int3'"),
+        (["serve", "--kv-cache-memory", "2 potatoes"], "is not a size"),
+        (["serve", "--max-num-seqs", "0"], "max-num-seqs: must be at least 1"),
+        (["serve", "--num-kv-blocks", "1", "--kv-cache-memory", "1"], "not both"),
+        (["serve", "--simulated-step-seconds=-1"], "must not be negative"),
+        (["serve", "--simulated-step-seconds=nan"], "not a finite number"),
+        (["serve", "--shutdown-timeout=-1"], "shutdown-timeout"),
+        (["serve", "--stat-logger", "nope"], "no plugin 'nope'"),
+        (["serve", "--stat-logger", "none", "--stat-logger", "logging"], "beside"),
+        (["serve", "--stat-logger=none", "--stat-logger-option=a.b=c"], "not in use"),
+        (["serve", "--stat-logger-option=junk"], "NAME.KEY=VALUE"),
+        (["serve", "--config", "/nonexistent.yaml"], "cannot read"),
+        (["generate"], "give a --prompt"),
+        (["generate", "--prompt", "x", "--temperature=-1"], "temperature"),
+        (["generate", "--prompt", "x", "--max-tokens=0"], "max_tokens"),
+        (["generate", "--prompt-file", "/nonexistent"], "cannot read"),
+        (["plugins", "extra"], "unrecognized arguments"),
+    ],
+    ids=" ".join,
+)
+def test_wrong_input_is_one_clear_line(
+    capsys: pytest.CaptureFixture[str], argv: list[str], complaint: str
+) -> None:
+    """
+    Wrong input ends the command with one line on standard error and status 2.
+    """
+    status = main(argv)
+
+    error = capsys.readouterr().err
+    assert status == 2
+    assert error.startswith("hookline: error: ")
+    assert error.count("\n") == 1
+    assert complaint in error
+
+
+def test_loggers_bring_options_of_their_own() -> None:
+    """
+    A named logger's own options are options, and only a named one's.
+    """
+    arguments = read("--stat-logger=logging", "--logging-interval=7")
+
+    made = engine_config(arguments, in_process=False)
+
+    assert made.observers.options == {"logging": {"interval": "7"}}
+
+
+def test_help_shows_the_options_of_default_loggers(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """
+    `hookline serve --help` groups its options and shows those of the default loggers.
+    """
+    with pytest.raises(SystemExit) as ended:
+        main(["serve", "--help"])
+
+    shown = capsys.readouterr().out
+    assert ended.value.code == 0
+    assert "KV cache:" in shown
+    assert "options of the logger prometheus:" in shown
+    assert "options of the logger logging:" in shown
+
+
+def test_no_logger_is_imported_for_none(capsys: pytest.CaptureFixture[str]) -> None:
+    """
+    With `--stat-logger none` no logger's options are shown.
+    """
+    with pytest.raises(SystemExit):
+        main(["serve", "--stat-logger", "none", "--help"])
+
+    assert "options of the logger" not in capsys.readouterr().out
+
+
+def test_default_loggers_can_be_switched_off() -> None:
+    """
+    `--stat-logger none` leaves no logger, also where there are defaults.
+    """
+    arguments = read("--stat-logger", "none", default_loggers=("logging",))
+
+    assert engine_config(arguments, in_process=False).observers.stat_loggers == ()
+
+
+@pytest.mark.parametrize("kind", Kind)
+def test_every_kind_of_option_is_used(kind: Kind) -> None:
+    """
+    No kind of option is there for nothing.
+    """
+    assert any(option.kind is kind for option in OPTIONS)
+
+
+def test_version_tells_what_is_installed(capsys: pytest.CaptureFixture[str]) -> None:
+    """
+    `hookline version --json` names the packages that matter.
+    """
+    status = main(["version", "--json"])
+
+    found = json.loads(capsys.readouterr().out)
+    assert status == 0
+    assert set(found) == {"hookline", "torch", "transformers", "python"}
+    assert all(found.values())
+
+
+def test_plugins_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    """
+    `hookline plugins` shows each plugin in a line, `--json` the same for machines.
+    """
+    assert main(["plugins", "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert main(["plugins"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+
+    named = {(row["kind"], row["name"]): row for row in rows}
+    assert named["logger", "prometheus"]["distribution"] == "hookline-prometheus"
+    assert named["engine", "native"]["state"] == "ok"
+    assert len(lines) == len(rows) + 1
+    assert lines[0].split()[:2] == ["name", "kind"]
+
+
+@pytest.mark.parametrize("argv", [[], ["--help"], ["-h"]])
+def test_command_alone_tells_its_commands(
+    capsys: pytest.CaptureFixture[str], argv: list[str]
+) -> None:
+    """
+    Without a command the command tells which there are.
+    """
+    assert main(argv) == 0
+
+    shown = capsys.readouterr().out
+    assert all(name in shown for name in ("serve", "generate", "plugins", "version"))
+
+
+def test_reading_options_imports_nothing_heavy() -> None:
+    """
+    The command line is read without torch and transformers.
+    """
+    code = (
+        "import sys, hookline_server.cli.serve, hookline_server.cli.generate\n"
+        "heavy = {'torch', 'transformers', 'numpy', 'tokenizers'} & set(sys.modules)\n"
+        "sys.exit(', '.join(heavy) or 0)"
+    )
+
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False
+    )
+
+    assert (done.returncode, done.stderr) == (0, "")

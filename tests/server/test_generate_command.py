@@ -1,0 +1,53 @@
+"""`hookline generate` from end to end."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from hookline_server.cli import main
+
+QUICK = ["--executor=simulated", "--simulated-step-seconds=0", "--max-tokens=4"]
+
+
+def test_generate_prints_json_lines(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """
+    Prompts typed and prompts from files are completed, one JSON object a line.
+    """
+    file = tmp_path / "prompt.txt"
+    file.write_text("class")
+    argv = ["--prompt=def", f"--prompt-file={file}", "--n=2", "--json", "--ignore-eos"]
+
+    status = main(["generate", *argv, *QUICK])
+
+    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert status == 0
+    assert [row["prompt"] for row in rows] == ["def", "class"]
+    for row in rows:
+        assert [len(each["token_ids"]) for each in row["completions"]] == [4, 4]
+
+
+def test_generate_prints_text(capsys: pytest.CaptureFixture[str]) -> None:
+    """
+    Without --json the prompt is printed with its completion.
+    """
+    status = main(["generate", "--prompt=import os", *QUICK])
+
+    assert status == 0
+    assert capsys.readouterr().out.startswith("import os")
+
+
+def test_generate_refuses_what_the_model_cannot(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """
+    A prompt that does not fit is one line and status 2.
+    """
+    status = main(["generate", f"--prompt={'word ' * 5000}", *QUICK])
+
+    error = capsys.readouterr().err
+    assert status == 2
+    assert error.startswith("hookline: error: the prompt has ")
+    assert error.count("\n") == 1

@@ -1,0 +1,427 @@
+"""`hookline serve` as a process of its own, with the demo model."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.client import HTTPConnection, HTTPResponse
+from pathlib import Path
+from typing import IO, Any
+
+import pytest
+
+from hookline_server.listening import listen
+
+START_SECONDS = 120.0
+BODY = {"model": "demo", "prompt": "def main(", "max_tokens": 8, "temperature": 0}
+ENDLESS = {**BODY, "max_tokens": 2000, "ignore_eos": True}
+
+
+class Server:
+    """A running `hookline serve`."""
+
+    def __init__(self, process: subprocess.Popen[str], log: Path) -> None:
+        self.process = process
+        self.log = log
+        self.banner = ""
+        self.port = 0
+
+    def wait_until_ready(self) -> None:
+        assert self.process.stdout is not None
+        lines = []
+        for line in self.process.stdout:
+            lines.append(line)
+            if line.strip().startswith("API"):
+                self.port = int(line.strip().rsplit(":", 1)[1].split("/")[0])
+            if line.strip().startswith("curl"):
+                break
+        self.banner = "".join(lines)
+        assert self.port, self.log.read_text()
+
+    def get(self, path: str) -> tuple[int, str]:
+        return self._open(urllib.request.Request(self._url(path)))  # noqa: S310
+
+    def post(self, path: str, body: object) -> tuple[int, Any]:
+        data = body if isinstance(body, bytes) else json.dumps(body).encode()
+        request = urllib.request.Request(self._url(path), data)  # noqa: S310
+        status, text = self._open(request)
+        return status, json.loads(text)
+
+    def stream(self, path: str, body: object) -> tuple[HTTPConnection, HTTPResponse]:
+        connection = HTTPConnection("127.0.0.1", self.port, timeout=60)
+        connection.request("POST", path, json.dumps(body))
+        return connection, connection.getresponse()
+
+    def metric(self, name: str, **labels: str) -> float:
+        _, text = self.get("/metrics")
+        for line in text.splitlines():
+            if line.startswith(f"{name}{{") and all(
+                f'{key}="{value}"' in line for key, value in labels.items()
+            ):
+                return float(line.rsplit(" ", 1)[1])
+        raise AssertionError(f"no {name} in /metrics")
+
+    def wait_for(self, name: str, value: float, **labels: str) -> None:
+        deadline = time.monotonic() + 30
+        while self.metric(name, **labels) != value:
+            assert time.monotonic() < deadline, f"{name} did not become {value}"
+            time.sleep(0.05)
+
+    def end(self, number: int = signal.SIGTERM) -> int:
+        self.process.send_signal(number)
+        return self.process.wait(60)
+
+    def _url(self, path: str) -> str:
+        return f"http://127.0.0.1:{self.port}{path}"
+
+    def _open(self, request: urllib.request.Request) -> tuple[int, str]:
+        try:
+            with urllib.request.urlopen(request, timeout=60) as response:  # noqa: S310
+                return response.status, response.read().decode()
+        except urllib.error.HTTPError as error:
+            with error:
+                return error.code, error.read().decode()
+
+
+@contextmanager
+def serving(*argv: str, is_awaited: bool = True) -> Iterator[Server]:
+    command = [sys.executable, "-m", "hookline_server", "serve", *argv]
+    with tempfile.TemporaryDirectory() as folder:
+        log = Path(folder) / "log"
+        with log.open("w") as errors, _started(command, errors) as process:
+            server = Server(process, log)
+            try:
+                if is_awaited:
+                    server.wait_until_ready()
+                yield server
+            finally:
+                if process.poll() is None:
+                    process.kill()
+
+
+@contextmanager
+def _started(command: list[str], errors: IO[str]) -> Iterator[subprocess.Popen[str]]:
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=errors, text=True, env=environment
+    ) as process:
+        yield process
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    with serving("--port=0") as running:
+        yield running
+
+
+def events(raw: bytes) -> list[Any]:
+    *found, done, rest = raw.split(b"\n\n")
+    assert (done, rest) == (b"data: [DONE]", b"")
+    return [json.loads(event.removeprefix(b"data: ")) for event in found]
+
+
+def test_banner_tells_where_and_how(server: Server) -> None:
+    """
+    When ready, the command prints its URLs, the model, and a line to try.
+    """
+    root = f"http://127.0.0.1:{server.port}"
+
+    assert "serves demo" in server.banner
+    assert f"{root}/v1\n" in server.banner
+    assert f"{root}/metrics\n" in server.banner
+    assert f"{root}/health\n" in server.banner
+    assert f"curl {root}/v1/completions" in server.banner
+
+
+def test_stream_says_what_the_whole_says(server: Server) -> None:
+    """
+    A greedy completion is the same text, streamed or whole.
+    """
+    _, whole = server.post("/v1/completions", BODY)
+    connection, response = server.stream("/v1/completions", {**BODY, "stream": True})
+    raw = response.read()
+    connection.close()
+
+    text = "".join(event["choices"][0]["text"] for event in events(raw))
+    assert text
+    assert text == whole["choices"][0]["text"]
+    assert whole["usage"]["completion_tokens"] == 8
+
+
+def test_chat_answers(server: Server) -> None:
+    """
+    The chat endpoint applies the model's template and answers.
+    """
+    body = {
+        "model": "demo",
+        "messages": [{"role": "user", "content": "Write a function."}],
+        "max_completion_tokens": 4,
+        "n": 2,
+    }
+
+    status, answer = server.post("/v1/chat/completions", body)
+
+    assert status == 200
+    assert [choice["index"] for choice in answer["choices"]] == [0, 1]
+    assert answer["usage"]["completion_tokens"] <= 8
+
+
+def test_equal_prefix_is_cached(server: Server) -> None:
+    """
+    The second of two equal prompts tells of cached tokens.
+    """
+    body = {**BODY, "prompt": "import os\n" * 50, "max_tokens": 1}
+
+    server.post("/v1/completions", body)
+    _, second = server.post("/v1/completions", body)
+
+    assert second["usage"]["prompt_tokens_details"]["cached_tokens"] > 0
+
+
+def test_echoed_logprobs_cover_prompt_and_completion(server: Server) -> None:
+    """
+    Echo with log-probabilities tells every token of the text.
+    """
+    body = {**BODY, "echo": True, "logprobs": 2, "max_tokens": 3}
+
+    _, answer = server.post("/v1/completions", body)
+
+    (choice,) = answer["choices"]
+    assert "".join(choice["logprobs"]["tokens"]) == choice["text"]
+    assert choice["logprobs"]["token_logprobs"][0] is None
+
+
+@pytest.mark.parametrize("is_streamed", [False, True])
+def test_client_that_leaves_is_aborted(server: Server, is_streamed: bool) -> None:
+    """
+    When a client leaves, its request ends and the running gauge goes back to 0.
+    """
+    name = "hookline_requests_finished_total"
+    before = server.metric(name, reason="abort")
+    body = {**ENDLESS, "stream": is_streamed}
+
+    connection = HTTPConnection("127.0.0.1", server.port)
+    connection.request("POST", "/v1/completions", json.dumps(body))
+    server.wait_for("hookline_requests_running", 1)
+    connection.close()
+
+    server.wait_for("hookline_requests_running", 0)
+    server.wait_for(name, before + 1, reason="abort")
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        (b"{", 400),
+        (b"\x00" * 1000, 400),
+        ({**BODY, "model": "other"}, 404),
+        ({**BODY, "max_tokens": "x"}, 400),
+        ({**BODY, "prompt": [99999999]}, 400),
+        ({**BODY, "prompt": [99999999], "echo": True}, 400),
+        ({**BODY, "prompt": "x " * 20000}, 400),
+        ({**BODY, "priority": 2**200}, 400),
+        ({**BODY, "cache_salt": "a\u0000b"}, 200),
+        ({**BODY, "bad_words": ["x"] * 1000}, 200),
+        (b"x" * 9_000_000, 413),
+    ],
+    ids=[
+        "cut JSON",
+        "zeros",
+        "other model",
+        "wrong type",
+        "unknown token",
+        "unknown token echoed",
+        "long prompt",
+        "huge number",
+        "zero in salt",
+        "many bad words",
+        "large body",
+    ],
+)
+def test_junk_disturbs_nothing(server: Server, body: object, status: int) -> None:
+    """
+    Junk is answered in shape, and the next request is served.
+    """
+    found, answer = server.post("/v1/completions", body)
+    healthy, _ = server.post("/v1/completions", BODY)
+
+    assert found == status
+    assert status == 200 or answer["error"]["message"]
+    assert healthy == 200
+
+
+def test_bytes_that_are_no_http_disturb_nothing(server: Server) -> None:
+    """
+    A connection that does not speak HTTP is answered with a 400 and closed.
+    """
+    with socket.create_connection(("127.0.0.1", server.port)) as connection:
+        connection.sendall(b"\x16\x03\x01 this is not HTTP\r\n\r\n")
+        answer = connection.recv(1000)
+
+    assert answer.startswith((b"HTTP/1.0 400", b"HTTP/1.1 400"))
+    assert server.get("/health")[0] == 200
+
+
+def test_port_in_use_ends_before_the_model_loads(server: Server) -> None:
+    """
+    A second server on the port ends with one line and status 1, whatever its model.
+    """
+    command = [sys.executable, "-m", "hookline_server", "serve"]
+
+    done = subprocess.run(
+        [*command, f"--port={server.port}", "--model=/nonexistent"],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=START_SECONDS,
+    )
+
+    assert done.returncode == 1
+    assert done.stderr == (
+        f"hookline: error: cannot listen on 127.0.0.1 port {server.port}: "
+        "Address already in use\n"
+    )
+
+
+def test_model_that_is_not_there_is_one_line() -> None:
+    """
+    A model that cannot be loaded ends the command with one line and status 1.
+    """
+    command = [sys.executable, "-m", "hookline_server", "serve", "--port=0"]
+
+    done = subprocess.run(
+        [*command, "--model=/nonexistent", "--stat-logger=none"],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=START_SECONDS,
+    )
+
+    assert done.returncode == 1
+    assert done.stderr.startswith("hookline: error: cannot load model '/nonexistent'")
+    assert done.stderr.count("\n") == 1
+
+
+def test_life_and_death_of_a_server() -> None:
+    """
+    On SIGTERM a running request is finished, new ones are refused, and the end is 0.
+    """
+    with serving("--port=0", "--in-process", "--executor=simulated") as server:
+        body = {**ENDLESS, "max_tokens": 1000, "stream": True}
+        connection, response = server.stream("/v1/completions", body)
+        response.readline()
+        server.process.send_signal(signal.SIGTERM)
+        refused = _status_until(server, 503)
+        raw = b"data: " + response.read().split(b"data: ", 1)[1]
+        connection.close()
+        status = server.process.wait(60)
+
+    assert refused == 503
+    assert events(raw)[-1]["choices"][0]["finish_reason"] == "length"
+    assert status == 0
+
+
+def test_drain_ends_at_its_timeout() -> None:
+    """
+    Requests that outlive the shutdown's timeout are aborted and told so; the end is 0.
+    """
+    argv = ("--port=0", "--shutdown-timeout=0.2", "--simulated-step-seconds=0.1")
+    with serving(*argv, "--in-process", "--executor=simulated") as server:
+        body = {**ENDLESS, "stream": True}
+        connection, response = server.stream("/v1/completions", body)
+        response.readline()
+        status = server.end(signal.SIGINT)
+        raw = response.read()
+        connection.close()
+
+    assert status == 0
+    assert b'"code":"aborted"' in raw
+
+
+def test_second_signal_ends_at_once() -> None:
+    """
+    A second signal does not wait for running requests.
+    """
+    argv = ("--port=0", "--simulated-step-seconds=0.1", "--shutdown-timeout=600")
+    with serving(*argv, "--in-process", "--executor=simulated") as server:
+        connection, response = server.stream(
+            "/v1/completions", {**ENDLESS, "stream": True}
+        )
+        response.readline()
+        server.process.send_signal(signal.SIGTERM)
+        _status_until(server, 503)
+        status = server.end(signal.SIGTERM)
+        connection.close()
+
+    assert status == 128 + signal.SIGTERM
+
+
+def test_signal_while_loading_ends_in_order() -> None:
+    """
+    While the model loads the port answers that it does, and SIGTERM ends it with 0.
+    """
+    with listen("127.0.0.1", 0) as taken:
+        port = taken.getsockname()[1]
+    with serving(f"--port={port}", "--in-process", is_awaited=False) as server:
+        server.port = port
+        while _is_closed(port):
+            time.sleep(0.02)
+        live, _ = server.get("/health/live")
+        ready, reason = server.get("/health/ready")
+        status = server.end()
+
+    assert (live, ready) == (200, 503)
+    assert "loading" in reason
+    assert status == 0
+
+
+def test_engine_death_is_told() -> None:
+    """
+    When the engine process dies, its open requests end with an error, readiness is
+    gone, and the process still lives and ends in order.
+    """
+    with serving("--port=0") as server:
+        connection, response = server.stream(
+            "/v1/completions", {**ENDLESS, "stream": True}
+        )
+        response.readline()
+        (child,) = _children(server.process.pid)
+        os.kill(child, signal.SIGKILL)
+        rest = response.read()
+        connection.close()
+        ready, reason = server.get("/health/ready")
+        live, _ = server.get("/health/live")
+        status = server.end()
+
+    assert b'"error"' in rest
+    assert (live, ready) == (200, 503)
+    assert "the engine has failed" in reason
+    assert status == 0
+
+
+def _status_until(server: Server, status: int) -> int:
+    """Asks for readiness until it has changed."""
+    deadline = time.monotonic() + 10
+    while (found := server.get("/health/ready")[0]) != status:
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    return found
+
+
+def _is_closed(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) != 0
+
+
+def _children(pid: int) -> list[int]:
+    tasks = Path(f"/proc/{pid}/task").iterdir()
+    texts = [(task / "children").read_text() for task in tasks]
+    return [int(child) for text in texts for child in text.split()]

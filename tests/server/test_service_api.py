@@ -1,0 +1,163 @@
+"""Health, models, tokens, version, keys, and what is off unless enabled."""
+
+import pytest
+from aiohttp.test_utils import TestClient, TestServer
+
+from hookline_server.loading import create_loading_app
+from hookline_server.settings import ServerSettings
+from hookline_server.testing import FakeEngine, client_of
+
+
+@pytest.mark.parametrize(
+    ("state", "live", "ready"),
+    [("ready", 200, 200), ("dead", 200, 503), ("draining", 200, 503)],
+)
+async def test_liveness_and_readiness_differ(state: str, live: int, ready: int) -> None:
+    """
+    A process that cannot serve is alive all the same, and says why it is not ready.
+    """
+    engine = FakeEngine()
+    if state == "dead":
+        engine.fail("gone")
+    engine.is_draining = state == "draining"
+
+    async with client_of(engine) as client:
+        alive = await client.get("/health/live")
+        answers = [await client.get(path) for path in ("/health", "/health/ready")]
+        bodies = [await answer.text() for answer in answers]
+
+    assert alive.status == live
+    assert [answer.status for answer in answers] == [ready, ready]
+    if state == "dead":
+        assert all("gone" in body for body in bodies)
+
+
+async def test_models_are_listed() -> None:
+    """
+    The model is listed and can be asked for by name; another cannot.
+    """
+    async with client_of(FakeEngine()) as client:
+        listing = await (await client.get("/v1/models")).json()
+        card = await (await client.get("/v1/models/fake")).json()
+        other = await client.get("/v1/models/org/other")
+
+    assert listing == {"object": "list", "data": [card]}
+    assert card["id"] == "fake"
+    assert card["object"] == "model"
+    assert card["max_model_len"] == 64
+    assert other.status == 404
+
+
+async def test_text_and_tokens_go_both_ways() -> None:
+    """
+    `/tokenize` takes a prompt or messages, `/detokenize` gives the text back.
+    """
+    messages = [{"role": "user", "content": "b"}]
+    async with client_of(FakeEngine()) as client:
+        prompt = await client.post(
+            "/tokenize", json={"prompt": "a", "return_token_strs": True}
+        )
+        chat = await client.post("/tokenize", json={"messages": messages})
+        text = await client.post("/detokenize", json={"tokens": [97, 98]})
+
+        assert await prompt.json() == {
+            "count": 2,
+            "max_model_len": 64,
+            "tokens": [1, 97],
+            "token_strs": ["\x01", "a"],
+        }
+        assert (await chat.json())["tokens"] == [98, 10, 62]
+        assert await text.json() == {"prompt": "ab"}
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "param"),
+    [
+        ("/tokenize", {}, "prompt"),
+        ("/tokenize", {"prompt": "a", "messages": []}, "messages"),
+        ("/tokenize", {"messages": []}, "messages"),
+        ("/detokenize", {}, "tokens"),
+        ("/detokenize", {"tokens": ["x"]}, "tokens[0]"),
+        ("/detokenize", {"tokens": [1, -1]}, "tokens[1]"),
+        ("/detokenize", {"tokens": [0x110000]}, "tokens[0]"),
+    ],
+)
+async def test_wrong_tokens_are_refused(
+    path: str, body: dict[str, object], param: str
+) -> None:
+    """
+    What cannot be tokenized or detokenized is a 400 that names the field.
+    """
+    async with client_of(FakeEngine()) as client:
+        response = await client.post(path, json=body)
+
+        assert response.status == 400
+        assert (await response.json())["error"]["param"] == param
+
+
+@pytest.mark.parametrize(
+    ("path", "header", "status"),
+    [
+        ("/v1/models", None, 401),
+        ("/v1/models", "Bearer wrong", 401),
+        ("/v1/models", "Basic secret", 401),
+        ("/v1/models", "Bearer sécret", 401),
+        ("/v1/models", "Bearer secret", 200),
+        ("/v1/models", "bearer secret", 200),
+        ("/%761/models", None, 401),
+        ("/health", None, 200),
+        ("/version", None, 200),
+    ],
+)
+async def test_key_guards_the_api_only(
+    path: str, header: str | None, status: int
+) -> None:
+    """
+    With a key, `/v1/*` asks for it however the path is spelt; probes do not need it.
+    """
+    headers = {} if header is None else {"Authorization": header}
+    settings = ServerSettings(api_key="secret")
+
+    async with client_of(FakeEngine(), settings) as client:
+        response = await client.get(path, headers=headers)
+
+    assert response.status == status
+
+
+async def test_prefix_cache_can_be_reset_only_where_enabled() -> None:
+    """
+    `/reset_prefix_cache` does not exist unless it was enabled.
+    """
+    engine = FakeEngine()
+    async with client_of(engine) as client:
+        off = await client.post("/reset_prefix_cache")
+    settings = ServerSettings(enable_reset_prefix_cache=True)
+    async with client_of(engine, settings) as client:
+        on = await client.post("/reset_prefix_cache")
+
+    assert (off.status, on.status) == (404, 200)
+    assert engine.resets == 1
+
+
+async def test_version_is_told() -> None:
+    """
+    `/version` tells a version.
+    """
+    async with client_of(FakeEngine()) as client:
+        answer = await (await client.get("/version")).json()
+
+    assert answer["version"][0].isdigit()
+
+
+async def test_loading_server_is_alive_and_not_ready() -> None:
+    """
+    While the model loads only liveness is well, and no connection is kept.
+    """
+    async with TestClient(TestServer(create_loading_app())) as client:
+        live = await client.get("/health/live")
+        ready = await client.get("/health/ready")
+        asked = await client.post("/v1/completions", json={})
+
+        assert [live.status, ready.status, asked.status] == [200, 503, 503]
+        assert (await asked.json())["error"]["code"] == "loading"
+        assert live.headers["Connection"] == "close"
