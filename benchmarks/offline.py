@@ -1,6 +1,11 @@
-"""Offline throughput of Hookline beside `transformers` static batches, in pairs.
+"""Offline throughput of two sides, in pairs.
 
-usage: python benchmarks/offline.py [--model llama-90m] [--requests 128] [--pairs 3]
+usage: python benchmarks/offline.py [--sides hookline transformers] [--pairs 3]
+                                    [--model llama-90m] [--requests 128] ...
+
+hookline       `LLM.generate`, no logger
+watched        the same with the loggers that a server has by default
+transformers   `generate` on static batches
 
 Each side runs in a process of its own, A B A B …, on the same random prompts, greedy
 and without end-of-text; the model is loaded and warmed up before the clock starts.
@@ -17,7 +22,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from models import NAMES, write_models
+from bench_models import NAMES, write_models
 
 
 def make_prompts(options: argparse.Namespace) -> list[list[int]]:
@@ -28,7 +33,9 @@ def make_prompts(options: argparse.Namespace) -> list[list[int]]:
     ]
 
 
-def run_hookline(options: argparse.Namespace, folder: Path) -> float:
+def run_hookline(
+    options: argparse.Namespace, folder: Path, loggers: tuple[str, ...] = ()
+) -> float:
     """Output tokens a second."""
     from hookline import LLM, EngineConfig, ModelConfig, SamplingParams  # noqa: PLC0415
     from hookline.config import ObserverConfig  # noqa: PLC0415
@@ -37,7 +44,6 @@ def run_hookline(options: argparse.Namespace, folder: Path) -> float:
         return SamplingParams(temperature=0.0, max_tokens=count, ignore_eos=True)
 
     prompts = make_prompts(options)
-    loggers = tuple(name for name in options.loggers.split(",") if name)
     config = EngineConfig(
         model=ModelConfig(model=str(folder)),
         observers=ObserverConfig(stat_loggers=loggers),
@@ -51,16 +57,22 @@ def run_hookline(options: argparse.Namespace, folder: Path) -> float:
     return sum(len(each.completions[0].token_ids) for each in outputs) / seconds
 
 
+def run_watched(options: argparse.Namespace, folder: Path) -> float:
+    """Output tokens a second with every logger on."""
+    return run_hookline(options, folder, loggers=("prometheus", "logging"))
+
+
 def run_transformers(options: argparse.Namespace, folder: Path) -> float:
     """Output tokens a second of `generate` on static batches."""
     import torch  # noqa: PLC0415
     from transformers import AutoModelForCausalLM  # noqa: PLC0415
 
-    model = AutoModelForCausalLM.from_pretrained(folder, dtype="auto").eval()
+    model = AutoModelForCausalLM.from_pretrained(folder, dtype="auto")
+    model.train(mode=False)
     prompts = torch.tensor(make_prompts(options))
 
     def generate(batch: torch.Tensor, count: int) -> int:
-        output = model.generate(
+        output = model.generate(  # type: ignore[misc]
             batch,
             attention_mask=torch.ones_like(batch),
             do_sample=False,
@@ -72,47 +84,58 @@ def run_transformers(options: argparse.Namespace, folder: Path) -> float:
     with torch.inference_mode():
         generate(prompts[:8], 4)
         start = time.perf_counter()
-        batches = prompts.split(options.batch)
+        batches = torch.split(prompts, options.batch)
         tokens = sum(generate(batch, options.output_tokens) for batch in batches)
     return tokens / (time.perf_counter() - start)
 
 
-SIDES = {"hookline": run_hookline, "transformers": run_transformers}
+FORWARDED = (
+    "model",
+    "models_folder",
+    "requests",
+    "input_tokens",
+    "output_tokens",
+    "batch",
+)
+SIDES = {
+    "hookline": run_hookline,
+    "watched": run_watched,
+    "transformers": run_transformers,
+}
 
 
 def run_apart(side: str, options: argparse.Namespace) -> float:
     """One side in a process of its own."""
     command = [sys.executable, __file__, "--side", side]
-    for name, value in vars(options).items():
-        if name != "side":
-            command += [f"--{name.replace('_', '-')}", str(value)]
+    for name in FORWARDED:
+        command += [f"--{name.replace('_', '-')}", str(getattr(options, name))]
     done = subprocess.run(command, check=True, capture_output=True, text=True)  # noqa: S603
     return float(json.loads(done.stdout.splitlines()[-1])["output_tokens_per_second"])
 
 
 def compare(options: argparse.Namespace) -> None:
+    first, second = options.sides
     work = f"{options.requests} x ({options.input_tokens} + {options.output_tokens})"
-    print(f"{options.model}, {work}, output tokens/s")
+    print(f"{options.model}, {work}, output tokens/s", flush=True)
     rows: list[tuple[float, float]] = []
     for pair in range(options.pairs):
-        ours = run_apart("hookline", options)
-        theirs = run_apart("transformers", options)
-        rows.append((ours, theirs))
-        print(
-            f"pair {pair + 1}: hookline {ours:7.0f}   transformers {theirs:7.0f}   "
-            f"ratio {ours / theirs:.2f}",
-            flush=True,
-        )
+        rows.append((run_apart(first, options), run_apart(second, options)))
+        show(f"pair {pair + 1}", options.sides, *rows[-1])
     ratios = sorted(ours / theirs for ours, theirs in rows)
-    print(
-        f"median: hookline {statistics.median(row[0] for row in rows):7.0f}   "
-        f"transformers {statistics.median(row[1] for row in rows):7.0f}   "
-        f"ratio {statistics.median(ratios):.2f} ({ratios[0]:.2f} to {ratios[-1]:.2f})"
-    )
+    medians = [statistics.median(column) for column in zip(*rows, strict=True)]
+    show("median", options.sides, *medians)
+    middle = statistics.median(ratios)
+    print(f"ratio of pairs: {middle:.3f} ({ratios[0]:.3f} to {ratios[-1]:.3f})")
+
+
+def show(title: str, sides: list[str], ours: float, theirs: float) -> None:
+    print(f"{title}: {sides[0]} {ours:.0f}, {sides[1]} {theirs:.0f}", flush=True)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
+    default = ["hookline", "transformers"]
+    parser.add_argument("--sides", nargs=2, choices=sorted(SIDES), default=default)
     parser.add_argument("--model", choices=NAMES, default="llama-90m")
     folder = Path(tempfile.gettempdir()) / "hookline-bench-models"
     parser.add_argument("--models-folder", type=Path, default=folder)
@@ -120,7 +143,6 @@ def main() -> None:
     parser.add_argument("--input-tokens", type=int, default=128)
     parser.add_argument("--output-tokens", type=int, default=128)
     parser.add_argument("--batch", type=int, default=128, help="of transformers")
-    parser.add_argument("--loggers", default="", help="hookline's, by name and comma")
     parser.add_argument("--pairs", type=int, default=3)
     parser.add_argument("--side", choices=sorted(SIDES))
     options = parser.parse_args()

@@ -1,6 +1,6 @@
 """Trains the demo model on the Python standard library, on CPU, in under half an hour.
 
-usage: python models/demo/train.py [--steps 2200] [--out DIR]
+usage: python models/demo/train.py [--steps 1700] [--out DIR]
 
 Writes `model.safetensors` (bf16), the tokenizer with its chat template, and
 `training.json` (the loss curve that the README of this folder shows). Needs torch,
@@ -115,8 +115,8 @@ def documents(texts: dict[str, str], *, seed: int) -> list[str]:
 
 def pack(tokenizer: PreTrainedTokenizerFast, texts: list[str]) -> torch.Tensor:
     """Joins the documents with end-of-text: [rows, SEQUENCE_TOKENS + 1] int64."""
-    end = tokenizer.eos_token_id
     ids: list[int] = []
+    end = tokenizer.get_vocab()[END_OF_TEXT]
     for encoding in tokenizer.backend_tokenizer.encode_batch(texts):
         ids += [*encoding.ids, end]
     rows = (len(ids) - 1) // SEQUENCE_TOKENS
@@ -125,6 +125,7 @@ def pack(tokenizer: PreTrainedTokenizerFast, texts: list[str]) -> torch.Tensor:
 
 
 def build_model(tokenizer: PreTrainedTokenizerFast) -> LlamaForCausalLM:
+    vocabulary = tokenizer.get_vocab()
     config = LlamaConfig(
         vocab_size=len(tokenizer),
         hidden_size=256,
@@ -136,11 +137,8 @@ def build_model(tokenizer: PreTrainedTokenizerFast) -> LlamaForCausalLM:
         max_position_embeddings=2048,
         tie_word_embeddings=True,
         bos_token_id=None,
-        eos_token_id=[
-            tokenizer.eos_token_id,
-            tokenizer.convert_tokens_to_ids(TURN_END),
-        ],
-        pad_token_id=tokenizer.pad_token_id,
+        eos_token_id=[vocabulary[END_OF_TEXT], vocabulary[TURN_END]],
+        pad_token_id=vocabulary[END_OF_TEXT],
     )
     return LlamaForCausalLM(config)
 
@@ -170,7 +168,7 @@ def held_out_loss(
 
 def build_optimizers(model: LlamaForCausalLM) -> list[torch.optim.Optimizer]:
     """Muon (Jordan et al. 2024) for the matrices, AdamW for embeddings and norms."""
-    embedding = model.get_input_embeddings().weight
+    embedding = model.model.embed_tokens.weight
     weights = [weight for weight in model.parameters() if weight is not embedding]
     matrices = [weight for weight in weights if weight.ndim == 2]
     others = [embedding, *(weight for weight in weights if weight.ndim != 2)]
@@ -236,7 +234,7 @@ def train(
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--steps", type=int, default=2200)
+    parser.add_argument("--steps", type=int, default=1700)
     default = Path(__file__).parent / "src/hookline_demo_model/weights"
     parser.add_argument("--out", type=Path, default=default)
     options = parser.parse_args()
@@ -260,7 +258,7 @@ def main() -> None:
 
     facts["curve"] = train(model, rows, held_out, options.steps)
 
-    model.to(torch.bfloat16)
+    torch.nn.Module.to(model, torch.bfloat16)
     for length in (SHORT_TOKENS, SEQUENCE_TOKENS):
         loss = held_out_loss(model, held_out, length=length)
         facts[f"held_out_loss_bf16_at_{length}"] = round(loss, 4)

@@ -15,7 +15,7 @@ PAGES = sorted(
         *ROOT.glob("models/*/README.md"),
     ]
 )
-FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", flags=re.M | re.S)
+FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", flags=re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\((?!https?:|#)([^)#\s]+)")
 
 

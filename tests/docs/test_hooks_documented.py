@@ -20,7 +20,7 @@ from hookline_registry import InstalledPlugin, PluginRegistry, installed
 PAGE = (Path(__file__).parents[2] / "docs" / "hooks.md").read_text("utf-8")
 SECTIONS = {
     part.partition("\n")[0].strip(): part
-    for part in re.split(r"^#+ ", PAGE, flags=re.M)
+    for part in re.split(r"^#+ ", PAGE, flags=re.MULTILINE)
 }
 HOOKS: list[FunctionType] = [
     value
@@ -29,7 +29,7 @@ HOOKS: list[FunctionType] = [
 ]
 GROUPS = ("hookline.loggers", "hookline.proposers", "hookline.connectors")
 PLUGINS = [plugin for group in GROUPS for plugin in installed(group)]
-CODE = re.findall(r"^```python\n(.*?)^```$", PAGE, flags=re.M | re.S)
+CODE = re.findall(r"^```python\n(.*?)^```$", PAGE, flags=re.MULTILINE | re.DOTALL)
 
 
 def name_of(value: object) -> str:

@@ -19,7 +19,7 @@ async def test_completion_has_every_field_of_the_api() -> None:
     """
     A whole completion carries the fields that OpenAI's schema requires.
     """
-    engine = FakeEngine(["Hel", "lo"])
+    engine = FakeEngine(["Hell", "o"])
     engine.cached_tokens = 1
 
     answer = await complete(engine)

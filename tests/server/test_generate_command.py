@@ -43,11 +43,10 @@ def test_generate_refuses_what_the_model_cannot(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """
-    A prompt that does not fit is one line and status 2.
+    A prompt that does not fit ends with a line that says so and status 2.
     """
     status = main(["generate", f"--prompt={'word ' * 5000}", *QUICK])
 
-    error = capsys.readouterr().err
+    last = capsys.readouterr().err.splitlines()[-1]
     assert status == 2
-    assert error.startswith("hookline: error: the prompt has ")
-    assert error.count("\n") == 1
+    assert last.startswith("hookline: error: the prompt has ")

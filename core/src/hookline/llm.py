@@ -1,6 +1,7 @@
 """Offline inference: many prompts in, all completions out."""
 
 from collections.abc import Sequence
+from functools import partial
 from types import TracebackType
 from typing import Self, TypeVar
 
@@ -8,11 +9,11 @@ from tqdm import tqdm
 
 from hookline.clock import SystemClock
 from hookline.config import EngineConfig, ModelConfig
-from hookline.engine.client_request import News
+from hookline.engine.client_request import ClientRequest, Deliver, News
 from hookline.engine.failure import FailureBarrier
 from hookline.engine.front_end import FrontEnd, start_front_end
 from hookline.engine.input_processor import PreparedRequest
-from hookline.exceptions import EngineDeadError, HooklineError, RequestError
+from hookline.exceptions import EngineDeadError, RequestError
 from hookline.outputs import RequestOutput
 from hookline.request import RequestFacts
 from hookline.sampling_params import SamplingParams
@@ -128,18 +129,19 @@ class LLM:
     def _run(
         self, prepared: Sequence[PreparedRequest], *, show_progress: bool
     ) -> list[RequestOutput]:
-        results: dict[int, News] = {}
+        results: dict[int, RequestOutput] = {}
         bar = tqdm(total=len(prepared), unit="req", disable=not show_progress)
 
         def deliver(index: int, news: News) -> None:
-            results[index] = news
+            if isinstance(news, RequestOutput):
+                results[index] = news
             bar.update()
 
         requests: list[ClientRequest] = []
         try:
             with FailureBarrier(self._front_end.fail):
-                for index, request in enumerate(prepared):
-                    requests.append(self._submit(request, partial(deliver, index)))
+                for index, ready in enumerate(prepared):
+                    requests.append(self._submit(ready, partial(deliver, index)))
                 self._drive()
         finally:
             bar.close()
@@ -147,7 +149,7 @@ class LLM:
                 self._front_end.abort(request, "interrupted")
         if self._front_end.failure is not None:
             raise EngineDeadError(self._front_end.failure)
-        return [_checked(results[index]) for index in range(len(prepared))]
+        return [results[index] for index in range(len(prepared))]
 
     def _submit(self, prepared: PreparedRequest, deliver: Deliver) -> ClientRequest:
         return self._front_end.submit(
@@ -177,9 +179,3 @@ def _spread(name: str, given: T | Sequence[T], count: int) -> list[T]:
         message = f"{len(given)} {name} were given for {count} prompts"
         raise RequestError(message, param=name)
     return list(given)
-
-
-def _checked(news: News) -> RequestOutput:
-    if isinstance(news, HooklineError):
-        raise news if isinstance(news, EngineDeadError) else EngineDeadError(str(news))
-    return news

@@ -6,7 +6,7 @@ from typing import cast
 
 from jinja2 import TemplateError
 from tokenizers import decoders
-from transformers import AutoTokenizer, PreTrainedTokenizerBase
+from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
 from hookline.exceptions import ModelLoadError, RequestError
 
@@ -48,9 +48,7 @@ class Tokenizer:
             ModelLoadError: There is none, or it cannot be read.
         """
         try:
-            inner = AutoTokenizer.from_pretrained(
-                folder, local_files_only=True, trust_remote_code=False
-            )
+            inner = _read(folder)
         except (OSError, ValueError, KeyError, TypeError) as error:
             reason = f"its tokenizer cannot be read: {error}"
             raise ModelLoadError(str(folder), reason) from error
@@ -63,7 +61,9 @@ class Tokenizer:
         return self._inner.chat_template is not None
 
     def encode(self, text: str, *, add_special_tokens: bool = True) -> list[int]:
-        ids = self._inner.encode(text, add_special_tokens=add_special_tokens)
+        ids = self._inner.encode(
+            text, add_special_tokens=add_special_tokens, verbose=False
+        )
         return list(ids)
 
     def decode(
@@ -125,6 +125,23 @@ class Tokenizer:
             return self.decode([token_id]).encode()
         known = [self._alphabet.get(char) for char in token]
         return bytes(byte for byte in known if byte is not None)
+
+
+def _read(folder: Path) -> PreTrainedTokenizerBase:
+    """Reads `tokenizer.json` where there is one: that needs no torch.
+
+    Other formats have to be converted, which `AutoTokenizer` knows how to do.
+    """
+    inner: PreTrainedTokenizerBase
+    if (folder / "tokenizer.json").is_file():
+        inner = PreTrainedTokenizerFast.from_pretrained(folder, local_files_only=True)
+        return inner
+    from transformers import AutoTokenizer  # noqa: PLC0415
+
+    inner = AutoTokenizer.from_pretrained(
+        folder, local_files_only=True, trust_remote_code=False
+    )
+    return inner
 
 
 def _is_byte_level(inner: PreTrainedTokenizerBase) -> bool:

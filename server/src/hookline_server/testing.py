@@ -123,7 +123,7 @@ class FakeEngine:
 
     def __init__(
         self,
-        script: Sequence[str] = ("Hel", "lo"),
+        script: Sequence[str] = ("Hell", "o"),
         *,
         finish_reason: FinishReason = FinishReason.LENGTH,
     ) -> None:

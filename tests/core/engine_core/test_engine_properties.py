@@ -263,5 +263,5 @@ class EngineMachine(RuleBasedStateMachine):
 
 TestEngineMachine = EngineMachine.TestCase
 TestEngineMachine.settings = settings(
-    max_examples=120, stateful_step_count=30, deadline=None
+    max_examples=400, stateful_step_count=30, deadline=None
 )

@@ -1,6 +1,7 @@
 """Greedy float32 output equals `transformers` generate, however requests are run."""
 
 import random
+from dataclasses import replace
 
 import pytest
 
@@ -8,7 +9,6 @@ from hookline import LLM, SamplingParams
 from hookline.config import (
     CacheConfig,
     EngineConfig,
-    LoadFormat,
     ModelConfig,
     SchedulerConfig,
 )
@@ -28,34 +28,41 @@ def prompts() -> list[list[int]]:
     return [*alone, common + [5, 6, 7], common + [8]]
 
 
-MODES: dict[str, dict[str, object]] = {
-    "batched": {},
-    "chunked-7": {
-        "scheduler": SchedulerConfig(max_num_batched_tokens=7, max_num_seqs=4)
-    },
-    "chunked-64": {
-        "scheduler": SchedulerConfig(max_num_batched_tokens=64, max_num_seqs=16)
-    },
-    "long-prefill": {"scheduler": SchedulerConfig(long_prefill_token_threshold=10)},
-    "no-prefix-cache": {"cache": CacheConfig(enable_prefix_caching=False)},
-    "small-blocks": {"cache": CacheConfig(block_size=4)},
-    "preempted": {"cache": CacheConfig(block_size=4, num_kv_blocks=24)},
-    "process": {"in_process": False},
+BASE = EngineConfig()
+MODES = {
+    "batched": BASE,
+    "chunked-7": replace(
+        BASE, scheduler=SchedulerConfig(max_num_batched_tokens=7, max_num_seqs=4)
+    ),
+    "chunked-64": replace(
+        BASE, scheduler=SchedulerConfig(max_num_batched_tokens=64, max_num_seqs=16)
+    ),
+    "long-prefill": replace(
+        BASE, scheduler=SchedulerConfig(long_prefill_token_threshold=10)
+    ),
+    "no-prefix-cache": replace(BASE, cache=CacheConfig(enable_prefix_caching=False)),
+    "small-blocks": replace(BASE, cache=CacheConfig(block_size=4)),
+    "preempted": replace(BASE, cache=CacheConfig(block_size=4, num_kv_blocks=24)),
+    "process": replace(BASE, in_process=False),
 }
 
 
 def config_for(folder: str, mode: str) -> EngineConfig:
     limit = 96 if mode == "preempted" else None
-    return EngineConfig(
-        model=ModelConfig(model=folder, max_model_len=limit), **MODES[mode]
-    )
+    return replace(MODES[mode], model=ModelConfig(model=folder, max_model_len=limit))
+
+
+@pytest.fixture(scope="module")
+def expected(oracle: Oracle) -> list[list[int]]:
+    """What the oracle makes of each prompt alone."""
+    return [oracle.greedy(prompt, OUTPUT_TOKENS) for prompt in prompts()]
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_greedy_output_equals_generate(oracle: Oracle, mode: str) -> None:
+def test_greedy_output_equals_generate(
+    oracle: Oracle, expected: list[list[int]], mode: str
+) -> None:
     """Each family gives the oracle's tokens in each mode, twice over."""
-    expected = [oracle.greedy(prompt, OUTPUT_TOKENS) for prompt in prompts()]
-
     with LLM(config=config_for(str(oracle.folder), mode)) as llm:
         first = llm.generate(prompts(), GREEDY)
         again = llm.generate(prompts(), GREEDY)

@@ -146,7 +146,7 @@ def test_resume_in_chunks_counts_only_what_is_done() -> None:
     core = small_core(threshold=2)
     for request_id in (1, 2):
         core.add(engine_request(request_id, [request_id] * 3, 5))
-    outputs = []
+    outputs: list[StepOutput] = []
     while not any(event.is_resumed for event in admissions(outputs)):
         outputs.append(core.step())
 

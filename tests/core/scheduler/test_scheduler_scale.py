@@ -24,9 +24,9 @@ def drive(core: EngineCore, clock: VirtualClock, seed: int) -> None:
             prompt = [*prefix, *source.choices(range(900), k=source.randint(1, 120))]
             core.add(engine_request(arrivals, prompt, source.randint(1, 32)))
             if source.random() < 0.05:
-                victim = source.randint(max(1, arrivals - 300), arrivals)
+                victim = source.randint(max(1, arrivals - 100), arrivals)
                 core.finish([victim], FinishReason.ABORT, "the test")
-            next_arrival += round(source.expovariate(1 / 4_000_000))
+            next_arrival += round(source.expovariate(1 / 2_500_000))
         if core.has_requests:
             core.step()
         else:
@@ -38,7 +38,7 @@ def test_ten_thousand_requests_run_to_the_end() -> None:
     clock = VirtualClock()
     core = simulated_core(
         clock=clock,
-        cache=CacheConfig(num_kv_blocks=600),
+        cache=CacheConfig(num_kv_blocks=300),
         scheduler=SchedulerConfig(max_num_seqs=128, max_num_batched_tokens=1024),
         simulation=SimulationConfig(),
         max_model_len=256,

@@ -33,16 +33,16 @@ def paged_attention(
     Args:
         query: [T, heads, head dim].
         key_cache: [blocks, block size, KV heads, head dim].
-        value_cache: The same shape.
+        value_cache: The same shape; the head dim may be another.
         metadata: Of the batch.
         scale: Multiplies the scores.
         window: A token sees so many tokens, itself included; None sees all.
         softcap: Scores become softcap · tanh(score ÷ softcap); None leaves them.
 
     Returns:
-        [T, heads, head dim].
+        [T, heads, head dim of the values].
     """
-    output = torch.empty_like(query)
+    output = query.new_empty(*query.shape[:2], value_cache.shape[-1])
     single = metadata.num_single
     if single:
         output[:single] = _attend_single(

@@ -181,7 +181,7 @@ class AsyncEngine:
                 prompt, params, facts=facts, cache_salt=cache_salt
             )
         )
-        if self._is_draining:
+        if self._is_draining and self.failure is None:
             raise EngineDeadError("it is being stopped")
         stream = OutputStream(self._front_end)
         request = self._front_end.submit(

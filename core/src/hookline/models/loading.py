@@ -54,12 +54,12 @@ def load_model(
 @contextmanager
 def _no_progress_bars() -> Iterator[None]:
     was_on = transformers_logging.is_progress_bar_enabled()
-    transformers_logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+    transformers_logging.disable_progress_bar()
     try:
         yield
     finally:
         if was_on:
-            transformers_logging.enable_progress_bar()  # type: ignore[no-untyped-call]
+            transformers_logging.enable_progress_bar()
 
 
 def _load(
@@ -79,6 +79,7 @@ def _load(
         local_files_only=True,
         trust_remote_code=False,
         output_loading_info=True,
+        ignore_mismatched_sizes=True,  # they are refused below, by name
     )
     model, report = cast("tuple[PreTrainedModel, dict[str, set[object]]]", loaded)
     for problem in ("missing_keys", "mismatched_keys"):
@@ -97,7 +98,7 @@ def _with_random_weights(
 ) -> PreTrainedModel:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(config.seed)
-        model = AutoModelForCausalLM.from_config(  # type: ignore[no-untyped-call]
+        model = AutoModelForCausalLM.from_config(
             found, dtype=dtype, attn_implementation=IMPLEMENTATION
         )
     return cast("PreTrainedModel", model)

@@ -36,7 +36,11 @@ SHAPE: dict[str, Any] = {
     "eos_token_id": None,
     "pad_token_id": 0,
 }
-EXPERTS: dict[str, Any] = {"num_experts_per_tok": 2, "moe_intermediate_size": 48}
+EXPERTS: dict[str, Any] = {
+    "head_dim": 16,
+    "num_experts_per_tok": 2,
+    "moe_intermediate_size": 48,
+}
 
 FAMILIES: dict[str, Callable[[], PreTrainedConfig]] = {
     "llama": lambda: LlamaConfig(**SHAPE),
@@ -59,7 +63,7 @@ FAMILIES: dict[str, Callable[[], PreTrainedConfig]] = {
         bos_token_id=None,
         eos_token_id=None,
     ),
-    "qwen3-moe": lambda: Qwen3MoeConfig(**SHAPE, **EXPERTS, num_experts=4, head_dim=16),
+    "qwen3-moe": lambda: Qwen3MoeConfig(**SHAPE, **EXPERTS, num_experts=4),
     "mixtral": lambda: MixtralConfig(**SHAPE, num_local_experts=4),
 }
 
@@ -74,7 +78,7 @@ class Oracle:
     def greedy(self, prompt: list[int], count: int) -> list[int]:
         """What `generate` says, one prompt at a time."""
         with torch.inference_mode():
-            output = self.model.generate(
+            output = self.model.generate(  # type: ignore[operator]
                 torch.tensor([prompt]),
                 attention_mask=torch.ones(1, len(prompt), dtype=torch.int64),
                 max_new_tokens=count,
@@ -86,8 +90,8 @@ class Oracle:
     def probabilities(self, prompt: list[int]) -> torch.Tensor:
         """Of the next token: [vocabulary] float64."""
         with torch.inference_mode():
-            logits = self.model(torch.tensor([prompt])).logits[0, -1]
-        return logits.double().softmax(-1)
+            logits: torch.Tensor = self.model(torch.tensor([prompt])).logits
+        return logits[0, -1].double().softmax(-1)
 
 
 def make_oracle(family: str, folder: Path) -> Oracle:

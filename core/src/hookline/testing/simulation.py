@@ -93,7 +93,7 @@ def run_to_end(core: EngineCore, max_steps: int = 100_000) -> list[StepOutput]:
     Raises:
         RuntimeError: Requests are left after so many steps.
     """
-    outputs = []
+    outputs: list[StepOutput] = []
     for _ in range(max_steps):
         if not core.has_requests:
             return outputs

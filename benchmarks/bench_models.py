@@ -1,6 +1,6 @@
 """Writes the random-weight models that Hookline and its peers are compared on.
 
-usage: python benchmarks/models.py FOLDER
+usage: python benchmarks/bench_models.py FOLDER
 
 llama-tiny   2 layers, hidden 128, head dim 64, float32: the engine's own overhead
 llama-90m    12 layers, hidden 768, 12 heads, 4 KV heads, bfloat16 (82 M): balanced
@@ -13,6 +13,7 @@ standard library of the Python that runs the script.
 import argparse
 import sysconfig
 from pathlib import Path
+from typing import Any
 
 import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
@@ -57,7 +58,7 @@ def train_tokenizer() -> PreTrainedTokenizerFast:
 
 def build_model(name: str, vocab_size: int) -> PreTrainedModel:
     """One of the three, with the weights of seed 0."""
-    common = {
+    common: dict[str, Any] = {
         "max_position_embeddings": 4096,
         "tie_word_embeddings": True,
         "bos_token_id": 0,
@@ -88,7 +89,7 @@ def build_model(name: str, vocab_size: int) -> PreTrainedModel:
             num_key_value_heads=4,
             **common,
         )
-        return LlamaForCausalLM(config).to(torch.bfloat16)
+        return in_bfloat16(LlamaForCausalLM(config))
     config = Qwen3Config(
         vocab_size=151936,
         hidden_size=1024,
@@ -99,7 +100,11 @@ def build_model(name: str, vocab_size: int) -> PreTrainedModel:
         head_dim=128,
         **common,
     )
-    return Qwen3ForCausalLM(config).to(torch.bfloat16)
+    return in_bfloat16(Qwen3ForCausalLM(config))
+
+
+def in_bfloat16(model: PreTrainedModel) -> PreTrainedModel:
+    return torch.nn.Module.to(model, torch.bfloat16)
 
 
 def write_models(folder: Path, names: tuple[str, ...] = NAMES) -> None:

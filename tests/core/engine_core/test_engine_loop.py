@@ -1,0 +1,222 @@
+"""The loop around a core: heartbeats, and states told between steps."""
+
+from collections import deque
+
+import pytest
+
+from hookline.clock import NANOSECONDS, VirtualClock
+from hookline.config import SchedulerConfig
+from hookline.engine.commands import Add, Command, Finish, ResetPrefixCache
+from hookline.engine.loop import EngineLoop
+from hookline.events import StepOutput
+from hookline.request import FinishReason
+from hookline.stats import Residue
+from hookline.testing.simulation import engine_request, simulated_core
+
+
+class Driven:
+    """A loop with a command queue; waiting for a command moves the virtual clock."""
+
+    def __init__(self, heartbeat_seconds: float = 100.0) -> None:
+        self.clock = VirtualClock()
+        scheduler = SchedulerConfig(max_num_seqs=2)
+        core = simulated_core(clock=self.clock, scheduler=scheduler)
+        self.loop = EngineLoop(core, heartbeat_seconds)
+        self.commands: deque[Command] = deque()
+        self.waits: list[float] = []
+
+    def receive(self, timeout_seconds: float) -> Command | None:
+        if self.commands:
+            return self.commands.popleft()
+        if timeout_seconds > 0:
+            self.waits.append(timeout_seconds)
+            self.clock.sleep(timeout_seconds)
+        return None
+
+    def turn(self, *commands: Command, timeout_seconds: float = 0.0) -> str:
+        """One turn; the cause of what it told, or nothing."""
+        self.commands.extend(commands)
+        self.output = self.loop.turn(self.receive, timeout_seconds)
+        return self.output.cause if self.output is not None else ""
+
+    @property
+    def told(self) -> StepOutput:
+        assert self.output is not None
+        return self.output
+
+
+def add(request_id: int, max_tokens: int = 1) -> Add:
+    return Add(engine_request(request_id, [3, 4, 5], max_tokens))
+
+
+def abort(*request_ids: int) -> Finish:
+    return Finish(list(request_ids), FinishReason.ABORT, "client")
+
+
+def test_idle_engine_waits_and_tells_nothing() -> None:
+    """Without requests a turn waits as long as it may and gives no output."""
+    driven = Driven()
+
+    assert driven.turn(timeout_seconds=3.0) == ""
+    assert driven.waits == [3.0]
+
+
+def test_idle_is_told_once_after_the_last_request() -> None:
+    """The state after the last step shows an empty engine, and then there is peace."""
+    driven = Driven()
+
+    causes = [driven.turn(add(1, 2)), *(driven.turn() for _ in range(3))]
+
+    assert causes == ["step", "step", "idle", ""]
+
+
+def test_idle_state_is_fresh() -> None:
+    """The idle state has nobody in it, no residue, and a clock pair."""
+    driven = Driven()
+    driven.turn(add(1))
+
+    assert driven.turn() == "idle"
+    stats = driven.told.stats
+    assert (stats.running, stats.waiting, stats.kv_blocks_used) == (0, 0, 0)
+    assert (stats.received, stats.finished) == (1, {"length": 1})
+    assert stats.residue == Residue()
+    assert driven.told.record is None
+    assert driven.told.clock is not None
+    assert driven.told.clock.monotonic == driven.told.at == 1 * NANOSECONDS
+
+
+def test_heartbeat_while_idle() -> None:
+    """An idle engine tells its state as often as it promised, waiting in between."""
+    driven = Driven(heartbeat_seconds=5.0)
+
+    causes = [driven.turn(timeout_seconds=60.0) for _ in range(4)]
+
+    assert causes == ["", "heartbeat", "", "heartbeat"]
+    assert driven.waits == [5.0, 5.0]
+
+
+def test_heartbeat_while_busy() -> None:
+    """A busy engine puts a state between its steps, and no step is lost."""
+    driven = Driven(heartbeat_seconds=2.0)
+
+    causes = [driven.turn(add(1, 5)), *(driven.turn() for _ in range(8))]
+
+    assert causes == [
+        "step",
+        "step",
+        "heartbeat",
+        "step",
+        "step",
+        "heartbeat",
+        "step",
+        "idle",
+        "",
+    ]
+
+
+def test_heartbeat_tells_ages() -> None:
+    """A state says since when the oldest running and waiting requests are here."""
+    driven = Driven(heartbeat_seconds=2.0)
+    driven.turn(add(1, 9), add(2, 9))
+    driven.turn(add(3))
+
+    assert driven.turn() == "heartbeat"
+    stats = driven.told.stats
+    assert (stats.running, stats.waiting) == (2, 1)
+    assert stats.oldest_running_at == 0
+    assert stats.oldest_waiting_at == 1 * NANOSECONDS
+
+
+def test_heartbeat_at_the_end_stands_for_idle() -> None:
+    """A heartbeat that finds the engine empty has told that it is."""
+    driven = Driven(heartbeat_seconds=1.0)
+    driven.turn(add(1))
+
+    assert [driven.turn(), driven.turn()] == ["heartbeat", ""]
+
+
+def test_abort_of_the_last_request_is_told_at_once() -> None:
+    """An abort that empties the engine gives a state with FINISHED in it."""
+    driven = Driven()
+    driven.turn(add(1, 9))
+
+    assert driven.turn(abort(1)) == "abort"
+    (finished,) = driven.told.finished
+    assert (finished.request_id, finished.reason) == (1, FinishReason.ABORT)
+    assert (finished.cause, finished.output_tokens) == ("client", 1)
+    assert driven.told.stats.running == driven.told.stats.kv_blocks_used == 0
+    assert driven.turn() == ""
+
+
+def test_abort_beside_others_comes_with_the_step() -> None:
+    """While there is work, FINISHED of an abort is part of the next step's batch."""
+    driven = Driven()
+    driven.turn(add(1, 3), add(2, 9))
+
+    assert driven.turn(abort(2)) == "step"
+    assert [event.request_id for event in driven.told.finished] == [2]
+    assert [event.request_id for event in driven.told.new_tokens] == [1]
+
+
+def test_added_and_aborted_in_one_turn() -> None:
+    """A request that goes before its first step is queued and finished, no more."""
+    driven = Driven()
+
+    assert driven.turn(add(1), abort(1)) == "abort"
+    assert [event.request_id for event in driven.told.queued] == [1]
+    assert [event.request_id for event in driven.told.finished] == [1]
+    assert driven.told.scheduled == []
+
+
+def test_abort_of_a_request_that_has_ended_is_harmless() -> None:
+    """An abort that comes too late ends nothing, and a state answers it."""
+    driven = Driven()
+    driven.turn(add(1))
+    driven.turn()
+
+    assert driven.turn(abort(1, 99)) == "abort"
+    assert driven.told.finished == []
+    assert driven.told.stats.finished == {"length": 1}
+
+
+def test_reset_is_told() -> None:
+    """A reset of an idle engine gives a state without reusable blocks."""
+    driven = Driven()
+    driven.turn(Add(engine_request(1, [3] * 40, 1)))
+    driven.turn()
+    reusable = driven.told.stats.kv_blocks_cached
+
+    assert driven.turn(ResetPrefixCache()) == "reset"
+    assert reusable == 2
+    assert driven.told.stats.kv_blocks_cached == 0
+
+
+def test_command_that_ends_a_wait_is_done_in_the_next_turn() -> None:
+    """A waiting loop takes a command at once and steps in the turn after."""
+    driven = Driven()
+    commands: list[Command] = [add(1)]
+
+    def receive(timeout_seconds: float) -> Command | None:
+        return commands.pop() if timeout_seconds > 0 else None
+
+    assert driven.loop.turn(receive, 10.0) is None
+    assert driven.turn() == "step"
+
+
+@pytest.mark.parametrize("max_tokens", [1, 4])
+def test_every_event_is_told_exactly_once(max_tokens: int) -> None:
+    """Over steps, heartbeats and states no event is lost or repeated."""
+    driven = Driven(heartbeat_seconds=1.5)
+    outputs = []
+    for request_id in range(1, 6):
+        driven.turn(add(request_id, max_tokens))
+        outputs.append(driven.output)
+    while driven.turn():
+        outputs.append(driven.told)
+
+    told = [output for output in outputs if output is not None]
+    for kind in ("queued", "scheduled", "finished"):
+        ids = [event.request_id for output in told for event in getattr(output, kind)]
+        assert sorted(ids) == [1, 2, 3, 4, 5]
+    brought = [event for output in told for event in output.new_tokens]
+    assert sum(len(event.token_ids) for event in brought) == 5 * max_tokens

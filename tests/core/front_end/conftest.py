@@ -1,0 +1,54 @@
+"""An engine on an event loop, without a model, whose steps take a given time."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import replace
+
+import pytest
+
+from hookline import AsyncEngine
+from hookline.config import (
+    CacheConfig,
+    EngineConfig,
+    ExecutorConfig,
+    ExecutorKind,
+    ModelConfig,
+    ObserverConfig,
+    SimulationConfig,
+)
+from hookline.stats import Residue
+from hookline.testing.oracle import Oracle
+
+StartEngine = Callable[..., Awaitable[AsyncEngine]]
+
+
+@pytest.fixture
+async def start_engine(llama: Oracle) -> AsyncIterator[StartEngine]:
+    """Starts engines; whatever a test does to one, in the end its books balance."""
+    engines: list[AsyncEngine] = []
+
+    async def start(step_seconds: float = 0.001, **more: object) -> AsyncEngine:
+        config = EngineConfig(
+            model=ModelConfig(model=str(llama.folder)),
+            cache=CacheConfig(num_kv_blocks=64),
+            executor=ExecutorConfig(
+                kind=ExecutorKind.SIMULATED,
+                simulation=SimulationConfig(step_seconds=step_seconds),
+            ),
+            observers=ObserverConfig(heartbeat_seconds=0.05),
+        )
+        engine = await AsyncEngine.start(replace(config, **more))  # type: ignore[arg-type]
+        engines.append(engine)
+        return engine
+
+    yield start
+
+    for engine in engines:
+        if engine.failure is None:
+            await asyncio.wait_for(engine._is_quiet.wait(), 10)
+            stats = engine._front_end.stats
+            assert stats.running == stats.waiting == stats.kv_blocks_used == 0
+            assert stats.residue == Residue()
+        await asyncio.wait_for(engine.close(), 10)
+        assert engine._front_end.residue == 0
+        assert not engine._front_end.has_unconfirmed

@@ -1,0 +1,64 @@
+"""Engines in processes of their own, and a logger that notes what it is told."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from hookline import AsyncEngine
+from hookline.config import (
+    CacheConfig,
+    EngineConfig,
+    ExecutorConfig,
+    ExecutorKind,
+    ModelConfig,
+    ObserverConfig,
+    SimulationConfig,
+)
+from hookline.testing import PluginSite
+from hookline.testing.oracle import Oracle
+
+StartEngine = Callable[[EngineConfig], Awaitable[AsyncEngine]]
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Iterator[PluginSite]:
+    """On the import path for the length of a test; holds the logger `recorder`."""
+    folder = tmp_path / "site"
+    folder.mkdir()
+    with PluginSite(folder) as site:
+        site.install_recorder()
+        yield site
+
+
+@pytest.fixture
+def slow_process(llama: Oracle, site: PluginSite) -> EngineConfig:
+    """A process without a model, slow enough to be killed while requests run."""
+    return EngineConfig(
+        model=ModelConfig(model=str(llama.folder)),
+        cache=CacheConfig(num_kv_blocks=64),
+        executor=ExecutorConfig(
+            kind=ExecutorKind.SIMULATED,
+            simulation=SimulationConfig(step_seconds=0.02),
+        ),
+        observers=ObserverConfig(stat_loggers=("recorder",), heartbeat_seconds=0.1),
+        in_process=False,
+    )
+
+
+@pytest.fixture
+async def start_engine() -> AsyncIterator[StartEngine]:
+    """Starts engines on the event loop and closes them in the end."""
+    engines: list[AsyncEngine] = []
+
+    async def start(config: EngineConfig) -> AsyncEngine:
+        engines.append(await AsyncEngine.start(config))
+        return engines[-1]
+
+    yield start
+
+    for engine in engines:
+        await asyncio.wait_for(engine.close(), 20)
+        assert engine._front_end.residue == 0
+        assert not engine._front_end.has_unconfirmed

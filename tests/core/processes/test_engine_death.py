@@ -1,0 +1,236 @@
+"""The engine dies: every open request ends with an error, and everyone is told."""
+
+import asyncio
+import os
+import select
+import signal
+import threading
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from hookline import LLM, AsyncEngine, EngineDeadError, SamplingParams
+from hookline.config import EngineConfig
+from hookline.engine.async_engine import OutputStream
+from hookline.engine.inproc import InprocClient
+from hookline.engine.process_client import ProcessClient
+from hookline.payloads import EngineFailed, RequestsFinished, StateChanged
+from hookline.request import FinishReason
+from hookline.scheduler.plan import StepPlan, StepResult
+from hookline.testing import PluginSite
+from hookline.worker.executor import Executor
+
+StartEngine = Callable[[EngineConfig], Awaitable[AsyncEngine]]
+
+PROMPT = [1, 2, 3]
+LONG = SamplingParams(max_tokens=250)
+WAIT_SECONDS = 5.0
+
+BREAK_EXECUTOR = """
+from hookline.worker.simulated import SimulatedExecutor
+
+execute = SimulatedExecutor.execute
+
+def break_in_time(self, plan):
+    if plan.step > 3:
+        raise RuntimeError("the device fell off")
+    return execute(self, plan)
+
+SimulatedExecutor.execute = break_in_time
+"""
+
+
+class Breaking:
+    """An executor that fails in its fourth step."""
+
+    def __init__(self, inner: Executor) -> None:
+        self.shape = inner.shape
+        self._inner = inner
+
+    def execute(self, plan: StepPlan) -> StepResult:
+        if plan.step > 3:
+            raise RuntimeError("the device fell off")
+        return self._inner.execute(plan)
+
+    def close(self) -> None:
+        self._inner.close()
+
+
+def pid_of(client: object) -> int:
+    assert isinstance(client, ProcessClient)
+    return client.pid
+
+
+def kill(client: object) -> None:
+    """Kills an engine process and waits until it is gone."""
+    process = os.pidfd_open(pid_of(client))
+    poller = select.poll()
+    poller.register(process, select.POLLIN)
+    os.kill(pid_of(client), signal.SIGKILL)
+    assert poller.poll(WAIT_SECONDS * 1000)
+    os.close(process)
+
+
+async def error_of(stream: OutputStream) -> str:
+    """Reads until the error comes."""
+    with pytest.raises(EngineDeadError) as caught:
+        async for _ in stream:
+            pass
+    return caught.value.reason
+
+
+def told(site: PluginSite, kind: type) -> list[object]:
+    return [payload for _, payload in site.calls() if isinstance(payload, kind)]
+
+
+async def test_a_killed_process_ends_every_stream(
+    start_engine: StartEngine, slow_process: EngineConfig, site: PluginSite
+) -> None:
+    """Each open stream gets the reason, readiness turns false, loggers hear of all."""
+    engine = await start_engine(slow_process)
+    streams = [await engine.submit(PROMPT, LONG) for _ in range(4)]
+    for stream in streams:
+        await anext(stream)
+    streams[3].abort("went away")
+    readers = [asyncio.create_task(error_of(stream)) for stream in streams[:2]]
+
+    await asyncio.to_thread(kill, engine._front_end.client)
+    await asyncio.wait_for(engine.failed.wait(), WAIT_SECONDS)
+
+    reasons = [*await asyncio.gather(*readers), await error_of(streams[2])]
+    assert set(reasons) == {"its process ended with exit code -9"}
+    assert engine.failure == reasons[0]
+    assert not engine.is_ready
+    assert await engine.drain(WAIT_SECONDS)
+    with pytest.raises(EngineDeadError, match="exit code -9"):
+        await engine.submit(PROMPT, LONG)
+
+    assert await asyncio.to_thread(engine._front_end.flush, WAIT_SECONDS)
+    [failed] = told(site, EngineFailed)
+    assert isinstance(failed, EngineFailed)
+    assert failed.reason == reasons[0]
+    assert failed.open_requests == 3
+    ends = [
+        event.reason
+        for payload in told(site, RequestsFinished)
+        if isinstance(payload, RequestsFinished)
+        for event in payload.events
+    ]
+    assert sorted(ends) == [FinishReason.ABORT, *[FinishReason.ERROR] * 3]
+    state = told(site, StateChanged)[-1]
+    assert isinstance(state, StateChanged)
+    assert state.cause == "failed"
+    assert state.scheduler.running == state.scheduler.waiting == 0
+    assert len(state.iteration.finished) >= 3
+
+
+async def test_a_request_to_a_dead_process_does_not_hang(
+    start_engine: StartEngine, slow_process: EngineConfig
+) -> None:
+    """Sent before the death was noticed, it ends with the same error."""
+    engine = await start_engine(slow_process)
+
+    await asyncio.to_thread(kill, engine._front_end.client)
+
+    async def ask() -> str:
+        try:
+            stream = await engine.submit(PROMPT, LONG)
+        except EngineDeadError as error:
+            return error.reason
+        return await error_of(stream)
+
+    reason = await asyncio.wait_for(ask(), WAIT_SECONDS)
+    assert reason == "its process ended with exit code -9"
+    await asyncio.wait_for(engine.failed.wait(), WAIT_SECONDS)
+
+
+def test_offline_requests_end_with_the_process(
+    slow_process: EngineConfig, site: PluginSite
+) -> None:
+    """Killed in the middle, or before: one error, told once, and nothing is left."""
+    with LLM(config=slow_process) as llm:
+        killer = threading.Timer(0.3, kill, [llm.front_end.client])
+        killer.start()
+        with pytest.raises(EngineDeadError, match="exit code -9"):
+            llm.generate([PROMPT] * 3, LONG)
+        killer.join()
+        with pytest.raises(EngineDeadError, match="exit code -9"):
+            llm.generate([PROMPT], LONG)
+
+        assert llm.flush()
+        assert len(told(site, EngineFailed)) == 1
+        assert llm.front_end.residue == 0
+        assert not llm.front_end.has_unconfirmed
+
+
+def test_offline_requests_to_a_dead_process_end(
+    slow_process: EngineConfig, site: PluginSite
+) -> None:
+    """A process that died while idle is noticed when it is needed, by loggers too."""
+    with LLM(config=slow_process) as llm:
+        kill(llm.front_end.client)
+
+        with pytest.raises(EngineDeadError, match="exit code -9"):
+            llm.generate([PROMPT] * 2, LONG)
+
+        assert llm.flush()
+        assert len(told(site, EngineFailed)) == 1
+        assert llm.front_end.residue == 0
+        assert not llm.front_end.has_unconfirmed
+
+
+@pytest.mark.parametrize("in_process", [True, False])
+def test_a_failing_step_is_one_clear_error(  # noqa: PLR0913 - fixtures
+    slow_process: EngineConfig,
+    site: PluginSite,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    *,
+    in_process: bool,
+) -> None:
+    """Kind and message of what was raised, here or over the wire, reach the caller."""
+    (tmp_path / "broken").mkdir()
+    (tmp_path / "broken/sitecustomize.py").write_text(BREAK_EXECUTOR)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path / "broken"))
+
+    with LLM(config=replace(slow_process, in_process=in_process)) as llm:
+        client = llm.front_end.client
+        if isinstance(client, InprocClient):
+            client._core._executor = Breaking(client._core._executor)
+
+        with pytest.raises(EngineDeadError) as caught:
+            llm.generate([PROMPT] * 2, LONG)
+
+        assert caught.value.reason == "RuntimeError: the device fell off"
+        assert llm.flush()
+        [failed] = told(site, EngineFailed)
+        assert isinstance(failed, EngineFailed)
+        assert failed.open_requests == 2
+        assert llm.front_end.residue == 0
+        with pytest.raises(EngineDeadError, match="fell off"):
+            llm.generate(PROMPT, LONG)
+    assert ("the engine has failed" in caplog.text) is in_process
+
+
+async def test_a_failing_step_ends_streams(
+    start_engine: StartEngine, slow_process: EngineConfig, site: PluginSite
+) -> None:
+    """On an event loop, each stream ends with the error of the step."""
+    engine = await start_engine(replace(slow_process, in_process=True))
+    client = engine._front_end.client
+    assert isinstance(client, InprocClient)
+    client._core._executor = Breaking(client._core._executor)
+    streams = [await engine.submit(PROMPT, LONG) for _ in range(3)]
+
+    reasons = await asyncio.wait_for(
+        asyncio.gather(*map(error_of, streams)), WAIT_SECONDS
+    )
+
+    assert set(reasons) == {"RuntimeError: the device fell off"}
+    assert engine.failed.is_set()
+    assert not engine.is_ready
+    assert await asyncio.to_thread(engine._front_end.flush, WAIT_SECONDS)
+    assert len(told(site, EngineFailed)) == 1
