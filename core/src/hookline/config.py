@@ -112,6 +112,8 @@ class SchedulerConfig:
         long_prefill_token_threshold: Most prompt tokens of one request a step; None
             lets one prompt take the whole budget.
         policy: Order of admission, and (reversed) of preemption.
+        max_num_queued_reqs: A server refuses requests beyond these and those that run;
+            offline, prompts are the caller's own.
     """
 
     max_num_seqs: int = 256
@@ -119,11 +121,13 @@ class SchedulerConfig:
     enable_chunked_prefill: bool = True
     long_prefill_token_threshold: int | None = None
     policy: Policy = Policy.FCFS
+    max_num_queued_reqs: int = 8192
 
     def __post_init__(self) -> None:
         _positive("max-num-seqs", self.max_num_seqs)
         _positive("max-num-batched-tokens", self.max_num_batched_tokens)
         _positive("long-prefill-token-threshold", self.long_prefill_token_threshold)
+        _positive("max-num-queued-reqs", self.max_num_queued_reqs)
         if self.max_num_batched_tokens < self.max_num_seqs:
             raise ConfigError(
                 "max-num-batched-tokens",

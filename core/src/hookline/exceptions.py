@@ -71,6 +71,18 @@ class PromptTooLongError(RequestError):
         self.max_model_len = max_model_len
 
 
+class OverloadedError(RequestError):
+    """More requests are open than the server is willing to keep; try again later.
+
+    Attributes:
+        limit: Completions that may be open at once.
+    """
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(f"{limit} completions are open already; try again later")
+        self.limit = limit
+
+
 class EngineDeadError(HooklineError):
     """The engine has failed or was stopped; no request can be served any more.
 

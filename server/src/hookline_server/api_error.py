@@ -1,6 +1,11 @@
 """An error as the API tells it: a status, and OpenAI's JSON object."""
 
-from hookline.exceptions import EngineDeadError, PromptTooLongError, RequestError
+from hookline.exceptions import (
+    EngineDeadError,
+    OverloadedError,
+    PromptTooLongError,
+    RequestError,
+)
 from hookline_server.protocol.errors import ErrorBody, ErrorDetail
 from hookline_server.protocol.wire import encode
 
@@ -38,6 +43,8 @@ def as_api_error(error: ApiError | RequestError | EngineDeadError) -> ApiError:
         return error
     if isinstance(error, EngineDeadError):
         return ApiError(503, str(error), code="engine_unavailable")
+    if isinstance(error, OverloadedError):
+        return ApiError(503, str(error), code="overloaded")
     too_long = isinstance(error, PromptTooLongError)
     code = "context_length_exceeded" if too_long else "invalid_request"
     return ApiError(400, str(error), code=code, param=error.param)

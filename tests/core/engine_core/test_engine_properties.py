@@ -212,6 +212,8 @@ class EngineMachine(RuleBasedStateMachine):
             again = max(0, account.high_water - found)
             assert scheduled.recomputed_tokens == again
         if output.record is not None:
+            running = {key for key, each in self.accounts.items() if each.is_running}
+            assert self.memory.batch == running
             self.take_record(output.record)
         for event in output.new_tokens:
             self.accounts[event.request_id].tokens += event.token_ids

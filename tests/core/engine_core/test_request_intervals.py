@@ -199,18 +199,21 @@ def test_end_while_preempted() -> None:
 
 def test_preempted_again_while_resuming_counts_what_was_done() -> None:
     """Recomputed tokens of a request equal what the engine computed again."""
-    engine = make(num_kv_blocks=8, threshold=1)
-    engine.submit([1] * 2, tokens(6))
-    engine.submit([2] * 2, tokens(6))
-    engine.submit([3] * 1, tokens(7))
-    output = engine.receive()
-    while output is not None:
-        last, output = output, engine.receive()
+    engine = make(num_kv_blocks=8, threshold=2)
+    engine.submit([1], tokens(7))
+    engine.submit([2], tokens(3))
+    engine.submit([3] * 2, tokens(3))
 
-    requests = engine.finished.values()
-    assert max(request.preemptions for request in requests) > 1
-    recomputed = sum(request.recomputed_tokens for request in requests)
-    assert recomputed == last.stats.recomputed_tokens
+    engine.run()
+    engine.client.reset_prefix_cache()
+    state = engine.receive()
+
+    assert state is not None
+    assert state.stats.recomputed_tokens == 5
+    announced = sum(each.recomputed_tokens for each in engine.iterations)
+    assert announced == 6
+    assert [engine.finished[key].recomputed_tokens for key in (1, 2, 3)] == [0, 0, 5]
+    assert engine.finished[3].preemptions == 2
 
 
 def test_prompt_tokens_are_split_by_source() -> None:

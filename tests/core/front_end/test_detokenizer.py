@@ -25,9 +25,9 @@ MANY = settings(
     derandomize=True,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
-TEXTS = st.text(st.sampled_from("ab c\n▁<é€𝄞👩\u200d👧日ß\u0301"), max_size=30) | st.text(
-    max_size=12
-)
+TEXTS = st.text(
+    st.sampled_from("ab c\n▁<é€𝄞👩\u200d👧日ß\u0301"), max_size=30
+) | st.text(max_size=12)
 
 
 @pytest.fixture(scope="module")
@@ -67,9 +67,9 @@ def sentencepiece(tmp_path_factory: pytest.TempPathFactory) -> Tokenizer:
         ]
     )
     folder: Path = tmp_path_factory.mktemp("pieces")
-    PreTrainedTokenizerFast(
-        tokenizer_object=inner, unk_token="<unk>", bos_token="<s>", eos_token="</s>"
-    ).save_pretrained(folder)
+    special = {"unk_token": "<unk>", "bos_token": "<s>", "eos_token": "</s>"}
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=inner, **special)
+    tokenizer.save_pretrained(folder)
     (folder / "config.json").write_text('{"model_type": "llama"}')
     return Tokenizer(PreTrainedTokenizerFast.from_pretrained(folder))
 
@@ -131,9 +131,7 @@ def test_ids_without_a_token_have_no_text(byte_level: Tokenizer) -> None:
 
 
 @MANY
-@given(
-    prompt=TEXTS, text=TEXTS, sizes=st.lists(st.integers(0, 5), max_size=12)
-)
+@given(prompt=TEXTS, text=TEXTS, sizes=st.lists(st.integers(0, 5), max_size=12))
 def test_pieces_stream_to_the_whole_text(
     sentencepiece: Tokenizer, prompt: str, text: str, sizes: list[int]
 ) -> None:

@@ -144,13 +144,15 @@ def test_an_empty_prompt_is_refused(llm: LLM, prompt: str | list[int]) -> None:
 def test_a_prompt_of_something_else_is_refused(llm: LLM, prompt: object) -> None:
     """Floats, texts within a list, and text that no encoding has."""
     with pytest.raises(RequestError, match="neither text nor a list of token ids"):
-        llm.generate([prompt])  # type: ignore[list-item]
+        llm.generate([prompt])  # type: ignore[arg-type]
 
 
 def test_an_over_long_prompt_names_both_lengths(llm: LLM) -> None:
     """The prompt's and the model's."""
-    with pytest.raises(PromptTooLongError, match=r"300 tokens.*length is 256") as caught:
-        llm.generate([[1]] + [[1] * 300])
+    with pytest.raises(
+        PromptTooLongError, match=r"300 tokens.*length is 256"
+    ) as caught:
+        llm.generate([[1], [1] * 300])
 
     assert (caught.value.prompt_tokens, caught.value.max_model_len) == (300, 256)
 

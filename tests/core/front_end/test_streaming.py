@@ -34,7 +34,7 @@ async def collect(engine: AsyncEngine, **more: object) -> list[RequestOutput]:
 
 
 async def test_deltas_add_up_to_the_whole(start_engine: StartEngine) -> None:
-    """Text, tokens, log-probabilities and counts of a stream are those of one output."""
+    """Text, tokens, log-probabilities and counts are those of a whole output."""
     engine = await start_engine()
 
     pieces = await collect(engine, n=3, logprobs=0)

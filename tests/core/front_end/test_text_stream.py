@@ -150,7 +150,7 @@ def test_the_text_is_what_comes_before_the_stop(
 
 @pytest.mark.parametrize("size", [1, 2, 3, 50])
 def test_min_tokens_and_pieces(size: int) -> None:
-    """Only a stop string that ends at the least length or later counts, in any pieces."""
+    """Only what ends at the least length or later counts, in any pieces."""
     stream = make_stream("ab", "b", "bb", min_tokens=4)
 
     assert "".join(feed(stream, "abab", size)) == "ab"

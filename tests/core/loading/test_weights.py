@@ -1,5 +1,6 @@
 """Weights: sharded or whole, in each precision, or none at all."""
 
+import copy
 from pathlib import Path
 
 import pytest
@@ -62,19 +63,16 @@ def test_half_precision_runs(llama: Oracle, dtype: Dtype, name: str) -> None:
             assert value == pytest.approx(float(expected[token_id]), abs=0.5)
 
 
-def test_the_checkpoints_precision_is_the_default(
-    llama: Oracle, folder: Path
-) -> None:
+def test_the_checkpoints_precision_is_the_default(llama: Oracle, folder: Path) -> None:
     """What the config says is what is loaded."""
-    llama.model.to(torch.bfloat16).save_pretrained(folder)
-    llama.model.to(torch.float32)
+    copy.deepcopy(llama.model).bfloat16().save_pretrained(folder)
 
     _, llm = generate(folder)
 
     assert llm.front_end.client.facts.dtype == "bfloat16"
 
 
-def test_dummy_weights_need_no_file(llama: Oracle, folder: Path) -> None:
+def test_dummy_weights_need_no_file(folder: Path) -> None:
     """They are made of the seed: the same for equal seeds, others for others."""
     (folder / "model.safetensors").unlink()
     state = torch.random.get_rng_state()

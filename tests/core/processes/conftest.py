@@ -33,7 +33,7 @@ def site(tmp_path: Path) -> Iterator[PluginSite]:
 
 
 @pytest.fixture
-def slow_process(llama: Oracle, site: PluginSite) -> EngineConfig:
+def slow_process(llama: Oracle) -> EngineConfig:
     """A process without a model, slow enough to be killed while requests run."""
     return EngineConfig(
         model=ModelConfig(model=str(llama.folder)),

@@ -127,7 +127,7 @@ async def test_a_killed_process_ends_every_stream(
 
 
 async def test_a_request_to_a_dead_process_does_not_hang(
-    start_engine: StartEngine, slow_process: EngineConfig
+    start_engine: StartEngine, slow_process: EngineConfig, site: PluginSite
 ) -> None:
     """Sent before the death was noticed, it ends with the same error."""
     engine = await start_engine(slow_process)
@@ -144,6 +144,8 @@ async def test_a_request_to_a_dead_process_does_not_hang(
     reason = await asyncio.wait_for(ask(), WAIT_SECONDS)
     assert reason == "its process ended with exit code -9"
     await asyncio.wait_for(engine.failed.wait(), WAIT_SECONDS)
+    assert await asyncio.to_thread(engine._front_end.flush, WAIT_SECONDS)
+    assert len(told(site, EngineFailed)) == 1
 
 
 def test_offline_requests_end_with_the_process(
@@ -182,7 +184,7 @@ def test_offline_requests_to_a_dead_process_end(
 
 
 @pytest.mark.parametrize("in_process", [True, False])
-def test_a_failing_step_is_one_clear_error(  # noqa: PLR0913 - fixtures
+def test_a_failing_step_is_one_clear_error(
     slow_process: EngineConfig,
     site: PluginSite,
     monkeypatch: pytest.MonkeyPatch,

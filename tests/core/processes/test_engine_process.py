@@ -55,7 +55,12 @@ def wait_until_gone(process: int) -> None:
 
 def test_outputs_are_those_of_the_same_process(llama: Oracle) -> None:
     """Everything a request can bring back crosses the boundary unchanged."""
-    prompts = ["def f(x):", [1, 2, 3], list(range(50, 90)), list(range(50, 90))]
+    prompts: list[str | list[int]] = [
+        "def f(x):",
+        [1, 2, 3],
+        list(range(50, 90)),
+        list(range(50, 90)),
+    ]
     each = [
         SamplingParams(temperature=0.0, max_tokens=16),
         SamplingParams(n=3, seed=7, max_tokens=9, logprobs=2, prompt_logprobs=1),
@@ -128,7 +133,9 @@ def test_the_process_ends_with_its_front_end(llama: Oracle, activity: str) -> No
 
 def test_a_config_error_keeps_its_type(llama: Oracle) -> None:
     """The option and what is wrong with it come back from the process."""
-    with pytest.raises(ConfigError, match=r"9999 is more than the model's 256") as found:
+    with pytest.raises(
+        ConfigError, match=r"9999 is more than the model's 256"
+    ) as found:
         LLM(config=config_for(llama.folder, max_model_len=9999))
 
     assert found.value.option == "max-model-len"

@@ -21,7 +21,7 @@ Score = Callable[[npt.NDArray[np.int64], torch.Tensor], float]
 def make_sampler() -> MakeSampler:
     """A sampler whose rows are requests with these parameters, prompt and output."""
 
-    def make(  # noqa: PLR0913 - all but the first have a name in calls
+    def make(
         params: Sequence[SamplingParams],
         *,
         vocab_size: int,

@@ -26,8 +26,8 @@ MODES: dict[str, dict[str, object]] = {
 def reference(llama: Oracle, tokens: list[int]) -> torch.Tensor:
     """[tokens, vocabulary]: row i is about the token after the i-th."""
     with torch.inference_mode():
-        logits = llama.model(torch.tensor([tokens])).logits[0]
-    return logits.log_softmax(-1)
+        logits: torch.Tensor = llama.model(torch.tensor([tokens])).logits
+    return logits[0].log_softmax(-1)
 
 
 def check(entry: TokenLogprobs, token_id: int, row: torch.Tensor, count: int) -> None:
@@ -81,7 +81,7 @@ def test_logprobs_equal_the_oracle(
 
 
 def test_logprobs_with_a_cached_prefix(llm: LLM, llama: Oracle) -> None:
-    """A request whose prompt comes from the prefix cache has right log-probabilities."""
+    """A request whose prompt comes from the prefix cache has the right numbers."""
     prompt = list(range(100, 140))
     params = SamplingParams(temperature=0.0, max_tokens=4, logprobs=3)
 

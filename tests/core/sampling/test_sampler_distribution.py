@@ -1,6 +1,7 @@
 """What the sampler draws is distributed as the oracle says."""
 
 from collections.abc import Callable
+from typing import cast
 
 import msgspec
 import numpy as np
@@ -51,7 +52,8 @@ def some_logits(seed: int = 5, vocab_size: int = VOCAB) -> torch.Tensor:
 
 def warped(logits: torch.Tensor, params: SamplingParams) -> torch.Tensor:
     """The oracle's probabilities: `transformers`' own processors, in its order."""
-    ids, scores = torch.zeros(1, 1, dtype=torch.int64), logits[None].clone()
+    ids = cast("torch.LongTensor", torch.zeros(1, 1, dtype=torch.int64))
+    scores = logits[None].clone()
     scores = TemperatureLogitsWarper(params.temperature)(ids, scores)
     if params.top_k is not None:
         scores = TopKLogitsWarper(params.top_k)(ids, scores)
@@ -128,7 +130,7 @@ def test_neighbouring_seeds_are_independent(score: Score) -> None:
 
 
 def test_filters_keep_what_the_oracle_keeps() -> None:
-    """300 random settings, all rows at once, restrict the support as the oracle does."""
+    """300 random settings in one batch restrict the support as the oracle does."""
     source = np.random.default_rng(11)
     settings = [
         SamplingParams(

@@ -68,6 +68,18 @@ def test_lowest_priority_latest_request_is_preempted(
     assert [event.request_id for event in preemptions(outputs)] == [victim]
 
 
+def test_urgent_latecomer_preempts_who_ran_before() -> None:
+    """Priority counts, not the order in which requests joined the batch."""
+    core = small_core(policy=Policy.PRIORITY)
+    core.add(engine_request(1, [1] * 3, 5, priority=1))
+    core.step()
+    core.add(engine_request(2, [2] * 3, 5, priority=0))
+
+    outputs = run_to_end(core)
+
+    assert [event.request_id for event in preemptions(outputs)] == [1]
+
+
 def test_preempted_request_takes_its_old_place() -> None:
     """It is resumed before requests that arrived after it."""
     core = small_core(max_num_seqs=2)

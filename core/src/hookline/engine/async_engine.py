@@ -13,7 +13,7 @@ from hookline.engine.client_request import ClientRequest, News
 from hookline.engine.failure import FailureBarrier
 from hookline.engine.front_end import FrontEnd, start_front_end
 from hookline.events import StepOutput
-from hookline.exceptions import EngineDeadError, HooklineError
+from hookline.exceptions import EngineDeadError, HooklineError, OverloadedError
 from hookline.outputs import RequestOutput
 from hookline.payloads import EngineFacts, Routes
 from hookline.request import RequestFacts
@@ -83,9 +83,10 @@ class AsyncEngine:
         failed: Set when the engine dies.
     """
 
-    def __init__(self, front_end: FrontEnd) -> None:
+    def __init__(self, front_end: FrontEnd, max_open: int) -> None:
         """Takes a started front end over; use `start`."""
         self._front_end = front_end
+        self._max_open = max_open
         self._clock = SystemClock()
         self._loop = asyncio.get_running_loop()
         self._text = ThreadPoolExecutor(_TEXT_THREADS, thread_name_prefix="text")
@@ -110,7 +111,8 @@ class AsyncEngine:
             RegistryError: A plugin is unknown or broken.
         """
         front_end = await asyncio.to_thread(start_front_end, config)
-        return cls(front_end)
+        scheduler = config.scheduler
+        return cls(front_end, scheduler.max_num_seqs + scheduler.max_num_queued_reqs)
 
     @property
     def is_ready(self) -> bool:
@@ -173,8 +175,11 @@ class AsyncEngine:
 
         Raises:
             RequestError: The request cannot be served.
+            OverloadedError: Too many are open.
             EngineDeadError: The engine is gone.
         """
+        if self._front_end.num_unconfirmed + params.n > self._max_open:
+            raise OverloadedError(self._max_open)
         arrived_at = self._clock.now()
         prepared = await self._off_loop(
             lambda: self._front_end.prepare(

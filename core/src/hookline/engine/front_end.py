@@ -53,6 +53,7 @@ class FrontEnd:
         self.client = client
         self.tokenizer = tokenizer
         self.failure: str | None = None
+        self._is_closed = False
         self._clock = clock or SystemClock()
         self._observers = observers
         self._inputs = InputProcessor(client.facts, tokenizer)
@@ -61,6 +62,11 @@ class FrontEnd:
         self._stats = SchedulerStats()
         self._stats_at = client.clock.monotonic
         observers.started(client.facts, client.clock)
+
+    @property
+    def num_unconfirmed(self) -> int:
+        """Completions that the engine has not confirmed to have ended."""
+        return self._outputs.num_unconfirmed
 
     @property
     def has_unconfirmed(self) -> bool:
@@ -183,7 +189,10 @@ class FrontEnd:
         return self._observers.flush(timeout_seconds)
 
     def close(self) -> None:
-        """Ends the engine, open requests and the loggers; the last call of all."""
+        """Ends the engine, open requests and the loggers; may be called twice."""
+        if self._is_closed:
+            return
+        self._is_closed = True
         self.client.close()
         self.end_requests()
         self._observers.close(FLUSH_SECONDS)

@@ -23,7 +23,7 @@ from hookline.payloads import (
 )
 from hookline.request import RequestFacts
 from hookline.stats import IterationStats, SchedulerStats
-from hookline_registry import Fanout, LaneStats, Notice, PluginRegistry
+from hookline_registry import BrokenPluginError, Fanout, LaneStats, Notice, PluginRegistry
 
 LOGGERS_GROUP = "hookline.loggers"
 
@@ -68,7 +68,12 @@ class Observers:
         if ":" in name:
             return [self._registry.load_path(name, lambda cls: cls(context))]
         plugin = self._registry.load(LOGGERS_GROUP, name)
-        made = self._registry.create(plugin, "create_stat_logger", context=context)
+        try:
+            made = self._registry.create(plugin, "create_stat_logger", context=context)
+        except BrokenPluginError as error:
+            if isinstance(error.__cause__, ConfigError):  # a user's mistake, not its own
+                raise error.__cause__ from None
+            raise
         if made is None:
             return [plugin]
         self._registry.register(made, f"{name}.logger")

@@ -41,7 +41,7 @@ def load_model(
         ModelLoadError: It cannot be read, or is of a kind that cannot be served.
     """
     try:
-        with _no_progress_bars():
+        with _quietly():
             model = _load(config, description, max_model_len)
     except _LOAD_ERRORS as error:
         reason = f"{type(error).__name__}: {str(error).strip() or 'no message'}"
@@ -52,12 +52,16 @@ def load_model(
 
 
 @contextmanager
-def _no_progress_bars() -> Iterator[None]:
+def _quietly() -> Iterator[None]:
+    """Without progress bars, and without reports of what becomes an error here."""
     was_on = transformers_logging.is_progress_bar_enabled()
+    verbosity = transformers_logging.get_verbosity()
+    transformers_logging.set_verbosity_error()
     transformers_logging.disable_progress_bar()
     try:
         yield
     finally:
+        transformers_logging.set_verbosity(verbosity)
         if was_on:
             transformers_logging.enable_progress_bar()
 
@@ -84,13 +88,18 @@ def _load(
     model, report = cast("tuple[PreTrainedModel, dict[str, set[object]]]", loaded)
     for problem in ("missing_keys", "mismatched_keys"):
         if report[problem]:
-            names = ", ".join(sorted(str(key) for key in report[problem])[:3])
+            names = ", ".join(sorted(map(_key_name, report[problem]))[:3])
             raise ModelLoadError(
                 config.model,
                 f"its weights have {len(report[problem])} {problem.replace('_', ' ')}, "
                 f"such as {names}",
             )
     return model
+
+
+def _key_name(key: object) -> str:
+    """A mismatched key is reported with both shapes."""
+    return str(key[0] if isinstance(key, tuple) else key)
 
 
 def _with_random_weights(

@@ -93,6 +93,8 @@ def probe(
         ModelLoadError: It does not use the attention that it is given, in every layer
             once, or its tokens see more than attention lets them see.
     """
+    if not all(getattr(module, "is_causal", True) for module in model.modules()):
+        raise ModelLoadError(name, "its tokens see those after them; it is an encoder")
     recorder = _Recorder()
     slot.attend = recorder
     first = [token % vocab_size for token in range(3, 3 + _TOKENS)]

@@ -14,7 +14,8 @@ class CacheCheckingExecutor:
     first and then reads every position of every scheduled request, as a model does.
 
     `execute` raises `AssertionError` when a plan would compute with the K and V of
-    something else, or would write one slot twice.
+    something else, would write one slot twice, or lets a request join or leave the
+    batch twice.
 
     Attributes:
         namespaces: What else a request's K and V depend on; filled by the test.
@@ -30,8 +31,10 @@ class CacheCheckingExecutor:
 
     def execute(self, plan: StepPlan) -> StepResult:
         for request_id in plan.released:
+            assert request_id in self._sequences, "it is not in the batch"
             del self._sequences[request_id]
         for admitted in plan.admitted:
+            assert admitted.request_id not in self._sequences, "it is in the batch"
             self._sequences[admitted.request_id] = _Sequence(admitted, self.namespaces)
         for request_id, block_ids in plan.new_block_ids.items():
             self._sequences[request_id].block_ids += block_ids
@@ -41,6 +44,11 @@ class CacheCheckingExecutor:
         for request_id, token_ids in result.tokens.items():
             self._sequences[request_id].extend(token_ids)
         return result
+
+    @property
+    def batch(self) -> set[int]:
+        """Requests that have joined and were not released yet."""
+        return set(self._sequences)
 
     def close(self) -> None:
         self._inner.close()

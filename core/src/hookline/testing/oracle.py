@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from transformers import (
     AutoModelForCausalLM,
+    Gemma2Config,
     Gemma3TextConfig,
     GPT2Config,
     LlamaConfig,
@@ -47,6 +48,15 @@ FAMILIES: dict[str, Callable[[], PreTrainedConfig]] = {
     "qwen2": lambda: Qwen2Config(**SHAPE),
     "qwen3": lambda: Qwen3Config(**SHAPE, head_dim=24),
     "mistral": lambda: MistralConfig(**SHAPE, sliding_window=12),
+    "gemma2": lambda: Gemma2Config(
+        **SHAPE,
+        head_dim=16,
+        query_pre_attn_scalar=16,
+        sliding_window=12,
+        attn_logit_softcapping=2.0,
+        final_logit_softcapping=5.0,
+        layer_types=["sliding_attention", "full_attention", "sliding_attention"],
+    ),
     "gemma3": lambda: Gemma3TextConfig(
         **SHAPE,
         head_dim=16,
@@ -75,7 +85,9 @@ class Oracle:
     folder: Path
     model: PreTrainedModel
 
-    def greedy(self, prompt: list[int], count: int) -> list[int]:
+    def greedy(
+        self, prompt: list[int], count: int, *, repetition_penalty: float = 1.0
+    ) -> list[int]:
         """What `generate` says, one prompt at a time."""
         with torch.inference_mode():
             output = self.model.generate(  # type: ignore[operator]
@@ -83,6 +95,7 @@ class Oracle:
                 attention_mask=torch.ones(1, len(prompt), dtype=torch.int64),
                 max_new_tokens=count,
                 do_sample=False,
+                repetition_penalty=repetition_penalty,
             )
         tokens: list[int] = output[0, len(prompt) :].tolist()
         return tokens
@@ -95,9 +108,14 @@ class Oracle:
 
 
 def make_oracle(family: str, folder: Path) -> Oracle:
-    """Writes a random model of the family; weights are large enough to tell apart."""
+    """Writes a random model of the family; weights are large enough to tell apart.
+
+    The oracle's own attention is the plain one, which knows every model's refinements.
+    """
     torch.manual_seed(7)
-    model = AutoModelForCausalLM.from_config(FAMILIES[family](), dtype=torch.float32)
+    model = AutoModelForCausalLM.from_config(
+        FAMILIES[family](), dtype=torch.float32, attn_implementation="eager"
+    )
     with torch.no_grad():
         for weight in model.parameters():
             if weight.ndim > 1:

@@ -153,6 +153,15 @@ SCHEDULER_OPTIONS = (
         default=str(_SCHEDULER.max_num_seqs),
     ),
     Option(
+        flag="max-num-queued-reqs",
+        target="config.scheduler.max_num_queued_reqs",
+        group=SCHEDULER,
+        parse=whole,
+        metavar="REQUESTS",
+        help="a server refuses requests beyond these with 503",
+        default=str(_SCHEDULER.max_num_queued_reqs),
+    ),
+    Option(
         flag="max-num-batched-tokens",
         target="config.scheduler.max_num_batched_tokens",
         group=SCHEDULER,
