@@ -6,6 +6,10 @@ from hookline.events import ClockPair, StepOutput
 from hookline.payloads import EngineFacts
 from hookline.request import EngineRequest, FinishReason
 
+COMMANDS_SOCKET = "commands.ipc"
+ANSWERS_SOCKET = "answers.ipc"
+"""Names of the two sockets in the front end's private folder."""
+
 
 class Add(msgspec.Struct, frozen=True, tag=True):
     """Take this request in."""

@@ -23,7 +23,13 @@ from hookline.payloads import (
 )
 from hookline.request import RequestFacts
 from hookline.stats import IterationStats, SchedulerStats
-from hookline_registry import BrokenPluginError, Fanout, LaneStats, Notice, PluginRegistry
+from hookline_registry import (
+    BrokenPluginError,
+    Fanout,
+    LaneStats,
+    Notice,
+    PluginRegistry,
+)
 
 LOGGERS_GROUP = "hookline.loggers"
 
@@ -71,7 +77,9 @@ class Observers:
         try:
             made = self._registry.create(plugin, "create_stat_logger", context=context)
         except BrokenPluginError as error:
-            if isinstance(error.__cause__, ConfigError):  # a user's mistake, not its own
+            if isinstance(
+                error.__cause__, ConfigError
+            ):  # the user's mistake
                 raise error.__cause__ from None
             raise
         if made is None:

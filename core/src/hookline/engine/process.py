@@ -16,14 +16,21 @@ import zmq
 
 from hookline.clock import SystemClock
 from hookline.config import EngineConfig
-from hookline.engine.commands import Answer, Command, Failed, Output, Ready, StartFailed
+from hookline.engine.building import build_core
+from hookline.engine.commands import (
+    ANSWERS_SOCKET,
+    COMMANDS_SOCKET,
+    Answer,
+    Command,
+    Failed,
+    Output,
+    Ready,
+    StartFailed,
+)
 from hookline.engine.failure import FailureNotice
 from hookline.engine.loop import EngineLoop
-from hookline.engine.native import build_core
 from hookline.exceptions import ConfigError, ModelLoadError
 
-COMMANDS_SOCKET = "commands.ipc"
-ANSWERS_SOCKET = "answers.ipc"
 _IDLE_SECONDS = 60.0
 
 

@@ -13,6 +13,8 @@ import zmq
 
 from hookline.config import EngineConfig
 from hookline.engine.commands import (
+    ANSWERS_SOCKET,
+    COMMANDS_SOCKET,
     Add,
     Answer,
     Command,
@@ -23,7 +25,6 @@ from hookline.engine.commands import (
     ResetPrefixCache,
     StartFailed,
 )
-from hookline.engine.process import ANSWERS_SOCKET, COMMANDS_SOCKET
 from hookline.events import StepOutput
 from hookline.exceptions import ConfigError, EngineDeadError, ModelLoadError
 from hookline.request import EngineRequest, FinishReason

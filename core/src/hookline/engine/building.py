@@ -1,0 +1,41 @@
+"""Builds an engine core with the executor that a configuration names."""
+
+from hookline.clock import Clock
+from hookline.config import EngineConfig, ExecutorKind
+from hookline.engine.core import EngineCore
+from hookline.models.description import describe
+from hookline.worker.executor import Executor, ModelShape
+from hookline.worker.simulated import SimulatedExecutor
+
+SIMULATED_BLOCKS = 8192
+
+
+def build_core(config: EngineConfig, clock: Clock) -> EngineCore:
+    """An engine core with the executor that the configuration names."""
+    return EngineCore(config, build_executor(config, clock), clock)
+
+
+def build_executor(config: EngineConfig, clock: Clock) -> Executor:
+    """Imports torch only if the executor needs it."""
+    if config.executor.kind is ExecutorKind.SIMULATED:
+        return SimulatedExecutor(
+            config.executor.simulation, clock, simulated_shape(config)
+        )
+    from hookline.worker.uniproc import UniprocExecutor  # noqa: PLC0415
+
+    return UniprocExecutor(config)
+
+
+def simulated_shape(config: EngineConfig) -> ModelShape:
+    """The shape of the configured model, read from its folder alone."""
+    description = describe(config.model)
+    max_model_len = description.max_model_len(config.model.max_model_len)
+    needed = -(-max_model_len // config.cache.block_size)
+    return ModelShape(
+        architecture=description.architecture,
+        dtype=config.model.dtype,
+        vocab_size=description.vocab_size,
+        max_model_len=max_model_len,
+        num_kv_blocks=config.cache.num_kv_blocks or max(SIMULATED_BLOCKS, needed),
+        eos_token_ids=description.eos_token_ids,
+    )
