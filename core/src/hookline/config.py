@@ -128,6 +128,10 @@ class SchedulerConfig:
         _positive("max-num-batched-tokens", self.max_num_batched_tokens)
         _positive("long-prefill-token-threshold", self.long_prefill_token_threshold)
         _positive("max-num-queued-reqs", self.max_num_queued_reqs)
+        if not self.enable_chunked_prefill and self.long_prefill_token_threshold:
+            raise ConfigError(
+                "long-prefill-token-threshold", "needs chunked prefill, which is off"
+            )
         if self.max_num_batched_tokens < self.max_num_seqs:
             raise ConfigError(
                 "max-num-batched-tokens",

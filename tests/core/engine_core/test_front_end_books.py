@@ -56,14 +56,16 @@ def test_stop_string_ends_the_request_for_client_and_engine() -> None:
 
     engine = make()
     engine.submit([1] * 3, SamplingParams(max_tokens=8, stop=(whole[2:4],)))
-    engine.run()
+    while engine.outputs.num_unconfirmed:
+        engine.receive()
+        engine.clock.sleep(0.25)
 
     end = whole.index(whole[2:4])
     ended = engine.finished[1]
     assert text_of(engine) == whole[:end]
     assert (ended.reason, ended.cause) == (FinishReason.STOP, whole[2:4])
     assert ended.output_tokens == end + 2
-    assert ended.e2e_seconds == end + 2.0
+    assert ended.e2e_seconds == (end + 2) + 0.25 * (end + 1)
     assert engine.outputs.finished == {"stop": 1}
 
 

@@ -63,3 +63,11 @@ def test_request_that_does_not_fit_is_an_error() -> None:
         core.add(engine_request(3, []))
 
     assert core.state("check").stats.received == 1
+
+
+def test_a_prefill_threshold_needs_chunked_prefill() -> None:
+    """An option that could do nothing is refused."""
+    with pytest.raises(ConfigError, match="needs chunked prefill") as e:
+        SchedulerConfig(enable_chunked_prefill=False, long_prefill_token_threshold=8)
+
+    assert e.value.option == "long-prefill-token-threshold"

@@ -114,12 +114,15 @@ def test_only_the_front_end_ends_the_process(llama: Oracle) -> None:
 
 
 @pytest.mark.parametrize("activity", ["idle", "busy"])
-def test_the_process_ends_with_its_front_end(llama: Oracle, activity: str) -> None:
-    """A front end that is killed takes its engine with it, whatever that does."""
+def test_the_process_ends_with_its_front_end(
+    llama: Oracle, activity: str, tmp_path: Path
+) -> None:
+    """A front end that is killed takes its engine and its sockets with it."""
     with subprocess.Popen(
         [sys.executable, "-c", FRONT_END, str(llama.folder), activity],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
+        env={**os.environ, "TMPDIR": str(tmp_path)},
     ) as front_end:
         assert front_end.stdout is not None
         engine = os.pidfd_open(int(front_end.stdout.readline()))
@@ -129,6 +132,7 @@ def test_the_process_ends_with_its_front_end(llama: Oracle, activity: str) -> No
 
         wait_until_gone(engine)
         os.close(engine)
+        assert list(tmp_path.glob("hookline-*")) == []
 
 
 def test_a_config_error_keeps_its_type(llama: Oracle) -> None:

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Callable
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 import pytest
@@ -96,17 +97,17 @@ def test_greedy_with_repetition_penalty_equals_generate(
     assert expected != llama.greedy(prompt, 24)
 
 
-def test_presence_penalty_shows_in_the_output(llm: LLM) -> None:
-    """With all the weight on two tokens, the strongest penalties alternate them."""
-    params = SamplingParams(
+def test_frequency_penalty_shows_in_the_output(llm: LLM) -> None:
+    """It grows until even a token with a much smaller bias takes its turn."""
+    plain = SamplingParams(
         temperature=0.0,
-        max_tokens=8,
+        max_tokens=60,
         allowed_token_ids=(5, 6),
-        logit_bias={5: 100.0, 6: 99.0},
-        frequency_penalty=2.0,
+        logit_bias={5: 100.0, 6: 60.0},
     )
+    penalised = msgspec.structs.replace(plain, frequency_penalty=2.0)
 
-    [output] = llm.generate([1, 2, 3], params)
+    outputs = llm.generate([[1, 2, 3]] * 2, [plain, penalised])
 
-    counts = Counter(output.completions[0].token_ids)
-    assert set(counts) <= {5, 6}
+    assert set(outputs[0].completions[0].token_ids) == {5}
+    assert set(outputs[1].completions[0].token_ids) == {5, 6}

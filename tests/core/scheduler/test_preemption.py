@@ -94,18 +94,19 @@ def test_preempted_request_takes_its_old_place() -> None:
 
 
 def test_step_that_preempts_admits_nobody() -> None:
-    """Blocks that were just taken away are not given to a newcomer."""
-    core = small_core()
+    """Blocks that were just taken away are not given to a newcomer in that step."""
+    core = small_core(policy=Policy.PRIORITY)
     for request_id in (1, 2):
         core.add(engine_request(request_id, [request_id] * 3, 5))
     core.step()
     core.step()
-    core.add(engine_request(3, [3], 1))
+    core.add(engine_request(3, [3], 1, priority=-1))
 
-    output = core.step()
+    outputs = [core.step(), core.step()]
 
-    assert [event.request_id for event in output.preempted] == [2]
-    assert output.scheduled == []
+    assert [event.request_id for event in outputs[0].preempted] == [2]
+    assert outputs[0].scheduled == []
+    assert [event.request_id for event in outputs[1].scheduled] == [3]
 
 
 def test_output_is_kept_over_a_preemption() -> None:

@@ -77,9 +77,7 @@ class Observers:
         try:
             made = self._registry.create(plugin, "create_stat_logger", context=context)
         except BrokenPluginError as error:
-            if isinstance(
-                error.__cause__, ConfigError
-            ):  # the user's mistake
+            if isinstance(error.__cause__, ConfigError):  # the user's mistake
                 raise error.__cause__ from None
             raise
         if made is None:

@@ -6,6 +6,7 @@ this process.
 """
 
 import os
+import shutil
 import signal
 import sys
 import threading
@@ -69,7 +70,7 @@ def main(folder: Path) -> int:
     """Serves one front end until it goes away."""
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)  # the front end decides when to end
-    threading.Thread(target=_end_with_front_end, daemon=True).start()
+    threading.Thread(target=_end_with_front_end, args=[folder], daemon=True).start()
     wire = Wire(folder)
     try:
         with FailureNotice(lambda reason: wire.send(Failed(reason))):
@@ -95,8 +96,9 @@ def _serve(wire: Wire) -> int:
             wire.send(Output(output))
 
 
-def _end_with_front_end() -> None:
+def _end_with_front_end(folder: Path) -> None:
     sys.stdin.buffer.read()
+    shutil.rmtree(folder, ignore_errors=True)  # it may have had no time to
     os._exit(0)
 
 
