@@ -36,12 +36,13 @@ SUFFIXES = st.lists(st.integers(3, 4), min_size=1, max_size=12)
 def schedulers(draw: st.DrawFn) -> SchedulerConfig:
     max_num_seqs = draw(st.integers(1, 6))
     is_chunked = draw(st.booleans())
+    thresholds = st.none() | st.integers(1, 8)
     budget = max_num_seqs + draw(st.integers(0, 24))
     return SchedulerConfig(
         max_num_seqs=max_num_seqs,
         max_num_batched_tokens=budget if is_chunked else max(budget, MAX_MODEL_LEN),
         enable_chunked_prefill=is_chunked,
-        long_prefill_token_threshold=draw(st.none() | st.integers(1, 8)),
+        long_prefill_token_threshold=draw(thresholds if is_chunked else st.none()),
         policy=draw(st.sampled_from(Policy)),
     )
 

@@ -175,3 +175,18 @@ def test_a_process_that_never_starts_is_noticed(
         LLM(config=config_for(llama.folder))
 
     assert list(sockets.iterdir()) == []
+
+
+def test_a_long_temporary_folder_is_no_obstacle(
+    llama: Oracle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Paths of sockets are limited; where the usual folder is too deep, /tmp serves."""
+    deep = tmp_path / ("d" * 120)
+    deep.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(deep))
+
+    with LLM(config=config_for(llama.folder)) as llm:
+        [output] = llm.generate("a", SamplingParams(temperature=0.0, max_tokens=2))
+        assert_conserved(llm)
+
+    assert len(output.completions[0].token_ids) == 2

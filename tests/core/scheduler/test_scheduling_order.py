@@ -126,7 +126,7 @@ def test_without_threshold_a_prompt_takes_the_whole_budget() -> None:
 
 def test_disabled_chunking_computes_a_prompt_in_one_step() -> None:
     """Without chunked prefill a prompt waits until the budget holds all of it."""
-    core = core_of(budget=16, is_chunked=False, threshold=2)
+    core = core_of(budget=16, is_chunked=False)
     core.add(engine_request(1, [3] * 10, 2))
     core.add(engine_request(2, [4] * 10, 2))
 

@@ -50,7 +50,7 @@ class ProcessClient:
             EngineDeadError: The process ended before it was ready.
         """
         self._dead: str | None = None
-        self._folder = Path(tempfile.mkdtemp(prefix="hookline-"))
+        self._folder = _private_folder()
         self._context = zmq.Context(io_threads=1)
         self._commands = self._context.socket(zmq.PUSH)
         self._answers = self._context.socket(zmq.PULL)
@@ -163,3 +163,11 @@ class ProcessClient:
 
     def _ended(self, code: int) -> EngineDeadError:
         return self._death(f"its process ended with exit code {code}")
+
+
+def _private_folder() -> Path:
+    """A new folder that only this user may enter, its sockets' paths short enough."""
+    usual = Path(tempfile.gettempdir())
+    longest = usual / "hookline-12345678" / COMMANDS_SOCKET
+    fits = len(str(longest).encode()) <= zmq.IPC_PATH_MAX_LEN
+    return Path(tempfile.mkdtemp(prefix="hookline-", dir=usual if fits else "/tmp"))  # noqa: S108
