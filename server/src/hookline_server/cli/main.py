@@ -4,6 +4,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from importlib.metadata import version
+from pathlib import Path
 
 from hookline.exceptions import (
     ConfigError,
@@ -30,6 +31,9 @@ INTERRUPTED = 130
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the command line and returns the exit status."""
+    if argv is None:
+        # For `--stat-logger module:Class`; behind everything that is installed.
+        sys.path.append(str(Path.cwd()))
     arguments = sys.argv[1:] if argv is None else list(argv)
     try:
         return _dispatch(arguments)
