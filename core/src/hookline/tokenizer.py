@@ -38,6 +38,7 @@ class Tokenizer:
             for token_id, token in inner.added_tokens_decoder.items()
         }
         self._alphabet = byte_level_alphabet()
+        self._bytes: dict[int, bytes] = {}  # at most one entry a token
         self.is_byte_level = _is_byte_level(inner)
 
     @classmethod
@@ -116,11 +117,17 @@ class Tokenizer:
 
     def token_bytes(self, token_id: int) -> bytes:
         """The bytes that the token stands for; none for an id without a token."""
+        known = self._bytes.get(token_id)
+        if known is None and (known := self._look_up_bytes(token_id)) is not None:
+            self._bytes[token_id] = known
+        return known or b""
+
+    def _look_up_bytes(self, token_id: int) -> bytes | None:
         if (added := self._added.get(token_id)) is not None:
             return added.encode()
         token = self._inner.convert_ids_to_tokens(token_id)
         if token is None:
-            return b""
+            return None
         if not self.is_byte_level:
             return self.decode([token_id]).encode()
         known = [self._alphabet.get(char) for char in token]
