@@ -1,5 +1,6 @@
 """A server's engine keeps a bounded number of requests open."""
 
+import asyncio
 from dataclasses import replace
 
 import pytest
@@ -31,3 +32,20 @@ async def test_requests_beyond_the_limit_are_refused_and_the_others_are_served()
     await engine.close()
 
     assert [len(output.completions[0].token_ids) for output in served] == [20, 20, 20]
+
+
+async def test_requests_that_come_at_once_do_not_slip_past_the_limit() -> None:
+    """Of five that arrive together two are taken, though all wait for their tokens."""
+    base = EngineConfig(executor=ExecutorConfig(kind=ExecutorKind.SIMULATED))
+    config = replace(
+        base, scheduler=SchedulerConfig(max_num_seqs=1, max_num_queued_reqs=1)
+    )
+    params = SamplingParams(max_tokens=500)
+
+    engine = await AsyncEngine.start(config)
+    submits = [engine.submit("def", params, is_streamed=False) for _ in range(5)]
+    results = await asyncio.gather(*submits, return_exceptions=True)
+    refused = [each for each in results if isinstance(each, OverloadedError)]
+    await engine.close()
+
+    assert len(refused) == 3

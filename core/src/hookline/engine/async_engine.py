@@ -178,8 +178,6 @@ class AsyncEngine:
             OverloadedError: Too many are open.
             EngineDeadError: The engine is gone.
         """
-        if self._front_end.num_unconfirmed + params.n > self._max_open:
-            raise OverloadedError(self._max_open)
         arrived_at = self._clock.now()
         prepared = await self._off_loop(
             lambda: self._front_end.prepare(
@@ -188,6 +186,9 @@ class AsyncEngine:
         )
         if self._is_draining and self.failure is None:
             raise EngineDeadError("it is being stopped")
+        # Counted last: nothing is awaited between here and the request that adds to it.
+        if self._front_end.num_unconfirmed + params.n > self._max_open:
+            raise OverloadedError(self._max_open)
         stream = OutputStream(self._front_end)
         request = self._front_end.submit(
             prepared, stream.deliver, arrived_at=arrived_at, is_streamed=is_streamed
@@ -251,7 +252,7 @@ class AsyncEngine:
     def _take(self, output: StepOutput) -> None:
         with FailureBarrier(self._die):
             self._front_end.take(output)
-        if not self._front_end.has_unconfirmed:
+        if not self._front_end.num_unconfirmed:
             self._is_quiet.set()
 
     def _die(self, reason: str) -> None:
