@@ -158,7 +158,7 @@ class LLM:
 
     def _drive(self) -> None:
         """Takes outputs in until every request has ended."""
-        while self._front_end.has_unconfirmed:
+        while self._front_end.num_unconfirmed:
             output = self._front_end.client.receive(_WAIT_SECONDS)
             if output is not None:
                 self._front_end.take(output)

@@ -106,15 +106,12 @@ class Request:
         "block_hashes",
         "block_ids",
         "facts",
-        "finish_cause",
-        "finish_reason",
         "inner",
         "max_computed_tokens",
         "max_tokens",
         "num_cached_tokens",
         "num_computed_tokens",
         "num_hashed_blocks",
-        "num_preemptions",
         "num_prompt_tokens",
         "params",
         "priority",
@@ -143,14 +140,11 @@ class Request:
         self.num_computed_tokens = 0
         self.max_computed_tokens = 0
         self.num_cached_tokens: int | None = None
-        self.num_preemptions = 0
         self.prompt_logprobs: list[TokenLogprobs] = []
         self.block_ids: list[int] = []
         self.block_hashes: list[bytes] = []
         self.num_hashed_blocks = 0
         self.status = RequestStatus.WAITING
-        self.finish_reason: FinishReason | None = None
-        self.finish_cause = ""
         eos = () if self.params.ignore_eos else inner.eos_token_ids
         self.stop_token_ids = frozenset((*eos, *self.params.stop_token_ids))
 

@@ -51,4 +51,4 @@ async def start_engine(llama: Oracle) -> AsyncIterator[StartEngine]:
             assert stats.residue == Residue()
         await asyncio.wait_for(engine.close(), 10)
         assert engine._front_end.residue == 0
-        assert not engine._front_end.has_unconfirmed
+        assert engine._front_end.num_unconfirmed == 0

@@ -61,4 +61,4 @@ async def start_engine() -> AsyncIterator[StartEngine]:
     for engine in engines:
         await asyncio.wait_for(engine.close(), 20)
         assert engine._front_end.residue == 0
-        assert not engine._front_end.has_unconfirmed
+        assert engine._front_end.num_unconfirmed == 0

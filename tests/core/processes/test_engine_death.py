@@ -164,7 +164,7 @@ def test_offline_requests_end_with_the_process(
         assert llm.flush()
         assert len(told(site, EngineFailed)) == 1
         assert llm.front_end.residue == 0
-        assert not llm.front_end.has_unconfirmed
+        assert llm.front_end.num_unconfirmed == 0
 
 
 def test_offline_requests_to_a_dead_process_end(
@@ -180,7 +180,7 @@ def test_offline_requests_to_a_dead_process_end(
         assert llm.flush()
         assert len(told(site, EngineFailed)) == 1
         assert llm.front_end.residue == 0
-        assert not llm.front_end.has_unconfirmed
+        assert llm.front_end.num_unconfirmed == 0
 
 
 @pytest.mark.parametrize("in_process", [True, False])

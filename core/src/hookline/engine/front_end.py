@@ -69,11 +69,6 @@ class FrontEnd:
         return self._outputs.num_unconfirmed
 
     @property
-    def has_unconfirmed(self) -> bool:
-        """Whether the engine still has to confirm the end of a request."""
-        return self._outputs.num_unconfirmed > 0
-
-    @property
     def residue(self) -> int:
         """Of the front end's own conservation law: requests unaccounted for."""
         return self._outputs.residue
@@ -146,12 +141,11 @@ class FrontEnd:
     def take(self, output: StepOutput) -> None:
         """Takes one output of the engine in."""
         self._stats, self._stats_at = output.stats, output.at
-        listening = self._observers.is_listening
-        facts = self._outputs.facts_of(output) if listening else {}
+        facts = self._outputs.facts_of(output) if self._observers.needs_facts else {}
         iteration, stopped = self._outputs.take(output)
         if stopped:
             self.client.finish(stopped, FinishReason.STOP, "stop string")
-        if listening:
+        if self._observers.is_listening:
             self._observers.output(output, iteration, facts)
 
     def fail(self, reason: str) -> None:

@@ -32,6 +32,13 @@ from hookline_registry import (
 )
 
 LOGGERS_GROUP = "hookline.loggers"
+HOOKS_WITH_FACTS = (
+    "requests_queued",
+    "requests_scheduled",
+    "requests_preempted",
+    "tokens_generated",
+    "requests_finished",
+)
 
 
 class Observers:
@@ -39,6 +46,7 @@ class Observers:
 
     Attributes:
         is_listening: Whether there is anyone to tell.
+        needs_facts: Whether anyone listens to hooks that carry requests' facts.
     """
 
     def __init__(self, config: EngineConfig) -> None:
@@ -64,6 +72,7 @@ class Observers:
             cool_down_seconds=config.observers.breaker_seconds,
         )
         self.is_listening = bool(self._lanes)
+        self.needs_facts = any(map(self._fanout.listens, HOOKS_WITH_FACTS))
         self._index = config.engine_index
 
     def _load(self, name: str, config: EngineConfig) -> list[str]:

@@ -92,7 +92,6 @@ class Scheduler:
     ) -> None:
         self._cache.release(request)
         request.status = RequestStatus.FINISHED
-        request.finish_reason, request.finish_cause = reason, cause
         del self._requests[request.request_id]
         self.ledger.end(reason, request.num_output_tokens)
         self.journal.finished.append(
@@ -150,7 +149,6 @@ class Scheduler:
         self._running.remove(victim)
         self._left_batch.append(victim.request_id)
         victim.status = RequestStatus.PREEMPTED
-        victim.num_preemptions += 1
         victim.prompt_logprobs = []
         self.ledger.preemptions += 1
         self._waiting.push(victim)

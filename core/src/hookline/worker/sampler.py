@@ -73,7 +73,7 @@ class Sampler:
     def _draw(self, logits: torch.Tensor, rows: Int64) -> Int64:
         state = self._state
         logits = logits - logits.amax(-1, keepdim=True)  # so that none overflows
-        logits = logits / torch.from_numpy(state.temperature[rows])[:, None]
+        logits /= torch.from_numpy(state.temperature[rows])[:, None]
         logits = keep_likeliest(
             logits,
             torch.from_numpy(state.top_k[rows]),

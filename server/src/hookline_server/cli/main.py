@@ -34,9 +34,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     if argv is None:
         # For `--stat-logger module:Class`; behind everything that is installed.
         sys.path.append(str(Path.cwd()))
-    arguments = sys.argv[1:] if argv is None else list(argv)
+        argv = sys.argv[1:]
     try:
-        return _dispatch(arguments)
+        return _dispatch(list(argv))
     except (UsageError, ConfigError, RequestError, RegistryError) as error:
         return _failed(error, WRONG_INPUT)
     except (ListenError, ModelLoadError, EngineDeadError) as error:
