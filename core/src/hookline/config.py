@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from hookline.exceptions import ConfigError
+from hookline.slo import Slo
 
 
 class LoadFormat(StrEnum):
@@ -82,6 +83,8 @@ class CacheConfig:
         kv_cache_memory: Bytes for the pool; None takes a share of what is free.
         enable_prefix_caching: Reuse full blocks of earlier requests.
         hash_algorithm: Of the chained block hashes.
+        residency_sample: Share of the blocks whose lifetime, idle time and reuse gaps
+            are measured, 0 to 1; 0 measures none.
     """
 
     block_size: int = 16
@@ -89,6 +92,7 @@ class CacheConfig:
     kv_cache_memory: int | None = None
     enable_prefix_caching: bool = True
     hash_algorithm: HashAlgorithm = HashAlgorithm.SHA256
+    residency_sample: float = 0.0
 
     def __post_init__(self) -> None:
         _positive("block-size", self.block_size)
@@ -97,6 +101,12 @@ class CacheConfig:
         if self.num_kv_blocks is not None and self.kv_cache_memory is not None:
             raise ConfigError(
                 "num-kv-blocks", "give either this or kv-cache-memory, not both"
+            )
+        if not 0 <= self.residency_sample <= 1:
+            raise ConfigError("kv-cache-metrics-sample", "must be 0 to 1")
+        if self.residency_sample and not self.enable_prefix_caching:
+            raise ConfigError(
+                "kv-cache-metrics-sample", "needs prefix caching, which is off"
             )
 
 
@@ -180,6 +190,50 @@ class ExecutorConfig:
         _positive("threads", self.threads)
 
 
+class DetailedTrace(StrEnum):
+    MODEL = "model"
+    WORKER = "worker"
+    ALL = "all"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetricsConfig:
+    """Which metrics there are, under which names, labels and buckets.
+
+    Every logger that reads the catalogue obeys it.
+
+    Attributes:
+        dialects: Sets of names to expose.
+        histogram_buckets: Upper bounds by bucket family or by metric, in any dialect's
+            name.
+        include: Patterns (`*`, `?`) of names to expose; all if empty.
+        exclude: Patterns of names not to expose; wins over `include`.
+        labels: Constant labels on every series.
+        show_hidden_for_version: Also expose the deprecated names that this version
+            (`X.Y`) still showed.
+        tenants: Tenants that get a label value of their own; if empty, the first
+            `max_tenants` that come.
+        max_tenants: Most values of the label `tenant`, `other` and `none` not counted;
+            0 leaves tenants out of the metrics.
+    """
+
+    dialects: tuple[str, ...] = ("hookline", "vllm")
+    histogram_buckets: dict[str, tuple[float, ...]] = field(default_factory=dict)
+    include: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+    labels: dict[str, str] = field(default_factory=dict)
+    show_hidden_for_version: str | None = None
+    tenants: tuple[str, ...] = ()
+    max_tenants: int = 0
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.max_tenants <= MOST_TENANTS:
+            raise ConfigError("max-tenants", f"must be 0 to {MOST_TENANTS}")
+
+
+MOST_TENANTS = 1000
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObserverConfig:
     """Which stat loggers listen, and how they are kept from doing harm.
@@ -191,6 +245,13 @@ class ObserverConfig:
         breaker_failures: So many consecutive errors open a logger's breaker.
         breaker_seconds: After so long an open breaker lets one batch through.
         heartbeat_seconds: State is published at least this often.
+        metrics: Of the catalogue.
+        slo: What every request is promised, unless it brings its own.
+        detailed_traces: Measure the forward pass and the executor for each request.
+        keep_prompts: Give finished requests their token ids, for loggers that write
+            them down.
+        trace_ratio: Share of the requests without a trace of their own that are
+            traced, 0 to 1; None where nobody takes traces.
     """
 
     stat_loggers: tuple[str, ...] = ()
@@ -199,12 +260,24 @@ class ObserverConfig:
     breaker_failures: int = 5
     breaker_seconds: float = 30.0
     heartbeat_seconds: float = 1.0
+    metrics: MetricsConfig = field(default_factory=MetricsConfig)
+    slo: Slo | None = None
+    detailed_traces: tuple[DetailedTrace, ...] = ()
+    keep_prompts: bool = False
+    trace_ratio: float | None = None
 
     def __post_init__(self) -> None:
         _positive("lane-batches", self.lane_batches)
         _positive("breaker-failures", self.breaker_failures)
         if self.heartbeat_seconds <= 0:
             raise ConfigError("heartbeat-seconds", "must be above 0")
+        if self.trace_ratio is not None and not 0 <= self.trace_ratio <= 1:
+            raise ConfigError("otlp-traces-sample", "must be 0 to 1")
+
+    def details(self, part: DetailedTrace) -> bool:
+        """Whether detailed traces of this part are wanted."""
+        wanted = self.detailed_traces
+        return part in wanted or DetailedTrace.ALL in wanted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,7 +7,7 @@ from the same process. The front end turns these into the hooks of `hookspecs`.
 import msgspec
 
 from hookline.request import FinishReason, TokenLogprobs
-from hookline.stats import SchedulerStats
+from hookline.stats import BlockEviction, SchedulerStats
 
 
 class Queued(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -98,6 +98,11 @@ class StepRecord(msgspec.Struct, frozen=True, array_like=True):
         request_tokens: (request id, tokens computed) for each scheduled request.
         draft_tokens: Draft tokens verified.
         accepted_tokens: Of these, accepted.
+        context_tokens: Tokens in the cache that the scheduled requests read.
+        attention_pairs: Pairs of a computed token and one that it attends to.
+        sampled_requests: Requests that got tokens.
+        forward_ns: Time in the model's forward pass, part of executing; 0 if not
+            measured.
     """
 
     step: int
@@ -113,6 +118,10 @@ class StepRecord(msgspec.Struct, frozen=True, array_like=True):
     request_tokens: list[tuple[int, int]]
     draft_tokens: int = 0
     accepted_tokens: int = 0
+    context_tokens: int = 0
+    attention_pairs: int = 0
+    sampled_requests: int = 0
+    forward_ns: int = 0
 
 
 class ClockPair(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -130,6 +139,7 @@ class StepOutput(msgspec.Struct, frozen=True, array_like=True):
         cause: `step`, or what changed the state: `idle`, `abort`, `heartbeat`, `reset`.
         record: Present for a step.
         stats: The state after it.
+        evictions: Of sampled blocks, where residency is measured.
         clock: Now and then, for placing spans.
     """
 
@@ -143,4 +153,5 @@ class StepOutput(msgspec.Struct, frozen=True, array_like=True):
     preempted: list[Preempted] = []
     new_tokens: list[NewTokens] = []
     finished: list[Finished] = []
+    evictions: list[BlockEviction] = []
     clock: ClockPair | None = None

@@ -14,6 +14,7 @@ from hookline.payloads import (
     EngineFailed,
     EngineStarted,
     EngineStopped,
+    HttpAnswered,
     LoggerContext,
     ProposerContext,
     RequestsFinished,
@@ -79,6 +80,11 @@ def step_finished(step: StepFinished) -> None:
 @hookspec
 def state_changed(state: StateChanged) -> None:
     """Called when the state changed without a step, and as a heartbeat."""
+
+
+@hookspec
+def http_answered(answered: HttpAnswered) -> None:
+    """Called by a server a few times a second while it has answered requests."""
 
 
 @hookspec

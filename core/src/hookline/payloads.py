@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from hookline.config import EngineConfig
+from hookline.cost import ModelCost
 from hookline.events import (
     ClockPair,
     Finished,
@@ -17,6 +18,21 @@ from hookline.events import (
 from hookline.request import RequestFacts
 from hookline.stats import IterationStats, SchedulerStats
 from hookline_registry import LaneStats
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StartupPhase:
+    """A part of an engine's start.
+
+    Attributes:
+        name: What was done, such as `load weights`.
+        started_at: Nanoseconds since the epoch.
+        seconds: How long it took.
+    """
+
+    name: str
+    started_at: int
+    seconds: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +53,8 @@ class EngineFacts:
         enable_prefix_caching: Whether full blocks are reused.
         eos_token_ids: Tokens that end its texts.
         executor: `uniproc`, `simulated`, …
+        cost: What steps of the model cost the machine.
+        startup: What its start consisted of, in order; phases may contain others.
     """
 
     engine_index: int
@@ -52,6 +70,8 @@ class EngineFacts:
     enable_prefix_caching: bool
     eos_token_ids: tuple[int, ...]
     executor: str
+    cost: ModelCost = field(default_factory=ModelCost)
+    startup: tuple[StartupPhase, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,6 +173,7 @@ class StateChanged:
         scheduler: The state now.
         iteration: Requests that ended outside a step, and what they add up to.
         lanes: State of each logger's lane.
+        clock: Of the engine's process, now and then.
     """
 
     engine_index: int
@@ -161,6 +182,45 @@ class StateChanged:
     scheduler: SchedulerStats
     iteration: IterationStats
     lanes: tuple[LaneStats, ...] = ()
+    clock: ClockPair | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HttpExchange:
+    """A request that the server has answered.
+
+    Attributes:
+        route: The route's template, such as `/v1/models/{model}`; `unmatched` for
+            paths that are served nowhere. Never the path itself.
+        method: One of the usual ones, else `OTHER`.
+        status: Of the response; 499 where the client left before it was complete.
+        seconds: From the request's head to the response's last byte.
+        request_bytes: Length of the request's body.
+        response_bytes: Length of the response's body.
+    """
+
+    route: str
+    method: str
+    status: int
+    seconds: float
+    request_bytes: int
+    response_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HttpAnswered:
+    """Of `http_answered`.
+
+    Attributes:
+        exchanges: Answered since the last call.
+        in_flight: Requests that are being answered now, by (route, method); a pair
+            that was there before and is not named has none.
+        missed: Exchanges that were too many to be told one by one.
+    """
+
+    exchanges: tuple[HttpExchange, ...]
+    in_flight: Mapping[tuple[str, str], int]
+    missed: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

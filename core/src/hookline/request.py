@@ -5,6 +5,7 @@ from enum import StrEnum
 import msgspec
 
 from hookline.sampling_params import SamplingParams
+from hookline.slo import Slo
 
 
 class FinishReason(StrEnum):
@@ -26,6 +27,11 @@ class RequestFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
         lora: Adapter's name.
         priority: Lower runs first under the priority policy.
         trace_context: W3C trace headers, by lower-case name.
+        trace_id: Of the trace that its spans belong to, 32 hexadecimal digits; empty
+            if it is not traced.
+        slo: What it was promised, the engine's own objectives included.
+        operation: What the client asked for, in the words of the GenAI conventions:
+            `text_completion` or `chat`.
     """
 
     client_id: str = ""
@@ -33,6 +39,9 @@ class RequestFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     lora: str | None = None
     priority: int = 0
     trace_context: dict[str, str] = {}
+    trace_id: str = ""
+    slo: Slo | None = None
+    operation: str = "text_completion"
 
 
 class EngineRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -7,6 +7,7 @@ import msgspec
 
 from hookline.request import FinishReason, RequestFacts
 from hookline.sampling_params import SamplingParams
+from hookline.slo import SloMiss
 
 
 class PrefixCacheCounts(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -37,6 +38,21 @@ class Residue(msgspec.Struct, frozen=True, array_like=True, gc=False):
     blocks: int = 0
 
 
+class BlockEviction(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """A sampled block of the prefix cache was taken for something else (ns).
+
+    Attributes:
+        lifetime: From its allocation to its eviction.
+        idle: From the moment when its last holder gave it back to its eviction.
+        reuse_gaps: Between its last uses, of which the allocation is the first; at
+            most three.
+    """
+
+    lifetime: int
+    idle: int
+    reuse_gaps: tuple[int, ...] = ()
+
+
 class SchedulerStats(msgspec.Struct, frozen=True, array_like=True):
     """The engine's state at one moment; totals count from the engine's start.
 
@@ -49,6 +65,9 @@ class SchedulerStats(msgspec.Struct, frozen=True, array_like=True):
         kv_blocks_used: Blocks held by requests.
         kv_blocks_cached: Free blocks that still hold a reusable prefix.
         prefix_cache: Totals of the local prefix cache.
+        external_cache: The same of a KV connector.
+        waiting_tokens: Tokens that the waiting requests have yet to compute, prefix
+            hits not subtracted.
         received: Requests ever taken in.
         finished: Requests ever ended, by reason.
         preemptions: Preemptions ever.
@@ -75,11 +94,57 @@ class SchedulerStats(msgspec.Struct, frozen=True, array_like=True):
     oldest_waiting_at: int | None = None
     oldest_running_at: int | None = None
     residue: Residue = Residue()
+    external_cache: PrefixCacheCounts = PrefixCacheCounts()
+    waiting_tokens: int = 0
 
     @property
     def kv_usage(self) -> float:
         """Share of the pool held by requests, 0 to 1; reusable blocks count as free."""
         return self.kv_blocks_used / self.kv_blocks if self.kv_blocks else 0.0
+
+    def at_rest(self) -> "SchedulerStats":
+        """The same totals and residue with nothing running, waiting or held."""
+        return msgspec.structs.replace(
+            self,
+            running=0,
+            waiting=0,
+            waiting_tokens=0,
+            waiting_for_grammar=0,
+            waiting_for_remote_kv=0,
+            kv_blocks_used=0,
+            kv_blocks_cached=0,
+            oldest_waiting_at=None,
+            oldest_running_at=None,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestTimes:
+    """When a request's phases began, in nanoseconds since the epoch.
+
+    For placing spans on a time line only: durations come from monotonic clocks and
+    stand in `FinishedRequest`.
+
+    Attributes:
+        arrived: At the front end.
+        queued: QUEUED.
+        scheduled: First SCHEDULED.
+        first_token: First NEW_TOKENS.
+        last_token: Last NEW_TOKENS.
+        ended: For the client.
+        preempted: (PREEMPTED, SCHEDULED again or end), the first `MAX_STALLS` of them.
+    """
+
+    arrived: int
+    queued: int | None = None
+    scheduled: int | None = None
+    first_token: int | None = None
+    last_token: int | None = None
+    ended: int = 0
+    preempted: tuple[tuple[int, int], ...] = ()
+
+
+MAX_STALLS = 32
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,6 +171,18 @@ class FinishedRequest:
         ttft_seconds: First token − arrival, on the front end's clock.
         e2e_seconds: End − arrival, on the front end's clock.
         tpot_seconds: decode ÷ (n − 1); None for fewer than two tokens.
+        preempted_prefill_seconds: The part of `preempted_seconds` before the first
+            token.
+        forward_seconds: In the model's forward pass, summed over its steps; None
+            unless detailed traces ask for it.
+        execute_seconds: In the executor, likewise.
+        times: When its phases began; None for one that was rejected.
+        is_streamed: Whether the client got its tokens as they came.
+        completion_index: Which of a client's n completions.
+        slo_misses: Objectives that it missed.
+        prompt_token_ids: None unless prompts are kept.
+        output_token_ids: Likewise.
+        is_slo_judged: Whether it had objectives and lived long enough to be judged.
     """
 
     request_id: int
@@ -127,6 +204,16 @@ class FinishedRequest:
     ttft_seconds: float | None
     e2e_seconds: float
     tpot_seconds: float | None
+    preempted_prefill_seconds: float = 0.0
+    forward_seconds: float | None = None
+    execute_seconds: float | None = None
+    times: RequestTimes | None = None
+    is_streamed: bool = False
+    completion_index: int = 0
+    slo_misses: tuple[SloMiss, ...] = ()
+    is_slo_judged: bool = False
+    prompt_token_ids: tuple[int, ...] | None = None
+    output_token_ids: tuple[int, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,6 +230,21 @@ class FinishedGroup:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FirstToken:
+    """A request's first token came.
+
+    Attributes:
+        seconds: Since its arrival, on the front end's clock.
+        is_streamed: Whether the client gets its tokens as they come.
+        trace_id: Of the request's trace; empty if it is not traced.
+    """
+
+    seconds: float
+    is_streamed: bool = False
+    trace_id: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class IterationStats:
     """What one step brought, seen from the front end.
 
@@ -153,10 +255,12 @@ class IterationStats:
         generation_tokens: New tokens.
         preemptions: Requests preempted.
         recomputed_tokens: Tokens that resumed requests must compute again.
-        ttft_seconds: One entry for each first token.
-        inter_token_seconds: (interval ÷ tokens, tokens) for each later arrival.
+        first_tokens: One entry for each first token.
+        inter_token_seconds: (interval ÷ tokens, tokens) of later arrivals; those with
+            the same interval and number stand together.
         finished: Requests that ended.
         finished_groups: Clients' requests that ended.
+        evictions: Of sampled blocks of the prefix cache.
     """
 
     prompt_tokens_computed: int = 0
@@ -165,10 +269,11 @@ class IterationStats:
     generation_tokens: int = 0
     preemptions: int = 0
     recomputed_tokens: int = 0
-    ttft_seconds: tuple[float, ...] = ()
+    first_tokens: tuple[FirstToken, ...] = ()
     inter_token_seconds: tuple[tuple[float, int], ...] = ()
     finished: tuple[FinishedRequest, ...] = ()
     finished_groups: tuple[FinishedGroup, ...] = ()
+    evictions: tuple[BlockEviction, ...] = ()
 
     @property
     def prompt_tokens(self) -> int:

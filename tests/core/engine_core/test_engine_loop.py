@@ -191,6 +191,69 @@ def test_reset_is_told() -> None:
     assert driven.told.stats.kv_blocks_cached == 0
 
 
+def test_reset_of_a_busy_engine_is_told_before_the_next_step() -> None:
+    """Running requests go on, and the state has no reusable block any more."""
+    driven = Driven()
+    driven.turn(Add(engine_request(1, [3] * 40, 1)), add(2, 3))
+    reusable = driven.told.stats.kv_blocks_cached
+
+    causes = [driven.turn(ResetPrefixCache())]
+    state = driven.told
+    causes += [driven.turn() for _ in range(4)]
+
+    assert causes == ["reset", "step", "step", "idle", ""]
+    assert (reusable, state.stats.kv_blocks_cached) == (2, 0)
+    assert (state.stats.running, state.record) == (1, None)
+
+
+def test_resets_do_not_keep_requests_from_running() -> None:
+    """However many resets come, each state has a step behind it."""
+    driven = Driven()
+    reset = ResetPrefixCache()
+
+    causes = [driven.turn(add(1, 3), reset), *(driven.turn(reset) for _ in range(4))]
+
+    assert causes == ["step", "reset", "step", "reset", "step"]
+    assert [driven.turn(reset, reset), driven.turn()] == ["reset", ""]
+
+
+def test_reset_with_an_abort_is_one_state() -> None:
+    """What came together is told together, and only once."""
+    driven = Driven()
+    driven.turn(add(1, 9))
+
+    assert driven.turn(ResetPrefixCache(), abort(1)) == "reset"
+    assert [event.request_id for event in driven.told.finished] == [1]
+    assert driven.turn() == ""
+
+
+def test_gauges_after_an_abort_beside_others_come_with_the_step() -> None:
+    """The step's own state counts the aborted request out; ages follow in time."""
+    driven = Driven(heartbeat_seconds=2.5)
+    driven.turn(add(1, 9))
+    driven.turn(add(2, 9))
+    driven.turn(abort(1))
+    stats = driven.told.stats
+
+    assert (stats.running, stats.waiting, stats.kv_blocks_used) == (1, 0, 1)
+    assert driven.turn() == "heartbeat"
+    assert driven.told.stats.oldest_running_at == 1 * NANOSECONDS
+
+
+def test_no_age_outlives_its_request() -> None:
+    """With nobody running or waiting there is no age, in the very step's state."""
+    driven = Driven(heartbeat_seconds=0.5)
+    driven.turn(add(1, 2), add(2, 2), add(3, 2))
+
+    told = []
+    for commands in ((), (), (abort(3),)):
+        cause = driven.turn(*commands)
+        stats = driven.told.stats
+        told.append((cause, stats.oldest_running_at, stats.oldest_waiting_at))
+
+    assert told == [("heartbeat", 0, 0), ("step", None, 0), ("heartbeat", None, None)]
+
+
 def test_command_that_ends_a_wait_is_done_in_the_next_turn() -> None:
     """A waiting loop takes a command at once and steps in the turn after."""
     driven = Driven()

@@ -51,10 +51,13 @@ def schedulers(draw: st.DrawFn) -> SchedulerConfig:
 def caches(draw: st.DrawFn) -> CacheConfig:
     block_size = draw(st.integers(1, 8))
     needed = -(-MAX_MODEL_LEN // block_size)
+    is_caching = draw(st.booleans())
+    samples = [0.0, 0.0, 0.3, 1.0] if is_caching else [0.0]
     return CacheConfig(
         block_size=block_size,
         num_kv_blocks=needed + draw(st.integers(0, needed)),
-        enable_prefix_caching=draw(st.booleans()),
+        enable_prefix_caching=is_caching,
+        residency_sample=draw(st.sampled_from(samples)),
         hash_algorithm=draw(st.sampled_from(HashAlgorithm)),
     )
 
@@ -216,6 +219,7 @@ class EngineMachine(RuleBasedStateMachine):
             running = {key for key, each in self.accounts.items() if each.is_running}
             assert self.memory.batch == running
             self.take_record(output.record)
+            assert output.record.sampled_requests == len(output.new_tokens)
         for event in output.new_tokens:
             self.accounts[event.request_id].tokens += event.token_ids
         for finished in output.finished:
@@ -233,8 +237,11 @@ class EngineMachine(RuleBasedStateMachine):
         assert len(counts) == record.prefill_requests + record.decode_requests
         assert all(count >= 1 for count in counts)
         self.computed += sum(counts)
+        context = pairs = 0
         for request_id, count in record.request_tokens:
             account = self.accounts[request_id]
+            context += account.computed
+            pairs += sum(account.computed + token for token in range(1, count + 1))
             assert account.is_running
             after = account.computed + count
             account.recomputed += max(
@@ -243,6 +250,7 @@ class EngineMachine(RuleBasedStateMachine):
             account.computed = after
             account.high_water = max(account.high_water, after)
             assert after <= len(account.prompt) + len(account.tokens)
+        assert (record.context_tokens, record.attention_pairs) == (context, pairs)
 
     def check_books(self) -> None:
         """Every conservation law, recounted now."""
@@ -255,6 +263,13 @@ class EngineMachine(RuleBasedStateMachine):
         assert stats.running == sum(account.is_running for account in accounts)
         assert stats.running <= self.config.max_num_seqs
         assert stats.running + stats.waiting == len(self.open())
+        assert stats.waiting_tokens == sum(
+            len(each.prompt) + len(each.tokens)
+            for each in self.open()
+            if not each.is_running
+        )
+        assert (stats.oldest_running_at is None) == (stats.running == 0)
+        assert (stats.oldest_waiting_at is None) == (stats.waiting == 0)
         assert sum(stats.finished.values()) == len(self.accounts) - len(self.open())
         assert stats.computed_tokens == self.computed
         assert stats.recomputed_tokens == sum(each.recomputed for each in accounts)

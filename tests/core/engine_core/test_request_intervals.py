@@ -7,7 +7,12 @@ from hookline.config import CacheConfig, SchedulerConfig
 from hookline.events import Finished, NewTokens, Queued, Scheduled, StepOutput
 from hookline.request import FinishReason
 from hookline.sampling_params import SamplingParams
-from hookline.stats import FinishedGroup, FinishedRequest, SchedulerStats
+from hookline.stats import (
+    FinishedGroup,
+    FinishedRequest,
+    FirstToken,
+    SchedulerStats,
+)
 from hookline.testing.observed import ObservedEngine
 from hookline.testing.simulation import simulated_core
 
@@ -85,7 +90,7 @@ def test_preempted_decode() -> None:
     assert phases(engine.finished[1]) == (0.0, 1.0, 4.0, 5.0)
     assert engine.finished[1].preempted_seconds == 0.0
     gaps = [gap for each in engine.iterations for gap in each.inter_token_seconds]
-    assert sorted(gaps) == [(1.0, 1)] * 7 + [(4.0, 1)]
+    assert sorted(gaps) == [(1.0, 1)] * 5 + [(1.0, 2), (4.0, 1)]
     assert sum(each.preemptions for each in engine.iterations) == 1
     assert sum(each.recomputed_tokens for each in engine.iterations) == 4
 
@@ -245,7 +250,7 @@ def test_iteration_adds_up_all_requests_of_a_step() -> None:
     step = engine.iterations[-1]
     assert step.generation_tokens == 2
     assert step.prompt_tokens == 4
-    assert step.ttft_seconds == (1.0,)
+    assert step.first_tokens == (FirstToken(seconds=1.0, is_streamed=True),)
     assert step.inter_token_seconds == ((1.5, 1),)
     assert [each.request_id for each in step.finished] == [2]
     assert step.finished_groups == (FinishedGroup(n=1, max_output_tokens=1),)
@@ -285,8 +290,8 @@ def test_several_tokens_in_one_event() -> None:
     last = engine.take(told(engine, finished=[end]))
 
     assert (first.generation_tokens, first.inter_token_seconds) == (3, ())
-    assert len(first.ttft_seconds) == 1
-    assert (later.generation_tokens, later.ttft_seconds) == (4, ())
+    assert len(first.first_tokens) == 1
+    assert (later.generation_tokens, later.first_tokens) == (4, ())
     assert later.inter_token_seconds == ((0.5, 4),)
     (request,) = last.finished
     assert phases(request) == (1.5, 0.5, 2.0, 2.5)

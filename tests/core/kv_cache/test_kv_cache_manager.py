@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 
+from hookline.clock import VirtualClock
 from hookline.config import CacheConfig, HashAlgorithm
 from hookline.kv_cache import KVCacheManager
 from hookline.request import Request
@@ -15,9 +16,8 @@ ALGORITHMS = pytest.mark.parametrize("algorithm", list(HashAlgorithm))
 def manager(
     num_blocks: int = 8, algorithm: HashAlgorithm = HashAlgorithm.SHA256
 ) -> KVCacheManager:
-    return KVCacheManager(
-        CacheConfig(block_size=2, hash_algorithm=algorithm), num_blocks
-    )
+    config = CacheConfig(block_size=2, hash_algorithm=algorithm)
+    return KVCacheManager(config, num_blocks, VirtualClock())
 
 
 def request(
@@ -108,7 +108,8 @@ def test_prompt_logprobs_skip_the_prefix_cache() -> None:
 
 def test_disabled_prefix_cache_finds_and_keeps_nothing() -> None:
     """Without prefix caching no block is ever entered."""
-    cache = KVCacheManager(CacheConfig(block_size=2, enable_prefix_caching=False), 8)
+    config = CacheConfig(block_size=2, enable_prefix_caching=False)
+    cache = KVCacheManager(config, 8, VirtualClock())
     first = computed(cache, [1, 2, 3, 4])
     cache.release(first)
 

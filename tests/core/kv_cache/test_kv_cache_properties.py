@@ -12,6 +12,7 @@ from hypothesis.stateful import (
     rule,
 )
 
+from hookline.clock import VirtualClock
 from hookline.config import CacheConfig, HashAlgorithm
 from hookline.kv_cache import KVCacheManager
 from hookline.request import Request
@@ -31,6 +32,7 @@ class PlainPool:
         self.free = list(range(num_blocks))
         self.references = dict.fromkeys(range(num_blocks), 0)
         self.content: dict[int, Content] = {}
+        self.evictions = 0
 
     def find(self, content: Content) -> int | None:
         return next(
@@ -41,7 +43,7 @@ class PlainPool:
         taken, self.free = self.free[:count], self.free[count:]
         for block_id in taken:
             self.references[block_id] = 1
-            self.content.pop(block_id, None)
+            self.evictions += self.content.pop(block_id, None) is not None
         return taken
 
     def share(self, block_id: int) -> None:
@@ -63,11 +65,24 @@ class CacheMachine(RuleBasedStateMachine):
         block_size=st.integers(1, 4),
         num_blocks=st.integers(1, 12),
         algorithm=st.sampled_from(HashAlgorithm),
+        sample=st.sampled_from([0.0, 0.5, 1.0]),
     )
-    def start(self, block_size: int, num_blocks: int, algorithm: HashAlgorithm) -> None:
-        config = CacheConfig(block_size=block_size, hash_algorithm=algorithm)
+    def start(
+        self,
+        *,
+        block_size: int,
+        num_blocks: int,
+        algorithm: HashAlgorithm,
+        sample: float,
+    ) -> None:
+        config = CacheConfig(
+            block_size=block_size, hash_algorithm=algorithm, residency_sample=sample
+        )
         self.size = block_size
-        self.cache = KVCacheManager(config, num_blocks)
+        self.sample = sample
+        self.evictions = 0
+        self.clock = VirtualClock()
+        self.cache = KVCacheManager(config, num_blocks, self.clock)
         self.plain = PlainPool(num_blocks)
         self.tables: dict[int, list[int]] = {}
         self.requests: dict[int, Request] = {}
@@ -127,6 +142,10 @@ class CacheMachine(RuleBasedStateMachine):
         if not is_over:
             assert self.cache.find_prefix(request) == self.expected_prefix(request)
 
+    @rule(seconds=st.integers(1, 5))
+    def wait(self, seconds: int) -> None:
+        self.clock.sleep(seconds)
+
     @rule()
     def reset(self) -> None:
         self.cache.reset_prefix_cache()
@@ -144,6 +163,22 @@ class CacheMachine(RuleBasedStateMachine):
         assert pool.num_references == sum(plain.references.values())
         assert pool.num_references == sum(map(len, self.tables.values()))
         assert pool.num_reusable == len(set(plain.content) & set(plain.free))
+
+    @invariant()
+    def evictions_are_told(self) -> None:
+        """As many as there were, or a share of them; none lasts longer than time."""
+        if not hasattr(self, "cache"):
+            return
+        told = self.cache.drain_evictions()
+        self.evictions += len(told)
+        for eviction in told:
+            used = eviction.idle + sum(eviction.reuse_gaps)
+            assert 0 <= eviction.idle <= eviction.lifetime <= self.clock.now()
+            assert used <= eviction.lifetime
+            assert len(eviction.reuse_gaps) <= 3
+        assert self.evictions <= self.plain.evictions * (self.sample > 0)
+        if self.sample == 1:
+            assert self.evictions == self.plain.evictions
 
     @invariant()
     def shared_blocks_hold_the_same_prefix(self) -> None:

@@ -7,10 +7,10 @@ from hookline.testing.simulation import engine_request
 
 
 def queue_of(policy: Policy, *priorities: int) -> WaitingQueue:
-    """A queue of requests 0, 1, … in order of arrival."""
+    """A queue of requests 0, 1, … in order of arrival, of 10, 11, … tokens."""
     queue = WaitingQueue(policy)
     for index, priority in enumerate(priorities):
-        inner = engine_request(index, [1], priority=priority)
+        inner = engine_request(index, [1] * (10 + index), priority=priority)
         queue.push(Request(inner, sequence=index, queued_at=0, max_tokens=1))
     return queue
 
@@ -78,3 +78,21 @@ def test_removed_and_pushed_again_is_served_once() -> None:
 
     assert drain(queue) == [0, 1]
     assert not queue
+
+
+def test_tokens_are_counted_as_requests_come_and_go() -> None:
+    """The count is that of the requests in the queue, whichever way they left."""
+    queue = queue_of(Policy.PRIORITY, 2, 0, 1, 1)
+    counts = [queue.num_tokens]
+
+    first = queue.pop()
+    counts.append(queue.num_tokens)
+    queue.remove(3)
+    counts.append(queue.num_tokens)
+    first.token_ids += [7, 8]
+    queue.push(first)
+    counts.append(queue.num_tokens)
+
+    assert counts == [46, 35, 22, 35]
+    assert len(drain(queue)) == 3
+    assert queue.num_tokens == 0

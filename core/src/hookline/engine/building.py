@@ -1,29 +1,43 @@
 """Builds an engine core with the executor that a configuration names."""
 
+from dataclasses import replace
+from importlib import import_module
+
 from hookline.clock import Clock
 from hookline.config import EngineConfig, ExecutorKind
 from hookline.engine.core import EngineCore
 from hookline.models.description import describe
 from hookline.worker.executor import Executor, ModelShape
 from hookline.worker.simulated import SimulatedExecutor
+from hookline.worker.startup_timer import StartupTimer
 
 SIMULATED_BLOCKS = 8192
 
 
 def build_core(config: EngineConfig, clock: Clock) -> EngineCore:
-    """An engine core with the executor that the configuration names."""
-    return EngineCore(config, build_executor(config, clock), clock)
+    """An engine core with the executor that the configuration names.
+
+    Its facts say how long each part of the start took.
+    """
+    timer = StartupTimer(clock)
+    with timer.phase("start engine"):
+        core = EngineCore(config, build_executor(config, clock, timer), clock)
+    core.facts = replace(core.facts, startup=timer.phases())
+    return core
 
 
-def build_executor(config: EngineConfig, clock: Clock) -> Executor:
+def build_executor(config: EngineConfig, clock: Clock, timer: StartupTimer) -> Executor:
     """Imports torch only if the executor needs it."""
     if config.executor.kind is ExecutorKind.SIMULATED:
-        return SimulatedExecutor(
-            config.executor.simulation, clock, simulated_shape(config)
-        )
-    from hookline.worker.uniproc import UniprocExecutor  # noqa: PLC0415
+        with timer.phase("read config"):
+            shape = simulated_shape(config)
+        return SimulatedExecutor(config.executor.simulation, clock, shape)
+    with timer.phase("import torch"):
+        import_module("torch")
+    with timer.phase("import model code"):
+        from hookline.worker.uniproc import UniprocExecutor  # noqa: PLC0415
 
-    return UniprocExecutor(config)
+    return UniprocExecutor(config, timer)
 
 
 def simulated_shape(config: EngineConfig) -> ModelShape:

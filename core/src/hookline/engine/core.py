@@ -9,7 +9,7 @@ from hookline.events import ClockPair, StepOutput, StepRecord
 from hookline.kv_cache import KVCacheManager
 from hookline.payloads import EngineFacts
 from hookline.request import EngineRequest, FinishReason
-from hookline.scheduler import Scheduler, StepPlan
+from hookline.scheduler import Scheduler, StepPlan, StepResult
 from hookline.scheduler.journal import Journal
 from hookline.worker.executor import Executor
 
@@ -34,7 +34,7 @@ class EngineCore:
         self._executor = executor
         self._scheduler = Scheduler(
             config.scheduler,
-            KVCacheManager(config.cache, shape.num_kv_blocks),
+            KVCacheManager(config.cache, shape.num_kv_blocks, clock),
             max_model_len=shape.max_model_len,
         )
         self.facts = EngineFacts(
@@ -51,6 +51,7 @@ class EngineCore:
             enable_prefix_caching=config.cache.enable_prefix_caching,
             eos_token_ids=shape.eos_token_ids,
             executor=config.executor.kind,
+            cost=shape.cost,
         )
 
     @property
@@ -80,7 +81,7 @@ class EngineCore:
         executed = self.clock.now()
         self._scheduler.update(result, executed)
         times = (started, scheduled, executed, self.clock.now())
-        return self._emit("step", executed, self._record(plan, times))
+        return self._emit("step", executed, self._record(plan, result, times))
 
     def state(self, cause: str) -> StepOutput:
         """Tells the present state, and what happened since the last output."""
@@ -90,7 +91,9 @@ class EngineCore:
     def close(self) -> None:
         self._executor.close()
 
-    def _record(self, plan: StepPlan, times: tuple[int, int, int, int]) -> StepRecord:
+    def _record(
+        self, plan: StepPlan, result: StepResult, times: tuple[int, int, int, int]
+    ) -> StepRecord:
         started, scheduled, executed, ended = times
         return StepRecord(
             step=plan.step,
@@ -104,6 +107,10 @@ class EngineCore:
             decode_requests=len(plan.request_ids) - plan.prefill_requests,
             decode_tokens=plan.total_tokens - plan.prefill_tokens,
             request_tokens=list(zip(plan.request_ids, plan.num_tokens, strict=True)),
+            context_tokens=plan.context_tokens,
+            attention_pairs=plan.attention_pairs,
+            sampled_requests=len(result.tokens),
+            forward_ns=result.forward_ns,
         )
 
     def _emit(
@@ -126,5 +133,6 @@ class EngineCore:
             preempted=journal.preempted,
             new_tokens=journal.new_tokens,
             finished=journal.finished,
+            evictions=self._scheduler.drain_evictions(),
             clock=clock,
         )

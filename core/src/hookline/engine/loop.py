@@ -19,15 +19,25 @@ class EngineLoop:
         self._heartbeat = round(heartbeat_seconds * NANOSECONDS)
         self._last_state = core.clock.now()
         self._changed = ""
+        self._was_reset = False
+        self._has_stepped = False
 
     def turn(self, receive: Receive, timeout_seconds: float) -> StepOutput | None:
-        """Takes in what has come, then steps, or tells a change, or waits."""
+        """Takes in what has come, then steps, or tells a change, or waits.
+
+        Between two states told while requests run lies a step, however many resets
+        come.
+        """
         while (command := receive(0)) is not None:
             self._handle(command)
+        is_busy = self._core.has_requests
+        if self._was_reset and (self._has_stepped or not is_busy):
+            return self._state("reset")
         if self._seconds_to_heartbeat() <= 0:
             return self._state("heartbeat")
-        if self._core.has_requests:
+        if is_busy:
             self._changed = "idle"
+            self._has_stepped = True
             return self._core.step()
         if self._changed:
             return self._state(self._changed)
@@ -42,8 +52,8 @@ class EngineLoop:
 
     def _state(self, cause: str) -> StepOutput:
         self._last_state = self._core.clock.now()
-        if not self._core.has_requests:
-            self._changed = ""
+        self._changed = ""
+        self._was_reset = self._has_stepped = False
         return self._core.state(cause)
 
     def _handle(self, command: Command) -> None:
@@ -54,4 +64,4 @@ class EngineLoop:
             self._changed = "abort"
         else:
             self._core.reset_prefix_cache()
-            self._changed = "reset"
+            self._was_reset = True

@@ -6,11 +6,13 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
 import zmq
 
+from hookline.clock import SystemClock
 from hookline.config import EngineConfig
 from hookline.engine.commands import (
     ANSWERS_SOCKET,
@@ -28,6 +30,7 @@ from hookline.engine.commands import (
 from hookline.events import StepOutput
 from hookline.exceptions import ConfigError, EngineDeadError, ModelLoadError
 from hookline.request import EngineRequest, FinishReason
+from hookline.worker.startup_timer import StartupTimer
 
 _LIVENESS_SECONDS = 0.1
 """How often the process is looked after while nothing comes from it."""
@@ -59,17 +62,20 @@ class ProcessClient:
         self._answers.bind(f"ipc://{self._folder / ANSWERS_SOCKET}")
         self._encode = msgspec.msgpack.Encoder().encode
         self._decode = msgspec.msgpack.Decoder(Answer).decode
-        self._process = subprocess.Popen(  # noqa: S603 - no input of anyone else
-            [sys.executable, "-m", "hookline.engine.process", str(self._folder)],
-            stdin=subprocess.PIPE,
-        )
-        try:
-            self._transmit(self._encode(config))
-            ready = self._wait_until_ready()
-        except BaseException:
-            self.close()
-            raise
-        self.facts = ready.facts
+        timer = StartupTimer(SystemClock())
+        with timer.phase("start engine process"):
+            self._process = subprocess.Popen(  # noqa: S603 - no input of anyone else
+                [sys.executable, "-m", "hookline.engine.process", str(self._folder)],
+                stdin=subprocess.PIPE,
+            )
+            try:
+                self._transmit(self._encode(config))
+                ready = self._wait_until_ready()
+            except BaseException:
+                self.close()
+                raise
+        startup = (*timer.phases(), *ready.facts.startup)
+        self.facts = replace(ready.facts, startup=startup)
         self.clock = ready.clock
 
     @property

@@ -119,8 +119,7 @@ class BlockPool:
         for _ in range(count):
             block = self._free.pop_oldest()
             if block.block_hash is not None:
-                self._num_reusable -= 1
-                self._forget(block)
+                self._evict(block)
             block.references = 1
             taken.append(block.block_id)
         self._num_references += count
@@ -172,6 +171,11 @@ class BlockPool:
         for block in list(self._by_hash.values()):
             self._forget(block)
         self._num_reusable = 0
+
+    def _evict(self, block: Block) -> None:
+        """A reusable block is taken for something else."""
+        self._num_reusable -= 1
+        self._forget(block)
 
     def _forget(self, block: Block) -> None:
         assert block.block_hash is not None

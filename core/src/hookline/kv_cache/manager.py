@@ -2,17 +2,25 @@
 
 from collections.abc import Sequence
 
+from hookline.clock import Clock
 from hookline.config import CacheConfig
 from hookline.kv_cache.block_pool import BlockPool
 from hookline.kv_cache.hashing import BlockHasher
+from hookline.kv_cache.residency import MeasuredBlockPool
 from hookline.request import Request
+from hookline.stats import BlockEviction
 
 
 class KVCacheManager:
     """Keeps each request's `block_ids` long enough for its computed tokens."""
 
-    def __init__(self, config: CacheConfig, num_blocks: int) -> None:
-        self.pool = BlockPool(num_blocks)
+    def __init__(self, config: CacheConfig, num_blocks: int, clock: Clock) -> None:
+        self._measured: MeasuredBlockPool | None = None
+        if config.residency_sample > 0 and config.enable_prefix_caching:
+            self._measured = MeasuredBlockPool(
+                num_blocks, share=config.residency_sample, clock=clock
+            )
+        self.pool = self._measured or BlockPool(num_blocks)
         self.block_size = config.block_size
         self._is_caching = config.enable_prefix_caching
         self._hasher = BlockHasher(config.block_size, config.hash_algorithm)
@@ -93,6 +101,10 @@ class KVCacheManager:
     def reset_prefix_cache(self) -> None:
         """Forgets every reusable prefix; running requests keep what they hold."""
         self.pool.forget_all()
+
+    def drain_evictions(self) -> list[BlockEviction]:
+        """Evictions of measured blocks since the last call."""
+        return [] if self._measured is None else self._measured.drain_evictions()
 
     def _blocks_for(self, num_tokens: int) -> int:
         return -(-num_tokens // self.block_size)

@@ -17,17 +17,24 @@ a layer that mixes neighbouring sequences is far below."""
 
 @dataclass(frozen=True, slots=True)
 class LayerCache:
-    """Shape of one layer's K and V.
+    """Shape of one layer's K and V, and how many heads attend to them.
 
     Attributes:
+        num_heads: Heads of the queries.
         num_kv_heads: Heads of the cache.
         key_dim: Width of a key.
         value_dim: Width of a value.
     """
 
+    num_heads: int
     num_kv_heads: int
     key_dim: int
     value_dim: int
+
+    @property
+    def products_per_pair(self) -> int:
+        """Multiply-adds of a query with a key, and of the weight with its value."""
+        return self.num_heads * (self.key_dim + self.value_dim)
 
     def bytes_per_token(self, element_size: int) -> int:
         return self.num_kv_heads * (self.key_dim + self.value_dim) * element_size
@@ -54,7 +61,7 @@ class _Recorder:
     ) -> torch.Tensor:
         self.calls += 1
         self.layers[layer_index] = LayerCache(
-            key.shape[1], key.shape[2], value.shape[2]
+            query.shape[1], key.shape[1], key.shape[2], value.shape[2]
         )
         return paged_attention(
             query,

@@ -5,18 +5,21 @@ from collections.abc import Sequence
 from hookline.request import Request
 from hookline.scheduler.plan import AdmittedSequence, StepPlan
 
+Entry = tuple[Request, int, Sequence[int]]
+"""(request, tokens to compute, blocks added)."""
+
 
 class Draft:
     """Requests with the tokens and blocks they were given, under one token budget.
 
     Attributes:
         budget: Tokens that are left to give.
-        entries: (request, tokens to compute, blocks added).
+        entries: What was given to whom.
     """
 
     def __init__(self, budget: int) -> None:
         self.budget = budget
-        self.entries: list[tuple[Request, int, Sequence[int]]] = []
+        self.entries: list[Entry] = []
         self._admitted: list[Request] = []
 
     def add(self, request: Request, num_tokens: int, blocks: Sequence[int]) -> None:
@@ -38,6 +41,7 @@ class Draft:
     def plan(self, step: int, released: Sequence[int]) -> StepPlan:
         self.entries.sort(key=lambda entry: entry[1] > 1)
         prefills = [tokens for request, tokens, _ in self.entries if _computes(request)]
+        context = sum(request.num_computed_tokens for request, _, _ in self.entries)
         return StepPlan(
             step=step,
             released=released,
@@ -49,9 +53,8 @@ class Draft:
                 for request, _, blocks in self.entries
                 if blocks
             },
-            context_tokens=sum(
-                request.num_computed_tokens for request, _, _ in self.entries
-            ),
+            context_tokens=context,
+            attention_pairs=_attention_pairs(self.entries, context),
             prefill_requests=len(prefills),
             prefill_tokens=sum(prefills),
         )
@@ -61,6 +64,17 @@ def _computes(request: Request) -> bool:
     """Whether the step computes prompt or recomputed tokens of the request."""
     computed = request.num_computed_tokens
     return computed < request.num_prompt_tokens or request.is_prefilling
+
+
+def _attention_pairs(entries: Sequence[Entry], context_tokens: int) -> int:
+    """Sum of q·c + q(q+1)/2: c + 1 for the single tokens, which come first."""
+    pairs = context_tokens + len(entries)
+    for request, count, _ in reversed(entries):
+        if count == 1:
+            break
+        computed = request.num_computed_tokens
+        pairs += (count - 1) * computed + count * (count + 1) // 2 - 1
+    return pairs
 
 
 def _admission(request: Request) -> AdmittedSequence:

@@ -44,6 +44,8 @@ class StepPlan:
         num_tokens: How many tokens each computes, in the same order.
         new_block_ids: Blocks added to requests that were in the batch before.
         context_tokens: Tokens in the cache that the scheduled requests will read.
+        attention_pairs: Pairs of a token to compute and one that it attends to: for q
+            tokens after c computed ones q·c + q(q+1)/2.
         prefill_requests: Scheduled requests that compute prompt or recomputed tokens.
         prefill_tokens: Theirs.
     """
@@ -55,6 +57,7 @@ class StepPlan:
     num_tokens: Sequence[int] = ()
     new_block_ids: dict[int, Sequence[int]] = field(default_factory=dict)
     context_tokens: int = 0
+    attention_pairs: int = 0
     prefill_requests: int = 0
     prefill_tokens: int = 0
 
@@ -73,8 +76,10 @@ class StepResult:
         logprobs: For requests that asked for them, one entry a new token.
         prompt_logprobs: For requests that asked for them, whose prompt this step
             computed (in part); one entry for each position after a computed one.
+        forward_ns: Time in the model's forward pass.
     """
 
     tokens: dict[int, list[int]] = field(default_factory=dict)
     logprobs: dict[int, list[TokenLogprobs]] = field(default_factory=dict)
     prompt_logprobs: dict[int, list[TokenLogprobs]] = field(default_factory=dict)
+    forward_ns: int = 0

@@ -12,12 +12,17 @@ class WaitingQueue:
 
     Requests removed from the middle leave a mark that is skipped later, so that
     every operation is O(log n).
+
+    Attributes:
+        num_tokens: That the requests have yet to compute: all they have, since a
+            request that waits holds no blocks.
     """
 
     def __init__(self, policy: Policy) -> None:
         self._policy = policy
         self._heap: list[tuple[int, int, Request]] = []
         self._members: dict[int, Request] = {}
+        self.num_tokens = 0
 
     def __len__(self) -> int:
         return len(self._members)
@@ -38,6 +43,7 @@ class WaitingQueue:
 
     def push(self, request: Request) -> None:
         self._members[request.request_id] = request
+        self.num_tokens += request.num_tokens
         heapq.heappush(self._heap, (*self.rank(request), request))
 
     def peek(self) -> Request:
@@ -49,11 +55,14 @@ class WaitingQueue:
     def pop(self) -> Request:
         request = self.peek()
         heapq.heappop(self._heap)
-        del self._members[request.request_id]
+        self._leave(request.request_id)
         return request
 
     def remove(self, request_id: int) -> None:
-        del self._members[request_id]
+        self._leave(request_id)
         if len(self._heap) > 2 * len(self._members) + 16:
             self._heap = [entry for entry in self._heap if entry[2].request_id in self]
             heapq.heapify(self._heap)
+
+    def _leave(self, request_id: int) -> None:
+        self.num_tokens -= self._members.pop(request_id).num_tokens

@@ -18,7 +18,7 @@ from hookline.scheduler.ledger import Ledger
 from hookline.scheduler.plan import StepPlan, StepResult
 from hookline.scheduler.queue import WaitingQueue
 from hookline.scheduler.stopping import stop_after
-from hookline.stats import SchedulerStats
+from hookline.stats import BlockEviction, SchedulerStats
 
 
 class Scheduler:
@@ -255,9 +255,10 @@ class Scheduler:
             preemptions=ledger.preemptions,
             computed_tokens=ledger.computed_tokens,
             recomputed_tokens=ledger.recomputed_tokens,
-            oldest_waiting_at=self._oldest_waiting_at,
-            oldest_running_at=self._oldest_running_at,
+            oldest_waiting_at=self._oldest_waiting_at if self._waiting else None,
+            oldest_running_at=self._oldest_running_at if self._running else None,
             residue=ledger.residue,
+            waiting_tokens=self._waiting.num_tokens,
         )
 
     def audit(self) -> None:
@@ -265,6 +266,10 @@ class Scheduler:
         self.ledger.audit(self._requests.values(), self._cache.pool)
         self._oldest_waiting_at = _oldest(self._waiting)
         self._oldest_running_at = _oldest(self._running)
+
+    def drain_evictions(self) -> list[BlockEviction]:
+        """Evictions of measured blocks since the last call."""
+        return self._cache.drain_evictions()
 
     def reset_prefix_cache(self) -> None:
         self._cache.reset_prefix_cache()

@@ -56,11 +56,15 @@ class ObservedEngine:
         finished: By request id, counted from 1.
     """
 
-    def __init__(self, core: EngineCore, clock: VirtualClock) -> None:
+    def __init__(
+        self, core: EngineCore, clock: VirtualClock, *, is_detailed: bool = False
+    ) -> None:
         self.clock = clock
         self.client = InprocClient(core, HEARTBEAT_SECONDS)
         self._here = FrontEndClock(clock)
-        self.outputs = OutputProcessor(self._here)
+        self.outputs = OutputProcessor(
+            self._here, self.client.clock, is_detailed=is_detailed
+        )
         self.news: list[News] = []
         self.iterations: list[IterationStats] = []
         self.finished: dict[int, FinishedRequest] = {}

@@ -5,6 +5,7 @@ from hookline.payloads import (
     EngineFailed,
     EngineStarted,
     EngineStopped,
+    HttpAnswered,
     RequestsFinished,
     RequestsPreempted,
     RequestsQueued,
@@ -64,3 +65,7 @@ class RecordingLogger:
     @hookimpl
     def state_changed(self, state: StateChanged) -> None:
         self.calls.append(("state_changed", state))
+
+    @hookimpl
+    def http_answered(self, answered: HttpAnswered) -> None:
+        self.calls.append(("http_answered", answered))

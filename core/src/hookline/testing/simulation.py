@@ -11,6 +11,7 @@ from hookline.config import (
     SchedulerConfig,
     SimulationConfig,
 )
+from hookline.cost import ModelCost
 from hookline.engine.core import EngineCore
 from hookline.events import StepOutput
 from hookline.request import EngineRequest, RequestFacts
@@ -34,6 +35,7 @@ def simulated_core(
     scheduler: SchedulerConfig | None = None,
     simulation: SimulationConfig = SECOND_STEPS,
     max_model_len: int = 64,
+    cost: ModelCost | None = None,
     clock: Clock | None = None,
     wrap: Callable[[Executor], Executor] | None = None,
 ) -> EngineCore:
@@ -44,6 +46,7 @@ def simulated_core(
         scheduler: The defaults if None.
         simulation: How long steps take; a second each by default.
         max_model_len: Context length.
+        cost: What the model's steps are said to cost; nothing if None.
         clock: A virtual one if None.
         wrap: Puts another executor around the simulated one.
     """
@@ -61,6 +64,7 @@ def simulated_core(
         max_model_len=max_model_len,
         num_kv_blocks=cache.num_kv_blocks or NUM_BLOCKS,
         eos_token_ids=(EOS,),
+        cost=cost or ModelCost(),
     )
     executor: Executor = SimulatedExecutor(simulation, clock, shape)
     return EngineCore(config, wrap(executor) if wrap else executor, clock)

@@ -1,8 +1,9 @@
 """What computes a step's tokens: the seam between the core and the machine."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
+from hookline.cost import ModelCost
 from hookline.scheduler.plan import StepPlan, StepResult
 
 
@@ -17,6 +18,7 @@ class ModelShape:
         max_model_len: Context length in tokens.
         num_kv_blocks: Blocks that its KV cache holds.
         eos_token_ids: Tokens that end its texts.
+        cost: What its steps cost; a model that only pretends costs nothing.
     """
 
     architecture: str
@@ -25,6 +27,7 @@ class ModelShape:
     max_model_len: int
     num_kv_blocks: int
     eos_token_ids: tuple[int, ...]
+    cost: ModelCost = field(default_factory=ModelCost)
 
 
 class Executor(Protocol):

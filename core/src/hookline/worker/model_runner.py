@@ -1,5 +1,7 @@
 """Runs a model over a step's flattened batch and samples from what it says."""
 
+import time
+
 import numpy as np
 import torch
 from transformers import PreTrainedModel
@@ -37,7 +39,7 @@ class ModelRunner:
             return StepResult()
         inputs = self._batch.inputs(plan)
         wanted, prompts = self._wanted_positions(inputs)
-        logits = self._forward(inputs, wanted)
+        logits, forward_ns = self._forward(inputs, wanted)
         prompt_logprobs = self._prompt_logprobs(inputs, prompts, logits)
         rows = inputs.rows[inputs.is_sampling]
         samples = self._sampler.sample(logits[: len(rows)].float(), rows)
@@ -48,6 +50,7 @@ class ModelRunner:
             tokens=dict(zip(request_ids, tokens, strict=True)),
             logprobs={request_ids[at]: [own] for at, own in samples.logprobs.items()},
             prompt_logprobs=prompt_logprobs,
+            forward_ns=forward_ns,
         )
 
     def _change_batch(self, plan: StepPlan) -> None:
@@ -58,8 +61,15 @@ class ModelRunner:
             self._sampling.admit(row, sequence)
         self._batch.grow(plan)
 
-    def _forward(self, inputs: StepInputs, wanted: torch.Tensor) -> torch.Tensor:
-        """Logits at the wanted indices of the flattened batch: [n, vocabulary]."""
+    def _forward(
+        self, inputs: StepInputs, wanted: torch.Tensor
+    ) -> tuple[torch.Tensor, int]:
+        """Runs the model, output layer included, on this machine's processors.
+
+        Returns:
+            Logits at the wanted indices of the flattened batch, [n, vocabulary], and
+            the nanoseconds that the pass took.
+        """
         self._cache.metadata = PagedMetadata(
             slots=torch.from_numpy(inputs.slots),
             block_tables=torch.from_numpy(inputs.block_tables.astype(np.int64)),
@@ -68,14 +78,16 @@ class ModelRunner:
             num_single=int((inputs.query_lens == 1).sum()),
             seq_lens_tensor=torch.from_numpy(inputs.seq_lens),
         )
+        started = time.monotonic_ns()
         logits = self._model(
             input_ids=torch.from_numpy(inputs.token_ids)[None],
             position_ids=torch.from_numpy(inputs.positions)[None],
             use_cache=False,
             logits_to_keep=wanted,
         ).logits[0]
+        forward_ns = time.monotonic_ns() - started
         assert isinstance(logits, torch.Tensor)
-        return logits
+        return logits, forward_ns
 
     def _wanted_positions(
         self, inputs: StepInputs

@@ -35,8 +35,9 @@ class SimulatedExecutor:
             self._sequences.pop(request_id, None)
         for admitted in plan.admitted:
             self._sequences[admitted.request_id] = _Sequence(admitted)
+        started = self._clock.now()
         self._clock.sleep(self._step_seconds(plan))
-        result = StepResult()
+        result = StepResult(forward_ns=self._clock.now() - started)
         for request_id, num_tokens in zip(
             plan.request_ids, plan.num_tokens, strict=True
         ):

@@ -5,6 +5,7 @@ import torch
 
 from hookline.config import EngineConfig
 from hookline.models.attention import AttentionSlot
+from hookline.models.cost import cost_of
 from hookline.models.description import describe
 from hookline.models.loading import load_model
 from hookline.models.probe import probe
@@ -17,12 +18,13 @@ from hookline.worker.memory import count_blocks
 from hookline.worker.model_runner import ModelRunner
 from hookline.worker.paged_cache import PagedCache
 from hookline.worker.sampling_state import SamplingState
+from hookline.worker.startup_timer import StartupTimer
 
 
 class UniprocExecutor:
     """A model, its KV cache and its runner on this machine's processors."""
 
-    def __init__(self, config: EngineConfig) -> None:
+    def __init__(self, config: EngineConfig, timer: StartupTimer) -> None:
         """Loads the model and sizes its cache.
 
         Raises:
@@ -33,12 +35,15 @@ class UniprocExecutor:
         if config.executor.threads is not None:
             torch.set_num_threads(config.executor.threads)
         name = config.model.model
-        description = describe(config.model)
+        with timer.phase("read config"):
+            description = describe(config.model)
         max_model_len = description.max_model_len(config.model.max_model_len)
-        self._model = load_model(config.model, description, max_model_len)
+        with timer.phase("load weights"):
+            self._model = load_model(config.model, description, max_model_len)
         vocab_size = self._model.config.get_text_config().vocab_size
         slot = AttentionSlot.install(self._model)
-        layers = probe(name, self._model, slot, vocab_size)
+        with timer.phase("probe"):
+            layers = probe(name, self._model, slot, vocab_size)
         seqs = config.scheduler.max_num_seqs
 
         def runner(num_blocks: int, tokens: int) -> ModelRunner:
@@ -54,7 +59,8 @@ class UniprocExecutor:
             budget = config.scheduler.max_num_batched_tokens
             tokens = min(budget, max_model_len - 1)
             blocks = -(-(tokens + 1) // config.cache.block_size)
-            runner(blocks, tokens + 1).execute(_one_prompt(tokens, blocks))
+            with timer.phase("profile memory"):
+                runner(blocks, tokens + 1).execute(_one_prompt(tokens, blocks))
 
         num_blocks = count_blocks(
             config.cache,
@@ -64,7 +70,8 @@ class UniprocExecutor:
             max_model_len=max_model_len,
             profile=profile,
         )
-        self._runner = runner(num_blocks, max_model_len)
+        with timer.phase("allocate KV cache"):
+            self._runner = runner(num_blocks, max_model_len)
         self.shape = ModelShape(
             architecture=type(self._model).__name__,
             dtype=str(self._model.dtype).removeprefix("torch."),
@@ -72,6 +79,7 @@ class UniprocExecutor:
             max_model_len=max_model_len,
             num_kv_blocks=num_blocks,
             eos_token_ids=description.eos_token_ids,
+            cost=cost_of(self._model, layers),
         )
 
     def execute(self, plan: StepPlan) -> StepResult:

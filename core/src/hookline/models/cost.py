@@ -1,0 +1,73 @@
+"""What a loaded model's steps cost, read from its weights and its attention layers."""
+
+from collections.abc import Iterator, Sequence
+
+import torch
+from transformers import PreTrainedConfig, PreTrainedModel
+
+from hookline.cost import ModelCost
+from hookline.models.probe import LayerCache
+
+_NUM_EXPERTS = ("num_experts", "num_local_experts", "n_routed_experts")
+_ACTIVE_EXPERTS = ("num_experts_per_tok", "experts_per_token", "top_k_experts")
+
+
+def cost_of(model: PreTrainedModel, layers: Sequence[LayerCache]) -> ModelCost:
+    """Counts multiply-adds and bytes.
+
+    Weights are read once a step, whatever its size: those of the layers and of the
+    output layer, of which a tied one is the table of embeddings. Else of that table
+    only single rows are read, which do not count. All experts count as read, since the
+    tokens of a step together choose nearly all of them; for steps of few tokens that is
+    too much.
+
+    Returns:
+        All zeros for a model that does not tell its output layer.
+    """
+    output = model.get_output_embeddings()
+    if not isinstance(output, torch.nn.Linear):
+        return ModelCost()
+    inner = dict(_inner_parameters(model, output))
+    element_size = model.dtype.itemsize
+    read = [*inner.values(), *output.parameters()]
+    return ModelCost(
+        flops_per_token=2.0 * _active_parameters(inner, model.config.get_text_config()),
+        flops_per_pair=2.0 * sum(layer.products_per_pair for layer in layers),
+        flops_per_sample=2.0 * output.weight.numel(),
+        weight_bytes=sum(weight.nbytes for weight in read),
+        kv_bytes_per_token=sum(layer.bytes_per_token(element_size) for layer in layers),
+    )
+
+
+def _inner_parameters(
+    model: PreTrainedModel, output: torch.nn.Module
+) -> Iterator[tuple[str, torch.Tensor]]:
+    """All between the embeddings and the output layer."""
+    for prefix, module in model.get_decoder().named_modules():
+        if module is output or isinstance(module, torch.nn.Embedding):
+            continue
+        for name, weight in module.named_parameters(recurse=False):
+            yield f"{prefix}.{name}", weight
+
+
+def _active_parameters(inner: dict[str, torch.Tensor], config: PreTrainedConfig) -> int:
+    """Parameters of the matrix products that one token takes part in.
+
+    Norms and biases are no matrices; the biases of experts look like some.
+    """
+    matrices = {
+        name: weight.numel()
+        for name, weight in inner.items()
+        if weight.ndim > 1 and not name.endswith("bias")
+    }
+    experts = sum(count for name, count in matrices.items() if ".experts." in name)
+    every, active = _count(config, _NUM_EXPERTS), _count(config, _ACTIVE_EXPERTS)
+    if every is None or active is None:
+        return sum(matrices.values())
+    return sum(matrices.values()) - experts + experts * active // every
+
+
+def _count(config: PreTrainedConfig, names: Sequence[str]) -> int | None:
+    """The first of these that the configuration knows, under whatever name."""
+    found = (getattr(config, name, None) for name in names)
+    return next((value for value in found if isinstance(value, int)), None)

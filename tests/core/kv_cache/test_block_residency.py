@@ -1,0 +1,230 @@
+"""How long sampled blocks stay in the prefix cache, to the nanosecond."""
+
+import pytest
+
+from hookline.clock import NANOSECONDS, VirtualClock
+from hookline.config import CacheConfig, SchedulerConfig
+from hookline.exceptions import ConfigError
+from hookline.kv_cache import BlockPool, KVCacheManager
+from hookline.kv_cache.residency import MeasuredBlockPool
+from hookline.stats import BlockEviction
+from hookline.testing.simulation import engine_request, run_to_end, simulated_core
+
+
+class Measured:
+    """A pool that measures all of its blocks, on a clock moved by hand."""
+
+    def __init__(self, num_blocks: int = 1, share: float = 1.0) -> None:
+        self.clock = VirtualClock()
+        self.pool = MeasuredBlockPool(num_blocks, share=share, clock=self.clock)
+
+    def take(self, block_hash: bytes | None = None) -> int:
+        (block_id,) = self.pool.take(1)
+        if block_hash is not None:
+            self.pool.enter(block_id, block_hash)
+        return block_id
+
+    def wait(self, nanoseconds: int) -> None:
+        self.clock.sleep(nanoseconds / NANOSECONDS)
+
+
+def test_eviction_tells_lifetime_and_idle_time() -> None:
+    """A block held for 5 and free for 7 lived 12, of which it was idle 7."""
+    measured = Measured()
+    block_id = measured.take(b"a")
+    measured.wait(5)
+    measured.pool.give_back([block_id])
+    measured.wait(7)
+
+    measured.take()
+
+    assert measured.pool.drain_evictions() == [BlockEviction(12, 7, ())]
+
+
+def test_gaps_lie_between_the_moments_when_requests_took_it() -> None:
+    """Its allocation counts as the first use, whoever else holds it then."""
+    measured = Measured()
+    block_id = measured.take(b"a")
+    measured.wait(3)
+    measured.pool.share([block_id])
+    measured.wait(1)
+    measured.pool.give_back([block_id])
+    measured.pool.give_back([block_id])
+    measured.wait(9)
+    measured.pool.share([block_id])
+    measured.pool.give_back([block_id])
+
+    measured.take()
+
+    assert measured.pool.drain_evictions() == [BlockEviction(13, 0, (3, 10))]
+
+
+def test_only_the_last_four_uses_count() -> None:
+    """However often a block is used, three gaps are told: the latest."""
+    measured = Measured()
+    block_id = measured.take(b"a")
+    measured.pool.give_back([block_id])
+    for nanoseconds in (1, 2, 4, 8, 16):
+        measured.wait(nanoseconds)
+        measured.pool.share([block_id])
+        measured.pool.give_back([block_id])
+    measured.wait(32)
+
+    measured.take()
+
+    assert measured.pool.drain_evictions() == [BlockEviction(63, 32, (4, 8, 16))]
+
+
+def test_idle_begins_when_the_last_holder_leaves() -> None:
+    """A block that one of two requests gave back is still in use."""
+    measured = Measured()
+    block_id = measured.take(b"a")
+    measured.pool.share([block_id])
+    measured.pool.give_back([block_id])
+    measured.wait(50)
+    measured.pool.give_back([block_id])
+    measured.wait(1)
+
+    measured.take()
+
+    assert measured.pool.drain_evictions() == [BlockEviction(51, 1, (0,))]
+
+
+def test_each_life_is_told_once_and_by_itself() -> None:
+    """What a block held before has no part in the next life."""
+    measured = Measured()
+    for nanoseconds in (10, 20, 30):
+        block_id = measured.take(b"%d" % nanoseconds)
+        measured.wait(nanoseconds)
+        measured.pool.give_back([block_id])
+    measured.take()
+
+    evictions = measured.pool.drain_evictions()
+
+    assert [each.lifetime for each in evictions] == [10, 20, 30]
+    assert measured.pool.drain_evictions() == []
+
+
+def test_block_that_nobody_could_find_is_not_evicted() -> None:
+    """A block given back before it was full leaves nothing to tell."""
+    measured = Measured()
+    measured.pool.give_back([measured.take()])
+    measured.wait(5)
+
+    measured.pool.give_back([measured.take(b"a")])
+    measured.wait(2)
+    measured.take()
+
+    assert measured.pool.drain_evictions() == [BlockEviction(2, 2, ())]
+
+
+def test_forgetting_is_no_eviction() -> None:
+    """A reset ends the lives of findable blocks, held or not, and tells of none."""
+    measured = Measured(2)
+    held = measured.take(b"held")
+    measured.pool.give_back([measured.take(b"free")])
+
+    measured.pool.forget_all()
+    measured.pool.give_back([held])
+    measured.pool.take(2)
+
+    assert measured.pool.drain_evictions() == []
+
+
+def test_block_under_way_outlives_a_reset() -> None:
+    """A held block that is entered after a reset was there all the time."""
+    measured = Measured()
+    block_id = measured.take()
+    measured.wait(4)
+    measured.pool.forget_all()
+    measured.pool.enter(block_id, b"a")
+    measured.pool.give_back([block_id])
+    measured.wait(1)
+
+    measured.take()
+
+    assert measured.pool.drain_evictions() == [BlockEviction(5, 1, ())]
+
+
+def test_about_the_wanted_share_is_measured() -> None:
+    """Of 10 000 lives a tenth is told, every position alike, and the same each time."""
+
+    def told() -> list[int]:
+        measured = Measured(100, share=0.1)
+        sizes = []
+        for number in range(101):
+            for block_id in (taken := measured.pool.take(100)):
+                measured.pool.enter(block_id, b"%d-%d" % (number, block_id))
+            measured.pool.give_back(taken)
+            sizes.append(len(measured.pool._lives))
+        assert max(sizes) <= 100
+        return [each.lifetime for each in measured.pool.drain_evictions()]
+
+    first, again = told(), told()
+
+    assert 850 < len(first) < 1150
+    assert first == again
+
+
+def test_memory_is_bounded_by_the_blocks() -> None:
+    """A life that ends leaves nothing behind, and uses are forgotten."""
+    measured = Measured(3)
+
+    for number in range(50):
+        block_id = measured.take(b"%d" % number)
+        for _ in range(20):
+            measured.pool.share([block_id])
+            measured.pool.give_back([block_id])
+        measured.pool.give_back([block_id])
+
+    assert len(measured.pool._lives) == 3
+    assert all(len(life.uses) == 4 for life in measured.pool._lives.values())
+
+
+@pytest.mark.parametrize(("share", "is_caching"), [(0.0, True), (1.0, False)])
+def test_off_is_the_plain_pool(share: float, is_caching: bool) -> None:
+    """Without a share, or without a prefix cache, there is nothing that measures."""
+    config = CacheConfig(residency_sample=share, enable_prefix_caching=is_caching)
+    cache = KVCacheManager(config, 4, VirtualClock())
+
+    assert type(cache.pool) is BlockPool
+    assert cache.drain_evictions() == []
+
+
+@pytest.mark.parametrize("share", [-0.1, 1.1])
+def test_share_beyond_all_is_refused(share: float) -> None:
+    """The error names the option."""
+    with pytest.raises(ConfigError) as e:
+        CacheConfig(residency_sample=share)
+
+    assert e.value.option == "kv-cache-metrics-sample"
+
+
+def test_engine_tells_evictions_with_the_step_that_evicts() -> None:
+    """Three requests a second each: the first's blocks go when the third comes.
+
+    The first two leave two full blocks each in a pool of four; the third shares the
+    first block with the first request, and takes three others.
+    """
+    cache = CacheConfig(block_size=2, num_kv_blocks=4, residency_sample=1.0)
+    core = simulated_core(
+        cache=cache, scheduler=SchedulerConfig(max_num_seqs=1), max_model_len=8
+    )
+    core.add(engine_request(1, [3, 4, 5, 6], 1))
+    core.add(engine_request(2, [7, 8, 9, 10], 1))
+    core.add(engine_request(3, [3, 4, 11, 12, 13, 14], 2))
+    outputs = run_to_end(core)
+    core.reset_prefix_cache()
+    after = core.state("end")
+
+    second = NANOSECONDS
+    assert [output.evictions for output in outputs] == [
+        [],
+        [],
+        [
+            BlockEviction(2 * second, 1 * second, ()),
+            BlockEviction(1 * second, 0, ()),
+        ],
+        [BlockEviction(2 * second, 1 * second, ())],
+    ]
+    assert after.evictions == []
