@@ -14,6 +14,7 @@ from hookline.engine.failure import FailureBarrier
 from hookline.engine.front_end import FrontEnd, start_front_end
 from hookline.engine.input_processor import PreparedRequest
 from hookline.exceptions import EngineDeadError, RequestError
+from hookline.metrics import Family, Recorder
 from hookline.outputs import RequestOutput
 from hookline.request import RequestFacts
 from hookline.sampling_params import SamplingParams
@@ -32,13 +33,18 @@ class LLM:
     """
 
     def __init__(
-        self, model: str | None = None, *, config: EngineConfig | None = None
+        self,
+        model: str | None = None,
+        *,
+        config: EngineConfig | None = None,
+        collect_metrics: bool = True,
     ) -> None:
         """Loads a model and its loggers.
 
         Args:
             model: Shorthand for a configuration that names just the model.
             config: Everything else; give one of the two.
+            collect_metrics: Keep what `get_metrics` tells.
 
         Raises:
             ConfigError: An option does not fit.
@@ -49,7 +55,8 @@ class LLM:
             config = EngineConfig(model=ModelConfig(model=model or "demo"))
         elif model is not None:
             raise TypeError("give either model or config")
-        self._front_end = start_front_end(config)
+        self._recorder = Recorder(config) if collect_metrics else None
+        self._front_end = start_front_end(config, self._recorder)
         self._clock = SystemClock()
 
     @property
@@ -103,6 +110,16 @@ class LLM:
         render = self._front_end.tokenizer.render_chat
         prompts = [render(messages) for messages in many]  # type: ignore[arg-type]
         return self.generate(prompts, params, show_progress=show_progress)
+
+    def get_metrics(self) -> tuple[Family, ...]:
+        """Every metric as of now, in the dialects that the configuration names.
+
+        Raises:
+            RuntimeError: Metrics are not collected.
+        """
+        if self._recorder is None:
+            raise RuntimeError("this LLM was made with collect_metrics=False")
+        return self._recorder.snapshot()
 
     def reset_prefix_cache(self) -> None:
         """Forgets every reusable prefix before the next step."""

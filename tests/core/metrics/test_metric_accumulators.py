@@ -1,6 +1,11 @@
 """The sums behind the metrics."""
 
-from hookline.metrics.accumulators import Counter, Gauge, Histogram, RunningTotal
+from hookline.metrics.accumulators import (
+    Counter,
+    Exemplar,
+    Histogram,
+    RunningTotal,
+)
 
 A = ("tiny", "0")
 B = ("tiny", "1")
@@ -8,8 +13,8 @@ B = ("tiny", "1")
 
 def test_histogram_bounds_are_inclusive() -> None:
     """A value equal to a bound falls into that bound's bucket."""
-    histogram = Histogram()
-    histogram.create(A, (1.0, 2.0))
+    histogram = Histogram((1.0, 2.0))
+    histogram.create(A)
 
     for value in (0.5, 1.0, 1.5, 2.0, 2.5):
         histogram.update(A, value)
@@ -22,9 +27,9 @@ def test_histogram_bounds_are_inclusive() -> None:
 
 def test_histogram_adds_in_bulk() -> None:
     """Observing a value n times at once equals observing it n times."""
-    histogram = Histogram()
-    histogram.create(A, (1.0, 2.0))
-    histogram.create(B, (1.0, 2.0))
+    histogram = Histogram((1.0, 2.0))
+    histogram.create(A)
+    histogram.create(B)
 
     histogram.update(A, 1.5, 4)
     for _ in range(4):
@@ -35,17 +40,30 @@ def test_histogram_adds_in_bulk() -> None:
 
 
 def test_histogram_created_again_keeps_its_counts() -> None:
-    """Creating a series twice changes nothing unless its bounds differ."""
-    histogram = Histogram()
-    histogram.create(A, (1.0,))
+    """Creating a series twice changes nothing."""
+    histogram = Histogram((1.0,))
+    histogram.create(A)
     histogram.update(A, 1.0)
 
-    histogram.create(A, (1.0,))
-    kept = list(histogram.values[A].counts)
-    histogram.create(A, (1.0, 2.0))
+    histogram.create(A)
 
-    assert kept == [1, 0]
-    assert histogram.values[A].counts == [0, 0, 0]
+    assert histogram.values[A].counts == [1, 0]
+
+
+def test_histogram_keeps_the_newest_exemplar_of_each_bucket() -> None:
+    """An exemplar replaces the one before it in its bucket and no other."""
+    histogram = Histogram((1.0, 2.0))
+
+    histogram.update(A, 0.5, 1, Exemplar("a", 0.5, 10.0))
+    histogram.update(A, 1.5, 1, Exemplar("b", 1.5, 11.0))
+    histogram.update(A, 0.6, 1, Exemplar("c", 0.6, 12.0))
+    histogram.update(A, 0.7)
+
+    exemplars = histogram.values[A].exemplars
+    assert {bucket: each.trace_id for bucket, each in exemplars.items()} == {
+        0: "c",
+        1: "b",
+    }
 
 
 def test_counter_adds_up() -> None:
@@ -57,18 +75,6 @@ def test_counter_adds_up() -> None:
     counter.update(A, 3, 2)
 
     assert counter.values == {A: 8}
-
-
-def test_gauge_forgets_by_prefix() -> None:
-    """Forgetting an engine removes its series and no other's."""
-    gauge = Gauge()
-    gauge.create((*A, "x"))
-    gauge.update((*A, "y"), 1)
-    gauge.update((*B, "x"), 2)
-
-    gauge.forget(A)
-
-    assert gauge.values == {(*B, "x"): 2}
 
 
 def test_running_total_survives_lost_and_stale_readings() -> None:
@@ -86,11 +92,9 @@ def test_running_total_goes_on_after_a_restart() -> None:
     """After a restart of its source a total counts on from where it was."""
     total = RunningTotal()
     total.update(A, 10)
-    total.update(B, 5)
 
-    total.restart(A)
+    total.restart()
     total.update(A, 0)
     total.update(A, 4)
-    total.update(B, 6)
 
-    assert total.values == {A: 14, B: 6}
+    assert total.values == {A: 14}

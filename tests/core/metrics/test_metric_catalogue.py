@@ -4,15 +4,34 @@ import re
 
 import pytest
 
-from hookline.metrics import CATALOGUE, DIALECTS, OWN_DIALECT, Kind, Metric
+from hookline.metrics import (
+    CATALOGUE,
+    DIALECTS,
+    NOT_APPLICABLE,
+    OWN_DIALECT,
+    Alias,
+    Kind,
+    Metric,
+)
 from hookline.metrics.metric import Stability
 
 VLLM_FAMILIES = {
+    *("http_request_duration_highr_seconds", "http_request_duration_seconds"),
+    *("http_request_size_bytes", "http_requests_total", "http_response_size_bytes"),
+    "vllm:admission_rejections_total",
     "vllm:cache_config_info",
     "vllm:e2e_request_latency_seconds",
+    "vllm:estimated_flops_per_gpu_total",
+    "vllm:estimated_read_bytes_per_gpu_total",
+    "vllm:estimated_write_bytes_per_gpu_total",
+    "vllm:external_prefix_cache_hits_total",
+    "vllm:external_prefix_cache_queries_total",
     "vllm:generation_tokens_total",
     "vllm:inter_token_latency_seconds",
     "vllm:iteration_tokens_total",
+    "vllm:kv_block_idle_before_evict_seconds",
+    "vllm:kv_block_lifetime_seconds",
+    "vllm:kv_block_reuse_gap_seconds",
     "vllm:kv_cache_usage_perc",
     "vllm:num_preemptions_total",
     "vllm:num_requests_running",
@@ -21,6 +40,7 @@ VLLM_FAMILIES = {
     "vllm:prefix_cache_hits_total",
     "vllm:prefix_cache_queries_total",
     "vllm:prompt_tokens_by_source_total",
+    "vllm:prompt_tokens_cached_by_source_total",
     "vllm:prompt_tokens_cached_total",
     "vllm:prompt_tokens_total",
     "vllm:request_decode_time_seconds",
@@ -38,6 +58,40 @@ VLLM_FAMILIES = {
     "vllm:request_time_per_output_token_seconds",
     "vllm:time_to_first_token_seconds",
 }
+"""Of vLLM 0.33: those that an engine for texts can feed."""
+
+VLLM_HIDDEN = {
+    "vllm:gpu_cache_usage_perc",
+    "vllm:gpu_prefix_cache_hit_rate",
+    "vllm:gpu_prefix_cache_hits_total",
+    "vllm:gpu_prefix_cache_queries_total",
+    "vllm:model_execute_time_milliseconds",
+    "vllm:model_forward_time_milliseconds",
+    "vllm:time_in_queue_requests",
+    "vllm:time_per_output_token_seconds",
+    "vllm:tokens_total",
+}
+
+SGLANG_FAMILIES = {
+    *("sglang:cache_hit_rate", "sglang:cached_tokens_total", "sglang:context_len"),
+    *("sglang:e2e_request_latency_seconds", "sglang:estimated_flops_per_gpu_total"),
+    "sglang:estimated_read_bytes_per_gpu_total",
+    "sglang:estimated_write_bytes_per_gpu_total",
+    *("sglang:full_token_usage", "sglang:gen_throughput"),
+    *("sglang:generation_tokens_histogram", "sglang:generation_tokens_total"),
+    *("sglang:http_requests_active", "sglang:http_requests_total"),
+    *("sglang:inter_token_latency_seconds", "sglang:kv_available_tokens"),
+    *("sglang:kv_evictable_tokens", "sglang:kv_used_tokens"),
+    *("sglang:max_total_num_tokens", "sglang:num_aborted_requests_total"),
+    *("sglang:num_grammar_queue_reqs", "sglang:num_pages", "sglang:num_queue_reqs"),
+    *("sglang:num_requests_total", "sglang:num_retracted_requests_total"),
+    *("sglang:num_running_reqs", "sglang:num_used_tokens", "sglang:page_size"),
+    *("sglang:per_stage_req_latency_seconds", "sglang:prompt_tokens_histogram"),
+    *("sglang:prompt_tokens_total", "sglang:queue_time_seconds"),
+    *("sglang:realtime_tokens_total", "sglang:request_time_per_output_token_seconds"),
+    *("sglang:startup_time_seconds", "sglang:time_to_first_token_seconds"),
+    *("sglang:token_usage", "sglang:uncached_prompt_tokens_histogram"),
+}
 
 RESERVED_PARTS = {
     *("counter", "gauge", "histogram", "summary"),
@@ -45,6 +99,11 @@ RESERVED_PARTS = {
     *("minutes", "hours", "days", "milliseconds", "percent", "kilobytes"),
 }
 
+own_metric = pytest.mark.parametrize(
+    "metric",
+    [metric for metric in CATALOGUE if metric.is_own],
+    ids=lambda metric: metric.name,
+)
 every_metric = pytest.mark.parametrize(
     "metric", CATALOGUE, ids=lambda metric: metric.name
 )
@@ -80,7 +139,7 @@ def test_deprecated_metric_names_its_successor(metric: Metric) -> None:
         assert metric.replaced_by is None
 
 
-@every_metric
+@own_metric
 def test_own_name_keeps_the_naming_rules(metric: Metric) -> None:
     """Own names are what promtool's linter accepts, with a unit where they have one."""
     parts = metric.name.split("_")
@@ -97,46 +156,84 @@ def test_own_name_keeps_the_naming_rules(metric: Metric) -> None:
 
 @every_metric
 def test_aliases_translate_only_labels_there_are(metric: Metric) -> None:
-    """An alias renames, drops and translates existing labels; histograms, none."""
+    """An alias renames, drops and translates labels that the metric has."""
     values = {label.name: set(label.values) for label in metric.labels}
 
     for dialect in DIALECTS:
         for alias in metric.aliases(dialect):
             named = {*alias.rename, *alias.drop, *alias.values}
             assert named <= set(metric.label_names)
-            assert alias.is_plain or metric.kind is not Kind.HISTOGRAM
+            assert not set(alias.add) & set(metric.label_names) - alias.drop
             for name, translation in alias.values.items():
                 assert not values[name] or set(translation) <= values[name]
 
 
 def test_names_are_unique() -> None:
-    """No two families of any dialects share a name or clash over a suffix."""
-    names = [
+    """Two families share a name only as parts of one: same dialect, kind and labels."""
+    told: dict[str, set[object]] = {}
+    for dialect in DIALECTS:
+        for metric in CATALOGUE:
+            for alias in metric.aliases(dialect):
+                kind = metric.kind_of(alias)
+                labels = frozenset(shown_labels(metric, alias))
+                told.setdefault(alias.name, set()).add((dialect, kind, labels))
+
+    names = {
         name
         for dialect in DIALECTS
         for metric in CATALOGUE
         for name in exposed_names(metric, dialect)
-    ]
-    bases = [
-        alias.name
-        for dialect in DIALECTS
-        for metric in CATALOGUE
-        for alias in metric.aliases(dialect)
-    ]
+    }
     suffixed = {name + suffix for name in names for suffix in ("_sum", "_count")}
 
-    assert len(names) == len(set(names))
-    assert len(bases) == len(set(bases))
-    assert not suffixed & set(names)
+    assert all(len(parts) == 1 for parts in told.values())
+    assert not suffixed & names
+
+
+def shown_labels(metric: Metric, alias: Alias) -> set[str]:
+    kept = {name for name in metric.label_names if name not in alias.drop}
+    return {alias.rename.get(name, name) for name in kept} | set(alias.add)
 
 
 def test_vllm_dialect_has_the_families_this_engine_can_feed() -> None:
     """The vllm dialect holds exactly the families that dashboards look for."""
-    names = {name for metric in CATALOGUE for name in exposed_names(metric, "vllm")}
+    told = [
+        (metric.exposed(alias.name), alias)
+        for metric in CATALOGUE
+        for alias in metric.aliases("vllm")
+    ]
 
-    assert names == VLLM_FAMILIES
+    assert {name for name, alias in told if not alias.hidden_since} == VLLM_FAMILIES
+    assert {name for name, alias in told if alias.hidden_since} == VLLM_HIDDEN
+
+
+def test_sglang_dialect_has_the_families_this_engine_can_feed() -> None:
+    """The sglang dialect holds exactly the families that have a meaning here."""
+    names = {name for metric in CATALOGUE for name in exposed_names(metric, "sglang")}
+
+    assert names == SGLANG_FAMILIES
+
+
+@pytest.mark.parametrize("dialect", sorted(NOT_APPLICABLE))
+def test_what_does_not_apply_is_not_told(dialect: str) -> None:
+    """A family that is declared not applicable is in no dialect, and has its reason."""
+    names = {name for metric in CATALOGUE for name in exposed_names(metric, dialect)}
+
+    assert not names & set(NOT_APPLICABLE[dialect])
+    assert all(NOT_APPLICABLE[dialect].values())
+
+
+def test_hidden_names_say_what_replaces_them() -> None:
+    """A deprecated name's help begins with the notice, and names its successor."""
+    for metric in CATALOGUE:
+        for dialect in DIALECTS:
+            for alias in metric.aliases(dialect):
+                if alias.hidden_since:
+                    text = metric.help_of(alias)
+                    assert text.startswith("DEPRECATED, use ")
+                    assert alias.replaced_by
 
 
 def test_own_dialect_comes_first() -> None:
     """The dialects are Hookline's own and those that the catalogue names."""
-    assert DIALECTS == (OWN_DIALECT, "vllm")
+    assert DIALECTS == (OWN_DIALECT, "sglang", "vllm")

@@ -5,7 +5,17 @@ import threading
 
 import pytest
 
+from hookline.clock import VirtualClock
+from hookline.config import (
+    CacheConfig,
+    DetailedTrace,
+    EngineConfig,
+    MetricsConfig,
+    ObserverConfig,
+)
+from hookline.cost import ModelCost
 from hookline.events import StepRecord
+from hookline.exceptions import ConfigError
 from hookline.metrics import CATALOGUE, HistogramValue, Recorder
 from hookline.metrics.testing import (
     FACTS,
@@ -16,17 +26,35 @@ from hookline.metrics.testing import (
     make_state,
     make_step,
 )
-from hookline.payloads import EngineFailed, EngineStopped
-from hookline.request import FinishReason
+from hookline.payloads import (
+    EngineFailed,
+    EngineStopped,
+    HttpAnswered,
+    HttpExchange,
+    StartupPhase,
+)
+from hookline.request import FinishReason, RequestFacts
 from hookline.sampling_params import SamplingParams
+from hookline.slo import Phase, Slo, SloMiss
 from hookline.stats import (
+    BlockEviction,
     FinishedGroup,
+    FirstToken,
     IterationStats,
     PrefixCacheCounts,
     Residue,
     SchedulerStats,
 )
 from hookline_registry import LaneStats
+
+EVERYTHING = EngineConfig(
+    cache=CacheConfig(residency_sample=0.5),
+    observers=ObserverConfig(
+        metrics=MetricsConfig(dialects=("hookline",), max_tenants=2),
+        detailed_traces=(DetailedTrace.ALL,),
+    ),
+)
+"""Every feature that brings metrics is on."""
 
 Numbers = dict[tuple[str, ...], object]
 """By label values after model_name and engine; a histogram is what `digest` makes."""
@@ -51,6 +79,71 @@ ABORTED = dataclasses.replace(
     tpot_seconds=None,
 )
 
+JUDGED = dataclasses.replace(
+    FINISHED,
+    facts=RequestFacts(tenant="acme", slo=Slo(ttft=1.0)),
+    slo_misses=(SloMiss("ttft", Phase.QUEUE, 1.5, 1.0),),
+    is_slo_judged=True,
+    forward_seconds=3.0,
+    execute_seconds=4.0,
+)
+
+REJECTED = dataclasses.replace(
+    ABORTED, request_id=0, reason=FinishReason.REJECTED, cause="overloaded"
+)
+
+THIS = dataclasses.replace(
+    FACTS,
+    cost=ModelCost(
+        flops_per_token=100.0,
+        flops_per_pair=10.0,
+        flops_per_sample=1.0,
+        weight_bytes=1000,
+        kv_bytes_per_token=8,
+    ),
+    startup=(StartupPhase(name="load weights", started_at=0, seconds=2.5),),
+)
+
+STEP = StepRecord(
+    step=1,
+    engine_index=0,
+    started_at=0,
+    scheduled_at=1 * MILLISECOND,
+    executed_at=9 * MILLISECOND,
+    ended_at=10 * MILLISECOND,
+    prefill_requests=1,
+    prefill_tokens=12,
+    decode_requests=2,
+    decode_tokens=2,
+    request_tokens=[(1, 12), (2, 1), (3, 1)],
+    context_tokens=50,
+    attention_pairs=128,
+    sampled_requests=3,
+    forward_ns=6 * MILLISECOND,
+)
+
+ANSWERED = HttpAnswered(
+    exchanges=(
+        HttpExchange(
+            route="/v1/completions",
+            method="POST",
+            status=200,
+            seconds=0.2,
+            request_bytes=150,
+            response_bytes=5000,
+        ),
+        HttpExchange(
+            route="unmatched",
+            method="GET",
+            status=404,
+            seconds=0.002,
+            request_bytes=0,
+            response_bytes=90,
+        ),
+    ),
+    in_flight={("/v1/completions", "POST"): 3},
+)
+
 BUSY = SchedulerStats(
     running=2,
     waiting=3,
@@ -67,6 +160,8 @@ BUSY = SchedulerStats(
     oldest_waiting_at=4 * MILLISECOND,
     oldest_running_at=2 * MILLISECOND,
     residue=Residue(1, 2, 3),
+    external_cache=PrefixCacheCounts(1, 20, 1),
+    waiting_tokens=77,
 )
 
 EARLIER = SchedulerStats(running=9, kv_blocks=40, received=3)
@@ -79,14 +174,22 @@ FIRST_STEP = IterationStats(
     generation_tokens=6,
     preemptions=2,
     recomputed_tokens=9,
-    ttft_seconds=(0.02, 0.3),
+    first_tokens=(FirstToken(seconds=0.02), FirstToken(seconds=0.3)),
     inter_token_seconds=((0.01, 3), (0.04, 1)),
-    finished=(FINISHED,),
+    finished=(JUDGED,),
     finished_groups=(FinishedGroup(n=2, max_output_tokens=5),),
+    evictions=(
+        BlockEviction(
+            3000 * MILLISECOND,
+            1500 * MILLISECOND,
+            (20 * MILLISECOND, 30 * MILLISECOND),
+        ),
+    ),
 )
 
 OUTSIDE_STEPS = IterationStats(
-    finished=(ABORTED,), finished_groups=(FinishedGroup(n=1, max_output_tokens=0),)
+    finished=(ABORTED, REJECTED),
+    finished_groups=(FinishedGroup(n=1, max_output_tokens=0),),
 )
 
 LANE = LaneStats(
@@ -147,7 +250,7 @@ EXPECTED: dict[str, Numbers] = {
         ("length",): 0,
         ("abort",): 1,
         ("error",): 0,
-        ("rejected",): 0,
+        ("rejected",): 1,
     },
     "hookline_request_prompt_tokens": {(): ({20: 2}, 32)},
     "hookline_request_generation_tokens": {(): ({1: 1, 5: 1}, 5)},
@@ -163,12 +266,102 @@ EXPECTED: dict[str, Numbers] = {
     "hookline_request_inference_seconds": {(): ({5: 1}, 5)},
     "hookline_request_preempted_seconds": {(): ({0.8: 1}, 0.75)},
     "hookline_request_time_per_output_token_seconds": {(): ({1: 1}, 1)},
+    "hookline_external_cache_queried_tokens": {(): 20},
+    "hookline_external_cache_hit_tokens": {(): 1},
+    "hookline_waiting_tokens": {(): 77},
+    "hookline_kv_tokens": {("used",): 160, ("cached",): 96, ("free",): 384},
+    "hookline_kv_capacity_tokens": {(): 640},
+    "hookline_kv_block_size_tokens": {(): 16},
+    "hookline_kv_pool_blocks": {(): 40},
+    "hookline_context_length_tokens": {(): 100},
+    "hookline_startup_seconds": {("load weights",): 2.5},
+    "hookline_kv_block_lifetime_seconds": {(): ({5: 1}, 3)},
+    "hookline_kv_block_idle_before_evict_seconds": {(): ({2: 1}, 1.5)},
+    "hookline_kv_block_reuse_gap_seconds": {(): ({0.02: 1, 0.05: 1}, 0.05)},
+    "hookline_engine_up": {(): 1},
+    "hookline_last_step_age_seconds": {(): 2.5},
+    "hookline_snapshot_age_seconds": {(): 0.5},
+    "hookline_generation_tokens_per_second": {(): 6},
+    "hookline_prefix_cache_hit_ratio": {(): 0.125},
+    "hookline_slo_attainment_ratio": {(): 0},
+    "hookline_goodput_requests_per_second": {(): 0},
+    "hookline_step_requests": {(): ({8: 1}, 3)},
+    "hookline_scheduled_tokens": {("prefill",): 12, ("decode",): 2},
+    "hookline_model_forward_seconds": {(): 0.006},
+    "hookline_estimated_flops": {(): 1400 + 1280 + 3},
+    "hookline_estimated_read_bytes": {(): 1400},
+    "hookline_estimated_write_bytes": {(): 112},
+    "hookline_request_model_forward_seconds": {(): ({5: 1}, 3)},
+    "hookline_request_model_execute_seconds": {(): ({5: 1}, 4)},
+    "hookline_requests_rejected": {("overloaded",): 1},
+    "hookline_slo_requests": {("met",): 0, ("missed",): 1},
+    "hookline_slo_misses": {
+        (objective, phase.value): int((objective, phase) == ("ttft", Phase.QUEUE))
+        for objective in ("ttft", "tpot", "e2e", "success")
+        for phase in Phase
+    },
+    "hookline_tenant_requests_finished": {
+        ("acme", "stop"): 1,
+        ("none", "abort"): 1,
+        ("none", "rejected"): 1,
+    },
+    "hookline_tenant_prompt_tokens": {("acme",): 12, ("none",): 20},
+    "hookline_tenant_cached_tokens": {("acme",): 5, ("none",): 0},
+    "hookline_tenant_generation_tokens": {("acme",): 5, ("none",): 0},
+    "hookline_tenant_time_to_first_token_seconds": {("acme",): ({2.5: 1}, 1.5)},
+    "hookline_tenant_request_e2e_seconds": {
+        ("acme",): ({10: 1}, 6),
+        ("none",): ({0.8: 1}, 0.75),
+    },
+    "hookline_http_requests": {
+        ("/v1/completions", "POST", "2xx"): 1,
+        ("unmatched", "GET", "4xx"): 1,
+    },
+    "hookline_http_requests_in_flight": {("/v1/completions", "POST"): 3},
+    "hookline_http_request_duration_seconds": {
+        ("/v1/completions", "POST"): ({0.25: 1}, 0.2),
+        ("unmatched", "GET"): ({0.005: 1}, 0.002),
+    },
+    "hookline_http_request_size_bytes": {
+        ("/v1/completions",): ({1000: 1}, 150),
+        ("unmatched",): ({100: 1}, 0),
+    },
+    "hookline_http_response_size_bytes": {
+        ("/v1/completions",): ({10_000: 1}, 5000),
+        ("unmatched",): ({100: 1}, 90),
+    },
+    "hookline_label_values_folded": {
+        (label,): 0
+        for label in (
+            *("architecture", "dtype", "block_size", "num_kv_blocks", "max_model_len"),
+            *("max_num_seqs", "max_num_batched_tokens", "enable_prefix_caching"),
+            *("executor", "phase", "part", "code", "tenant", "route", "method"),
+            *("logger", "label"),
+        )
+    },
     "hookline_logger_lane_depth": {("prometheus",): 3},
     "hookline_logger_breaker_open": {("prometheus",): 1},
     "hookline_logger_delivered_batches": {("prometheus",): 100},
     "hookline_logger_dropped_batches": {("prometheus",): 7},
     "hookline_logger_errors": {("prometheus",): 2},
     "hookline_logger_busy_seconds": {("prometheus",): 1.5},
+}
+
+
+MADE_ELSEWHERE = {"hookline_saturation_ratio", "hookline_saturation_part_ratio"}
+"""Their numbers have tests of their own."""
+
+NOT_ZERO_AT_FIRST = {
+    "hookline_engine_info",
+    "hookline_engine_up",
+    "hookline_kv_blocks",
+    "hookline_kv_tokens",
+    "hookline_kv_capacity_tokens",
+    "hookline_kv_block_size_tokens",
+    "hookline_kv_pool_blocks",
+    "hookline_context_length_tokens",
+    "hookline_slo_attainment_ratio",
+    *MADE_ELSEWHERE,
 }
 
 
@@ -185,10 +378,9 @@ def digest(value: float | HistogramValue) -> object:
 
 def numbers(recorder: Recorder, name: str, *, engine: str = "0") -> Numbers:
     """The series of a family of Hookline's own dialect, of one engine."""
-    (family,) = (
-        family for family in recorder.snapshot("hookline") if family.name == name
-    )
-    assert family.label_names[:2] == ("model_name", "engine")
+    (family,) = (family for family in recorder.snapshot() if family.name == name)
+    if family.label_names[:2] != ("model_name", "engine"):
+        return {sample.labels: digest(sample.value) for sample in family.samples}
     return {
         sample.labels[2:]: digest(sample.value)
         for sample in family.samples
@@ -199,38 +391,48 @@ def numbers(recorder: Recorder, name: str, *, engine: str = "0") -> Numbers:
 @pytest.fixture
 def recorder() -> Recorder:
     """A recorder that knows one engine."""
-    recorder = Recorder()
+    recorder = Recorder(EVERYTHING, clock=VirtualClock())
     recorder.engine_started(make_started())
     return recorder
 
 
 def test_expectations_cover_the_catalogue() -> None:
     """Every metric is fed by the test below: a new one must be added there."""
-    assert set(EXPECTED) == {metric.name for metric in CATALOGUE}
+    assert set(EXPECTED) | MADE_ELSEWHERE == {
+        metric.name for metric in CATALOGUE if metric.is_own
+    }
 
 
 @pytest.mark.parametrize("name", EXPECTED)
-def test_metric_is_fed_exactly(recorder: Recorder, name: str) -> None:
-    """A step and an abort outside steps give exactly these numbers."""
-    recorder.step_finished(make_step(FIRST_STEP, EARLIER))
+def test_metric_is_fed_exactly(name: str) -> None:
+    """A step, an abort outside steps and two answers give exactly these numbers."""
+    clock = VirtualClock()
+    recorder = Recorder(EVERYTHING, clock=clock)
+    recorder.engine_started(make_started(THIS))
+
+    recorder.step_finished(make_step(FIRST_STEP, EARLIER, record=STEP))
+    clock.sleep(2.0)
     recorder.state_changed(
         make_state(OUTSIDE_STEPS, BUSY, at=20 * MILLISECOND, lanes=(LANE,))
     )
+    recorder.http_answered(ANSWERED)
+    clock.sleep(0.5)
 
     assert numbers(recorder, name) == EXPECTED[name]
 
 
 def test_series_exist_before_the_first_event() -> None:
     """After engine_started every series with known labels is there and is 0."""
-    recorder = Recorder()
+    recorder = Recorder(EVERYTHING, clock=VirtualClock())
 
     recorder.engine_started(make_started())
 
     for metric in CATALOGUE:
-        found = numbers(recorder, metric.name)
-        if metric.name in {"hookline_engine_info", "hookline_kv_blocks"}:
+        if metric.name in NOT_ZERO_AT_FIRST or not metric.is_own:
             continue
+        found = numbers(recorder, metric.name)
         dynamic = any(not label.values for label in metric.labels)
+        dynamic = dynamic and metric.name != "hookline_label_values_folded"
         assert bool(found) != dynamic
         assert all(value in (0, ({}, 0)) for value in found.values())
     assert numbers(recorder, "hookline_kv_blocks") == {
@@ -346,7 +548,7 @@ def test_engines_are_kept_apart(recorder: Recorder) -> None:
 
     running = next(
         family
-        for family in recorder.snapshot("hookline")
+        for family in recorder.snapshot()
         if family.name == "hookline_requests_running"
     )
     assert {sample.labels: sample.value for sample in running.samples} == {
@@ -357,25 +559,29 @@ def test_engines_are_kept_apart(recorder: Recorder) -> None:
 
 def test_unknown_engine_is_ignored() -> None:
     """Payloads of an engine that never said what it is are not counted."""
-    recorder = Recorder()
+    recorder = Recorder(EVERYTHING)
 
     recorder.step_finished(make_step(FIRST_STEP, BUSY))
     recorder.state_changed(make_state(OUTSIDE_STEPS, BUSY))
     recorder.engine_stopped(EngineStopped(engine_index=0, reason=""))
 
-    assert all(not family.samples for family in recorder.snapshot("hookline"))
+    told = {family.name for family in recorder.snapshot() if family.samples}
+    assert told == {"hookline_label_values_folded"}
 
 
-def test_unknown_dialect_is_an_error(recorder: Recorder) -> None:
-    """A snapshot in a dialect that does not exist names those that do."""
-    with pytest.raises(ValueError, match=r"unknown dialects \['klingon'\].*'vllm'"):
-        recorder.snapshot("hookline", "klingon")
+def test_unknown_dialect_is_an_error() -> None:
+    """A dialect that does not exist is refused, and those that do are named."""
+    metrics = MetricsConfig(dialects=("hookline", "klingon"))
+
+    with pytest.raises(ConfigError, match=r"unknown dialect 'klingon'.*vllm"):
+        Recorder(EngineConfig(observers=ObserverConfig(metrics=metrics)))
 
 
 def test_snapshots_see_whole_steps(recorder: Recorder) -> None:
     """While another thread records, a snapshot never shows half of a step."""
     step = make_step(
-        IterationStats(generation_tokens=1, ttft_seconds=(0.01,)), record=RECORD
+        IterationStats(generation_tokens=1, first_tokens=(FirstToken(seconds=0.01),)),
+        record=RECORD,
     )
     done = threading.Event()
 
@@ -388,7 +594,7 @@ def test_snapshots_see_whole_steps(recorder: Recorder) -> None:
     thread.start()
     pairs = []
     while not done.is_set():
-        families = {family.name: family for family in recorder.snapshot("hookline")}
+        families = {family.name: family for family in recorder.snapshot()}
         tokens = families["hookline_generation_tokens"].samples[0].value
         first = families["hookline_time_to_first_token_seconds"].samples[0].value
         assert isinstance(first, HistogramValue)

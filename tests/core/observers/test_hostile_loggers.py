@@ -159,12 +159,11 @@ def timeless(value: object) -> object:
         return {
             field.name: timeless(getattr(value, field.name))
             for field in fields(value)
-            if field.name not in {"at", "lanes"} and not is_seconds(field.name)
+            if field.name not in {"at", "lanes", "clock", "times", "startup"}
+            and not is_seconds(field.name)
         } | {
-            field.name: len(getattr(value, field.name) or ())
-            for field in fields(value)
-            if field.name in {"ttft_seconds", "inter_token_seconds"}
-            and isinstance(getattr(value, field.name), tuple)
+            "inter_tokens": sum(count for _, count in intervals)
+            for intervals in [getattr(value, "inter_token_seconds", ())]
         }
     if isinstance(value, list | tuple):
         return [timeless(item) for item in value]
@@ -172,7 +171,7 @@ def timeless(value: object) -> object:
 
 
 def is_seconds(name: str) -> bool:
-    return name.endswith("_seconds")
+    return name.endswith(("seconds", "_ns"))
 
 
 def counts(page: PageHandler) -> dict[str, float]:

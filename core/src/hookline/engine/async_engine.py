@@ -15,7 +15,7 @@ from hookline.engine.front_end import FrontEnd, start_front_end
 from hookline.events import StepOutput
 from hookline.exceptions import EngineDeadError, HooklineError, OverloadedError
 from hookline.outputs import RequestOutput
-from hookline.payloads import EngineFacts, Routes
+from hookline.payloads import EngineFacts, HttpAnswered, Routes
 from hookline.request import RequestFacts
 from hookline.sampling_params import SamplingParams
 from hookline.tokenizer import ChatMessage
@@ -207,6 +207,15 @@ class AsyncEngine:
     def add_routes(self, routes: Routes) -> None:
         """Lets the loggers register their pages."""
         self._front_end.add_routes(routes)
+
+    @property
+    def needs_http(self) -> bool:
+        """Whether any logger wants to hear of answered HTTP requests."""
+        return self._front_end.needs_http
+
+    def http_answered(self, answered: HttpAnswered) -> None:
+        """The server has answered requests."""
+        self._front_end.http_answered(answered)
 
     async def drain(self, timeout_seconds: float) -> bool:
         """Takes no more requests; waits for those under way. False if some remain."""

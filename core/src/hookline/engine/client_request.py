@@ -25,6 +25,7 @@ class Completion:
         is_open: Whether the client still expects news.
         finish_reason: Why it ended for the client.
         finish_cause: More about it.
+        kept_token_ids: All its tokens, where prompts are kept.
     """
 
     __slots__ = (
@@ -33,6 +34,7 @@ class Completion:
         "finish_reason",
         "index",
         "is_open",
+        "kept_token_ids",
         "request",
         "request_id",
         "stop_reason",
@@ -57,6 +59,7 @@ class Completion:
         self.finish_reason: FinishReason | None = None
         self.finish_cause = ""
         self.stop_reason: str | int | None = None
+        self.kept_token_ids: list[int] = []
         self._news: CompletionOutput | None = None
 
     def take(self, event: NewTokens, end: Finished | None) -> bool:
@@ -127,6 +130,7 @@ class ClientRequest:
         num_open: Completions whose news the client still expects.
         num_confirmed: Completions that the engine has ended.
         prompt_logprobs: Once they have come.
+        is_streamed: Whether the client gets its tokens as they come.
     """
 
     def __init__(
@@ -138,11 +142,11 @@ class ClientRequest:
         self.num_confirmed = 0
         self.prompt_logprobs: list[TokenLogprobs] | None = None
         self._deliver = deliver
-        self._is_streamed = is_streamed
+        self.is_streamed = is_streamed
 
     def deliver_news(self) -> None:
         """Sends what has gathered: each time if streamed, else once at the end."""
-        if not self._is_streamed and self.num_open:
+        if not self.is_streamed and self.num_open:
             return
         news = [completion.take_news() for completion in self.completions]
         logprobs, self.prompt_logprobs = self.prompt_logprobs, None

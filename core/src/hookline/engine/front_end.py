@@ -2,11 +2,12 @@
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
 from hookline.clock import Clock, SystemClock
-from hookline.config import EngineConfig
+from hookline.config import EngineConfig, ObserverConfig
 from hookline.engine.client import EngineClient
 from hookline.engine.client_request import ClientRequest, Completion, Deliver
 from hookline.engine.detokenizer import make_detokenizer
@@ -14,12 +15,14 @@ from hookline.engine.input_processor import InputProcessor, PreparedRequest
 from hookline.engine.iteration import IterationBuilder
 from hookline.engine.observation import Observers
 from hookline.engine.output_processor import OutputProcessor
+from hookline.engine.request_context import RequestContext
 from hookline.engine.text_stream import TextStream
 from hookline.engine.timeline import Timeline
 from hookline.events import Finished, StepOutput
 from hookline.exceptions import EngineDeadError
+from hookline.metrics import Recorder
 from hookline.models.description import find_folder
-from hookline.payloads import Routes
+from hookline.payloads import HttpAnswered, Routes
 from hookline.request import FinishReason, RequestFacts
 from hookline.sampling_params import SamplingParams
 from hookline.stats import FinishedRequest, SchedulerStats
@@ -48,8 +51,10 @@ class FrontEnd:
         tokenizer: Tokenizer,
         observers: Observers,
         *,
+        config: ObserverConfig | None = None,
         clock: Clock | None = None,
     ) -> None:
+        config = config or ObserverConfig()
         self.client = client
         self.tokenizer = tokenizer
         self.failure: str | None = None
@@ -57,7 +62,13 @@ class FrontEnd:
         self._clock = clock or SystemClock()
         self._observers = observers
         self._inputs = InputProcessor(client.facts, tokenizer)
-        self._outputs = OutputProcessor(self._clock)
+        self._context = RequestContext(config)
+        self._outputs = OutputProcessor(
+            self._clock,
+            client.clock,
+            is_detailed=bool(config.detailed_traces),
+            keep_prompts=config.keep_prompts,
+        )
         self._next_id = 1
         self._stats = SchedulerStats()
         self._stats_at = client.clock.monotonic
@@ -91,9 +102,10 @@ class FrontEnd:
         Raises:
             RequestError: The request cannot be served.
         """
-        return self._inputs.prepare(
+        prepared = self._inputs.prepare(
             prompt, params, facts=facts or RequestFacts(), cache_salt=cache_salt
         )
+        return replace(prepared, facts=self._context.complete(prepared.facts))
 
     def submit(
         self,
@@ -159,7 +171,7 @@ class FrontEnd:
     def _end_all(
         self, reason: FinishReason, cause: str, state: str
     ) -> Sequence[Finished]:
-        self._stats = SchedulerStats()
+        self._stats = self._stats.at_rest()
         iteration, events = self._outputs.end_all(reason, cause)
         facts = {each.request_id: each.facts for each in iteration.finished}
         self._observers.ended_outside(
@@ -177,6 +189,15 @@ class FrontEnd:
 
     def add_routes(self, routes: Routes) -> None:
         self._observers.add_routes(routes)
+
+    @property
+    def needs_http(self) -> bool:
+        """Whether any logger wants to hear of answered HTTP requests."""
+        return self._observers.needs_http
+
+    def http_answered(self, answered: HttpAnswered) -> None:
+        """A server has answered requests."""
+        self._observers.http_answered(answered)
 
     def flush(self, timeout_seconds: float) -> bool:
         """Waits until every logger has heard what was told; False if one has not."""
@@ -218,15 +239,17 @@ class FrontEnd:
         return Completion(request, index, request_id, text, timeline)
 
 
-def start_front_end(config: EngineConfig) -> FrontEnd:
+def start_front_end(config: EngineConfig, recorder: Recorder | None = None) -> FrontEnd:
     """Loads loggers, tokenizer and engine, cheapest first, so that errors come early.
+
+    A recorder is fed besides the loggers.
 
     Raises:
         ConfigError: An option does not fit.
         ModelLoadError: The model cannot be loaded or served.
         RegistryError: A plugin is unknown or broken.
     """
-    observers = Observers(config)
+    observers = Observers(config, recorder)
     try:
         connect = cast("Connect", load_entry_point(ENGINES_GROUP, config.engine))
         source = config.model.tokenizer
@@ -235,7 +258,7 @@ def start_front_end(config: EngineConfig) -> FrontEnd:
     except BaseException:
         observers.close(FLUSH_SECONDS)
         raise
-    return FrontEnd(client, tokenizer, observers)
+    return FrontEnd(client, tokenizer, observers, config=config.observers)
 
 
 def _start_both(

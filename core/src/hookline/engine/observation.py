@@ -6,11 +6,13 @@ from hookline import hookspecs
 from hookline.config import EngineConfig
 from hookline.events import ClockPair, Finished, StepOutput
 from hookline.exceptions import ConfigError
+from hookline.metrics import Recorder
 from hookline.payloads import (
     EngineFacts,
     EngineFailed,
     EngineStarted,
     EngineStopped,
+    HttpAnswered,
     LoggerContext,
     RequestsFinished,
     RequestsPreempted,
@@ -47,10 +49,15 @@ class Observers:
     Attributes:
         is_listening: Whether there is anyone to tell.
         needs_facts: Whether anyone listens to hooks that carry requests' facts.
+        needs_http: Whether anyone listens to what a server has answered.
     """
 
-    def __init__(self, config: EngineConfig) -> None:
+    def __init__(self, config: EngineConfig, recorder: Recorder | None = None) -> None:
         """Loads the loggers that the configuration names, and only those.
+
+        Args:
+            config: Of the engine.
+            recorder: Is told first, without a lane: what it says is true at once.
 
         Raises:
             RegistryError: A logger is unknown or broken.
@@ -71,8 +78,10 @@ class Observers:
             failures=config.observers.breaker_failures,
             cool_down_seconds=config.observers.breaker_seconds,
         )
-        self.is_listening = bool(self._lanes)
+        self._recorder = recorder
+        self.is_listening = bool(self._lanes) or recorder is not None
         self.needs_facts = any(map(self._fanout.listens, HOOKS_WITH_FACTS))
+        self.needs_http = self._fanout.listens("http_answered")
         self._index = config.engine_index
 
     def _load(self, name: str, config: EngineConfig) -> list[str]:
@@ -134,8 +143,11 @@ class Observers:
             )
             batch.append(("step_finished", {"step": step}))
         else:
-            batch.append(self._state(output.cause, output.at, output.stats, iteration))
-        self._fanout.tell(batch)
+            state = self._state(
+                output.cause, output.at, output.stats, iteration, output.clock
+            )
+            batch.append(state)
+        self._deliver(batch)
 
     def ended_outside(
         self,
@@ -153,7 +165,10 @@ class Observers:
         )
         batch: list[Notice] = [("requests_finished", {"finished": finished})]
         state = self._state(cause, at, stats, iteration)
-        self._fanout.tell([*(batch if events else []), state])
+        self._deliver([*(batch if events else []), state])
+
+    def http_answered(self, answered: HttpAnswered) -> None:
+        self._tell("http_answered", answered=answered)
 
     def flush(self, timeout_seconds: float) -> bool:
         return self._fanout.flush(timeout_seconds)
@@ -200,6 +215,7 @@ class Observers:
         at: int,
         stats: SchedulerStats,
         iteration: IterationStats,
+        clock: ClockPair | None = None,
     ) -> Notice:
         state = StateChanged(
             engine_index=self._index,
@@ -208,8 +224,16 @@ class Observers:
             scheduler=stats,
             iteration=iteration,
             lanes=self._fanout.stats,
+            clock=clock,
         )
         return "state_changed", {"state": state}
 
     def _tell(self, hook: str, **arguments: object) -> None:
-        self._fanout.tell([(hook, arguments)])
+        self._deliver([(hook, arguments)])
+
+    def _deliver(self, batch: list[Notice]) -> None:
+        if self._recorder is not None:
+            for hook, arguments in batch:
+                if (record := getattr(self._recorder, hook, None)) is not None:
+                    record(**arguments)
+        self._fanout.tell(batch)

@@ -5,17 +5,28 @@ from collections.abc import Iterable
 from hookline.clock import Clock
 from hookline.engine.client_request import ClientRequest, Completion
 from hookline.engine.iteration import IterationBuilder
-from hookline.events import Finished, NewTokens, StepOutput
+from hookline.engine.wall_time import WallTime
+from hookline.events import ClockPair, Finished, NewTokens, StepOutput, StepRecord
 from hookline.exceptions import EngineDeadError
 from hookline.request import FinishReason, RequestFacts
-from hookline.stats import FinishedGroup, IterationStats
+from hookline.stats import FinishedGroup, FinishedRequest, IterationStats
 
 
 class OutputProcessor:
     """Keeps every request of the front end until the engine has confirmed its end."""
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(
+        self,
+        clock: Clock,
+        engine_clock: ClockPair,
+        *,
+        is_detailed: bool = False,
+        keep_prompts: bool = False,
+    ) -> None:
         self._clock = clock
+        self._wall = WallTime(clock, engine_clock)
+        self._is_detailed = is_detailed
+        self._keep_prompts = keep_prompts
         self._completions: dict[int, Completion] = {}
         self.received = 0
         self.finished: dict[str, int] = {}
@@ -53,7 +64,9 @@ class OutputProcessor:
             must be told.
         """
         iteration, now = IterationBuilder(), self._clock.now()
+        self._note_clock(output)
         self._note_events(output, iteration)
+        self._note_step(output.record)
         ends = {event.request_id: event for event in output.finished}
         touched: dict[ClientRequest, None] = {}
         stopped = []
@@ -121,7 +134,22 @@ class OutputProcessor:
         """Received − finished − in flight; 0, or there is a bug."""
         return self.received - sum(self.finished.values()) - len(self._completions)
 
+    def _note_clock(self, output: StepOutput) -> None:
+        if output.clock is not None:
+            self._wall.set_engine(output.clock)
+            self._wall.set_front_end(self._clock)
+
+    def _note_step(self, record: StepRecord | None) -> None:
+        """Every request of the step has spent the step's time in the model."""
+        if record is None or not self._is_detailed:
+            return
+        execute = record.executed_at - record.scheduled_at
+        for request_id, _ in record.request_tokens:
+            if (known := self._completions.get(request_id)) is not None:
+                known.timeline.computed(record.forward_ns, execute)
+
     def _note_events(self, output: StepOutput, iteration: IterationBuilder) -> None:
+        iteration.evictions += output.evictions
         for queued in output.queued:
             if (known := self._completions.get(queued.request_id)) is not None:
                 known.timeline.queued(queued)
@@ -144,9 +172,16 @@ class OutputProcessor:
     ) -> None:
         interval = completion.timeline.new_tokens(event, now)
         if interval is None:
-            prompt = completion.request.prepared.prompt_token_ids
-            iteration.first_token(completion.timeline, len(prompt))
+            request = completion.request
+            iteration.first_token(
+                completion.timeline,
+                len(request.prepared.prompt_token_ids),
+                is_streamed=request.is_streamed,
+                trace_id=request.prepared.facts.trace_id,
+            )
         iteration.generated(len(event.token_ids), interval)
+        if self._keep_prompts:
+            completion.kept_token_ids += event.token_ids
         if event.prompt_logprobs is not None and completion.index == 0:
             completion.request.prompt_logprobs = event.prompt_logprobs or None
 
@@ -162,21 +197,32 @@ class OutputProcessor:
         request = completion.request
         reason = completion.finish_reason or event.reason
         self._count_finished(reason)
-        iteration.finished.append(
-            completion.timeline.summary(
-                event,
-                request.prepared.facts,
-                request.prepared.params,
-                now=now,
-                reason=reason,
-                cause=completion.finish_cause,
-            )
-        )
+        iteration.finished.append(self._summary(completion, event, reason, now))
         request.num_confirmed += 1
         if request.num_confirmed == len(request.completions):
             longest = max(each.timeline.output_tokens for each in request.completions)
             group = FinishedGroup(n=len(request.completions), max_output_tokens=longest)
             iteration.finished_groups.append(group)
+
+    def _summary(
+        self, completion: Completion, event: Finished, reason: FinishReason, now: int
+    ) -> FinishedRequest:
+        request = completion.request
+        prompt = request.prepared.prompt_token_ids
+        kept = completion.kept_token_ids
+        return completion.timeline.summary(
+            event,
+            request.prepared.facts,
+            request.prepared.params,
+            now=now,
+            wall=self._wall,
+            reason=reason,
+            cause=completion.finish_cause,
+            is_streamed=request.is_streamed,
+            completion_index=completion.index,
+            prompt_token_ids=tuple(prompt) if self._keep_prompts else None,
+            output_token_ids=tuple(kept) if self._keep_prompts else None,
+        )
 
     def _count_finished(self, reason: FinishReason) -> None:
         self.finished[reason] = self.finished.get(reason, 0) + 1

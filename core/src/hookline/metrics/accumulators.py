@@ -1,8 +1,24 @@
-"""Plain sums behind the metrics, by label values; they lock nothing."""
+"""Plain sums behind the metrics, by values of their own labels; they lock nothing."""
 
 from bisect import bisect_left
+from dataclasses import dataclass
 
 from hookline.metrics.metric import Labels
+
+
+@dataclass(frozen=True, slots=True)
+class Exemplar:
+    """An observation that can be looked up.
+
+    Attributes:
+        trace_id: Of its request's trace.
+        value: What was observed.
+        at: When, in seconds since the epoch.
+    """
+
+    trace_id: str
+    value: float
+    at: float
 
 
 class Gauge:
@@ -14,15 +30,17 @@ class Gauge:
     def create(self, labels: Labels) -> None:
         self.values.setdefault(labels, 0.0)
 
-    def update(self, labels: Labels, value: float, count: int = 1) -> None:  # noqa: ARG002
+    def update(
+        self,
+        labels: Labels,
+        value: float,
+        count: int = 1,  # noqa: ARG002
+        exemplar: Exemplar | None = None,  # noqa: ARG002
+    ) -> None:
         self.values[labels] = value
 
-    def forget(self, prefix: Labels) -> None:
-        """Removes the series whose label values begin so."""
-        size = len(prefix)
-        stale = [labels for labels in self.values if labels[:size] == prefix]
-        for labels in stale:
-            del self.values[labels]
+    def clear(self) -> None:
+        self.values.clear()
 
 
 class Counter:
@@ -34,7 +52,13 @@ class Counter:
     def create(self, labels: Labels) -> None:
         self.values.setdefault(labels, 0.0)
 
-    def update(self, labels: Labels, value: float, count: int = 1) -> None:
+    def update(
+        self,
+        labels: Labels,
+        value: float,
+        count: int = 1,
+        exemplar: Exemplar | None = None,  # noqa: ARG002
+    ) -> None:
         self.values[labels] = self.values.get(labels, 0.0) + value * count
 
 
@@ -52,16 +76,19 @@ class RunningTotal:
     def create(self, labels: Labels) -> None:
         self.values.setdefault(labels, 0.0)
 
-    def update(self, labels: Labels, value: float, count: int = 1) -> None:  # noqa: ARG002
+    def update(
+        self,
+        labels: Labels,
+        value: float,
+        count: int = 1,  # noqa: ARG002
+        exemplar: Exemplar | None = None,  # noqa: ARG002
+    ) -> None:
         total = self._bases.get(labels, 0.0) + value
         self.values[labels] = max(self.values.get(labels, 0.0), total)
 
-    def restart(self, prefix: Labels) -> None:
-        """Takes the series whose label values begin so as counting from 0 again."""
-        size = len(prefix)
-        for labels, value in self.values.items():
-            if labels[:size] == prefix:
-                self._bases[labels] = value
+    def restart(self) -> None:
+        """Takes every series as counting from 0 again."""
+        self._bases = dict(self.values)
 
 
 class HistogramSeries:
@@ -71,39 +98,53 @@ class HistogramSeries:
         bounds: Upper bounds, inclusive, rising; infinity is understood.
         counts: Of each bucket alone, the last for values above all bounds.
         sum: Of the values seen.
+        exemplars: The newest of each bucket that has one.
     """
 
-    __slots__ = ("bounds", "counts", "sum")
+    __slots__ = ("bounds", "counts", "exemplars", "sum")
 
     def __init__(self, bounds: tuple[float, ...]) -> None:
         self.bounds = bounds
         self.counts = [0] * (len(bounds) + 1)
         self.sum = 0.0
+        self.exemplars: dict[int, Exemplar] = {}
 
     @property
     def count(self) -> int:
         return sum(self.counts)
 
-    def observe(self, value: float, count: int = 1) -> None:
+    def observe(
+        self, value: float, count: int = 1, exemplar: Exemplar | None = None
+    ) -> None:
         """Adds `count` observations of the same value at once."""
-        self.counts[bisect_left(self.bounds, value)] += count
+        bucket = bisect_left(self.bounds, value)
+        self.counts[bucket] += count
         self.sum += value * count
+        if exemplar is not None:
+            self.exemplars[bucket] = exemplar
 
 
 class Histogram:
-    """Observations in buckets; a series has to be created before it is updated."""
+    """Observations in buckets."""
 
-    def __init__(self) -> None:
+    def __init__(self, bounds: tuple[float, ...]) -> None:
         self.values: dict[Labels, HistogramSeries] = {}
+        self.bounds = bounds
 
-    def create(self, labels: Labels, bounds: tuple[float, ...]) -> None:
-        """Makes the series, anew if it had other bounds."""
-        known = self.values.get(labels)
-        if known is None or known.bounds != bounds:
-            self.values[labels] = HistogramSeries(bounds)
+    def create(self, labels: Labels) -> None:
+        self.values.setdefault(labels, HistogramSeries(self.bounds))
 
-    def update(self, labels: Labels, value: float, count: int = 1) -> None:
-        self.values[labels].observe(value, count)
+    def update(
+        self,
+        labels: Labels,
+        value: float,
+        count: int = 1,
+        exemplar: Exemplar | None = None,
+    ) -> None:
+        series = self.values.get(labels)
+        if series is None:
+            series = self.values[labels] = HistogramSeries(self.bounds)
+        series.observe(value, count, exemplar)
 
 
 Accumulator = Gauge | Counter | RunningTotal | Histogram

@@ -14,6 +14,17 @@ class BucketFamily(StrEnum):
     REQUEST_NUM_PREEMPTIONS = "request_num_preemptions"
     REQUEST_TOKENS = "request_tokens"
     STEP_DURATION = "step_duration"
+    KV_CACHE_RESIDENCY = "kv_cache_residency"
+    HTTP_LATENCY = "http_latency"
+    HTTP_LATENCY_HIGH_RESOLUTION = "http_latency_highr"
+    HTTP_BYTES = "http_bytes"
+    MODEL_MILLISECONDS = "model_milliseconds"
+    SGLANG_TTFT = "sglang_time_to_first_token"
+    SGLANG_INTER_TOKEN = "sglang_inter_token_latency"  # noqa: S105 - likewise
+    SGLANG_E2E = "sglang_e2e_request_latency"
+    SGLANG_QUEUE = "sglang_queue_time"
+    SGLANG_STAGE = "sglang_per_stage_latency"
+    SGLANG_TOKENS = "sglang_tokens"
 
 
 # fmt: off
@@ -38,6 +49,48 @@ _FIXED: Mapping[BucketFamily, tuple[float, ...]] = MappingProxyType({
     BucketFamily.STEP_DURATION: (
         0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05,
         0.1, 0.25, 0.5, 1, 2.5, 5,
+    ),
+    BucketFamily.KV_CACHE_RESIDENCY: (
+        0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 30,
+        60, 120, 300, 600, 1200, 1800,
+    ),
+    BucketFamily.HTTP_LATENCY: (
+        0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300,
+    ),
+    BucketFamily.HTTP_LATENCY_HIGH_RESOLUTION: (
+        0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1, 1.5, 2, 2.5, 3, 3.5, 4,
+        4.5, 5, 7.5, 10, 30, 60,
+    ),
+    BucketFamily.HTTP_BYTES: (
+        100, 1000, 10_000, 100_000, 1_000_000, 10_000_000,
+    ),
+    BucketFamily.MODEL_MILLISECONDS: (
+        1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000, 20_000, 60_000,
+    ),
+    BucketFamily.SGLANG_TTFT: (
+        0.1, 0.2, 0.4, 0.6, 0.8, 1, 2, 4, 6, 8, 10, 20, 40, 60, 80, 100, 200, 400,
+    ),
+    BucketFamily.SGLANG_INTER_TOKEN: (
+        0.002, 0.004, 0.006, 0.008, 0.01, 0.015, 0.02, 0.025, 0.03, 0.035, 0.04, 0.06,
+        0.08, 0.1, 0.2, 0.4, 0.6, 0.8, 1, 2, 4, 6, 8,
+    ),
+    BucketFamily.SGLANG_E2E: (
+        0.1, 0.2, 0.4, 0.6, 0.8, 1, 2, 4, 6, 8, 10, 20, 40, 60, 80, 100, 200, 400,
+        600, 1200, 1800, 2400,
+    ),
+    BucketFamily.SGLANG_QUEUE: (
+        0.001, 0.005, 0.01, 0.05, 0.1, 0.2, 0.5, 1, 2, 3, 4, 5, 10, 15, 20, 30, 40,
+        50, 60, 70, 80, 90, 100, 200, 300, 400, 500, 600, 700, 800, 900, 1000, 1200,
+        1400, 1600, 1800, 2000, 2500, 3000,
+    ),
+    BucketFamily.SGLANG_STAGE: tuple(
+        float(f"{0.001 * 1.62**exponent:.4g}") for exponent in range(30)
+    ),
+    BucketFamily.SGLANG_TOKENS: (
+        100, 300, 500, 700, 1000, 1500, 2000, 3000, 4000, 5000, 6000, 7000, 8000, 9000,
+        10_000, 12_500, 15_000, 17_500, 20_000, 22_500, 25_000, 27_500, 30_000, 35_000,
+        40_000, 60_000, 80_000, 100_000, 200_000, 300_000, 400_000, 600_000, 800_000,
+        1_000_000, 1_100_000,
     ),
 })
 # fmt: on

@@ -5,7 +5,8 @@ from collections.abc import Iterable
 
 from hookline.metrics.buckets import BucketFamily, bounds_of
 from hookline.metrics.catalogue import CATALOGUE, DIALECTS
-from hookline.metrics.metric import COMMON_LABELS, OWN_DIALECT, Alias, Metric
+from hookline.metrics.dialects import NOT_APPLICABLE
+from hookline.metrics.metric import COMMON_LABELS, OWN_DIALECT, Alias, Metric, Scope
 
 _EXAMPLE_LENGTH = 32768
 
@@ -15,33 +16,54 @@ _HEAD = f"""\
 Made from the catalogue in `core/src/hookline/metrics/` by
 `python -m hookline.metrics.document > docs/metrics.md`; do not edit by hand.
 
-Every series has the labels {" and ".join(f"`{name}`" for name in COMMON_LABELS)} \
-besides its own. All series of an
-engine exist from its start, so a 0 is seen before the first event; only labels whose
-values cannot be known beforehand come with their first event. A gauge goes to rest
+Every series of an engine has the labels \
+{" and ".join(f"`{name}`" for name in COMMON_LABELS)} besides its own. All its series
+exist from its start, so a 0 is seen before the first event; only labels whose
+values cannot be known beforehand come with their first event, and each of these takes a
+bounded number of values, after which it says `other`. A gauge goes to rest
 when its engine stops or fails. QUEUED, SCHEDULED, PREEMPTED and NEW_TOKENS are the
 engine's events, all on the engine's own clock.
+
+`hookline metrics list`, `describe NAME` and `diff A B` tell the same on the command
+line, and `LLM.get_metrics()` gives the numbers offline.
+
+## What may change
+
+A name, its labels, its unit and its meaning are a promise while they are *stable*. To
+leave, a metric is first *deprecated* in a version X.Y: its help text says so and names
+what replaces it. From X.(Y+1) on it is hidden, unless
+`--show-hidden-metrics-for-version=X.Y` asks for what X.Y still showed; from X.(Y+2) on
+it may be gone. *Experimental* metrics may change with any version. Bounds of buckets
+may be refined, and are yours to set (`--histogram-buckets`).
 """
 
 
 def document() -> str:
     """The whole page."""
-    parts = [_HEAD, *(_section(metric) for metric in CATALOGUE), _buckets()]
+    own = [_section(metric) for metric in CATALOGUE if metric.is_own]
+    parts = [_HEAD, *own, _buckets()]
     parts.extend(_names(dialect) for dialect in DIALECTS if dialect != OWN_DIALECT)
     return "\n".join(parts)
 
 
 def _section(metric: Metric) -> str:
-    age = f"{metric.stability} since {metric.since}"
-    facts = [f"- {metric.kind}, unit `{metric.unit}`, {age}"]
-    if metric.labels:
-        facts.append(f"- labels: {'; '.join(_labels(metric))}")
-    if metric.buckets:
-        facts.append(f"- buckets: `{metric.buckets}`")
-    if metric.replaced_by:
-        facts.append(f"- use `{metric.replaced_by}` instead")
-    lines = "\n".join(facts)
+    lines = "\n".join(f"- {fact}" for fact in _facts(metric))
     return f"## `{metric.exposed(metric.name)}`\n\n{metric.help}\n\n{lines}\n"
+
+
+def _facts(metric: Metric) -> Iterable[str]:
+    age = f"{metric.stability} since {metric.since}"
+    yield f"{metric.kind}, unit `{metric.unit}`, {age}"
+    if metric.scope is Scope.FRONT_END:
+        yield "of the front end: without the labels of an engine"
+    if metric.labels:
+        yield f"labels: {'; '.join(_labels(metric))}"
+    if metric.buckets:
+        yield f"buckets: `{metric.buckets}`"
+    if metric.feature:
+        yield f"only with `--{metric.feature}`"
+    if metric.replaced_by:
+        yield f"use `{metric.replaced_by}` instead"
 
 
 def _labels(metric: Metric) -> Iterable[str]:
@@ -63,13 +85,31 @@ def _buckets() -> str:
 
 
 def _names(dialect: str) -> str:
-    lines = [f"## Names in the dialect `{dialect}`", "", "| name | is | differs in |"]
-    lines.append("|---|---|---|")
-    for metric in CATALOGUE:
-        for alias in metric.aliases(dialect):
-            theirs, ours = metric.exposed(alias.name), metric.exposed(metric.name)
-            lines.append(f"| `{theirs}` | `{ours}` | {_difference(alias)} |")
+    told = [
+        (metric, alias) for metric in CATALOGUE for alias in metric.aliases(dialect)
+    ]
+    shown = [each for each in told if each[1].hidden_since is None]
+    hidden = [each for each in told if each[1].hidden_since is not None]
+    lines = [f"## Names in the dialect `{dialect}`", "", *_table(shown)]
+    if hidden:
+        lines += ["", f"### Hidden names of `{dialect}`", ""]
+        lines += ["`--show-hidden-metrics-for-version 0.0` brings them.", ""]
+        lines += _table(hidden)
+    lines += ["", f"### Names of `{dialect}` that do not apply", ""]
+    lines += ["| name | because |", "|---|---|"]
+    reasons = NOT_APPLICABLE.get(dialect, {})
+    lines += [f"| `{name}` | {reason} |" for name, reason in reasons.items()]
     return "\n".join((*lines, ""))
+
+
+def _table(told: Iterable[tuple[Metric, Alias]]) -> Iterable[str]:
+    yield "| name | is | differs in |"
+    yield "|---|---|---|"
+    for metric, alias in told:
+        ours = metric.help
+        if metric.is_own:
+            ours = f"`{metric.exposed(metric.name)}`"
+        yield f"| `{metric.exposed(alias.name)}` | {ours} | {_difference(alias)} |"
 
 
 def _difference(alias: Alias) -> str:
@@ -80,8 +120,17 @@ def _difference(alias: Alias) -> str:
         else:
             pairs = ", ".join(f"`{ours}` is `{name}`" for ours, name in values.items())
             parts.append(f"`{label}`: {pairs}")
-    if alias.drop:
-        parts.append(f"without {_quoted(sorted(alias.drop))}")
+    if gone := sorted(alias.drop - set(alias.values)):
+        parts.append(f"without {_quoted(gone)}")
+    if alias.add:
+        pairs = ", ".join(f"`{name}={value}`" for name, value in alias.add.items())
+        parts.append(f"always {pairs}")
+    if alias.buckets:
+        parts.append(f"buckets `{alias.buckets}`")
+    if alias.scale != 1:
+        parts.append(f"{alias.scale:g} times as large")
+    if alias.kind:
+        parts.append(f"a {alias.kind}")
     return "; ".join(parts)
 
 

@@ -2,8 +2,8 @@
 
 from collections.abc import Callable
 
-from hookline.metrics.metric import Kind, Label, Metric, Stability
-from hookline.metrics.readings import Reading, by_label
+from hookline.metrics.metric import Kind, Label, Metric, Scope, Stability
+from hookline.metrics.readings import FoldedValues, Reading, by_label
 from hookline_registry import LaneStats
 
 
@@ -19,7 +19,8 @@ def _of_lane(
         kind=kind,
         unit=unit,
         help=text,
-        labels=(Label("logger"),),
+        labels=(Label("logger", cap=64),),
+        scope=Scope.FRONT_END,
         value=Reading(LaneStats, lambda lane: by_label({lane.name: number(lane)})),
         stability=Stability.EXPERIMENTAL,
     )
@@ -70,4 +71,16 @@ LOGGER_METRICS: tuple[Metric, ...] = (
         "Time spent inside the logger.",
         lambda lane: lane.busy_seconds,
     ),
+)
+
+FOLDED = Metric(
+    name="hookline_label_values_folded",
+    kind=Kind.COUNTER,
+    unit="values",
+    help="Times that a label's value was told as other, because it was not on the "
+    "label's list or the label had its most values.",
+    labels=(Label("label", cap=32),),
+    scope=Scope.FRONT_END,
+    value=Reading(FoldedValues, lambda folded: by_label(folded.counts)),
+    stability=Stability.EXPERIMENTAL,
 )

@@ -2,63 +2,33 @@
 
 import threading
 from dataclasses import dataclass
-from itertools import product
 
-import msgspec
-
-from hookline.events import StepRecord
-from hookline.metrics.accumulators import (
-    Accumulator,
-    Counter,
-    Gauge,
-    Histogram,
-    RunningTotal,
-)
-from hookline.metrics.buckets import bounds_of
-from hookline.metrics.catalogue import CATALOGUE, DIALECTS
-from hookline.metrics.metric import Kind, Labels, Metric
-from hookline.metrics.readings import RUNNING_TOTALS, StateReading
-from hookline.metrics.snapshot import Family, family_of
+from hookline.clock import NANOSECONDS, Clock, SystemClock
+from hookline.config import EngineConfig
+from hookline.metrics.label_guard import LabelGuards
+from hookline.metrics.live import LiveEngine
+from hookline.metrics.metric import Labels, Scope
+from hookline.metrics.readings import FoldedValues, HttpLoad, StepReading
+from hookline.metrics.selection import Selection
+from hookline.metrics.snapshot import Family, FamilyTeller, merged
+from hookline.metrics.sums import Sums, Told
 from hookline.payloads import (
-    EngineFacts,
     EngineFailed,
     EngineStarted,
     EngineStopped,
+    HttpAnswered,
     StateChanged,
     StepFinished,
 )
-from hookline.stats import (
-    FinishedGroup,
-    FinishedRequest,
-    IterationStats,
-    SchedulerStats,
-)
-from hookline_registry import LaneStats
-
-_PARTS: tuple[type, ...] = (
-    EngineFacts,
-    StateReading,
-    StepRecord,
-    IterationStats,
-    FinishedRequest,
-    FinishedGroup,
-    LaneStats,
-)
+from hookline.stats import FirstToken, IterationStats
 
 
 @dataclass(slots=True)
 class _Engine:
-    """What is known of one engine.
+    """One engine's sums, and what is followed of it."""
 
-    Attributes:
-        labels: `model_name` and `engine` of its series.
-        state: The newest.
-        is_over: Whether it stopped or failed: its gauges then stay at rest.
-    """
-
-    labels: Labels
-    state: StateReading
-    is_over: bool = False
+    sums: Sums
+    live: LiveEngine
 
 
 class Recorder:
@@ -68,36 +38,37 @@ class Recorder:
     labels yet and is not counted.
     """
 
-    def __init__(self) -> None:
+    def __init__(
+        self, config: EngineConfig | None = None, *, clock: Clock | None = None
+    ) -> None:
+        """Chooses the metrics.
+
+        Raises:
+            ConfigError: `config.observers.metrics` asks for what cannot be.
+        """
+        config = config or EngineConfig()
+        self._clock = clock or SystemClock()
         self._lock = threading.Lock()
+        self._selection = Selection(config)
+        self._guards = LabelGuards(config.observers.metrics)
         self._engines: dict[int, _Engine] = {}
-        self._series: tuple[tuple[Metric, Accumulator], ...] = tuple(
-            (metric, _accumulator(metric)) for metric in CATALOGUE
-        )
-        # Resolved once: a step touches only the metrics that read what it brings.
-        self._readers = {
-            part: [
-                (metric.value.read, accumulator.update)
-                for metric, accumulator in self._series
-                if metric.value.kind is part
-            ]
-            for part in _PARTS
-        }
+        self._front_end = Sums(self._selection, self._guards, scope=Scope.FRONT_END)
+        self._in_flight: set[tuple[str, str]] = set()
+        self._tellers = [
+            (chosen, FamilyTeller(chosen.metric, alias, self._selection))
+            for chosen in self._selection.chosen
+            for alias in chosen.aliases
+        ]
 
     def engine_started(self, started: EngineStarted) -> None:
         """Makes the engine's series, so that a 0 is seen before the first event."""
         facts = started.facts
         labels = (facts.model_name, str(facts.engine_index))
-        state = StateReading(
-            SchedulerStats(kv_blocks=facts.num_kv_blocks), started.clock.monotonic
-        )
         with self._lock:
-            self._forget(facts.engine_index)
-            self._engines[facts.engine_index] = _Engine(labels, state)
-            for metric, accumulator in self._series:
-                _create(metric, accumulator, labels, facts.max_model_len)
-            self._feed(labels, facts)
-            self._feed(labels, state)
+            live = LiveEngine(started, self._clock.now())
+            sums = self._known_sums(facts.engine_index, labels, facts.max_model_len)
+            self._engines[facts.engine_index] = _Engine(sums, live)
+            sums.feed(facts)
 
     def engine_stopped(self, stopped: EngineStopped) -> None:
         """Brings the engine's gauges to rest; its counters stay."""
@@ -112,103 +83,91 @@ class Recorder:
         with self._lock:
             if (engine := self._engines.get(step.engine_index)) is None:
                 return
-            self._feed(engine.labels, step.record)
-            self._add(engine, step.iteration)
-            self._set(engine, StateReading(step.scheduler, step.record.ended_at))
+            facts = engine.live.state.facts
+            engine.sums.feed(StepReading(step.record, facts))
+            self._add(engine.sums, step.iteration)
+            engine.live.step(step, self._clock.now())
 
     def state_changed(self, state: StateChanged) -> None:
         """Adds what ended outside a step, and takes over the state as it is now."""
         with self._lock:
             if (engine := self._engines.get(state.engine_index)) is None:
                 return
-            self._add(engine, state.iteration)
-            self._set(engine, StateReading(state.scheduler, state.at))
+            self._add(engine.sums, state.iteration)
+            engine.live.change(state, self._clock.now())
             for lane in state.lanes:
-                self._feed(engine.labels, lane)
+                self._front_end.feed(lane)
 
-    def snapshot(self, *dialects: str) -> tuple[Family, ...]:
-        """All families of the dialects, all as of the same moment.
-
-        Raises:
-            ValueError: A dialect is not in the catalogue.
-        """
-        if unknown := set(dialects) - set(DIALECTS):
-            raise ValueError(f"unknown dialects {sorted(unknown)}, not in {DIALECTS}")
+    def http_answered(self, answered: HttpAnswered) -> None:
+        """Adds what a server has answered."""
         with self._lock:
-            return tuple(
-                family_of(metric, alias, accumulator)
-                for dialect in dialects
-                for metric, accumulator in self._series
-                for alias in metric.aliases(dialect)
-            )
+            for exchange in answered.exchanges:
+                self._front_end.feed(exchange)
+            # A pair that is not named any more has nothing in flight.
+            load = dict.fromkeys(self._in_flight, 0) | dict(answered.in_flight)
+            self._in_flight = {key for key, count in load.items() if count}
+            self._front_end.feed(HttpLoad(load))
 
-    def _feed(self, labels: Labels, part: object) -> None:
-        for read, update in self._readers[type(part)]:
-            for extra, value, count in read(part):
-                update(labels + extra, value, count)
+    def snapshot(self) -> tuple[Family, ...]:
+        """All families of the chosen dialects, all as of the same moment."""
+        with self._lock:
+            now = self._clock.now()
+            for engine in self._engines.values():
+                engine.sums.feed(engine.live.state)
+                engine.sums.feed(engine.live.reading(now))
+            self._front_end.feed(FoldedValues(self._guards.folded))
+            sources = self._sources()
+            families: dict[str, list[Family]] = {}
+            for chosen, teller in self._tellers:
+                family = teller.tell(sources[chosen.metric.name])
+                families.setdefault(teller.name, []).append(family)
+        return tuple(merged(parts) for parts in families.values())
 
-    def _add(self, engine: _Engine, iteration: IterationStats) -> None:
-        self._feed(engine.labels, iteration)
+    def _add(self, sums: Sums, iteration: IterationStats) -> None:
+        sums.feed(iteration)
+        for parts in (iteration.finished_groups, iteration.evictions):
+            for part in parts:
+                sums.feed(part)
+        for first in iteration.first_tokens:
+            sums.feed(first, self._exemplar_at(first))
         for request in iteration.finished:
-            self._feed(engine.labels, request)
-        for group in iteration.finished_groups:
-            self._feed(engine.labels, group)
+            trace_id = request.facts.trace_id
+            sums.feed(request, (trace_id, self._wall()) if trace_id else None)
 
-    def _set(self, engine: _Engine, state: StateReading) -> None:
-        engine.state = _at_rest(state) if engine.is_over else state
-        self._feed(engine.labels, engine.state)
+    def _exemplar_at(self, first: FirstToken) -> tuple[str, float] | None:
+        return (first.trace_id, self._wall()) if first.trace_id else None
+
+    def _wall(self) -> float:
+        return self._clock.wall() / NANOSECONDS
+
+    def _sources(self) -> dict[str, list[tuple[Sums, Told]]]:
+        found: dict[str, list[tuple[Sums, Told]]] = {}
+        every = (*(each.sums for each in self._engines.values()), self._front_end)
+        for sums in every:
+            for told in sums.told:
+                found.setdefault(told.chosen.metric.name, []).append((sums, told))
+        return {
+            chosen.metric.name: found.get(chosen.metric.name, [])
+            for chosen in self._selection.chosen
+        }
+
+    def _known_sums(self, index: int, labels: Labels, max_model_len: int) -> Sums:
+        """The sums of an engine that starts again go on; another model's are new."""
+        known = self._engines.get(index)
+        same = (labels, max_model_len)
+        if known and (known.sums.labels, known.sums.max_model_len) == same:
+            known.sums.feed(known.live.state)
+            known.sums.restart()
+            return known.sums
+        return Sums(
+            self._selection,
+            self._guards,
+            scope=Scope.ENGINE,
+            labels=labels,
+            max_model_len=max_model_len,
+        )
 
     def _end(self, engine_index: int) -> None:
         with self._lock:
-            if (engine := self._engines.get(engine_index)) is None:
-                return
-            engine.is_over = True
-            self._set(engine, engine.state)
-
-    def _forget(self, engine_index: int) -> None:
-        """Makes way for a restart: gauges go, totals will count from 0 again."""
-        if (engine := self._engines.get(engine_index)) is None:
-            return
-        for metric, accumulator in self._series:
-            if isinstance(accumulator, Gauge):
-                accumulator.forget(engine.labels)
-            # Lanes live in the front end and go on counting.
-            elif (
-                isinstance(accumulator, RunningTotal)
-                and metric.value.kind is StateReading
-            ):
-                accumulator.restart(engine.labels)
-
-
-def _accumulator(metric: Metric) -> Accumulator:
-    if metric.kind is Kind.GAUGE:
-        return Gauge()
-    if metric.kind is Kind.HISTOGRAM:
-        return Histogram()
-    return RunningTotal() if metric.value.kind in RUNNING_TOTALS else Counter()
-
-
-def _create(
-    metric: Metric, accumulator: Accumulator, labels: Labels, max_model_len: int
-) -> None:
-    for extra in product(*(label.values for label in metric.labels)):
-        if not isinstance(accumulator, Histogram):
-            accumulator.create(labels + extra)
-        elif metric.buckets is not None:
-            accumulator.create(labels + extra, bounds_of(metric.buckets, max_model_len))
-
-
-def _at_rest(state: StateReading) -> StateReading:
-    """The same totals and residue with nothing running, waiting or held."""
-    stats = msgspec.structs.replace(
-        state.stats,
-        running=0,
-        waiting=0,
-        waiting_for_grammar=0,
-        waiting_for_remote_kv=0,
-        kv_blocks_used=0,
-        kv_blocks_cached=0,
-        oldest_waiting_at=None,
-        oldest_running_at=None,
-    )
-    return StateReading(stats, state.at)
+            if (engine := self._engines.get(engine_index)) is not None:
+                engine.live.end()

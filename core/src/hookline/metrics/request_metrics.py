@@ -4,10 +4,10 @@ Rejected requests never reached an engine: they are counted by reason, and have 
 part in the distributions.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from hookline.metrics.buckets import BucketFamily
-from hookline.metrics.metric import Alias, Kind, Label, Metric
+from hookline.metrics.metric import Feature, Kind, Label, Metric, Point
 from hookline.metrics.readings import Reading, by_label, one
 from hookline.request import FinishReason
 from hookline.stats import FinishedGroup, FinishedRequest
@@ -36,12 +36,17 @@ def _stalled(request: FinishedRequest) -> float | None:
     return request.preempted_seconds if request.preemptions else None
 
 
+def _rejection(request: FinishedRequest) -> Iterable[Point]:
+    is_rejected = request.reason is FinishReason.REJECTED
+    return by_label({request.cause: 1}) if is_rejected else ()
+
+
 def _latency(
     name: str,
     text: str,
     number: Callable[[FinishedRequest], float | None],
     *,
-    vllm: str | None = None,
+    feature: Feature | None = None,
 ) -> Metric:
     return Metric(
         name=f"hookline_request_{name}_seconds",
@@ -50,7 +55,7 @@ def _latency(
         help=text,
         buckets=BucketFamily.REQUEST_LATENCY,
         value=_of_request(number),
-        names={"vllm": (Alias(name=f"vllm:{vllm}"),)} if vllm else {},
+        feature=feature,
     )
 
 
@@ -58,8 +63,6 @@ def _tokens(
     name: str,
     text: str,
     number: Callable[[FinishedRequest], float | None],
-    *,
-    vllm: str,
 ) -> Metric:
     return Metric(
         name=f"hookline_request_{name}_tokens",
@@ -68,7 +71,6 @@ def _tokens(
         help=text,
         buckets=BucketFamily.REQUEST_TOKENS,
         value=_of_request(number),
-        names={"vllm": (Alias(name=f"vllm:{vllm}"),)},
     )
 
 
@@ -83,39 +85,28 @@ REQUEST_METRICS: tuple[Metric, ...] = (
         value=Reading(
             FinishedRequest, lambda request: by_label({request.reason.value: 1})
         ),
-        names={
-            "vllm": (
-                Alias(
-                    name="vllm:request_success", rename={"reason": "finished_reason"}
-                ),
-            )
-        },
     ),
     _tokens(
         "prompt",
         "Length of the prompt.",
         lambda request: request.prompt_tokens,
-        vllm="request_prompt_tokens",
     ),
     _tokens(
         "generation",
         "Tokens generated for the request.",
         lambda request: request.output_tokens,
-        vllm="request_generation_tokens",
     ),
     _tokens(
         "limit",
         "The request's own bound of generated tokens (max_tokens); no observation "
         "where it set none.",
         lambda request: request.params.max_tokens,
-        vllm="request_params_max_tokens",
     ),
     _tokens(
         "prefill_computed",
         "Prompt tokens computed here, cached ones not among them; no observation for "
         "requests that ended before their first token.",
         _computed_prompt,
-        vllm="request_prefill_kv_computed_tokens",
     ),
     Metric(
         name="hookline_request_group_max_generation_tokens",
@@ -125,7 +116,6 @@ REQUEST_METRICS: tuple[Metric, ...] = (
         "last of them has ended.",
         buckets=BucketFamily.REQUEST_TOKENS,
         value=Reading(FinishedGroup, lambda group: one(group.max_output_tokens)),
-        names={"vllm": (Alias(name="vllm:request_max_num_generation_tokens"),)},
     ),
     Metric(
         name="hookline_request_completions",
@@ -135,7 +125,6 @@ REQUEST_METRICS: tuple[Metric, ...] = (
         "of them has ended.",
         buckets=BucketFamily.REQUEST_PARAMS_N,
         value=Reading(FinishedGroup, lambda group: one(group.n)),
-        names={"vllm": (Alias(name="vllm:request_params_n"),)},
     ),
     Metric(
         name="hookline_request_preemptions",
@@ -144,44 +133,61 @@ REQUEST_METRICS: tuple[Metric, ...] = (
         help="How often the request was preempted.",
         buckets=BucketFamily.REQUEST_NUM_PREEMPTIONS,
         value=_of_request(lambda request: request.preemptions),
-        names={"vllm": (Alias(name="vllm:request_num_preemptions"),)},
     ),
     _latency(
         "e2e",
         "End - arrival, both on the front end's clock.",
         lambda request: request.e2e_seconds,
-        vllm="e2e_request_latency_seconds",
     ),
     _latency(
         "queue",
         "First SCHEDULED - QUEUED; waiting again after a preemption is not in it.",
         lambda request: request.queue_seconds,
-        vllm="request_queue_time_seconds",
     ),
     _latency(
         "prefill",
         "First NEW_TOKENS - first SCHEDULED; preemption included.",
         lambda request: request.prefill_seconds,
-        vllm="request_prefill_time_seconds",
     ),
     _latency(
         "decode",
         "Last NEW_TOKENS - first NEW_TOKENS; preemption included.",
         lambda request: request.decode_seconds,
-        vllm="request_decode_time_seconds",
     ),
     _latency(
         "inference",
         "Last NEW_TOKENS - first SCHEDULED, which is prefill + decode; preemption "
         "included.",
         lambda request: request.inference_seconds,
-        vllm="request_inference_time_seconds",
     ),
     _latency(
         "preempted",
         "Sum of SCHEDULED again - PREEMPTED, a part of prefill or decode; observed for "
         "requests that were preempted.",
         _stalled,
+    ),
+    _latency(
+        "model_forward",
+        "Time in the model's forward pass, summed over the steps that the request took "
+        "part in; a step's time counts for each of its requests.",
+        lambda request: request.forward_seconds,
+        feature=Feature.MODEL_TIMES,
+    ),
+    _latency(
+        "model_execute",
+        "Time in the executor (forward pass, sampling, input preparation), summed over "
+        "the steps that the request took part in.",
+        lambda request: request.execute_seconds,
+        feature=Feature.WORKER_TIMES,
+    ),
+    Metric(
+        name="hookline_requests_rejected",
+        kind=Kind.COUNTER,
+        unit="requests",
+        help="Requests refused by the front end, by the code of the error that their "
+        "client got; a part of those finished with the reason rejected.",
+        labels=(Label("code", cap=32),),
+        value=Reading(FinishedRequest, _rejection),
     ),
     Metric(
         name="hookline_request_time_per_output_token_seconds",
@@ -191,6 +197,5 @@ REQUEST_METRICS: tuple[Metric, ...] = (
         "tokens. Preemption included.",
         buckets=BucketFamily.INTER_TOKEN_LATENCY,
         value=_of_request(lambda request: request.tpot_seconds),
-        names={"vllm": (Alias(name="vllm:request_time_per_output_token_seconds"),)},
     ),
 )

@@ -1,10 +1,14 @@
 """What the accumulators hold at one moment, as plain data in a dialect's names."""
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from bisect import bisect_left
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
 
-from hookline.metrics.accumulators import Accumulator, Histogram
+from hookline.metrics.accumulators import Exemplar, HistogramSeries
 from hookline.metrics.metric import Alias, Kind, Labels, Metric
+from hookline.metrics.selection import Bounds, Selection
+from hookline.metrics.sums import Sums, Told
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,11 +19,13 @@ class HistogramValue:
         bounds: Upper bounds, inclusive, rising; infinity is understood.
         counts: Of each bucket alone, the last for values above all bounds.
         sum: Of the values seen.
+        exemplars: The newest of each bucket that has one, by the bucket's index.
     """
 
     bounds: tuple[float, ...]
     counts: tuple[int, ...]
     sum: float
+    exemplars: Mapping[int, Exemplar] = field(default_factory=dict)
 
     @property
     def count(self) -> int:
@@ -40,7 +46,7 @@ class Family:
 
     Attributes:
         name: In the dialect asked for, without `_total` for counters.
-        kind: Counter, gauge or histogram.
+        kind: Counter, gauge, histogram, or summary without quantiles.
         unit: Base unit in the plural; `1` where there is none.
         help: What it counts.
         label_names: Of every sample.
@@ -55,54 +61,127 @@ class Family:
     samples: tuple[Sample, ...]
 
 
-def family_of(metric: Metric, alias: Alias, accumulator: Accumulator) -> Family:
-    """The metric as the alias tells it."""
+class FamilyTeller:
+    """Tells one metric under one alias, over all sources that have it."""
+
+    def __init__(self, metric: Metric, alias: Alias, selection: Selection) -> None:
+        self._metric = metric
+        self._alias = alias
+        self._selection = selection
+        self._constants = (*alias.add.values(), *selection.labels.values())
+        self._is_plain = not (alias.values or alias.drop)
+        self._label_names = (
+            *(
+                alias.rename.get(name, name)
+                for name in metric.label_names
+                if name not in alias.drop
+            ),
+            *alias.add,
+            *selection.labels,
+        )
+
+    @property
+    def name(self) -> str:
+        return self._alias.name
+
+    def tell(self, sources: Iterable[tuple[Sums, Told]]) -> Family:
+        """The family, all of its sources together."""
+        sums: dict[Labels, float | HistogramValue] = {}
+        for source, told in sources:
+            bounds = self._bounds(source)
+            for own, value in told.accumulator.values.items():
+                labels = self._translated(source.labels + own)
+                if labels is None:
+                    continue
+                number = self._number(value, bounds)
+                before = sums.get(labels)
+                sums[labels] = number if before is None else _added(before, number)
+        alias, metric = self._alias, self._metric
+        return Family(
+            name=alias.name,
+            kind=metric.kind_of(alias),
+            unit=metric.unit if alias.scale == 1 else "1",
+            help=metric.help_of(alias),
+            label_names=self._label_names,
+            samples=tuple(Sample(labels, value) for labels, value in sums.items()),
+        )
+
+    def _bounds(self, source: Sums) -> Bounds:
+        if self._metric.kind is not Kind.HISTOGRAM:
+            return ()
+        return self._selection.bounds(self._metric, self._alias, source.max_model_len)
+
+    def _number(
+        self, value: float | HistogramSeries, bounds: Bounds
+    ) -> float | HistogramValue:
+        if isinstance(value, HistogramSeries):
+            return _projected(value, bounds, self._alias.scale)
+        return value * self._alias.scale
+
+    def _translated(self, labels: Labels) -> Labels | None:
+        """Their label values by ours; None for a sample that they do not have."""
+        if self._is_plain:
+            return labels + self._constants
+        alias = self._alias
+        theirs: list[str] = []
+        for name, label in zip(self._metric.label_names, labels, strict=True):
+            known = alias.values.get(name)
+            if known is not None and label not in known:
+                return None
+            if name not in alias.drop:
+                theirs.append(known[label] if known else label)
+        return (*theirs, *self._constants)
+
+
+def merged(families: Sequence[Family]) -> Family:
+    """Families of one name as one; a series that is in several is added up."""
+    first = families[0]
+    if len(families) == 1:
+        return first
+    sums: dict[Labels, float | HistogramValue] = {}
+    for family in families:
+        order = [family.label_names.index(name) for name in first.label_names]
+        for sample in family.samples:
+            labels = tuple(sample.labels[index] for index in order)
+            before = sums.get(labels)
+            sums[labels] = (
+                sample.value if before is None else _added(before, sample.value)
+            )
+    samples = tuple(Sample(labels, value) for labels, value in sums.items())
     return Family(
-        name=alias.name,
-        kind=metric.kind,
-        unit=metric.unit,
-        help=metric.help,
-        label_names=tuple(
-            alias.rename.get(name, name)
-            for name in metric.label_names
-            if name not in alias.drop
-        ),
-        samples=tuple(_samples(metric, alias, accumulator)),
+        first.name, first.kind, first.unit, first.help, first.label_names, samples
     )
 
 
-def _samples(
-    metric: Metric, alias: Alias, accumulator: Accumulator
-) -> Iterable[Sample]:
-    if isinstance(accumulator, Histogram):
-        for labels, series in accumulator.values.items():
-            counts = tuple(series.counts)
-            yield Sample(labels, HistogramValue(series.bounds, counts, series.sum))
-    elif alias.is_plain:
-        for labels, value in accumulator.values.items():
-            yield Sample(labels, value)
-    else:
-        yield from _merged(metric.label_names, alias, accumulator.values)
+def _projected(series: HistogramSeries, bounds: Bounds, scale: float) -> HistogramValue:
+    """The series with fewer bounds, each of which it has, in another unit."""
+    if series.bounds == bounds and scale == 1:
+        counts = tuple(series.counts)
+        exemplars = dict(series.exemplars)
+        return HistogramValue(bounds, counts, series.sum, exemplars)
+    starts = [bisect_left(series.bounds, bound / scale) + 1 for bound in bounds]
+    edges = [0, *starts, len(series.counts)]
+    counts = tuple(sum(series.counts[start:end]) for start, end in pairwise(edges))
+    exemplars = {}
+    for index, exemplar in sorted(series.exemplars.items()):
+        bucket = bisect_left(starts, index + 1)
+        known = exemplars.get(bucket)
+        if known is None or known.at <= exemplar.at:
+            exemplars[bucket] = Exemplar(
+                exemplar.trace_id, exemplar.value * scale, exemplar.at
+            )
+    return HistogramValue(bounds, counts, series.sum * scale, exemplars)
 
 
-def _merged(
-    names: Labels, alias: Alias, values: dict[Labels, float]
-) -> Iterable[Sample]:
-    """Applies the alias's values and dropped labels; equal series are added up."""
-    sums: dict[Labels, float] = {}
-    for labels, value in values.items():
-        theirs = _translated(names, alias, labels)
-        if theirs is not None:
-            sums[theirs] = sums.get(theirs, 0.0) + value
-    return [Sample(labels, value) for labels, value in sums.items()]
-
-
-def _translated(names: Labels, alias: Alias, labels: Labels) -> Labels | None:
-    theirs: list[str] = []
-    for name, label in zip(names, labels, strict=True):
-        known = alias.values.get(name)
-        if known is not None and label not in known:
-            return None
-        if name not in alias.drop:
-            theirs.append(known[label] if known else label)
-    return tuple(theirs)
+def _added(
+    one: float | HistogramValue, other: float | HistogramValue
+) -> float | HistogramValue:
+    if isinstance(one, HistogramValue) and isinstance(other, HistogramValue):
+        if one.bounds != other.bounds:  # engines of different context lengths
+            raise ValueError("histograms with different bounds cannot be added up")
+        counts = tuple(map(sum, zip(one.counts, other.counts, strict=True)))
+        exemplars = {**one.exemplars, **other.exemplars}
+        return HistogramValue(one.bounds, counts, one.sum + other.sum, exemplars)
+    assert not isinstance(one, HistogramValue)
+    assert not isinstance(other, HistogramValue)
+    return one + other

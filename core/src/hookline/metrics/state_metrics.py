@@ -3,10 +3,18 @@
 from collections.abc import Iterable
 
 from hookline.clock import NANOSECONDS
-from hookline.metrics.metric import Alias, Kind, Label, Metric, Point, Stability
+from hookline.metrics.buckets import BucketFamily
+from hookline.metrics.metric import (
+    Feature,
+    Kind,
+    Label,
+    Metric,
+    Point,
+    Stability,
+)
 from hookline.metrics.readings import Reading, StateReading, by_label, one
 from hookline.payloads import EngineFacts
-from hookline.stats import SchedulerStats
+from hookline.stats import BlockEviction, SchedulerStats
 
 
 def _info(facts: EngineFacts) -> Iterable[Point]:
@@ -43,6 +51,17 @@ def _blocks(stats: SchedulerStats) -> Iterable[Point]:
             "free": idle - stats.kv_blocks_cached,
         }
     )
+
+
+def _kv_tokens(state: StateReading) -> Iterable[Point]:
+    size = state.facts.block_size
+    return [
+        (labels, value * size, count) for labels, value, count in _blocks(state.stats)
+    ]
+
+
+def _startup(facts: EngineFacts) -> Iterable[Point]:
+    return [((phase.name,), phase.seconds, 1) for phase in facts.startup]
 
 
 def _residue(stats: SchedulerStats) -> Iterable[Point]:
@@ -82,27 +101,6 @@ ENGINE_METRICS: tuple[Metric, ...] = (
             )
         ),
         value=Reading(EngineFacts, _info),
-        names={
-            "vllm": (
-                Alias(
-                    name="vllm:cache_config_info",
-                    rename={"num_kv_blocks": "num_gpu_blocks", "dtype": "cache_dtype"},
-                    values={
-                        "enable_prefix_caching": {"true": "True", "false": "False"}
-                    },
-                    drop=frozenset(
-                        {
-                            "model_name",
-                            "architecture",
-                            "max_model_len",
-                            "max_num_seqs",
-                            "max_num_batched_tokens",
-                            "executor",
-                        }
-                    ),
-                ),
-            )
-        },
     ),
     Metric(
         name="hookline_requests_running",
@@ -110,7 +108,6 @@ ENGINE_METRICS: tuple[Metric, ...] = (
         unit="requests",
         help="Requests in the running batch.",
         value=Reading(StateReading, lambda state: one(state.stats.running)),
-        names={"vllm": (Alias(name="vllm:num_requests_running"),)},
     ),
     Metric(
         name="hookline_requests_waiting",
@@ -120,21 +117,6 @@ ENGINE_METRICS: tuple[Metric, ...] = (
         "(preempted requests included), a grammar, KV from elsewhere.",
         labels=(Label("reason", ("capacity", "grammar", "remote_kv")),),
         value=Reading(StateReading, lambda state: _waiting(state.stats)),
-        names={
-            "vllm": (
-                Alias(name="vllm:num_requests_waiting", drop=frozenset({"reason"})),
-                Alias(
-                    name="vllm:num_requests_waiting_by_reason",
-                    values={
-                        "reason": {
-                            "capacity": "capacity",
-                            "grammar": "deferred",
-                            "remote_kv": "deferred",
-                        }
-                    },
-                ),
-            )
-        },
     ),
     Metric(
         name="hookline_oldest_waiting_age_seconds",
@@ -161,7 +143,6 @@ ENGINE_METRICS: tuple[Metric, ...] = (
         help="Share of the KV blocks held by requests, 0 to 1; blocks that only hold "
         "a reusable prefix count as free.",
         value=Reading(StateReading, lambda state: one(state.stats.kv_usage)),
-        names={"vllm": (Alias(name="vllm:kv_cache_usage_perc"),)},
     ),
     Metric(
         name="hookline_kv_blocks",
@@ -196,7 +177,6 @@ ENGINE_METRICS: tuple[Metric, ...] = (
         unit="preemptions",
         help="Times that a running request lost its KV blocks and had to wait again.",
         value=Reading(StateReading, lambda state: one(state.stats.preemptions)),
-        names={"vllm": (Alias(name="vllm:num_preemptions"),)},
     ),
     Metric(
         name="hookline_prefix_cache_queried_tokens",
@@ -207,7 +187,6 @@ ENGINE_METRICS: tuple[Metric, ...] = (
         value=Reading(
             StateReading, lambda state: one(state.stats.prefix_cache.queried_tokens)
         ),
-        names={"vllm": (Alias(name="vllm:prefix_cache_queries"),)},
     ),
     Metric(
         name="hookline_prefix_cache_hit_tokens",
@@ -217,7 +196,6 @@ ENGINE_METRICS: tuple[Metric, ...] = (
         value=Reading(
             StateReading, lambda state: one(state.stats.prefix_cache.hit_tokens)
         ),
-        names={"vllm": (Alias(name="vllm:prefix_cache_hits"),)},
     ),
     Metric(
         name="hookline_computed_tokens",
@@ -232,5 +210,108 @@ ENGINE_METRICS: tuple[Metric, ...] = (
         unit="tokens",
         help="Tokens that went through the model again because of a preemption.",
         value=Reading(StateReading, lambda state: one(state.stats.recomputed_tokens)),
+    ),
+    Metric(
+        name="hookline_external_cache_queried_tokens",
+        kind=Kind.COUNTER,
+        unit="tokens",
+        help="Tokens asked of a KV connector, once a request, at its first admission.",
+        value=Reading(
+            StateReading, lambda state: one(state.stats.external_cache.queried_tokens)
+        ),
+    ),
+    Metric(
+        name="hookline_external_cache_hit_tokens",
+        kind=Kind.COUNTER,
+        unit="tokens",
+        help="Of the tokens asked of a KV connector, those that it brought.",
+        value=Reading(
+            StateReading, lambda state: one(state.stats.external_cache.hit_tokens)
+        ),
+    ),
+    Metric(
+        name="hookline_waiting_tokens",
+        kind=Kind.GAUGE,
+        unit="tokens",
+        help="Tokens that waiting requests have yet to compute, prefix hits not "
+        "subtracted.",
+        value=Reading(StateReading, lambda state: one(state.stats.waiting_tokens)),
+    ),
+    Metric(
+        name="hookline_kv_tokens",
+        kind=Kind.GAUGE,
+        unit="tokens",
+        help="Tokens that the KV blocks have room for, by the blocks' state: held by "
+        "requests, free but holding a reusable prefix, free and empty.",
+        labels=(Label("state", ("used", "cached", "free")),),
+        value=Reading(StateReading, _kv_tokens),
+    ),
+    Metric(
+        name="hookline_kv_capacity_tokens",
+        kind=Kind.GAUGE,
+        unit="tokens",
+        help="Tokens that the KV cache has room for.",
+        value=Reading(
+            EngineFacts, lambda facts: one(facts.num_kv_blocks * facts.block_size)
+        ),
+    ),
+    Metric(
+        name="hookline_kv_block_size_tokens",
+        kind=Kind.GAUGE,
+        unit="tokens",
+        help="Tokens a KV block has room for.",
+        value=Reading(EngineFacts, lambda facts: one(facts.block_size)),
+    ),
+    Metric(
+        name="hookline_kv_pool_blocks",
+        kind=Kind.GAUGE,
+        unit="blocks",
+        help="KV blocks there are.",
+        value=Reading(EngineFacts, lambda facts: one(facts.num_kv_blocks)),
+    ),
+    Metric(
+        name="hookline_context_length_tokens",
+        kind=Kind.GAUGE,
+        unit="tokens",
+        help="Longest prompt and output together.",
+        value=Reading(EngineFacts, lambda facts: one(facts.max_model_len)),
+    ),
+    Metric(
+        name="hookline_startup_seconds",
+        kind=Kind.GAUGE,
+        unit="seconds",
+        help="How long each part of the engine's start took; some contain others.",
+        labels=(Label("phase", cap=64),),
+        value=Reading(EngineFacts, _startup),
+    ),
+    Metric(
+        name="hookline_kv_block_lifetime_seconds",
+        kind=Kind.HISTOGRAM,
+        unit="seconds",
+        help="From a block's allocation to its eviction from the cache; sampled.",
+        buckets=BucketFamily.KV_CACHE_RESIDENCY,
+        feature=Feature.RESIDENCY,
+        value=Reading(BlockEviction, lambda block: one(block.lifetime / NANOSECONDS)),
+    ),
+    Metric(
+        name="hookline_kv_block_idle_before_evict_seconds",
+        kind=Kind.HISTOGRAM,
+        unit="seconds",
+        help="From a block's last use to its eviction from the prefix cache; sampled.",
+        buckets=BucketFamily.KV_CACHE_RESIDENCY,
+        feature=Feature.RESIDENCY,
+        value=Reading(BlockEviction, lambda block: one(block.idle / NANOSECONDS)),
+    ),
+    Metric(
+        name="hookline_kv_block_reuse_gap_seconds",
+        kind=Kind.HISTOGRAM,
+        unit="seconds",
+        help="Between the last four uses of a block, told at its eviction; sampled.",
+        buckets=BucketFamily.KV_CACHE_RESIDENCY,
+        feature=Feature.RESIDENCY,
+        value=Reading(
+            BlockEviction,
+            lambda block: [((), gap / NANOSECONDS, 1) for gap in block.reuse_gaps],
+        ),
     ),
 )

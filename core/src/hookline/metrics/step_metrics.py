@@ -3,14 +3,14 @@
 from collections.abc import Iterable
 
 from hookline.clock import NANOSECONDS
-from hookline.events import StepRecord
 from hookline.metrics.buckets import BucketFamily
-from hookline.metrics.metric import Alias, Kind, Label, Metric, Point
-from hookline.metrics.readings import Reading, by_label, each, one
-from hookline.stats import IterationStats
+from hookline.metrics.metric import Kind, Label, Metric, Point
+from hookline.metrics.readings import Reading, StepReading, by_label, one
+from hookline.stats import FirstToken, IterationStats
 
 
-def _phases(record: StepRecord) -> Iterable[Point]:
+def _phases(step: StepReading) -> Iterable[Point]:
+    record = step.record
     return by_label(
         {
             "schedule": (record.scheduled_at - record.started_at) / NANOSECONDS,
@@ -18,6 +18,11 @@ def _phases(record: StepRecord) -> Iterable[Point]:
             "update": (record.ended_at - record.executed_at) / NANOSECONDS,
         }
     )
+
+
+def _scheduled(step: StepReading) -> Iterable[Point]:
+    record = step.record
+    return by_label({"prefill": record.prefill_tokens, "decode": record.decode_tokens})
 
 
 def _prompt_tokens(iteration: IterationStats) -> Iterable[Point]:
@@ -43,7 +48,7 @@ STEP_METRICS: tuple[Metric, ...] = (
         "taking in its tokens. The three add up to the step.",
         labels=(Label("phase", ("schedule", "execute", "update")),),
         buckets=BucketFamily.STEP_DURATION,
-        value=Reading(StepRecord, _phases),
+        value=Reading(StepReading, _phases),
     ),
     Metric(
         name="hookline_step_tokens",
@@ -52,9 +57,9 @@ STEP_METRICS: tuple[Metric, ...] = (
         help="Tokens that went through the model in a step, of prompts and of decodes.",
         buckets=BucketFamily.ITERATION_TOKENS,
         value=Reading(
-            StepRecord, lambda record: one(record.prefill_tokens + record.decode_tokens)
+            StepReading,
+            lambda step: one(step.record.prefill_tokens + step.record.decode_tokens),
         ),
-        names={"vllm": (Alias(name="vllm:iteration_tokens_total"),)},
     ),
     Metric(
         name="hookline_prompt_tokens",
@@ -65,26 +70,6 @@ STEP_METRICS: tuple[Metric, ...] = (
         "prompt tokens.",
         labels=(Label("source", ("computed", "local_cache", "external")),),
         value=Reading(IterationStats, _prompt_tokens),
-        names={
-            "vllm": (
-                Alias(name="vllm:prompt_tokens", drop=frozenset({"source"})),
-                Alias(
-                    name="vllm:prompt_tokens_by_source",
-                    values={
-                        "source": {
-                            "computed": "local_compute",
-                            "local_cache": "local_cache_hit",
-                            "external": "external_kv_transfer",
-                        }
-                    },
-                ),
-                Alias(
-                    name="vllm:prompt_tokens_cached",
-                    values={"source": {"local_cache": "", "external": ""}},
-                    drop=frozenset({"source"}),
-                ),
-            )
-        },
     ),
     Metric(
         name="hookline_generation_tokens",
@@ -94,7 +79,6 @@ STEP_METRICS: tuple[Metric, ...] = (
         value=Reading(
             IterationStats, lambda iteration: one(iteration.generation_tokens)
         ),
-        names={"vllm": (Alias(name="vllm:generation_tokens"),)},
     ),
     Metric(
         name="hookline_time_to_first_token_seconds",
@@ -103,8 +87,7 @@ STEP_METRICS: tuple[Metric, ...] = (
         help="First token - arrival, both on the front end's clock; queueing and "
         "preemption included.",
         buckets=BucketFamily.TIME_TO_FIRST_TOKEN,
-        value=Reading(IterationStats, lambda iteration: each(iteration.ttft_seconds)),
-        names={"vllm": (Alias(name="vllm:time_to_first_token_seconds"),)},
+        value=Reading(FirstToken, lambda first: one(first.seconds)),
     ),
     Metric(
         name="hookline_inter_token_seconds",
@@ -115,6 +98,66 @@ STEP_METRICS: tuple[Metric, ...] = (
         "Preemption included.",
         buckets=BucketFamily.INTER_TOKEN_LATENCY,
         value=Reading(IterationStats, _inter_token),
-        names={"vllm": (Alias(name="vllm:inter_token_latency_seconds"),)},
+    ),
+    Metric(
+        name="hookline_step_requests",
+        kind=Kind.HISTOGRAM,
+        unit="requests",
+        help="Requests that a step computed tokens of, which is the batch size.",
+        buckets=BucketFamily.ITERATION_TOKENS,
+        value=Reading(
+            StepReading,
+            lambda step: one(
+                step.record.prefill_requests + step.record.decode_requests
+            ),
+        ),
+    ),
+    Metric(
+        name="hookline_scheduled_tokens",
+        kind=Kind.COUNTER,
+        unit="tokens",
+        help="Tokens that went through the model, by what they were: of prompts or "
+        "computed again (prefill), or one a request (decode, drafts included).",
+        labels=(Label("phase", ("prefill", "decode")),),
+        value=Reading(StepReading, _scheduled),
+    ),
+    Metric(
+        name="hookline_model_forward_seconds",
+        kind=Kind.COUNTER,
+        unit="seconds",
+        help="Time in the model's forward pass.",
+        value=Reading(
+            StepReading, lambda step: one(step.record.forward_ns / NANOSECONDS)
+        ),
+    ),
+    Metric(
+        name="hookline_estimated_flops",
+        kind=Kind.COUNTER,
+        unit="operations",
+        help="Floating-point operations of the model, estimated from its shape: matrix "
+        "products and attention.",
+        value=Reading(
+            StepReading, lambda step: one(step.facts.cost.flops(step.record))
+        ),
+    ),
+    Metric(
+        name="hookline_estimated_read_bytes",
+        kind=Kind.COUNTER,
+        unit="bytes",
+        help="Bytes read from memory, estimated: the weights once a step, and the keys "
+        "and values of the context.",
+        value=Reading(
+            StepReading, lambda step: one(step.facts.cost.read_bytes(step.record))
+        ),
+    ),
+    Metric(
+        name="hookline_estimated_write_bytes",
+        kind=Kind.COUNTER,
+        unit="bytes",
+        help="Bytes written to memory, estimated: the keys and values of the step's "
+        "tokens.",
+        value=Reading(
+            StepReading, lambda step: one(step.facts.cost.write_bytes(step.record))
+        ),
     ),
 )

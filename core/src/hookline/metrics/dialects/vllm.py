@@ -1,0 +1,175 @@
+"""Names of vLLM 0.33, by the name of the metric in Hookline's own dialect."""
+
+from collections.abc import Mapping
+
+from hookline.metrics.buckets import BucketFamily
+from hookline.metrics.metric import Alias, Kind
+
+_ENGINE_INFO = Alias(
+    name="vllm:cache_config_info",
+    rename={"num_kv_blocks": "num_gpu_blocks", "dtype": "cache_dtype"},
+    values={"enable_prefix_caching": {"true": "True", "false": "False"}},
+    drop=frozenset(
+        {
+            "model_name",
+            "architecture",
+            "max_model_len",
+            "max_num_seqs",
+            "max_num_batched_tokens",
+            "executor",
+        }
+    ),
+)
+
+
+def _named(name: str) -> tuple[Alias, ...]:
+    return (Alias(name=f"vllm:{name}"),)
+
+
+NAMES: Mapping[str, tuple[Alias, ...]] = {
+    "hookline_engine_info": (_ENGINE_INFO,),
+    "hookline_requests_running": _named("num_requests_running"),
+    "hookline_requests_waiting": (
+        Alias(name="vllm:num_requests_waiting", drop=frozenset({"reason"})),
+        Alias(
+            name="vllm:num_requests_waiting_by_reason",
+            values={
+                "reason": {
+                    "capacity": "capacity",
+                    "grammar": "deferred",
+                    "remote_kv": "deferred",
+                }
+            },
+        ),
+    ),
+    "hookline_kv_cache_usage_ratio": _named("kv_cache_usage_perc"),
+    "hookline_preemptions": _named("num_preemptions"),
+    "hookline_prefix_cache_queried_tokens": _named("prefix_cache_queries"),
+    "hookline_prefix_cache_hit_tokens": (
+        *_named("prefix_cache_hits"),
+        Alias(name="vllm:prompt_tokens_cached_by_source", add={"source": "device"}),
+    ),
+    "hookline_external_cache_queried_tokens": _named("external_prefix_cache_queries"),
+    "hookline_external_cache_hit_tokens": (
+        *_named("external_prefix_cache_hits"),
+        Alias(
+            name="vllm:prompt_tokens_cached_by_source",
+            add={"source": "external_unspecified"},
+        ),
+    ),
+    "hookline_step_tokens": _named("iteration_tokens_total"),
+    "hookline_prompt_tokens": (
+        Alias(name="vllm:prompt_tokens", drop=frozenset({"source"})),
+        Alias(
+            name="vllm:prompt_tokens_by_source",
+            values={
+                "source": {
+                    "computed": "local_compute",
+                    "local_cache": "local_cache_hit",
+                    "external": "external_kv_transfer",
+                }
+            },
+        ),
+        Alias(
+            name="vllm:prompt_tokens_cached",
+            values={"source": {"local_cache": "", "external": ""}},
+            drop=frozenset({"source"}),
+        ),
+    ),
+    "hookline_generation_tokens": _named("generation_tokens"),
+    "hookline_time_to_first_token_seconds": _named("time_to_first_token_seconds"),
+    "hookline_inter_token_seconds": _named("inter_token_latency_seconds"),
+    "hookline_requests_finished": (
+        Alias(
+            name="vllm:request_success",
+            rename={"reason": "finished_reason"},
+            values={
+                "reason": {
+                    reason: reason for reason in ("stop", "length", "abort", "error")
+                }
+            },
+        ),
+    ),
+    "hookline_requests_rejected": (
+        Alias(
+            name="vllm:admission_rejections",
+            rename={"code": "reason"},
+            values={"code": {"overloaded": "max_num_queued_reqs"}},
+            drop=frozenset({"engine"}),
+        ),
+    ),
+    "hookline_request_prompt_tokens": _named("request_prompt_tokens"),
+    "hookline_request_generation_tokens": _named("request_generation_tokens"),
+    "hookline_request_limit_tokens": _named("request_params_max_tokens"),
+    "hookline_request_prefill_computed_tokens": _named(
+        "request_prefill_kv_computed_tokens"
+    ),
+    "hookline_request_group_max_generation_tokens": _named(
+        "request_max_num_generation_tokens"
+    ),
+    "hookline_request_completions": _named("request_params_n"),
+    "hookline_request_preemptions": _named("request_num_preemptions"),
+    "hookline_request_e2e_seconds": _named("e2e_request_latency_seconds"),
+    "hookline_request_queue_seconds": _named("request_queue_time_seconds"),
+    "hookline_request_prefill_seconds": _named("request_prefill_time_seconds"),
+    "hookline_request_decode_seconds": _named("request_decode_time_seconds"),
+    "hookline_request_inference_seconds": _named("request_inference_time_seconds"),
+    "hookline_request_time_per_output_token_seconds": _named(
+        "request_time_per_output_token_seconds"
+    ),
+    "hookline_kv_block_lifetime_seconds": _named("kv_block_lifetime_seconds"),
+    "hookline_kv_block_idle_before_evict_seconds": _named(
+        "kv_block_idle_before_evict_seconds"
+    ),
+    "hookline_kv_block_reuse_gap_seconds": _named("kv_block_reuse_gap_seconds"),
+    "hookline_estimated_flops": _named("estimated_flops_per_gpu"),
+    "hookline_estimated_read_bytes": _named("estimated_read_bytes_per_gpu"),
+    "hookline_estimated_write_bytes": _named("estimated_write_bytes_per_gpu"),
+    "hookline_http_requests": (
+        Alias(name="http_requests", rename={"route": "handler"}),
+    ),
+    "hookline_http_request_duration_seconds": (
+        Alias(
+            name="http_request_duration_seconds",
+            rename={"route": "handler"},
+            buckets=BucketFamily.HTTP_LATENCY,
+        ),
+        Alias(
+            name="http_request_duration_highr_seconds",
+            drop=frozenset({"route", "method"}),
+            buckets=BucketFamily.HTTP_LATENCY_HIGH_RESOLUTION,
+        ),
+    ),
+    "hookline_http_request_size_bytes": (
+        Alias(
+            name="http_request_size_bytes",
+            rename={"route": "handler"},
+            kind=Kind.SUMMARY,
+        ),
+    ),
+    "hookline_http_response_size_bytes": (
+        Alias(
+            name="http_response_size_bytes",
+            rename={"route": "handler"},
+            kind=Kind.SUMMARY,
+        ),
+    ),
+}
+
+NOT_APPLICABLE: Mapping[str, str] = {
+    "vllm:mm_cache_queries_total": "texts only: there is no multimodal cache",
+    "vllm:mm_cache_hits_total": "texts only: there is no multimodal cache",
+    "vllm:lora_requests_info": "adapters are not served",
+    "vllm:engine_sleep_state": "an engine cannot be put to sleep",
+    "vllm:num_requests_kv_fetch_by_stage": "no KV connector is called yet",
+    "vllm:corrupted_requests_total": "logits are not checked for NaN",
+    "vllm:watermark_requests_total": "outputs are not watermarked",
+    "vllm:spec_decode_num_drafts_total": "no proposer is called yet",
+    "vllm:spec_decode_num_draft_tokens_total": "no proposer is called yet",
+    "vllm:spec_decode_num_accepted_tokens_total": "no proposer is called yet",
+    "vllm:spec_decode_num_accepted_tokens_per_pos_total": "no proposer is called yet",
+    "vllm:tool_call_parser_invocations_total": "tool calls are not parsed",
+    "vllm:websocket_connections_active": "there is no realtime API",
+    "vllm:websocket_connections_total": "there is no realtime API",
+    "vllm:websocket_connection_duration_seconds": "there is no realtime API",
+}

@@ -1,0 +1,98 @@
+"""Names that vLLM has given up: shown to those who ask for them.
+
+They are the names of its version 0 and those of version 1 that were renamed since, for
+dashboards that still hold them. `--show-hidden-metrics-for-version 0.0` brings them.
+"""
+
+from collections.abc import Mapping
+
+from hookline.metrics.buckets import BucketFamily
+from hookline.metrics.metric import Alias, Kind, Metric
+from hookline.metrics.readings import Reading, one
+from hookline.stats import IterationStats
+
+HIDDEN_SINCE = "0.1"
+
+
+def _old(
+    name: str,
+    replaced_by: str,
+    *,
+    scale: float = 1.0,
+    buckets: BucketFamily | None = None,
+) -> tuple[Alias, ...]:
+    return (
+        Alias(
+            name=f"vllm:{name}",
+            hidden_since=HIDDEN_SINCE,
+            replaced_by=f"vllm:{replaced_by}",
+            scale=scale,
+            buckets=buckets,
+        ),
+    )
+
+
+NAMES: Mapping[str, tuple[Alias, ...]] = {
+    "hookline_kv_cache_usage_ratio": _old(
+        "gpu_cache_usage_perc", "kv_cache_usage_perc"
+    ),
+    "hookline_prefix_cache_hit_ratio": _old(
+        "gpu_prefix_cache_hit_rate", "prefix_cache_hits_total"
+    ),
+    "hookline_prefix_cache_queried_tokens": _old(
+        "gpu_prefix_cache_queries", "prefix_cache_queries_total"
+    ),
+    "hookline_prefix_cache_hit_tokens": _old(
+        "gpu_prefix_cache_hits", "prefix_cache_hits_total"
+    ),
+    "hookline_inter_token_seconds": _old(
+        "time_per_output_token_seconds", "inter_token_latency_seconds"
+    ),
+    "hookline_request_queue_seconds": _old(
+        "time_in_queue_requests", "request_queue_time_seconds"
+    ),
+    "hookline_request_model_forward_seconds": (
+        Alias(
+            name="vllm:model_forward_time_milliseconds",
+            hidden_since=HIDDEN_SINCE,
+            replaced_by="hookline_request_model_forward_seconds",
+            scale=1000,
+            buckets=BucketFamily.MODEL_MILLISECONDS,
+        ),
+    ),
+    "hookline_request_model_execute_seconds": (
+        Alias(
+            name="vllm:model_execute_time_milliseconds",
+            hidden_since=HIDDEN_SINCE,
+            replaced_by="hookline_request_model_execute_seconds",
+            scale=1000,
+            buckets=BucketFamily.MODEL_MILLISECONDS,
+        ),
+    ),
+    "vllm_tokens": _old("tokens", "generation_tokens_total"),
+}
+
+ONLY_THERE: tuple[Metric, ...] = (
+    Metric(
+        name="vllm_tokens",
+        kind=Kind.COUNTER,
+        unit="tokens",
+        help="Prompt and generated tokens together.",
+        is_own=False,
+        value=Reading(
+            IterationStats,
+            lambda iteration: one(
+                iteration.prompt_tokens + iteration.generation_tokens
+            ),
+        ),
+    ),
+)
+
+NOT_APPLICABLE: Mapping[str, str] = {
+    "vllm:num_requests_swapped": "requests are recomputed, never swapped out",
+    "vllm:cpu_cache_usage_perc": "there is one pool of blocks",
+    "vllm:cpu_prefix_cache_hit_rate": "there is one pool of blocks",
+    "vllm:spec_decode_draft_acceptance_rate": "no proposer is called yet",
+    "vllm:spec_decode_efficiency": "no proposer is called yet",
+    "vllm:spec_decode_num_emitted_tokens_total": "no proposer is called yet",
+}

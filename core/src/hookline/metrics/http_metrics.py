@@ -1,0 +1,83 @@
+"""Metrics of the server: what it was asked over HTTP, by route, never by path."""
+
+from collections.abc import Callable, Iterable
+
+from hookline.metrics.buckets import BucketFamily
+from hookline.metrics.metric import Kind, Label, Metric, Point, Scope
+from hookline.metrics.readings import HttpLoad, Reading
+from hookline.payloads import HttpExchange
+
+ROUTE = Label("route", cap=64)
+METHOD = Label("method", cap=8)
+
+
+def _load(load: HttpLoad) -> Iterable[Point]:
+    return [(key, count, 1) for key, count in load.in_flight.items()]
+
+
+def _bytes(name: str, text: str, number: Callable[[HttpExchange], int]) -> Metric:
+    return Metric(
+        name=f"hookline_http_{name}_bytes",
+        kind=Kind.HISTOGRAM,
+        unit="bytes",
+        help=text,
+        labels=(ROUTE,),
+        buckets=BucketFamily.HTTP_BYTES,
+        scope=Scope.FRONT_END,
+        value=Reading(
+            HttpExchange, lambda exchange: (((exchange.route,), number(exchange), 1),)
+        ),
+    )
+
+
+HTTP_METRICS: tuple[Metric, ...] = (
+    Metric(
+        name="hookline_http_requests",
+        kind=Kind.COUNTER,
+        unit="requests",
+        help="HTTP requests answered, by the route's template and the class of the "
+        "status; a client that left before the end counts as 4xx.",
+        labels=(ROUTE, METHOD, Label("status", ("2xx", "3xx", "4xx", "5xx"))),
+        scope=Scope.FRONT_END,
+        value=Reading(
+            HttpExchange,
+            lambda exchange: (
+                (
+                    (exchange.route, exchange.method, f"{exchange.status // 100}xx"),
+                    1,
+                    1,
+                ),
+            ),
+        ),
+    ),
+    Metric(
+        name="hookline_http_requests_in_flight",
+        kind=Kind.GAUGE,
+        unit="requests",
+        help="HTTP requests being answered.",
+        labels=(ROUTE, METHOD),
+        scope=Scope.FRONT_END,
+        value=Reading(HttpLoad, _load),
+    ),
+    Metric(
+        name="hookline_http_request_duration_seconds",
+        kind=Kind.HISTOGRAM,
+        unit="seconds",
+        help="From an HTTP request's head to the last byte of its response.",
+        labels=(ROUTE, METHOD),
+        buckets=BucketFamily.HTTP_LATENCY,
+        scope=Scope.FRONT_END,
+        value=Reading(
+            HttpExchange,
+            lambda exchange: (
+                ((exchange.route, exchange.method), exchange.seconds, 1),
+            ),
+        ),
+    ),
+    _bytes(
+        "request_size", "Length of request bodies.", lambda each: each.request_bytes
+    ),
+    _bytes(
+        "response_size", "Length of response bodies.", lambda each: each.response_bytes
+    ),
+)

@@ -1,0 +1,90 @@
+"""What can only be said at the moment it is asked for: rates, ages, saturation."""
+
+from collections.abc import Iterable
+
+from hookline.clock import NANOSECONDS
+from hookline.metrics.rate_window import RateWindow
+from hookline.metrics.readings import LiveReading, StateReading
+from hookline.metrics.saturation import Saturation
+from hookline.payloads import EngineStarted, StateChanged, StepFinished
+from hookline.stats import FinishedRequest, HitRateWindow, SchedulerStats
+
+RATE_SECONDS = 10.0
+SLO_SECONDS = 60.0
+
+
+class LiveEngine:
+    """Follows one engine.
+
+    Attributes:
+        state: The newest; at rest once the engine is over.
+    """
+
+    def __init__(self, started: EngineStarted, now: int) -> None:
+        """Begins with an idle engine; `now` is on this process's clock."""
+        facts = started.facts
+        self._facts = facts
+        self.state = StateReading(
+            SchedulerStats(kv_blocks=facts.num_kv_blocks),
+            started.clock.monotonic,
+            facts,
+        )
+        self._saturation = Saturation(facts)
+        self._generated = RateWindow(RATE_SECONDS)
+        self._met = RateWindow(SLO_SECONDS)
+        self._missed = RateWindow(SLO_SECONDS)
+        self._hits = HitRateWindow()
+        self._stepped_at = self._heard_at = now
+        self._is_up = True
+
+    def step(self, step: StepFinished, now: int) -> None:
+        self._stepped_at = self._heard_at = now
+        at = step.record.ended_at
+        self._saturation.step(step)
+        self._generated.add(at, step.iteration.generation_tokens)
+        self._judge(step.iteration.finished, at)
+        self._set(step, at)
+
+    def change(self, state: StateChanged, now: int) -> None:
+        self._heard_at = now
+        self._saturation.state(state)
+        self._judge(state.iteration.finished, state.at)
+        self._set(state, state.at)
+
+    def end(self) -> None:
+        """The engine stopped or failed: nothing runs, waits or is held any more."""
+        self._is_up = False
+        self.state = self._resting(self.state)
+
+    def reading(self, now: int) -> LiveReading:
+        """All of it, as of `now` on this process's clock."""
+        at = self.state.at
+        met, missed = self._met.total(at), self._missed.total(at)
+        is_quiet = not self._is_up or not self.state.stats.running
+        return LiveReading(
+            generation_rate=0.0 if is_quiet else self._generated.rate(at),
+            hit_rate=self._hits.rate or 0.0,
+            saturation=self._saturation.value() if self._is_up else 0.0,
+            saturation_parts=self._saturation.parts() if self._is_up else {},
+            slo_attainment=met / (met + missed) if met + missed else 1.0,
+            goodput=self._met.rate(at) if self._is_up else 0.0,
+            last_step_age=(now - self._stepped_at) / NANOSECONDS,
+            snapshot_age=(now - self._heard_at) / NANOSECONDS,
+            is_up=self._is_up,
+        )
+
+    def _set(self, told: StepFinished | StateChanged, at: int) -> None:
+        self._hits.observe(told.scheduler.prefix_cache)
+        if at < self.state.at:
+            return  # it was overtaken
+        state = StateReading(told.scheduler, at, self._facts)
+        self.state = state if self._is_up else self._resting(state)
+
+    def _resting(self, state: StateReading) -> StateReading:
+        return StateReading(state.stats.at_rest(), state.at, self._facts)
+
+    def _judge(self, finished: Iterable[FinishedRequest], at: int) -> None:
+        for request in finished:
+            if request.is_slo_judged:
+                window = self._missed if request.slo_misses else self._met
+                window.add(at, 1)

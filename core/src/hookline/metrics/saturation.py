@@ -1,0 +1,165 @@
+"""How close an engine is to the knee where latency turns up, as one number.
+
+1 is the knee: below it the engine keeps up with what arrives, above it requests pile
+up. `docs/saturation.md` has the formulas.
+"""
+
+import math
+from collections.abc import Mapping
+
+from hookline.clock import NANOSECONDS
+from hookline.metrics.saturation_arrivals import Arrivals
+from hookline.metrics.saturation_costs import StepCosts
+from hookline.metrics.saturation_demand import Demand, Request
+from hookline.payloads import EngineFacts, StateChanged, StepFinished
+from hookline.stats import SchedulerStats
+
+PARTS = ("load", "kv", "growth", "backlog")
+MOST = 10.0
+HORIZON_SECONDS = 15.0
+"""A backlog that takes so long to work off counts as much as a full engine."""
+MEMORY_SECONDS = 60.0
+"""Time constant, in busy seconds, of what steps cost and what requests ask for."""
+IDLE_SECONDS = 3.0
+"""Time constant of the decay once nothing runs and nothing waits."""
+_SLICE_SECONDS = 0.1
+_NOTHING = 0.005
+
+
+class Saturation:
+    """The signal of one engine, on the engine's own clock; locks nothing.
+
+    `step` and `state` only add; the estimates are made when they are asked for.
+    """
+
+    def __init__(self, facts: EngineFacts) -> None:
+        self._facts = facts
+        self._reset()
+
+    def _reset(self) -> None:
+        self._costs = StepCosts()
+        self._demand = Demand()
+        self._arrivals = Arrivals()
+        self._scheduler = SchedulerStats()
+        self._now: int | None = None
+        self._idle_since: int | None = None
+        self._last_step = 0
+        self._undecayed = 0.0
+
+    def step(self, step: StepFinished) -> None:
+        """Takes a step in."""
+        record = step.record
+        seconds = self._seconds_of_step(record.step, record.started_at, record.ended_at)
+        self._age(seconds)
+        self._costs.add(record.decode_requests, record.prefill_tokens, seconds)
+        self._demand.add(record, step.iteration, step.scheduler)
+        self._last_step = record.step
+        self._idle_since = None  # it worked until now, even if nothing is left
+        self._take(step.scheduler, record.ended_at)
+
+    def state(self, state: StateChanged) -> None:
+        """Takes a state between steps in; the end of the engine ends all it knew."""
+        if state.cause in {"failed", "drain"}:
+            self._reset()
+            return
+        if state.iteration.finished:
+            self._demand.end(state.iteration)
+        self._take(state.scheduler, state.at)
+
+    def value(self, at: int | None = None) -> float:
+        """Saturation from 0 to `MOST`; `at` matters only while the engine is idle."""
+        parts = self._parts(at)
+        total = max(parts["load"] + parts["kv"], parts["growth"]) + parts["backlog"]
+        return min(total, MOST) if total >= _NOTHING else 0.0
+
+    def parts(self, at: int | None = None) -> Mapping[str, float]:
+        """What the value consists of: max(load + kv, growth) + backlog."""
+        return self._parts(at)
+
+    # -- taking in ---------------------------------------------------------------
+
+    def _seconds_of_step(self, number: int, started_at: int, ended_at: int) -> float:
+        """Time the step took; work between two steps of a busy engine belongs to it."""
+        is_next = number == self._last_step + 1 and self._idle_since is None
+        if is_next and self._now is not None:
+            started_at = min(started_at, self._now)
+        return max(0, ended_at - started_at) / NANOSECONDS
+
+    def _age(self, seconds: float) -> None:
+        """Lets what is known fade, by the time the engine was busy."""
+        self._undecayed += seconds
+        if self._undecayed >= _SLICE_SECONDS:
+            self._costs.fit()
+            kept = math.exp(-self._undecayed / MEMORY_SECONDS)
+            self._costs.decay(kept)
+            self._demand.decay(kept)
+            self._undecayed = 0.0
+
+    def _take(self, scheduler: SchedulerStats, at: int) -> None:
+        passed = 0 if self._now is None else max(0, at - self._now)
+        self._arrivals.add(scheduler, passed / NANOSECONDS)
+        self._now = at if self._now is None else max(self._now, at)
+        self._scheduler = scheduler
+        if scheduler.running or scheduler.waiting:
+            self._idle_since = None
+        elif self._idle_since is None:
+            self._idle_since = self._now
+
+    # -- estimating --------------------------------------------------------------
+
+    def _parts(self, at: int | None) -> dict[str, float]:
+        self._costs.fit()
+        request = self._demand.mean()
+        present = self._presence(at)
+        alone = self._seconds_of(request._replace(again=0.0, blocks=0.0))
+        seconds = self._seconds_of(request)
+        rate = self._arrivals.rate * present
+        return {
+            "load": min(rate * alone, MOST),
+            "kv": min(rate * max(0.0, seconds - alone), MOST),
+            "growth": min(self._arrivals.growth * present, MOST),
+            "backlog": min(self._backlog(request, seconds) * present, MOST),
+        }
+
+    def _presence(self, at: int | None) -> float:
+        """1 while there is work; falls towards 0 from the moment there is none."""
+        if self._now is None:
+            return 0.0
+        if self._idle_since is None:
+            return 1.0
+        idle = max(at or 0, self._now) - self._idle_since
+        return math.exp(-idle / NANOSECONDS / IDLE_SECONDS)
+
+    def _seconds_of(self, request: Request) -> float:
+        """Time of a full engine that a request takes: its share of full steps."""
+        cost, tokens = self._costs.cost, request.prompt + request.again
+        return (
+            cost.prefill * tokens
+            + cost.decode * request.decodes
+            + cost.fixed * self._steps_of(request)
+        )
+
+    def _steps_of(self, request: Request) -> float:
+        """How many steps as full as can be one request fills."""
+        budget = max(1, self._facts.max_num_batched_tokens)
+        tokens = request.prompt + request.again + request.decodes
+        return max(request.passes / self._batch(request), tokens / budget)
+
+    def _batch(self, request: Request) -> float:
+        """Most requests that run at once: by the limit, and by the KV cache."""
+        limit = float(max(1, self._facts.max_num_seqs))
+        if request.blocks > 0 and self._facts.num_kv_blocks:
+            limit = min(limit, self._facts.num_kv_blocks / request.blocks)
+        return max(1.0, limit)
+
+    def _backlog(self, request: Request, seconds: float) -> float:
+        """Time to work off what waits, in horizons."""
+        if not self._scheduler.waiting:
+            return 0.0
+        drain = self._scheduler.waiting * seconds
+        if known := self._scheduler.waiting_tokens:
+            mean = request.prompt + request.again
+            drain += self._costs.cost.prefill * (
+                known * request.fresh - self._scheduler.waiting * mean
+            )
+        return max(0.0, drain) / HORIZON_SECONDS

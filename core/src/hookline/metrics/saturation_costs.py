@@ -1,0 +1,117 @@
+"""What steps cost this machine: a line fitted to their durations as they come."""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+CLIPPED_AT = 4.0
+"""A step counts in the fit for so many times its expected duration at most."""
+WARM_STEPS = 16
+"""With fewer steps than these no duration is called an outlier."""
+_RIDGE = 1e-3
+"""Share of a squared mean: variance below it says little about a slope."""
+
+
+class StepCost(NamedTuple):
+    """Seconds of a step ≈ fixed + decode · decoding requests + prefill · prompt tokens.
+
+    Every part is 0 or above, and all of them are 0 before the first step.
+    """
+
+    fixed: float
+    decode: float
+    prefill: float
+
+    def seconds(self, decodes: float, tokens: float) -> float:
+        return self.fixed + self.decode * decodes + self.prefill * tokens
+
+
+NO_COST = StepCost(0.0, 0.0, 0.0)
+
+
+@dataclass(slots=True)
+class StepCosts:
+    """Decaying normal equations of the line, by least squares.
+
+    Where all batches were alike, fixed and proportional cost cannot be told apart; the
+    ridge then calls all of it fixed, which is how memory-bound decoding behaves.
+
+    Attributes:
+        cost: The line as last fitted.
+    """
+
+    cost: StepCost = NO_COST
+    _steps: float = 0.0
+    _decodes: float = 0.0
+    _tokens: float = 0.0
+    _seconds: float = 0.0
+    _clipped: float = 0.0
+    _decodes_decodes: float = 0.0
+    _decodes_tokens: float = 0.0
+    _tokens_tokens: float = 0.0
+    _decodes_clipped: float = 0.0
+    _tokens_clipped: float = 0.0
+
+    def add(self, decodes: int, tokens: int, seconds: float) -> None:
+        """Counts a step."""
+        expected = self.cost.seconds(decodes, tokens)
+        is_known = expected > 0 and self._steps > WARM_STEPS
+        clipped = min(seconds, CLIPPED_AT * expected) if is_known else seconds
+        self._steps += 1
+        self._decodes += decodes
+        self._tokens += tokens
+        self._seconds += seconds
+        self._clipped += clipped
+        self._decodes_decodes += decodes * decodes
+        self._decodes_tokens += decodes * tokens
+        self._tokens_tokens += tokens * tokens
+        self._decodes_clipped += decodes * clipped
+        self._tokens_clipped += tokens * clipped
+
+    def decay(self, kept: float) -> None:
+        """Leaves such a share of what was counted."""
+        self._steps *= kept
+        self._decodes *= kept
+        self._tokens *= kept
+        self._seconds *= kept
+        self._clipped *= kept
+        self._decodes_decodes *= kept
+        self._decodes_tokens *= kept
+        self._tokens_tokens *= kept
+        self._decodes_clipped *= kept
+        self._tokens_clipped *= kept
+
+    def fit(self) -> None:
+        """Brings `cost` up to date."""
+        if self._steps <= 0 or self._seconds <= 0:
+            return
+        steps, decodes, tokens = self._steps, self._decodes, self._tokens
+        decode, prefill = _slopes(
+            self._decodes_decodes - (1 - _RIDGE) * decodes * decodes / steps,
+            self._decodes_tokens - decodes * tokens / steps,
+            self._tokens_tokens - (1 - _RIDGE) * tokens * tokens / steps,
+            self._decodes_clipped - decodes * self._clipped / steps,
+            self._tokens_clipped - tokens * self._clipped / steps,
+        )
+        fixed = max(0.0, (self._clipped - decode * decodes - prefill * tokens) / steps)
+        # Bends, clipped steps and slopes held at 0 must not lose time: the line as a
+        # whole is scaled until it explains all the time that the steps took.
+        explained = fixed * steps + decode * decodes + prefill * tokens
+        if explained > 0:
+            scale = self._seconds / explained
+            self.cost = StepCost(fixed * scale, decode * scale, prefill * scale)
+
+
+def _slopes(
+    xx: float, xy: float, yy: float, xt: float, yt: float
+) -> tuple[float, float]:
+    """Slopes of t over x and y, from centred sums, neither of them below 0."""
+    determinant = xx * yy - xy * xy
+    if determinant > 1e-12 * xx * yy:
+        x = (xt * yy - yt * xy) / determinant
+        y = (yt * xx - xt * xy) / determinant
+        if x >= 0 and y >= 0:
+            return x, y
+    alone_x = max(0.0, xt / xx) if xx > 0 else 0.0
+    alone_y = max(0.0, yt / yy) if yy > 0 else 0.0
+    # One of them alone: the one that explains more.
+    return (alone_x, 0.0) if alone_x * xt > alone_y * yt else (0.0, alone_y)

@@ -1,0 +1,103 @@
+"""Metrics by tenant: few, since each has a series for every tenant that is told."""
+
+from collections.abc import Callable, Iterable
+
+from hookline.metrics.buckets import BucketFamily
+from hookline.metrics.metric import Feature, Kind, Label, Metric, Point
+from hookline.metrics.readings import Reading
+from hookline.request import FinishReason
+from hookline.stats import FinishedRequest
+
+TENANT = Label("tenant")
+
+
+def _of_tenant(
+    number: Callable[[FinishedRequest], float | None],
+) -> Reading[FinishedRequest]:
+    def points(request: FinishedRequest) -> Iterable[Point]:
+        value = number(request)
+        if value is None or request.reason is FinishReason.REJECTED:
+            return ()
+        return (((request.facts.tenant or "",), value, 1),)
+
+    return Reading(FinishedRequest, points)
+
+
+def _ended(request: FinishedRequest) -> Iterable[Point]:
+    return (((request.facts.tenant or "", request.reason.value), 1, 1),)
+
+
+def _tokens(
+    name: str, text: str, number: Callable[[FinishedRequest], float | None]
+) -> Metric:
+    return Metric(
+        name=f"hookline_tenant_{name}_tokens",
+        kind=Kind.COUNTER,
+        unit="tokens",
+        help=text,
+        labels=(TENANT,),
+        feature=Feature.TENANTS,
+        value=_of_tenant(number),
+    )
+
+
+def _cached(request: FinishedRequest) -> float:
+    return request.local_cached_tokens + request.external_cached_tokens
+
+
+def _seconds(
+    name: str,
+    text: str,
+    buckets: BucketFamily,
+    number: Callable[[FinishedRequest], float | None],
+) -> Metric:
+    return Metric(
+        name=f"hookline_tenant_{name}_seconds",
+        kind=Kind.HISTOGRAM,
+        unit="seconds",
+        help=text,
+        labels=(TENANT,),
+        buckets=buckets,
+        feature=Feature.TENANTS,
+        value=_of_tenant(number),
+    )
+
+
+TENANT_METRICS: tuple[Metric, ...] = (
+    Metric(
+        name="hookline_tenant_requests_finished",
+        kind=Kind.COUNTER,
+        unit="requests",
+        help="Ended requests by tenant and reason; none stands for requests without a "
+        "tenant, other for tenants that have no value of their own.",
+        labels=(
+            TENANT,
+            Label("reason", tuple(reason.value for reason in FinishReason)),
+        ),
+        feature=Feature.TENANTS,
+        value=Reading(FinishedRequest, _ended),
+    ),
+    _tokens(
+        "prompt",
+        "Prompt tokens of ended requests, cached ones included.",
+        lambda request: request.prompt_tokens,
+    ),
+    _tokens("cached", "Of the prompt tokens, those found in a cache.", _cached),
+    _tokens(
+        "generation",
+        "Tokens generated for ended requests.",
+        lambda request: request.output_tokens,
+    ),
+    _seconds(
+        "time_to_first_token",
+        "First token - arrival, observed when the request has ended.",
+        BucketFamily.TIME_TO_FIRST_TOKEN,
+        lambda request: request.ttft_seconds,
+    ),
+    _seconds(
+        "request_e2e",
+        "End - arrival, both on the front end's clock.",
+        BucketFamily.REQUEST_LATENCY,
+        lambda request: request.e2e_seconds,
+    ),
+)

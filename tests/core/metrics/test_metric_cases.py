@@ -1,0 +1,292 @@
+"""From events to histograms: each case of a request's life, as exact numbers.
+
+A simulated engine runs on a clock that only its steps move, a second each. Every
+histogram's count, sum and filled buckets stand in the table below.
+"""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from hookline.clock import NANOSECONDS, VirtualClock
+from hookline.config import (
+    CacheConfig,
+    DetailedTrace,
+    EngineConfig,
+    MetricsConfig,
+    ObserverConfig,
+    SchedulerConfig,
+)
+from hookline.events import Finished, NewTokens, Queued, Scheduled, StepOutput
+from hookline.metrics import CATALOGUE, HistogramValue, Kind, Recorder
+from hookline.metrics.metric import Feature, Scope
+from hookline.payloads import EngineStarted, StateChanged, StepFinished
+from hookline.request import FinishReason
+from hookline.sampling_params import SamplingParams
+from hookline.stats import IterationStats, SchedulerStats
+from hookline.testing.observed import ObservedEngine
+from hookline.testing.simulation import simulated_core
+
+TABLE = Path(__file__).with_name("metric_cases.json")
+"""By case, then by histogram: {"count", "sum", "buckets": {bound: count}}."""
+
+HISTOGRAMS = [
+    metric.name
+    for metric in CATALOGUE
+    if metric.kind is Kind.HISTOGRAM
+    and metric.is_own
+    and metric.scope is Scope.ENGINE
+    and metric.feature in {None, Feature.MODEL_TIMES, Feature.WORKER_TIMES}
+]
+
+
+class Case:
+    """An engine whose outputs go through the front end's books into a recorder."""
+
+    def __init__(
+        self,
+        *,
+        num_kv_blocks: int = 64,
+        max_num_seqs: int = 8,
+        threshold: int | None = None,
+        is_caching: bool = False,
+    ) -> None:
+        clock = VirtualClock(start=77 * NANOSECONDS)
+        core = simulated_core(
+            clock=clock,
+            cache=CacheConfig(
+                block_size=1,
+                num_kv_blocks=num_kv_blocks,
+                enable_prefix_caching=is_caching,
+            ),
+            scheduler=SchedulerConfig(
+                max_num_seqs=max_num_seqs, long_prefill_token_threshold=threshold
+            ),
+            max_model_len=min(num_kv_blocks, 32),
+        )
+        self.clock = clock
+        self.engine = ObservedEngine(core, clock, is_detailed=True)
+        metrics = MetricsConfig(dialects=("hookline",))
+        observers = ObserverConfig(
+            metrics=metrics, detailed_traces=(DetailedTrace.ALL,)
+        )
+        self.recorder = Recorder(EngineConfig(observers=observers), clock=clock)
+        self.recorder.engine_started(
+            EngineStarted(facts=core.facts, clock=core.clock_pair())
+        )
+
+    def turn(self) -> bool:
+        """Lets the engine do what is next; False when it has nothing to do."""
+        output = self.engine.receive()
+        if output is None:
+            return False
+        self.record(output, self.engine.iterations[-1])
+        return True
+
+    def run(self) -> None:
+        while self.turn():
+            pass
+
+    def take(self, output: StepOutput) -> None:
+        """An output made by hand."""
+        self.record(output, self.engine.take(output))
+
+    def record(self, output: StepOutput, iteration: IterationStats) -> None:
+        if output.record is not None:
+            step = StepFinished(
+                engine_index=0,
+                record=output.record,
+                iteration=iteration,
+                scheduler=output.stats,
+            )
+            self.recorder.step_finished(step)
+        else:
+            state = StateChanged(
+                engine_index=0,
+                cause=output.cause,
+                at=output.at,
+                scheduler=output.stats,
+                iteration=iteration,
+            )
+            self.recorder.state_changed(state)
+
+    def histograms(self) -> dict[str, dict[str, object]]:
+        """Every histogram that has observations, as in the table."""
+        found = {}
+        for family in self.recorder.snapshot():
+            for sample in family.samples:
+                value = sample.value
+                if isinstance(value, HistogramValue) and value.count:
+                    own = sample.labels[2:]
+                    name = family.name + (f"{{{','.join(own)}}}" if own else "")
+                    found[name] = described(value)
+        return found
+
+
+def described(value: HistogramValue) -> dict[str, object]:
+    bounds = [*(f"{bound:g}" for bound in value.bounds), "+Inf"]
+    return {
+        "count": value.count,
+        "sum": round(value.sum, 9),
+        "buckets": {
+            bound: count
+            for bound, count in zip(bounds, value.counts, strict=True)
+            if count
+        },
+    }
+
+
+def tokens(max_tokens: int, *, n: int = 1) -> SamplingParams:
+    return SamplingParams(max_tokens=max_tokens, n=n)
+
+
+def common() -> Case:
+    """A request waits for a place for two steps, is prefilled and decodes."""
+    case = Case(max_num_seqs=1)
+    case.engine.submit([1, 2, 3], tokens(2))
+    case.engine.submit([4, 5, 6], tokens(3))
+    case.clock.sleep(0.5)
+    case.run()
+    return case
+
+
+def preempted_decode() -> Case:
+    """The second request loses its blocks after it has begun to decode."""
+    case = Case(num_kv_blocks=8)
+    case.engine.submit([1] * 3, tokens(5))
+    case.engine.submit([2] * 3, tokens(5))
+    case.run()
+    return case
+
+
+def preempted_prefill() -> Case:
+    """The second request loses its blocks between two chunks of its prompt."""
+    case = Case(num_kv_blocks=8, threshold=2)
+    case.engine.submit([1] * 2, tokens(6))
+    case.engine.submit([2] * 5, tokens(1))
+    case.run()
+    return case
+
+
+def chunked_prefill() -> Case:
+    """A prompt of ten tokens in chunks of four."""
+    case = Case(threshold=4)
+    case.engine.submit([1] * 10, tokens(3))
+    case.run()
+    return case
+
+
+def prefix_hit() -> Case:
+    """The second of two equal prompts finds all but its last token."""
+    case = Case(is_caching=True)
+    case.engine.submit([1, 2, 3, 4], tokens(2))
+    case.run()
+    case.engine.submit([1, 2, 3, 4], tokens(2))
+    case.run()
+    return case
+
+
+def several_tokens_a_step() -> Case:
+    """A request gets three tokens, and four more after two seconds."""
+    case = Case()
+    case.engine.submit([1] * 3, tokens(20))
+
+    def at(seconds: float) -> int:
+        return round(seconds * NANOSECONDS)
+
+    def told(**events: object) -> StepOutput:
+        return StepOutput(0, case.clock.now(), "step", SchedulerStats(), **events)  # type: ignore[arg-type]
+
+    begun = Scheduled(1, at(2.5), 0, 0, 0, is_resumed=False)
+    case.take(told(queued=[Queued(1, at(1), 3)], scheduled=[begun]))
+    case.take(told(new_tokens=[NewTokens(1, at(3), [5, 6, 7])]))
+    case.take(told(new_tokens=[NewTokens(1, at(5), [8] * 4)]))
+    case.take(told(finished=[Finished(1, at(6), FinishReason.LENGTH, "", 7)]))
+    return case
+
+
+def one_token() -> Case:
+    """A request for a single token has no decode to divide."""
+    case = Case()
+    case.engine.submit([1] * 3, tokens(1))
+    case.run()
+    return case
+
+
+def several_completions() -> Case:
+    """Two completions of one prompt, one after the other."""
+    case = Case(max_num_seqs=1)
+    case.engine.submit([1] * 3, tokens(2, n=2))
+    case.run()
+    return case
+
+
+def aborted_while_queued() -> Case:
+    """The client leaves while another request holds the only place."""
+    case = Case(max_num_seqs=1)
+    case.engine.submit([1] * 3, tokens(3))
+    waiting = case.engine.submit([2] * 4, tokens(3))
+    case.turn()
+    case.engine.abort(waiting)
+    case.run()
+    return case
+
+
+def aborted_while_prefilling() -> Case:
+    """The client leaves after the first of three chunks."""
+    case = Case(threshold=4)
+    request = case.engine.submit([1] * 10, tokens(3))
+    case.turn()
+    case.engine.abort(request)
+    case.run()
+    return case
+
+
+def aborted_while_decoding() -> Case:
+    """The client leaves after two tokens."""
+    case = Case()
+    request = case.engine.submit([1] * 3, tokens(9))
+    case.turn()
+    case.turn()
+    case.clock.sleep(0.25)
+    case.engine.abort(request)
+    case.run()
+    return case
+
+
+CASES: dict[str, Callable[[], Case]] = {
+    case.__name__: case
+    for case in (
+        common,
+        preempted_decode,
+        preempted_prefill,
+        chunked_prefill,
+        prefix_hit,
+        several_tokens_a_step,
+        one_token,
+        several_completions,
+        aborted_while_queued,
+        aborted_while_prefilling,
+        aborted_while_decoding,
+    )
+}
+
+EXPECTED: dict[str, dict[str, dict[str, object]]] = json.loads(TABLE.read_text())
+
+
+def test_table_has_every_case_and_histogram() -> None:
+    """Each case stands in the table, and each histogram is observed in some case."""
+    observed = {name.split("{")[0] for rows in EXPECTED.values() for name in rows}
+
+    assert set(EXPECTED) == set(CASES)
+    assert observed == set(HISTOGRAMS)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_case_gives_exactly_these_histograms(name: str) -> None:
+    """No histogram has other observations than the table says, and none is missing."""
+    found = CASES[name]().histograms()
+
+    assert found == EXPECTED[name]
