@@ -14,7 +14,9 @@ PACKAGES = {
     ".": {"hookline", "hookline_kernels", "hookline_registry", "hookline_server"},
     "models/demo": {"hookline_demo_model"},
     "plugins/loggers/logging": {"hookline_logging"},
+    "plugins/loggers/otel": {"hookline_otel"},
     "plugins/loggers/prometheus": {"hookline_prometheus"},
+    "plugins/loggers/request_log": {"hookline_request_log"},
 }
 PROJECTS = [
     ROOT / "pyproject.toml",

@@ -1,0 +1,127 @@
+"""A finished request as a line of the log."""
+
+from datetime import UTC, datetime
+
+import msgspec
+
+from hookline.clock import NANOSECONDS
+from hookline.request import FinishReason
+from hookline.stats import FinishedRequest
+from hookline_request_log.schema import (
+    Attainment,
+    Line,
+    Sampling,
+    Seconds,
+    TokenIds,
+    Tokens,
+)
+
+DIGITS = 6
+
+
+def make_line(
+    request: FinishedRequest,
+    *,
+    model: str,
+    engine: int,
+    now: int,
+    max_prompt_tokens: int | None,
+) -> Line:
+    """The line of a request.
+
+    Args:
+        request: As the hooks tell it.
+        model: What clients call the model.
+        engine: Index of the engine.
+        now: Nanoseconds since the epoch, for a request that brings no times.
+        max_prompt_tokens: Most token ids of each kind; None writes none.
+    """
+    facts, is_rejected = request.facts, request.reason is FinishReason.REJECTED
+    has_error = is_rejected or request.reason is FinishReason.ERROR
+    keeps_ids = max_prompt_tokens is not None
+    return Line(
+        ts=_utc(now if request.times is None else request.times.ended),
+        model=model,
+        engine=engine,
+        request_id=facts.client_id,
+        internal_id=None if is_rejected else request.request_id,
+        completion_index=request.completion_index,
+        tenant=facts.tenant,
+        lora=facts.lora,
+        priority=facts.priority,
+        trace_id=facts.trace_id or None,
+        operation=facts.operation,
+        streamed=request.is_streamed,
+        reason=request.reason.value,
+        cause=request.cause or None,
+        error=request.cause if has_error else None,
+        tokens=_tokens(request),
+        seconds=_seconds(request),
+        preemptions=request.preemptions,
+        sampling=None if is_rejected else _sampling(request),
+        slo=Attainment(judged=request.is_slo_judged, misses=request.slo_misses),
+        prompt=_first(request.prompt_token_ids, max_prompt_tokens)
+        if keeps_ids
+        else msgspec.UNSET,
+        output=_first(request.output_token_ids, max_prompt_tokens)
+        if keeps_ids
+        else msgspec.UNSET,
+    )
+
+
+def _tokens(request: FinishedRequest) -> Tokens:
+    cached = request.local_cached_tokens + request.external_cached_tokens
+    # Before the first token nobody knows how much of the prompt was computed.
+    has_prefilled = request.prefill_seconds is not None
+    return Tokens(
+        prompt=request.prompt_tokens,
+        computed=request.prompt_tokens - cached if has_prefilled else None,
+        local_cached=request.local_cached_tokens,
+        external_cached=request.external_cached_tokens,
+        generated=request.output_tokens,
+        recomputed=request.recomputed_tokens,
+    )
+
+
+def _seconds(request: FinishedRequest) -> Seconds:
+    return Seconds(
+        queue=_rounded(request.queue_seconds),
+        prefill=_rounded(request.prefill_seconds),
+        decode=_rounded(request.decode_seconds),
+        inference=_rounded(request.inference_seconds),
+        preempted=round(request.preempted_seconds, DIGITS),
+        preempted_prefill=round(request.preempted_prefill_seconds, DIGITS),
+        ttft=_rounded(request.ttft_seconds),
+        tpot=_rounded(request.tpot_seconds),
+        e2e=round(request.e2e_seconds, DIGITS),
+        forward=_rounded(request.forward_seconds),
+        execute=_rounded(request.execute_seconds),
+    )
+
+
+def _sampling(request: FinishedRequest) -> Sampling:
+    params = request.params
+    return Sampling(
+        max_tokens=params.max_tokens,
+        temperature=params.temperature,
+        top_p=params.top_p,
+        top_k=params.top_k,
+        n=params.n,
+        seed=params.seed,
+    )
+
+
+def _first(token_ids: tuple[int, ...] | None, limit: int | None) -> TokenIds | None:
+    if token_ids is None or limit is None:
+        return None
+    return TokenIds(token_ids=token_ids[:limit], truncated=len(token_ids) > limit)
+
+
+def _rounded(seconds: float | None) -> float | None:
+    return None if seconds is None else round(seconds, DIGITS)
+
+
+def _utc(at: int) -> str:
+    seconds, rest = divmod(at, NANOSECONDS)
+    moment = datetime.fromtimestamp(seconds, UTC).replace(microsecond=rest // 1000)
+    return moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ")

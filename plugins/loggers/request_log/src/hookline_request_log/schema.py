@@ -1,0 +1,91 @@
+"""What a line holds, version 1; the README explains each field.
+
+Fields may be added. Renaming one, leaving one out or changing what it means makes a new
+version.
+"""
+
+import msgspec
+
+from hookline.slo import SloMiss
+
+VERSION = 1
+
+
+class Tokens(msgspec.Struct, frozen=True, kw_only=True):
+    """Tokens of the prompt by source, and those that came of it."""
+
+    prompt: int
+    computed: int | None
+    local_cached: int
+    external_cached: int
+    generated: int
+    recomputed: int
+
+
+class Seconds(msgspec.Struct, frozen=True, kw_only=True):
+    """How long each phase took."""
+
+    queue: float | None
+    prefill: float | None
+    decode: float | None
+    inference: float | None
+    preempted: float
+    preempted_prefill: float
+    ttft: float | None
+    tpot: float | None
+    e2e: float
+    forward: float | None
+    execute: float | None
+
+
+class Sampling(msgspec.Struct, frozen=True, kw_only=True):
+    """What was asked for, as far as it tells about cost and repeatability."""
+
+    max_tokens: int | None
+    temperature: float
+    top_p: float
+    top_k: int | None
+    n: int
+    seed: int | None
+
+
+class Attainment(msgspec.Struct, frozen=True, kw_only=True):
+    """Whether the request was judged by objectives, and which it missed."""
+
+    judged: bool
+    misses: tuple[SloMiss, ...]
+
+
+class TokenIds(msgspec.Struct, frozen=True, kw_only=True):
+    """The first token ids of a prompt or an output."""
+
+    token_ids: tuple[int, ...]
+    truncated: bool
+
+
+class Line(msgspec.Struct, frozen=True, kw_only=True):
+    """One ended request."""
+
+    ts: str
+    v: int = VERSION
+    model: str
+    engine: int
+    request_id: str
+    internal_id: int | None
+    completion_index: int
+    tenant: str | None
+    lora: str | None
+    priority: int
+    trace_id: str | None
+    operation: str
+    streamed: bool
+    reason: str
+    cause: str | None
+    error: str | None
+    tokens: Tokens
+    seconds: Seconds
+    preemptions: int
+    sampling: Sampling | None
+    slo: Attainment
+    prompt: TokenIds | msgspec.UnsetType | None = msgspec.UNSET
+    output: TokenIds | msgspec.UnsetType | None = msgspec.UNSET
