@@ -1,11 +1,6 @@
 """The sums behind the metrics."""
 
-from hookline.metrics.accumulators import (
-    Counter,
-    Exemplar,
-    Histogram,
-    RunningTotal,
-)
+from hookline.metrics.accumulators import Counter, Histogram, RunningTotal
 
 A = ("tiny", "0")
 B = ("tiny", "1")
@@ -17,7 +12,7 @@ def test_histogram_bounds_are_inclusive() -> None:
     histogram.create(A)
 
     for value in (0.5, 1.0, 1.5, 2.0, 2.5):
-        histogram.update(A, value)
+        histogram.take([(A, value, 1)])
 
     series = histogram.values[A]
     assert series.counts == [2, 2, 1]
@@ -31,9 +26,9 @@ def test_histogram_adds_in_bulk() -> None:
     histogram.create(A)
     histogram.create(B)
 
-    histogram.update(A, 1.5, 4)
+    histogram.take([(A, 1.5, 4)])
     for _ in range(4):
-        histogram.update(B, 1.5)
+        histogram.take([(B, 1.5, 1)])
 
     assert histogram.values[A].counts == histogram.values[B].counts == [0, 4, 0]
     assert histogram.values[A].sum == histogram.values[B].sum == 6.0
@@ -43,7 +38,7 @@ def test_histogram_created_again_keeps_its_counts() -> None:
     """Creating a series twice changes nothing."""
     histogram = Histogram((1.0,))
     histogram.create(A)
-    histogram.update(A, 1.0)
+    histogram.take([(A, 1.0, 1)])
 
     histogram.create(A)
 
@@ -54,10 +49,10 @@ def test_histogram_keeps_the_newest_exemplar_of_each_bucket() -> None:
     """An exemplar replaces the one before it in its bucket and no other."""
     histogram = Histogram((1.0, 2.0))
 
-    histogram.update(A, 0.5, 1, Exemplar("a", 0.5, 10.0))
-    histogram.update(A, 1.5, 1, Exemplar("b", 1.5, 11.0))
-    histogram.update(A, 0.6, 1, Exemplar("c", 0.6, 12.0))
-    histogram.update(A, 0.7)
+    histogram.take([(A, 0.5, 1)], ("a", 10.0))
+    histogram.take([(A, 1.5, 1)], ("b", 11.0))
+    histogram.take([(A, 0.6, 1)], ("c", 12.0))
+    histogram.take([(A, 0.7, 1)])
 
     exemplars = histogram.values[A].exemplars
     assert {bucket: each.trace_id for bucket, each in exemplars.items()} == {
@@ -71,8 +66,8 @@ def test_counter_adds_up() -> None:
     counter = Counter()
     counter.create(A)
 
-    counter.update(A, 2)
-    counter.update(A, 3, 2)
+    counter.take([(A, 2, 1)])
+    counter.take([(A, 3, 2)])
 
     assert counter.values == {A: 8}
 
@@ -83,7 +78,7 @@ def test_running_total_survives_lost_and_stale_readings() -> None:
     total.create(A)
 
     for reading in (3, 10, 7, 0, 11):
-        total.update(A, reading)
+        total.take([(A, reading, 1)])
 
     assert total.values == {A: 11}
 
@@ -91,10 +86,10 @@ def test_running_total_survives_lost_and_stale_readings() -> None:
 def test_running_total_goes_on_after_a_restart() -> None:
     """After a restart of its source a total counts on from where it was."""
     total = RunningTotal()
-    total.update(A, 10)
+    total.take([(A, 10, 1)])
 
     total.restart()
-    total.update(A, 0)
-    total.update(A, 4)
+    total.take([(A, 0, 1)])
+    total.take([(A, 4, 1)])
 
     assert total.values == {A: 14}

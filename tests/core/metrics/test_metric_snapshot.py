@@ -33,7 +33,7 @@ def told(alias: Alias) -> Family:
     sums = Sums(selection, guards, scope=Scope.ENGINE, labels=("m", "0"))
     [only] = sums.told
     for number, colour in enumerate(("red", "green", "blue"), start=1):
-        only.accumulator.update((colour,), number)
+        only.accumulator.take([((colour,), number, 1)])
     return FamilyTeller(METRIC, alias, selection).tell([(sums, only)])
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from hookline.clock import NANOSECONDS, Clock, SystemClock
 from hookline.config import EngineConfig
+from hookline.metrics.accumulators import TraceAt
 from hookline.metrics.label_guard import LabelGuards
 from hookline.metrics.live import LiveEngine
 from hookline.metrics.metric import Labels, Scope
@@ -20,7 +21,7 @@ from hookline.payloads import (
     StateChanged,
     StepFinished,
 )
-from hookline.stats import FirstToken, IterationStats
+from hookline.stats import IterationStats
 
 
 @dataclass(slots=True)
@@ -129,16 +130,12 @@ class Recorder:
             for part in parts:
                 sums.feed(part)
         for first in iteration.first_tokens:
-            sums.feed(first, self._exemplar_at(first))
+            sums.feed(first, self._trace_at(first.trace_id))
         for request in iteration.finished:
-            trace_id = request.facts.trace_id
-            sums.feed(request, (trace_id, self._wall()) if trace_id else None)
+            sums.feed(request, self._trace_at(request.facts.trace_id))
 
-    def _exemplar_at(self, first: FirstToken) -> tuple[str, float] | None:
-        return (first.trace_id, self._wall()) if first.trace_id else None
-
-    def _wall(self) -> float:
-        return self._clock.wall() / NANOSECONDS
+    def _trace_at(self, trace_id: str) -> TraceAt | None:
+        return (trace_id, self._clock.wall() / NANOSECONDS) if trace_id else None
 
     def _sources(self) -> dict[str, list[tuple[Sums, Told]]]:
         found: dict[str, list[tuple[Sums, Told]]] = {}

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from hookline.clock import NANOSECONDS
 from hookline.metrics.saturation_arrivals import Arrivals
 from hookline.metrics.saturation_costs import StepCosts
-from hookline.metrics.saturation_demand import Demand, Request
+from hookline.metrics.saturation_demand import Demand, MeanRequest
 from hookline.payloads import EngineFacts, StateChanged, StepFinished
 from hookline.stats import SchedulerStats
 
@@ -130,7 +130,7 @@ class Saturation:
         idle = max(at or 0, self._now) - self._idle_since
         return math.exp(-idle / NANOSECONDS / IDLE_SECONDS)
 
-    def _seconds_of(self, request: Request) -> float:
+    def _seconds_of(self, request: MeanRequest) -> float:
         """Time of a full engine that a request takes: its share of full steps."""
         cost, tokens = self._costs.cost, request.prompt + request.again
         return (
@@ -139,20 +139,20 @@ class Saturation:
             + cost.fixed * self._steps_of(request)
         )
 
-    def _steps_of(self, request: Request) -> float:
+    def _steps_of(self, request: MeanRequest) -> float:
         """How many steps as full as can be one request fills."""
         budget = max(1, self._facts.max_num_batched_tokens)
         tokens = request.prompt + request.again + request.decodes
         return max(request.passes / self._batch(request), tokens / budget)
 
-    def _batch(self, request: Request) -> float:
+    def _batch(self, request: MeanRequest) -> float:
         """Most requests that run at once: by the limit, and by the KV cache."""
         limit = float(max(1, self._facts.max_num_seqs))
         if request.blocks > 0 and self._facts.num_kv_blocks:
             limit = min(limit, self._facts.num_kv_blocks / request.blocks)
         return max(1.0, limit)
 
-    def _backlog(self, request: Request, seconds: float) -> float:
+    def _backlog(self, request: MeanRequest, seconds: float) -> float:
         """Time to work off what waits, in horizons."""
         if not self._scheduler.waiting:
             return 0.0

@@ -7,7 +7,7 @@ from hookline.events import StepRecord
 from hookline.stats import IterationStats, SchedulerStats
 
 
-class Request(NamedTuple):
+class MeanRequest(NamedTuple):
     """The mean request of late.
 
     Attributes:
@@ -84,13 +84,13 @@ class Demand:
         self._blocks *= kept
         self._holders *= kept
 
-    def mean(self) -> Request:
+    def mean(self) -> MeanRequest:
         """The mean request; at least half a one is taken to be behind the sums."""
         begun = max(self._begun, 0.5)
         counted = max((self._begun + self._ended) / 2, 0.5)
         again = min(self._again, self._tokens)
         new = self._tokens - again
-        return Request(
+        return MeanRequest(
             prompt=new / begun,
             again=again / begun,
             decodes=self._decodes / counted,

@@ -7,10 +7,10 @@ from itertools import product
 from hookline.metrics.accumulators import (
     Accumulator,
     Counter,
-    Exemplar,
     Gauge,
     Histogram,
     RunningTotal,
+    TraceAt,
 )
 from hookline.metrics.label_guard import LabelGuard, LabelGuards
 from hookline.metrics.metric import Kind, Labels, Metric, Point, Scope
@@ -18,7 +18,7 @@ from hookline.metrics.readings import RUNNING_TOTALS
 from hookline.metrics.selection import Chosen, Selection
 
 Read = Callable[[object], Iterable[Point]]
-Update = Callable[[Labels, float, int, Exemplar | None], None]
+Take = Callable[[Iterable[Point], TraceAt | None], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,27 +55,19 @@ class Sums:
             if chosen.metric.scope is scope
         )
         # Resolved once: a step touches only the metrics that read what it brings.
-        self._readers: dict[type, list[tuple[Read, Update]]] = {}
+        self._readers: dict[type, list[tuple[Read, Take]]] = {}
         for each in self.told:
             metric = each.chosen.metric
             readers = self._readers.setdefault(metric.value.kind, [])
             read = _guarded(metric, guards)
-            readers.append((read, each.accumulator.update))
+            readers.append((read, each.accumulator.take))
             for values in product(*(label.values for label in metric.labels)):
                 each.accumulator.create(values)
 
-    def feed(self, part: object, exemplar_at: tuple[str, float] | None = None) -> None:
-        """Adds what a part says; `exemplar_at` is the trace it belongs to, and when."""
-        for read, update in self._readers.get(type(part), ()):
-            for labels, value, count in read(part):
-                exemplar = exemplar_at and Exemplar(
-                    exemplar_at[0], value, exemplar_at[1]
-                )
-                update(labels, value, count, exemplar)
-
-    def reads(self, kind: type) -> bool:
-        """Whether any metric reads such parts."""
-        return kind in self._readers
+    def feed(self, part: object, trace_at: TraceAt | None = None) -> None:
+        """Adds what a part says, and the trace that it belongs to, if any."""
+        for read, take in self._readers.get(type(part), ()):
+            take(read(part), trace_at)
 
     def restart(self) -> None:
         """Its source has begun again: gauges go, its totals will count from 0."""

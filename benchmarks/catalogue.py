@@ -1,0 +1,135 @@
+"""What feeding the metrics catalogue costs for one step of 256 requests.
+
+usage: python benchmarks/catalogue.py [--requests 256] [--rounds 15]
+
+Hookline adds a step's numbers to plain sums, in bulk. Beside it stands the pattern of
+calls that an engine makes which observes with prometheus_client directly: 18 calls a
+step and one more for each request's inter-token interval. Both run in turns in this
+process; prints the median of the rounds in microseconds a step, and their range.
+
+decode     every request gets a token, all after the same interval: the usual step
+finishing  the same, and two requests end in it
+uneven     every request gets a token after an interval of its own: the worst step
+"""
+
+import argparse
+import dataclasses
+import statistics
+import time
+from collections.abc import Callable
+from functools import partial
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+from hookline import EngineConfig
+from hookline.events import StepRecord
+from hookline.metrics import Recorder
+from hookline.metrics.buckets import BucketFamily, bounds_of
+from hookline.metrics.testing import FINISHED, make_started, make_step
+from hookline.payloads import StepFinished
+from hookline.stats import IterationStats, SchedulerStats
+
+STEPS_A_ROUND = 300
+FIXED_GAUGES, FIXED_COUNTERS, FIXED_HISTOGRAMS = 4, 12, 2
+
+
+def make_steps(requests: int) -> dict[str, StepFinished]:
+    record = StepRecord(
+        step=1,
+        engine_index=0,
+        started_at=0,
+        scheduled_at=1_000_000,
+        executed_at=9_000_000,
+        ended_at=10_000_000,
+        prefill_requests=0,
+        prefill_tokens=0,
+        decode_requests=requests,
+        decode_tokens=requests,
+        request_tokens=[(number, 1) for number in range(requests)],
+    )
+    state = SchedulerStats(running=requests, kv_blocks=1000, kv_blocks_used=500)
+    usual = IterationStats(
+        generation_tokens=requests, inter_token_seconds=((0.01, requests),)
+    )
+    uneven = tuple((0.01 + number * 1e-5, 1) for number in range(requests))
+    brought = {
+        "decode": usual,
+        "finishing": dataclasses.replace(usual, finished=(FINISHED, FINISHED)),
+        "uneven": dataclasses.replace(usual, inter_token_seconds=uneven),
+    }
+    return {
+        name: make_step(iteration, state, record=record)
+        for name, iteration in brought.items()
+    }
+
+
+def recorder() -> Recorder:
+    made = Recorder(EngineConfig())
+    made.engine_started(make_started())
+    return made
+
+
+def direct_calls(requests: int) -> Callable[[], None]:
+    """One step's calls of an engine that observes with prometheus_client directly."""
+    registry = CollectorRegistry()
+    labels = ["model_name", "engine"]
+    values = ("tiny", "0")
+    latency = bounds_of(BucketFamily.INTER_TOKEN_LATENCY, 1)
+    gauges = [
+        Gauge(f"g{n}", "g", labels, registry=registry).labels(*values)
+        for n in range(FIXED_GAUGES)
+    ]
+    counters = [
+        Counter(f"c{n}", "c", labels, registry=registry).labels(*values)
+        for n in range(FIXED_COUNTERS)
+    ]
+    histograms = [
+        Histogram(f"h{n}", "h", labels, buckets=latency, registry=registry).labels(
+            *values
+        )
+        for n in range(FIXED_HISTOGRAMS + 1)
+    ]
+
+    def step() -> None:
+        for gauge in gauges:
+            gauge.set(requests)
+        for counter in counters:
+            counter.inc(requests)
+        for histogram in histograms[1:]:
+            histogram.observe(0.01)
+        observe = histograms[0].observe
+        for _ in range(requests):
+            observe(0.01)
+
+    return step
+
+
+def microseconds(call: Callable[[], None]) -> float:
+    start = time.perf_counter()
+    for _ in range(STEPS_A_ROUND):
+        call()
+    return (time.perf_counter() - start) / STEPS_A_ROUND * 1e6
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--requests", type=int, default=256)
+    parser.add_argument("--rounds", type=int, default=15)
+    options = parser.parse_args()
+    sides: dict[str, Callable[[], None]] = {
+        f"Hookline, {name}": partial(recorder().step_finished, step)
+        for name, step in make_steps(options.requests).items()
+    }
+    sides["prometheus_client, call by call"] = direct_calls(options.requests)
+    rounds: dict[str, list[float]] = {name: [] for name in sides}
+    for _ in range(options.rounds):
+        for name, call in sides.items():
+            rounds[name].append(microseconds(call))
+    print(f"one step of {options.requests} requests, us")
+    for name, found in rounds.items():
+        middle = statistics.median(found)
+        print(f"  {name}: {middle:.1f} ({min(found):.1f} to {max(found):.1f})")
+
+
+if __name__ == "__main__":
+    main()
