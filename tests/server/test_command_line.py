@@ -229,7 +229,6 @@ def test_help_shows_the_options_of_default_loggers(
     shown = capsys.readouterr().out
     assert ended.value.code == 0
     assert "KV cache:" in shown
-    assert "options of the logger prometheus:" in shown
     assert "options of the logger logging:" in shown
 
 

@@ -61,17 +61,22 @@ class Server:
         return connection, connection.getresponse()
 
     def metric(self, name: str, **labels: str) -> float:
+        found = self.find(name, **labels)
+        assert found is not None, f"no {name} in /metrics"
+        return found
+
+    def find(self, name: str, **labels: str) -> float | None:
         _, text = self.get("/metrics")
         for line in text.splitlines():
             if line.startswith(f"{name}{{") and all(
                 f'{key}="{value}"' in line for key, value in labels.items()
             ):
                 return float(line.rsplit(" ", 1)[1])
-        raise AssertionError(f"no {name} in /metrics")
+        return None
 
     def wait_for(self, name: str, value: float, **labels: str) -> None:
         deadline = time.monotonic() + 30
-        while self.metric(name, **labels) != value:
+        while self.find(name, **labels) != value:
             assert time.monotonic() < deadline, f"{name} did not become {value}"
             time.sleep(0.05)
 
@@ -215,6 +220,24 @@ def test_client_that_leaves_is_aborted(server: Server, is_streamed: bool) -> Non
 
     server.wait_for("hookline_requests_running", 0)
     server.wait_for(name, before + 1, reason="abort")
+
+
+def test_http_requests_are_metered(server: Server) -> None:
+    """
+    A request is in flight until its client has left, and is then counted as an error.
+    """
+    name = "hookline_http_requests_total"
+    route = {"route": "/v1/completions", "method": "POST"}
+
+    connection, response = server.stream("/v1/completions", {**ENDLESS, "stream": True})
+    response.readline()
+    server.wait_for("hookline_http_requests_in_flight", 1, **route)
+    before = server.find(name, **route, status="4xx") or 0
+    response.close()
+    connection.close()
+
+    server.wait_for("hookline_http_requests_in_flight", 0, **route)
+    assert server.metric(name, **route, status="4xx") == before + 1
 
 
 @pytest.mark.parametrize(

@@ -1,16 +1,19 @@
 """Composes the application: context, middleware, routes and the loggers' pages."""
 
 from aiohttp import web
+from aiohttp.typedefs import Middleware
 
 from hookline_server import context
 from hookline_server.authentication import check_api_key
 from hookline_server.engine import ServingEngine
 from hookline_server.errors import answer_errors, shape_error
+from hookline_server.http_meter import HttpMeter
 from hookline_server.pages import PAGES, Pages
+from hookline_server.pages_app import PAGES_APP, create_pages_app
 from hookline_server.request_identity import echo_request_id
 from hookline_server.routes.chat_completions import chat_completions
 from hookline_server.routes.completions import completions
-from hookline_server.routes.health import live, ready
+from hookline_server.routes.health import HEALTH_ROUTES
 from hookline_server.routes.models import list_models, show_model
 from hookline_server.routes.prefix_cache import reset_prefix_cache
 from hookline_server.routes.tokenize import detokenize, tokenize
@@ -24,9 +27,7 @@ ROUTES = (
     web.get("/v1/models/{model:.+}", show_model),
     web.post("/tokenize", tokenize),
     web.post("/detokenize", detokenize),
-    web.get("/health/live", live),
-    web.get("/health/ready", ready),
-    web.get("/health", ready),
+    *HEALTH_ROUTES,
     web.get("/version", show_version),
 )
 
@@ -36,16 +37,23 @@ def create_app(engine: ServingEngine, settings: ServerSettings) -> web.Applicati
 
     Run it with `handler_cancellation=True`: that is how a client's leaving is noticed.
     """
+    meter = HttpMeter(engine) if engine.needs_http else None
+    outermost: tuple[Middleware, ...] = () if meter is None else (meter.middleware,)
     app = web.Application(
-        middlewares=(answer_errors, check_api_key),
+        middlewares=(*outermost, answer_errors, check_api_key),
         client_max_size=settings.max_body_bytes,
     )
+    if meter is not None:
+        app.cleanup_ctx.append(meter.lifetime)
     context.fill(app, engine, settings)
     app.on_response_prepare.append(shape_error)
     app.on_response_prepare.append(echo_request_id)
     app.add_routes(ROUTES)
     if settings.enable_reset_prefix_cache:
         app.router.add_post("/reset_prefix_cache", reset_prefix_cache)
-    app[PAGES] = Pages(app.router)
+    app[PAGES_APP] = (
+        app if settings.metrics_port is None else create_pages_app(app, outermost)
+    )
+    app[PAGES] = Pages(app[PAGES_APP], token=settings.metrics_token)
     engine.add_routes(app[PAGES])
     return app

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Sequence
 from typing import Protocol
 
 from hookline.outputs import RequestOutput
-from hookline.payloads import EngineFacts, Routes
+from hookline.payloads import EngineFacts, HttpAnswered, Routes
 from hookline.request import RequestFacts
 from hookline.sampling_params import SamplingParams
 
@@ -45,6 +45,11 @@ class ServingEngine(Protocol):
     @property
     def failure(self) -> str | None:
         """Why the engine died, or None while it lives."""
+        ...
+
+    @property
+    def needs_http(self) -> bool:
+        """Whether any logger wants to hear of answered HTTP requests."""
         ...
 
     async def encode(self, text: str, *, add_special_tokens: bool = True) -> list[int]:
@@ -101,6 +106,10 @@ class ServingEngine(Protocol):
 
     def add_routes(self, routes: Routes) -> None:
         """Lets the loggers register their pages."""
+        ...
+
+    def http_answered(self, answered: HttpAnswered) -> None:
+        """Tells the loggers of answered HTTP requests; on the event loop."""
         ...
 
     async def drain(self, timeout_seconds: float) -> bool:

@@ -2,8 +2,26 @@
 
 import os
 import socket
+from dataclasses import dataclass
 
 BACKLOG = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Listening:
+    """The sockets of a server.
+
+    Attributes:
+        api: Of the API.
+        pages: Of the loggers' pages, where they have one of their own.
+    """
+
+    api: socket.socket
+    pages: socket.socket | None = None
+
+    @property
+    def all(self) -> tuple[socket.socket, ...]:
+        return (self.api,) if self.pages is None else (self.api, self.pages)
 
 
 class ListenError(Exception):

@@ -3,14 +3,15 @@
 import asyncio
 import contextlib
 import logging
-import threading
 
 from aiohttp import web
 
 from hookline.payloads import PageHandler, PageRequest, PageResponse
 from hookline_registry.isolation import Failure, isolate
 from hookline_server.api_error import ApiError
+from hookline_server.bearer import bearer_token, is_same
 from hookline_server.errors import Page
+from hookline_server.page_threads import PageThreads
 
 MAX_THREADS = 2
 MAX_OPEN = 32
@@ -32,11 +33,15 @@ class Pages:
         paths: What has been registered.
     """
 
-    def __init__(self, router: web.UrlDispatcher) -> None:
+    def __init__(self, app: web.Application, *, token: str | None = None) -> None:
+        """Serves pages in an application; where there is a token, only for it."""
         self.paths: list[str] = []
-        self._router = router
+        self._router = app.router
+        self._token = token
         self._open = 0
         self._slots = asyncio.Semaphore(MAX_THREADS)
+        self._threads = PageThreads(MAX_THREADS)
+        app.on_cleanup.append(self._close)
 
     def get(self, path: str, handler: PageHandler) -> None:
         """Serves `path`; raises `ValueError` where something else is served there."""
@@ -44,10 +49,20 @@ class Pages:
             raise ValueError(f"{path} is served already")
 
         async def serve(request: web.Request) -> web.Response:
+            self._check_token(request)
             return await self._serve(handler, request)
 
         self._router.add_get(path, serve)
         self.paths.append(path)
+
+    def _check_token(self, request: web.Request) -> None:
+        if self._token is None or is_same(bearer_token(request), self._token):
+            return
+        raise ApiError(
+            401,
+            "the metrics token is needed: send it as `Authorization: Bearer …`",
+            code="invalid_metrics_token",
+        )
 
     async def _serve(self, handler: PageHandler, request: web.Request) -> web.Response:
         if self._open >= MAX_OPEN:
@@ -76,9 +91,11 @@ class Pages:
             with contextlib.suppress(RuntimeError):  # the loop has closed meanwhile
                 loop.call_soon_threadsafe(rendering.set_result, page)
 
-        # Daemon threads, unlike an executor's, do not hold the process back at its end.
-        threading.Thread(target=render, name="hookline-page", daemon=True).start()
+        self._threads.run(render)
         return rendering
+
+    async def _close(self, _: web.Application) -> None:
+        self._threads.close()
 
 
 PAGES: web.AppKey[Pages] = web.AppKey("hookline_pages", Pages)

@@ -6,11 +6,17 @@ from collections.abc import Mapping
 
 from aiohttp import web
 
+from hookline.exceptions import RequestError
 from hookline.request import RequestFacts
+from hookline.slo import Slo
+from hookline_server.tenants import tenant_of
 
 MAX_ID_LENGTH = 128
 MAX_TRACESTATE_LENGTH = 512
 """The W3C asks to carry at least so much; more is not carried."""
+
+SLO_HEADER = "X-Hookline-SLO"
+CHAT_ROUTE = "/v1/chat/completions"
 
 _KEY: web.RequestKey[str] = web.RequestKey("hookline_request_id", str)
 _NOT_IN_ID = re.compile(r"[^A-Za-z0-9._:\-]")
@@ -31,13 +37,33 @@ async def echo_request_id(request: web.Request, response: web.StreamResponse) ->
     response.headers["X-Request-Id"] = request_id(request)
 
 
-def request_facts(request: web.Request, *, priority: int = 0) -> RequestFacts:
-    """What observers are told about who asked."""
+def request_facts(
+    request: web.Request, *, priority: int = 0, slo: Slo | None = None
+) -> RequestFacts:
+    """What observers are told about who asked, and for what."""
     return RequestFacts(
         client_id=request_id(request),
+        tenant=tenant_of(request),
         priority=priority,
         trace_context=trace_context(request.headers),
+        slo=slo,
+        operation=_operation(request),
     )
+
+
+def requested_slo(request: web.Request) -> Slo | None:
+    """The objectives that the request brings itself.
+
+    Raises:
+        RequestError: The header makes no sense.
+    """
+    text = request.headers.get(SLO_HEADER)
+    if text is None:
+        return None
+    try:
+        return Slo.parse(text)
+    except ValueError as error:
+        raise RequestError(f"{SLO_HEADER}: {error}", param=SLO_HEADER) from error
 
 
 def trace_context(headers: Mapping[str, str]) -> dict[str, str]:
@@ -57,3 +83,9 @@ def _is_traceparent(value: str) -> bool:
         return False
     version, trace, span = match.groups()
     return version != "ff" and trace.strip("0") != "" and span.strip("0") != ""
+
+
+def _operation(request: web.Request) -> str:
+    resource = request.match_info.route.resource
+    is_chat = resource is not None and resource.canonical == CHAT_ROUTE
+    return "chat" if is_chat else "text_completion"

@@ -5,8 +5,8 @@ import logging
 import os
 import signal
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from contextlib import AsyncExitStack, asynccontextmanager
 
 from aiohttp import web
 
@@ -14,7 +14,9 @@ from hookline_server.access_log import QuietAccessLogger
 from hookline_server.app import create_app
 from hookline_server.context import OPEN_STREAMS
 from hookline_server.engine import ServingEngine
+from hookline_server.listening import Listening
 from hookline_server.loading import create_loading_app
+from hookline_server.pages_app import PAGES_APP
 from hookline_server.settings import ServerSettings
 
 LAST_WRITES_SECONDS = 5.0
@@ -26,21 +28,24 @@ logger = logging.getLogger(__name__)
 
 StartEngine = Callable[[], Awaitable[ServingEngine]]
 WhenReady = Callable[[web.Application], None]
+Served = tuple[web.Application, socket.socket]
 
 
 async def serve(
-    listening: socket.socket,
+    listening: Listening,
     settings: ServerSettings,
     *,
     start_engine: StartEngine,
     when_ready: WhenReady,
 ) -> None:
-    """Serves on a socket until SIGTERM or SIGINT; a second signal ends the process."""
+    """Serves until SIGTERM or SIGINT; a second signal ends the process."""
     stopping = _stop_on_signals()
-    async with _site(create_loading_app(), listening.dup()):
+    loading = [(create_loading_app(), each.dup()) for each in listening.all]
+    async with _sites(loading):
         engine = await _started(start_engine, stopping)
     if engine is None:
-        listening.close()
+        for each in listening.all:
+            each.close()
         return
     try:
         await _serve_engine(engine, listening, settings, stopping, when_ready)
@@ -50,13 +55,17 @@ async def serve(
 
 async def _serve_engine(
     engine: ServingEngine,
-    listening: socket.socket,
+    listening: Listening,
     settings: ServerSettings,
     stopping: asyncio.Event,
     when_ready: WhenReady,
 ) -> None:
     app = create_app(engine, settings)
-    async with _site(app, listening):
+    served = [(app, listening.api)]
+    if listening.pages is not None:
+        served.append((app[PAGES_APP], listening.pages))
+    # The last is ended first, so the API's application hears all that is measured.
+    async with _sites(served):
         when_ready(app)
         telling = asyncio.create_task(_tell_of_failure(engine))
         await stopping.wait()
@@ -106,6 +115,14 @@ async def _give_up(starting: asyncio.Future[ServingEngine]) -> None:
         os._exit(0)
     if starting.exception() is None:
         await starting.result().close()
+
+
+@asynccontextmanager
+async def _sites(served: Iterable[Served]) -> AsyncIterator[None]:
+    async with AsyncExitStack() as stack:
+        for app, listening in served:
+            await stack.enter_async_context(_site(app, listening))
+        yield
 
 
 @asynccontextmanager

@@ -6,6 +6,9 @@ from aiohttp import web
 
 DONE = b"data: [DONE]\n\n"
 
+SENT_BYTES: web.RequestKey[int] = web.RequestKey("hookline_sent_bytes", int)
+"""Length of the body that has been sent for a request so far."""
+
 
 def event(data: bytes) -> bytes:
     """One event; JSON never holds a line break, so one line is enough."""
@@ -48,4 +51,6 @@ class EventResponse:
         if not self._response.prepared:
             await self._response.prepare(self._request)
         if data:
+            sent = self._request.get(SENT_BYTES, 0)
+            self._request[SENT_BYTES] = sent + len(data)
             await self._response.write(data)

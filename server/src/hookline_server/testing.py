@@ -10,7 +10,7 @@ from aiohttp.web import Application, Request
 
 from hookline.exceptions import EngineDeadError, PromptTooLongError, RequestError
 from hookline.outputs import CompletionOutput, RequestOutput
-from hookline.payloads import EngineFacts, PageHandler, Routes
+from hookline.payloads import EngineFacts, HttpAnswered, PageHandler, Routes
 from hookline.request import FinishReason, RequestFacts, TokenLogprobs
 from hookline.sampling_params import SamplingParams
 from hookline_server.app import create_app
@@ -119,6 +119,9 @@ class FakeEngine:
         streams: Every stream ever submitted.
         rejected: The causes of all rejections.
         pages: Registered by `add_routes`.
+        needs_http: Whether the server shall tell of answered HTTP requests.
+        answered: What the server told of them.
+        told: Set whenever it did.
     """
 
     def __init__(
@@ -142,6 +145,9 @@ class FakeEngine:
         self.resets = 0
         self.chats: list[list[dict[str, object]]] = []
         self.pages: dict[str, PageHandler] = {}
+        self.needs_http = True
+        self.answered: list[HttpAnswered] = []
+        self.told = asyncio.Event()
         self.is_draining = False
         self.is_closed = False
 
@@ -212,6 +218,10 @@ class FakeEngine:
     def add_routes(self, routes: Routes) -> None:
         for path, handler in self.pages.items():
             routes.get(path, handler)
+
+    def http_answered(self, answered: HttpAnswered) -> None:
+        self.answered.append(answered)
+        self.told.set()
 
     async def drain(self, timeout_seconds: float) -> bool:
         self.is_draining = True

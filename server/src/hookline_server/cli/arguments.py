@@ -7,6 +7,7 @@ from typing import TypeVar, cast
 import msgspec
 
 from hookline.config import EngineConfig
+from hookline.metrics.selection import Selection
 from hookline_server.cli.config_file import file_arguments
 from hookline_server.cli.logger_options import (
     chosen,
@@ -14,6 +15,7 @@ from hookline_server.cli.logger_options import (
     named_loggers,
     parse_pair,
 )
+from hookline_server.cli.observer_settings import completed
 from hookline_server.cli.parser import Option, UsageError, make_parser, parse
 
 T = TypeVar("T")
@@ -64,7 +66,7 @@ def read_arguments(
         typed = given
         given = parse(parser, file_arguments(str(typed["run.config"]), everything))
         given |= typed
-    return Arguments(given, loggers)
+    return Arguments(completed(given), loggers)
 
 
 def engine_config(arguments: Arguments, *, in_process: bool) -> EngineConfig:
@@ -75,11 +77,14 @@ def engine_config(arguments: Arguments, *, in_process: bool) -> EngineConfig:
         stat_loggers=chosen(arguments.loggers),
         options=_logger_options(arguments),
     )
-    return dataclasses.replace(
+    made = dataclasses.replace(
         config,
         observers=observers,
         in_process=bool(arguments.given.get("config.in_process", in_process)),
     )
+    # Also where no logger reads the catalogue: a mistake is told, and before the start.
+    Selection(made)
+    return made
 
 
 def _logger_options(arguments: Arguments) -> dict[str, dict[str, str]]:

@@ -2,6 +2,7 @@
 
 import json
 import shlex
+from collections.abc import Iterable
 from importlib.metadata import version
 
 from aiohttp import web
@@ -12,19 +13,25 @@ from hookline_server.pages import PAGES
 EVERYWHERE = {"0.0.0.0": "127.0.0.1", "[::]": "[::1]"}  # noqa: S104
 
 
-def banner(app: web.Application, *, root: str, seconds: float) -> str:
+def banner(app: web.Application, *, root: str, pages_root: str, seconds: float) -> str:
     """The URLs, the model, and a line to try."""
     facts = app[ENGINE].facts
     model = f"{facts.architecture}, {facts.dtype}, context of {facts.max_model_len}"
     lines = [
         f"Hookline {version('hookline')} serves {facts.model_name} ({model} tokens)",
         f"  API      {root}/v1",
-        *(f"  {path[1:]:<8} {root}{path}" for path in app[PAGES].paths),
+        *_pages(app, pages_root),
         f"  health   {root}/health",
         f"  ready in {seconds:.1f} s; try:",
         f"  {_curl(app, root=root)}",
     ]
     return "\n".join(lines)
+
+
+def _pages(app: web.Application, root: str) -> Iterable[str]:
+    yield from (f"  {path[1:]:<8} {root}{path}" for path in app[PAGES].paths)
+    if app[SETTINGS].metrics_port is not None:
+        yield f"  probes   {root}/health"
 
 
 def _curl(app: web.Application, *, root: str) -> str:

@@ -1,11 +1,14 @@
 """Options from a YAML file, as if they had been typed."""
 
+import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import yaml
 
 from hookline_server.cli.parser import Kind, Option, UsageError
+
+REPEATABLE = (Kind.LIST, Kind.WORDS, Kind.MAP)
 
 
 def file_arguments(path: str, options: Iterable[Option]) -> list[str]:
@@ -48,23 +51,27 @@ def _arguments(path: str, option: Option, value: object) -> list[str]:
         return [f"--no-{option.flag}"] if option.kind is Kind.SWITCH else []
     values = _values(option, value)
     if any(isinstance(one, (dict, list, bool)) or one is None for one in values):
-        wanted = (
-            "a value or a list of values" if option.kind is Kind.LIST else "a value"
-        )
+        is_list = option.kind in REPEATABLE
+        wanted = "a value or a list of values" if is_list else "a value"
         raise UsageError(f"{path}: {option.flag} must be {wanted}")
     return [f"{flag}={one}" for one in values]
 
 
 def _values(option: Option, value: object) -> list[object]:
-    if option.kind is Kind.LIST and isinstance(value, list):
+    if option.kind in REPEATABLE and isinstance(value, list):
         return value
-    if option.flag == "stat-logger-option" and isinstance(value, Mapping):
-        return _logger_values(value)
+    if isinstance(value, Mapping):
+        # What is a mapping reads better in YAML as one.
+        if option.flag == "stat-logger-option":
+            return _logger_values(value)
+        if option.flag == "metrics-label":
+            return [f"{key}={one}" for key, one in value.items()]
+        if option.flag == "histogram-buckets":
+            return [json.dumps(value, default=str)]
     return [value]
 
 
 def _logger_values(loggers: Mapping[object, object]) -> list[object]:
-    # {prometheus: {dialects: vllm}} reads better in YAML than prometheus.dialects=vllm.
     values: list[object] = []
     for name, keys in loggers.items():
         if not isinstance(keys, Mapping):

@@ -11,19 +11,22 @@ from hookline.config import (
     HashAlgorithm,
     LoadFormat,
     ModelConfig,
-    ObserverConfig,
     Policy,
     SchedulerConfig,
     SimulationConfig,
+)
+from hookline_server.cli.metrics_options import METRICS_OPTIONS
+from hookline_server.cli.observer_options import (
+    CACHE,
+    OBSERVER_OPTIONS,
+    RESIDENCY_OPTIONS,
 )
 from hookline_server.cli.parser import Kind, Option
 from hookline_server.cli.values import number, size, whole
 
 MODEL = "model"
-CACHE = "KV cache"
 SCHEDULER = "scheduler"
 EXECUTOR = "executor"
-OBSERVERS = "stat loggers"
 
 SIMULATION_HELP = {
     "step_seconds": "simulated cost of a step",
@@ -35,7 +38,6 @@ SIMULATION_HELP = {
 _MODEL = ModelConfig()
 _CACHE = CacheConfig()
 _SCHEDULER = SchedulerConfig()
-_OBSERVERS = ObserverConfig()
 
 
 def _words(kind: type[StrEnum]) -> tuple[str, ...]:
@@ -242,35 +244,6 @@ EXECUTOR_OPTIONS = (
     ),
 )
 
-OBSERVER_OPTIONS = (
-    Option(
-        flag="stat-logger",
-        target="run.stat_loggers",
-        group=OBSERVERS,
-        kind=Kind.LIST,
-        metavar="NAME",
-        help="an installed logger, or module:Class; may be repeated; none for none "
-        "(default: for serve prometheus and logging, for generate none)",
-    ),
-    Option(
-        flag="stat-logger-option",
-        target="run.stat_logger_options",
-        group=OBSERVERS,
-        kind=Kind.LIST,
-        metavar="NAME.KEY=VALUE",
-        help="an option of a logger; may be repeated",
-    ),
-    Option(
-        flag="heartbeat-seconds",
-        target="config.observers.heartbeat_seconds",
-        group=OBSERVERS,
-        parse=number,
-        metavar="SECONDS",
-        help="the loggers hear of the engine's state at least this often",
-        default=f"{_OBSERVERS.heartbeat_seconds:g}",
-    ),
-)
-
 CONFIG_FILE = Option(
     flag="config",
     target="run.config",
@@ -283,8 +256,10 @@ CONFIG_FILE = Option(
 ENGINE_OPTIONS = (
     *MODEL_OPTIONS,
     *CACHE_OPTIONS,
+    *RESIDENCY_OPTIONS,
     *SCHEDULER_OPTIONS,
     *EXECUTOR_OPTIONS,
     *OBSERVER_OPTIONS,
+    *METRICS_OPTIONS,
     CONFIG_FILE,
 )

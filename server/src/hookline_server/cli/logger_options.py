@@ -10,6 +10,9 @@ from hookline_server.cli.parser import Option, Parser, UsageError
 GROUP = "hookline.loggers"
 NONE = "none"
 BUILT_IN = ("prometheus", "logging")
+OTEL = "otel"
+OTEL_CHOOSERS = ("otlp-traces-endpoint", "otlp-metrics-endpoint")
+"""Options that choose the logger otel beside the others."""
 
 
 class DeclaredOptions:
@@ -48,15 +51,15 @@ def named_loggers(argv: Sequence[str], defaults: Sequence[str]) -> tuple[str, ..
     parser = Parser(add_help=False, allow_abbrev=False)
     parser.add_argument("--stat-logger", action="append")
     parser.add_argument("--config")
-    first, _ = parser.parse_known_args(argv)
-    names: object = first.stat_logger
-    if names is None and first.config is not None:
-        names = read_file(first.config).get("stat-logger")
-    if names is None:
-        return tuple(defaults)
-    return chosen(
-        [str(name) for name in (names if isinstance(names, list) else [names])]
-    )
+    for flag in OTEL_CHOOSERS:
+        parser.add_argument(f"--{flag}", dest=flag)
+    first = vars(parser.parse_known_args(argv)[0])
+    file = {} if first["config"] is None else read_file(first["config"])
+    names = first["stat_logger"] or file.get("stat-logger", list(defaults))
+    found = [str(name) for name in (names if isinstance(names, list) else [names])]
+    if any(first[flag] is not None or flag in file for flag in OTEL_CHOOSERS):
+        found.append(OTEL)
+    return chosen(found)
 
 
 def chosen(names: Sequence[str]) -> tuple[str, ...]:

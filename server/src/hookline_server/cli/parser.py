@@ -1,7 +1,7 @@
 """Options as data, and the argparse parser made of them."""
 
 import argparse
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import NoReturn
@@ -16,6 +16,8 @@ class Kind(Enum):
 
     VALUE = "value"
     LIST = "list"
+    WORDS = "words"
+    MAP = "map"
     SWITCH = "switch"
     FLAG = "flag"
 
@@ -29,8 +31,10 @@ class Option:
         target: Dotted path of the setting that it gives.
         group: Heading in the help.
         help: What it does.
-        kind: `SWITCH` also has a `--no-` form; `LIST` may be repeated.
-        parse: Makes a value of the text.
+        kind: `SWITCH` also has a `--no-` form; `LIST`, `WORDS` and `MAP` may be
+            repeated.
+        parse: Makes a value of the text; a list of them for `WORDS`, a mapping for
+            `MAP`, which are put together.
         metavar: Stands for the value in the help.
         choices: The words it takes; any where empty.
         default: What the help tells of the default; nothing where None.
@@ -47,6 +51,30 @@ class Option:
     default: str | None = None
 
 
+class Update(argparse.Action):
+    """Puts the mappings of a repeated option together; the last one wins."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,  # noqa: ARG002
+        namespace: argparse.Namespace,
+        values: object,
+        option_string: str | None = None,  # noqa: ARG002
+    ) -> None:
+        """Takes in one more mapping."""
+        assert isinstance(values, Mapping)
+        before: dict[object, object] = getattr(namespace, self.dest, {})
+        setattr(namespace, self.dest, {**before, **values})
+
+
+ACTIONS: Mapping[Kind, str | type[argparse.Action]] = {
+    Kind.VALUE: "store",
+    Kind.LIST: "append",
+    Kind.WORDS: "extend",
+    Kind.MAP: Update,
+}
+
+
 class Parser(argparse.ArgumentParser):
     """Raises `UsageError` rather than printing and exiting."""
 
@@ -55,16 +83,23 @@ class Parser(argparse.ArgumentParser):
 
 
 def make_parser(
-    command: str, description: str, options: Iterable[Option]
+    command: str,
+    description: str,
+    options: Iterable[Option],
+    *,
+    operands: Sequence[str] = (),
 ) -> argparse.ArgumentParser:
-    """A parser whose result holds only what was given."""
+    """A parser whose result holds the operands and, of the options, what was given."""
+    shown = "".join(f" {name}" for name in operands)
     parser = Parser(
         prog=f"hookline {command}",
-        usage=f"hookline {command} [OPTIONS]",
+        usage=f"hookline {command} [OPTIONS]{shown}",
         description=description,
         argument_default=argparse.SUPPRESS,
         allow_abbrev=False,
     )
+    for name in operands:
+        parser.add_argument(name)
     groups: dict[str, argparse._ArgumentGroup] = {}
     for option in options:
         if option.group not in groups:
@@ -80,7 +115,7 @@ def parse(parser: argparse.ArgumentParser, argv: Sequence[str]) -> dict[str, obj
 
 def _add(group: argparse._ArgumentGroup, option: Option) -> None:
     name = f"--{option.flag}"
-    text = option.help if option.default is None else _with_default(option)
+    text = _help(option)
     if option.kind is Kind.SWITCH:
         group.add_argument(
             name,
@@ -94,7 +129,7 @@ def _add(group: argparse._ArgumentGroup, option: Option) -> None:
         group.add_argument(
             name,
             dest=option.target,
-            action="append" if option.kind is Kind.LIST else "store",
+            action=ACTIONS[option.kind],
             type=option.parse,
             choices=option.choices or None,
             metavar=_metavar(option),
@@ -102,8 +137,9 @@ def _add(group: argparse._ArgumentGroup, option: Option) -> None:
         )
 
 
-def _with_default(option: Option) -> str:
-    return f"{option.help} (default: {option.default})".replace("%", "%%")
+def _help(option: Option) -> str:
+    default = "" if option.default is None else f" (default: {option.default})"
+    return f"{option.help}{default}".replace("%", "%%")
 
 
 def _metavar(option: Option) -> str:

@@ -17,7 +17,7 @@ from hookline_server.cli.logger_options import default_loggers
 from hookline_server.cli.output import say
 from hookline_server.cli.server_options import SERVER_OPTIONS
 from hookline_server.engine import ServingEngine
-from hookline_server.listening import listen, url
+from hookline_server.listening import Listening, listen, url
 from hookline_server.serving import StartEngine, serve
 from hookline_server.settings import ServerSettings
 
@@ -34,14 +34,14 @@ def run(argv: list[str]) -> int:
     )
     config = engine_config(arguments, in_process=False)
     settings = arguments.make("server", ServerSettings)
-    # The port comes before the model: a port in use should not cost a minute.
-    listening = listen(settings.host, settings.port)
+    listening = _listening(settings)
     _set_up_log(settings.log_level)
-    root = url(listening)
+    root = url(listening.api)
+    pages_root = url(listening.pages or listening.api)
 
     def when_ready(app: web.Application) -> None:
         seconds = time.monotonic() - began
-        say(banner(app, root=root, seconds=seconds))
+        say(banner(app, root=root, pages_root=pages_root, seconds=seconds))
 
     asyncio.run(
         serve(
@@ -52,6 +52,15 @@ def run(argv: list[str]) -> int:
         )
     )
     return 0
+
+
+def _listening(settings: ServerSettings) -> Listening:
+    """Takes the ports before the model: one in use should not cost a minute."""
+    api = listen(settings.host, settings.port)
+    if settings.metrics_port is None:
+        return Listening(api)
+    host = settings.metrics_host or settings.host
+    return Listening(api, listen(host, settings.metrics_port))
 
 
 def _engine_starter(config: EngineConfig) -> StartEngine:

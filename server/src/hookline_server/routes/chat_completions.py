@@ -12,7 +12,7 @@ from hookline_server.protocol.chat import ChatRequest, check
 from hookline_server.protocol.generation import sampling_params
 from hookline_server.protocol.message import template_messages
 from hookline_server.protocol.wire import decode
-from hookline_server.request_identity import request_facts
+from hookline_server.request_identity import request_facts, requested_slo
 from hookline_server.routes.common import (
     check_model,
     make_identity,
@@ -27,6 +27,7 @@ async def chat_completions(request: web.Request) -> web.StreamResponse:
     """Answers the last message of a conversation."""
     engine = ready_engine(request)
     with rejections_counted(request):
+        slo = requested_slo(request)
         asked = decode(await request.read(), ChatRequest)
         check_model(engine, asked.model)
         check(asked)
@@ -37,7 +38,7 @@ async def chat_completions(request: web.Request) -> web.StreamResponse:
     ask = Ask(
         prompts=[prompt],
         params=params,
-        facts=request_facts(request, priority=asked.priority or 0),
+        facts=request_facts(request, priority=asked.priority or 0, slo=slo),
         cache_salt=asked.cache_salt,
         is_streamed=asked.is_streamed,
     )

@@ -17,7 +17,7 @@ from hookline_server.protocol.completion import (
 from hookline_server.protocol.generation import sampling_params
 from hookline_server.protocol.tokens import check_tokens
 from hookline_server.protocol.wire import decode
-from hookline_server.request_identity import request_facts
+from hookline_server.request_identity import request_facts, requested_slo
 from hookline_server.routes.common import (
     check_model,
     make_identity,
@@ -32,6 +32,7 @@ async def completions(request: web.Request) -> web.StreamResponse:
     """Continues each prompt."""
     engine = ready_engine(request)
     with rejections_counted(request):
+        slo = requested_slo(request)
         asked = decode(await request.read(), CompletionRequest)
         check_model(engine, asked.model)
         check(asked)
@@ -41,7 +42,7 @@ async def completions(request: web.Request) -> web.StreamResponse:
     ask = Ask(
         prompts=found,
         params=params,
-        facts=request_facts(request, priority=asked.priority or 0),
+        facts=request_facts(request, priority=asked.priority or 0, slo=slo),
         cache_salt=asked.cache_salt,
         is_streamed=asked.is_streamed,
         may_be_shorter=asked.max_tokens is None,

@@ -25,3 +25,10 @@ async def ready(request: web.Request) -> web.Response:
     if reason is not None:
         raise ApiError(503, reason, code="engine_unavailable")
     return json_response(Health("ready"))
+
+
+HEALTH_ROUTES = (
+    web.get("/health/live", live),
+    web.get("/health/ready", ready),
+    web.get("/health", ready),
+)

@@ -1,0 +1,34 @@
+"""The application on the metrics port: the loggers' pages, and whether all is well."""
+
+from collections.abc import Iterable
+
+from aiohttp import web
+from aiohttp.typedefs import Middleware
+
+from hookline_server.context import ENGINE, SETTINGS
+from hookline_server.errors import answer_errors, shape_error
+from hookline_server.request_identity import echo_request_id
+from hookline_server.routes.health import HEALTH_ROUTES
+
+PAGES_APP: web.AppKey[web.Application] = web.AppKey(
+    "hookline_pages_app", web.Application
+)
+"""The application that has the pages: the API's own, or one beside it."""
+
+
+def create_pages_app(
+    app: web.Application, outermost: Iterable[Middleware]
+) -> web.Application:
+    """An application beside the API's; its pages are registered later.
+
+    Args:
+        app: The API's, whose engine and settings are this one's too.
+        outermost: The API's middlewares that see every request.
+    """
+    pages_app = web.Application(middlewares=(*outermost, answer_errors))
+    pages_app[ENGINE] = app[ENGINE]
+    pages_app[SETTINGS] = app[SETTINGS]
+    pages_app.on_response_prepare.append(shape_error)
+    pages_app.on_response_prepare.append(echo_request_id)
+    pages_app.add_routes(HEALTH_ROUTES)
+    return pages_app

@@ -1,0 +1,292 @@
+"""`hookline metrics`: list, describe, diff."""
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from threading import Thread
+
+import pytest
+
+from hookline.metrics import CATALOGUE, DIALECTS
+from hookline_server.cli import main
+from hookline_server.cli.metric_catalogue import rows
+
+PAGE = """\
+# HELP hookline_a_total Help with "quotes" and {braces}.
+# TYPE hookline_a_total counter
+hookline_a_total{engine="0",x="a,b=\\"c\\"}"} 1.0
+# HELP hookline_b_seconds Seconds.
+# TYPE hookline_b_seconds histogram
+hookline_b_seconds_bucket{engine="0",le="0.5"} 1.0
+hookline_b_seconds_bucket{engine="0",le="1.0"} 2.0 # {trace_id="x"} 0.7
+hookline_b_seconds_bucket{engine="0",le="+Inf"} 2.0
+hookline_b_seconds_count{engine="0"} 2.0
+hookline_b_seconds_sum{engine="0"} 1.5e-3
+# TYPE process_open_fds gauge
+process_open_fds 12.0
+# TYPE hookline_empty gauge
+"""
+
+OPENMETRICS = PAGE.replace("# TYPE hookline_a_total", "# TYPE hookline_a") + "# EOF\n"
+
+Shown = Callable[..., tuple[int, str]]
+
+
+@pytest.fixture
+def shown(capsys: pytest.CaptureFixture[str]) -> Shown:
+    """Runs `hookline metrics …`; tells its status and what it wrote."""
+
+    def run(*argv: str) -> tuple[int, str]:
+        status = main(["metrics", *argv])
+        captured = capsys.readouterr()
+        return status, captured.out + captured.err
+
+    return run
+
+
+def written(folder: Path, name: str, text: str) -> str:
+    file = folder / name
+    file.write_text(text, "utf-8")
+    return str(file)
+
+
+def test_every_name_is_listed(shown: Shown) -> None:
+    """
+    `list --json` has each name of each dialect once.
+    """
+    status, text = shown("list", "--json")
+
+    names = [(row["dialect"], row["name"]) for row in json.loads(text)]
+    expected = {
+        (dialect, f"{alias.name}_total" * is_counter or alias.name)
+        for metric in CATALOGUE
+        for dialect in DIALECTS
+        for alias in metric.aliases(dialect)
+        for is_counter in [metric.kind_of(alias) == "counter"]
+    }
+    assert status == 0
+    assert set(names) == expected
+    assert len(names) == len(expected)
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_one_dialect_can_be_listed(shown: Shown, dialect: str) -> None:
+    """
+    `list --dialect` has that dialect's names, a line each under the headings.
+    """
+    status, text = shown("list", "--dialect", dialect)
+
+    head, *lines = text.splitlines()
+    assert status == 0
+    assert head.split() == ["name", "dialect", "kind", "stability", "labels"]
+    assert [line.split()[1] for line in lines] == [dialect] * len(lines)
+    assert len(lines) == len(rows([dialect]))
+
+
+@pytest.mark.parametrize("name", sorted({row.name for row in rows()}))
+def test_every_metric_can_be_described(shown: Shown, name: str) -> None:
+    """
+    `describe` knows each name of each dialect, and tells kind, labels and age.
+    """
+    status, text = shown("describe", name)
+
+    assert status == 0
+    assert text.startswith(f"{name}\n")
+    assert all(word in text for word in ("kind", "labels", "stability", "since"))
+
+
+def test_counters_are_known_without_their_suffix(shown: Shown) -> None:
+    """
+    A name without `_total` is found too, and the description names its relatives.
+    """
+    status, text = shown("describe", "vllm:request_success")
+
+    assert status == 0
+    assert text.startswith("vllm:request_success_total\n")
+    assert "also      hookline_requests_finished_total" in text
+
+
+def test_histograms_tell_their_buckets(shown: Shown) -> None:
+    """
+    Bounds are told with the family by which they can be replaced.
+    """
+    _, fixed = shown("describe", "hookline_time_to_first_token_seconds")
+    _, open_ended = shown("describe", "hookline_request_prompt_tokens")
+
+    assert "0.001 0.005 0.01" in fixed
+    assert "(time_to_first_token)" in fixed
+    assert "up to the model's context length (request_tokens)" in open_ended
+
+
+def test_metrics_that_an_option_brings_say_so(shown: Shown) -> None:
+    """
+    A metric that is not always there names the option that brings it.
+    """
+    _, text = shown("describe", "hookline_kv_block_lifetime_seconds")
+
+    assert "needs     --kv-cache-metrics" in text
+
+
+def test_unknown_name_is_told_with_what_is_close(shown: Shown) -> None:
+    """
+    A name that does not exist ends with status 2 and a suggestion.
+    """
+    status, text = shown("describe", "hookline_request_running")
+
+    assert status == 2
+    assert "did you mean hookline_requests_running" in text
+
+
+def test_nothing_differs_from_itself(shown: Shown, tmp_path: Path) -> None:
+    """
+    What `list --json` wrote is what is installed.
+    """
+    _, listing = shown("list", "--json")
+    file = written(tmp_path, "list.json", listing)
+
+    assert shown("diff", file, "installed") == (0, "no difference\n")
+
+
+def test_text_formats_are_read_alike(shown: Shown, tmp_path: Path) -> None:
+    """
+    A page is the same in the text format and in OpenMetrics.
+    """
+    text = written(tmp_path, "text", PAGE)
+    openmetrics = written(tmp_path, "openmetrics", OPENMETRICS)
+
+    assert shown("diff", text, openmetrics) == (0, "no difference\n")
+
+
+@pytest.mark.parametrize(
+    ("change", "status", "told"),
+    [
+        (("# TYPE process_open_fds gauge\nprocess_open_fds 12.0\n", ""), 1, "removed"),
+        (("a_total counter", "a_total gauge"), 1, "counter is gauge"),
+        (('{engine="0",x=', '{engine="0",y='), 1, "without label x; with label y"),
+        (('le="1.0"', 'le="2.0"'), 1, "buckets 0.5 1 are 0.5 2"),
+        (("# TYPE hookline_e", "# TYPE b gauge\nb 1\n# TYPE hookline_e"), 0, "added"),
+        (("empty gauge\n", 'empty gauge\nhookline_empty{x=""} 1\n'), 0, "no differ"),
+        (("1.5e-3", "99"), 0, "no difference"),
+    ],
+    ids=["removed", "kind", "labels", "buckets", "added", "no longer empty", "value"],
+)
+def test_differences_are_told(
+    shown: Shown, tmp_path: Path, change: tuple[str, str], status: int, told: str
+) -> None:
+    """
+    What is missing or changed ends with status 1; what is new, or a number, does not.
+    """
+    assert change[0] in PAGE
+    first = written(tmp_path, "first", PAGE)
+    second = written(tmp_path, "second", PAGE.replace(*change))
+
+    ended, text = shown("diff", first, second)
+
+    assert ended == status
+    assert told in text
+
+
+def test_diff_can_keep_to_a_dialect(shown: Shown, tmp_path: Path) -> None:
+    """
+    With `--dialect` other names are left out on both sides.
+    """
+    first = written(tmp_path, "first", PAGE)
+    second = written(tmp_path, "second", PAGE.replace("process_open", "process_shut"))
+
+    assert shown("diff", first, second)[0] == 1
+    assert shown("diff", first, second, "--dialect=hookline")[0] == 0
+
+
+def test_page_of_a_server_is_read(shown: Shown, tmp_path: Path) -> None:
+    """
+    A URL is fetched, with the token where one is given.
+    """
+    file = written(tmp_path, "page", PAGE)
+    with serving(PAGE, token="s" * 9) as url:
+        refused = shown("diff", file, url)
+        read = shown("diff", file, url, f"--token={'s' * 9}")
+
+    assert refused[0] == 2
+    assert "answers 401" in refused[1]
+    assert read == (0, "no difference\n")
+
+
+@pytest.mark.parametrize(
+    ("content", "complaint"),
+    [
+        ("<html>", "is not a line of metrics"),
+        ("", "holds no metrics"),
+        ("# TYPE a gauge\na x\n", "'x' is not a number"),
+        ('# TYPE a histogram\na_bucket{le="x"} 1\n', "bound 'x'"),
+        ("[1]", "is not what `hookline metrics list --json` writes"),
+    ],
+)
+def test_what_holds_no_metrics_is_one_line(
+    shown: Shown, tmp_path: Path, content: str, complaint: str
+) -> None:
+    """
+    A source that is none ends with status 2 and one line, never with a difference.
+    """
+    status, text = shown("diff", written(tmp_path, "file", content), "installed")
+
+    assert (status, text.count("\n")) == (2, 1)
+    assert complaint in text
+
+
+@pytest.mark.parametrize(
+    ("argv", "complaint"),
+    [
+        (["nope"], "unknown command 'nope' of metrics"),
+        (["list", "--dialect=tgi"], "invalid choice: 'tgi'"),
+        (["describe"], "NAME"),
+        (["diff", "installed"], "required: B"),
+        (["diff", "/nonexistent", "installed"], "cannot read /nonexistent"),
+        (["diff", "http://127.0.0.1:1/metrics", "installed"], "cannot read http://"),
+        (["diff", "http://[", "installed"], "cannot read http://["),
+    ],
+)
+def test_wrong_input_is_one_line(shown: Shown, argv: list[str], complaint: str) -> None:
+    """
+    Wrong input ends with status 2 and one line.
+    """
+    status, text = shown(*argv)
+
+    assert (status, text.count("\n")) == (2, 1)
+    assert complaint in text
+
+
+@pytest.mark.parametrize("argv", [[], ["--help"]])
+def test_help_is_shown(shown: Shown, argv: list[str]) -> None:
+    """
+    The command alone tells its subcommands.
+    """
+    status, text = shown(*argv)
+
+    assert status == 0
+    assert all(name in text for name in ("list", "describe", "diff"))
+
+
+@contextmanager
+def serving(page: str, *, token: str) -> Iterator[str]:
+    """A server with one page, for those who have the token."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            is_known = self.headers.get("Authorization") == f"Bearer {token}"
+            self.send_response(200 if is_known else 401)
+            self.end_headers()
+            self.wfile.write(page.encode())
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with HTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}/metrics"
+        finally:
+            server.shutdown()
+            thread.join()

@@ -1,0 +1,175 @@
+"""Tenants, told by an API key or a header."""
+
+import argparse
+from pathlib import Path
+
+import pytest
+
+from hookline.exceptions import ConfigError
+from hookline_server.cli import main
+from hookline_server.cli.tenant_keys import tenant_keys
+from hookline_server.settings import ServerSettings
+from hookline_server.testing import FakeEngine, client_of
+
+BODY = {"model": "fake", "prompt": "a"}
+KEYS = {"key-of-acme": "acme", "key-of-umbrella": "umbrella"}
+
+
+async def asked(
+    settings: ServerSettings, headers: dict[str, str]
+) -> tuple[int, str | None]:
+    """Status and tenant of a request with these headers."""
+    engine = FakeEngine()
+    async with client_of(engine, settings) as client:
+        response = await client.post("/v1/completions", json=BODY, headers=headers)
+    tenants = [stream.facts.tenant for stream in engine.streams]
+    return response.status, tenants[0] if tenants else None
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ("acme", "acme"),
+        ("Acme-1.2_3:4", "Acme-1.2_3:4"),
+        ('a"c\tm{e}', "acme"),
+        ("x" * 500, "x" * 64),
+        ("<>", None),
+        ("", None),
+        ("é", None),
+    ],
+)
+async def test_header_tells_the_tenant(given: str, expected: str | None) -> None:
+    """
+    The header's value, cleaned like a request id, is the request's tenant.
+    """
+    settings = ServerSettings(tenant_header="X-Tenant")
+
+    assert await asked(settings, {"x-tenant": given}) == (200, expected)
+
+
+async def test_there_are_no_tenants_unless_asked_for() -> None:
+    """
+    Without an option no header names a tenant.
+    """
+    assert await asked(ServerSettings(), {"X-Tenant": "acme"}) == (200, None)
+
+
+@pytest.mark.parametrize(
+    ("key", "expected"),
+    [
+        ("key-of-acme", (200, "acme")),
+        ("key-of-umbrella", (200, "umbrella")),
+        ("master", (200, None)),
+        ("key-of-nobody", (401, None)),
+        ("kéy", (401, None)),
+        (None, (401, None)),
+    ],
+)
+async def test_key_tells_the_tenant(
+    key: str | None, expected: tuple[int, str | None]
+) -> None:
+    """
+    A tenant's key opens the API beside the one key, and tells whose request it is.
+    """
+    settings = ServerSettings(api_key="master", tenant_keys=KEYS)
+    headers = {} if key is None else {"Authorization": f"Bearer {key}"}
+
+    assert await asked(settings, headers) == expected
+
+
+async def test_keys_alone_guard_the_api() -> None:
+    """
+    Where there are tenants' keys, nobody gets in without one.
+    """
+    assert (await asked(ServerSettings(tenant_keys=KEYS), {}))[0] == 401
+
+
+@pytest.mark.parametrize(
+    ("key", "expected"), [("key-of-acme", "acme"), ("master", "umbrella")]
+)
+async def test_key_wins_over_the_header(key: str, expected: str) -> None:
+    """
+    A key's tenant cannot be overruled by a header; a key without one leaves it to it.
+    """
+    settings = ServerSettings(
+        api_key="master", tenant_keys=KEYS, tenant_header="X-Tenant"
+    )
+    headers = {"Authorization": f"Bearer {key}", "X-Tenant": "umbrella"}
+
+    assert await asked(settings, headers) == (200, expected)
+
+
+@pytest.mark.parametrize("name", ["X Tenant", "", "Ténant", "a:b"])
+def test_header_needs_a_name(name: str) -> None:
+    """
+    What is no header's name is refused.
+    """
+    with pytest.raises(ConfigError, match=r"tenant-header: .* is not the name"):
+        ServerSettings(tenant_header=name)
+
+
+@pytest.mark.parametrize("name", ["Authorization", "cookie"])
+def test_header_with_secrets_names_no_tenant(name: str) -> None:
+    """
+    Secrets of clients become no labels.
+    """
+    with pytest.raises(ConfigError, match="secrets"):
+        ServerSettings(tenant_header=name)
+
+
+@pytest.mark.parametrize(
+    "content", ["k1: acme\n'2': umbrella\n", '{"k1": "acme", "2": "umbrella"}']
+)
+def test_keys_come_from_yaml_or_json(tmp_path: Path, content: str) -> None:
+    """
+    The file of keys may be YAML or JSON.
+    """
+    file = tmp_path / "keys"
+    file.write_text(content)
+
+    assert tenant_keys(str(file)) == {"k1": "acme", "2": "umbrella"}
+
+
+@pytest.mark.parametrize(
+    ("content", "complaint"),
+    [
+        ("s3cret: [", "is not valid YAML, line 1"),
+        ("s3cret", "must hold `API key: tenant` lines"),
+        ("", "must hold"),
+        ("{}", "must hold"),
+        ("- s3cret", "must hold"),
+        ("a: b\n17: s3cret", "entry 2: key and tenant must be strings"),
+        ("s3cret: {a: b}", "entry 1: key and tenant must be strings"),
+        ("'': acme", "entry 1: the key is empty"),
+        ("'s3cret ': acme", "entry 1: the key is empty, or has spaces"),
+        ("acme: s3cret/key", "entry 1: the tenant must be 1 to 64"),
+        (f"s3cret: {'x' * 65}", "entry 1: the tenant must be 1 to 64"),
+    ],
+)
+def test_wrong_file_is_one_line_without_keys(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    content: str,
+    complaint: str,
+) -> None:
+    """
+    A file that makes no sense ends the command with one line that holds no key.
+    """
+    file = tmp_path / "keys.yaml"
+    file.write_text(content)
+
+    status = main(["serve", "--stat-logger=none", f"--tenant-keys={file}"])
+
+    error = capsys.readouterr().err
+    assert status == 2
+    assert error.count("\n") == 1
+    assert complaint in error
+    assert "s3cret" not in error
+
+
+def test_file_that_is_not_there_is_told() -> None:
+    """
+    A file that cannot be read is an error that names it.
+    """
+    with pytest.raises(argparse.ArgumentTypeError, match="cannot read /nonexistent"):
+        tenant_keys("/nonexistent")
