@@ -53,6 +53,27 @@ def test_pauses_change_no_slope() -> None:
     assert cost.seconds(32, 0) < 2 * TRUE.seconds(32, 0)
 
 
+def test_a_slower_machine_is_noticed_within_half_a_minute() -> None:
+    """When all steps take five times as long, the line soon says so."""
+    costs = StepCosts()
+    for decodes, tokens in mixed(2000):
+        costs.add(decodes, tokens, TRUE.seconds(decodes, tokens))
+        costs.age(TRUE.seconds(decodes, tokens))
+        costs.fit()
+
+    busy = 0.0
+    for decodes, tokens in mixed(2000):
+        if busy > 30:
+            break
+        seconds = 5 * TRUE.seconds(decodes, tokens)
+        costs.age(seconds)
+        costs.add(decodes, tokens, seconds)
+        costs.fit()
+        busy += seconds
+
+    assert 3.5 < costs.cost.seconds(32, 100) / TRUE.seconds(32, 100) < 5.5
+
+
 def test_equal_batches_cost_what_they_took() -> None:
     """Where batches never differ, the line still goes through what was seen."""
     cost = fitted([(8, 0)] * 100)

@@ -21,17 +21,16 @@ class LabelGuard:
 
     def fold(self, value: str) -> str:
         """The value, or what it is told as."""
-        if not value:
+        if value in ("", NONE):
             return NONE
-        if value in self._values:
+        if value in self._values or value == OTHER:
             return value
         if self._room > 0:
             self._room -= 1
             self._values.add(value)
             return value
-        if value not in (OTHER, NONE):
-            self.folded += 1
-        return OTHER if value != NONE else NONE
+        self.folded += 1
+        return OTHER
 
 
 class LabelGuards:

@@ -18,8 +18,6 @@ PARTS = ("load", "kv", "growth", "backlog")
 MOST = 10.0
 HORIZON_SECONDS = 15.0
 """A backlog that takes so long to work off counts as much as a full engine."""
-MEMORY_SECONDS = 60.0
-"""Time constant, in busy seconds, of what steps cost and what requests ask for."""
 IDLE_SECONDS = 3.0
 """Time constant of the decay once nothing runs and nothing waits."""
 _SLICE_SECONDS = 0.1
@@ -44,7 +42,7 @@ class Saturation:
         self._now: int | None = None
         self._idle_since: int | None = None
         self._last_step = 0
-        self._undecayed = 0.0
+        self._not_aged = 0.0
 
     def step(self, step: StepFinished) -> None:
         """Takes a step in."""
@@ -87,13 +85,12 @@ class Saturation:
 
     def _age(self, seconds: float) -> None:
         """Lets what is known fade, by the time the engine was busy."""
-        self._undecayed += seconds
-        if self._undecayed >= _SLICE_SECONDS:
+        self._not_aged += seconds
+        if self._not_aged >= _SLICE_SECONDS:
             self._costs.fit()
-            kept = math.exp(-self._undecayed / MEMORY_SECONDS)
-            self._costs.decay(kept)
-            self._demand.decay(kept)
-            self._undecayed = 0.0
+            self._costs.age(self._not_aged)
+            self._demand.age(self._not_aged)
+            self._not_aged = 0.0
 
     def _take(self, scheduler: SchedulerStats, at: int) -> None:
         passed = 0 if self._now is None else max(0, at - self._now)

@@ -1,5 +1,6 @@
 """What steps cost this machine: a line fitted to their durations as they come."""
 
+import math
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -7,6 +8,10 @@ CLIPPED_AT = 4.0
 """A step counts in the fit for so many times its expected duration at most."""
 WARM_STEPS = 16
 """With fewer steps than these no duration is called an outlier."""
+SHAPE_SECONDS = 60.0
+"""Time constant, in busy seconds, of how costs compare to each other."""
+SPEED_SECONDS = 10.0
+"""The same of how fast the machine is: neighbours and heat change that quickly."""
 _RIDGE = 1e-3
 """Share of a squared mean: variance below it says little about a slope."""
 
@@ -30,7 +35,7 @@ NO_COST = StepCost(0.0, 0.0, 0.0)
 
 @dataclass(slots=True)
 class StepCosts:
-    """Decaying normal equations of the line, by least squares.
+    """Decaying normal equations of the line, and how it fits the last steps.
 
     Where all batches were alike, fixed and proportional cost cannot be told apart; the
     ridge then calls all of it fixed, which is how memory-bound decoding behaves.
@@ -43,13 +48,16 @@ class StepCosts:
     _steps: float = 0.0
     _decodes: float = 0.0
     _tokens: float = 0.0
-    _seconds: float = 0.0
     _clipped: float = 0.0
     _decodes_decodes: float = 0.0
     _decodes_tokens: float = 0.0
     _tokens_tokens: float = 0.0
     _decodes_clipped: float = 0.0
     _tokens_clipped: float = 0.0
+    _recent_steps: float = 0.0
+    _recent_decodes: float = 0.0
+    _recent_tokens: float = 0.0
+    _recent_seconds: float = 0.0
 
     def add(self, decodes: int, tokens: int, seconds: float) -> None:
         """Counts a step."""
@@ -59,30 +67,38 @@ class StepCosts:
         self._steps += 1
         self._decodes += decodes
         self._tokens += tokens
-        self._seconds += seconds
         self._clipped += clipped
         self._decodes_decodes += decodes * decodes
         self._decodes_tokens += decodes * tokens
         self._tokens_tokens += tokens * tokens
         self._decodes_clipped += decodes * clipped
         self._tokens_clipped += tokens * clipped
+        self._recent_steps += 1
+        self._recent_decodes += decodes
+        self._recent_tokens += tokens
+        self._recent_seconds += seconds
 
-    def decay(self, kept: float) -> None:
-        """Leaves such a share of what was counted."""
+    def age(self, seconds: float) -> None:
+        """Lets so many busy seconds go by."""
+        kept = math.exp(-seconds / SHAPE_SECONDS)
         self._steps *= kept
         self._decodes *= kept
         self._tokens *= kept
-        self._seconds *= kept
         self._clipped *= kept
         self._decodes_decodes *= kept
         self._decodes_tokens *= kept
         self._tokens_tokens *= kept
         self._decodes_clipped *= kept
         self._tokens_clipped *= kept
+        kept = math.exp(-seconds / SPEED_SECONDS)
+        self._recent_steps *= kept
+        self._recent_decodes *= kept
+        self._recent_tokens *= kept
+        self._recent_seconds *= kept
 
     def fit(self) -> None:
         """Brings `cost` up to date."""
-        if self._steps <= 0 or self._seconds <= 0:
+        if self._steps <= 0 or self._recent_seconds <= 0:
             return
         steps, decodes, tokens = self._steps, self._decodes, self._tokens
         decode, prefill = _slopes(
@@ -94,10 +110,14 @@ class StepCosts:
         )
         fixed = max(0.0, (self._clipped - decode * decodes - prefill * tokens) / steps)
         # Bends, clipped steps and slopes held at 0 must not lose time: the line as a
-        # whole is scaled until it explains all the time that the steps took.
-        explained = fixed * steps + decode * decodes + prefill * tokens
+        # whole is scaled until it explains all the time that the last steps took.
+        explained = (
+            fixed * self._recent_steps
+            + decode * self._recent_decodes
+            + prefill * self._recent_tokens
+        )
         if explained > 0:
-            scale = self._seconds / explained
+            scale = self._recent_seconds / explained
             self.cost = StepCost(fixed * scale, decode * scale, prefill * scale)
 
 

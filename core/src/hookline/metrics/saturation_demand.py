@@ -1,10 +1,14 @@
 """What a request asks of the engine: prompt tokens to compute, passes, KV blocks."""
 
+import math
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from hookline.events import StepRecord
 from hookline.stats import IterationStats, SchedulerStats
+
+MEMORY_SECONDS = 60.0
+"""Time constant, in busy seconds."""
 
 
 class MeanRequest(NamedTuple):
@@ -72,8 +76,9 @@ class Demand:
         """Counts requests that ended after their first token."""
         self._ended += sum(each.ttft_seconds is not None for each in iteration.finished)
 
-    def decay(self, kept: float) -> None:
-        """Leaves such a share of what was counted."""
+    def age(self, seconds: float) -> None:
+        """Lets so many busy seconds go by."""
+        kept = math.exp(-seconds / MEMORY_SECONDS)
         self._tokens *= kept
         self._again *= kept
         self._cached *= kept

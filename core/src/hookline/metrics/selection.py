@@ -190,9 +190,7 @@ def _checked_labels(given: Mapping[str, str]) -> Mapping[str, str]:
         if not _LABEL.fullmatch(name) or name.startswith("__"):
             raise ConfigError("metrics-label", f"{name!r} is not a legal label name")
         if name in taken:
-            raise ConfigError(
-                "metrics-label", f"{name!r} is a label of a metric already"
-            )
+            raise ConfigError("metrics-label", f"{name!r} is a metric's own label")
     return dict(sorted(given.items()))
 
 

@@ -3,24 +3,30 @@
 import inspect
 import shutil
 import subprocess
+from collections.abc import Callable
 
 import pluggy
 import pytest
 
 import hookline_prometheus
 from hookline import hookspecs
-from hookline.config import EngineConfig
+from hookline.config import EngineConfig, MetricsConfig, ObserverConfig
 from hookline.exceptions import ConfigError
-from hookline.metrics.testing import make_started, make_state, make_step
+from hookline.metrics import DIALECTS
+from hookline.metrics.testing import RECORD, make_started, make_state, make_step
 from hookline.payloads import (
     EngineFailed,
     EngineStopped,
+    HttpAnswered,
     LoggerContext,
     PageHandler,
     PageRequest,
 )
 from hookline.stats import SchedulerStats
 from hookline_prometheus import PrometheusLogger, create_stat_logger
+
+MakeLogger = Callable[..., PrometheusLogger]
+Feed = Callable[[PrometheusLogger], None]
 
 PROMTOOL = shutil.which("promtool")
 
@@ -35,22 +41,12 @@ class Pages:
         self.handlers[path] = handler
 
 
-class Declared:
-    """Options that only remember."""
-
-    def __init__(self) -> None:
-        self.defaults: dict[str, str | None] = {}
-
-    def add(self, key: str, *, help: str, default: str | None = None) -> None:  # noqa: A002
-        assert help
-        self.defaults[key] = default
-
-
-def create(**options: str) -> PrometheusLogger:
+def create(*dialects: str, **options: str) -> PrometheusLogger:
     """The logger as its hook makes it."""
-    return create_stat_logger(
-        context=LoggerContext(name="prometheus", config=EngineConfig(), options=options)
-    )
+    metrics = MetricsConfig(dialects=dialects or DIALECTS)
+    config = EngineConfig(observers=ObserverConfig(metrics=metrics))
+    context = LoggerContext(name="prometheus", config=config, options=options)
+    return create_stat_logger(context=context)
 
 
 def manager(*plugins: object) -> pluggy.PluginManager:
@@ -86,11 +82,17 @@ def test_hooks_reach_the_page() -> None:
 
     plugins.hook.engine_started(started=make_started())
     plugins.hook.step_finished(step=make_step(scheduler=SchedulerStats(running=3)))
-    plugins.hook.state_changed(state=make_state(scheduler=SchedulerStats(running=4)))
+    state = make_state(scheduler=SchedulerStats(running=4), at=RECORD.ended_at)
+    plugins.hook.state_changed(state=state)
+    plugins.hook.http_answered(
+        answered=HttpAnswered(exchanges=(), in_flight={("/v1/models", "GET"): 2})
+    )
 
     page = pages.handlers["/metrics"](PageRequest(headers={}, query={}))
-    line = 'vllm:num_requests_running{engine="0",model_name="tiny"} 4.0'
-    assert line in page.body.decode().splitlines()
+    lines = page.body.decode().splitlines()
+    assert 'vllm:num_requests_running{engine="0",model_name="tiny"} 4.0' in lines
+    in_flight = 'hookline_http_requests_in_flight{method="GET",route="/v1/models"} 2.0'
+    assert in_flight in lines
 
 
 @pytest.mark.parametrize("end", ["failed", "stopped"])
@@ -113,26 +115,10 @@ def test_page_outlives_the_engine(end: str) -> None:
     assert line in page.body.decode().splitlines()
 
 
-def test_option_is_declared_with_its_default() -> None:
-    """The command line offers `dialects`, and both dialects are its default."""
-    declared = Declared()
-
-    manager(hookline_prometheus).hook.add_cli_options(options=declared)
-
-    assert declared.defaults == {"dialects": "hookline,vllm"}
-
-
-@pytest.mark.parametrize(
-    ("text", "prefixes"),
-    [
-        ("hookline", {"hookline"}),
-        (" vllm ", {"vllm"}),
-        ("vllm, hookline,vllm", {"vllm", "hookline"}),
-    ],
-)
-def test_dialects_are_chosen_by_name(text: str, prefixes: set[str]) -> None:
-    """Each named dialect is exposed, once, spaces or not."""
-    logger = create(dialects=text)
+@pytest.mark.parametrize("dialects", [("hookline",), ("vllm",), ("sglang", "hookline")])
+def test_configuration_chooses_the_dialects(dialects: tuple[str, ...]) -> None:
+    """The page has the families of the dialects that the engine is to tell."""
+    logger = create(*dialects)
     logger.engine_started(make_started())
 
     page = logger.page(PageRequest(headers={}, query={})).body.decode()
@@ -141,40 +127,31 @@ def test_dialects_are_chosen_by_name(text: str, prefixes: set[str]) -> None:
         line.split()[2] for line in page.splitlines() if line.startswith("# TYPE ")
     }
     found = {name.replace(":", "_").partition("_")[0] for name in names}
-    assert found - {"process", "python"} == prefixes
+    assert found - {"process", "python"} == set(dialects)
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (
-            {"dialects": "hookline,klingon"},
-            "prometheus.dialects: unknown dialect 'klingon'; known: hookline, vllm",
-        ),
-        (
-            {"dialects": ""},
-            "prometheus.dialects: unknown dialect ''; known: hookline, vllm",
-        ),
-        (
-            {"dialect": "vllm"},
-            "prometheus.dialect: no such option; there is: dialects",
-        ),
-    ],
-)
-def test_wrong_option_is_one_clear_error(options: dict[str, str], message: str) -> None:
-    """A dialect or an option that does not exist is named, with what there is."""
+def test_option_is_one_clear_error() -> None:
+    """The logger has no options of its own, and says so."""
     with pytest.raises(ConfigError) as caught:
-        create(**options)
+        create(dialects="vllm")
 
+    message = "prometheus.dialects: no such option; prometheus takes none"
     assert str(caught.value) == message
 
 
+def test_configuration_that_cannot_be_is_refused() -> None:
+    """Metrics that do not exist are an error at the start."""
+    with pytest.raises(ConfigError, match="metrics-dialect: unknown dialect 'klingon'"):
+        create("klingon")
+
+
 @pytest.mark.skipif(PROMTOOL is None, reason="promtool is not installed")
-def test_own_dialect_passes_promtool() -> None:
+def test_own_dialect_passes_promtool(make_logger: MakeLogger, feed: Feed) -> None:
     """`promtool check metrics` finds nothing to say about the page."""
     assert PROMTOOL is not None
-    logger = create(dialects="hookline")
+    logger = make_logger("hookline")
     logger.engine_started(make_started())
+    feed(logger)
 
     page = logger.page(PageRequest(headers={}, query={})).body
     checked = subprocess.run(

@@ -1,22 +1,16 @@
 """Stat logger `prometheus`: the metrics catalogue on `/metrics`."""
 
+from hookline.exceptions import ConfigError
 from hookline.hookspecs import hookimpl
-from hookline.payloads import CliOptions, LoggerContext
+from hookline.payloads import LoggerContext
 from hookline_prometheus.logger import PrometheusLogger
-from hookline_prometheus.options import DEFAULT_DIALECTS, read_dialects
 
-__all__ = ["PrometheusLogger", "add_cli_options", "create_stat_logger"]
-
-
-@hookimpl
-def add_cli_options(options: CliOptions) -> None:
-    options.add(
-        "dialects",
-        help="names to expose the metrics under, separated by commas",
-        default=DEFAULT_DIALECTS,
-    )
+__all__ = ["PrometheusLogger", "create_stat_logger"]
 
 
 @hookimpl
 def create_stat_logger(context: LoggerContext) -> PrometheusLogger:
-    return PrometheusLogger(read_dialects(context))
+    if context.options:
+        option = f"{context.name}.{min(context.options)}"
+        raise ConfigError(option, f"no such option; {context.name} takes none")
+    return PrometheusLogger(context.config)

@@ -1,20 +1,12 @@
-"""Which exposition format a scrape gets, and the rendering of each.
+"""Which exposition format a scrape gets.
 
-Every name here is a legal one of the classic character set, colons included, and such a
-name is the same under the escapings `underscores` and `allow-utf-8`. So rendering never
-escapes. That matters: escaping with underscores, prometheus_client 0.23 to 0.26 turns
-colons into underscores in OpenMetrics sample lines, but not in their TYPE lines.
+Every name on the page is a legal one of the classic character set, colons included, and
+such a name is the same under the escapings `underscores` and `allow-utf-8`. So names
+are never escaped, and a format is a matter of its media type alone.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
-
-from prometheus_client import CollectorRegistry
-from prometheus_client.exposition import generate_latest as generate_text
-from prometheus_client.openmetrics.exposition import (
-    generate_latest as generate_openmetrics,
-)
 
 _NEVER = "allow-utf-8"
 
@@ -35,14 +27,6 @@ class Format:
 
     media_type: MediaType
     content_type: str
-
-    def render(self, registry: CollectorRegistry) -> bytes:
-        generate: Callable[..., bytes] = (
-            generate_openmetrics
-            if self.media_type is MediaType.OPENMETRICS
-            else generate_text
-        )
-        return generate(registry, escaping=_NEVER)
 
 
 def choose_format(accept: str) -> Format:

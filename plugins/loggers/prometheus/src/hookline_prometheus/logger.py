@@ -1,42 +1,45 @@
 """The logger: feeds a recorder from the hooks and serves it as a page."""
 
-from prometheus_client import (
-    CollectorRegistry,
-    GCCollector,
-    PlatformCollector,
-    ProcessCollector,
-)
-
+from hookline.clock import Clock, SystemClock
+from hookline.config import EngineConfig
 from hookline.hookspecs import hookimpl
 from hookline.metrics import Recorder
 from hookline.payloads import (
     EngineFailed,
     EngineStarted,
     EngineStopped,
+    HttpAnswered,
     PageRequest,
     PageResponse,
     Routes,
     StateChanged,
     StepFinished,
 )
-from hookline_prometheus.collector import CatalogueCollector
-from hookline_prometheus.exposition import choose_format
+from hookline_prometheus.exposition import MediaType, choose_format
+from hookline_prometheus.page import Page
+from hookline_prometheus.process_families import ProcessFamilies
 
 
 class PrometheusLogger:
-    """Exposes the catalogue, the process and the interpreter from its own registry.
+    """Exposes the catalogue, the process and the interpreter.
 
     Attributes:
         recorder: The sums that are exposed.
     """
 
-    def __init__(self, dialects: tuple[str, ...]) -> None:
-        self.recorder = Recorder()
-        self._registry = CollectorRegistry()
-        self._registry.register(CatalogueCollector(self.recorder, dialects))
-        ProcessCollector(registry=self._registry)
-        PlatformCollector(registry=self._registry)
-        GCCollector(registry=self._registry)
+    def __init__(self, config: EngineConfig, *, clock: Clock | None = None) -> None:
+        """Exposes what the configuration asks for.
+
+        Raises:
+            ConfigError: It asks for metrics that cannot be.
+        """
+        clock = clock or SystemClock()
+        self.recorder = Recorder(config, clock=clock)
+        self._process = ProcessFamilies(clock)
+        self._pages = {
+            media_type: Page(media_type, self.recorder, self._process)
+            for media_type in MediaType
+        }
 
     @hookimpl
     def engine_started(self, started: EngineStarted) -> None:
@@ -57,6 +60,11 @@ class PrometheusLogger:
     @hookimpl
     def state_changed(self, state: StateChanged) -> None:
         self.recorder.state_changed(state)
+        self._process.renew()
+
+    @hookimpl
+    def http_answered(self, answered: HttpAnswered) -> None:
+        self.recorder.http_answered(answered)
 
     @hookimpl
     def add_routes(self, routes: Routes) -> None:
@@ -66,5 +74,6 @@ class PrometheusLogger:
         """Answers a scrape in the format it prefers."""
         chosen = choose_format(request.headers.get("accept", ""))
         return PageResponse(
-            body=chosen.render(self._registry), content_type=chosen.content_type
+            body=self._pages[chosen.media_type].render(),
+            content_type=chosen.content_type,
         )

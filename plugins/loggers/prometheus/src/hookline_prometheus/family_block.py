@@ -1,0 +1,100 @@
+"""One family as lines of a page, of which only the numbers are written anew."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+
+from hookline.metrics import Family, HistogramValue, Kind, Sample
+from hookline_prometheus.exposition import MediaType
+from hookline_prometheus.syntax import (
+    bucket_blocks,
+    count,
+    exemplar_part,
+    header,
+    label_block,
+    label_pairs,
+    number,
+)
+
+Bounds = tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Series:
+    """The lines of a series up to their numbers, and the buckets they are made for."""
+
+    bounds: Bounds
+    heads: Sequence[str]
+
+
+class FamilyBlock:
+    """Renders a family of always the same name; not for several threads at once."""
+
+    def __init__(self, family: Family, media_type: MediaType) -> None:
+        """Lays down what all snapshots of the family have in common."""
+        self._name = family.name
+        self._kind = family.kind
+        self._label_names = family.label_names
+        self._has_exemplars = media_type is MediaType.OPENMETRICS
+        self._header = header(family, media_type)
+        self._series: dict[tuple[str, ...], _Series] = {}
+        self._samples: tuple[Sample, ...] = ()
+        self._lines = b""
+
+    def render(self, samples: tuple[Sample, ...]) -> bytes:
+        """The family's lines, those of the last time if nothing has changed."""
+        if samples != self._samples:
+            self._lines = self._written(samples).encode()
+            self._samples = samples
+        return self._lines
+
+    def _written(self, samples: tuple[Sample, ...]) -> str:
+        lines = [self._header] if samples else []
+        series = {}
+        for sample in samples:
+            found = series[sample.labels] = self._series_of(sample)
+            numbers = self._numbers(sample.value)
+            lines += [
+                f"{head} {text}\n"
+                for head, text in zip(found.heads, numbers, strict=True)
+            ]
+        self._series = series  # without those that are gone
+        return "".join(lines)
+
+    def _series_of(self, sample: Sample) -> _Series:
+        value = sample.value
+        bounds = value.bounds if isinstance(value, HistogramValue) else ()
+        known = self._series.get(sample.labels)
+        if known is not None and known.bounds == bounds:
+            return known
+        return _Series(bounds, self._heads(sample, bounds))
+
+    def _heads(self, sample: Sample, bounds: Bounds) -> Sequence[str]:
+        pairs = label_pairs(self._label_names, sample.labels)
+        name, labels = self._name, label_block(pairs)
+        match self._kind:
+            case Kind.COUNTER:
+                return (f"{name}_total{labels}",)
+            case Kind.GAUGE:
+                return (f"{name}{labels}",)
+            case Kind.SUMMARY:
+                return (f"{name}_count{labels}", f"{name}_sum{labels}")
+            case Kind.HISTOGRAM:
+                buckets = bucket_blocks(pairs, bounds)
+                return (
+                    *(f"{name}_bucket{bucket}" for bucket in buckets),
+                    f"{name}_count{labels}",
+                    f"{name}_sum{labels}",
+                )
+
+    def _numbers(self, value: float | HistogramValue) -> Sequence[str]:
+        if not isinstance(value, HistogramValue):
+            return (number(value),)
+        counts = [count(each) for each in accumulate(value.counts)]
+        totals = (counts[-1], number(value.sum))
+        if self._kind is Kind.SUMMARY:
+            return totals
+        if self._has_exemplars:
+            for bucket, exemplar in value.exemplars.items():
+                counts[bucket] += exemplar_part(exemplar)
+        return (*counts, *totals)

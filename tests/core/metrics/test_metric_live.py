@@ -1,0 +1,159 @@
+"""Rates, ages and shares as of the moment they are asked for."""
+
+import dataclasses
+
+import msgspec
+import pytest
+
+from hookline.clock import NANOSECONDS, VirtualClock
+from hookline.config import EngineConfig, MetricsConfig, ObserverConfig
+from hookline.metrics import Recorder
+from hookline.metrics.rate_window import RateWindow
+from hookline.metrics.testing import (
+    FINISHED,
+    RECORD,
+    make_started,
+    make_state,
+    make_step,
+)
+from hookline.payloads import EngineFailed
+from hookline.slo import Phase, SloMiss
+from hookline.stats import FinishedRequest, IterationStats, SchedulerStats
+
+
+def second(at: float) -> int:
+    return round(at * NANOSECONDS)
+
+
+class Watch:
+    """A recorder and the clock that it reads."""
+
+    def __init__(self) -> None:
+        metrics = MetricsConfig(dialects=("hookline",))
+        config = EngineConfig(observers=ObserverConfig(metrics=metrics))
+        self.clock = VirtualClock()
+        self.recorder = Recorder(config, clock=self.clock)
+        self.recorder.engine_started(make_started())
+
+    def step(self, at: float, tokens: int = 0, *, running: int = 1) -> None:
+        record = msgspec.structs.replace(RECORD, ended_at=second(at))
+        self.recorder.step_finished(
+            make_step(
+                IterationStats(generation_tokens=tokens),
+                SchedulerStats(running=running),
+                record=record,
+            )
+        )
+
+    def end(self, at: float, *requests: FinishedRequest) -> None:
+        iteration = IterationStats(finished=requests)
+        self.recorder.state_changed(make_state(iteration, at=second(at)))
+
+    def gauge(self, name: str) -> float:
+        (family,) = (
+            family
+            for family in self.recorder.snapshot()
+            if family.name == f"hookline_{name}"
+        )
+        [sample] = family.samples
+        assert isinstance(sample.value, float | int)
+        return sample.value
+
+
+MET = dataclasses.replace(FINISHED, is_slo_judged=True)
+MISSED = dataclasses.replace(MET, slo_misses=(SloMiss("ttft", Phase.QUEUE, 1.5, 1.0),))
+
+
+def test_generation_rate_is_of_the_last_seconds() -> None:
+    """Tokens older than the window do not count any more."""
+    watch = Watch()
+
+    for number in range(31):
+        watch.step(number, tokens=10 if number < 20 else 40)
+
+    assert watch.gauge("generation_tokens_per_second") == pytest.approx(40, rel=0.11)
+
+
+def test_generation_rate_of_a_quiet_engine_is_zero() -> None:
+    """When nothing runs there is no rate, whatever came a moment ago."""
+    watch = Watch()
+    watch.step(1, tokens=10)
+
+    watch.end(1.5)
+
+    assert watch.gauge("generation_tokens_per_second") == 0
+
+
+def test_ages_grow_while_nothing_is_heard() -> None:
+    """The step's age grows on, the snapshot's is as young as the last heartbeat."""
+    watch = Watch()
+    watch.clock.sleep(5)
+    watch.step(5)
+
+    watch.clock.sleep(3)
+    watch.end(8)
+    watch.clock.sleep(0.25)
+
+    assert watch.gauge("last_step_age_seconds") == 3.25
+    assert watch.gauge("snapshot_age_seconds") == 0.25
+
+
+def test_attainment_is_the_share_that_met_their_objectives() -> None:
+    """Three of four met theirs; a request without objectives does not count."""
+    watch = Watch()
+
+    watch.end(1, MET, MET, MISSED, FINISHED)
+    watch.end(3, MET)
+
+    assert watch.gauge("slo_attainment_ratio") == 0.75
+    assert watch.gauge("goodput_requests_per_second") == pytest.approx(1.5)
+
+
+def test_attainment_forgets() -> None:
+    """After the window nothing is judged, and nothing is missed."""
+    watch = Watch()
+    watch.end(1, MISSED)
+
+    watch.end(100)
+
+    assert watch.gauge("slo_attainment_ratio") == 1
+
+
+def test_dead_engine_is_not_up() -> None:
+    """An engine that failed is not up, is not saturated and does no good."""
+    watch = Watch()
+    watch.end(1, MET)
+    before = watch.gauge("engine_up")
+
+    watch.recorder.engine_failed(
+        EngineFailed(engine_index=0, reason="", open_requests=0)
+    )
+
+    assert (before, watch.gauge("engine_up")) == (1, 0)
+    assert watch.gauge("goodput_requests_per_second") == 0
+    assert watch.gauge("saturation_ratio") == 0
+
+
+def test_window_adds_up_and_forgets() -> None:
+    """The total is of the last ten seconds, to a slice."""
+    window = RateWindow(10.0)
+    for at in range(30):
+        window.add(second(at), 1)
+
+    assert window.total(second(29)) in {10, 11}
+    assert window.rate(second(29)) == pytest.approx(1.0, abs=0.11)
+    assert window.total(second(100)) == 0
+
+
+def test_window_that_is_young_divides_by_its_age() -> None:
+    """Two amounts in four seconds are half an amount a second."""
+    window = RateWindow(10.0)
+    window.add(second(0), 1)
+    window.add(second(4), 1)
+
+    assert window.rate(second(4)) == pytest.approx(0.5)
+
+
+def test_window_that_never_saw_anything_is_zero() -> None:
+    """No amount, no rate."""
+    assert RateWindow(10.0).rate(second(5)) == 0

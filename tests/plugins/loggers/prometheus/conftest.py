@@ -1,0 +1,251 @@
+"""Loggers that have seen something, and how their pages are read."""
+
+import dataclasses
+from collections.abc import Callable, Iterable, Mapping
+from itertools import accumulate
+
+import pytest
+from prometheus_client import Metric
+from prometheus_client.exposition import generate_latest as generate_text
+from prometheus_client.openmetrics import parser as openmetrics_parser
+from prometheus_client.openmetrics.exposition import (
+    generate_latest as generate_openmetrics,
+)
+from prometheus_client.parser import text_string_to_metric_families as parse_text
+from prometheus_client.samples import Exemplar
+from prometheus_client.utils import floatToGoString
+
+from hookline.clock import NANOSECONDS, VirtualClock
+from hookline.config import (
+    CacheConfig,
+    DetailedTrace,
+    EngineConfig,
+    MetricsConfig,
+    ObserverConfig,
+)
+from hookline.metrics import DIALECTS, Family, HistogramValue, Kind
+from hookline.metrics.testing import (
+    FACTS,
+    FINISHED,
+    make_started,
+    make_state,
+    make_step,
+)
+from hookline.payloads import HttpAnswered, HttpExchange, PageRequest, StartupPhase
+from hookline.request import FinishReason, RequestFacts
+from hookline.stats import (
+    BlockEviction,
+    FinishedGroup,
+    FirstToken,
+    IterationStats,
+    SchedulerStats,
+)
+from hookline_prometheus import PrometheusLogger
+from hookline_prometheus.exposition import MediaType
+from hookline_registry import LaneStats
+
+MakeLogger = Callable[..., PrometheusLogger]
+Feed = Callable[[PrometheusLogger], None]
+Scrape = Callable[[PrometheusLogger, str], tuple[str, str]]
+Parse = Callable[[str, str], dict[str, Metric]]
+ToMetrics = Callable[[Iterable[Family], MediaType], list[Metric]]
+RenderTheirs = Callable[[list[Metric], MediaType], bytes]
+
+NOW = 1_800_000_000 * NANOSECONDS
+TRACE_ID = "0af7651916cd43dd8448eb211c80319c"
+
+LANE = LaneStats(
+    name='a "quoted" \\ name',
+    depth=1,
+    delivered=2,
+    dropped=3,
+    errors=4,
+    busy_seconds=0.5,
+    breaker="closed",
+    last_error=None,
+)
+
+REQUEST = dataclasses.replace(
+    FINISHED,
+    facts=RequestFacts(client_id="a", tenant="acme", trace_id=TRACE_ID),
+    output_tokens=1_234_567,
+    forward_seconds=0.25,
+    execute_seconds=0.5,
+    is_slo_judged=True,
+)
+REJECTED = dataclasses.replace(
+    FINISHED, reason=FinishReason.REJECTED, cause="overloaded"
+)
+
+ITERATION = IterationStats(
+    prompt_tokens_computed=7,
+    generation_tokens=4,
+    first_tokens=(FirstToken(seconds=0.02, is_streamed=True, trace_id=TRACE_ID),),
+    inter_token_seconds=((0.01, 3), (0.03, 1)),
+    finished=(REQUEST, REJECTED),
+    finished_groups=(FinishedGroup(n=1, max_output_tokens=55),),
+    evictions=(BlockEviction(lifetime=NANOSECONDS, idle=5, reuse_gaps=(7, 9)),),
+)
+"""Of everything there is, at least once."""
+
+SCHEDULER = SchedulerStats(running=2, waiting=3, kv_blocks=40, kv_blocks_used=10)
+
+ANSWERED = HttpAnswered(
+    exchanges=(
+        HttpExchange(
+            route="/v1/completions",
+            method="POST",
+            status=200,
+            seconds=0.5,
+            request_bytes=100,
+            response_bytes=30_000_000,
+        ),
+    ),
+    in_flight={("/v1/completions", "POST"): 1},
+)
+
+
+@pytest.fixture(scope="session")
+def make_logger() -> MakeLogger:
+    """Makes a logger of these dialects, all by default, with every feature on."""
+
+    def make(*dialects: str, **metrics: object) -> PrometheusLogger:
+        chosen = MetricsConfig(
+            dialects=dialects or DIALECTS,
+            max_tenants=2,
+            show_hidden_for_version="0.0",
+            **metrics,  # type: ignore[arg-type]
+        )
+        config = EngineConfig(
+            cache=CacheConfig(residency_sample=0.5),
+            observers=ObserverConfig(
+                metrics=chosen, detailed_traces=(DetailedTrace.ALL,)
+            ),
+        )
+        return PrometheusLogger(config, clock=VirtualClock(NOW))
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def feed() -> Feed:
+    """Shows a logger, whose engine has started, something of everything."""
+
+    def show(logger: PrometheusLogger) -> None:
+        logger.step_finished(make_step(ITERATION, SCHEDULER))
+        logger.state_changed(make_state(scheduler=SCHEDULER, lanes=(LANE,)))
+        logger.http_answered(ANSWERED)
+
+    return show
+
+
+@pytest.fixture
+def fed(make_logger: MakeLogger, feed: Feed) -> PrometheusLogger:
+    """A logger that has seen something of everything."""
+    logger = make_logger()
+    phase = StartupPhase(name="load weights", started_at=NOW, seconds=2.0)
+    facts = dataclasses.replace(FACTS, startup=(phase,))
+    logger.engine_started(make_started(facts))
+    feed(logger)
+    return logger
+
+
+@pytest.fixture(scope="session")
+def scrape() -> Scrape:
+    """Gets the content type and the text of a logger's page."""
+
+    def get(logger: PrometheusLogger, accept: str) -> tuple[str, str]:
+        answer = logger.page(PageRequest(headers={"accept": accept}, query={}))
+        assert answer.status == 200
+        return answer.content_type, answer.body.decode()
+
+    return get
+
+
+@pytest.fixture(scope="session")
+def parse() -> Parse:
+    """Reads a page as its content type says: families by name."""
+    parse_openmetrics: Callable[[str], Iterable[Metric]] = (
+        openmetrics_parser.text_string_to_metric_families
+    )
+
+    def read(content_type: str, text: str) -> dict[str, Metric]:
+        is_openmetrics = content_type.startswith("application/openmetrics-text")
+        families = parse_openmetrics(text) if is_openmetrics else parse_text(text)
+        return {family.name: family for family in families}
+
+    return read
+
+
+@pytest.fixture(scope="session")
+def to_metrics() -> ToMetrics:
+    """Makes families prometheus_client's own, as they are to be in a format."""
+
+    def make(families: Iterable[Family], media_type: MediaType) -> list[Metric]:
+        has_exemplars = media_type is MediaType.OPENMETRICS
+        return [_metric(family, has_exemplars=has_exemplars) for family in families]
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def render_theirs() -> RenderTheirs:
+    """Renders metrics as prometheus_client does, without the format's end."""
+
+    class Registry:
+        def __init__(self, metrics: list[Metric]) -> None:
+            self._metrics = metrics
+
+        def collect(self) -> Iterable[Metric]:
+            return self._metrics
+
+    def render(metrics: list[Metric], media_type: MediaType) -> bytes:
+        generate: Callable[..., bytes] = (
+            generate_openmetrics
+            if media_type is MediaType.OPENMETRICS
+            else generate_text
+        )
+        page = generate(Registry(metrics), escaping="allow-utf-8")
+        return page.removesuffix(b"# EOF\n")
+
+    return render
+
+
+def _metric(family: Family, *, has_exemplars: bool) -> Metric:
+    unit = family.unit if family.name.endswith(f"_{family.unit}") else ""
+    metric = Metric(family.name, family.help, family.kind.value, unit)
+    suffix = "_total" if family.kind is Kind.COUNTER else ""
+    for sample in family.samples:
+        labels = dict(zip(family.label_names, sample.labels, strict=True))
+        value = sample.value
+        if not isinstance(value, HistogramValue):
+            metric.add_sample(f"{family.name}{suffix}", labels, value)
+            continue
+        if family.kind is Kind.HISTOGRAM:
+            _add_buckets(metric, labels, value, has_exemplars=has_exemplars)
+        metric.add_sample(f"{family.name}_count", labels, value.count)
+        metric.add_sample(f"{family.name}_sum", labels, value.sum)
+    return metric
+
+
+def _add_buckets(
+    metric: Metric,
+    labels: Mapping[str, str],
+    value: HistogramValue,
+    *,
+    has_exemplars: bool,
+) -> None:
+    write: Callable[[float], str] = floatToGoString
+    limits = (*map(write, value.bounds), "+Inf")
+    exemplars = {
+        index: Exemplar({"trace_id": each.trace_id}, each.value, each.at)
+        for index, each in value.exemplars.items()
+        if has_exemplars
+    }
+    for index, count in enumerate(accumulate(value.counts)):
+        metric.add_sample(
+            f"{metric.name}_bucket",
+            {**labels, "le": limits[index]},
+            count,
+            exemplar=exemplars.get(index),
+        )
