@@ -162,8 +162,9 @@ def timeless(value: object) -> object:
             if field.name not in {"at", "lanes", "clock", "times", "startup"}
             and not is_seconds(field.name)
         } | {
-            "inter_tokens": sum(count for _, count in intervals)
-            for intervals in [getattr(value, "inter_token_seconds", ())]
+            "inter_tokens": sum(
+                count for _, count in getattr(value, "inter_token_seconds", ())
+            )
         }
     if isinstance(value, list | tuple):
         return [timeless(item) for item in value]

@@ -1,0 +1,106 @@
+"""What the front end adds to the facts of a request."""
+
+import re
+
+import pytest
+
+from hookline import LLM, EngineConfig, SamplingParams
+from hookline.config import ExecutorConfig, ExecutorKind, ObserverConfig
+from hookline.engine.request_context import RequestContext
+from hookline.metrics import HistogramValue
+from hookline.request import RequestFacts
+from hookline.slo import Slo
+
+TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
+SPAN = "00f067aa0ba902b7"
+SIMULATED = ExecutorConfig(kind=ExecutorKind.SIMULATED)
+
+
+def headers(flags: str, trace: str = TRACE) -> dict[str, str]:
+    return {"traceparent": f"00-{trace}-{SPAN}-{flags}"}
+
+
+def trace_id(ratio: float | None, context: dict[str, str]) -> str:
+    facts = RequestFacts(trace_context=context)
+    return RequestContext(ObserverConfig(trace_ratio=ratio)).complete(facts).trace_id
+
+
+@pytest.mark.parametrize("ratio", [None, 0.0, 1.0])
+def test_callers_trace_goes_on(ratio: float | None) -> None:
+    """A caller that records its trace decides, whatever our own share is."""
+    assert trace_id(ratio, headers("01")) == TRACE
+    assert trace_id(ratio, headers("03")) == TRACE
+
+
+@pytest.mark.parametrize("ratio", [None, 1.0])
+def test_callers_trace_that_is_not_recorded_stays_so(ratio: float | None) -> None:
+    """A caller that does not record its trace decides, too."""
+    assert trace_id(ratio, headers("00")) == ""
+
+
+def test_request_without_a_trace_gets_one_by_chance() -> None:
+    """Our share of the requests without a trace is traced, under new ids."""
+    context = RequestContext(ObserverConfig(trace_ratio=0.5))
+
+    ids = [context.complete(RequestFacts()).trace_id for _ in range(2000)]
+
+    traced = [one for one in ids if one]
+    assert 850 < len(traced) < 1150
+    assert len(set(traced)) == len(traced)
+    assert all(re.fullmatch("[0-9a-f]{32}", one) for one in traced)
+
+
+def test_nobody_is_traced_where_nobody_takes_traces() -> None:
+    """Without a receiver of traces no request gets a trace of its own."""
+    assert trace_id(None, {}) == ""
+
+
+@pytest.mark.parametrize(
+    "context",
+    [{"traceparent": "junk"}, headers("01", "0" * 32), {"tracestate": "a=b"}],
+)
+def test_broken_trace_is_none(context: dict[str, str]) -> None:
+    """A header that is not one of the W3C's is no caller's trace."""
+    assert trace_id(None, context) == ""
+
+
+def test_engines_objectives_are_everyones() -> None:
+    """A request without objectives has the engine's, another its own over them."""
+    context = RequestContext(ObserverConfig(slo=Slo(ttft=1.0, e2e=9.0)))
+
+    plain = context.complete(RequestFacts())
+    own = context.complete(RequestFacts(slo=Slo(ttft=0.2)))
+
+    assert plain.slo == Slo(ttft=1.0, e2e=9.0)
+    assert own.slo == Slo(ttft=0.2, e2e=9.0)
+
+
+def test_facts_that_are_complete_stay_the_same_object() -> None:
+    """Where there is nothing to add nothing is copied."""
+    facts = RequestFacts(client_id="a")
+
+    assert RequestContext(ObserverConfig()).complete(facts) is facts
+
+
+def test_offline_metrics_are_true_at_once() -> None:
+    """LLM.get_metrics has every number when generate returns."""
+    with LLM(config=EngineConfig(executor=SIMULATED)) as llm:
+        llm.generate([[5, 6, 7], [8, 9]], SamplingParams(max_tokens=4))
+        families = {family.name: family for family in llm.get_metrics()}
+
+    [generated] = families["hookline_generation_tokens"].samples
+    [first] = families["vllm:time_to_first_token_seconds"].samples
+    assert generated.value == 8
+    assert isinstance(first.value, HistogramValue)
+    assert first.value.count == 2
+
+
+def test_offline_metrics_can_be_left_out() -> None:
+    """An LLM that collects nothing says so."""
+    config = EngineConfig(executor=SIMULATED)
+
+    with (
+        LLM(config=config, collect_metrics=False) as llm,
+        pytest.raises(RuntimeError, match="collect_metrics=False"),
+    ):
+        llm.get_metrics()
