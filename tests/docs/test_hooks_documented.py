@@ -27,6 +27,8 @@ HOOKS: list[FunctionType] = [
     for value in vars(hookspecs).values()
     if isinstance(value, FunctionType) and hasattr(value, "hookline_spec")
 ]
+OPTIONS = {"otel": {"traces_endpoint": "http://127.0.0.1:9"}}
+"""For the loggers that cannot be made without."""
 GROUPS = ("hookline.loggers", "hookline.proposers", "hookline.connectors")
 PLUGINS = [plugin for group in GROUPS for plugin in installed(group)]
 CODE = re.findall(r"^```python\n(.*?)^```$", PAGE, flags=re.MULTILINE | re.DOTALL)
@@ -171,7 +173,11 @@ def test_plugin_agrees_with_the_specs(plugin: InstalledPlugin) -> None:
 
     module = __import__(plugin.value.partition(":")[0])
     assert_agrees(registry, name, module)
-    context = LoggerContext(name=plugin.name, config=EngineConfig())
+    context = LoggerContext(
+        name=plugin.name,
+        config=EngineConfig(),
+        options=OPTIONS.get(plugin.name, {}),
+    )
     if "create_stat_logger" in registry.hooks_of(name):
         made = registry.create(name, "create_stat_logger", context=context)
         assert made is not None

@@ -1,0 +1,26 @@
+"""Stat logger `otel`: traces and metrics over OTLP.
+
+Importing this imports no OpenTelemetry: the command line does so to show the options.
+"""
+
+import os
+
+from hookline.hookspecs import hookimpl
+from hookline.payloads import CliOptions, LoggerContext
+from hookline_otel.options import HELP, Options
+
+__all__ = ["Options", "add_cli_options", "create_stat_logger"]
+
+
+@hookimpl
+def add_cli_options(options: CliOptions) -> None:
+    for key, (text, default) in HELP.items():
+        options.add(key, help=text, default=default)
+
+
+@hookimpl
+def create_stat_logger(context: LoggerContext) -> object:
+    options = Options.read(context, os.environ)
+    from hookline_otel.building import build_logger  # noqa: PLC0415 - is slow to import
+
+    return build_logger(context, options)

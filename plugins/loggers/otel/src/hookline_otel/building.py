@@ -1,0 +1,66 @@
+"""Puts a logger together from its options."""
+
+from opentelemetry.sdk.metrics.export import MetricExportResult
+from opentelemetry.sdk.trace.export import SpanExportResult
+
+from hookline.clock import SystemClock
+from hookline.payloads import LoggerContext
+from hookline_otel.delivery import Delivery
+from hookline_otel.endpoint import Endpoint, Signal
+from hookline_otel.exporters import make_metric_exporter, make_span_exporter
+from hookline_otel.logger import Metrics, OtelLogger
+from hookline_otel.metric_sender import MetricSender
+from hookline_otel.metric_source import MetricSource
+from hookline_otel.options import Options
+from hookline_otel.outage_log import OutageLog
+from hookline_otel.resource import make_resource, make_scope
+from hookline_otel.span_sender import SpanSender
+from hookline_otel.spans import SpanFactory
+
+
+def build_logger(context: LoggerContext, options: Options) -> OtelLogger:
+    """Starts no thread and connects to nothing: the first hook does.
+
+    Raises:
+        ConfigError: The standard environment variables hold something wrong.
+    """
+    clock = SystemClock()
+    resource = make_resource(options.service_name)
+    scope = make_scope(options.semconv)
+    spans = _span_sender(options, SpanFactory(resource, scope))
+    metrics = None
+    if (endpoint := options.metrics) is not None:
+        source = MetricSource(context.config, resource, scope, spans=spans, clock=clock)
+        metrics = Metrics(source, _metric_sender(endpoint, options, source))
+    return OtelLogger(
+        spans,
+        metrics,
+        model=context.config.model.served_name,
+        semconv=options.semconv,
+        flush_seconds=options.flush_seconds,
+        clock=clock,
+    )
+
+
+def _span_sender(options: Options, factory: SpanFactory) -> SpanSender | None:
+    if (endpoint := options.traces) is None:
+        return None
+    delivery = Delivery(
+        make_span_exporter(endpoint, options.headers),
+        SpanExportResult.SUCCESS,
+        OutageLog(Signal.TRACES, endpoint, SystemClock()),
+    )
+    return SpanSender(delivery, factory)
+
+
+def _metric_sender(
+    endpoint: Endpoint, options: Options, source: MetricSource
+) -> MetricSender:
+    delivery = Delivery(
+        make_metric_exporter(endpoint, options.headers),
+        MetricExportResult.SUCCESS,
+        OutageLog(Signal.METRICS, endpoint, SystemClock()),
+    )
+    return MetricSender(
+        delivery, source.collect, interval_seconds=options.metrics_interval_seconds
+    )

@@ -1,0 +1,128 @@
+"""Where a signal is sent, from an option or the standard environment variables."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from urllib.parse import SplitResult, urlsplit
+
+from hookline.exceptions import ConfigError
+
+_ENVIRONMENT = "OTEL_EXPORTER_OTLP"
+
+
+class Signal(StrEnum):
+    TRACES = "traces"
+    METRICS = "metrics"
+
+
+class OtlpProtocol(StrEnum):
+    GRPC = "grpc"
+    HTTP = "http/protobuf"
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """A receiver of one signal.
+
+    Attributes:
+        url: With scheme; for HTTP with the signal's path.
+        protocol: What is spoken there.
+    """
+
+    url: str
+    protocol: OtlpProtocol
+
+    @property
+    def is_secure(self) -> bool:
+        return self.url.startswith("https://")
+
+    @property
+    def host(self) -> str:
+        """For messages: without the password that an URL may hold."""
+        return urlsplit(self.url).netloc.rpartition("@")[2]
+
+
+def find_endpoint(
+    signal: Signal, given: Mapping[str, str], environment: Mapping[str, str], name: str
+) -> Endpoint | None:
+    """The signal's endpoint; None where nobody names one.
+
+    Raises:
+        ConfigError: Protocol or URL cannot be.
+    """
+    protocol = _protocol(signal, given, environment, name)
+    own, shared = (
+        f"{_ENVIRONMENT}_{signal.upper()}_ENDPOINT",
+        f"{_ENVIRONMENT}_ENDPOINT",
+    )
+    if (url := given.get(f"{signal}_endpoint")) is not None:
+        return _endpoint(f"{name}.{signal}_endpoint", url, protocol, signal)
+    if url := environment.get(own):
+        return _endpoint(own, url, protocol, signal)
+    if base := environment.get(shared):
+        # The standard: this one is a base, whatever its path.
+        path = f"/v1/{signal}" if protocol is OtlpProtocol.HTTP else ""
+        return _endpoint(shared, base.rstrip("/") + path, protocol, signal)
+    return None
+
+
+def _protocol(
+    signal: Signal, given: Mapping[str, str], environment: Mapping[str, str], name: str
+) -> OtlpProtocol:
+    sources = (
+        (f"{name}.protocol", given.get("protocol")),
+        *(
+            (variable, environment.get(variable) or None)
+            for variable in (
+                f"{_ENVIRONMENT}_{signal.upper()}_PROTOCOL",
+                f"{_ENVIRONMENT}_PROTOCOL",
+            )
+        ),
+    )
+    for option, text in sources:
+        if text is None:
+            continue
+        if text not in tuple(OtlpProtocol):
+            known = ", ".join(OtlpProtocol)
+            raise ConfigError(option, f"unknown protocol {text!r}; known: {known}")
+        return OtlpProtocol(text)
+    return OtlpProtocol.GRPC
+
+
+def _endpoint(
+    option: str, url: str, protocol: OtlpProtocol, signal: Signal
+) -> Endpoint:
+    parts = _split(option, url, protocol)
+    has_path = parts.path not in {"", "/"}
+    if protocol is OtlpProtocol.GRPC and has_path:
+        raise ConfigError(
+            option,
+            f"{url!r} has a path, which gRPC has no use for; leave it out, or take "
+            f"the protocol {OtlpProtocol.HTTP}",
+        )
+    if protocol is OtlpProtocol.HTTP and not has_path:
+        parts = parts._replace(path=f"/v1/{signal}")
+    return Endpoint(parts.geturl(), protocol)
+
+
+def _split(option: str, url: str, protocol: OtlpProtocol) -> SplitResult:
+    # `grpc://` is what other engines' guides write for gRPC without TLS.
+    schemes = (
+        ("http", "https", "grpc")
+        if protocol is OtlpProtocol.GRPC
+        else (
+            "http",
+            "https",
+        )
+    )
+    wanted = f"must be a URL such as http://localhost:4317, not {url!r}"
+    if any(character.isspace() for character in url):
+        raise ConfigError(option, wanted)
+    try:
+        parts = urlsplit(url)
+        is_whole = parts.scheme in schemes and parts.hostname and parts.port != 0
+    except ValueError as error:
+        raise ConfigError(option, wanted) from error
+    if not is_whole:
+        raise ConfigError(option, wanted)
+    return parts

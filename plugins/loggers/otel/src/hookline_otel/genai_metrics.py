@@ -1,0 +1,130 @@
+"""The histograms that the GenAI conventions ask of a model server."""
+
+import threading
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+
+from hookline.metrics import Family, HistogramValue, Kind, Sample
+from hookline.stats import FinishedRequest
+from hookline_otel.attributes import PROVIDER
+from hookline_otel.outcome import error_type, is_success
+
+Labels = tuple[str, ...]
+
+LABELS = (
+    "gen_ai.operation.name",
+    "gen_ai.provider.name",
+    "gen_ai.request.model",
+    "gen_ai.response.model",
+    "error.type",
+)
+OPERATIONS = ("chat", "text_completion")
+
+
+@dataclass(slots=True)
+class _Series:
+    counts: list[int]
+    sum: float = 0.0
+
+
+@dataclass(slots=True)
+class _Histogram:
+    """One of the conventions' histograms of seconds.
+
+    Attributes:
+        read: A request's value; None where the conventions want none.
+    """
+
+    name: str
+    help: str
+    bounds: tuple[float, ...]
+    read: Callable[[FinishedRequest], float | None]
+    series: dict[Labels, _Series] = field(default_factory=dict)
+
+    def observe(self, labels: Labels, request: FinishedRequest) -> None:
+        if (value := self.read(request)) is None:
+            return
+        if (series := self.series.get(labels)) is None:
+            series = self.series[labels] = _Series([0] * (len(self.bounds) + 1))
+        series.counts[bisect_left(self.bounds, value)] += 1
+        series.sum += value
+
+    def family(self) -> Family:
+        return Family(
+            name=self.name,
+            kind=Kind.HISTOGRAM,
+            unit="seconds",
+            help=self.help,
+            label_names=LABELS,
+            samples=tuple(
+                Sample(
+                    labels,
+                    HistogramValue(self.bounds, tuple(series.counts), series.sum),
+                )
+                for labels, series in self.series.items()
+            ),
+        )
+
+
+class GenAiMetrics:
+    """Sums over finished requests; in any thread.
+
+    Nothing that a client chooses is an attribute, so there are few series: two
+    operations, the engines' models and two kinds of error.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._histograms = _histograms()
+
+    def observe(self, requests: Sequence[FinishedRequest], model: str) -> None:
+        with self._lock:
+            for request in requests:
+                labels = _labels(request, model)
+                for histogram in self._histograms:
+                    histogram.observe(labels, request)
+
+    def families(self) -> Iterable[Family]:
+        with self._lock:
+            return [histogram.family() for histogram in self._histograms]
+
+
+def _histograms() -> tuple[_Histogram, ...]:
+    return (
+        _Histogram(
+            "gen_ai.server.request.duration",
+            "Time from a request's arrival to its end, however it ended.",
+            tuple(0.01 * 2**power for power in range(14)),
+            lambda request: request.e2e_seconds,
+        ),
+        _Histogram(
+            "gen_ai.server.time_per_output_token",
+            "Time per output token after the first one, of successful requests.",
+            (0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.75, 1.0, 2.5),
+            _time_per_output_token,
+        ),
+        _Histogram(
+            "gen_ai.server.time_to_first_token",
+            "Time from a request's arrival to its first token, of successful requests.",
+            (
+                *(0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1),
+                *(0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0),
+            ),
+            lambda request: request.ttft_seconds if is_success(request) else None,
+        ),
+    )
+
+
+def _time_per_output_token(request: FinishedRequest) -> float | None:
+    """As the conventions define it; Hookline's own TPOT leaves the front end out."""
+    first, later = request.ttft_seconds, request.output_tokens - 1
+    if first is None or later < 1 or not is_success(request):
+        return None
+    return (request.e2e_seconds - first) / later
+
+
+def _labels(request: FinishedRequest, model: str) -> Labels:
+    operation = request.facts.operation
+    known = operation if operation in OPERATIONS else "_OTHER"
+    return (known, PROVIDER, model, model, error_type(request))

@@ -1,0 +1,149 @@
+"""The logger: turns what hooks bring into traces and sums; sends nothing itself."""
+
+import atexit
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from hookline.clock import Clock
+from hookline.hookspecs import hookimpl
+from hookline.payloads import (
+    EngineFailed,
+    EngineStarted,
+    EngineStopped,
+    HttpAnswered,
+    StateChanged,
+    StepFinished,
+)
+from hookline.stats import FinishedRequest
+from hookline_otel.export_thread import INTERRUPT_SECONDS
+from hookline_otel.metric_sender import MetricSender
+from hookline_otel.metric_source import MetricSource
+from hookline_otel.options import Semconv
+from hookline_otel.request_trace import RequestTrace
+from hookline_otel.span_sender import SpanSender
+from hookline_otel.start_trace import StartTrace
+from hookline_otel.trace_context import is_trace_id
+
+
+@dataclass(frozen=True, slots=True)
+class Metrics:
+    """Where sums are kept, and who sends them."""
+
+    source: MetricSource
+    sender: MetricSender
+
+
+class OtelLogger:
+    """Sends from the first engine's start until the last engine's end.
+
+    Attributes:
+        spans: None if there is nowhere to send them.
+        metrics: Likewise.
+    """
+
+    def __init__(
+        self,
+        spans: SpanSender | None,
+        metrics: Metrics | None,
+        *,
+        model: str,
+        semconv: Semconv,
+        flush_seconds: float,
+        clock: Clock,
+    ) -> None:
+        self.spans = spans
+        self.metrics = metrics
+        self._semconv = semconv
+        self._flush_seconds = flush_seconds
+        self._clock = clock
+        self._model = model
+        self._models: dict[int, str] = {}
+        self._running: set[int] = set()
+
+    @hookimpl
+    def engine_started(self, started: EngineStarted) -> None:
+        facts = started.facts
+        self._models[facts.engine_index] = facts.model_name
+        self._running.add(facts.engine_index)
+        if self.metrics is not None:
+            self.metrics.source.engine_started(started)
+        if self.spans is not None and facts.startup:
+            self.spans.offer(StartTrace(facts))
+        self._start()
+
+    @hookimpl
+    def engine_stopped(self, stopped: EngineStopped) -> None:
+        if self.metrics is not None:
+            self.metrics.source.recorder.engine_stopped(stopped)
+        self._ended(stopped.engine_index)
+
+    @hookimpl
+    def engine_failed(self, failed: EngineFailed) -> None:
+        if self.metrics is not None:
+            self.metrics.source.recorder.engine_failed(failed)
+        self._ended(failed.engine_index)
+
+    @hookimpl
+    def step_finished(self, step: StepFinished) -> None:
+        if self.metrics is not None:
+            self.metrics.source.recorder.step_finished(step)
+        if step.iteration.finished:
+            self._take(step.engine_index, step.iteration.finished)
+
+    @hookimpl
+    def state_changed(self, state: StateChanged) -> None:
+        if self.metrics is not None:
+            self.metrics.source.recorder.state_changed(state)
+        if state.iteration.finished:
+            self._take(state.engine_index, state.iteration.finished)
+
+    @hookimpl
+    def http_answered(self, answered: HttpAnswered) -> None:
+        if self.metrics is not None:
+            self.metrics.source.recorder.http_answered(answered)
+
+    def close(self) -> None:
+        """Sends what is left, for `flush_seconds` at most, and ends the threads."""
+        atexit.unregister(self.close)
+        senders = self._senders
+        for sender in senders:
+            sender.thread.end()
+        # What hangs is interrupted, and that takes a moment, too.
+        seconds = self._flush_seconds - len(senders) * INTERRUPT_SECONDS
+        deadline = time.monotonic() + seconds
+        for sender in senders:
+            sender.close(max(0.0, deadline - time.monotonic()))
+
+    def _start(self) -> None:
+        for sender in self._senders:
+            sender.thread.start()
+        atexit.register(self.close)  # a program may end without stopping its engine
+
+    def _ended(self, engine_index: int) -> None:
+        self._running.discard(engine_index)
+        if not self._running:
+            self.close()
+
+    def _take(self, engine_index: int, finished: Sequence[FinishedRequest]) -> None:
+        model = self._models.get(engine_index, self._model)
+        if self.metrics is not None:
+            self.metrics.source.genai.observe(finished, model)
+        if self.spans is None:
+            return
+        for request in finished:
+            if is_trace_id(request.facts.trace_id):
+                self.spans.offer(
+                    RequestTrace(
+                        request=request,
+                        model=model,
+                        engine_index=engine_index,
+                        semconv=self._semconv,
+                        told_at=self._clock.wall(),
+                    )
+                )
+
+    @property
+    def _senders(self) -> list[SpanSender | MetricSender]:
+        metrics = None if self.metrics is None else self.metrics.sender
+        return [sender for sender in (self.spans, metrics) if sender is not None]

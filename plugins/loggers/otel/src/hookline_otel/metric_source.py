@@ -1,0 +1,89 @@
+"""Everything that is pushed: the catalogue, the conventions' histograms, our losses."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from opentelemetry.sdk.metrics.export import MetricsData
+from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.util.instrumentation import InstrumentationScope
+
+from hookline.clock import Clock
+from hookline.config import EngineConfig
+from hookline.metrics import OWN_DIALECT, Family, Kind, Recorder, Sample
+from hookline.payloads import EngineStarted
+from hookline_otel.genai_metrics import GenAiMetrics
+from hookline_otel.otlp_metrics import Window, metrics_data
+from hookline_otel.span_sender import SpanCounts, SpanSender
+
+
+class MetricSource:
+    """What the hooks add up to; read by the export thread.
+
+    Attributes:
+        recorder: The catalogue's sums.
+        genai: Those of the conventions.
+    """
+
+    def __init__(
+        self,
+        config: EngineConfig,
+        resource: Resource,
+        scope: InstrumentationScope,
+        *,
+        spans: SpanSender | None,
+        clock: Clock,
+    ) -> None:
+        self.recorder = make_recorder(config)
+        self.genai = GenAiMetrics()
+        self._started_at = clock.wall()
+        self._has_engine = False
+        self._resource = resource
+        self._scope = scope
+        self._spans = spans
+        self._clock = clock
+
+    def engine_started(self, started: EngineStarted) -> None:
+        """Everything counts from the first engine's start."""
+        if not self._has_engine:
+            self._has_engine = True
+            self._started_at = started.clock.wall
+        self.recorder.engine_started(started)
+
+    def collect(self, failed_pushes: int) -> MetricsData:
+        """All numbers as they are now."""
+        counts = self._spans.counts if self._spans is not None else None
+        return metrics_data(
+            (
+                *self.recorder.snapshot(),
+                *self.genai.families(),
+                *_own_families(counts, failed_pushes),
+            ),
+            self._resource,
+            self._scope,
+            Window(self._started_at, self._clock.wall()),
+        )
+
+
+def make_recorder(config: EngineConfig) -> Recorder:
+    """A recorder in Hookline's own names, whatever other loggers show."""
+    metrics = replace(config.observers.metrics, dialects=(OWN_DIALECT,))
+    observers = replace(config.observers, metrics=metrics)
+    return Recorder(replace(config, observers=observers))
+
+
+def _own_families(counts: SpanCounts | None, failed_pushes: int) -> Iterable[Family]:
+    yield _counter("failed_metric_exports", "exports", "Pushes lost.", failed_pushes)
+    if counts is None:
+        return
+    yield _counter("exported_spans", "spans", "Spans sent.", counts.exported)
+    yield _counter(
+        "failed_spans", "spans", "Spans that the collector did not take.", counts.failed
+    )
+    yield _counter(
+        "dropped_spans", "spans", "Spans that were never sent.", counts.dropped
+    )
+
+
+def _counter(name: str, unit: str, text: str, value: int) -> Family:
+    sample = Sample((), float(value))
+    return Family(f"hookline_otel_{name}", Kind.COUNTER, unit, text, (), (sample,))

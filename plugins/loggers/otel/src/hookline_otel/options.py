@@ -1,0 +1,154 @@
+"""The logger's options, as users type them; knows no OpenTelemetry package."""
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Self
+from urllib.parse import unquote
+
+from hookline.exceptions import ConfigError
+from hookline.payloads import LoggerContext
+from hookline_otel.endpoint import Endpoint, Signal, find_endpoint
+
+MAX_FLUSH_SECONDS = 4.0
+"""The front end waits 5 s for its loggers before it abandons them."""
+
+HELP: Mapping[str, tuple[str, str | None]] = {
+    "traces_endpoint": ("URL that takes traces, such as http://localhost:4317", None),
+    "metrics_endpoint": ("URL that takes metrics; none are sent without it", None),
+    "protocol": (
+        "grpc or http/protobuf; else what OTEL_EXPORTER_OTLP_PROTOCOL says, else grpc",
+        None,
+    ),
+    "headers": ("headers sent along: name=value,name=value", None),
+    "semconv": ("attributes of request spans: genai, vllm or both", "genai"),
+    "service_name": ("what the service is called; else OTEL_SERVICE_NAME", None),
+    "metrics_interval": ("seconds between two pushes of the metrics", "10"),
+    "flush_seconds": ("most seconds that the end of an engine waits for sending", "2"),
+}
+"""Of each option what it does and what holds without it."""
+
+_HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
+_HEADER_VALUE = re.compile(r"[\x20-\x7e]*")
+
+
+class Semconv(StrEnum):
+    """Which conventions the request spans follow."""
+
+    GENAI = "genai"
+    VLLM = "vllm"
+    BOTH = "both"
+
+    @property
+    def has_genai(self) -> bool:
+        return self is not Semconv.VLLM
+
+    @property
+    def has_vllm(self) -> bool:
+        return self is not Semconv.GENAI
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """What is sent where, and how often.
+
+    Attributes:
+        traces: Where spans go; None sends none.
+        metrics: Where metrics go; None sends none.
+        headers: Sent along; None leaves it to the standard environment variables.
+        semconv: Which attributes request spans have.
+        service_name: None leaves it to the standard environment variables.
+        metrics_interval_seconds: Between two pushes.
+        flush_seconds: Bound of the last sending.
+    """
+
+    traces: Endpoint | None = None
+    metrics: Endpoint | None = None
+    headers: dict[str, str] | None = field(default=None, repr=False)
+    semconv: Semconv = Semconv.GENAI
+    service_name: str | None = None
+    metrics_interval_seconds: float = 10.0
+    flush_seconds: float = 2.0
+
+    @classmethod
+    def read(cls, context: LoggerContext, environment: Mapping[str, str]) -> Self:
+        """Takes the options from their text.
+
+        Raises:
+            ConfigError: An option does not exist, its value cannot be, or there is no
+                endpoint.
+        """
+        given, name = context.options, context.name
+        if unknown := sorted(set(given) - set(HELP)):
+            known = ", ".join(HELP)
+            raise ConfigError(
+                f"{name}.{unknown[0]}", f"no such option; there are: {known}"
+            )
+        traces = find_endpoint(Signal.TRACES, given, environment, name)
+        metrics = find_endpoint(Signal.METRICS, given, environment, name)
+        if traces is None and metrics is None:
+            raise ConfigError(
+                f"{name}.traces_endpoint",
+                "neither this nor metrics_endpoint is given, and the environment holds "
+                "no OTEL_EXPORTER_OTLP_ENDPOINT: there is nowhere to send to",
+            )
+        return cls(
+            traces=traces,
+            metrics=metrics,
+            headers=_headers(f"{name}.headers", given.get("headers")),
+            semconv=_semconv(f"{name}.semconv", given.get("semconv", "genai")),
+            service_name=_name(f"{name}.service_name", given.get("service_name")),
+            metrics_interval_seconds=_seconds(
+                f"{name}.metrics_interval", given.get("metrics_interval", "10"), 3600.0
+            ),
+            flush_seconds=_seconds(
+                f"{name}.flush_seconds",
+                given.get("flush_seconds", "2"),
+                MAX_FLUSH_SECONDS,
+            ),
+        )
+
+
+def _headers(option: str, text: str | None) -> dict[str, str] | None:
+    if text is None:
+        return None
+    headers: dict[str, str] = {}
+    for pair in text.split(","):
+        key, equals, value = (part.strip() for part in pair.partition("="))
+        if not (equals and _HEADER_NAME.fullmatch(key)):
+            raise ConfigError(option, "must be name=value,name=value")
+        headers[key.lower()] = unquote(value)
+        # The value is not shown: it may well be a secret.
+        if not _HEADER_VALUE.fullmatch(headers[key.lower()]):
+            raise ConfigError(option, f"the value of {key} is not printable ASCII")
+    return headers
+
+
+def _semconv(option: str, text: str) -> Semconv:
+    try:
+        return Semconv(text)
+    except ValueError as error:
+        known = ", ".join(Semconv)
+        raise ConfigError(
+            option, f"unknown conventions {text!r}; known: {known}"
+        ) from error
+
+
+def _name(option: str, text: str | None) -> str | None:
+    if text is not None and not text.strip():
+        raise ConfigError(option, "must not be empty")
+    return text
+
+
+def _seconds(option: str, text: str, most: float) -> float:
+    try:
+        seconds = float(text)
+    except ValueError as error:
+        raise ConfigError(option, f"{text!r} is not a number of seconds") from error
+    if not (math.isfinite(seconds) and 0 < seconds <= most):
+        raise ConfigError(
+            option, f"must be above 0 and at most {most:g} seconds, not {text}"
+        )
+    return seconds

@@ -1,0 +1,113 @@
+"""Families of metrics in the SDK's form: cumulative sums, gauges and histograms."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import cast
+
+from opentelemetry.sdk.metrics import Exemplar
+from opentelemetry.sdk.metrics.export import (
+    AggregationTemporality,
+    Gauge,
+    Histogram,
+    HistogramDataPoint,
+    Metric,
+    MetricsData,
+    NumberDataPoint,
+    ResourceMetrics,
+    ScopeMetrics,
+    Sum,
+)
+from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.util.instrumentation import InstrumentationScope
+
+from hookline.clock import NANOSECONDS
+from hookline.metrics import Family, HistogramValue, Kind, Sample
+from hookline_otel.trace_context import is_trace_id
+
+_UNITS = {"seconds": "s", "bytes": "By", "ratio": "1", "1": "1"}
+"""In the notation of UCUM; other units are counted things, written in braces."""
+
+# The encoder leaves a None out, as the protocol allows; the SDK's type does not say so.
+_NOT_KNOWN = cast("float", None)
+
+
+_NO_SPAN = 0
+"""The encoder tells the trace only of an exemplar that has a span id as well."""
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """The time that cumulative numbers are about, in nanoseconds since the epoch."""
+
+    start: int
+    now: int
+
+
+def metrics_data(
+    families: Iterable[Family],
+    resource: Resource,
+    scope: InstrumentationScope,
+    window: Window,
+) -> MetricsData:
+    """All families that have a sample."""
+    metrics = [_metric(family, window) for family in families if family.samples]
+    scoped = ScopeMetrics(scope, metrics, scope.schema_url or "")
+    return MetricsData([ResourceMetrics(resource, [scoped], resource.schema_url)])
+
+
+def _metric(family: Family, window: Window) -> Metric:
+    unit = _UNITS.get(family.unit, f"{{{family.unit}}}")
+    return Metric(family.name, family.help, unit, _data(family, window))
+
+
+def _data(family: Family, window: Window) -> Sum | Gauge | Histogram:
+    cumulative = AggregationTemporality.CUMULATIVE
+    if family.kind is Kind.HISTOGRAM:
+        return Histogram([*_histogram_points(family, window)], cumulative)
+    points = [*_number_points(family, window)]
+    if family.kind is Kind.COUNTER:
+        return Sum(points, cumulative, is_monotonic=True)
+    return Gauge(points)
+
+
+def _number_points(family: Family, window: Window) -> Iterable[NumberDataPoint]:
+    for sample in family.samples:
+        if not isinstance(sample.value, HistogramValue):
+            yield NumberDataPoint(
+                _attributes(family, sample), window.start, window.now, sample.value
+            )
+
+
+def _histogram_points(family: Family, window: Window) -> Iterable[HistogramDataPoint]:
+    for sample in family.samples:
+        if isinstance(sample.value, HistogramValue):
+            yield HistogramDataPoint(
+                attributes=_attributes(family, sample),
+                start_time_unix_nano=window.start,
+                time_unix_nano=window.now,
+                count=sample.value.count,
+                sum=sample.value.sum,
+                bucket_counts=sample.value.counts,
+                explicit_bounds=sample.value.bounds,
+                min=_NOT_KNOWN,
+                max=_NOT_KNOWN,
+                exemplars=[*_exemplars(sample.value)],
+            )
+
+
+def _exemplars(value: HistogramValue) -> Iterable[Exemplar]:
+    for exemplar in value.exemplars.values():
+        if is_trace_id(exemplar.trace_id):
+            yield Exemplar(
+                filtered_attributes={},
+                value=float(exemplar.value),
+                time_unix_nano=round(exemplar.at * NANOSECONDS),
+                span_id=_NO_SPAN,
+                trace_id=int(exemplar.trace_id, 16),
+            )
+
+
+def _attributes(family: Family, sample: Sample) -> Mapping[str, str]:
+    # An empty label is the same as none at all.
+    pairs = zip(family.label_names, sample.labels, strict=True)
+    return {name: value for name, value in pairs if value}

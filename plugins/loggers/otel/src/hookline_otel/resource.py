@@ -1,0 +1,36 @@
+"""Who sends: the resource and the scope that spans and metrics carry."""
+
+import uuid
+from importlib.metadata import version
+
+from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.util.instrumentation import InstrumentationScope
+
+from hookline_otel.attributes import SCHEMA_URL
+from hookline_otel.options import Semconv
+
+DEFAULT_NAME = "hookline"
+
+
+def make_resource(service_name: str | None) -> Resource:
+    """The service; the standard environment variables fill in, an option wins."""
+    found = Resource.create()
+    own = Resource(
+        {
+            "service.version": version("hookline"),
+            "service.instance.id": str(uuid.uuid4()),
+        }
+    )
+    is_nameless = str(found.attributes["service.name"]).startswith("unknown_service")
+    name = service_name or (DEFAULT_NAME if is_nameless else None)
+    named = Resource({"service.name": name}) if name else Resource.get_empty()
+    return own.merge(found).merge(named)
+
+
+def make_scope(semconv: Semconv) -> InstrumentationScope:
+    """The plugin, with the conventions that its spans follow."""
+    return InstrumentationScope(
+        "hookline_otel",
+        version("hookline-otel"),
+        SCHEMA_URL if semconv.has_genai else "",
+    )

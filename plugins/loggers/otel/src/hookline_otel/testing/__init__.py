@@ -1,0 +1,16 @@
+"""For tests of whatever sends OTLP: a collector, a drawn trace, hand-made requests."""
+
+from hookline_otel.testing.collector import Inbox, Receiver
+from hookline_otel.testing.samples import CLIENT_SPAN, START, TRACE_ID, TRACED, at
+from hookline_otel.testing.tree import draw
+
+__all__ = [
+    "CLIENT_SPAN",
+    "START",
+    "TRACED",
+    "TRACE_ID",
+    "Inbox",
+    "Receiver",
+    "at",
+    "draw",
+]

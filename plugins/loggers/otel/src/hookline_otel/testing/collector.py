@@ -1,0 +1,205 @@
+"""A collector for tests: takes OTLP over either protocol, and hangs if told to."""
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import TracebackType
+from typing import Self
+
+import grpc
+from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
+    ExportMetricsServiceRequest,
+    ExportMetricsServiceResponse,
+)
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
+    ExportTraceServiceRequest,
+    ExportTraceServiceResponse,
+)
+from opentelemetry.proto.metrics.v1.metrics_pb2 import Metric
+from opentelemetry.proto.trace.v1.trace_pb2 import Span
+
+from hookline_otel.endpoint import OtlpProtocol
+
+Request = ExportTraceServiceRequest | ExportMetricsServiceRequest
+Headers = dict[str, str]
+
+WAIT_SECONDS = 60.0
+
+_SERVICE = "opentelemetry.proto.collector"
+
+
+class Inbox:
+    """What has arrived; safe in any thread.
+
+    Attributes:
+        traces: Requests, in order of arrival.
+        metrics: Likewise.
+        headers: Of every request, by lower-case name.
+        gate: While it is not set, requests arrive but are not answered.
+    """
+
+    def __init__(self) -> None:
+        self.traces: list[ExportTraceServiceRequest] = []
+        self.metrics: list[ExportMetricsServiceRequest] = []
+        self.headers: list[Headers] = []
+        self.gate = threading.Event()
+        self.gate.set()
+        self._changed = threading.Condition()
+
+    def put(self, request: Request, headers: Headers) -> None:
+        with self._changed:
+            self.headers.append(headers)
+            if isinstance(request, ExportTraceServiceRequest):
+                self.traces.append(request)
+            else:
+                self.metrics.append(request)
+            self._changed.notify_all()
+        self.gate.wait()
+
+    def wait_for(self, is_enough: Callable[[Self], bool]) -> None:
+        """Waits until enough has arrived.
+
+        Raises:
+            TimeoutError: It does not.
+        """
+        with self._changed:
+            if not self._changed.wait_for(lambda: is_enough(self), WAIT_SECONDS):
+                raise TimeoutError(
+                    f"{len(self.traces)} requests with traces and {len(self.metrics)} "
+                    "with metrics have arrived, and no more"
+                )
+
+    @property
+    def spans(self) -> list[Span]:
+        """All that have arrived, in order."""
+        return [
+            span
+            for request in list(self.traces)
+            for resource in request.resource_spans
+            for scope in resource.scope_spans
+            for span in scope.spans
+        ]
+
+    @property
+    def last_metrics(self) -> dict[str, Metric]:
+        """Those of the latest push, by name."""
+        return {
+            metric.name: metric
+            for resource in self.metrics[-1].resource_metrics
+            for scope in resource.scope_metrics
+            for metric in scope.metrics
+        }
+
+
+class Receiver:
+    """Listens on a free port of this machine until its `with` block ends."""
+
+    def __init__(self, protocol: OtlpProtocol) -> None:
+        self.inbox = Inbox()
+        self.protocol = protocol
+        self._close: Callable[[], None] = lambda: None
+        self.url = ""
+
+    def __enter__(self) -> Self:
+        start = _start_grpc if self.protocol is OtlpProtocol.GRPC else _start_http
+        port, self._close = start(self.inbox)
+        self.url = f"http://127.0.0.1:{port}"
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.inbox.gate.set()
+        self._close()
+
+
+def _start_grpc(inbox: Inbox) -> tuple[int, Callable[[], None]]:
+    pool = ThreadPoolExecutor(4)
+    server = grpc.server(pool)
+    server.add_generic_rpc_handlers(
+        (
+            grpc.method_handlers_generic_handler(
+                f"{_SERVICE}.trace.v1.TraceService",
+                {"Export": _grpc_handler(inbox, ExportTraceServiceRequest)},
+            ),
+            grpc.method_handlers_generic_handler(
+                f"{_SERVICE}.metrics.v1.MetricsService",
+                {"Export": _grpc_handler(inbox, ExportMetricsServiceRequest)},
+            ),
+        )
+    )
+    port = server.add_insecure_port("127.0.0.1:0")
+    server.start()
+
+    def close() -> None:
+        server.stop(grace=None).wait()
+        pool.shutdown()
+
+    return port, close
+
+
+def _grpc_handler(
+    inbox: Inbox,
+    kind: type[ExportTraceServiceRequest] | type[ExportMetricsServiceRequest],
+) -> "grpc.RpcMethodHandler[bytes, bytes]":
+    def handle(body: bytes, context: grpc.ServicerContext) -> bytes:
+        metadata = {key: str(value) for key, value in context.invocation_metadata()}
+        inbox.put(kind.FromString(body), metadata)
+        return b""  # an empty message of either kind
+
+    return grpc.unary_unary_rpc_method_handler(handle)
+
+
+def _start_http(inbox: Inbox) -> tuple[int, Callable[[], None]]:
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers["Content-Length"]))
+            headers = {name.lower(): value for name, value in self.headers.items()}
+            if self.path not in _HTTP_KINDS:
+                self._answer(404, b"")
+                return
+            request, answer = _HTTP_KINDS[self.path]
+            inbox.put(request.FromString(body), headers)
+            self._answer(200, answer().SerializeToString())
+
+        def _answer(self, status: int, body: bytes) -> None:
+            with suppress(ConnectionError):  # who hung may have left meanwhile
+                self.send_response(status)
+                self.send_header("Content-Type", "application/x-protobuf")
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+        def log_message(self, format: str, *args: object) -> None:  # noqa: A002
+            """Keeps the tests' output clean."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
+    thread.start()
+
+    def close() -> None:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+    return server.server_port, close
+
+
+_HTTP_KINDS: dict[
+    str,
+    tuple[
+        type[ExportTraceServiceRequest] | type[ExportMetricsServiceRequest],
+        type[ExportTraceServiceResponse] | type[ExportMetricsServiceResponse],
+    ],
+] = {
+    "/v1/traces": (ExportTraceServiceRequest, ExportTraceServiceResponse),
+    "/v1/metrics": (ExportMetricsServiceRequest, ExportMetricsServiceResponse),
+}

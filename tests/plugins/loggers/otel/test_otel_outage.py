@@ -1,0 +1,329 @@
+"""What happens while the collector is down, slow or mad."""
+
+import logging
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+import pytest
+from opentelemetry.sdk.trace import ReadableSpan
+from opentelemetry.sdk.trace.export import SpanExportResult
+
+import hookline_otel
+from hookline.clock import VirtualClock
+from hookline.config import EngineConfig
+from hookline.metrics.testing import make_started, make_step
+from hookline.payloads import EngineStopped, LoggerContext
+from hookline.stats import IterationStats
+from hookline_otel.delivery import Delivery, Exporter
+from hookline_otel.endpoint import Endpoint, OtlpProtocol, Signal
+from hookline_otel.logger import OtelLogger
+from hookline_otel.options import Semconv
+from hookline_otel.outage_log import WARN_SECONDS, OutageLog
+from hookline_otel.request_trace import RequestTrace
+from hookline_otel.resource import make_resource, make_scope
+from hookline_otel.span_sender import SpanCounts, SpanSender
+from hookline_otel.spans import SpanFactory
+from hookline_otel.testing import START, TRACED, Receiver
+
+STOPPED = EngineStopped(engine_index=0, reason="closed")
+SPANS = 6
+"""Of the request that is used here."""
+
+NOWHERE = "http://127.0.0.1:9"
+"""The port `discard`, where nothing listens."""
+
+TRACE = RequestTrace(
+    request=TRACED, model="tiny", engine_index=0, semconv=Semconv.GENAI, told_at=START
+)
+
+
+class HangingExporter:
+    """Takes spans and does not return until it is released, or shut down if polite."""
+
+    def __init__(self, *, is_polite: bool) -> None:
+        self.hangs = threading.Event()
+        self.release = threading.Event()
+        self._is_polite = is_polite
+
+    def export(self, _: Sequence[ReadableSpan], /) -> SpanExportResult:
+        self.hangs.set()
+        self.release.wait()
+        return SpanExportResult.FAILURE
+
+    def shutdown(self) -> None:
+        if self._is_polite:
+            self.release.set()
+
+
+class FlakyExporter:
+    """Does what it is told to, then takes everything."""
+
+    def __init__(self, *outcomes: SpanExportResult | BaseException) -> None:
+        self.batches: list[int] = []
+        self.outcomes = list(outcomes)
+
+    def export(self, spans: Sequence[ReadableSpan], /) -> SpanExportResult:
+        self.batches.append(len(spans))
+        outcome = self.outcomes.pop(0) if self.outcomes else SpanExportResult.SUCCESS
+        if isinstance(outcome, BaseException):
+            raise outcome
+        return outcome
+
+    def shutdown(self) -> None:
+        """Has nothing to give up."""
+
+
+@contextmanager
+def sender(
+    exporter: Exporter[Sequence[ReadableSpan]], *, max_waiting: int = 2048
+) -> Iterator[SpanSender]:
+    """Sends to the exporter; its thread is not started."""
+    endpoint = Endpoint(NOWHERE, OtlpProtocol.GRPC)
+    outage = OutageLog(Signal.TRACES, endpoint, VirtualClock())
+    delivery = Delivery(exporter, SpanExportResult.SUCCESS, outage)
+    factory = SpanFactory(make_resource(None), make_scope(Semconv.GENAI))
+    yield SpanSender(delivery, factory, max_waiting=max_waiting)
+
+
+def create(**options: str) -> OtelLogger:
+    """The logger as its hook makes it."""
+    logger = hookline_otel.create_stat_logger(
+        LoggerContext(name="otel", config=EngineConfig(), options=options)
+    )
+    assert isinstance(logger, OtelLogger)
+    return logger
+
+
+def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
+    """Lines of the log that someone would see."""
+    return [
+        record.getMessage()
+        for record in caplog.records
+        if record.levelno >= logging.WARNING
+    ]
+
+
+@pytest.mark.parametrize("protocol", list(OtlpProtocol))
+def test_collector_that_is_down_costs_a_count_and_a_warning(
+    protocol: OtlpProtocol, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Nothing is raised; all that was lost is counted, and each signal warns once."""
+    logger = create(
+        traces_endpoint=NOWHERE,
+        metrics_endpoint=NOWHERE,
+        protocol=protocol,
+        flush_seconds="0.5",
+        metrics_interval="0.05",
+    )
+    logger.engine_started(make_started())
+    for _ in range(100):
+        logger.step_finished(make_step(IterationStats(finished=(TRACED,))))
+
+    logger.engine_stopped(STOPPED)
+
+    assert logger.spans is not None
+    assert logger.metrics is not None
+    counts = logger.spans.counts
+    assert counts.exported == 0
+    assert counts.failed + counts.dropped == 100 * SPANS
+    assert logger.metrics.sender.failed > 0
+    traces, metrics = sorted(warnings(caplog), key=lambda line: "metrics" in line)
+    assert traces.startswith(f"cannot send traces to 127.0.0.1:9 ({protocol}): ")
+    assert metrics.startswith(f"cannot send metrics to 127.0.0.1:9 ({protocol}): ")
+    assert "refused" in traces
+    assert "refused" in metrics
+
+
+def test_collector_that_refuses_is_quoted(caplog: pytest.LogCaptureFixture) -> None:
+    """What the collector answers instead of taking spans is in the warning."""
+    with Receiver(OtlpProtocol.HTTP) as receiver:
+        logger = create(
+            traces_endpoint=f"{receiver.url}/nowhere", protocol=OtlpProtocol.HTTP
+        )
+        logger.step_finished(make_step(IterationStats(finished=(TRACED,))))
+
+        logger.engine_started(make_started())
+        logger.engine_stopped(STOPPED)
+
+        assert logger.spans is not None
+        assert logger.spans.counts == SpanCounts(failed=SPANS)
+        (line,) = warnings(caplog)
+        assert "404" in line
+
+
+END_WITHOUT_STOPPING = """
+import sys
+import hookline_otel
+from hookline.config import EngineConfig
+from hookline.metrics.testing import make_started, make_step
+from hookline.payloads import LoggerContext
+from hookline.stats import IterationStats
+from hookline_otel.testing import TRACED
+
+options = {"traces_endpoint": sys.argv[1]}
+context = LoggerContext(name="otel", config=EngineConfig(), options=options)
+logger = hookline_otel.create_stat_logger(context)
+logger.engine_started(make_started())
+logger.step_finished(make_step(IterationStats(finished=(TRACED,))))
+"""
+
+
+@pytest.mark.parametrize("is_hanging", [False, True])
+def test_program_that_just_ends_sends_what_it_can(is_hanging: bool) -> None:
+    """Spans of an engine that nobody stopped are sent, but hold up no exit."""
+    with Receiver(OtlpProtocol.GRPC) as receiver:
+        if is_hanging:
+            receiver.inbox.gate.clear()
+
+        subprocess.run(
+            [sys.executable, "-c", END_WITHOUT_STOPPING, receiver.url], check=True
+        )
+
+        assert len(receiver.inbox.spans) == SPANS
+        assert receiver.inbox.gate.is_set() is not is_hanging
+
+
+@pytest.mark.parametrize("protocol", list(OtlpProtocol))
+def test_collector_that_hangs_delays_nobody(protocol: OtlpProtocol) -> None:
+    """A collector that takes requests but never answers holds up no end."""
+    with Receiver(protocol) as receiver:
+        receiver.inbox.gate.clear()
+        logger = create(
+            traces_endpoint=receiver.url,
+            metrics_endpoint=receiver.url,
+            protocol=protocol,
+            flush_seconds="0.2",
+        )
+        logger.engine_started(make_started())
+        logger.step_finished(make_step(IterationStats(finished=(TRACED,))))
+        receiver.inbox.wait_for(lambda inbox: bool(inbox.traces and inbox.metrics))
+        logger.step_finished(make_step(IterationStats(finished=(TRACED,))))
+
+        logger.engine_stopped(STOPPED)
+
+        assert logger.spans is not None
+        assert logger.spans.counts.exported == 0
+        assert logger.spans.counts.dropped == SPANS
+        assert not receiver.inbox.gate.is_set()
+
+
+@pytest.mark.parametrize("is_polite", [True, False])
+def test_close_returns_from_an_exporter_that_hangs(is_polite: bool) -> None:
+    """Even one that does not give up when told to is left behind."""
+    exporter = HangingExporter(is_polite=is_polite)
+    with sender(exporter) as spans:
+        spans.offer(TRACE)
+        spans.thread.start()
+        assert exporter.hangs.wait(60)
+        spans.offer(TRACE)
+
+        spans.close(0.05)
+
+        assert spans.thread.is_running is not is_polite
+        assert spans.counts == SpanCounts(failed=SPANS * is_polite, dropped=SPANS)
+        exporter.release.set()
+        spans.thread.wait(60)
+        assert spans.counts == SpanCounts(failed=SPANS, dropped=SPANS)
+
+
+def test_buffer_drops_its_oldest() -> None:
+    """What is too much goes, oldest first, and is counted."""
+    exporter = FlakyExporter()
+    with sender(exporter, max_waiting=10) as spans:
+        for _ in range(25):
+            spans.offer(TRACE)
+        assert spans.counts == SpanCounts(dropped=15 * SPANS)
+
+        spans.thread.start()
+        spans.close(60)
+
+        assert spans.counts == SpanCounts(exported=10 * SPANS, dropped=15 * SPANS)
+
+
+def test_full_buffer_is_sent_in_batches() -> None:
+    """No request to the collector holds many more than 512 spans."""
+    exporter = FlakyExporter()
+    with sender(exporter) as spans:
+        for _ in range(200):
+            spans.offer(TRACE)
+
+        spans.thread.start()
+        spans.close(60)
+
+        assert exporter.batches == [516, 516, 168]
+
+
+@pytest.mark.parametrize(
+    "outcome", [SpanExportResult.FAILURE, RuntimeError("mad"), SystemExit()]
+)
+def test_failed_export_is_counted_and_the_next_one_tried(
+    outcome: SpanExportResult | BaseException,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """An exporter that fails or raises loses its batch and nothing else."""
+    exporter = FlakyExporter(outcome)
+    with sender(exporter) as spans:
+        for _ in range(100):
+            spans.offer(TRACE)
+
+        spans.thread.start()
+        spans.close(60)
+
+        counts = spans.counts
+        assert counts.failed == 516
+        assert counts.exported + counts.dropped == 84
+        assert len(warnings(caplog)) == 1
+
+
+def test_what_comes_after_the_end_is_dropped() -> None:
+    """A closed sender takes nothing, and closing again is no harm."""
+    with sender(FlakyExporter()) as spans:
+        spans.thread.start()
+        spans.close(60)
+
+        spans.offer(TRACE)
+        spans.close(60)
+
+        assert spans.counts == SpanCounts(dropped=SPANS)
+
+
+def test_warnings_are_rare(caplog: pytest.LogCaptureFixture) -> None:
+    """While an outage lasts, a line a minute; its end is told at a lower level."""
+    caplog.set_level(logging.INFO)
+    clock = VirtualClock()
+    endpoint = Endpoint("https://me:secret@collector/v1/traces", OtlpProtocol.HTTP)
+    log = OutageLog(Signal.TRACES, endpoint, clock)
+
+    for _ in range(WARN_SECONDS * 2):
+        log.failed("refused", "6 spans")
+        clock.sleep(1)
+    log.arrived()
+    log.arrived()
+
+    line = "cannot send traces to collector (http/protobuf): refused; lost so far: "
+    assert caplog.messages == [
+        f"{line}6 spans",
+        f"{line}6 spans",
+        "traces arrive at collector again",
+    ]
+
+
+def test_other_users_of_opentelemetry_keep_their_log(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Only lines of this plugin's own threads are taken out of the log."""
+    name = "opentelemetry.exporter.otlp.proto.grpc.exporter"
+    exporter = HangingExporter(is_polite=True)
+    with sender(exporter) as spans:
+        spans.offer(TRACE)
+        spans.thread.start()
+        assert exporter.hangs.wait(60)
+
+        logging.getLogger(name).warning("mine")
+
+        spans.close(0.05)
+    assert "mine" in caplog.messages
+    assert not any("Failed to export" in message for message in caplog.messages)

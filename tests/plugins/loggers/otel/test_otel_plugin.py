@@ -1,0 +1,121 @@
+"""The otel plugin as Hookline meets it."""
+
+import inspect
+import subprocess
+import sys
+
+import pluggy
+import pytest
+
+import hookline_otel
+from hookline import LLM, SamplingParams, hookspecs
+from hookline.config import (
+    EngineConfig,
+    ExecutorConfig,
+    ExecutorKind,
+    ObserverConfig,
+)
+from hookline.payloads import LoggerContext
+from hookline_otel.endpoint import OtlpProtocol
+from hookline_otel.logger import OtelLogger
+from hookline_otel.testing import Receiver, draw
+
+FREE_OF_FACTS = {
+    "engine_failed",
+    "engine_started",
+    "engine_stopped",
+    "http_answered",
+    "state_changed",
+    "step_finished",
+}
+
+
+def create(**options: str) -> OtelLogger:
+    """The logger as its hook makes it."""
+    logger = hookline_otel.create_stat_logger(
+        LoggerContext(name="otel", config=EngineConfig(), options=options)
+    )
+    assert isinstance(logger, OtelLogger)
+    return logger
+
+
+def test_plugin_agrees_with_the_specs() -> None:
+    """The module and its logger implement only hooks there are."""
+    plugins = pluggy.PluginManager("hookline")
+    plugins.add_hookspecs(hookspecs)
+    plugins.register(hookline_otel)
+    plugins.register(create(traces_endpoint="http://localhost:4317"))
+
+    plugins.check_pending()
+
+    for plugin in plugins.get_plugins():
+        for caller in plugins.get_hookcallers(plugin) or []:
+            assert caller.spec is not None
+            expected = inspect.get_annotations(caller.spec.function, eval_str=True)
+            for implementation in caller.get_hookimpls():
+                found = inspect.get_annotations(implementation.function, eval_str=True)
+                found.pop("return")
+                assert found.items() <= expected.items()
+
+
+def test_logger_needs_no_facts_gathered() -> None:
+    """It listens to no hook of single requests, which would cost each step."""
+    plugins = pluggy.PluginManager("hookline")
+    plugins.add_hookspecs(hookspecs)
+    logger = create(traces_endpoint="http://localhost:4317")
+
+    plugins.register(logger)
+
+    callers = plugins.get_hookcallers(logger) or []
+    assert {caller.name for caller in callers} == FREE_OF_FACTS
+
+
+def test_engine_tells_its_requests() -> None:
+    """Spans of a real engine's start and requests arrive in their places."""
+    with Receiver(OtlpProtocol.GRPC) as receiver:
+        config = EngineConfig(
+            executor=ExecutorConfig(kind=ExecutorKind.SIMULATED),
+            observers=ObserverConfig(
+                stat_loggers=("otel",),
+                options={"otel": {"traces_endpoint": receiver.url}},
+                trace_ratio=1.0,
+            ),
+        )
+
+        with LLM(config=config) as llm:
+            llm.generate(["one", "two"], SamplingParams(max_tokens=3, ignore_eos=True))
+
+        lines = draw(receiver.inbox.spans).splitlines()
+        names = [line.split(" · ")[0] for line in lines if "· event" not in line]
+        assert names[0] == "engine start"
+        request = ["text_completion demo", "├ queue", "├ prefill", "└ decode"]
+        assert names[-8:] == request * 2
+
+
+MAKE_WITH_HTTP = """
+import hookline_otel
+from hookline.config import EngineConfig
+from hookline.payloads import LoggerContext
+
+options = {"traces_endpoint": "http://localhost", "protocol": "http/protobuf"}
+context = LoggerContext(name="otel", config=EngineConfig(), options=options)
+hookline_otel.create_stat_logger(context)
+"""
+
+
+@pytest.mark.parametrize(
+    ("script", "absent"),
+    [
+        ("import hookline_otel", ["opentelemetry", "grpc", "requests"]),
+        (MAKE_WITH_HTTP, ["grpc"]),
+    ],
+)
+def test_what_is_not_needed_is_not_imported(script: str, absent: list[str]) -> None:
+    """Showing the options imports no OpenTelemetry, and HTTP no gRPC."""
+    script += "\nimport sys; print(*sorted(sys.modules))"
+
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+
+    assert not {*absent} & {*done.stdout.split()}

@@ -1,0 +1,465 @@
+"""Traces as a collector receives them."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
+import msgspec
+import pytest
+from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
+from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
+
+import hookline_otel
+from hookline.config import EngineConfig
+from hookline.metrics.testing import FACTS, make_started, make_state, make_step
+from hookline.payloads import EngineStopped, LoggerContext, StartupPhase
+from hookline.request import FinishReason, RequestFacts
+from hookline.sampling_params import SamplingParams
+from hookline.stats import FinishedRequest, IterationStats, RequestTimes
+from hookline_otel.endpoint import OtlpProtocol
+from hookline_otel.logger import OtelLogger
+from hookline_otel.testing import (
+    CLIENT_SPAN,
+    START,
+    TRACE_ID,
+    TRACED,
+    Inbox,
+    Receiver,
+    at,
+    draw,
+)
+
+STOPPED = EngineStopped(engine_index=0, reason="closed")
+KINDS = Span.SpanKind
+Value = str | bool | int | float | list[str]
+
+
+@pytest.fixture(params=list(OtlpProtocol))
+def receiver(request: pytest.FixtureRequest) -> Iterator[Receiver]:
+    with Receiver(request.param) as started:
+        yield started
+
+
+@pytest.fixture
+def grpc_receiver() -> Iterator[Receiver]:
+    with Receiver(OtlpProtocol.GRPC) as started:
+        yield started
+
+
+def create(receiver: Receiver, **options: str) -> OtelLogger:
+    """A logger that sends traces to the receiver."""
+    context = LoggerContext(
+        name="otel",
+        config=EngineConfig(),
+        options={
+            "traces_endpoint": receiver.url,
+            "protocol": receiver.protocol,
+            **options,
+        },
+    )
+    logger = hookline_otel.create_stat_logger(context)
+    assert isinstance(logger, OtelLogger)
+    return logger
+
+
+def send(receiver: Receiver, *requests: FinishedRequest, **options: str) -> list[Span]:
+    """Lets an engine live for these requests; what the collector got of them."""
+    logger = create(receiver, **options)
+    logger.engine_started(make_started())
+    logger.step_finished(make_step(IterationStats(finished=requests)))
+    logger.engine_stopped(STOPPED)
+    return receiver.inbox.spans
+
+
+def attributes(span: Span) -> dict[str, Value]:
+    """The span's attributes as plain values."""
+    return plain(span.attributes)
+
+
+def plain(pairs: Iterable[KeyValue]) -> dict[str, Value]:
+    return {pair.key: plain_value(pair.value) for pair in pairs}
+
+
+def plain_value(value: AnyValue) -> Value:
+    match value.WhichOneof("value"):
+        case "string_value":
+            return value.string_value
+        case "bool_value":
+            return value.bool_value
+        case "int_value":
+            return value.int_value
+        case "double_value":
+            return value.double_value
+        case _:
+            return [item.string_value for item in value.array_value.values]
+
+
+TREE = """\
+chat tiny · 6000 ms
+· event 750 ms preempted
+· event 1750 ms first token
+· event 3000 ms preempted
+├ queue · 250 → 500 ms
+├ prefill · 500 → 1750 ms
+├ preempted · 750 → 1250 ms
+├ decode · 1750 → 5750 ms
+└ preempted · 3000 → 3250 ms"""
+
+
+def test_request_is_a_tree_of_spans(receiver: Receiver) -> None:
+    """Over either protocol, a request arrives with its phases and events in place."""
+    spans = send(receiver, TRACED)
+
+    assert draw(spans) == TREE
+    root = spans[0]
+    assert root.start_time_unix_nano == START
+    assert root.trace_id.hex() == TRACE_ID
+    assert root.parent_span_id.hex() == CLIENT_SPAN
+    assert root.trace_state == "vendor=1"
+    assert root.status.code == Status.STATUS_CODE_UNSET
+    assert {span.trace_id for span in spans} == {root.trace_id}
+    assert len({span.span_id for span in spans}) == len(spans) == 6
+    assert all(span.kind == KINDS.SPAN_KIND_INTERNAL for span in spans)
+
+
+GENAI = {
+    "gen_ai.operation.name": "chat",
+    "gen_ai.provider.name": "hookline",
+    "gen_ai.request.model": "tiny",
+    "gen_ai.request.stream": True,
+    "gen_ai.request.max_tokens": 30,
+    "gen_ai.request.temperature": 0.0,
+    "gen_ai.request.top_p": 1.0,
+    "gen_ai.request.top_k": 40,
+    "gen_ai.request.frequency_penalty": 0.0,
+    "gen_ai.request.presence_penalty": 0.0,
+    "gen_ai.request.stop_sequences": ["\n\n"],
+    "gen_ai.request.seed": 7,
+    "gen_ai.response.id": "chatcmpl-7",
+    "gen_ai.response.model": "tiny",
+    "gen_ai.response.finish_reasons": ["stop"],
+    "gen_ai.usage.input_tokens": 12,
+    "gen_ai.usage.output_tokens": 5,
+    "gen_ai.usage.cache_read.input_tokens": 5,
+    "hookline.engine_index": 0,
+    "hookline.request_id": 1,
+    "hookline.completion_index": 0,
+    "hookline.tenant": "acme",
+    "hookline.queue_seconds": 0.5,
+    "hookline.prefill_seconds": 1.0,
+    "hookline.decode_seconds": 4.0,
+    "hookline.preempted_seconds": 0.75,
+    "hookline.ttft_seconds": 1.5,
+    "hookline.e2e_seconds": 6.0,
+    "hookline.preemptions": 2,
+    "hookline.recomputed_tokens": 9,
+}
+VLLM = {
+    "gen_ai.request.id": "chatcmpl-7",
+    "gen_ai.request.n": 1,
+    "gen_ai.request.max_tokens": 30,
+    "gen_ai.request.temperature": 0.0,
+    "gen_ai.request.top_p": 1.0,
+    "gen_ai.usage.prompt_tokens": 12,
+    "gen_ai.usage.completion_tokens": 5,
+    "gen_ai.latency.e2e": 6.0,
+    "gen_ai.latency.time_to_first_token": 1.5,
+    "gen_ai.latency.time_in_queue": 0.5,
+    "gen_ai.latency.time_in_model_prefill": 1.0,
+    "gen_ai.latency.time_in_model_decode": 4.0,
+    "gen_ai.latency.time_in_model_inference": 5.0,
+}
+
+
+@pytest.mark.parametrize(
+    ("semconv", "name", "kind", "expected"),
+    [
+        ("genai", "chat tiny", KINDS.SPAN_KIND_INTERNAL, GENAI),
+        ("vllm", "llm_request", KINDS.SPAN_KIND_SERVER, VLLM),
+        ("both", "chat tiny", KINDS.SPAN_KIND_SERVER, {**GENAI, **VLLM}),
+    ],
+)
+def test_attributes_follow_the_conventions_asked_for(
+    grpc_receiver: Receiver,
+    semconv: str,
+    name: str,
+    kind: Span.SpanKind.ValueType,
+    expected: dict[str, Value],
+) -> None:
+    """Name, kind and attributes are those of the option; a temperature of 0 stays."""
+    root = send(grpc_receiver, TRACED, semconv=semconv)[0]
+
+    assert (root.name, root.kind) == (name, kind)
+    assert attributes(root) == expected
+
+
+def test_detailed_times_are_told_where_measured(grpc_receiver: Receiver) -> None:
+    """Forward and execute seconds stand in both dialects once they are measured."""
+    request = replace(TRACED, forward_seconds=1.25, execute_seconds=2.5)
+
+    found = attributes(send(grpc_receiver, request, semconv="both")[0])
+
+    assert found["hookline.forward_seconds"] == 1.25
+    assert found["hookline.execute_seconds"] == 2.5
+    assert found["gen_ai.latency.time_in_model_forward"] == 1.25
+    assert found["gen_ai.latency.time_in_model_execute"] == 2.5
+
+
+def test_untraced_request_has_no_span(grpc_receiver: Receiver) -> None:
+    """The front end has decided which requests are traced: those with a trace id."""
+    untraced = replace(TRACED, facts=RequestFacts(client_id="b"))
+
+    spans = send(grpc_receiver, untraced, TRACED)
+
+    assert [span.name for span in spans if span.parent_span_id.hex() == CLIENT_SPAN]
+    assert len(spans) == 6
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {},
+        {"traceparent": f"00-{'ab' * 16}-{CLIENT_SPAN}-01"},
+        {"traceparent": f"00-{TRACE_ID}-{'0' * 16}-01"},
+        {"traceparent": "nonsense"},
+    ],
+)
+def test_without_a_client_span_the_request_is_a_root(
+    grpc_receiver: Receiver, headers: dict[str, str]
+) -> None:
+    """A header that is missing, wrong or of another trace gives no parent."""
+    facts = msgspec.structs.replace(TRACED.facts, trace_context=headers)
+
+    root = send(grpc_receiver, replace(TRACED, facts=facts))[0]
+
+    assert root.parent_span_id == b""
+    assert root.trace_id.hex() == TRACE_ID
+
+
+@pytest.mark.parametrize(
+    ("reason", "code", "kind"),
+    [
+        (FinishReason.STOP, Status.STATUS_CODE_UNSET, None),
+        (FinishReason.LENGTH, Status.STATUS_CODE_UNSET, None),
+        (FinishReason.ABORT, Status.STATUS_CODE_UNSET, None),
+        (FinishReason.ERROR, Status.STATUS_CODE_ERROR, "error"),
+        (FinishReason.REJECTED, Status.STATUS_CODE_ERROR, "rejected"),
+    ],
+)
+def test_status_tells_failures(
+    grpc_receiver: Receiver,
+    reason: FinishReason,
+    code: Status.StatusCode.ValueType,
+    kind: str | None,
+) -> None:
+    """Only what failed or was refused is an error, with its cause."""
+    root = send(grpc_receiver, replace(TRACED, reason=reason, cause="why"))[0]
+
+    assert root.status.code == code
+    assert root.status.message == ("why" if kind else "")
+    assert attributes(root).get("error.type") == kind
+    assert attributes(root)["gen_ai.response.finish_reasons"] == [reason.value]
+
+
+@pytest.mark.parametrize(
+    ("times", "tree"),
+    [
+        (
+            RequestTimes(arrived=at(0), queued=at(1), ended=at(2)),
+            "chat tiny · 2000 ms\n└ queue · 1000 → 2000 ms",
+        ),
+        (
+            RequestTimes(arrived=at(0), queued=at(0), scheduled=at(1), ended=at(2)),
+            "chat tiny · 2000 ms\n├ queue · 0 → 1000 ms\n└ prefill · 1000 → 2000 ms",
+        ),
+        (
+            RequestTimes(
+                arrived=at(0),
+                queued=at(0),
+                scheduled=at(0),
+                first_token=at(1),
+                last_token=at(1),
+                ended=at(1),
+            ),
+            (
+                "chat tiny · 1000 ms\n"
+                "· event 1000 ms first token\n"
+                "├ queue · 0 → 0 ms\n"
+                "└ prefill · 0 → 1000 ms"
+            ),
+        ),
+        (
+            RequestTimes(
+                arrived=at(1),
+                queued=at(0.5),
+                scheduled=at(1.5),
+                first_token=at(2),
+                last_token=at(4),
+                ended=at(3),
+                preempted=((at(2.5), at(5)),),
+            ),
+            (
+                "chat tiny · 2000 ms\n"
+                "· event 1000 ms first token\n"
+                "· event 1500 ms preempted\n"
+                "├ queue · 0 → 500 ms\n"
+                "├ prefill · 500 → 1000 ms\n"
+                "├ decode · 1000 → 2000 ms\n"
+                "└ preempted · 1500 → 2000 ms"
+            ),
+        ),
+    ],
+    ids=["queued", "prefilling", "one token", "beyond its edges"],
+)
+def test_phases_end_with_the_request(
+    grpc_receiver: Receiver, times: RequestTimes, tree: str
+) -> None:
+    """A phase that was cut short ends with the request, and none sticks out of it."""
+    spans = send(grpc_receiver, replace(TRACED, times=times))
+
+    assert draw(spans) == tree
+
+
+def test_rejected_request_is_placed_where_it_was_told(
+    grpc_receiver: Receiver,
+) -> None:
+    """It brings no times, but takes as long as it took."""
+    rejected = replace(
+        TRACED, times=None, reason=FinishReason.REJECTED, e2e_seconds=0.25
+    )
+    logger = create(grpc_receiver)
+    logger.engine_started(make_started())
+
+    logger.state_changed(make_state(IterationStats(finished=(rejected,))))
+
+    logger.engine_stopped(STOPPED)
+    assert draw(grpc_receiver.inbox.spans) == "chat tiny · 250 ms"
+
+
+def test_engine_start_is_a_trace(grpc_receiver: Receiver) -> None:
+    """The parts of an engine's start are children of one span."""
+    facts = replace(
+        FACTS,
+        startup=(
+            StartupPhase(name="load weights", started_at=at(0.5), seconds=1.0),
+            StartupPhase(name="load model", started_at=at(0), seconds=2.0),
+            StartupPhase(name="allocate KV cache", started_at=at(2), seconds=0.125),
+        ),
+    )
+    logger = create(grpc_receiver)
+
+    logger.engine_started(make_started(facts))
+
+    logger.engine_stopped(STOPPED)
+    spans = grpc_receiver.inbox.spans
+    assert draw(spans) == (
+        "engine start · 2125 ms\n"
+        "├ load model · 0 → 2000 ms\n"
+        "├ load weights · 500 → 1500 ms\n"
+        "└ allocate KV cache · 2000 → 2125 ms"
+    )
+    assert attributes(spans[0])["hookline.model"] == "tiny"
+    assert attributes(spans[0])["hookline.executor"] == "simulated"
+
+
+def test_what_clients_choose_is_cut(grpc_receiver: Receiver) -> None:
+    """No client makes a span large."""
+    facts = msgspec.structs.replace(
+        TRACED.facts, client_id="x" * 9999, tenant="y" * 9999
+    )
+    params = SamplingParams(stop=("z" * 9999,))
+    request = replace(
+        TRACED,
+        facts=facts,
+        params=params,
+        reason=FinishReason.ERROR,
+        cause="w" * 9999,
+    )
+
+    root = send(grpc_receiver, request, semconv="both")[0]
+
+    assert root.ByteSize() < 5000
+
+
+@pytest.mark.parametrize(
+    "trace_id", ["0" * 32, "0AF76519", "not hexadecimal", "é" * 32]
+)
+def test_illegal_trace_id_harms_no_other_request(
+    grpc_receiver: Receiver, trace_id: str
+) -> None:
+    """A trace id that cannot be sent is as good as none."""
+    facts = msgspec.structs.replace(TRACED.facts, trace_id=trace_id)
+
+    spans = send(grpc_receiver, replace(TRACED, facts=facts), TRACED)
+
+    assert {span.trace_id.hex() for span in spans} == {TRACE_ID}
+
+
+def test_text_that_is_no_unicode_harms_no_other_request(
+    grpc_receiver: Receiver,
+) -> None:
+    """Half a surrogate pair, which some clients send, is replaced."""
+    facts = msgspec.structs.replace(TRACED.facts, tenant="a\ud800")
+    request = replace(
+        TRACED, facts=facts, reason=FinishReason.ERROR, cause="\udcff is bad"
+    )
+
+    spans = send(grpc_receiver, request, TRACED)
+
+    assert len(spans) == 12
+    assert attributes(spans[0])["hookline.tenant"] == "a?"
+    assert spans[0].status.message == "? is bad"
+
+
+def test_spans_arrive_while_the_engine_runs(grpc_receiver: Receiver) -> None:
+    """Sending waits for no end."""
+    logger = create(grpc_receiver)
+    logger.engine_started(make_started())
+
+    logger.step_finished(make_step(IterationStats(finished=(TRACED,))))
+
+    grpc_receiver.inbox.wait_for(lambda inbox: len(inbox.spans) == 6)
+    logger.engine_stopped(STOPPED)
+    assert len(grpc_receiver.inbox.spans) == 6
+
+
+def resource_of(inbox: Inbox) -> dict[str, Value]:
+    """The resource's attributes of the first request with traces."""
+    return plain(inbox.traces[0].resource_spans[0].resource.attributes)
+
+
+def test_resource_and_headers_say_who_sends(
+    receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each request carries the service, the environment's attributes and headers."""
+    monkeypatch.setenv(
+        "OTEL_RESOURCE_ATTRIBUTES", "deployment.environment.name=test,service.name=env"
+    )
+
+    send(receiver, TRACED, service_name="mine", headers="x-team=blue,x-key=a%3Db")
+
+    resource = resource_of(receiver.inbox)
+    assert resource["service.name"] == "mine"
+    assert resource["service.version"] == "0.1.0"
+    assert resource["deployment.environment.name"] == "test"
+    assert resource["service.instance.id"]
+    headers = receiver.inbox.headers[0]
+    assert (headers["x-team"], headers["x-key"]) == ("blue", "a=b")
+
+
+@pytest.mark.parametrize(
+    ("environment", "name"),
+    [({}, "hookline"), ({"OTEL_SERVICE_NAME": "from-env"}, "from-env")],
+)
+def test_service_has_a_name_without_an_option(
+    grpc_receiver: Receiver,
+    monkeypatch: pytest.MonkeyPatch,
+    environment: dict[str, str],
+    name: str,
+) -> None:
+    """The environment names it, and without that it is hookline."""
+    for variable, value in environment.items():
+        monkeypatch.setenv(variable, value)
+
+    send(grpc_receiver, TRACED)
+
+    assert resource_of(grpc_receiver.inbox)["service.name"] == name
