@@ -153,7 +153,8 @@ def timeless(value: object) -> object:
         return {
             name: timeless(getattr(value, name))
             for name in value.__struct_fields__
-            if name not in {"at", "wall", "monotonic"} and not name.endswith("_at")
+            if name not in {"at", "wall", "monotonic"}
+            and not name.endswith(("_at", "_ns"))
         }
     if is_dataclass(value):
         return {
@@ -186,6 +187,7 @@ def counts(page: PageHandler) -> dict[str, float]:
             name.startswith(("hookline_", "vllm:"))
             and name.endswith(("_total", "_count"))
             and "logger" not in name
+            and not name.endswith("seconds_total")
         ):
             found[series] = float(value)
     return found
