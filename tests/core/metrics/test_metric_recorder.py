@@ -335,7 +335,7 @@ EXPECTED: dict[str, Numbers] = {
         for label in (
             *("architecture", "dtype", "block_size", "num_kv_blocks", "max_model_len"),
             *("max_num_seqs", "max_num_batched_tokens", "enable_prefix_caching"),
-            *("executor", "phase", "part", "code", "tenant", "route", "method"),
+            *("executor", "phase", "code", "tenant", "route", "method"),
             *("logger", "label"),
         )
     },

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from hookline.clock import NANOSECONDS
 from hookline.metrics.rate_window import RateWindow
 from hookline.metrics.readings import LiveReading, StateReading
-from hookline.metrics.saturation import Saturation
+from hookline.metrics.saturation import PARTS, Saturation
 from hookline.payloads import EngineStarted, StateChanged, StepFinished
 from hookline.stats import FinishedRequest, HitRateWindow, SchedulerStats
 
@@ -65,7 +65,9 @@ class LiveEngine:
             generation_rate=0.0 if is_quiet else self._generated.rate(at),
             hit_rate=self._hits.rate or 0.0,
             saturation=self._saturation.value() if self._is_up else 0.0,
-            saturation_parts=self._saturation.parts() if self._is_up else {},
+            saturation_parts=self._saturation.parts()
+            if self._is_up
+            else dict.fromkeys(PARTS, 0.0),
             slo_attainment=met / (met + missed) if met + missed else 1.0,
             goodput=self._met.rate(at) if self._is_up else 0.0,
             last_step_age=(now - self._stepped_at) / NANOSECONDS,

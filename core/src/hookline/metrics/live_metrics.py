@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from hookline.metrics.metric import Kind, Label, Metric, Stability
 from hookline.metrics.readings import LiveReading, Reading, by_label, one
+from hookline.metrics.saturation import PARTS
 
 
 def _live(
@@ -64,7 +65,7 @@ LIVE_METRICS: tuple[Metric, ...] = (
         kind=Kind.GAUGE,
         unit="ratio",
         help="What hookline_saturation_ratio consists of.",
-        labels=(Label("part", cap=8),),
+        labels=(Label("part", PARTS),),
         value=Reading(LiveReading, lambda live: by_label(live.saturation_parts)),
         stability=Stability.EXPERIMENTAL,
     ),

@@ -26,7 +26,7 @@ class DeclaredOptions:
         """Declares one option of the logger."""
         self.options.append(
             Option(
-                flag=f"{self._logger}-{key.replace('_', '-')}",
+                flag=f"{self._logger}-{key}".replace("_", "-"),
                 target=f"logger.{self._logger}.{key}",
                 group=f"options of the logger {self._logger}",
                 metavar="VALUE",
