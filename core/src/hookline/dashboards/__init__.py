@@ -1,0 +1,1 @@
+"""The Grafana dashboard, recording rules and alerts, made from the catalogue."""

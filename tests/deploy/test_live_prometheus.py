@@ -1,0 +1,314 @@
+"""A real Prometheus with Hookline's rules, scraping a server under load."""
+
+import json
+import math
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from http.client import HTTPConnection
+from pathlib import Path
+from threading import Event
+from typing import Any
+
+import yaml
+
+from hookline.dashboards.files import ALERT_GROUPS
+from hookline.dashboards.recordings import RECORDING_GROUPS
+from hookline.dashboards.rows import dashboard_rows
+from hookline.metrics import CATALOGUE
+
+Body = dict[str, object]
+
+LIMIT = 90.0
+SELECTOR = re.compile(r"\b(?:\w+:)?hookline_[\w:]+(?:\{[^}]*\})?|\bup\{[^}]*\}")
+VARIABLES = {
+    "$model_name": ".*",
+    "$instance": ".*",
+    "$engine": ".*",
+    "$__rate_interval": "15s",
+}
+WINDOW_IS_FULL = "count_over_time(hookline_engine_up[15s]) >= 15"
+UNWANTED = (
+    "HooklineTargetDown|HooklineEngineDown|HooklineStalled|HooklineSnapshotStale"
+    "|HooklineConservation|HooklineLaneDrops|HooklineBreakerOpen"
+)
+# So little room that requests wait, are refused, preempted and evict each other.
+TIGHT = (
+    "--num-kv-blocks=40",
+    "--max-model-len=384",
+    "--max-num-seqs=8",
+    "--max-num-queued-reqs=12",
+    "--slo=ttft=0.05,tpot=0.05,e2e=5",
+)
+# Everything that brings metrics of its own.
+FEATURES = (
+    "--kv-cache-metrics-sample=1",
+    "--collect-detailed-traces=all",
+    "--tenant-header=X-Tenant",
+    "--tenant=known",
+)
+
+
+class Server:
+    """A running `hookline serve` on a free port."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self._process = process
+        assert process.stdout is not None
+        lines = iter(process.stdout)
+        found = (
+            re.search(r"^\s*API\s+http://127.0.0.1:(\d+)/", line) for line in lines
+        )
+        self.port = int(next(match for match in found if match)[1])
+        next(line for line in lines if line.strip().startswith("curl"))
+
+    def engine_pid(self) -> int:
+        tasks = Path(f"/proc/{self._process.pid}/task").iterdir()
+        texts = [(task / "children").read_text() for task in tasks]
+        (child,) = [int(child) for text in texts for child in text.split()]
+        return child
+
+    def complete(self, body: Body, tenant: str = "known") -> None:
+        """Asks for completions, whatever becomes of them."""
+        connection = self._asked(body, tenant)
+        connection.getresponse().read()
+        connection.close()
+
+    def leave(self, body: Body) -> None:
+        """Asks for a streamed completion and leaves after its first event."""
+        connection = self._asked({**body, "stream": True}, "known")
+        connection.getresponse().readline()
+        connection.close()
+
+    def _asked(self, body: Body, tenant: str) -> HTTPConnection:
+        connection = HTTPConnection("127.0.0.1", self.port, timeout=60)
+        text = json.dumps({"model": "demo", **body})
+        headers = {"X-Tenant": tenant}
+        connection.request("POST", "/v1/completions", text, headers)
+        return connection
+
+
+class Prometheus:
+    """The HTTP API of a running one."""
+
+    def __init__(self, port: int) -> None:
+        self._root = f"http://127.0.0.1:{port}"
+
+    def query(self, expression: str) -> list[dict[str, Any]]:
+        text = urllib.parse.urlencode({"query": expression})
+        return list(self._get(f"/api/v1/query?{text}")["result"])
+
+    def rules(self) -> list[dict[str, Any]]:
+        groups = self._get("/api/v1/rules")["groups"]
+        return [rule for group in groups for rule in group["rules"]]
+
+    def sample(self, expression: str) -> str | None:
+        """A finite value of the expression and its number of series, if it has one."""
+        series = self.query(expression)
+        values = [float(each["value"][1]) for each in series]
+        finite = [value for value in values if math.isfinite(value)]
+        if not finite:
+            return None
+        return f"{max(finite, key=abs):.4g} ({len(series)} series)"
+
+    def _get(self, path: str) -> Any:
+        try:
+            with urllib.request.urlopen(  # noqa: S310
+                self._root + path, timeout=30
+            ) as response:
+                answer = json.load(response)
+        except urllib.error.HTTPError as error:
+            with error:
+                raise AssertionError(f"{path}: {error.read().decode()}") from error
+        return answer["data"]
+
+
+@contextmanager
+def process(*command: str | Path, **options: Any) -> Iterator[subprocess.Popen[str]]:
+    with subprocess.Popen(command, text=True, **options) as started:
+        try:
+            yield started
+        finally:
+            started.terminate()
+            try:
+                started.wait(30)
+            except subprocess.TimeoutExpired:
+                started.kill()
+
+
+@contextmanager
+def serving(log: Path, *argv: str) -> Iterator[Server]:
+    command = [sys.executable, "-m", "hookline_server", "serve", "--port=0", *argv]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    with (
+        log.open("w") as errors,
+        process(
+            *command, stdout=subprocess.PIPE, stderr=errors, env=environment
+        ) as started,
+    ):
+        yield Server(started)
+
+
+@contextmanager
+def scraping(
+    program: Path, folder: Path, rules_folder: Path, port: int
+) -> Iterator[Prometheus]:
+    """Prometheus with the project's own configuration, but another pace and target."""
+    config = yaml.safe_load((rules_folder / "prometheus.yml").read_text())
+    config["global"] = {"scrape_interval": "1s", "evaluation_interval": "1s"}
+    config["scrape_configs"][0]["static_configs"] = [{"targets": [f"127.0.0.1:{port}"]}]
+    config["rule_files"] = [str(rules_folder / name) for name in config["rule_files"]]
+    (folder / "prometheus.yml").write_text(yaml.safe_dump(config))
+    command = (
+        program,
+        f"--config.file={folder / 'prometheus.yml'}",
+        f"--storage.tsdb.path={folder / 'data'}",
+        "--web.listen-address=127.0.0.1:0",
+    )
+    log = folder / "prometheus.log"
+    with log.open("w") as errors, process(*command, stderr=errors) as started:
+        yield Prometheus(_port(started, log))
+
+
+def _port(started: subprocess.Popen[str], log: Path) -> int:
+    """The port that Prometheus took, once it answers queries."""
+    deadline = time.monotonic() + LIMIT
+    while "Server is ready" not in (told := log.read_text()):
+        assert started.poll() is None, told
+        assert time.monotonic() < deadline, told
+        time.sleep(0.1)
+    found = re.search(r"address=127\.0\.0\.1:([1-9]\d*)", told)
+    assert found is not None, told
+    return int(found[1])
+
+
+@contextmanager
+def load(server: Server) -> Iterator[None]:
+    """Clients of every kind, until the end of the block."""
+    done = Event()
+    work: list[Callable[[int], None]] = [
+        *[lambda number: server.complete(_long(number))] * 6,
+        lambda number: server.complete({**_long(number), "n": 2}),
+        lambda number: server.leave(_long(number)),
+        lambda number: server.complete({"prompt": "x"}, f"stranger {number}"),
+        lambda _: server.complete({"prompt": "x", "max_tokens": "many"}),
+        lambda _: server.complete({"prompt": ["x"] * 99}),  # more than may wait
+    ]
+    with ThreadPoolExecutor(len(work)) as pool:
+        clients = [pool.submit(_repeat, done, ask) for ask in work]
+        try:
+            yield
+        finally:
+            done.set()
+    for client in clients:
+        client.result()
+
+
+def _long(number: int) -> Body:
+    """A prompt that begins like every fourth one, and tokens enough to be preempted."""
+    prefix = f"# file {number % 4}\n" + "import os\nimport sys\n" * 4
+    return {
+        "prompt": f"{prefix}def function_{number}(",
+        "max_tokens": 96,
+        "ignore_eos": True,
+    }
+
+
+def _repeat(done: Event, ask: Callable[[int], None]) -> None:
+    number = 0
+    while not done.wait(0.1):
+        ask(number)
+        number += 1
+
+
+def wait_for_samples(
+    prometheus: Prometheus, expressions: Iterable[str]
+) -> dict[str, str | None]:
+    """Each expression with a sample of it, as soon as all have one."""
+    found: dict[str, str | None] = dict.fromkeys(expressions)
+    deadline = time.monotonic() + LIMIT
+    while time.monotonic() < deadline:
+        for expression in [each for each, value in found.items() if value is None]:
+            found[expression] = prometheus.sample(expression)
+        if None not in found.values():
+            break
+        time.sleep(0.5)
+    return found
+
+
+def panel_expressions() -> list[str]:
+    """Those of the dashboard, with its variables filled in as Grafana does."""
+    found = []
+    for row in dashboard_rows(CATALOGUE):
+        for query in (query for panel in row.panels for query in panel.queries):
+            expression = query.expression
+            for name, value in VARIABLES.items():
+                expression = expression.replace(name, value)
+            found.append(expression)
+    return found
+
+
+def rule_expressions() -> list[str]:
+    """The series that are recorded, and all that recordings and alerts read."""
+    recorded = [rule for group in RECORDING_GROUPS for rule in group.rules]
+    alerts = [rule for group in ALERT_GROUPS for rule in group.rules]
+    read = [
+        selector
+        for rule in (*recorded, *alerts)
+        for selector in SELECTOR.findall(rule.expression)
+    ]
+    return list(dict.fromkeys((*(rule.name for rule in recorded), *read)))
+
+
+def test_every_panel_and_rule_has_data(
+    prometheus: Path, rules_folder: Path, tmp_path: Path
+) -> None:
+    """Under load each panel, recorded series and alert has numbers to work with."""
+    expressions = [*panel_expressions(), *rule_expressions()]
+
+    with (
+        serving(tmp_path / "server.log", *TIGHT, *FEATURES) as server,
+        scraping(prometheus, tmp_path, rules_folder, server.port) as scraper,
+        load(server),
+    ):
+        wait_for_samples(scraper, [WINDOW_IS_FULL])
+        samples = wait_for_samples(scraper, expressions)
+        rules = scraper.rules()
+        unwanted = scraper.query(f'ALERTS{{alertname=~"{UNWANTED}"}}')
+
+    for expression, sample in samples.items():
+        print(f"{expression} | {sample}")  # noqa: T201 - the table, for pytest -s
+    assert [each for each, sample in samples.items() if sample is None] == []
+    assert {(rule["health"], rule.get("lastError")) for rule in rules} == {("ok", None)}
+    assert len(rules) == sum(
+        len(each.rules) for each in (*RECORDING_GROUPS, *ALERT_GROUPS)
+    )
+    assert unwanted == []
+
+
+def test_dead_engine_raises_an_alert(
+    prometheus: Path, rules_folder: Path, tmp_path: Path
+) -> None:
+    """When the engine's process is killed, HooklineEngineDown is pending soon."""
+    alert = 'ALERTS{alertname="HooklineEngineDown"}'
+
+    with (
+        serving(tmp_path / "server.log", "--executor=simulated") as server,
+        scraping(prometheus, tmp_path, rules_folder, server.port) as scraper,
+    ):
+        wait_for_samples(scraper, ["hookline_engine_up"])
+        before = scraper.query(alert)
+        os.kill(server.engine_pid(), signal.SIGKILL)
+        samples = wait_for_samples(scraper, [alert])
+
+    assert before == []
+    assert samples[alert] == "1 (1 series)"
