@@ -60,4 +60,5 @@ $(VENV)/installed: $(PROJECTS) constraints.txt
 
 $(VENV)/installed-dev: $(VENV)/installed
 	@$(INSTALL) --constraint constraints.txt --group dev
+	@sh tools/fetch_prometheus.sh $(VENV)/prometheus
 	@touch $@

@@ -4,7 +4,6 @@ usage: python benchmarks/offline.py [--sides hookline transformers] [--pairs 3]
                                     [--model llama-90m] [--requests 128] ...
 
 hookline       `LLM.generate`, no logger
-watched        the same with the loggers that a server has by default
 transformers   `generate` on static batches
 
 Each side runs in a process of its own, A B A B …, on the same random prompts, greedy
@@ -33,21 +32,15 @@ def make_prompts(options: argparse.Namespace) -> list[list[int]]:
     ]
 
 
-def run_hookline(
-    options: argparse.Namespace, folder: Path, loggers: tuple[str, ...] = ()
-) -> float:
+def run_hookline(options: argparse.Namespace, folder: Path) -> float:
     """Output tokens a second."""
     from hookline import LLM, EngineConfig, ModelConfig, SamplingParams  # noqa: PLC0415
-    from hookline.config import ObserverConfig  # noqa: PLC0415
 
     def greedy(count: int) -> SamplingParams:
         return SamplingParams(temperature=0.0, max_tokens=count, ignore_eos=True)
 
     prompts = make_prompts(options)
-    config = EngineConfig(
-        model=ModelConfig(model=str(folder)),
-        observers=ObserverConfig(stat_loggers=loggers),
-    )
+    config = EngineConfig(model=ModelConfig(model=str(folder)))
     with LLM(config=config) as llm:
         llm.generate(prompts[:8], greedy(4))
         llm.reset_prefix_cache()
@@ -55,11 +48,6 @@ def run_hookline(
         outputs = llm.generate(prompts, greedy(options.output_tokens))
         seconds = time.perf_counter() - start
     return sum(len(each.completions[0].token_ids) for each in outputs) / seconds
-
-
-def run_watched(options: argparse.Namespace, folder: Path) -> float:
-    """Output tokens a second with every logger on."""
-    return run_hookline(options, folder, loggers=("prometheus", "logging"))
 
 
 def run_transformers(options: argparse.Namespace, folder: Path) -> float:
@@ -99,7 +87,6 @@ FORWARDED = (
 )
 SIDES = {
     "hookline": run_hookline,
-    "watched": run_watched,
     "transformers": run_transformers,
 }
 

@@ -1,4 +1,4 @@
-"""All benchmarks, one after the other: about a quarter of an hour on two cores.
+"""All benchmarks, one after the other: about half an hour on two cores.
 
 usage: python benchmarks/run.py
 """
@@ -11,11 +11,10 @@ HERE = Path(__file__).parent
 BENCHMARKS = (
     ("ready to serve the demo model", ["startup.py"]),
     ("against transformers", ["offline.py"]),
-    ("cost of the loggers", ["offline.py", "--sides", "watched", "hookline"]),
-    (
-        "cost of the loggers where steps are shortest",
-        ["offline.py", "--sides", "watched", "hookline", "--model", "llama-tiny"],
-    ),
+    ("feeding the catalogue", ["catalogue.py"]),
+    ("cost of all loggers", ["logger_cost.py", "--output-tokens", "512"]),
+    ("answers of /metrics under load", ["scrape.py"]),
+    ("saturation and the knee", ["saturation.py"]),
 )
 
 

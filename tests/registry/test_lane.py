@@ -57,13 +57,25 @@ def make_lane(clock: ManualClock) -> Iterator[MakeLane]:
     """Makes lanes and ends them after the test."""
     lanes: list[Lane] = []
 
-    def make(bound: int = 64, failures: int = 3, **hooks: Hook | list[Hook]) -> Lane:
+    def make(
+        bound: int = 64,
+        failures: int = 3,
+        linger_seconds: float = 0.0,
+        **hooks: Hook | list[Hook],
+    ) -> Lane:
         callers = {
             hook: value if isinstance(value, list) else [value]
             for hook, value in hooks.items()
         }
         breaker = Breaker(failures=failures, cool_down_seconds=30.0, clock=clock)
-        lane = Lane("toy", callers, bound=bound, breaker=breaker, clock=clock)
+        lane = Lane(
+            "toy",
+            callers,
+            bound=bound,
+            breaker=breaker,
+            linger_seconds=linger_seconds,
+            clock=clock,
+        )
         lanes.append(lane)
         return lane
 
@@ -348,3 +360,48 @@ def test_close_abandons_a_plugin_that_hangs(make_lane: MakeLane) -> None:
         thread.join(PATIENCE_SECONDS)
     assert lane_threads() == []
     assert gate.seen == [0]
+
+
+def test_a_lingering_lane_is_not_kept_waiting_for(make_lane: MakeLane) -> None:
+    """Batches that gather are delivered when somebody flushes, or closes the lane."""
+    seen: list[int] = []
+    lane = make_lane(linger_seconds=3600.0, step_finished=noting(seen))
+
+    for number in range(3):
+        lane.submit(steps(number))
+        assert lane.flush(PATIENCE_SECONDS)
+    lane.submit(steps(3))
+
+    assert lane.close(PATIENCE_SECONDS)
+    assert seen == [0, 1, 2, 3]
+
+
+def test_a_lingering_lane_delivers_before_it_is_full(make_lane: MakeLane) -> None:
+    """A lane that fills up while it lingers loses nothing."""
+    seen: list[int] = []
+    half = threading.Event()
+
+    def note(step: int) -> None:
+        seen.append(step)
+        if step == 4:
+            half.set()
+
+    lane = make_lane(bound=8, linger_seconds=3600.0, step_finished=note)
+    lane.submit(steps(0))
+    assert lane.flush(PATIENCE_SECONDS)
+
+    for number in range(1, 5):
+        lane.submit(steps(number))
+
+    assert half.wait(PATIENCE_SECONDS)
+    assert lane.stats.dropped == 0
+
+
+def test_a_lane_lingers_only_after_a_delivery(make_lane: MakeLane) -> None:
+    """What comes to a lane at rest is delivered at once."""
+    told = threading.Event()
+    lane = make_lane(linger_seconds=3600.0, step_finished=lambda step: told.set())  # noqa: ARG005
+
+    lane.submit(steps(1))
+
+    assert told.wait(PATIENCE_SECONDS)

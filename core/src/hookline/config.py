@@ -246,6 +246,7 @@ class ObserverConfig:
         breaker_failures: So many consecutive errors open a logger's breaker.
         breaker_seconds: After so long an open breaker lets one batch through.
         heartbeat_seconds: State is published at least this often.
+        linger_seconds: So long a lane may gather batches to deliver them together.
         metrics: Of the catalogue.
         slo: What every request is promised, unless it brings its own.
         detailed_traces: Measure the forward pass and the executor for each request.
@@ -261,6 +262,7 @@ class ObserverConfig:
     breaker_failures: int = 5
     breaker_seconds: float = 30.0
     heartbeat_seconds: float = 1.0
+    linger_seconds: float = 0.1
     metrics: MetricsConfig = field(default_factory=MetricsConfig)
     slo: Slo | None = None
     detailed_traces: tuple[DetailedTrace, ...] = ()
@@ -272,6 +274,8 @@ class ObserverConfig:
         _positive("breaker-failures", self.breaker_failures)
         if self.heartbeat_seconds <= 0:
             raise ConfigError("heartbeat-seconds", "must be above 0")
+        if not 0 <= self.linger_seconds <= 1:
+            raise ConfigError("linger-seconds", "must be 0 to 1")
         if self.trace_ratio is not None and not 0 <= self.trace_ratio <= 1:
             raise ConfigError("otlp-traces-sample", "must be 0 to 1")
 

@@ -22,6 +22,7 @@ class Fanout:
         bound: int,
         failures: int,
         cool_down_seconds: float,
+        linger_seconds: float = 0.0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Makes the lanes; their threads start with the first batch.
@@ -32,6 +33,7 @@ class Fanout:
             bound: Most batches that wait in a lane.
             failures: So many consecutive errors open a plugin's breaker.
             cool_down_seconds: After so long an open breaker lets one batch through.
+            linger_seconds: So long batches may wait, to be delivered together.
             clock: Seconds, monotonic.
         """
         callers = {
@@ -46,6 +48,7 @@ class Fanout:
                 breaker=Breaker(
                     failures=failures, cool_down_seconds=cool_down_seconds, clock=clock
                 ),
+                linger_seconds=linger_seconds,
                 clock=clock,
             )
             for name in plugin_names

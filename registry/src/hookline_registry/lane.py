@@ -42,6 +42,10 @@ class LaneStats:
 class Lane:
     """Hands batches of notices to one plugin, in order, in a thread of its own.
 
+    After a delivery the thread lingers: what comes meanwhile is delivered together, and
+    nobody wakes it for each batch. Waking a thread costs those who wake it more than
+    the batch does.
+
     Every batch gets a number; it is settled once it was delivered or dropped. Numbers,
     not counts, make `flush` a barrier: while the plugin hangs, batches behind it may be
     dropped, and the one that it holds is still the oldest unsettled one.
@@ -54,9 +58,11 @@ class Lane:
         *,
         bound: int,
         breaker: Breaker,
+        linger_seconds: float = 0.0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._name = name
+        self._linger_seconds = linger_seconds
         self._callers = callers
         self._bound = bound
         self._breaker = breaker
@@ -74,6 +80,8 @@ class Lane:
         self._delivered = 0
         self._dropped = 0
         self._is_closed = False
+        self._is_idle = True
+        self._hurrying = 0
 
     def submit(self, batch: Sequence[Notice]) -> None:
         """Queues a batch unless nothing in it concerns the plugin; never waits for it.
@@ -93,12 +101,17 @@ class Lane:
                 self._settled.notify_all()
             self._queue.append((self._last_number, batch))
             self._ensure_thread()
-            self._arrived.notify()
+            if self._is_idle or len(self._queue) * 2 >= self._bound:
+                self._arrived.notify()
 
     def flush(self, timeout_seconds: float) -> bool:
         """Waits until every batch submitted so far is settled; False if in vain."""
         with self._settled:
-            return self._wait_for_all(timeout_seconds)
+            self._hurrying += 1
+            try:
+                return self._wait_for_all(timeout_seconds)
+            finally:
+                self._hurrying -= 1
 
     def close(self, timeout_seconds: float) -> bool:
         """Takes no more, settles what there is and ends the thread.
@@ -140,6 +153,7 @@ class Lane:
         target = self._last_number
         if self._queue:
             self._ensure_thread()
+            self._arrived.notify()
         return self._settled.wait_for(
             lambda: self._oldest_unsettled() > target, timeout_seconds
         )
@@ -172,13 +186,23 @@ class Lane:
 
     def _take(self) -> Sequence[Notice] | None:
         with self._arrived:
+            if not self._queue:
+                self._arrived.wait_for(self._is_urgent, self._linger_seconds)
             while not self._queue:
                 if self._is_closed:
                     return None
+                self._is_idle = True
                 self._arrived.wait()
+            self._is_idle = False
             self._busy_since = self._clock()
             self._in_flight, batch = self._queue.popleft()
             return batch
+
+    def _is_urgent(self) -> bool:
+        """Whether lingering must end: somebody waits, or the lane fills up."""
+        waiting = len(self._queue)
+        is_wanted = waiting > 0 and self._hurrying > 0
+        return self._is_closed or is_wanted or waiting * 2 >= self._bound
 
     def _deliver(self, batch: Sequence[Notice]) -> bool:
         if not self._breaker.allows():

@@ -77,6 +77,7 @@ class Observers:
             bound=config.observers.lane_batches,
             failures=config.observers.breaker_failures,
             cool_down_seconds=config.observers.breaker_seconds,
+            linger_seconds=config.observers.linger_seconds,
         )
         self._recorder = recorder
         self.is_listening = bool(self._lanes) or recorder is not None

@@ -7,6 +7,7 @@ from types import MappingProxyType
 
 class BucketFamily(StrEnum):
     REQUEST_LATENCY = "request_latency"
+    REQUEST_PHASE = "request_phase"
     TIME_TO_FIRST_TOKEN = "time_to_first_token"  # noqa: S105 - not a password
     INTER_TOKEN_LATENCY = "inter_token_latency"  # noqa: S105 - not a password
     ITERATION_TOKENS = "iteration_tokens"
@@ -32,6 +33,10 @@ _FIXED: Mapping[BucketFamily, tuple[float, ...]] = MappingProxyType({
     BucketFamily.REQUEST_LATENCY: (
         0.3, 0.5, 0.8, 1, 1.5, 2, 2.5, 5, 10, 15, 20, 30, 40, 50, 60,
         120, 240, 480, 960, 1920, 7680,
+    ),
+    BucketFamily.REQUEST_PHASE: (
+        0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.2, 0.3, 0.5, 0.8, 1, 1.5, 2,
+        2.5, 5, 10, 15, 20, 30, 40, 50, 60, 120, 240, 480, 960, 1920, 7680,
     ),
     BucketFamily.TIME_TO_FIRST_TOKEN: (
         0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75,

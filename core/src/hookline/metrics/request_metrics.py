@@ -53,7 +53,7 @@ def _latency(
         kind=Kind.HISTOGRAM,
         unit="seconds",
         help=text,
-        buckets=BucketFamily.REQUEST_LATENCY,
+        buckets=BucketFamily.REQUEST_PHASE,
         value=_of_request(number),
         feature=feature,
     )

@@ -22,8 +22,12 @@ _ENGINE_INFO = Alias(
 )
 
 
-def _named(name: str) -> tuple[Alias, ...]:
-    return (Alias(name=f"vllm:{name}"),)
+def _named(name: str, buckets: BucketFamily | None = None) -> tuple[Alias, ...]:
+    return (Alias(name=f"vllm:{name}", buckets=buckets),)
+
+
+def _latency(name: str) -> tuple[Alias, ...]:
+    return _named(name, BucketFamily.REQUEST_LATENCY)
 
 
 NAMES: Mapping[str, tuple[Alias, ...]] = {
@@ -109,11 +113,11 @@ NAMES: Mapping[str, tuple[Alias, ...]] = {
     ),
     "hookline_request_completions": _named("request_params_n"),
     "hookline_request_preemptions": _named("request_num_preemptions"),
-    "hookline_request_e2e_seconds": _named("e2e_request_latency_seconds"),
-    "hookline_request_queue_seconds": _named("request_queue_time_seconds"),
-    "hookline_request_prefill_seconds": _named("request_prefill_time_seconds"),
-    "hookline_request_decode_seconds": _named("request_decode_time_seconds"),
-    "hookline_request_inference_seconds": _named("request_inference_time_seconds"),
+    "hookline_request_e2e_seconds": _latency("e2e_request_latency_seconds"),
+    "hookline_request_queue_seconds": _latency("request_queue_time_seconds"),
+    "hookline_request_prefill_seconds": _latency("request_prefill_time_seconds"),
+    "hookline_request_decode_seconds": _latency("request_decode_time_seconds"),
+    "hookline_request_inference_seconds": _latency("request_inference_time_seconds"),
     "hookline_request_time_per_output_token_seconds": _named(
         "request_time_per_output_token_seconds"
     ),

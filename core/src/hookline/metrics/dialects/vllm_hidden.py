@@ -49,7 +49,9 @@ NAMES: Mapping[str, tuple[Alias, ...]] = {
         "time_per_output_token_seconds", "inter_token_latency_seconds"
     ),
     "hookline_request_queue_seconds": _old(
-        "time_in_queue_requests", "request_queue_time_seconds"
+        "time_in_queue_requests",
+        "request_queue_time_seconds",
+        buckets=BucketFamily.REQUEST_LATENCY,
     ),
     "hookline_request_model_forward_seconds": (
         Alias(
