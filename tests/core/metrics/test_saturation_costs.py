@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hookline.events import StepRecord
-from hookline.metrics.saturation import MOST, Saturation
-from hookline.metrics.saturation_costs import NO_COST, StepCost, StepCosts
+from hookline.metrics.saturation import Saturation
+from hookline.metrics.saturation.costs import NO_COST, StepCost, StepCosts
+from hookline.metrics.saturation.signal import MOST
 from hookline.metrics.testing import FACTS
 from hookline.payloads import StateChanged, StepFinished
 from hookline.stats import FirstToken, IterationStats, SchedulerStats

@@ -3,15 +3,15 @@
 import dataclasses
 
 from hookline.metrics.dialects import ONLY_THERE, names_of
-from hookline.metrics.http_metrics import HTTP_METRICS
-from hookline.metrics.live_metrics import LIVE_METRICS
-from hookline.metrics.logger_metrics import FOLDED, LOGGER_METRICS
+from hookline.metrics.families.http import HTTP_METRICS
+from hookline.metrics.families.live import LIVE_METRICS
+from hookline.metrics.families.logger import FOLDED, LOGGER_METRICS
+from hookline.metrics.families.objectives import SLO_METRICS
+from hookline.metrics.families.request import REQUEST_METRICS
+from hookline.metrics.families.state import ENGINE_METRICS
+from hookline.metrics.families.step import STEP_METRICS
+from hookline.metrics.families.tenant import TENANT_METRICS
 from hookline.metrics.metric import OWN_DIALECT, Metric
-from hookline.metrics.request_metrics import REQUEST_METRICS
-from hookline.metrics.slo_metrics import SLO_METRICS
-from hookline.metrics.state_metrics import ENGINE_METRICS
-from hookline.metrics.step_metrics import STEP_METRICS
-from hookline.metrics.tenant_metrics import TENANT_METRICS
 
 _OWN: tuple[Metric, ...] = (
     *ENGINE_METRICS,

@@ -8,9 +8,9 @@ import math
 from collections.abc import Mapping
 
 from hookline.clock import NANOSECONDS
-from hookline.metrics.saturation_arrivals import Arrivals
-from hookline.metrics.saturation_costs import StepCosts
-from hookline.metrics.saturation_demand import Demand, MeanRequest
+from hookline.metrics.saturation.arrivals import Arrivals
+from hookline.metrics.saturation.costs import StepCosts
+from hookline.metrics.saturation.demand import Demand, MeanRequest
 from hookline.payloads import EngineFacts, StateChanged, StepFinished
 from hookline.stats import SchedulerStats
 
