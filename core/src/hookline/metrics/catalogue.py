@@ -8,6 +8,7 @@ from hookline.metrics.families.live import LIVE_METRICS
 from hookline.metrics.families.logger import FOLDED, LOGGER_METRICS
 from hookline.metrics.families.objectives import SLO_METRICS
 from hookline.metrics.families.request import REQUEST_METRICS
+from hookline.metrics.families.residency import RESIDENCY_METRICS
 from hookline.metrics.families.state import ENGINE_METRICS
 from hookline.metrics.families.step import STEP_METRICS
 from hookline.metrics.families.tenant import TENANT_METRICS
@@ -15,6 +16,7 @@ from hookline.metrics.metric import OWN_DIALECT, Metric
 
 _OWN: tuple[Metric, ...] = (
     *ENGINE_METRICS,
+    *RESIDENCY_METRICS,
     *LIVE_METRICS,
     *STEP_METRICS,
     *REQUEST_METRICS,

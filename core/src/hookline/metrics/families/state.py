@@ -3,9 +3,7 @@
 from collections.abc import Iterable
 
 from hookline.clock import NANOSECONDS
-from hookline.metrics.buckets import BucketFamily
 from hookline.metrics.metric import (
-    Feature,
     Kind,
     Label,
     Metric,
@@ -14,7 +12,7 @@ from hookline.metrics.metric import (
 )
 from hookline.metrics.readings import Reading, StateReading, by_label, one
 from hookline.payloads import EngineFacts
-from hookline.stats import BlockEviction, SchedulerStats
+from hookline.stats import SchedulerStats
 
 
 def _info(facts: EngineFacts) -> Iterable[Point]:
@@ -283,35 +281,5 @@ ENGINE_METRICS: tuple[Metric, ...] = (
         help="How long each part of the engine's start took; some contain others.",
         labels=(Label("phase", cap=64),),
         value=Reading(EngineFacts, _startup),
-    ),
-    Metric(
-        name="hookline_kv_block_lifetime_seconds",
-        kind=Kind.HISTOGRAM,
-        unit="seconds",
-        help="From a block's allocation to its eviction from the cache; sampled.",
-        buckets=BucketFamily.KV_CACHE_RESIDENCY,
-        feature=Feature.RESIDENCY,
-        value=Reading(BlockEviction, lambda block: one(block.lifetime / NANOSECONDS)),
-    ),
-    Metric(
-        name="hookline_kv_block_idle_before_evict_seconds",
-        kind=Kind.HISTOGRAM,
-        unit="seconds",
-        help="From a block's last use to its eviction from the prefix cache; sampled.",
-        buckets=BucketFamily.KV_CACHE_RESIDENCY,
-        feature=Feature.RESIDENCY,
-        value=Reading(BlockEviction, lambda block: one(block.idle / NANOSECONDS)),
-    ),
-    Metric(
-        name="hookline_kv_block_reuse_gap_seconds",
-        kind=Kind.HISTOGRAM,
-        unit="seconds",
-        help="Between the last four uses of a block, told at its eviction; sampled.",
-        buckets=BucketFamily.KV_CACHE_RESIDENCY,
-        feature=Feature.RESIDENCY,
-        value=Reading(
-            BlockEviction,
-            lambda block: [((), gap / NANOSECONDS, 1) for gap in block.reuse_gaps],
-        ),
     ),
 )
