@@ -208,11 +208,22 @@ def test_wrong_variable_is_named() -> None:
     assert caught.value.option == "OTEL_EXPORTER_OTLP_ENDPOINT"
 
 
-def test_wrong_variable_of_the_exporters_is_a_config_error(
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize(
+    ("variable", "value", "detail"),
+    [
+        ("COMPRESSION", "tight", "unknown compression 'tight'; known: none, gzip,"),
+        ("TRACES_HEADERS", "secret", "must be name=value,name=value"),
+        ("CERTIFICATE", "nowhere.pem", "there is no file 'nowhere.pem'"),
+        ("TRACES_CLIENT_KEY", "nowhere.pem", "there is no file 'nowhere.pem'"),
+    ],
+)
+def test_wrong_variable_of_a_transport_is_named(
+    monkeypatch: pytest.MonkeyPatch, variable: str, value: str, detail: str
 ) -> None:
-    """What only the exporters read is checked when the logger is made, too."""
-    monkeypatch.setenv("OTEL_EXPORTER_OTLP_COMPRESSION", "tight")
+    """What only sending needs is checked when the logger is made, too."""
+    monkeypatch.setenv(f"OTEL_EXPORTER_OTLP_{variable}", value)
 
-    with pytest.raises(ConfigError, match=r"otel\.traces_endpoint: .*tight"):
-        hookline_otel.create_stat_logger(context(traces_endpoint=URL))
+    with pytest.raises(ConfigError) as caught:
+        hookline_otel.create_stat_logger(context(traces_endpoint="https://collector"))
+
+    assert str(caught.value).startswith(f"OTEL_EXPORTER_OTLP_{variable}: {detail}")

@@ -4,12 +4,13 @@ import logging
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
-from opentelemetry.sdk.trace import ReadableSpan
-from opentelemetry.sdk.trace.export import SpanExportResult
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
+    ExportTraceServiceRequest,
+)
 
 import hookline_otel
 from hookline.clock import VirtualClock
@@ -17,16 +18,18 @@ from hookline.config import EngineConfig
 from hookline.metrics.testing import make_started, make_step
 from hookline.payloads import EngineStopped, LoggerContext
 from hookline.stats import IterationStats
-from hookline_otel.delivery import Delivery, Exporter
+from hookline_otel import delivery
+from hookline_otel.delivery import Delivery
 from hookline_otel.endpoint import Endpoint, OtlpProtocol, Signal
+from hookline_otel.envelope import Envelope
 from hookline_otel.logger import OtelLogger
 from hookline_otel.options import Semconv
 from hookline_otel.outage_log import WARN_SECONDS, OutageLog
 from hookline_otel.request_trace import RequestTrace
 from hookline_otel.resource import make_resource, make_scope
 from hookline_otel.span_sender import SpanCounts, SpanSender
-from hookline_otel.spans import SpanFactory
 from hookline_otel.testing import START, TRACED, Receiver
+from hookline_otel.transport import Refusal, Transport
 
 STOPPED = EngineStopped(engine_index=0, reason="closed")
 SPANS = 6
@@ -40,52 +43,60 @@ TRACE = RequestTrace(
 )
 
 
-class HangingExporter:
-    """Takes spans and does not return until it is released, or shut down if polite."""
+class HangingTransport:
+    """Takes spans and does not return until it is released, or closed if polite."""
 
     def __init__(self, *, is_polite: bool) -> None:
         self.hangs = threading.Event()
         self.release = threading.Event()
         self._is_polite = is_polite
 
-    def export(self, _: Sequence[ReadableSpan], /) -> SpanExportResult:
+    def post(self, _body: bytes, _timeout_seconds: float) -> Refusal | None:
         self.hangs.set()
         self.release.wait()
-        return SpanExportResult.FAILURE
+        return Refusal("it hung")
 
-    def shutdown(self) -> None:
+    def close(self) -> None:
         if self._is_polite:
             self.release.set()
 
 
-class FlakyExporter:
+class FlakyTransport:
     """Does what it is told to, then takes everything."""
 
-    def __init__(self, *outcomes: SpanExportResult | BaseException) -> None:
+    def __init__(self, *outcomes: Refusal | BaseException) -> None:
         self.batches: list[int] = []
         self.outcomes = list(outcomes)
 
-    def export(self, spans: Sequence[ReadableSpan], /) -> SpanExportResult:
-        self.batches.append(len(spans))
-        outcome = self.outcomes.pop(0) if self.outcomes else SpanExportResult.SUCCESS
+    def post(self, body: bytes, _timeout_seconds: float) -> Refusal | None:
+        (resource,) = ExportTraceServiceRequest.FromString(body).resource_spans
+        (scope,) = resource.scope_spans
+        self.batches.append(len(scope.spans))
+        outcome = self.outcomes.pop(0) if self.outcomes else None
         if isinstance(outcome, BaseException):
             raise outcome
         return outcome
 
-    def shutdown(self) -> None:
+    def close(self) -> None:
         """Has nothing to give up."""
 
 
+class MadTrace:
+    """Cannot be written."""
+
+    span_count = 3
+
+    def encode(self) -> list[bytes]:
+        raise ValueError("mad")
+
+
 @contextmanager
-def sender(
-    exporter: Exporter[Sequence[ReadableSpan]], *, max_waiting: int = 2048
-) -> Iterator[SpanSender]:
-    """Sends to the exporter; its thread is not started."""
+def sender(transport: Transport, *, max_waiting: int = 2048) -> Iterator[SpanSender]:
+    """Sends over the transport; its thread is not started."""
     endpoint = Endpoint(NOWHERE, OtlpProtocol.GRPC)
     outage = OutageLog(Signal.TRACES, endpoint, VirtualClock())
-    delivery = Delivery(exporter, SpanExportResult.SUCCESS, outage)
-    factory = SpanFactory(make_resource(None), make_scope(Semconv.GENAI))
-    yield SpanSender(delivery, factory, max_waiting=max_waiting)
+    envelope = Envelope(make_resource(None), make_scope(Semconv.GENAI))
+    yield SpanSender(Delivery(transport, outage), envelope, max_waiting=max_waiting)
 
 
 def create(**options: str) -> OtelLogger:
@@ -211,28 +222,28 @@ def test_collector_that_hangs_delays_nobody(protocol: OtlpProtocol) -> None:
 
 
 @pytest.mark.parametrize("is_polite", [True, False])
-def test_close_returns_from_an_exporter_that_hangs(is_polite: bool) -> None:
+def test_close_returns_from_an_transport_that_hangs(is_polite: bool) -> None:
     """Even one that does not give up when told to is left behind."""
-    exporter = HangingExporter(is_polite=is_polite)
-    with sender(exporter) as spans:
+    transport = HangingTransport(is_polite=is_polite)
+    with sender(transport) as spans:
         spans.offer(TRACE)
         spans.thread.start()
-        assert exporter.hangs.wait(60)
+        assert transport.hangs.wait(60)
         spans.offer(TRACE)
 
         spans.close(0.05)
 
         assert spans.thread.is_running is not is_polite
         assert spans.counts == SpanCounts(failed=SPANS * is_polite, dropped=SPANS)
-        exporter.release.set()
+        transport.release.set()
         spans.thread.wait(60)
         assert spans.counts == SpanCounts(failed=SPANS, dropped=SPANS)
 
 
 def test_buffer_drops_its_oldest() -> None:
     """What is too much goes, oldest first, and is counted."""
-    exporter = FlakyExporter()
-    with sender(exporter, max_waiting=10) as spans:
+    transport = FlakyTransport()
+    with sender(transport, max_waiting=10) as spans:
         for _ in range(25):
             spans.offer(TRACE)
         assert spans.counts == SpanCounts(dropped=15 * SPANS)
@@ -245,27 +256,25 @@ def test_buffer_drops_its_oldest() -> None:
 
 def test_full_buffer_is_sent_in_batches() -> None:
     """No request to the collector holds many more than 512 spans."""
-    exporter = FlakyExporter()
-    with sender(exporter) as spans:
+    transport = FlakyTransport()
+    with sender(transport) as spans:
         for _ in range(200):
             spans.offer(TRACE)
 
         spans.thread.start()
         spans.close(60)
 
-        assert exporter.batches == [516, 516, 168]
+        assert transport.batches == [516, 516, 168]
 
 
-@pytest.mark.parametrize(
-    "outcome", [SpanExportResult.FAILURE, RuntimeError("mad"), SystemExit()]
-)
+@pytest.mark.parametrize("outcome", [Refusal("no"), RuntimeError("mad"), SystemExit()])
 def test_failed_export_is_counted_and_the_next_one_tried(
-    outcome: SpanExportResult | BaseException,
+    outcome: Refusal | BaseException,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """An exporter that fails or raises loses its batch and nothing else."""
-    exporter = FlakyExporter(outcome)
-    with sender(exporter) as spans:
+    """An transport that fails or raises loses its batch and nothing else."""
+    transport = FlakyTransport(outcome)
+    with sender(transport) as spans:
         for _ in range(100):
             spans.offer(TRACE)
 
@@ -278,9 +287,60 @@ def test_failed_export_is_counted_and_the_next_one_tried(
         assert len(warnings(caplog)) == 1
 
 
+def test_passing_refusal_is_followed_by_another_try(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """What a busy collector did not take is sent again, and nothing is lost."""
+    monkeypatch.setattr(delivery, "FIRST_PAUSE_SECONDS", 0.001)
+    busy = Refusal("busy", is_passing=True, pause_seconds=0.002)
+    transport = FlakyTransport(busy, busy)
+    with sender(transport) as spans:
+        spans.offer(TRACE)
+
+        spans.thread.start()
+        spans.close(60)
+
+        assert transport.batches == [SPANS] * 3
+        assert spans.counts == SpanCounts(exported=SPANS)
+        assert not warnings(caplog)
+
+
+def test_long_pause_is_not_waited_for(caplog: pytest.LogCaptureFixture) -> None:
+    """A collector that asks for more time than an export has gets no second try."""
+    transport = FlakyTransport(Refusal("later", is_passing=True, pause_seconds=3600))
+    with sender(transport) as spans:
+        spans.offer(TRACE)
+
+        spans.thread.start()
+        spans.close(60)
+
+        assert transport.batches == [SPANS]
+        assert spans.counts == SpanCounts(failed=SPANS)
+        (line,) = warnings(caplog)
+        assert "later" in line
+
+
+def test_trace_that_cannot_be_written_harms_no_other(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """It is counted with its reason, and its neighbours arrive."""
+    transport = FlakyTransport()
+    with sender(transport) as spans:
+        for trace in (TRACE, MadTrace(), TRACE):
+            spans.offer(trace)
+
+        spans.thread.start()
+        spans.close(60)
+
+        assert transport.batches == [2 * SPANS]
+        assert spans.counts == SpanCounts(exported=2 * SPANS, failed=3)
+        (line,) = warnings(caplog)
+        assert "ValueError: mad" in line
+
+
 def test_what_comes_after_the_end_is_dropped() -> None:
     """A closed sender takes nothing, and closing again is no harm."""
-    with sender(FlakyExporter()) as spans:
+    with sender(FlakyTransport()) as spans:
         spans.thread.start()
         spans.close(60)
 
@@ -309,21 +369,3 @@ def test_warnings_are_rare(caplog: pytest.LogCaptureFixture) -> None:
         f"{line}6 spans",
         "traces arrive at collector again",
     ]
-
-
-def test_other_users_of_opentelemetry_keep_their_log(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    """Only lines of this plugin's own threads are taken out of the log."""
-    name = "opentelemetry.exporter.otlp.proto.grpc.exporter"
-    exporter = HangingExporter(is_polite=True)
-    with sender(exporter) as spans:
-        spans.offer(TRACE)
-        spans.thread.start()
-        assert exporter.hangs.wait(60)
-
-        logging.getLogger(name).warning("mine")
-
-        spans.close(0.05)
-    assert "mine" in caplog.messages
-    assert not any("Failed to export" in message for message in caplog.messages)

@@ -1,10 +1,8 @@
 """Attributes of a request's span: the conventions', our own, and vLLM's."""
 
-from collections.abc import Iterable
-
 from hookline.stats import FinishedRequest
 from hookline_otel.outcome import error_type
-from hookline_otel.spans import AttributeValue
+from hookline_otel.spans import Pairs
 
 PROVIDER = "hookline"
 SCHEMA_URL = "https://opentelemetry.io/schemas/gen-ai/1.42.0"
@@ -12,9 +10,6 @@ SCHEMA_URL = "https://opentelemetry.io/schemas/gen-ai/1.42.0"
 
 MAX_TEXT = 256
 """Characters kept of what clients choose."""
-
-Pairs = Iterable[tuple[str, AttributeValue | None]]
-"""Attributes; those that are None are left out."""
 
 
 def genai_attributes(request: FinishedRequest, model: str) -> Pairs:

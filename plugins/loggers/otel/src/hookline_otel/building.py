@@ -1,13 +1,11 @@
 """Puts a logger together from its options."""
 
-from opentelemetry.sdk.metrics.export import MetricExportResult
-from opentelemetry.sdk.trace.export import SpanExportResult
-
 from hookline.clock import SystemClock
 from hookline.payloads import LoggerContext
+from hookline_otel.connecting import make_transport
 from hookline_otel.delivery import Delivery
 from hookline_otel.endpoint import Endpoint, Signal
-from hookline_otel.exporters import make_metric_exporter, make_span_exporter
+from hookline_otel.envelope import Envelope
 from hookline_otel.logger import Metrics, OtelLogger
 from hookline_otel.metric_sender import MetricSender
 from hookline_otel.metric_source import MetricSource
@@ -15,7 +13,6 @@ from hookline_otel.options import Options
 from hookline_otel.outage_log import OutageLog
 from hookline_otel.resource import make_resource, make_scope
 from hookline_otel.span_sender import SpanSender
-from hookline_otel.spans import SpanFactory
 
 
 def build_logger(context: LoggerContext, options: Options) -> OtelLogger:
@@ -27,7 +24,7 @@ def build_logger(context: LoggerContext, options: Options) -> OtelLogger:
     clock = SystemClock()
     resource = make_resource(options.service_name)
     scope = make_scope(options.semconv)
-    spans = _span_sender(options, SpanFactory(resource, scope))
+    spans = _span_sender(options, Envelope(resource, scope))
     metrics = None
     if (endpoint := options.metrics) is not None:
         source = MetricSource(context.config, resource, scope, spans=spans, clock=clock)
@@ -42,25 +39,24 @@ def build_logger(context: LoggerContext, options: Options) -> OtelLogger:
     )
 
 
-def _span_sender(options: Options, factory: SpanFactory) -> SpanSender | None:
+def _span_sender(options: Options, envelope: Envelope) -> SpanSender | None:
     if (endpoint := options.traces) is None:
         return None
-    delivery = Delivery(
-        make_span_exporter(endpoint, options.headers),
-        SpanExportResult.SUCCESS,
-        OutageLog(Signal.TRACES, endpoint, SystemClock()),
-    )
-    return SpanSender(delivery, factory)
+    return SpanSender(_delivery(Signal.TRACES, endpoint, options), envelope)
 
 
 def _metric_sender(
     endpoint: Endpoint, options: Options, source: MetricSource
 ) -> MetricSender:
-    delivery = Delivery(
-        make_metric_exporter(endpoint, options.headers),
-        MetricExportResult.SUCCESS,
-        OutageLog(Signal.METRICS, endpoint, SystemClock()),
-    )
     return MetricSender(
-        delivery, source.collect, interval_seconds=options.metrics_interval_seconds
+        _delivery(Signal.METRICS, endpoint, options),
+        source.encode,
+        interval_seconds=options.metrics_interval_seconds,
+    )
+
+
+def _delivery(signal: Signal, endpoint: Endpoint, options: Options) -> Delivery:
+    return Delivery(
+        make_transport(signal, endpoint, options.headers),
+        OutageLog(signal, endpoint, SystemClock()),
     )

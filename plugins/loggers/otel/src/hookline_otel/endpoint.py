@@ -7,7 +7,8 @@ from urllib.parse import SplitResult, urlsplit
 
 from hookline.exceptions import ConfigError
 
-_ENVIRONMENT = "OTEL_EXPORTER_OTLP"
+ENVIRONMENT = "OTEL_EXPORTER_OTLP"
+"""How the standard's variables begin."""
 
 
 class Signal(StrEnum):
@@ -52,8 +53,8 @@ def find_endpoint(
     """
     protocol = _protocol(signal, given, environment, name)
     own, shared = (
-        f"{_ENVIRONMENT}_{signal.upper()}_ENDPOINT",
-        f"{_ENVIRONMENT}_ENDPOINT",
+        f"{ENVIRONMENT}_{signal.upper()}_ENDPOINT",
+        f"{ENVIRONMENT}_ENDPOINT",
     )
     if (url := given.get(f"{signal}_endpoint")) is not None:
         return _endpoint(f"{name}.{signal}_endpoint", url, protocol, signal)
@@ -74,8 +75,8 @@ def _protocol(
         *(
             (variable, environment.get(variable) or None)
             for variable in (
-                f"{_ENVIRONMENT}_{signal.upper()}_PROTOCOL",
-                f"{_ENVIRONMENT}_PROTOCOL",
+                f"{ENVIRONMENT}_{signal.upper()}_PROTOCOL",
+                f"{ENVIRONMENT}_PROTOCOL",
             )
         ),
     )

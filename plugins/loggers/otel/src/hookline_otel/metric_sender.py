@@ -3,8 +3,6 @@
 import threading
 from collections.abc import Callable
 
-from opentelemetry.sdk.metrics.export import MetricsData
-
 from hookline_otel.delivery import Delivery
 from hookline_otel.export_thread import ExportThread
 
@@ -14,8 +12,8 @@ class MetricSender:
 
     def __init__(
         self,
-        delivery: Delivery[MetricsData],
-        collect: Callable[[int], MetricsData],
+        delivery: Delivery,
+        encode: Callable[[int], bytes],
         *,
         interval_seconds: float,
     ) -> None:
@@ -23,11 +21,11 @@ class MetricSender:
 
         Args:
             delivery: Ends with the sender.
-            collect: Makes the data, given how many pushes have failed.
+            encode: Makes what is sent, given how many pushes have failed.
             interval_seconds: Between two pushes.
         """
         self._delivery = delivery
-        self._collect = collect
+        self._encode = encode
         self._interval_seconds = interval_seconds
         self._lock = threading.Lock()
         self._failed = 0
@@ -46,7 +44,7 @@ class MetricSender:
         self.thread.interrupt()
 
     def _work(self) -> float:
-        if (why := self._delivery.send(lambda: self._collect(self.failed))) is not None:
+        if (why := self._delivery.send(lambda: self._encode(self.failed))) is not None:
             with self._lock:
                 self._failed += 1
             self._delivery.tell_lost(why, f"{self.failed} pushes")

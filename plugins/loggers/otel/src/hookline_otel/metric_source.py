@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import replace
 
-from opentelemetry.sdk.metrics.export import MetricsData
+from opentelemetry.exporter.otlp.proto.common.metrics_encoder import encode_metrics
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 
@@ -49,10 +49,10 @@ class MetricSource:
             self._started_at = started.clock.wall
         self.recorder.engine_started(started)
 
-    def collect(self, failed_pushes: int) -> MetricsData:
-        """All numbers as they are now."""
+    def encode(self, failed_pushes: int) -> bytes:
+        """All numbers as they are now, in the form in which they are sent."""
         counts = self._spans.counts if self._spans is not None else None
-        return metrics_data(
+        data = metrics_data(
             (
                 *self.recorder.snapshot(),
                 *self.genai.families(),
@@ -62,6 +62,7 @@ class MetricSource:
             self._scope,
             Window(self._started_at, self._clock.wall()),
         )
+        return encode_metrics(data).SerializeToString()
 
 
 def make_recorder(config: EngineConfig) -> Recorder:

@@ -97,7 +97,7 @@ class Options:
         return cls(
             traces=traces,
             metrics=metrics,
-            headers=_headers(f"{name}.headers", given.get("headers")),
+            headers=read_headers(f"{name}.headers", given.get("headers")),
             semconv=_semconv(f"{name}.semconv", given.get("semconv", "genai")),
             service_name=_name(f"{name}.service_name", given.get("service_name")),
             metrics_interval_seconds=_seconds(
@@ -111,7 +111,12 @@ class Options:
         )
 
 
-def _headers(option: str, text: str | None) -> dict[str, str] | None:
+def read_headers(option: str, text: str | None) -> dict[str, str] | None:
+    """Headers by lower-case name, from the standard's notation.
+
+    Raises:
+        ConfigError: They cannot be.
+    """
     if text is None:
         return None
     headers: dict[str, str] = {}

@@ -1,20 +1,19 @@
 """Which phases a request went through, and when: one row of a table for each."""
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from hookline.stats import RequestTimes
 
 
-@dataclass(frozen=True, slots=True)
-class Phase:
-    """A part of a request's life, in nanoseconds since the epoch."""
+class Phase(NamedTuple):
+    """A part of something's life, in nanoseconds since the epoch."""
 
     name: str
     start: int
     end: int
 
 
-def phases_of(times: RequestTimes) -> tuple[Phase, ...]:
+def phases_of(times: RequestTimes) -> list[Phase]:
     """The phases that were reached; one that the request's end cut short ends there.
 
     One token is no decoding, so there is no such phase for it.
@@ -26,12 +25,12 @@ def phases_of(times: RequestTimes) -> tuple[Phase, ...]:
         ("decode", times.first_token if has_decode else None, times.last_token),
         *(("preempted", start, end) for start, end in times.preempted),
     )
-    return tuple(
+    return [
         Phase(name, start, end)
         for name, start, end in table
         if start is not None and end is not None
-    )
+    ]
 
 
-def _first(*moments: int | None) -> int | None:
-    return next((moment for moment in moments if moment is not None), None)
+def _first(moment: int | None, otherwise: int) -> int:
+    return otherwise if moment is None else moment

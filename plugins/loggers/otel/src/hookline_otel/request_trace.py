@@ -3,14 +3,9 @@
 from dataclasses import dataclass
 from itertools import chain
 
-from opentelemetry.sdk.trace import ReadableSpan
-from opentelemetry.trace import SpanKind
-from opentelemetry.trace.status import Status, StatusCode
-
 from hookline.clock import NANOSECONDS
 from hookline.stats import FinishedRequest, RequestTimes
 from hookline_otel.attributes import (
-    Pairs,
     cut,
     genai_attributes,
     hookline_attributes,
@@ -19,7 +14,7 @@ from hookline_otel.attributes import (
 from hookline_otel.options import Semconv
 from hookline_otel.outcome import error_type
 from hookline_otel.phases import phases_of
-from hookline_otel.spans import SpanFactory
+from hookline_otel.spans import Pairs, Root, SpanKind, encode_trace
 from hookline_otel.trace_context import find_parent
 
 LEGACY_NAME = "llm_request"
@@ -48,35 +43,23 @@ class RequestTrace:
     def span_count(self) -> int:
         return 1 + len(phases_of(self._times))
 
-    def spans(self, factory: SpanFactory) -> list[ReadableSpan]:
+    def encode(self) -> list[bytes]:
         times = self._times
-        root = self._root(factory, times)
-        return [
-            root,
-            *(
-                factory.child(root, phase.name, phase.start, phase.end)
-                for phase in phases_of(times)
-            ),
-        ]
+        return encode_trace(self._root(times), phases_of(times))
 
-    def _root(self, factory: SpanFactory, times: RequestTimes) -> ReadableSpan:
+    def _root(self, times: RequestTimes) -> Root:
         request = self.request
-        trace_id = int(request.facts.trace_id, 16)
-        is_error = error_type(request) != ""
-        return factory.root(
-            self._name,
-            times.arrived,
-            times.ended,
-            trace_id=trace_id,
-            parent=find_parent(request.facts.trace_context, trace_id),
+        facts = request.facts
+        return Root(
+            name=self._name,
+            start=times.arrived,
+            end=times.ended,
+            trace_id=bytes.fromhex(facts.trace_id),
+            parent=find_parent(facts.trace_context, facts.trace_id),
             kind=SpanKind.SERVER if self.semconv.has_vllm else SpanKind.INTERNAL,
-            attributes={
-                name: value for name, value in self._attributes if value is not None
-            },
+            attributes=self._attributes,
             events=_events(times),
-            status=Status(StatusCode.ERROR, cut(request.cause) or None)
-            if is_error
-            else Status(StatusCode.UNSET),
+            error=cut(request.cause) if error_type(request) else None,
         )
 
     @property
@@ -88,13 +71,16 @@ class RequestTrace:
     @property
     def _attributes(self) -> Pairs:
         request, semconv = self.request, self.semconv
-        return chain(
-            vllm_attributes(request) if semconv.has_vllm else (),
-            genai_attributes(request, self.model) if semconv.has_genai else (),
-            hookline_attributes(request, self.engine_index)
-            if semconv.has_genai
-            else (),
+        if not semconv.has_genai:
+            return vllm_attributes(request)
+        pairs = chain(
+            genai_attributes(request, self.model),
+            hookline_attributes(request, self.engine_index),
         )
+        if not semconv.has_vllm:
+            return pairs
+        # Some names are the same in both, and a span may have each of them once.
+        return dict(chain(pairs, vllm_attributes(request))).items()
 
     @property
     def _times(self) -> RequestTimes:

@@ -1,15 +1,16 @@
 """Traces that wait to be sent: bounded, counted, and sent by a thread of their own."""
 
 import threading
+import time
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from opentelemetry.sdk.trace import ReadableSpan
-
 from hookline_otel.delivery import Delivery
+from hookline_otel.envelope import Envelope
 from hookline_otel.export_thread import ExportThread
-from hookline_otel.spans import SpanFactory, Trace
+from hookline_otel.spans import Trace
+from hookline_registry import Failure, isolate
 
 MAX_WAITING = 2048
 """Traces that wait; beyond them the oldest is dropped."""
@@ -17,6 +18,11 @@ MAX_WAITING = 2048
 BATCH_SPANS = 512
 INTERVAL_SECONDS = 1.0
 MAX_PAUSE_SECONDS = 30.0
+
+SLICE_TRACES = 8
+SLICE_PAUSE_SECONDS = 0.0002
+"""After each slice the thread sleeps: while it writes it has the interpreter's lock,
+and an engine in the same process would stand still for as long as a batch takes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,13 +45,13 @@ class SpanSender:
 
     def __init__(
         self,
-        delivery: Delivery[Sequence[ReadableSpan]],
-        factory: SpanFactory,
+        delivery: Delivery,
+        envelope: Envelope,
         *,
         max_waiting: int = MAX_WAITING,
     ) -> None:
         self._delivery = delivery
-        self._factory = factory
+        self._envelope = envelope
         self._max_waiting = max_waiting
         self._lock = threading.Lock()
         self._waiting: deque[Trace] = deque()
@@ -93,25 +99,38 @@ class SpanSender:
             self._failures = 0
         return INTERVAL_SECONDS
 
-    def _take(self) -> list[Trace]:
-        batch: list[Trace] = []
-        spans = 0
-        with self._lock:
-            while self._waiting and spans < BATCH_SPANS:
-                batch.append(self._waiting.popleft())
-                spans += batch[-1].span_count
-        return batch
+    def _take(self) -> list[bytes]:
+        """Spans of the traces that have waited longest; none once nothing waits."""
+        spans: list[bytes] = []
+        traces = 0
+        while len(spans) < BATCH_SPANS and (trace := self._next()) is not None:
+            spans += self._encode(trace)
+            traces += 1
+            if traces % SLICE_TRACES == 0:
+                time.sleep(SLICE_PAUSE_SECONDS)
+        return spans
 
-    def _send(self, batch: Sequence[Trace]) -> bool:
-        spans = sum(trace.span_count for trace in batch)
-        why = self._delivery.send(
-            lambda: [span for trace in batch for span in trace.spans(self._factory)]
-        )
+    def _next(self) -> Trace | None:
+        with self._lock:
+            return self._waiting.popleft() if self._waiting else None
+
+    def _encode(self, trace: Trace) -> list[bytes]:
+        """The trace's spans; one that cannot be written harms no other trace."""
+        spans = isolate(trace.encode)
+        if not isinstance(spans, Failure):
+            return spans
+        with self._lock:
+            self._count(failed=trace.span_count)
+        self._delivery.tell_lost(spans.summary, self._lost)
+        return []
+
+    def _send(self, spans: Sequence[bytes]) -> bool:
+        why = self._delivery.send(lambda: self._envelope.wrap(spans))
         with self._lock:
             if why is None:
-                self._count(exported=spans)
+                self._count(exported=len(spans))
             else:
-                self._count(failed=spans)
+                self._count(failed=len(spans))
         if why is not None:
             self._delivery.tell_lost(why, self._lost)
         return why is None

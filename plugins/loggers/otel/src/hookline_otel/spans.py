@@ -1,27 +1,47 @@
-"""Makes spans of what is over: with explicit times, and without a tracer."""
+"""Writes spans of what is over, in the form in which they are sent."""
 
-import secrets
-from collections.abc import Mapping, Sequence
+import os
+import struct
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from enum import IntEnum
+from typing import Final, Protocol
 
-from opentelemetry.sdk.resources import Resource
-from opentelemetry.sdk.trace import Event, ReadableSpan
-from opentelemetry.sdk.util.instrumentation import InstrumentationScope
-from opentelemetry.trace import SpanContext, SpanKind, TraceFlags
-from opentelemetry.trace.span import TraceState
-from opentelemetry.trace.status import Status, StatusCode
+from hookline_otel.phases import Phase
+from hookline_otel.trace_context import ClientSpan
+from hookline_otel.wire import AttributeValue, attribute, constant_text, nested, varint
 
-AttributeValue = str | bool | int | float | tuple[str, ...]
-Attributes = Mapping[str, AttributeValue]
+SPAN_ID_BYTES = 8
 
-_UNSET = Status(StatusCode.UNSET)
+Pairs = Iterable[tuple[str, AttributeValue | None]]
+"""Attributes; those that are None are left out."""
+
+# Encoded keys of the fields of OTLP's `Span`: its number in the .proto file × 8 + the
+# kind of its value. The order in which they are written is free.
+_TRACE_ID: Final = b"\x0a\x10"  # with its length
+_SPAN_ID: Final = b"\x12\x08"
+_STATE: Final = b"\x1a"
+_PARENT: Final = b"\x22\x08"
+_NAME: Final = b"\x2a"
+_KIND: Final = b"\x30"
+_TIMES: Final = struct.Struct("<cQcQ").pack  # after b"\x39" and b"\x41"
+_ATTRIBUTE: Final = b"\x4a"
+_EVENT: Final = b"\x5a"
+_STATUS: Final = b"\x7a"
+_FLAGS: Final = b"\x85\x01"
+_PARENT_IS_HERE: Final = _FLAGS + struct.pack("<I", 0x100)
+_PARENT_IS_REMOTE: Final = _FLAGS + struct.pack("<I", 0x300)
+
+_EVENT_TIME: Final = struct.Struct("<cQ").pack  # after b"\x09"
+_EVENT_NAME: Final = b"\x12"
+_ERROR: Final = b"\x18\x02"
+_MESSAGE: Final = b"\x12"
 
 
 class Trace(Protocol):
     """Something that is over and can be told as spans.
 
-    Spans are made only when they are sent: those that are dropped cost nothing.
+    Spans are written only when they are sent: those that are dropped cost nothing.
     """
 
     @property
@@ -29,93 +49,94 @@ class Trace(Protocol):
         """How many spans it will be."""
         ...
 
-    def spans(self, factory: "SpanFactory") -> list[ReadableSpan]:
-        """Makes them, parents first; called in the export thread."""
+    def encode(self) -> list[bytes]:
+        """Writes them, parents first; called in the export thread."""
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class SpanFactory:
-    """Makes spans of one resource and scope."""
+class SpanKind(IntEnum):
+    """As OTLP numbers them."""
 
-    resource: Resource
-    scope: InstrumentationScope
+    INTERNAL = 1
+    SERVER = 2
 
-    def root(
-        self,
-        name: str,
-        start: int,
-        end: int,
-        *,
-        trace_id: int,
-        parent: SpanContext | None = None,
-        kind: SpanKind = SpanKind.INTERNAL,
-        attributes: Attributes | None = None,
-        events: Sequence[tuple[str, int]] = (),
-        status: Status = _UNSET,
-    ) -> ReadableSpan:
-        """A span without a parent in this process.
 
-        Args:
-            name: Of the span.
-            start: Nanoseconds since the epoch.
-            end: Likewise; a clock that was set back ends the span where it starts.
-            trace_id: The trace it belongs to.
-            parent: The client's span.
-            kind: Its role.
-            attributes: Its own.
-            events: Names and times; times outside the span move to its edges.
-            status: Whether it failed.
-        """
-        end = max(start, end)
-        return ReadableSpan(
-            name=name,
-            context=_new_context(trace_id, parent.trace_state if parent else None),
-            parent=parent,
-            resource=self.resource,
-            attributes=attributes or {},
-            events=[
-                Event(label, timestamp=_clamp(at, start, end)) for label, at in events
-            ],
-            kind=kind,
-            instrumentation_scope=self.scope,
-            status=status,
-            start_time=start,
-            end_time=end,
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Root:
+    """A span without a parent in this process.
+
+    Attributes:
+        name: Of the span.
+        start: Nanoseconds since the epoch.
+        end: Likewise; a clock that was set back ends the span where it starts.
+        trace_id: The trace it belongs to.
+        parent: The client's span.
+        kind: Its role.
+        attributes: Its own.
+        events: Names and times; times outside the span move to its edges.
+        error: Why it failed; None if it did not.
+    """
+
+    name: str
+    start: int
+    end: int
+    trace_id: bytes
+    parent: ClientSpan | None = None
+    kind: SpanKind = SpanKind.INTERNAL
+    attributes: Pairs = ()
+    events: Sequence[tuple[str, int]] = ()
+    error: str | None = None
+
+
+def encode_trace(root: Root, parts: Sequence[Phase]) -> list[bytes]:
+    """The root and a child for each part; what sticks out of the root is cut off."""
+    # Not from `random`: a program that seeds it would repeat its span ids.
+    ids = os.urandom(SPAN_ID_BYTES * (1 + len(parts)))
+    shared = _TRACE_ID + root.trace_id
+    if root.parent is not None and root.parent.state:
+        shared += nested(_STATE, root.parent.state.encode())
+    root_id = ids[:SPAN_ID_BYTES]
+    start, end = root.start, max(root.start, root.end)
+    spans = [_root(root, shared + _SPAN_ID + root_id, start, end)]
+    shared += _KIND + varint(SpanKind.INTERNAL) + _PARENT_IS_HERE
+    shared += _PARENT + root_id + _SPAN_ID
+    for number, part in enumerate(parts, start=1):
+        low = _clamp(part.start, start, end)
+        spans.append(
+            shared
+            + ids[number * SPAN_ID_BYTES : (number + 1) * SPAN_ID_BYTES]
+            + constant_text(_NAME, part.name)
+            + _TIMES(b"\x39", low, b"\x41", _clamp(part.end, low, end))
         )
+    return spans
 
-    def child(
-        self, parent: ReadableSpan, name: str, start: int, end: int
-    ) -> ReadableSpan:
-        """A part of `parent`; what sticks out of it is cut off."""
-        context = parent.get_span_context()
-        low, high = parent.start_time, parent.end_time
-        assert context is not None
-        assert low is not None
-        assert high is not None
-        start = _clamp(start, low, high)
-        return ReadableSpan(
-            name=name,
-            context=_new_context(context.trace_id, context.trace_state),
-            parent=context,
-            resource=self.resource,
-            attributes={},
-            instrumentation_scope=self.scope,
-            start_time=start,
-            end_time=_clamp(end, start, high),
-        )
+
+def _root(root: Root, identity: bytes, start: int, end: int) -> bytes:
+    fields = [
+        identity,
+        nested(_NAME, root.name.encode()),
+        _KIND + varint(root.kind),
+        _TIMES(b"\x39", start, b"\x41", end),
+        *(
+            attribute(_ATTRIBUTE, name, value)
+            for name, value in root.attributes
+            if value is not None
+        ),
+        *(_event(name, _clamp(at, start, end)) for name, at in root.events),
+    ]
+    if root.parent is None:
+        fields.append(_PARENT_IS_HERE)
+    else:
+        fields += (_PARENT, root.parent.span_id, _PARENT_IS_REMOTE)
+    if root.error is not None:
+        message = nested(_MESSAGE, root.error.encode())
+        fields.append(nested(_STATUS, _ERROR + message))
+    return b"".join(fields)
+
+
+def _event(name: str, at: int) -> bytes:
+    return nested(_EVENT, _EVENT_TIME(b"\x09", at) + constant_text(_EVENT_NAME, name))
 
 
 def _clamp(moment: int, low: int, high: int) -> int:
-    return min(max(moment, low), high)
-
-
-def _new_context(trace_id: int, state: TraceState | None) -> SpanContext:
-    # Not from `random`: a program that seeds it would repeat its span ids.
-    return SpanContext(
-        trace_id,
-        secrets.randbits(64) or 1,
-        is_remote=False,
-        trace_flags=TraceFlags(TraceFlags.SAMPLED),
-        trace_state=state,
-    )
+    return low if moment < low else min(moment, high)

@@ -1,13 +1,14 @@
 """An engine's start as spans."""
 
-import secrets
+import os
 from dataclasses import dataclass
-
-from opentelemetry.sdk.trace import ReadableSpan
 
 from hookline.clock import NANOSECONDS
 from hookline.payloads import EngineFacts, StartupPhase
-from hookline_otel.spans import SpanFactory
+from hookline_otel.phases import Phase
+from hookline_otel.spans import Root, encode_trace
+
+TRACE_ID_BYTES = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,30 +21,26 @@ class StartTrace:
     def span_count(self) -> int:
         return 1 + len(self.facts.startup)
 
-    def spans(self, factory: SpanFactory) -> list[ReadableSpan]:
+    def encode(self) -> list[bytes]:
         facts = self.facts
-        root = factory.root(
-            "engine start",
-            min(phase.started_at for phase in facts.startup),
-            max(map(_end, facts.startup)),
-            trace_id=secrets.randbits(128) or 1,
-            attributes={
-                "hookline.engine_index": facts.engine_index,
-                "hookline.model": facts.model_name,
-                "hookline.architecture": facts.architecture,
-                "hookline.dtype": facts.dtype,
-                "hookline.executor": facts.executor,
-                "hookline.num_kv_blocks": facts.num_kv_blocks,
-            },
-        )
-        return [
-            root,
-            *(
-                factory.child(root, phase.name, phase.started_at, _end(phase))
-                for phase in facts.startup
+        parts = [_part(phase) for phase in facts.startup]
+        root = Root(
+            name="engine start",
+            start=min(part.start for part in parts),
+            end=max(part.end for part in parts),
+            trace_id=os.urandom(TRACE_ID_BYTES),
+            attributes=(
+                ("hookline.engine_index", facts.engine_index),
+                ("hookline.model", facts.model_name),
+                ("hookline.architecture", facts.architecture),
+                ("hookline.dtype", facts.dtype),
+                ("hookline.executor", facts.executor),
+                ("hookline.num_kv_blocks", facts.num_kv_blocks),
             ),
-        ]
+        )
+        return encode_trace(root, parts)
 
 
-def _end(phase: StartupPhase) -> int:
-    return phase.started_at + round(phase.seconds * NANOSECONDS)
+def _part(phase: StartupPhase) -> Phase:
+    end = phase.started_at + round(phase.seconds * NANOSECONDS)
+    return Phase(phase.name, phase.started_at, end)

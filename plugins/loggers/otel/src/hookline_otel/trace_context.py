@@ -2,29 +2,48 @@
 
 import re
 from collections.abc import Mapping
+from typing import NamedTuple
 
-from opentelemetry.trace import SpanContext, TraceFlags
-from opentelemetry.trace.span import TraceState
+MAX_STATE = 512
+"""Characters of `tracestate` that the standard asks everyone to pass on."""
 
-_TRACEPARENT = re.compile(r"[0-9a-f]{2}-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})")
+_TRACEPARENT = re.compile(r"[0-9a-f]{2}-([0-9a-f]{32})-([0-9a-f]{16})-[0-9a-f]{2}")
 _TRACE_ID = re.compile(r"[0-9a-f]{32}")
-_NONE = "0" * 32
+_STATE_MEMBER = re.compile(r"[a-z0-9][a-z0-9_*/@-]{0,255}=[\x20-\x3c\x3e-\x7e]{1,256}")
+_NO_TRACE = "0" * 32
+_NO_SPAN = "0" * 16
+
+
+class ClientSpan(NamedTuple):
+    """The span that asked, in another process.
+
+    Attributes:
+        span_id: Its id.
+        state: What vendors want passed on with the trace; may be empty.
+    """
+
+    span_id: bytes
+    state: str
 
 
 def is_trace_id(text: str) -> bool:
     """Whether it can be sent; a program may write anything into a request's facts."""
-    return text != _NONE and _TRACE_ID.fullmatch(text) is not None
+    return text != _NO_TRACE and _TRACE_ID.fullmatch(text) is not None
 
 
-def find_parent(headers: Mapping[str, str], trace_id: int) -> SpanContext | None:
+def find_parent(headers: Mapping[str, str], trace_id: str) -> ClientSpan | None:
     """The span that asked; None where no header names one of this trace."""
     found = _TRACEPARENT.fullmatch(headers.get("traceparent", ""))
     if found is None:
         return None
-    trace, span, flags = (int(group, 16) for group in found.groups())
-    if trace != trace_id or not span:
+    trace, span = found.groups()
+    if trace != trace_id or span == _NO_SPAN:
         return None
-    state = TraceState.from_header([headers.get("tracestate", "")])
-    return SpanContext(
-        trace, span, is_remote=True, trace_flags=TraceFlags(flags), trace_state=state
-    )
+    return ClientSpan(bytes.fromhex(span), _state(headers.get("tracestate", "")))
+
+
+def _state(text: str) -> str:
+    """All of it, or nothing if any of it is illegal."""
+    members = [member.strip(" \t") for member in text.split(",")]
+    is_legal = len(text) <= MAX_STATE and all(map(_STATE_MEMBER.fullmatch, members))
+    return ",".join(members) if is_legal else ""

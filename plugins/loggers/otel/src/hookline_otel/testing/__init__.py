@@ -1,6 +1,6 @@
 """For tests of whatever sends OTLP: a collector, a drawn trace, hand-made requests."""
 
-from hookline_otel.testing.collector import Inbox, Receiver
+from hookline_otel.testing.collector import Identity, Inbox, Receiver
 from hookline_otel.testing.samples import CLIENT_SPAN, START, TRACE_ID, TRACED, at
 from hookline_otel.testing.tree import draw
 
@@ -9,6 +9,7 @@ __all__ = [
     "START",
     "TRACED",
     "TRACE_ID",
+    "Identity",
     "Inbox",
     "Receiver",
     "at",

@@ -1,10 +1,14 @@
 """A collector for tests: takes OTLP over either protocol, and hangs if told to."""
 
+import gzip
+import ssl
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from types import TracebackType
 from typing import Self
 
@@ -93,19 +97,50 @@ class Inbox:
         }
 
 
-class Receiver:
-    """Listens on a free port of this machine until its `with` block ends."""
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Files with a certificate for `localhost` and its key: what TLS needs."""
 
-    def __init__(self, protocol: OtlpProtocol) -> None:
+    certificate: Path
+    key: Path
+
+
+class Receiver:
+    """Listens on a port of this machine until its `with` block ends.
+
+    Attributes:
+        inbox: What arrives.
+        protocol: What is spoken.
+        port: Where; 0 until the block begins, unless one was asked for.
+        url: Likewise.
+    """
+
+    def __init__(
+        self,
+        protocol: OtlpProtocol,
+        *,
+        port: int = 0,
+        identity: Identity | None = None,
+    ) -> None:
+        """Listens nowhere yet.
+
+        Args:
+            protocol: To speak.
+            port: To listen on; 0 takes a free one.
+            identity: To speak TLS with; None speaks plain text.
+        """
         self.inbox = Inbox()
         self.protocol = protocol
-        self._close: Callable[[], None] = lambda: None
+        self.port = port
         self.url = ""
+        self._identity = identity
+        self._close: Callable[[], None] = lambda: None
 
     def __enter__(self) -> Self:
         start = _start_grpc if self.protocol is OtlpProtocol.GRPC else _start_http
-        port, self._close = start(self.inbox)
-        self.url = f"http://127.0.0.1:{port}"
+        self.port, self._close = start(self.inbox, self.port, self._identity)
+        base = "http://127.0.0.1" if self._identity is None else "https://localhost"
+        self.url = f"{base}:{self.port}"
         return self
 
     def __exit__(
@@ -118,7 +153,9 @@ class Receiver:
         self._close()
 
 
-def _start_grpc(inbox: Inbox) -> tuple[int, Callable[[], None]]:
+def _start_grpc(
+    inbox: Inbox, port: int, identity: Identity | None
+) -> tuple[int, Callable[[], None]]:
     pool = ThreadPoolExecutor(4)
     server = grpc.server(pool)
     server.add_generic_rpc_handlers(
@@ -133,7 +170,12 @@ def _start_grpc(inbox: Inbox) -> tuple[int, Callable[[], None]]:
             ),
         )
     )
-    port = server.add_insecure_port("127.0.0.1:0")
+    address = f"127.0.0.1:{port}"
+    if identity is None:
+        port = server.add_insecure_port(address)
+    else:
+        pair = (identity.key.read_bytes(), identity.certificate.read_bytes())
+        port = server.add_secure_port(address, grpc.ssl_server_credentials([pair]))
     server.start()
 
     def close() -> None:
@@ -155,13 +197,17 @@ def _grpc_handler(
     return grpc.unary_unary_rpc_method_handler(handle)
 
 
-def _start_http(inbox: Inbox) -> tuple[int, Callable[[], None]]:
+def _start_http(
+    inbox: Inbox, port: int, identity: Identity | None
+) -> tuple[int, Callable[[], None]]:
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["Content-Length"]))
             headers = {name.lower(): value for name, value in self.headers.items()}
+            if headers.get("content-encoding") == "gzip":
+                body = gzip.decompress(body)
             if self.path not in _HTTP_KINDS:
                 self._answer(404, b"")
                 return
@@ -180,8 +226,12 @@ def _start_http(inbox: Inbox) -> tuple[int, Callable[[], None]]:
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002
             """Keeps the tests' output clean."""
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
     server.daemon_threads = True
+    if identity is not None:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(identity.certificate, identity.key)
+        server.socket = context.wrap_socket(server.socket, server_side=True)
     thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
     thread.start()
 

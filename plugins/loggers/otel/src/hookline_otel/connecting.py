@@ -1,0 +1,37 @@
+"""Chooses the transport of a protocol."""
+
+import os
+
+from hookline.exceptions import ConfigError
+from hookline_otel.endpoint import Endpoint, OtlpProtocol, Signal
+from hookline_otel.transport import Transport
+from hookline_otel.transport_settings import TransportSettings
+from hookline_registry import Failure, isolate
+
+
+def make_transport(
+    signal: Signal, endpoint: Endpoint, headers: dict[str, str] | None
+) -> Transport:
+    """Connects to nothing yet.
+
+    Raises:
+        ConfigError: The standard environment variables hold something wrong.
+    """
+    settings = TransportSettings.read(signal, endpoint, headers, os.environ)
+    made = isolate(_make, signal, endpoint, settings)
+    if isinstance(made, Failure):
+        raise ConfigError(
+            f"otel.{signal}_endpoint", f"cannot be used: {made.summary}"
+        ) from made.error
+    return made
+
+
+def _make(signal: Signal, endpoint: Endpoint, settings: TransportSettings) -> Transport:
+    # Each is slow to import, and one of them is not needed.
+    if endpoint.protocol is OtlpProtocol.GRPC:
+        from hookline_otel.grpc_transport import GrpcTransport  # noqa: PLC0415
+
+        return GrpcTransport(signal, endpoint, settings)
+    from hookline_otel.http_transport import HttpTransport  # noqa: PLC0415
+
+    return HttpTransport(endpoint, settings)

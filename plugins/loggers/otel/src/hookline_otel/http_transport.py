@@ -1,0 +1,84 @@
+"""OTLP over HTTP."""
+
+import gzip
+import zlib
+from collections.abc import Callable, Mapping
+from http import HTTPStatus
+
+import requests
+
+from hookline_otel.endpoint import Endpoint
+from hookline_otel.transport import Refusal
+from hookline_otel.transport_settings import Compression, TransportSettings, user_agent
+
+_PASSING = (
+    HTTPStatus.TOO_MANY_REQUESTS,
+    HTTPStatus.BAD_GATEWAY,
+    HTTPStatus.SERVICE_UNAVAILABLE,
+    HTTPStatus.GATEWAY_TIMEOUT,
+)
+"""Answers after which the protocol allows another try."""
+
+_COMPRESS: Mapping[Compression, Callable[[bytes], bytes]] = {
+    Compression.NONE: bytes,
+    Compression.GZIP: gzip.compress,
+    Compression.DEFLATE: zlib.compress,
+}
+
+
+class HttpTransport:
+    """One URL; follows no redirection."""
+
+    def __init__(self, endpoint: Endpoint, settings: TransportSettings) -> None:
+        self._url = endpoint.url
+        self._compress = _COMPRESS[settings.compression]
+        self._verify = str(settings.certificate) if settings.certificate else True
+        self._session = requests.Session()
+        self._session.cert = _client_certificate(settings)
+        self._session.headers.update(_headers(settings))
+
+    def post(self, body: bytes, timeout_seconds: float) -> Refusal | None:
+        try:
+            answer = self._session.post(
+                self._url,
+                data=self._compress(body),
+                timeout=timeout_seconds,
+                verify=self._verify,
+                allow_redirects=False,
+            )
+        except (requests.ConnectionError, requests.Timeout) as error:
+            return Refusal(str(error), is_passing=True)
+        if HTTPStatus.OK <= answer.status_code < HTTPStatus.MULTIPLE_CHOICES:
+            return None
+        return Refusal(
+            f"{answer.status_code} {answer.reason}",
+            is_passing=answer.status_code in _PASSING,
+            pause_seconds=_pause(answer.headers.get("Retry-After", "")),
+        )
+
+    def close(self) -> None:
+        self._session.close()
+
+
+def _headers(settings: TransportSettings) -> dict[str, str]:
+    headers = {
+        "user-agent": user_agent(),
+        "content-type": "application/x-protobuf",
+        **settings.headers,
+    }
+    if settings.compression is not Compression.NONE:
+        headers["content-encoding"] = settings.compression
+    return headers
+
+
+def _client_certificate(settings: TransportSettings) -> str | tuple[str, str] | None:
+    if settings.client_certificate is None:
+        return None
+    if settings.client_key is None:
+        return str(settings.client_certificate)
+    return str(settings.client_certificate), str(settings.client_key)
+
+
+def _pause(text: str) -> float:
+    """Seconds; a collector that names a date is left alone as long as any other."""
+    return float(text) if text.isdecimal() else 0.0

@@ -1,0 +1,290 @@
+"""What is written by hand is what Protocol Buffers would write."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
+    ExportTraceServiceRequest,
+)
+from opentelemetry.proto.common.v1.common_pb2 import (
+    AnyValue,
+    ArrayValue,
+    InstrumentationScope,
+    KeyValue,
+)
+from opentelemetry.proto.resource.v1.resource_pb2 import Resource
+from opentelemetry.proto.trace.v1.trace_pb2 import (
+    ResourceSpans,
+    ScopeSpans,
+    Span,
+    Status,
+)
+from opentelemetry.sdk import resources
+from opentelemetry.sdk.util import instrumentation
+
+from hookline.request import FinishReason, RequestFacts
+from hookline.stats import FinishedRequest, RequestTimes
+from hookline_otel.attributes import (
+    cut,
+    genai_attributes,
+    hookline_attributes,
+    vllm_attributes,
+)
+from hookline_otel.envelope import Envelope
+from hookline_otel.options import Semconv
+from hookline_otel.phases import phases_of
+from hookline_otel.request_trace import RequestTrace
+from hookline_otel.spans import Pairs
+from hookline_otel.testing import CLIENT_SPAN, TRACE_ID, TRACED
+from hookline_otel.trace_context import MAX_STATE, find_parent
+from hookline_otel.wire import AttributeValue, attribute, varint
+
+LOCAL, REMOTE = 0x100, 0x300
+
+texts = st.text(st.characters(codec="utf-8"))
+integers = st.integers(-(2**63), 2**63 - 1)
+scalars: st.SearchStrategy[AttributeValue] = st.one_of(
+    texts, integers, st.booleans(), st.floats(allow_nan=False)
+)
+values = st.one_of(scalars, st.lists(scalars, max_size=4).map(tuple))
+moments = st.integers(0, 2**63)
+maybe_moments = st.none() | moments
+seconds = st.floats(0, 1e6)
+counts = st.integers(0, 2**40)
+any_texts = st.text(max_size=400)
+
+times = st.builds(
+    RequestTimes,
+    arrived=moments,
+    queued=maybe_moments,
+    scheduled=maybe_moments,
+    first_token=maybe_moments,
+    last_token=maybe_moments,
+    ended=moments,
+    preempted=st.lists(st.tuples(moments, moments), max_size=3).map(tuple),
+)
+facts = st.builds(
+    RequestFacts,
+    client_id=any_texts,
+    tenant=st.none() | any_texts,
+    trace_id=st.just(TRACE_ID),
+    trace_context=st.just({}) | st.just(TRACED.facts.trace_context),
+    operation=st.sampled_from(("chat", "text_completion")),
+)
+finished: st.SearchStrategy[FinishedRequest] = st.builds(
+    replace,
+    st.just(TRACED),
+    request_id=counts,
+    facts=facts,
+    reason=st.sampled_from(FinishReason),
+    cause=any_texts,
+    times=times,
+    prompt_tokens=counts,
+    output_tokens=counts,
+    ttft_seconds=st.none() | seconds,
+    e2e_seconds=seconds,
+    forward_seconds=st.none() | seconds,
+)
+
+
+def any_value(value: AttributeValue) -> AnyValue:
+    """The value as a message."""
+    match value:
+        case bool():
+            return AnyValue(bool_value=value)
+        case int():
+            return AnyValue(int_value=value)
+        case float():
+            return AnyValue(double_value=value)
+        case str():
+            return AnyValue(string_value=value)
+        case tuple():
+            return AnyValue(array_value=ArrayValue(values=map(any_value, value)))
+
+
+def pairs(found: Pairs) -> list[KeyValue]:
+    """The attributes as messages, in order of their names."""
+    return [
+        KeyValue(key=name, value=any_value(value))
+        for name, value in sorted(dict(found).items())
+        if value is not None
+    ]
+
+
+def found_pairs(span: Span) -> list[KeyValue]:
+    """Those of a span, likewise; a name that stands there twice stays so."""
+    return sorted(span.attributes, key=lambda pair: pair.key)
+
+
+@given(st.integers(0, 2**64 - 1))
+def test_numbers_are_written_as_the_format_has_them(number: int) -> None:
+    """Seven bits a byte, the lowest first, and a mark on all but the last."""
+    groups = varint(number)
+
+    assert [group >> 7 for group in groups[:-1]] == [1] * (len(groups) - 1)
+    assert groups[-1] < 0x80
+    assert sum((group & 0x7F) << 7 * at for at, group in enumerate(groups)) == number
+
+
+@given(texts, values)
+def test_attribute_is_read_back(name: str, value: AttributeValue) -> None:
+    """Names and values of all kinds and sizes arrive as they are."""
+    written = attribute(b"\x4a", name, value)
+
+    expected = Span(attributes=[KeyValue(key=name, value=any_value(value))])
+    assert Span.FromString(written) == expected
+
+
+def test_enumeration_is_written_as_its_text() -> None:
+    """A value may be of a type that is one of the known ones as well."""
+    assert attribute(b"\x4a", "x", FinishReason.STOP) == attribute(b"\x4a", "x", "stop")
+
+
+def test_value_of_another_type_is_refused() -> None:
+    """What OTLP knows no form for is no attribute."""
+    with pytest.raises(TypeError, match="no attribute can be a dict"):
+        attribute(b"\x4a", "name", {})  # type: ignore[arg-type]
+
+
+@given(finished, st.sampled_from(Semconv))
+def test_request_is_what_its_messages_would_be(
+    request: FinishedRequest, semconv: Semconv
+) -> None:
+    """Any request's spans are those that the messages' own classes describe."""
+    trace = RequestTrace(
+        request=request, model="tiny", engine_index=2, semconv=semconv, told_at=0
+    )
+
+    root, *children = map(Span.FromString, trace.encode())
+
+    assert trace.span_count == 1 + len(children)
+    assert len({span.span_id for span in (root, *children)}) == trace.span_count
+    attributes = found_pairs(root)
+    del root.attributes[:]
+    assert attributes == pairs(expected_attributes(request, semconv))
+    assert root == expected_root(request, semconv, root.span_id)
+    ids = [child.span_id for child in children]
+    assert children == list(expected_children(request, root, ids))
+
+
+def expected_attributes(request: FinishedRequest, semconv: Semconv) -> Pairs:
+    if semconv.has_genai:
+        yield from genai_attributes(request, "tiny")
+        yield from hookline_attributes(request, 2)
+    if semconv.has_vllm:
+        yield from vllm_attributes(request)
+
+
+def expected_root(request: FinishedRequest, semconv: Semconv, span_id: bytes) -> Span:
+    """The request's span without its attributes."""
+    places = request.times
+    assert places is not None
+    end = max(places.arrived, places.ended)
+    is_error = request.reason in {FinishReason.ERROR, FinishReason.REJECTED}
+    has_parent = bool(request.facts.trace_context)
+    events = [("preempted", start) for start, _ in places.preempted]
+    if places.first_token is not None:
+        events.append(("first token", places.first_token))
+    return Span(
+        trace_id=bytes.fromhex(TRACE_ID),
+        span_id=span_id,
+        parent_span_id=bytes.fromhex(CLIENT_SPAN) if has_parent else b"",
+        trace_state="vendor=1" if has_parent else "",
+        flags=REMOTE if has_parent else LOCAL,
+        name=f"{request.facts.operation} tiny" if semconv.has_genai else "llm_request",
+        kind=Span.SPAN_KIND_SERVER if semconv.has_vllm else Span.SPAN_KIND_INTERNAL,
+        start_time_unix_nano=places.arrived,
+        end_time_unix_nano=end,
+        events=[
+            Span.Event(name=name, time_unix_nano=clamped(at, places.arrived, end))
+            for name, at in sorted(events, key=lambda event: event[1])
+        ],
+        status=Status(code=Status.STATUS_CODE_ERROR, message=cut(request.cause))
+        if is_error
+        else None,
+    )
+
+
+def expected_children(
+    request: FinishedRequest, root: Span, ids: Iterable[bytes]
+) -> Iterable[Span]:
+    """Spans of the phases, inside the root."""
+    assert request.times is not None
+    for phase, span_id in zip(phases_of(request.times), ids, strict=True):
+        low, high = root.start_time_unix_nano, root.end_time_unix_nano
+        start = clamped(phase.start, low, high)
+        yield Span(
+            trace_id=root.trace_id,
+            span_id=span_id,
+            parent_span_id=root.span_id,
+            trace_state=root.trace_state,
+            flags=LOCAL,
+            name=phase.name,
+            kind=Span.SPAN_KIND_INTERNAL,
+            start_time_unix_nano=start,
+            end_time_unix_nano=clamped(phase.end, start, high),
+        )
+
+
+def clamped(moment: int, low: int, high: int) -> int:
+    return min(max(moment, low), high)
+
+
+def test_envelope_holds_resource_scope_and_spans() -> None:
+    """The request names who sends, with values of all kinds, and then the spans."""
+    resource = resources.Resource(
+        {"service.name": "a", "process.command_args": ["x", "y"], "cpus": 2},
+        "https://resource",
+    )
+    scope = instrumentation.InstrumentationScope("name", "1", "https://scope")
+    spans = [Span(name=name) for name in ("first", "second" * 99)]
+
+    body = Envelope(resource, scope).wrap(span.SerializeToString() for span in spans)
+
+    found = ExportTraceServiceRequest.FromString(body)
+    (attributes,) = (item.resource.attributes for item in found.resource_spans)
+    attributes.sort(key=lambda pair: pair.key)
+    expected = ResourceSpans(
+        resource=Resource(
+            attributes=pairs(
+                [
+                    ("cpus", 2),
+                    ("process.command_args", ("x", "y")),
+                    ("service.name", "a"),
+                ]
+            )
+        ),
+        schema_url="https://resource",
+        scope_spans=[
+            ScopeSpans(
+                scope=InstrumentationScope(name="name", version="1"),
+                schema_url="https://scope",
+                spans=spans,
+            )
+        ],
+    )
+    assert found == ExportTraceServiceRequest(resource_spans=[expected])
+
+
+@pytest.mark.parametrize(
+    ("state", "passed"),
+    [
+        ("", ""),
+        ("a=1,b@c=x y , d=2", "a=1,b@c=x y,d=2"),
+        ("a=1,,", ""),
+        ("A=1", ""),
+        ("a=é", ""),
+        ("a=" + "b" * MAX_STATE, ""),
+    ],
+)
+def test_trace_state_is_passed_on_whole_or_not_at_all(state: str, passed: str) -> None:
+    """What clients write there is checked, and never cut in two."""
+    headers = {"traceparent": f"00-{TRACE_ID}-{CLIENT_SPAN}-01", "tracestate": state}
+
+    parent = find_parent(headers, TRACE_ID)
+
+    assert parent is not None
+    assert parent.state == passed

@@ -1,0 +1,197 @@
+"""How data travels: TLS, compression, headers, and answers of all kinds."""
+
+import shutil
+import subprocess
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from http.server import BaseHTTPRequestHandler, HTTPServer
+
+import grpc
+import pytest
+
+from hookline.clock import VirtualClock
+from hookline_otel.connecting import make_transport
+from hookline_otel.delivery import Delivery
+from hookline_otel.endpoint import Endpoint, OtlpProtocol, Signal
+from hookline_otel.outage_log import OutageLog
+from hookline_otel.testing import Identity, Receiver
+from hookline_otel.transport import Refusal, Transport
+
+VARIABLE = "OTEL_EXPORTER_OTLP"
+EMPTY = b""
+"""A request of either signal without anything in it."""
+
+
+def endpoint_of(receiver: Receiver) -> Endpoint:
+    path = "/v1/traces" if receiver.protocol is OtlpProtocol.HTTP else ""
+    return Endpoint(receiver.url + path, receiver.protocol)
+
+
+def transport_to(receiver: Receiver, **headers: str) -> Transport:
+    return make_transport(Signal.TRACES, endpoint_of(receiver), headers or None)
+
+
+@pytest.fixture(params=list(OtlpProtocol))
+def protocol(request: pytest.FixtureRequest) -> OtlpProtocol:
+    return OtlpProtocol(request.param)
+
+
+@pytest.fixture(scope="session")
+def identity(tmp_path_factory: pytest.TempPathFactory) -> Identity:
+    """A certificate that only those trust who are told to."""
+    openssl = shutil.which("openssl")
+    if openssl is None:
+        pytest.skip("openssl makes the certificate")
+    folder = tmp_path_factory.mktemp("identity")
+    made = Identity(folder / "certificate.pem", folder / "key.pem")
+    subprocess.run(
+        [
+            *(openssl, "req", "-x509", "-nodes", "-newkey", "rsa:2048", "-days", "2"),
+            *("-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost"),
+            *("-keyout", made.key, "-out", made.certificate),
+        ],
+        check=True,
+        capture_output=True,
+    )
+    return made
+
+
+def test_trusted_collector_is_sent_to_over_tls(
+    protocol: OtlpProtocol, identity: Identity, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The standard's variable names who is trusted."""
+    monkeypatch.setenv(f"{VARIABLE}_CERTIFICATE", str(identity.certificate))
+    with Receiver(protocol, identity=identity) as receiver:
+        transport = transport_to(receiver)
+
+        refusal = transport.post(EMPTY, 30)
+
+        transport.close()
+        assert refusal is None
+        assert len(receiver.inbox.traces) == 1
+
+
+def test_unknown_collector_gets_nothing(
+    protocol: OtlpProtocol, identity: Identity
+) -> None:
+    """A certificate that nobody vouches for ends the sending."""
+    with Receiver(protocol, identity=identity) as receiver:
+        transport = transport_to(receiver)
+
+        refusal = transport.post(EMPTY, 30)
+
+        transport.close()
+        assert isinstance(refusal, Refusal)
+        assert not receiver.inbox.traces
+
+
+@pytest.mark.parametrize("compression", ["gzip", "none"])
+def test_data_is_compressed_if_the_environment_asks(
+    protocol: OtlpProtocol, compression: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Compressed or not, the collector reads it."""
+    monkeypatch.setenv(f"{VARIABLE}_TRACES_COMPRESSION", compression)
+    with Receiver(protocol) as receiver:
+        transport = transport_to(receiver)
+
+        refusal = transport.post(EMPTY, 30)
+
+        transport.close()
+        assert refusal is None
+        (headers,) = receiver.inbox.headers
+        if protocol is OtlpProtocol.HTTP:
+            assert headers.get("content-encoding", "none") == compression
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"), [({}, "signal"), ({"x-team": "given"}, "given")]
+)
+def test_headers_of_the_environment_are_sent(
+    protocol: OtlpProtocol,
+    given: dict[str, str],
+    expected: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The signal's own variable outranks the shared one, and an option outranks it."""
+    monkeypatch.setenv(f"{VARIABLE}_HEADERS", "x-team=shared")
+    monkeypatch.setenv(f"{VARIABLE}_TRACES_HEADERS", "x-team=signal")
+    with Receiver(protocol) as receiver:
+        transport = transport_to(receiver, **given)
+
+        transport.post(EMPTY, 30)
+
+        transport.close()
+        (headers,) = receiver.inbox.headers
+        assert headers["x-team"] == expected
+        assert headers["user-agent"].startswith("hookline-otel/")
+
+
+def test_collector_that_comes_back_is_found(protocol: OtlpProtocol) -> None:
+    """A restart of the collector needs no restart of the engine."""
+    with Receiver(protocol) as gone:
+        transport = transport_to(gone)
+        outage = OutageLog(Signal.TRACES, endpoint_of(gone), VirtualClock())
+    refusal = transport.post(EMPTY, 30)
+    assert isinstance(refusal, Refusal)
+    assert refusal.is_passing
+    delivery = Delivery(transport, outage)
+
+    with Receiver(protocol, port=gone.port) as back:
+        why = delivery.send(bytes)
+
+        delivery.shutdown()
+        assert why is None
+        assert len(back.inbox.traces) == 1
+
+
+@pytest.fixture
+def busy_url() -> Iterator[str]:
+    """Of a web server that always asks for another seven seconds."""
+
+    class Busy(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.send_response(503)
+            self.send_header("Retry-After", "7")
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def log_message(self, format: str, *args: object) -> None:  # noqa: A002
+            """Keeps the tests' output clean."""
+
+    with HTTPServer(("127.0.0.1", 0), Busy) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+        thread.join()
+
+
+def test_busy_web_server_says_when_to_come_again(busy_url: str) -> None:
+    """The answer is quoted, and the pause that it asks for is known."""
+    endpoint = Endpoint(busy_url, OtlpProtocol.HTTP)
+    transport = make_transport(Signal.TRACES, endpoint, None)
+
+    refusal = transport.post(EMPTY, 30)
+
+    transport.close()
+    assert refusal == Refusal(
+        "503 Service Unavailable", is_passing=True, pause_seconds=7.0
+    )
+
+
+def test_server_without_the_service_is_quoted() -> None:
+    """Trying again would not help where gRPC knows no such method."""
+    server = grpc.server(ThreadPoolExecutor(1))
+    port = server.add_insecure_port("127.0.0.1:0")
+    server.start()
+    endpoint = Endpoint(f"http://127.0.0.1:{port}", OtlpProtocol.GRPC)
+    transport = make_transport(Signal.METRICS, endpoint, None)
+
+    refusal = transport.post(EMPTY, 30)
+
+    transport.close()
+    server.stop(grace=None).wait()
+    assert refusal is not None
+    assert refusal.why.startswith("UNIMPLEMENTED: ")
+    assert not refusal.is_passing
