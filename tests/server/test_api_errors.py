@@ -222,6 +222,41 @@ async def test_second_prompt_refused_aborts_the_first() -> None:
     assert engine.rejected == ["context_length_exceeded"]
 
 
+@pytest.mark.parametrize(("prompts", "n"), [(5, 1), (1, 5), (2, 3)])
+async def test_prompts_without_room_are_refused_before_the_first(
+    prompts: int, n: int
+) -> None:
+    """
+    A request whose completions do not all fit is refused once, and none is submitted.
+    """
+    engine = FakeEngine()
+    engine.max_open = 4
+    body = {"model": "fake", "prompt": ["a"] * prompts, "n": n}
+
+    async with client_of(engine) as client:
+        response = await client.post("/v1/completions", json=body)
+        error = (await response.json())["error"]
+
+    assert (response.status, error["code"]) == (503, "overloaded")
+    assert not engine.streams
+    assert engine.rejected == ["overloaded"]
+
+
+async def test_prompts_with_just_enough_room_are_served() -> None:
+    """
+    The last of the open completions that are allowed is allowed.
+    """
+    engine = FakeEngine()
+    engine.max_open = 4
+    body = {"model": "fake", "prompt": ["a", "b"], "n": 2}
+
+    async with client_of(engine) as client:
+        response = await client.post("/v1/completions", json=body)
+
+    assert response.status == 200
+    assert not engine.rejected
+
+
 async def test_dead_engine_is_503() -> None:
     """
     With a dead engine every request is refused with the reason.

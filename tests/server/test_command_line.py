@@ -217,6 +217,42 @@ def test_loggers_bring_options_of_their_own() -> None:
     assert made.observers.options == {"logging": {"interval": "7"}}
 
 
+def test_underscores_of_a_loggers_name_are_dashes_in_its_flags(tmp_path: Path) -> None:
+    """
+    `request_log.max_bytes` is `--request-log-max-bytes`, and without dashes in a file.
+    """
+    file = tmp_path / "serve.yaml"
+    file.write_text("stat-logger: request_log\nrequest-log-max-bytes: 7\n")
+
+    typed = engine_config(
+        read("--stat-logger=request_log", "--request-log-path=/x"), in_process=False
+    )
+    written = engine_config(read(f"--config={file}"), in_process=False)
+
+    assert typed.observers.stat_loggers == ("request_log",)
+    assert typed.observers.options == {"request_log": {"path": "/x"}}
+    assert written.observers.options == {"request_log": {"max_bytes": "7"}}
+
+
+def test_help_fits_a_terminal_and_shows_every_option(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """
+    The help has no line of more than 80 characters, and each option and what it does.
+    """
+    monkeypatch.setenv("COLUMNS", "80")
+    with pytest.raises(SystemExit):
+        main(["serve", "--help", "--stat-logger=request_log", "--stat-logger=otel"])
+
+    shown = capsys.readouterr().out
+    unwrapped = "".join(shown.split())
+    assert max(map(len, shown.splitlines())) <= 80
+    for option in OPTIONS:
+        assert f"  --{option.flag}" in shown
+        assert "".join(option.help.split()) in unwrapped
+    assert "  --request-log-path VALUE\n" in shown
+
+
 def test_help_shows_the_options_of_default_loggers(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

@@ -1,13 +1,41 @@
 """A client that goes away takes its request with it."""
 
 import asyncio
+from collections.abc import Sequence
 
 import pytest
 
+from hookline.request import RequestFacts
+from hookline.sampling_params import SamplingParams
 from hookline_server.context import OPEN_STREAMS
-from hookline_server.testing import FakeEngine, client_of
+from hookline_server.testing import FakeEngine, FakeStream, client_of
 
 BODY = {"model": "fake", "prompt": "ab"}
+
+
+class SlowEngine(FakeEngine):
+    """An engine that never gets done with the second prompt's tokens."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.gate.clear()
+        self.is_stuck = asyncio.Event()
+
+    async def submit(
+        self,
+        prompt: str | Sequence[int],
+        params: SamplingParams,
+        *,
+        facts: RequestFacts | None = None,
+        cache_salt: str | None = None,
+        is_streamed: bool = True,
+    ) -> FakeStream:
+        if self.streams:
+            self.is_stuck.set()
+            await asyncio.Event().wait()
+        return await super().submit(
+            prompt, params, facts=facts, cache_salt=cache_salt, is_streamed=is_streamed
+        )
 
 
 @pytest.mark.parametrize("is_streamed", [False, True])
@@ -49,6 +77,23 @@ async def test_leaving_in_the_middle_aborts_every_prompt() -> None:
             await stream.aborted.wait()
 
     assert [each.cause for each in engine.streams] == ["client_disconnect"] * 2
+
+
+async def test_leaving_between_two_prompts_is_no_refusal() -> None:
+    """
+    A client that leaves while its prompts are taken in is why the first is aborted.
+    """
+    engine = SlowEngine()
+
+    async with client_of(engine) as client:
+        asking = asyncio.create_task(
+            client.post("/v1/completions", json={**BODY, "prompt": ["a", "b"]})
+        )
+        await engine.is_stuck.wait()
+        asking.cancel()
+        await engine.streams[0].aborted.wait()
+
+    assert engine.streams[0].cause == "client_disconnect"
 
 
 async def test_slow_reader_holds_its_own_stream_back() -> None:

@@ -18,15 +18,16 @@ from hookline_server.routes.models import list_models, show_model
 from hookline_server.routes.prefix_cache import reset_prefix_cache
 from hookline_server.routes.tokenize import detokenize, tokenize
 from hookline_server.routes.version import show_version
+from hookline_server.sending import confirm, send
 from hookline_server.settings import ServerSettings
 
 ROUTES = (
-    web.post("/v1/completions", completions),
-    web.post("/v1/chat/completions", chat_completions),
+    web.post("/v1/completions", completions, expect_handler=confirm),
+    web.post("/v1/chat/completions", chat_completions, expect_handler=confirm),
     web.get("/v1/models", list_models),
     web.get("/v1/models/{model:.+}", show_model),
-    web.post("/tokenize", tokenize),
-    web.post("/detokenize", detokenize),
+    web.post("/tokenize", tokenize, expect_handler=confirm),
+    web.post("/detokenize", detokenize, expect_handler=confirm),
     *HEALTH_ROUTES,
     web.get("/version", show_version),
 )
@@ -38,7 +39,8 @@ def create_app(engine: ServingEngine, settings: ServerSettings) -> web.Applicati
     Run it with `handler_cancellation=True`: that is how a client's leaving is noticed.
     """
     meter = HttpMeter(engine) if engine.needs_http else None
-    outermost: tuple[Middleware, ...] = () if meter is None else (meter.middleware,)
+    outermost: tuple[Middleware, ...]
+    outermost = (send,) if meter is None else (meter.middleware, send)
     app = web.Application(
         middlewares=(*outermost, answer_errors, check_api_key),
         client_max_size=settings.max_body_bytes,

@@ -92,7 +92,16 @@ class ServingEngine(Protocol):
 
         Raises:
             RequestError: The prompt or the parameters cannot be served.
+            OverloadedError: Too many completions are open.
             EngineDeadError: The engine is not running.
+        """
+        ...
+
+    def check_room(self, completions: int) -> None:
+        """Tells whether so many more may be open; `submit` asks the same for its own.
+
+        Raises:
+            OverloadedError: They may not.
         """
         ...
 

@@ -20,7 +20,6 @@ UNMATCHED = "unmatched"
 OTHER = "OTHER"
 METHODS = frozenset({"GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"})
 
-CLIENT_LEFT = 499
 UNFORESEEN = 500
 
 _Key = tuple[str, str]
@@ -43,9 +42,9 @@ class HttpMeter:
     async def middleware(
         self, request: web.Request, handler: Handler
     ) -> web.StreamResponse:
-        """Measures a request to its last byte; to be the outermost middleware.
+        """Measures a request to its last byte.
 
-        The response is sent from in here, and not, as otherwise, after all middlewares.
+        To be the outermost middleware, around the one that sends the response.
         """
         key = _route(request), _method(request)
         # What aiohttp makes of an unforeseen error, with a body that nobody counts.
@@ -53,17 +52,15 @@ class HttpMeter:
         begun = time.perf_counter()
         self._change(key, 1)
         try:
-            response = await _answer(request, handler)
-            status = response.status if await _send(request, response) else CLIENT_LEFT
-        except (asyncio.CancelledError, ConnectionError):
-            status = CLIENT_LEFT
+            response = await handler(request)
+            status = response.status
+        except web.HTTPException as error:
+            status = error.status
             raise
         finally:
             self._change(key, -1)
             seconds = time.perf_counter() - begun
             self._add(key, status, seconds, request)
-        if isinstance(response, web.HTTPException):
-            raise response
         return response
 
     async def lifetime(self, _: web.Application) -> AsyncIterator[None]:
@@ -111,26 +108,6 @@ class HttpMeter:
                 response_bytes=request.get(SENT_BYTES, 0),
             )
         )
-
-
-async def _answer(request: web.Request, handler: Handler) -> web.StreamResponse:
-    try:
-        return await handler(request)
-    except web.HTTPException as error:  # which is a response too
-        return error
-
-
-async def _send(request: web.Request, response: web.StreamResponse) -> bool:
-    """Sends a response that is not sent yet; False where the client has left."""
-    try:
-        await response.prepare(request)
-        await response.write_eof()
-    except ConnectionError:
-        # aiohttp will try to send it too, and knows what to do where that fails.
-        return False
-    if isinstance(response, web.Response) and request.method != "HEAD":
-        request[SENT_BYTES] = response.content_length or 0
-    return True
 
 
 def _route(request: web.Request) -> str:

@@ -6,15 +6,16 @@ from hookline_server.api_error import ApiError
 from hookline_server.errors import answer_errors
 from hookline_server.request_identity import echo_request_id
 from hookline_server.routes.health import live
+from hookline_server.sending import confirm, send
 
 
 def create_loading_app() -> web.Application:
     """A stand-in for the server until its engine has started."""
-    app = web.Application(middlewares=(answer_errors,))
+    app = web.Application(middlewares=(send, answer_errors))
     app.on_response_prepare.append(echo_request_id)
     app.on_response_prepare.append(_close_connection)
     app.router.add_get("/health/live", live)
-    app.router.add_route("*", "/{path:.*}", _not_yet)
+    app.router.add_route("*", "/{path:.*}", _not_yet, expect_handler=confirm)
     return app
 
 

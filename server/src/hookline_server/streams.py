@@ -1,14 +1,14 @@
 """The engine's streams behind a client's request: opened, merged, never leaked."""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from functools import partial
 
 import msgspec
 
-from hookline.exceptions import PromptTooLongError, RequestError
+from hookline.exceptions import EngineDeadError, PromptTooLongError, RequestError
 from hookline.outputs import RequestOutput
 from hookline.request import RequestFacts
 from hookline.sampling_params import SamplingParams
@@ -59,18 +59,31 @@ class OpenStreams:
     ) -> AsyncIterator[list[OutputStream]]:
         """Submits all prompts or none; on the way out what still runs is aborted."""
         streams: list[OutputStream] = []
-        cause = "sibling_refused"
         try:
-            for prompt in ask.prompts:
-                streams.append(await _submit(engine, prompt, ask))
-                self._streams.add(streams[-1])
-            # Past this point only a client that left ends a request before its time.
-            cause = "client_disconnect"
+            await self._submit_all(engine, ask, streams)
             yield streams
         finally:
-            self._streams.difference_update(streams)
-            for stream in streams:
-                stream.abort(cause)
+            # What has not ended by now has lost its client.
+            self._end(streams, "client_disconnect")
+
+    async def _submit_all(
+        self, engine: ServingEngine, ask: Ask, streams: list[OutputStream]
+    ) -> None:
+        try:
+            with _refusal_counted(engine, ask):
+                # Else the first prompts would run until the one that is too much.
+                engine.check_room(len(ask.prompts) * ask.params.n)
+                for prompt in ask.prompts:
+                    streams.append(await _submit(engine, prompt, ask))
+                    self._streams.add(streams[-1])
+        except (RequestError, EngineDeadError):
+            self._end(streams, "sibling_refused")
+            raise
+
+    def _end(self, streams: Sequence[OutputStream], cause: str) -> None:
+        self._streams.difference_update(streams)
+        for stream in streams:
+            stream.abort(cause)
 
     def abort_all(self, cause: str) -> None:
         """Ends every request that is still open."""
@@ -126,17 +139,17 @@ async def _complete(stream: OutputStream) -> AsyncIterator[RequestOutput]:
         raise ApiError(503, "the server is shutting down", code="aborted")
 
 
-async def _submit(engine: ServingEngine, prompt: Prompt, ask: Ask) -> OutputStream:
+@contextmanager
+def _refusal_counted(engine: ServingEngine, ask: Ask) -> Iterator[None]:
+    """Counts an ask that is refused once, however many prompts it has."""
     try:
-        return await _submit_or_shorten(engine, prompt, ask)
+        yield
     except RequestError as error:
         engine.reject(ask.facts, as_api_error(error).code)
         raise
 
 
-async def _submit_or_shorten(
-    engine: ServingEngine, prompt: Prompt, ask: Ask
-) -> OutputStream:
+async def _submit(engine: ServingEngine, prompt: Prompt, ask: Ask) -> OutputStream:
     submit = partial(
         engine.submit,
         prompt,

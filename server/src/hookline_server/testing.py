@@ -8,7 +8,12 @@ from dataclasses import dataclass, field
 from aiohttp.test_utils import TestClient, TestServer
 from aiohttp.web import Application, Request
 
-from hookline.exceptions import EngineDeadError, PromptTooLongError, RequestError
+from hookline.exceptions import (
+    EngineDeadError,
+    OverloadedError,
+    PromptTooLongError,
+    RequestError,
+)
 from hookline.outputs import CompletionOutput, RequestOutput
 from hookline.payloads import EngineFacts, HttpAnswered, PageHandler, Routes
 from hookline.request import FinishReason, RequestFacts, TokenLogprobs
@@ -47,6 +52,10 @@ class FakeStream:
     cause: str | None = None
     is_over: bool = False
 
+    @property
+    def is_open(self) -> bool:
+        return not (self.is_over or self.aborted.is_set())
+
     async def __aiter__(self) -> AsyncIterator[RequestOutput]:
         script = self.engine.script
         pieces = script if self.is_streamed else ("".join(script),)
@@ -63,7 +72,7 @@ class FakeStream:
             yield self._output(piece, total, is_first=number == 0)
 
     def abort(self, cause: str) -> None:
-        if not (self.is_over or self.aborted.is_set()):
+        if self.is_open:
             self.cause = cause
             self.aborted.set()
 
@@ -115,6 +124,7 @@ class FakeEngine:
     Attributes:
         script: What each completion says, a piece a step.
         gate: Streams wait for it before each step.
+        max_open: So many completions may be open.
         free_steps: So many first steps do not wait for the gate.
         streams: Every stream ever submitted.
         rejected: The causes of all rejections.
@@ -138,6 +148,7 @@ class FakeEngine:
         self.cached_tokens = 0
         self.gate = asyncio.Event()
         self.gate.set()
+        self.max_open = 1000
         self.free_steps = 0
         self.submitted = asyncio.Event()
         self.streams: list[FakeStream] = []
@@ -202,12 +213,18 @@ class FakeEngine:
             raise PromptTooLongError(
                 len(tokens), self.facts.max_model_len, max_tokens=params.max_tokens
             )
+        self.check_room(params.n)
         stream = FakeStream(
             self, tokens, params, facts or RequestFacts(), is_streamed, cache_salt
         )
         self.streams.append(stream)
         self.submitted.set()
         return stream
+
+    def check_room(self, completions: int) -> None:
+        taken = sum(each.params.n for each in self.streams if each.is_open)
+        if taken + completions > self.max_open:
+            raise OverloadedError(self.max_open)
 
     def reject(self, facts: RequestFacts, cause: str) -> None:  # noqa: ARG002
         self.rejected.append(cause)

@@ -104,3 +104,19 @@ def test_offline_metrics_can_be_left_out() -> None:
         pytest.raises(RuntimeError, match="collect_metrics=False"),
     ):
         llm.get_metrics()
+
+
+def test_requests_on_their_way_to_a_dead_engine_count_as_received() -> None:
+    """What the engine never heard of ends with an error, and the books are even."""
+    with LLM(config=EngineConfig(executor=SIMULATED)) as llm:
+        prepared = llm.front_end.prepare([5, 6], SamplingParams(max_tokens=2, n=3))
+        llm.generate([5, 6], SamplingParams(max_tokens=2))
+        llm.front_end.submit(prepared, lambda _: None, arrived_at=0, is_streamed=False)
+
+        llm.front_end.fail("power went out")
+
+        families = {family.name: family for family in llm.get_metrics()}
+
+    [received] = families["hookline_requests_received"].samples
+    finished = families["hookline_requests_finished"].samples
+    assert received.value == sum(sample.value for sample in finished) == 4  # type: ignore[misc]

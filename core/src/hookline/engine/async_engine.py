@@ -186,9 +186,8 @@ class AsyncEngine:
         )
         if self._is_draining and self.failure is None:
             raise EngineDeadError("it is being stopped")
-        # Counted last: nothing is awaited between here and the request that adds to it.
-        if self._front_end.num_unconfirmed + params.n > self._max_open:
-            raise OverloadedError(self._max_open)
+        # Asked last: nothing is awaited between here and the request that adds to it.
+        self.check_room(params.n)
         stream = OutputStream(self._front_end)
         request = self._front_end.submit(
             prepared, stream.deliver, arrived_at=arrived_at, is_streamed=is_streamed
@@ -196,6 +195,15 @@ class AsyncEngine:
         stream.start(request)
         self._is_quiet.clear()
         return stream
+
+    def check_room(self, completions: int) -> None:
+        """Refuses what is too much besides the completions that are open.
+
+        Raises:
+            OverloadedError: Too many would be open.
+        """
+        if self._front_end.num_unconfirmed + completions > self._max_open:
+            raise OverloadedError(self._max_open)
 
     def reject(self, facts: RequestFacts, cause: str) -> None:
         """Counts a request that was refused before it reached the engine."""

@@ -6,6 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
+import msgspec
+
 from hookline.clock import Clock, SystemClock
 from hookline.config import EngineConfig, ObserverConfig
 from hookline.engine.client import EngineClient
@@ -171,7 +173,10 @@ class FrontEnd:
     def _end_all(
         self, reason: FinishReason, cause: str, state: str
     ) -> Sequence[Finished]:
-        self._stats = self._stats.at_rest()
+        # What was on its way when the engine ended counts as received, and as ended.
+        received = self._stats.received + self._outputs.num_unheard
+        rest = self._stats.at_rest()
+        self._stats = msgspec.structs.replace(rest, received=received)
         iteration, events = self._outputs.end_all(reason, cause)
         facts = {each.request_id: each.facts for each in iteration.finished}
         self._observers.ended_outside(

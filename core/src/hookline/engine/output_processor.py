@@ -35,6 +35,11 @@ class OutputProcessor:
     def num_unconfirmed(self) -> int:
         return len(self._completions)
 
+    @property
+    def num_unheard(self) -> int:
+        """Completions that were sent and of which the engine has said nothing yet."""
+        return sum(not each.timeline.was_queued for each in self._completions.values())
+
     def add(self, request: ClientRequest) -> None:
         for completion in request.completions:
             self._completions[completion.request_id] = completion

@@ -104,6 +104,11 @@ class Timeline:
         return event.at - previous
 
     @property
+    def was_queued(self) -> bool:
+        """Whether the engine has told that it took the request in."""
+        return self._queued is not None
+
+    @property
     def ttft_seconds(self) -> float | None:
         return _seconds(self.arrived_at, self._first_token_here)
 

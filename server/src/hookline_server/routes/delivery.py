@@ -1,7 +1,5 @@
 """From an ask to its response: whole, or as events."""
 
-import asyncio
-import logging
 from contextlib import aclosing
 
 from aiohttp import web
@@ -16,20 +14,14 @@ from hookline_server.routes.common import json_response
 from hookline_server.sse import EventResponse
 from hookline_server.streams import Ask, merged, whole_outputs
 
-logger = logging.getLogger(__name__)
-
 
 async def deliver(request: web.Request, ask: Ask, answer: Answer) -> web.StreamResponse:
-    """Runs the ask; when the client leaves, this is cancelled and the ask aborted."""
+    """Runs the ask; when the client leaves, this is ended and the ask aborted."""
     app = request.app
-    try:
-        async with app[OPEN_STREAMS].opened(app[ENGINE], ask) as streams:
-            if ask.is_streamed:
-                return await _stream(request, streams, answer)
-            return json_response(answer.whole(await whole_outputs(streams)))
-    except (asyncio.CancelledError, ConnectionError):
-        logger.info("the client of %s left", ask.facts.client_id)
-        raise
+    async with app[OPEN_STREAMS].opened(app[ENGINE], ask) as streams:
+        if ask.is_streamed:
+            return await _stream(request, streams, answer)
+        return json_response(answer.whole(await whole_outputs(streams)))
 
 
 async def _stream(
