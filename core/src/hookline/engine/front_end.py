@@ -154,7 +154,8 @@ class FrontEnd:
 
     def take(self, output: StepOutput) -> None:
         """Takes one output of the engine in."""
-        self._stats, self._stats_at = output.stats, output.at
+        self._stats = output.stats
+        self._stats_at = output.record.ended_at if output.record else output.at
         facts = self._outputs.facts_of(output) if self._observers.needs_facts else {}
         iteration, stopped = self._outputs.take(output)
         if stopped:
