@@ -20,6 +20,7 @@ from hookline_server.listening import ListenError
 COMMANDS: Mapping[str, str] = {
     "serve": "start the server with the OpenAI API",
     "generate": "complete prompts without a server",
+    "bench": "measure an engine or a server",
     "metrics": "tell about the metrics, and compare sets of them",
     "plugins": "list the installed plugins, or tell what is wrong with them",
     "version": "tell what is installed",

@@ -1,0 +1,175 @@
+"""The work that Hookline and its peers are compared on, and what is hoped for."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+
+HOOKLINE = "hookline"
+UNCACHED = "hookline-uncached"
+VLLM = "vllm"
+TRANSFORMERS = "transformers"
+
+
+class Kind(Enum):
+    """How a row's work is done."""
+
+    OFFLINE = "offline"
+    ONLINE = "online"
+    READY = "ready"
+
+
+@dataclass(frozen=True, slots=True)
+class Goal:
+    """What a row is to show.
+
+    Attributes:
+        metric: Name in a run's result.
+        is_higher_better: Whether more is better.
+        ratio: Hookline's value over the peer's: at least this where more is better, at
+            most where less is. None where it is only shown.
+        peer: Whom it is against.
+        bound: Hookline's own value is to be at most this.
+    """
+
+    metric: str
+    is_higher_better: bool = True
+    ratio: float | None = None
+    peer: str = VLLM
+    bound: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One piece of work.
+
+    Attributes:
+        dtype: Of weights and cache; the checkpoint's own, which not every peer keeps.
+        input_tokens: Of each prompt, besides the prefix.
+        prefix_tokens: So many more are common to all prompts.
+        iterations: The work is done so often in one run, with other prompts; the
+            median counts.
+        concurrency: Most requests open at once, online.
+        sides: Who takes part, the first of them first.
+    """
+
+    kind: Kind
+    model: str
+    goals: tuple[Goal, ...]
+    dtype: str = "bfloat16"
+    requests: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    prefix_tokens: int = 0
+    iterations: int = 1
+    concurrency: int = 64
+    sides: tuple[str, ...] = (HOOKLINE, VLLM)
+
+    @property
+    def work(self) -> str:
+        """The work in a few characters."""
+        if not self.requests:
+            return self.model
+        prefix = f"{self.prefix_tokens} shared + " if self.prefix_tokens else ""
+        tokens = f"{prefix}{self.input_tokens} + {self.output_tokens}"
+        return f"{self.model}, {self.requests} × ({tokens})"
+
+
+def _latency(batch: int) -> Row:
+    return Row(
+        kind=Kind.OFFLINE,
+        model="llama-90m",
+        requests=batch,
+        input_tokens=32,
+        output_tokens=128,
+        iterations=5,
+        goals=(Goal("output tok/s", ratio=1.3), Goal("ms", is_higher_better=False)),
+    )
+
+
+ROWS: Mapping[str, Row] = {
+    "offline-90m": Row(
+        kind=Kind.OFFLINE,
+        model="llama-90m",
+        requests=256,
+        input_tokens=128,
+        output_tokens=128,
+        sides=(HOOKLINE, VLLM, TRANSFORMERS),
+        goals=(
+            Goal("output tok/s", ratio=1.4),
+            Goal("output tok/s", peer=TRANSFORMERS),
+        ),
+    ),
+    "offline-0.6b": Row(
+        kind=Kind.OFFLINE,
+        model="qwen3-0.6b",
+        requests=16,
+        input_tokens=128,
+        output_tokens=64,
+        sides=(HOOKLINE, VLLM, TRANSFORMERS),
+        goals=(
+            Goal("output tok/s", ratio=1.15),
+            Goal("output tok/s", peer=TRANSFORMERS),
+        ),
+    ),
+    "latency-90m-1": _latency(1),
+    "latency-90m-8": _latency(8),
+    "online-tiny": Row(
+        kind=Kind.ONLINE,
+        model="llama-tiny",
+        dtype="float32",
+        requests=400,
+        input_tokens=128,
+        output_tokens=64,
+        goals=(
+            Goal("output tok/s", ratio=2.0),
+            Goal("mean TTFT ms", is_higher_better=False, ratio=0.6),
+            Goal("memory MiB", is_higher_better=False, ratio=0.6),
+        ),
+    ),
+    "online-90m": Row(
+        kind=Kind.ONLINE,
+        model="llama-90m",
+        requests=128,
+        input_tokens=128,
+        output_tokens=64,
+        goals=(
+            Goal("output tok/s", ratio=1.3),
+            Goal("p99 ITL ms", is_higher_better=False, ratio=1.0),
+        ),
+    ),
+    "long-90m": Row(
+        kind=Kind.OFFLINE,
+        model="llama-90m",
+        requests=8,
+        input_tokens=3500,
+        output_tokens=64,
+        goals=(Goal("total tok/s", ratio=1.2),),
+    ),
+    "prefix-90m": Row(
+        kind=Kind.OFFLINE,
+        model="llama-90m",
+        requests=64,
+        input_tokens=64,
+        output_tokens=64,
+        prefix_tokens=1024,
+        goals=(Goal("output tok/s", ratio=1.2),),
+    ),
+    "prefix-cost-90m": Row(
+        kind=Kind.OFFLINE,
+        model="llama-90m",
+        requests=64,
+        input_tokens=1088,
+        output_tokens=64,
+        sides=(HOOKLINE, UNCACHED),
+        goals=(Goal("output tok/s", ratio=0.99, peer=UNCACHED),),
+    ),
+    "ready-tiny": Row(
+        kind=Kind.READY,
+        model="llama-tiny",
+        dtype="float32",
+        goals=(
+            Goal("ready s", is_higher_better=False, ratio=0.2, bound=6.0),
+            Goal("memory MiB", is_higher_better=False, ratio=0.6),
+        ),
+    ),
+}

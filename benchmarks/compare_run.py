@@ -1,0 +1,168 @@
+"""Runs one side once, in processes of its own, and ends them."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from http.client import HTTPException
+from pathlib import Path
+
+from compare_rows import Kind, Row
+from compare_sides import SERVED_NAME, Side
+from process_memory import memory_mib
+from startup import free_port
+
+MOST_SECONDS = 1800
+READY_SECONDS = 300
+END_SECONDS = 60
+
+Result = dict[str, float]
+
+
+class RunFailed(Exception):  # noqa: N818 - it tells what happened
+    """A side did not do its work."""
+
+
+def run_once(side: Side, row: Row, model: Path, log: Path) -> Result:
+    """One run.
+
+    Raises:
+        RunFailed: It failed; the log says why.
+    """
+    if row.kind is Kind.OFFLINE:
+        return _offline(side, row, model, log)
+    with _serving(side, row, model, log) as (port, process, seconds):
+        if row.kind is Kind.READY:
+            return {"ready s": seconds, "memory MiB": memory_mib(process.pid)}
+        result = _load(row, model, port, log)
+        return {**result, "memory MiB": memory_mib(process.pid)}
+
+
+def _offline(side: Side, row: Row, model: Path, log: Path) -> Result:
+    work = {
+        "model": str(model),
+        "dtype": row.dtype,
+        "requests": row.requests,
+        "input_tokens": row.input_tokens,
+        "output_tokens": row.output_tokens,
+        "prefix_tokens": row.prefix_tokens,
+        "iterations": row.iterations,
+        "has_prefix_cache": side.has_prefix_cache,
+    }
+    script = Path(__file__).with_name("compare_offline.py")
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "result.json"
+        command = [str(side.python), str(script), side.engine, json.dumps(work)]
+        with _started(side, [*command, str(file)], log) as process:
+            _wait(process, log)
+        return _read(file)
+
+
+def _load(row: Row, model: Path, port: int, log: Path) -> Result:
+    """Load from our own client, whoever serves."""
+    with tempfile.TemporaryDirectory() as folder:
+        command = [sys.executable, "-m", "hookline_server", "bench", "serve"]
+        command += ["--port", str(port), "--model", SERVED_NAME]
+        command += ["--tokenizer", str(model), "--temperature", "0"]
+        command += ["--num-prompts", str(row.requests)]
+        command += ["--random-input-len", str(row.input_tokens)]
+        command += ["--random-output-len", str(row.output_tokens)]
+        command += ["--random-prefix-len", str(row.prefix_tokens)]
+        command += ["--max-concurrency", str(row.concurrency)]
+        command += ["--num-warmups", "16", "--disable-tqdm"]
+        command += ["--result-dir", folder, "--result-filename", "result.json"]
+        with log.open("a") as lines:
+            done = subprocess.run(  # noqa: S603 - our own command
+                [*command, "--save-result"], stdout=lines, stderr=lines, check=False
+            )
+        if done.returncode:
+            raise RunFailed(f"the load failed; see {log}")
+        found = _read(Path(folder) / "result.json")
+    if found["failed"]:
+        raise RunFailed(f"{found['failed']} requests failed; see {log}")
+    return {
+        "output tok/s": found["output_throughput"],
+        "total tok/s": found["total_token_throughput"],
+        "mean TTFT ms": found["mean_ttft_ms"],
+        "mean ITL ms": found["mean_itl_ms"],
+        "p99 ITL ms": found["p99_itl_ms"],
+    }
+
+
+@contextmanager
+def _serving(
+    side: Side, row: Row, model: Path, log: Path
+) -> Iterator[tuple[int, subprocess.Popen[bytes], float]]:
+    port = free_port()
+    began = time.perf_counter()
+    with _started(side, side.serve_command(row, model, port), log) as process:
+        while not _is_healthy(port):
+            if process.poll() is not None:
+                raise RunFailed(f"the server ended; see {log}")
+            if time.perf_counter() - began > READY_SECONDS:
+                raise RunFailed(f"not ready after {READY_SECONDS} s; see {log}")
+            time.sleep(0.02)
+        yield port, process, time.perf_counter() - began
+
+
+def _is_healthy(port: int) -> bool:
+    """Whether it answers on the path that all servers have."""
+    url = f"http://127.0.0.1:{port}/health"
+    try:
+        with urllib.request.urlopen(url, timeout=5) as answer:
+            return bool(answer.status == 200)
+    except (OSError, HTTPException):
+        return False
+
+
+@contextmanager
+def _started(
+    side: Side, command: Sequence[str], log: Path
+) -> Iterator[subprocess.Popen[bytes]]:
+    """A process in a group of its own, of which nothing is left in the end."""
+    with log.open("a") as lines:
+        process = subprocess.Popen(  # noqa: S603 - our own command
+            command,
+            env=side.environment,
+            stdout=lines,
+            stderr=lines,
+            start_new_session=True,
+        )
+    try:
+        yield process
+    finally:
+        process.terminate()
+        try:
+            process.wait(END_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+        process.wait()
+        _end_group(process.pid)
+
+
+def _end_group(group: int) -> None:
+    """A peer's workers may outlive the process that made them."""
+    try:
+        os.killpg(group, signal.SIGKILL)
+    except ProcessLookupError:
+        return
+
+
+def _wait(process: subprocess.Popen[bytes], log: Path) -> None:
+    try:
+        status = process.wait(MOST_SECONDS)
+    except subprocess.TimeoutExpired as error:
+        raise RunFailed(f"no end after {MOST_SECONDS} s; see {log}") from error
+    if status:
+        raise RunFailed(f"ended with status {status}; see {log}")
+
+
+def _read(file: Path) -> Result:
+    found: Result = json.loads(file.read_text())
+    return found

@@ -1,0 +1,80 @@
+"""Who is compared: how each is started, and in which environment."""
+
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from compare_rows import HOOKLINE, TRANSFORMERS, UNCACHED, VLLM, Row
+
+SERVED_NAME = "bench"
+
+VLLM_ENVIRONMENT = {
+    "DO_NOT_TRACK": "1",
+    "HF_HUB_OFFLINE": "1",
+    "VLLM_CPU_KVCACHE_SPACE": "2",
+    "VLLM_NO_USAGE_STATS": "1",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Side:
+    """One way to do a row's work.
+
+    Attributes:
+        name: In the table.
+        engine: In `compare_offline.py`.
+        python: Of the environment that it lives in.
+        variables: Of its environment, besides the usual ones.
+        has_prefix_cache: Whether equal prefixes are computed once.
+    """
+
+    name: str
+    engine: str
+    python: Path
+    variables: Mapping[str, str] = field(default_factory=dict)
+    has_prefix_cache: bool = True
+
+    @property
+    def environment(self) -> dict[str, str]:
+        return {**os.environ, **self.variables}
+
+    def serve_command(self, row: Row, model: Path, port: int) -> list[str]:
+        """Starts a server; the API is the same for all."""
+        options = ["--port", str(port), "--dtype", row.dtype]
+        options += ["--served-model-name", SERVED_NAME]
+        if self.engine == VLLM:
+            vllm = str(self.python.parent / "vllm")
+            return [vllm, "serve", str(model), "--host", "127.0.0.1", *options]
+        command = [str(self.python), "-m", "hookline_server", "serve"]
+        return [*command, "--model", str(model), "--kv-cache-memory", "2GiB", *options]
+
+
+def sides_of(row: Row, vllm: Path | None) -> list[Side]:
+    """Those that take part and are installed, Hookline first."""
+    ours = Path(sys.executable)
+    known = {
+        HOOKLINE: [Side(name=HOOKLINE, engine=HOOKLINE, python=ours)],
+        UNCACHED: [
+            Side(name=UNCACHED, engine=HOOKLINE, python=ours, has_prefix_cache=False)
+        ],
+        TRANSFORMERS: [Side(name=TRANSFORMERS, engine=TRANSFORMERS, python=ours)],
+        VLLM: [] if vllm is None else _vllm_sides(vllm / "bin" / "python"),
+    }
+    return [side for name in row.sides for side in known[name]]
+
+
+def _vllm_sides(python: Path) -> list[Side]:
+    """As it binds its threads by itself, and bound to all cores that there are."""
+    cores = sorted(os.sched_getaffinity(0))
+    bound = {"VLLM_CPU_OMP_THREADS_BIND": f"{cores[0]}-{cores[-1]}"}
+    return [
+        Side(
+            name=name,
+            engine=VLLM,
+            python=python,
+            variables=VLLM_ENVIRONMENT | binding,
+        )
+        for name, binding in (("vllm-default", {}), ("vllm-all-cores", bound))
+    ]

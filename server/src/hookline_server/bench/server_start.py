@@ -1,0 +1,161 @@
+"""Starts a `hookline serve`, waits until it is ready, and ends it."""
+
+import http.client
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from hookline.exceptions import ModelLoadError
+from hookline.models.description import find_folder
+from hookline_server.cli.metric_text import read_page
+from hookline_server.cli.parser import UsageError
+from hookline_server.listening import listen
+
+HOST = "127.0.0.1"
+POLL_SECONDS = 0.02
+MOST_SECONDS = 600.0
+END_SECONDS = 60.0
+OK = 200
+
+CACHE_VARIABLES = (
+    "NUMBA_CACHE_DIR",
+    "TORCHINDUCTOR_CACHE_DIR",
+    "TRITON_CACHE_DIR",
+    "XDG_CACHE_HOME",
+)
+"""Where what is compiled is kept; folders of its own make a start a cold one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Start:
+    """How long a start took.
+
+    Attributes:
+        phases: What the engine says of its own parts.
+    """
+
+    seconds: float
+    phases: Mapping[str, float]
+
+
+def warm_start(argv: Sequence[str]) -> Start:
+    """A start with the caches that earlier ones have left."""
+    return _start(argv, os.environ)
+
+
+def cold_start(argv: Sequence[str]) -> Start:
+    """A start with empty caches of compiled code, and the model's files on disk only.
+
+    Files of Python and of libraries stay in the system's memory if they are there.
+    """
+    _forget_model(argv)
+    with tempfile.TemporaryDirectory() as folder:
+        empty = {name: f"{folder}/{name.lower()}" for name in CACHE_VARIABLES}
+        return _start(argv, {**os.environ, **empty})
+
+
+def _start(argv: Sequence[str], environment: Mapping[str, str]) -> Start:
+    port = _free_port()
+    command = [sys.executable, "-m", "hookline_server", "serve", *argv]
+    # The last wins: our own host and port.
+    command += ["--host", HOST, "--port", str(port)]
+    with tempfile.TemporaryFile("w+") as log:
+        began = time.perf_counter()
+        with _running(command, environment, log) as server:
+            while not _is_ready(port):
+                if server.poll() is not None:
+                    raise UsageError(_last_line(log))
+                if time.perf_counter() - began > MOST_SECONDS:
+                    raise UsageError(f"not ready after {MOST_SECONDS:g} s")
+                time.sleep(POLL_SECONDS)
+            seconds = time.perf_counter() - began
+            return Start(seconds=seconds, phases=_phases(port))
+
+
+@contextmanager
+def _running(
+    command: Sequence[str], environment: Mapping[str, str], log: IO[str]
+) -> Iterator[subprocess.Popen[bytes]]:
+    server = subprocess.Popen(  # noqa: S603 - our own command
+        command, env=environment, stdout=subprocess.DEVNULL, stderr=log
+    )
+    try:
+        yield server
+    finally:
+        server.terminate()
+        try:
+            server.wait(END_SECONDS)
+        except subprocess.TimeoutExpired:
+            server.kill()
+            server.wait()
+
+
+def _is_ready(port: int) -> bool:
+    return _get(port, "/health/ready") is not None
+
+
+def _phases(port: int) -> dict[str, float]:
+    """Of the metrics; none where the server has no such page."""
+    page = _get(port, "/metrics")
+    if page is None:
+        return {}
+    return {
+        sample.labels["phase"]: sample.value
+        for sample in read_page(page, "/metrics").samples
+        if sample.name == "hookline_startup_seconds"
+    }
+
+
+def _get(port: int, path: str) -> str | None:
+    """A page; None where there is no good answer."""
+    connection = http.client.HTTPConnection(HOST, port, timeout=10)
+    try:
+        connection.request("GET", path)
+        response = connection.getresponse()
+        text = response.read().decode("utf-8", "replace")
+    except (OSError, http.client.HTTPException):
+        return None
+    finally:
+        connection.close()
+    return text if response.status == OK else None
+
+
+def _free_port() -> int:
+    with listen(HOST, 0) as free:
+        port: int = free.getsockname()[1]
+        return port
+
+
+def _last_line(log: IO[str]) -> str:
+    log.seek(0)
+    lines = log.read().splitlines() or ["the server ended without a word"]
+    return lines[-1].removeprefix("hookline: error: ")
+
+
+def _forget_model(argv: Sequence[str]) -> None:
+    """Has the system drop the model's files from its memory."""
+    for path in _model_files(argv):
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+        finally:
+            os.close(descriptor)
+
+
+def _model_files(argv: Sequence[str]) -> list[Path]:
+    words = [word for text in argv for word in text.split("=", 1)]
+    name = "demo"
+    if "--model" in words[:-1]:
+        name = words[words.index("--model") + 1]
+    try:
+        folder = find_folder(name)
+    except ModelLoadError:
+        return []  # which the server will tell
+    return [path for path in folder.rglob("*") if path.is_file()]
