@@ -181,14 +181,21 @@ def test_memory_is_bounded_by_the_blocks() -> None:
     assert all(len(life.uses) == 4 for life in measured.pool._lives.values())
 
 
-@pytest.mark.parametrize(("share", "is_caching"), [(0.0, True), (1.0, False)])
-def test_off_is_the_plain_pool(share: float, is_caching: bool) -> None:
-    """Without a share, or without a prefix cache, there is nothing that measures."""
-    config = CacheConfig(residency_sample=share, enable_prefix_caching=is_caching)
-    cache = KVCacheManager(config, 4, VirtualClock())
+def test_off_is_the_plain_pool() -> None:
+    """Without a share there is nothing that measures."""
+    cache = KVCacheManager(CacheConfig(residency_sample=0.0), 4, VirtualClock())
 
     assert type(cache.pool) is BlockPool
     assert cache.drain_evictions() == []
+
+
+@pytest.mark.parametrize(
+    ("share", "is_caching"), [(-0.1, True), (1.5, True), (1.0, False)]
+)
+def test_share_that_cannot_be_is_refused(share: float, is_caching: bool) -> None:
+    """A share is 0 to 1, and needs a prefix cache to measure."""
+    with pytest.raises(ConfigError, match="kv-cache-metrics-sample"):
+        CacheConfig(residency_sample=share, enable_prefix_caching=is_caching)
 
 
 @pytest.mark.parametrize("share", [-0.1, 1.1])

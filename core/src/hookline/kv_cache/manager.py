@@ -16,7 +16,7 @@ class KVCacheManager:
 
     def __init__(self, config: CacheConfig, num_blocks: int, clock: Clock) -> None:
         self._measured: MeasuredBlockPool | None = None
-        if config.residency_sample > 0 and config.enable_prefix_caching:
+        if config.residency_sample > 0:
             self._measured = MeasuredBlockPool(
                 num_blocks, share=config.residency_sample, clock=clock
             )

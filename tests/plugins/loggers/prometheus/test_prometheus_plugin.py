@@ -1,9 +1,12 @@
 """The prometheus plugin as Hookline meets it."""
 
 import inspect
+import os
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import pluggy
 import pytest
@@ -28,7 +31,8 @@ from hookline_prometheus import PrometheusLogger, create_stat_logger
 MakeLogger = Callable[..., PrometheusLogger]
 Feed = Callable[[PrometheusLogger], None]
 
-PROMTOOL = shutil.which("promtool")
+UNPACKED = Path(sys.prefix) / "prometheus" / "usr" / "bin"
+PROMTOOL = shutil.which("promtool", path=f"{os.environ['PATH']}{os.pathsep}{UNPACKED}")
 
 
 class Pages:
