@@ -26,6 +26,7 @@ from contextlib import asynccontextmanager, contextmanager
 import aiohttp
 
 SETTLE_SECONDS = 5.0
+START_SECONDS = 2.0
 ACCEPT = "text/plain;version=0.0.4"
 
 
@@ -100,6 +101,7 @@ async def load(url: str, model: str, clients: int) -> AsyncIterator[list[float]]
 def scrape(url: str, rate: float, seconds: float) -> list[float]:
     """Asks for the page at a steady rate; seconds of each answer."""
     found = []
+    time.sleep(START_SECONDS)
     start = time.perf_counter()
     for number in range(round(rate * seconds)):
         time.sleep(max(0.0, start + number / rate - time.perf_counter()))
@@ -108,13 +110,15 @@ def scrape(url: str, rate: float, seconds: float) -> list[float]:
         with urllib.request.urlopen(request) as response:  # noqa: S310
             response.read()
         found.append(time.perf_counter() - asked)
+    time.sleep(max(0.0, start + seconds - time.perf_counter()))
     return found
 
 
-async def scrape_apart(url: str, options: argparse.Namespace) -> list[float]:
+async def scrape_apart(url: str, rate: float, seconds: float) -> list[float]:
+    """Both sides have such a process, so that they differ by the scrapes alone."""
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, __file__, "--scrape", url),
-        *("--rate", str(options.rate), "--seconds", str(options.seconds)),
+        *("--rate", str(rate), "--seconds", str(seconds)),
         stdout=asyncio.subprocess.PIPE,
     )
     output, _ = await process.communicate()
@@ -130,11 +134,13 @@ async def measure(urls: dict[str, str], options: argparse.Namespace) -> None:
         await asyncio.sleep(SETTLE_SECONDS)
         for pair in range(options.pairs):
             for side in sides if pair % 2 == 0 else reversed(sides):
+                rate = options.rate if side == "scraped" else 0.0
+                scraping = asyncio.create_task(
+                    scrape_apart(urls["metrics"], rate, options.seconds)
+                )
+                await asyncio.sleep(START_SECONDS)  # until its process has started
                 gaps.clear()
-                if side == "scraped":
-                    pages += await scrape_apart(urls["metrics"], options)
-                else:
-                    await asyncio.sleep(options.seconds)
+                pages += await scraping
                 sides[side].append(percentile(gaps, 99))
                 show(f"pair {pair + 1}, {side}: inter-token", gaps)
     show("/metrics", pages)
