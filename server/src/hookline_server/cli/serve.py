@@ -21,7 +21,6 @@ from hookline_server.listening import Listening, listen, url
 from hookline_server.serving import StartEngine, serve
 from hookline_server.settings import ServerSettings
 
-
 SWITCH_SECONDS = 0.0005
 """Threads of this process hand the interpreter over so often when they are busy.
 
