@@ -17,7 +17,6 @@ PHASES = [
     "import model code",
     "read config",
     "load weights",
-    "adapt model",
     "probe",
     "allocate KV cache",
 ]
