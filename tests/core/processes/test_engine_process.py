@@ -6,9 +6,10 @@ import signal
 import subprocess
 import sys
 import tempfile
-from dataclasses import replace
+from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from hookline import LLM, ConfigError, EngineDeadError, ModelLoadError, SamplingParams
@@ -53,6 +54,25 @@ def wait_until_gone(process: int) -> None:
     assert poller.poll(WAIT_SECONDS * 1000)
 
 
+def parts(outputs: object) -> tuple[list[object], list[float]]:
+    """All values of the outputs in order: what must be equal, and log-probabilities."""
+    if isinstance(outputs, float):
+        return [], [outputs]
+    if is_dataclass(outputs):
+        inner = [getattr(outputs, field.name) for field in fields(outputs)]
+    elif isinstance(outputs, msgspec.Struct):
+        inner = list(msgspec.structs.astuple(outputs))
+    elif isinstance(outputs, list | tuple):
+        inner = list(outputs)
+    else:
+        return [outputs], []
+    found = [parts(value) for value in inner]
+    return (
+        [len(inner), *(value for exact, _ in found for value in exact)],
+        [number for _, numbers in found for number in numbers],
+    )
+
+
 def test_outputs_are_those_of_the_same_process(llama: Oracle) -> None:
     """Everything a request can bring back crosses the boundary unchanged."""
     prompts: list[str | list[int]] = [
@@ -88,7 +108,11 @@ def test_outputs_are_those_of_the_same_process(llama: Oracle) -> None:
         there = llm.generate(prompts, each)
         assert_conserved(llm)
 
-    assert there == here
+    # Requests may arrive a step later there, and other batches round differently.
+    exact, numbers = parts(there)
+    exact_here, numbers_here = parts(here)
+    assert exact == exact_here
+    assert numbers == pytest.approx(numbers_here, abs=1e-4)
 
 
 def test_only_the_front_end_ends_the_process(llama: Oracle) -> None:
