@@ -17,6 +17,7 @@ PHASES = [
     "import model code",
     "read config",
     "load weights",
+    "adapt model",
     "probe",
     "allocate KV cache",
 ]

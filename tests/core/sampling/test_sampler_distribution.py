@@ -21,9 +21,9 @@ from hookline.worker.randomness import uniforms
 from hookline.worker.sampler import (
     Sampler,
     Samples,
-    invert_distribution,
     keep_likeliest,
 )
+from hookline_kernels.sampling import invert_distribution
 
 Int64 = npt.NDArray[np.int64]
 MakeSampler = Callable[..., tuple[Sampler, Int64]]

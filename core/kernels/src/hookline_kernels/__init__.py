@@ -1,6 +1,23 @@
 """Kernels, each with a plain torch reference; knows no engine."""
 
+from hookline_kernels.attention import (
+    paged_attention,
+    reference_attention,
+    write_cache,
+)
+from hookline_kernels.choosing import ChosenAttention, choose_attention
+from hookline_kernels.failure import KernelError
+from hookline_kernels.layout import new_keys, new_values
 from hookline_kernels.metadata import PagedMetadata
-from hookline_kernels.paged_attention import paged_attention, write_cache
 
-__all__ = ["PagedMetadata", "paged_attention", "write_cache"]
+__all__ = [
+    "ChosenAttention",
+    "KernelError",
+    "PagedMetadata",
+    "choose_attention",
+    "new_keys",
+    "new_values",
+    "paged_attention",
+    "reference_attention",
+    "write_cache",
+]

@@ -13,6 +13,7 @@ from hookline.worker.paged_cache import PagedCache
 from hookline.worker.sampler import Sampler, top_logprobs
 from hookline.worker.sampling_state import SamplingState
 from hookline_kernels import PagedMetadata
+from hookline_kernels.sampling import choose_sampling
 
 
 class ModelRunner:
@@ -29,7 +30,7 @@ class ModelRunner:
         self._cache = cache
         self._batch = batch
         self._sampling = sampling
-        self._sampler = Sampler(batch, sampling)
+        self._sampler = Sampler(batch, sampling, choose_sampling(model.dtype))
 
     @torch.inference_mode()
     def execute(self, plan: StepPlan) -> StepResult:
@@ -42,7 +43,7 @@ class ModelRunner:
         logits, forward_ns = self._forward(inputs, wanted)
         prompt_logprobs = self._prompt_logprobs(inputs, prompts, logits)
         rows = inputs.rows[inputs.is_sampling]
-        samples = self._sampler.sample(logits[: len(rows)].float(), rows)
+        samples = self._sampler.sample(logits[: len(rows)], rows)
         self._batch.advance(inputs, samples.token_ids)
         request_ids = [self._batch.request_ids[row] for row in rows.tolist()]
         tokens = [[token_id] for token_id in samples.token_ids.tolist()]

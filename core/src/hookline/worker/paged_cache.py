@@ -5,17 +5,24 @@ from collections.abc import Sequence
 import torch
 
 from hookline.models.probe import LayerCache
-from hookline_kernels import PagedMetadata, paged_attention, write_cache
+from hookline_kernels import (
+    ChosenAttention,
+    PagedMetadata,
+    choose_attention,
+    new_keys,
+    new_values,
+)
 
 
 class PagedCache:
     """K and V of every layer, [blocks, block size, KV heads, head dim] each.
 
-    Called as the attention of a model (`AttentionSlot.attend`): writes the step's K
-    and V, all of them, and then attends.
+    How they lie in memory is the kernels' choice. Called as the attention of a model
+    (`AttentionSlot.attend`): writes the step's K and V, all of them, and then attends.
 
     Attributes:
         metadata: Of the step under way.
+        attention: What attends, by the shape of the layers.
     """
 
     metadata: PagedMetadata
@@ -27,12 +34,28 @@ class PagedCache:
         block_size: int,
         dtype: torch.dtype,
     ) -> None:
-        def zeros(layer: LayerCache, width: int) -> torch.Tensor:
-            shape = (num_blocks, block_size, layer.num_kv_heads, width)
-            return torch.zeros(shape, dtype=dtype)
-
-        self.keys = [zeros(layer, layer.key_dim) for layer in layers]
-        self.values = [zeros(layer, layer.value_dim) for layer in layers]
+        self.keys = [
+            new_keys(num_blocks, block_size, layer.num_kv_heads, layer.key_dim, dtype)
+            for layer in layers
+        ]
+        self.values = [
+            new_values(
+                num_blocks, block_size, layer.num_kv_heads, layer.value_dim, dtype
+            )
+            for layer in layers
+        ]
+        self.attention: dict[LayerCache, ChosenAttention] = {
+            layer: choose_attention(
+                num_heads=layer.num_heads,
+                num_kv_heads=layer.num_kv_heads,
+                key_dim=layer.key_dim,
+                value_dim=layer.value_dim,
+                block_size=block_size,
+                dtype=dtype,
+            )
+            for layer in dict.fromkeys(layers)
+        }
+        self._attend = [self.attention[layer].attend for layer in layers]
 
     def __call__(
         self,
@@ -45,14 +68,13 @@ class PagedCache:
         window: int | None,
         softcap: float | None,
     ) -> torch.Tensor:
-        keys, values = self.keys[layer_index], self.values[layer_index]
-        write_cache(keys, key, self.metadata)
-        write_cache(values, value, self.metadata)
-        return paged_attention(
+        return self._attend[layer_index](
             query,
-            keys,
-            values,
-            self.metadata,
+            key,
+            value,
+            keys=self.keys[layer_index],
+            values=self.values[layer_index],
+            metadata=self.metadata,
             scale=scale,
             window=window,
             softcap=softcap,

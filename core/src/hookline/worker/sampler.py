@@ -17,6 +17,11 @@ from hookline.request import TokenLogprobs
 from hookline.worker.input_batch import InputBatch
 from hookline.worker.randomness import uniforms
 from hookline.worker.sampling_state import SamplingState
+from hookline_kernels.sampling import (
+    ChosenSampling,
+    choose_sampling,
+    invert_distribution,
+)
 
 Int64 = npt.NDArray[np.int64]
 NEGATIVE_INFINITY = float("-inf")
@@ -37,29 +42,57 @@ class Samples:
 
 
 class Sampler:
-    """Samples for the rows of an input batch."""
+    """Samples for the rows of an input batch.
 
-    def __init__(self, batch: InputBatch, state: SamplingState) -> None:
+    What picks tokens is compiled for float32 unless something else was chosen.
+    """
+
+    def __init__(
+        self,
+        batch: InputBatch,
+        state: SamplingState,
+        chosen: ChosenSampling | None = None,
+    ) -> None:
         self._batch = batch
         self._state = state
+        self._chosen = chosen or choose_sampling(torch.float32)
 
     def sample(self, logits: torch.Tensor, rows: Int64) -> Samples:
         """Draws one token for each row.
 
         Args:
-            logits: [S, vocabulary] float32; overwritten.
+            logits: [S, vocabulary]; overwritten.
             rows: [S] row of each.
         """
+        if not self._state.needs_change[rows].any():
+            return Samples(self._choose(logits, rows), {})
+        logits = logits.float()
         wanted = np.flatnonzero(self._state.num_logprobs[rows] >= 0)
         raw = logits[wanted].log_softmax(-1) if len(wanted) else None
         self._apply_penalties(logits, rows)
         self._apply_constraints(logits, rows)
-        token_ids = logits.argmax(-1).numpy()
-        random = np.flatnonzero(self._state.temperature[rows] > 0)
-        if len(random):
-            chosen = logits if len(random) == len(rows) else logits[random]
-            token_ids[random] = self._draw(chosen, rows[random])
+        token_ids = self._choose(logits, rows)
         return Samples(token_ids, self._logprobs(raw, wanted, rows, token_ids))
+
+    def _choose(self, logits: torch.Tensor, rows: Int64) -> Int64:
+        """The likeliest token of greedy rows, a drawn one of the others."""
+        is_random = self._state.temperature[rows] > 0
+        is_filtered = is_random & self._state.has_filters[rows]
+        token_ids = np.empty(len(rows), np.int64)
+        for chosen, choose in (
+            (~is_random, self._best),
+            (is_random & ~is_filtered, self._draw),
+            (is_filtered, self._draw_filtered),
+        ):
+            indices = np.flatnonzero(chosen)
+            if len(indices) == len(rows):
+                return choose(logits, rows)
+            if len(indices):
+                token_ids[indices] = choose(logits[indices], rows[indices])
+        return token_ids
+
+    def _best(self, logits: torch.Tensor, _rows: Int64) -> Int64:
+        return self._chosen.argmax(logits).numpy()
 
     def _logprobs(
         self, raw: torch.Tensor | None, wanted: Int64, rows: Int64, token_ids: Int64
@@ -71,7 +104,12 @@ class Sampler:
         return dict(zip(wanted.tolist(), entries, strict=True))
 
     def _draw(self, logits: torch.Tensor, rows: Int64) -> Int64:
+        temperatures = torch.from_numpy(self._state.temperature[rows])
+        return self._chosen.draw(logits, temperatures, self._points(rows)).numpy()
+
+    def _draw_filtered(self, logits: torch.Tensor, rows: Int64) -> Int64:
         state = self._state
+        logits = logits.float()
         logits = logits - logits.amax(-1, keepdim=True)  # so that none overflows
         logits /= torch.from_numpy(state.temperature[rows])[:, None]
         logits = keep_likeliest(
@@ -80,9 +118,12 @@ class Sampler:
             torch.from_numpy(state.top_p[rows]),
             torch.from_numpy(state.min_p[rows]),
         )
+        return invert_distribution(logits.softmax(-1), self._points(rows)).numpy()
+
+    def _points(self, rows: Int64) -> torch.Tensor:
+        """[S] where in its distribution each row's token lies."""
         positions = self._batch.num_tokens[rows] - self._batch.num_prompt_tokens[rows]
-        points = torch.from_numpy(uniforms(state.seeds[rows], positions))
-        return invert_distribution(logits.softmax(-1), points).numpy()
+        return torch.from_numpy(uniforms(self._state.seeds[rows], positions))
 
     def _apply_penalties(self, logits: torch.Tensor, rows: Int64) -> None:
         indices = np.flatnonzero(self._state.has_penalties[rows])
@@ -181,23 +222,6 @@ def keep_likeliest(
             floor = torch.where(is_on, torch.maximum(floor, nucleus), floor)
         threshold = torch.maximum(threshold, floor)
     return logits.masked_fill(logits < threshold, NEGATIVE_INFINITY)
-
-
-def invert_distribution(
-    probabilities: torch.Tensor, points: torch.Tensor
-) -> torch.Tensor:
-    """The token at which the cumulative distribution passes each point.
-
-    Args:
-        probabilities: [R, vocabulary]; a token with probability 0 is never returned.
-        points: [R] in [0, 1).
-    """
-    cumulative = probabilities.cumsum(-1, dtype=torch.float64)
-    totals = cumulative[:, -1:].contiguous()
-    found = torch.searchsorted(cumulative, points[:, None] * totals, right=True)
-    # A point may round up to the total: then it belongs to the last possible token.
-    last = torch.searchsorted(cumulative, totals)
-    return torch.minimum(found, last)[:, 0]
 
 
 def top_logprobs(

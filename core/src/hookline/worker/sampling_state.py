@@ -28,6 +28,9 @@ class SamplingState:
         num_logprobs: −1 where none are wanted.
         has_penalties: Any of the three penalties is on.
         has_constraints: Bias, allowed or bad words, or stop tokens held back.
+        has_filters: Any of top-k, top-p and min-p is on.
+        needs_change: Penalties or constraints change the logits, or log-probabilities
+            of them are wanted.
         biases: {token id: bias} of constrained rows.
         allowed: Token ids of constrained rows, None where all are.
         held_back: Stop tokens of rows with `min_tokens`.
@@ -48,6 +51,8 @@ class SamplingState:
         self.num_logprobs = np.full(max_num_seqs, -1, np.int64)
         self.has_penalties = np.zeros(max_num_seqs, np.bool_)
         self.has_constraints = np.zeros(max_num_seqs, np.bool_)
+        self.has_filters = np.zeros(max_num_seqs, np.bool_)
+        self.needs_change = np.zeros(max_num_seqs, np.bool_)
         self.min_tokens = np.zeros(max_num_seqs, np.int64)
         self.biases: list[dict[int, float]] = [{}] * max_num_seqs
         self.allowed: list[tuple[int, ...] | None] = [None] * max_num_seqs
@@ -77,6 +82,16 @@ class SamplingState:
             or params.allowed_token_ids
             or self.held_back[row]
             or sequence.bad_words_token_ids
+        )
+        self.has_filters[row] = (
+            self.top_k[row] < self._vocab_size
+            or self.top_p[row] < 1
+            or self.min_p[row] > 0
+        )
+        self.needs_change[row] = (
+            self.has_penalties[row]
+            or self.has_constraints[row]
+            or params.logprobs is not None
         )
 
     def _seed(self, params: SamplingParams, request_id: int) -> np.uint64:

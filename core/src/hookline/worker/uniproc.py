@@ -4,6 +4,7 @@ import numpy as np
 import torch
 
 from hookline.config import EngineConfig
+from hookline.models.adapt import adapt
 from hookline.models.attention import AttentionSlot
 from hookline.models.cost import cost_of
 from hookline.models.description import describe
@@ -42,6 +43,8 @@ class UniprocExecutor:
             self._model = load_model(config.model, description, max_model_len)
         vocab_size = self._model.config.get_text_config().vocab_size
         slot = AttentionSlot.install(self._model)
+        with timer.phase("adapt model"):
+            adapt(self._model)
         with timer.phase("probe"):
             layers = probe(name, self._model, slot, vocab_size)
         seqs = config.scheduler.max_num_seqs

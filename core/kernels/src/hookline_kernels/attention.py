@@ -1,8 +1,9 @@
 """Attention over a paged KV cache, in torch: right everywhere, and batched for decode.
 
-A layer's cache is two tensors, K and V, of shape [blocks, block size, KV heads, head
-dim] each. Queries come as [T, heads, head dim] of a flattened batch; query heads share
-KV heads in groups (grouped-query attention, Ainslie et al. 2023).
+The plain reference of the compiled kernels, and what serves where there are none. A
+layer's cache is two tensors, K and V, of shape [blocks, block size, KV heads, head dim]
+each, anyhow in memory. Queries come as [T, heads, head dim] of a flattened batch; query
+heads share KV heads in groups (grouped-query attention, Ainslie et al. 2023).
 """
 
 import torch
@@ -15,7 +16,8 @@ def write_cache(
     cache: torch.Tensor, values: torch.Tensor, metadata: PagedMetadata
 ) -> None:
     """Writes [T, KV heads, head dim] into the slots of one half of a layer's cache."""
-    cache.flatten(0, 1).index_copy_(0, metadata.slots, values)
+    block_size = cache.shape[1]
+    cache[metadata.slots // block_size, metadata.slots % block_size] = values
 
 
 def paged_attention(
@@ -69,6 +71,26 @@ def paged_attention(
         )
         start = end
     return output
+
+
+def reference_attention(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    *,
+    keys: torch.Tensor,
+    values: torch.Tensor,
+    metadata: PagedMetadata,
+    scale: float,
+    window: int | None = None,
+    softcap: float | None = None,
+) -> torch.Tensor:
+    """Writes a step's keys and values into the cache, all of them, and attends."""
+    write_cache(keys, key, metadata)
+    write_cache(values, value, metadata)
+    return paged_attention(
+        query, keys, values, metadata, scale=scale, window=window, softcap=softcap
+    )
 
 
 def _gather(cache: torch.Tensor, blocks: torch.Tensor, length: int) -> torch.Tensor:

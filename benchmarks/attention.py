@@ -1,0 +1,207 @@
+"""Times attention of one layer: plain torch and the compiled kernels, turn by turn.
+
+usage: python benchmarks/attention.py [--rounds 9] [--dtype bfloat16 float32]
+           [--heads 12] [--kv-heads 4] [--head-dim 64] [--block-size 16]
+
+Each round times one side and then the other, so that a machine that others use too is
+equally slow for both. Milliseconds are medians, with the least and the largest.
+"""
+
+import argparse
+import os
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+
+from hookline_kernels import (
+    PagedMetadata,
+    choose_attention,
+    new_keys,
+    new_values,
+    reference_attention,
+)
+
+DECODES = [
+    (count, length) for length in (192, 1000, 3500) for count in (1, 8, 128, 256)
+]
+PROMPTS = [(128, 128), (1000, 1000), (3500, 3500), (2048, 3500)]
+MOST_BYTES = 4 * 2**30
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """The shape of a layer.
+
+    Attributes:
+        heads: Of the queries.
+        kv_heads: Of the cache.
+        head_dim: Of both.
+        block_size: Tokens a block.
+        dtype: Of all.
+    """
+
+    heads: int
+    kv_heads: int
+    head_dim: int
+    block_size: int
+    dtype: torch.dtype
+
+    def cache_bytes(self, tokens: int) -> int:
+        return 2 * tokens * self.kv_heads * self.head_dim * self.dtype.itemsize
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """Of a side's times in milliseconds."""
+
+    median: float
+    least: float
+    most: float
+
+    @classmethod
+    def of(cls, seconds: list[float]) -> "Spread":
+        times = [1000 * second for second in seconds]
+        return cls(statistics.median(times), min(times), max(times))
+
+    def __str__(self) -> str:
+        return f"{self.median:9.3f} ({self.least:.3f} to {self.most:.3f})"
+
+
+def make_metadata(model: Model, sequences: list[tuple[int, int]]) -> PagedMetadata:
+    """Blocks in a random order, for sequences of (new tokens, all tokens)."""
+    counts = [-(-length // model.block_size) for _, length in sequences]
+    order = torch.randperm(sum(counts))
+    tables = torch.zeros(len(counts), max(counts), dtype=torch.int64)
+    slots, used = [], 0
+    for row, (new, length) in enumerate(sequences):
+        tables[row, : counts[row]] = order[used : used + counts[row]]
+        used += counts[row]
+        at = torch.arange(length - new, length)
+        pages = tables[row, at // model.block_size]
+        slots.append(pages * model.block_size + at % model.block_size)
+    return PagedMetadata(
+        slots=torch.cat(slots),
+        block_tables=tables,
+        query_lens=[new for new, _ in sequences],
+        seq_lens=[length for _, length in sequences],
+        num_single=sum(new == 1 for new, _ in sequences),
+        seq_lens_tensor=torch.tensor([length for _, length in sequences]),
+    )
+
+
+def sides(
+    model: Model, sequences: list[tuple[int, int]]
+) -> dict[str, Callable[[], torch.Tensor]]:
+    """Both ways to do the same step, each with a cache as it likes it."""
+    metadata = make_metadata(model, sequences)
+    total = sum(new for new, _ in sequences)
+    blocks = int(metadata.block_tables.max()) + 1
+    shape = (blocks, model.block_size, model.kv_heads, model.head_dim)
+
+    def randn(heads: int) -> torch.Tensor:
+        return torch.randn(total, heads, model.head_dim).to(model.dtype)
+
+    query, key, value = (
+        randn(heads) for heads in (model.heads, model.kv_heads, model.kv_heads)
+    )
+    plain = [torch.randn(shape).to(model.dtype) for _ in range(2)]
+    laid_out = [
+        make(*shape, model.dtype).copy_(side)
+        for make, side in zip((new_keys, new_values), plain, strict=True)
+    ]
+    chosen = choose_attention(
+        num_heads=model.heads,
+        num_kv_heads=model.kv_heads,
+        key_dim=model.head_dim,
+        value_dim=model.head_dim,
+        block_size=model.block_size,
+        dtype=model.dtype,
+    )
+    scale = model.head_dim**-0.5
+    return {
+        "torch": lambda: reference_attention(
+            query,
+            key,
+            value,
+            keys=plain[0],
+            values=plain[1],
+            metadata=metadata,
+            scale=scale,
+        ),
+        chosen.name: lambda: chosen.attend(
+            query,
+            key,
+            value,
+            keys=laid_out[0],
+            values=laid_out[1],
+            metadata=metadata,
+            scale=scale,
+        ),
+    }
+
+
+def time_in_turn(
+    calls: dict[str, Callable[[], torch.Tensor]], rounds: int
+) -> dict[str, Spread]:
+    """A B A B: as many rounds after one that counts for nothing."""
+    times: dict[str, list[float]] = {name: [] for name in calls}
+    for _ in range(rounds + 1):
+        for name, call in calls.items():
+            start = time.perf_counter()
+            call()
+            times[name].append(time.perf_counter() - start)
+    return {name: Spread.of(seconds[1:]) for name, seconds in times.items()}
+
+
+def report(
+    model: Model, work: str, sequences: list[tuple[int, int]], rounds: int
+) -> None:
+    """Prints a line of the table."""
+    read = model.cache_bytes(sum(length for _, length in sequences))
+    if read > MOST_BYTES:
+        print(f"{work:28} needs {read / 2**30:.1f} GiB; left out")
+        return
+    found = time_in_turn(sides(model, sequences), rounds)
+    torch_side, compiled = list(found.values())
+    print(
+        f"{work:28} torch {torch_side!s:32} compiled {compiled!s:30} "
+        f"{torch_side.median / compiled.median:6.1f} x "
+        f"{read / compiled.least / 1e6:6.1f} GB/s",
+        flush=True,
+    )
+
+
+@torch.inference_mode()
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--dtype", nargs="+", default=["bfloat16", "float32"])
+    parser.add_argument("--heads", type=int, default=12)
+    parser.add_argument("--kv-heads", type=int, default=4)
+    parser.add_argument("--head-dim", type=int, default=64)
+    parser.add_argument("--block-size", type=int, default=16)
+    options = parser.parse_args()
+    for dtype in options.dtype:
+        model = Model(
+            options.heads,
+            options.kv_heads,
+            options.head_dim,
+            options.block_size,
+            getattr(torch, dtype),
+        )
+        load = os.getloadavg()[0]
+        print(f"{model}, {torch.get_num_threads()} threads, load {load:.1f}")
+        for count, length in DECODES:
+            work = f"decode {count} x {length}"
+            report(model, work, [(1, length)] * count, options.rounds)
+        for new, length in PROMPTS:
+            work = f"prefill {new} of {length}"
+            report(model, work, [(new, length)], options.rounds)
+        print(f"load {os.getloadavg()[0]:.1f}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,224 @@
+"""Paged attention on this machine's processors by the compiled kernels."""
+
+from functools import lru_cache, partial
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+
+from hookline_kernels.cpu.decode import decode_body
+from hookline_kernels.cpu.decode_call import CALL, SIGNATURE, DecodeShape
+from hookline_kernels.cpu.jit import compile_kernel
+from hookline_kernels.cpu.prefill import attend_sequence
+from hookline_kernels.cpu.team import Team
+from hookline_kernels.failure import KernelError
+from hookline_kernels.layout import cached_keys, cached_values
+from hookline_kernels.metadata import PagedMetadata
+
+DTYPES = (torch.float32, torch.bfloat16)
+PARTS_A_THREAD = 4
+"""Parts that a step is cut into, so that a thread that was held up delays no one."""
+LEAST_PART_TOKENS = 64
+LEAST_SHARED_NUMBERS = 1 << 16
+"""Below so many numbers to read, one thread is done before others have woken."""
+_UNBOUNDED = 1 << 40
+
+
+class CompiledAttention:
+    """Writes a step's keys and values and attends; for layers of one shape.
+
+    Its buffers grow to what the largest step needed. One thread calls it.
+    """
+
+    def __init__(
+        self,
+        *,
+        num_heads: int,
+        num_kv_heads: int,
+        key_dim: int,
+        value_dim: int,
+        block_size: int,
+        dtype: torch.dtype,
+    ) -> None:
+        """Compiles what is not compiled yet.
+
+        Raises:
+            KernelError: There is none for this shape or machine.
+        """
+        if dtype not in DTYPES:
+            raise KernelError(f"there is no compiled attention for {dtype}")
+        self._shape = DecodeShape(
+            group=num_heads // num_kv_heads,
+            key_dim=key_dim,
+            value_dim=value_dim,
+            block_size=block_size,
+            element_size=dtype.itemsize,
+        )
+        self._num_kv_heads = num_kv_heads
+        self._team = Team(_kernel(self._shape).address)
+        self._call = np.zeros(1, CALL)
+        self._call["num_kv_heads"] = num_kv_heads
+        self._metadata: PagedMetadata | None = None
+        self._scratch = torch.empty(0)
+        self._states = torch.empty(0)
+        self._parts_done = torch.zeros(0, dtype=torch.int64)
+
+    def __call__(
+        self,
+        query: torch.Tensor,
+        key: torch.Tensor,
+        value: torch.Tensor,
+        *,
+        keys: torch.Tensor,
+        values: torch.Tensor,
+        metadata: PagedMetadata,
+        scale: float,
+        window: int | None = None,
+        softcap: float | None = None,
+    ) -> torch.Tensor:
+        """As `reference_attention`, over a cache that `layout` made."""
+        if metadata is not self._metadata:
+            self._begin(metadata)
+        pages, offsets = self._places
+        keys[pages, offsets] = key
+        values[pages, offsets] = value
+        how = _How(scale, window, softcap)
+        single, several = metadata.num_single, len(metadata.query_lens)
+        prefill = partial(
+            _prefill, keys=keys, values=values, metadata=metadata, how=how
+        )
+        if single == 0 and several == 1:
+            return prefill(query, key, value, index=0)
+        output = query.new_empty(*query.shape[:2], values.shape[-1])
+        if single:
+            self._decode(
+                query[:single], keys=keys, values=values, output=output, how=how
+            )
+        start = single
+        for index in range(single, several):
+            rows = slice(start, start + metadata.query_lens[index])
+            output[rows] = prefill(query[rows], key[rows], value[rows], index=index)
+            start = rows.stop
+        return output
+
+    def _begin(self, metadata: PagedMetadata) -> None:
+        """Notes what all layers of a step share."""
+        self._metadata = metadata
+        block_size = self._shape.block_size
+        self._places = (metadata.slots // block_size, metadata.slots % block_size)
+        count = metadata.num_single
+        call = self._call[0]
+        call["block_tables"] = metadata.block_tables.data_ptr()
+        call["table_bytes"] = metadata.block_tables.stride(0) * 8
+        call["seq_lens"] = metadata.seq_lens_tensor.data_ptr()
+        call["num_seqs"] = count
+        self._tokens = sum(metadata.seq_lens[:count])
+        if len(self._parts_done) < count:
+            self._parts_done = torch.zeros(count, dtype=torch.int64)
+            call["parts_done"] = self._parts_done.data_ptr()
+
+    def _decode(
+        self,
+        query: torch.Tensor,
+        *,
+        keys: torch.Tensor,
+        values: torch.Tensor,
+        output: torch.Tensor,
+        how: "_How",
+    ) -> None:
+        """One new token each of the first sequences."""
+        if query.stride(2) != 1:
+            query = query.contiguous()
+        size = query.itemsize
+        call = self._call[0]
+        call["query"] = query.data_ptr()
+        call["query_token_bytes"] = query.stride(0) * size
+        call["query_head_bytes"] = query.stride(1) * size
+        call["keys"] = keys.data_ptr()
+        call["values"] = values.data_ptr()
+        call["output"] = output.data_ptr()
+        call["output_token_bytes"] = output.stride(0) * size
+        call["window"] = _UNBOUNDED if how.window is None else how.window
+        call["scale"] = how.scale
+        call["softcap"] = how.softcap or 0.0
+        call["next_part"] = 0
+        call["next_thread"] = 0
+        tokens = self._tokens
+        if how.window is not None:
+            seen = how.window + self._shape.block_size
+            tokens = min(tokens, len(query) * seen)
+        self._team.run(self._call.ctypes.data, self._share(tokens, len(query)))
+
+    def _share(self, tokens: int, num_seqs: int) -> int:
+        """Cuts the work into parts, makes room for them, and says for how many threads.
+
+        Args:
+            tokens: No fewer than all sequences' tokens that are seen.
+            num_seqs: Sequences.
+        """
+        shape, call = self._shape, self._call[0]
+        row = self._num_kv_heads * (shape.key_dim + shape.value_dim)
+        threads = torch.get_num_threads()
+        if tokens * row < LEAST_SHARED_NUMBERS:
+            threads = 1
+        part = _UNBOUNDED
+        if threads > 1:
+            part = max(LEAST_PART_TOKENS, tokens // (threads * PARTS_A_THREAD))
+        part = -(-part // shape.block_size) * shape.block_size
+        call["part_tokens"] = part
+        scratch = -(-shape.scratch_floats(self._num_kv_heads) // 16) * 16
+        if len(self._scratch) < threads * scratch:
+            self._scratch = torch.empty(threads * scratch)
+            call["scratch"] = self._scratch.data_ptr()
+            call["scratch_bytes"] = scratch * 4
+        parts = tokens // part + num_seqs
+        states = parts * shape.state_floats(self._num_kv_heads)
+        if threads > 1 and len(self._states) < states:
+            self._states = torch.empty(states)
+            call["states"] = self._states.data_ptr()
+        return threads
+
+
+class _How(NamedTuple):
+    """Of a layer: what the scores become, and how far back a token sees."""
+
+    scale: float
+    window: int | None
+    softcap: float | None
+
+
+def _prefill(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    *,
+    keys: torch.Tensor,
+    values: torch.Tensor,
+    metadata: PagedMetadata,
+    how: _How,
+    index: int,
+) -> torch.Tensor:
+    """The new tokens of one sequence of the batch."""
+    cached = metadata.seq_lens[index] - metadata.query_lens[index]
+    first = 0 if how.window is None else max(0, cached + 1 - how.window)
+    blocks = metadata.block_tables[index]
+    return attend_sequence(
+        query,
+        key,
+        value,
+        cached_keys(keys, blocks, first, cached),
+        cached_values(values, blocks, first, cached),
+        scale=how.scale,
+        window=how.window,
+        softcap=how.softcap,
+    )
+
+
+@lru_cache(maxsize=32)
+def _kernel(shape: DecodeShape) -> Any:
+    """Compiled once a process, and kept: others hold its address."""
+    variant = "-".join(
+        f"{name}{getattr(shape, name)}"
+        for name in ("group", "key_dim", "value_dim", "block_size", "element_size")
+    )
+    return compile_kernel(decode_body(shape), SIGNATURE, variant)

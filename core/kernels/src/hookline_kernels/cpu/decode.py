@@ -1,0 +1,247 @@
+"""Attention of one new token of each sequence over its paged keys and values.
+
+Softmax is taken piece by piece (Milakov and Gimelshein 2018): each head keeps the
+largest score so far, the sum of its weights and the weighted sum of the values. A
+sequence cut into parts, for more threads to work on, leaves one such state a part; who
+finishes a sequence's last part merges them (Dao et al. 2023, Flash-Decoding).
+
+A state of H heads is float32: H largest scores, H sums of weights, H rows of values.
+"""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numba import float32, njit
+from numba.np.numpy_support import carray
+
+from hookline_kernels.cpu.decode_call import DecodeShape
+from hookline_kernels.cpu.memory import (
+    address_of,
+    clear,
+    float_at,
+    int_at,
+    set_float,
+    take,
+)
+from hookline_kernels.cpu.rows import row_cap, row_exp, row_max, scale_row
+from hookline_kernels.cpu.tiles import score_tile, value_tile
+from hookline_kernels.cpu.vectors import LANES
+
+_LOWEST = np.float32(-np.inf)
+
+
+def decode_body(shape: DecodeShape) -> Callable[[Any], None]:
+    """The kernel's Python; every thread of the team runs it on the same call."""
+    row, piece_tokens, block = shape.row, shape.piece_tokens, shape.block_size
+    group, key_dim, value_dim = shape.group, shape.key_dim, shape.value_dim
+    load_query = _query_loader(shape)
+    score = _scorer(shape)
+    soften = _softener(shape)
+    weigh = _weigher(shape)
+    write = _writer(shape)
+    merge = _merger(shape)
+
+    def decode(pointer: Any) -> None:
+        call = carray(pointer, 1)[0]
+        heads = group * call.num_kv_heads
+        thread = take(address_of(pointer) + 8)
+        query = call.scratch + thread * call.scratch_bytes
+        scores = query + 4 * heads * key_dim
+        own_state = scores + 4 * heads * row
+        state_bytes = 4 * heads * (2 + value_dim)
+        sequence = 0
+        before = 0  # parts of the sequences before this one
+        work = take(address_of(pointer))
+        while sequence < call.num_seqs:
+            length = int_at(call.seq_lens, sequence)
+            start = max(0, length - call.window) // block * block
+            parts = (length - start + call.part_tokens - 1) // call.part_tokens
+            if work >= before + parts:
+                before += parts
+                sequence += 1
+                continue
+            state = own_state if parts == 1 else call.states + work * state_bytes
+            load_query(call, sequence, query, state)
+            at = start + (work - before) * call.part_tokens
+            end = min(length, at + call.part_tokens)
+            lowest = max(0, length - call.window)
+            table = call.block_tables + sequence * call.table_bytes
+            while at < end:
+                stop = min(at + piece_tokens, end)
+                score(call, table, query, scores, at, stop)
+                soften(call, scores, state, at, max(at, lowest), stop)
+                weigh(call, table, scores, state, at, max(at, lowest), stop)
+                at = stop
+            if parts == 1:
+                write(call, sequence, own_state)
+            elif take(call.parts_done + 8 * sequence) == parts - 1:
+                clear(call.parts_done + 8 * sequence)
+                merge(heads, call.states + before * state_bytes, parts, own_state)
+                write(call, sequence, own_state)
+            work = take(address_of(pointer))
+
+    return decode
+
+
+def _query_loader(shape: DecodeShape) -> Any:
+    group, key_dim, value_dim = shape.group, shape.key_dim, shape.value_dim
+    size = shape.element_size
+
+    def load_query(call: Any, sequence: int, query: int, state: int) -> None:
+        """Scaled, in float32, all heads; and an empty state."""
+        heads = group * call.num_kv_heads
+        source = call.query + sequence * call.query_token_bytes
+        for head in range(heads):
+            at = source + head * call.query_head_bytes
+            scale_row(at, query + 4 * head * key_dim, call.scale, key_dim, size, 4)
+            set_float(state, head, _LOWEST)
+        for index in range(heads, heads * (2 + value_dim)):
+            set_float(state, index, float32(0.0))
+
+    return njit(load_query)
+
+
+def _scorer(shape: DecodeShape) -> Any:
+    group, key_dim, block, row = (
+        shape.group,
+        shape.key_dim,
+        shape.block_size,
+        shape.row,
+    )
+    size = shape.element_size
+    tile_bytes = key_dim * block * size
+
+    def score(  # noqa: PLR0917 - numba passes by position
+        call: Any, table: int, query: int, scores: int, start: int, stop: int
+    ) -> None:
+        """Of the tokens start … stop - 1, and of those that fill the last block."""
+        kv_heads = call.num_kv_heads
+        for index in range(start // block, (stop + block - 1) // block):
+            tile = call.keys + int_at(table, index) * kv_heads * tile_bytes
+            output = scores + 4 * (index * block - start)
+            for head in range(kv_heads):
+                ahead = tile + tile_bytes
+                if head == kv_heads - 1 and (index + 1) * block < stop:
+                    page = int_at(table, index + 1)
+                    ahead = call.keys + page * kv_heads * tile_bytes
+                own = query + 4 * head * group * key_dim
+                to = output + 4 * head * group * row
+                score_tile(own, tile, ahead, to, row, group, key_dim, block, size)
+                tile += tile_bytes
+
+    return njit(score)
+
+
+def _softener(shape: DecodeShape) -> Any:
+    group, value_dim, row = shape.group, shape.value_dim, shape.row
+
+    def soften(  # noqa: PLR0917 - numba passes by position
+        call: Any, scores: int, state: int, start: int, first: int, stop: int
+    ) -> None:
+        """Scores of first … stop - 1 become weights, others 0; the state's fade."""
+        heads = group * call.num_kv_heads
+        count = (stop - start + LANES - 1) // LANES * LANES
+        for head in range(heads):
+            own = scores + 4 * head * row
+            if call.softcap > 0:
+                row_cap(own, count, call.softcap)
+            for token in range(first - start):
+                set_float(own, token, _LOWEST)
+            for token in range(stop - start, count):
+                set_float(own, token, _LOWEST)
+            old = float_at(state, head)
+            top = max(old, row_max(own, count))
+            fade = float32(math.exp(old - top))
+            total = float_at(state, heads + head) * fade + row_exp(own, count, top)
+            set_float(state, head, top)
+            set_float(state, heads + head, total)
+            values = state + 4 * (2 * heads + head * value_dim)
+            if fade != float32(1.0):
+                scale_row(values, values, fade, value_dim, 4, 4)
+
+    return njit(soften)
+
+
+def _weigher(shape: DecodeShape) -> Any:
+    group, value_dim, block, row = (
+        shape.group,
+        shape.value_dim,
+        shape.block_size,
+        shape.row,
+    )
+    size = shape.element_size
+    tile_bytes = value_dim * block * size
+
+    def weigh(  # noqa: PLR0917 - numba passes by position
+        call: Any,
+        table: int,
+        scores: int,
+        state: int,
+        start: int,
+        first: int,
+        stop: int,
+    ) -> None:
+        """Adds the weighted values of first … stop - 1 to the state."""
+        kv_heads = call.num_kv_heads
+        sums = state + 8 * group * kv_heads
+        for index in range(start // block, (stop + block - 1) // block):
+            tile = call.values + int_at(table, index) * kv_heads * tile_bytes
+            weights = scores + 4 * (index * block - start)
+            low = max(0, first - index * block)
+            high = min(block, stop - index * block)
+            for head in range(kv_heads):
+                ahead = tile + tile_bytes
+                if head == kv_heads - 1 and (index + 1) * block < stop:
+                    page = int_at(table, index + 1)
+                    ahead = call.values + page * kv_heads * tile_bytes
+                own = weights + 4 * head * group * row
+                to = sums + 4 * head * group * value_dim
+                value_tile(own, row, tile, ahead, to, low, high, group, value_dim, size)
+                tile += tile_bytes
+
+    return njit(weigh)
+
+
+def _writer(shape: DecodeShape) -> Any:
+    group, value_dim, size = shape.group, shape.value_dim, shape.element_size
+
+    def write(call: Any, sequence: int, state: int) -> None:
+        """The output of a finished state."""
+        heads = group * call.num_kv_heads
+        target = call.output + sequence * call.output_token_bytes
+        for head in range(heads):
+            values = state + 4 * (2 * heads + head * value_dim)
+            share = float32(1.0) / float_at(state, heads + head)
+            to = target + head * value_dim * size
+            scale_row(values, to, share, value_dim, 4, size)
+
+    return njit(write)
+
+
+def _merger(shape: DecodeShape) -> Any:
+    value_dim = shape.value_dim
+
+    def merge(heads: int, states: int, count: int, into: int) -> None:
+        """One state of a sequence's parts."""
+        state_bytes = 4 * heads * (2 + value_dim)
+        for head in range(heads):
+            top = _LOWEST
+            for part in range(count):
+                top = max(top, float_at(states + part * state_bytes, head))
+            total = float32(0.0)
+            row = 2 * heads + head * value_dim
+            for index in range(row, row + value_dim):
+                set_float(into, index, float32(0.0))
+            for part in range(count):
+                state = states + part * state_bytes
+                factor = float32(math.exp(float_at(state, head) - top))
+                total += factor * float_at(state, heads + head)
+                for index in range(row, row + value_dim):
+                    sum_so_far = float_at(into, index)
+                    added = sum_so_far + factor * float_at(state, index)
+                    set_float(into, index, added)
+            set_float(into, heads + head, total)
+
+    return njit(merge)

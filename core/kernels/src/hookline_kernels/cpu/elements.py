@@ -1,0 +1,124 @@
+"""Elements of tensors, and what kernels of plain loops are made of.
+
+Such a kernel is given a list of 64-bit numbers: addresses, counts and strides. Its
+threads take rows of the work from the first number until none is left.
+"""
+
+import struct
+import sys
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
+
+import numpy as np
+import torch
+from llvmlite import ir
+from numba import njit
+from numba.core import types
+from numba.extending import intrinsic, overload
+from numba.np.numpy_support import carray
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+SCALARS = {torch.bfloat16: np.uint16, torch.float32: np.float32}
+"""What loops call the elements of each dtype; bfloat16 is its bits."""
+
+_FLAGS = {"reassoc", "nsz", "contract"}
+
+
+def summing(function: Function) -> Function:
+    """For kernels to call; its sums may be computed in any order, so in vectors."""
+    return cast("Function", njit(error_model="numpy", fastmath=_FLAGS)(function))
+
+
+def exact(function: Function) -> Function:
+    """For kernels to call; each operation is rounded by itself, as in torch."""
+    return cast("Function", njit(error_model="numpy")(function))
+
+
+def float_bits(value: float) -> int:
+    """How a list of whole numbers carries another."""
+    return int.from_bytes(struct.pack("=d", value), sys.byteorder, signed=True)
+
+
+@exact
+def to_float(bits: Any) -> Any:
+    """The float32 nearest to what `float_bits` packed."""
+    return np.float32(np.int64(bits).view(np.float64))
+
+
+def _pointer(_: Any, address: Any, scalar: Any) -> Any:
+    """(address, type of numpy) → a pointer."""
+
+    def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        target = context.get_value_type(signature.return_type)
+        return builder.inttoptr(arguments[0], target)
+
+    pointer: Any = types.CPointer
+    return pointer(scalar.dtype)(address, scalar), emit
+
+
+def _take(_: Any, address: Any, count: Any) -> Any:  # noqa: ARG001
+    """(address of an int64, count) → what the int64 was before the count was added."""
+
+    def emit(_: Any, builder: Any, __: Any, arguments: Any) -> Any:
+        number = ir.IntType(64)
+        counter = builder.inttoptr(arguments[0], number.as_pointer())
+        return builder.atomic_rmw("add", counter, arguments[1], "monotonic")
+
+    int64: Any = types.int64
+    return int64(address, int64), emit
+
+
+_to_pointer: Any = intrinsic(_pointer)
+take_rows: Any = intrinsic(_take)
+
+
+def size_of(scalar: Any) -> Any:
+    """Bytes of an element; for kernels only."""
+    raise NotImplementedError(scalar)
+
+
+@exact
+def array_at(address: Any, count: Any, scalar: Any) -> Any:
+    """So many elements in memory; not checked."""
+    return carray(_to_pointer(address, scalar), (count,))
+
+
+def widen(value: Any) -> Any:
+    """A float32 of an element; for kernels only."""
+    raise NotImplementedError(value)
+
+
+def narrow(value: Any, scalar: Any) -> Any:
+    """An element of a float32, to the nearest and ties to even; for kernels only."""
+    raise NotImplementedError(value, scalar)
+
+
+def _widen(value: Any) -> Callable[[Any], Any]:
+    """For a type, what `widen` does."""
+    if value is types.float32:
+        return lambda value: value
+    return lambda value: np.uint32(np.uint32(value) << np.uint32(16)).view(np.float32)
+
+
+def _narrow(value: Any, scalar: Any) -> Callable[[Any, Any], Any]:
+    """For types, what `narrow` does; numba wants the same names of arguments."""
+    if scalar.dtype is value:
+        return lambda value, scalar: value  # noqa: ARG005
+
+    def to_bfloat16(value: Any, scalar: Any) -> Any:  # noqa: ARG001
+        bits = np.float32(value).view(np.uint32)
+        half = np.uint32(0x7FFF) + np.uint32(np.uint32(bits >> np.uint32(16)) & 1)
+        return np.uint16(np.uint32(bits + half) >> np.uint32(16))
+
+    return to_bfloat16
+
+
+def _size_of(scalar: Any) -> Callable[[Any], Any]:
+    size = scalar.dtype.bitwidth // 8
+    return lambda scalar: size  # noqa: ARG005
+
+
+overload(size_of, strict=False)(_size_of)
+overload(widen, strict=False)(_widen)
+overload(narrow, strict=False)(_narrow)

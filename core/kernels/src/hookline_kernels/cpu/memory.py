@@ -1,0 +1,99 @@
+"""Single numbers in memory by their addresses, as intrinsics for numba."""
+
+from collections.abc import Callable
+from typing import Any
+
+from llvmlite import ir
+from numba.core import types
+from numba.core.typing.templates import Signature
+from numba.extending import intrinsic
+
+from hookline_kernels.cpu.vectors import FLOAT, INT64, load_number, offset
+
+Emit = Callable[[Any, ir.IRBuilder, Any, list[ir.Value]], ir.Value]
+
+
+def _address_of(_: object, pointer: types.Type) -> tuple[Signature, Emit]:
+    """A pointer as an integer."""
+
+    def emit(
+        _: object, builder: ir.IRBuilder, __: object, args: list[ir.Value]
+    ) -> ir.Value:
+        return builder.ptrtoint(args[0], INT64)
+
+    return types.intp(pointer), emit
+
+
+def _take(_: object, address: types.Type) -> tuple[Signature, Emit]:
+    """Adds one to an int64 that threads share; returns what it was."""
+
+    def emit(
+        _: object, builder: ir.IRBuilder, __: object, args: list[ir.Value]
+    ) -> ir.Value:
+        pointer = builder.inttoptr(args[0], INT64.as_pointer())
+        return builder.atomic_rmw("add", pointer, INT64(1), "seq_cst")
+
+    return types.int64(address), emit
+
+
+def _clear(_: object, address: types.Type) -> tuple[Signature, Emit]:
+    """Sets an int64 to 0."""
+
+    def emit(
+        context: Any, builder: ir.IRBuilder, _: object, args: list[ir.Value]
+    ) -> ir.Value:
+        pointer = builder.inttoptr(args[0], INT64.as_pointer())
+        builder.store(INT64(0), pointer, align=8)
+        return context.get_dummy_value()
+
+    return types.void(address), emit
+
+
+def _int_at(
+    _: object, address: types.Type, index: types.Type
+) -> tuple[Signature, Emit]:
+    """An int64 of a row of them."""
+
+    def emit(
+        _: object, builder: ir.IRBuilder, __: object, args: list[ir.Value]
+    ) -> ir.Value:
+        at = offset(builder, args[0], args[1], 8)
+        return builder.load(builder.inttoptr(at, INT64.as_pointer()), align=8)
+
+    return types.int64(address, index), emit
+
+
+def _float_at(
+    _: object, address: types.Type, index: types.Type
+) -> tuple[Signature, Emit]:
+    """A float32 of a row of them."""
+
+    def emit(
+        _: object, builder: ir.IRBuilder, __: object, args: list[ir.Value]
+    ) -> ir.Value:
+        return load_number(builder, offset(builder, args[0], args[1], 4))
+
+    return types.float32(address, index), emit
+
+
+def _set_float(
+    _: object, address: types.Type, index: types.Type, number: types.Type
+) -> tuple[Signature, Emit]:
+    """Writes a float32 of a row of them."""
+
+    def emit(
+        context: Any, builder: ir.IRBuilder, _: object, args: list[ir.Value]
+    ) -> ir.Value:
+        at = offset(builder, args[0], args[1], 4)
+        builder.store(args[2], builder.inttoptr(at, FLOAT.as_pointer()), align=4)
+        return context.get_dummy_value()
+
+    return types.void(address, index, number), emit
+
+
+address_of: Any = intrinsic(_address_of)
+take: Any = intrinsic(_take)
+clear: Any = intrinsic(_clear)
+int_at: Any = intrinsic(_int_at)
+float_at: Any = intrinsic(_float_at)
+set_float: Any = intrinsic(_set_float)

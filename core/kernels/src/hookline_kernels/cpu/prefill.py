@@ -1,0 +1,153 @@
+"""Attention of many new tokens of one sequence, by way of torch's fused kernel.
+
+New tokens see all that is cached, and of one another those before. These are two
+calls without a mask, merged by the logarithms of their sums; a mask would be as large
+as the scores, and half of them would be computed for nothing.
+"""
+
+import torch
+from torch.nn.functional import scaled_dot_product_attention
+
+_MOST_ROWS = 256
+"""Queries a masked call takes: it bounds the mask and the scores."""
+
+
+def attend_sequence(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    cached_key: torch.Tensor,
+    cached_value: torch.Tensor,
+    *,
+    scale: float,
+    window: int | None,
+    softcap: float | None,
+) -> torch.Tensor:
+    """Causal attention of n new tokens over c cached ones and themselves.
+
+    Args:
+        query: [n, heads, key dim].
+        key: [n, KV heads, key dim].
+        value: [n, KV heads, value dim].
+        cached_key: [KV heads, c, key dim].
+        cached_value: [KV heads, c, value dim].
+        scale: Multiplies the scores.
+        window: A token sees so many tokens, itself included; None sees all.
+        softcap: Scores become softcap · tanh(score ÷ softcap); None leaves them.
+
+    Returns:
+        [n, heads, value dim].
+    """
+    heads, keys, values = (_by_head(side) for side in (query, key, value))
+    if window is not None and window >= len(query) + cached_key.shape[1]:
+        window = None
+    if window is not None or softcap is not None or key.shape[2] != value.shape[2]:
+        output = _by_rows(
+            heads,
+            torch.cat((cached_key, keys), 1),
+            torch.cat((cached_value, values), 1),
+            scale=scale,
+            window=window,
+            softcap=softcap,
+        )
+    elif cached_key.shape[1]:
+        new, cached = (keys, values), (cached_key, cached_value)
+        output = _cached_and_new(heads, new, cached, scale)
+    else:
+        output = scaled_dot_product_attention(
+            heads[None],
+            keys[None],
+            values[None],
+            is_causal=True,
+            scale=scale,
+            enable_gqa=True,
+        )[0]
+    return output.transpose(0, 1)
+
+
+def _by_head(side: torch.Tensor) -> torch.Tensor:
+    """[heads, n, dim], a head's numbers side by side: the fused kernel counts on it."""
+    return (side if side.stride(2) == 1 else side.contiguous()).transpose(0, 1)
+
+
+def _cached_and_new(
+    query: torch.Tensor,
+    new: tuple[torch.Tensor, torch.Tensor],
+    cached: tuple[torch.Tensor, torch.Tensor],
+    scale: float,
+) -> torch.Tensor:
+    """Both parts' outputs, each by its share of the weights."""
+    fused = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu  # noqa: SLF001
+    outputs, sums = [], []
+    for (keys, values), is_causal in ((cached, False), (new, True)):
+        output, log_sum = fused(
+            query[None], keys[None], values[None], 0.0, is_causal, scale=scale
+        )
+        outputs.append(output[0].float())
+        sums.append(log_sum[0])
+    share = torch.sigmoid(sums[1] - sums[0])[..., None]
+    return torch.lerp(outputs[0], outputs[1], share).to(query.dtype)
+
+
+def _by_rows(
+    query: torch.Tensor,
+    keys: torch.Tensor,
+    values: torch.Tensor,
+    *,
+    scale: float,
+    window: int | None,
+    softcap: float | None,
+) -> torch.Tensor:
+    """Some queries after others, each lot over the tokens that it may see."""
+    count, length = query.shape[1], keys.shape[1]
+    outputs = []
+    for start in range(0, count, _MOST_ROWS):
+        end = min(start + _MOST_ROWS, count)
+        last = length - count + end
+        first = 0
+        if window is not None:
+            first = max(0, length - count + start + 1 - window)
+        outputs.append(
+            _masked(
+                query[:, start:end],
+                keys[:, first:last],
+                values[:, first:last],
+                scale=scale,
+                window=window,
+                softcap=softcap,
+            )
+        )
+    return torch.cat(outputs, 1)
+
+
+def _masked(
+    query: torch.Tensor,
+    keys: torch.Tensor,
+    values: torch.Tensor,
+    *,
+    scale: float,
+    window: int | None,
+    softcap: float | None,
+) -> torch.Tensor:
+    """The last tokens of a stretch over all of it."""
+    count, length = query.shape[1], keys.shape[1]
+    positions = torch.arange(length - count, length)[:, None]
+    seen = torch.arange(length)[None, :]
+    mask = seen <= positions
+    if window is not None:
+        mask &= seen > positions - window
+    if softcap is None:
+        return scaled_dot_product_attention(
+            query[None],
+            keys[None],
+            values[None],
+            attn_mask=mask,
+            scale=scale,
+            enable_gqa=True,
+        )[0]
+    grouped = query.unflatten(0, (len(keys), -1))
+    scores = grouped @ keys[:, None].transpose(2, 3) * scale
+    scores = torch.tanh(scores / softcap) * softcap
+    scores = scores.masked_fill(~mask, float("-inf"))
+    weights = scores.softmax(-1, dtype=torch.float32).to(values.dtype)
+    return (weights @ values[:, None]).flatten(0, 1)

@@ -1,0 +1,60 @@
+"""Runs a compiled function on the OpenMP threads that torch already has.
+
+A pool of threads of our own would wait beside torch's and fight it for the cores:
+OpenMP's threads spin for a while after each operation.
+"""
+
+import ctypes
+from functools import cache
+from pathlib import Path
+
+import torch
+
+from hookline_kernels.failure import KernelError
+
+_RUNTIMES = ("libgomp", "libiomp5", "libomp")
+
+
+class Team:
+    """Every thread of it calls the same function with the same address.
+
+    Raises:
+        KernelError: torch's threads cannot be reached on this machine.
+    """
+
+    def __init__(self, function: int) -> None:
+        """Takes the function by its address: void(void *)."""
+        self._fork = _openmp().GOMP_parallel
+        self._fork.argtypes = [
+            ctypes.c_void_p,
+            ctypes.c_void_p,
+            ctypes.c_uint,
+            ctypes.c_uint,
+        ]
+        self._fork.restype = None
+        self._function = function
+        self._alone = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(function)
+
+    def run(self, address: int, threads: int) -> None:
+        """Returns when all are done; the interpreter is free meanwhile."""
+        if threads == 1:
+            self._alone(address)
+        else:
+            self._fork(self._function, address, threads, 0)
+
+
+@cache
+def _openmp() -> ctypes.CDLL:
+    """The library that torch loaded; a second one would have threads of its own."""
+    torch.get_num_threads()
+    try:
+        lines = Path("/proc/self/maps").read_text("utf-8").splitlines()
+    except OSError as error:
+        raise KernelError("torch's threads are reached on Linux only") from error
+    loaded = {line.split(maxsplit=5)[-1] for line in lines if "/" in line}
+    for path in sorted(loaded):
+        if Path(path).name.startswith(_RUNTIMES):
+            library = ctypes.CDLL(path)
+            if hasattr(library, "GOMP_parallel"):
+                return library
+    raise KernelError("torch runs on no OpenMP library that can be called")

@@ -1,0 +1,180 @@
+"""Vectors of float32 as LLVM instructions, for kernels that keep sums in registers.
+
+numba's own vectoriser keeps sums in memory. Addresses here are plain integers, and
+numbers are float32 in registers whatever they are in memory: 4 bytes is float32, 2
+bytes is bfloat16, which is the upper half of a float32.
+"""
+
+from collections.abc import Callable, Iterable
+
+from llvmlite import binding, ir
+from numba.core import cgutils
+
+FLOAT = ir.FloatType()
+INT16 = ir.IntType(16)
+INT32 = ir.IntType(32)
+INT64 = ir.IntType(64)
+_IS_WIDE = bool(binding.get_host_cpu_features().get("avx512f"))
+LANES = 16 if _IS_WIDE else 8
+"""Numbers a vector; a machine with narrower registers uses several for one."""
+MOST_SUMS = 16 if _IS_WIDE else 8
+"""Vectors that are summed into at once: enough to hide the latency of an addition,
+few enough to leave registers for what is added."""
+CACHE_LINE = 64
+
+_EXP_LOWEST = -87.0
+_EXP_COEFFICIENTS = (
+    1.9875691500e-4,
+    1.3981999507e-3,
+    8.3334519073e-3,
+    4.1665795894e-2,
+    1.6666665459e-1,
+    5.0000001201e-1,
+)
+"""Of Cephes' expf (Moshier 1984)."""
+
+
+def lanes_for(count: int) -> int:
+    """The widest vector of a power of two numbers that divides so many."""
+    lanes = 1
+    while lanes < LANES and count % (2 * lanes) == 0:
+        lanes *= 2
+    return lanes
+
+
+def slices(total: int, most: int) -> Iterable[range]:
+    """Cuts 0 … total - 1 into ranges of at most `most`."""
+    return (range(at, min(at + most, total)) for at in range(0, total, most))
+
+
+def vector(lanes: int, kind: ir.Type = FLOAT) -> ir.Type:
+    return ir.VectorType(kind, lanes)
+
+
+def constant(value: float, lanes: int, kind: ir.Type = FLOAT) -> ir.Constant:
+    return ir.Constant(vector(lanes, kind), [value] * lanes)
+
+
+def splat(builder: ir.IRBuilder, number: ir.Value, lanes: int) -> ir.Value:
+    """A vector with the same number everywhere."""
+    kind = vector(lanes, number.type)
+    nothing = ir.Constant(kind, ir.Undefined)
+    first = builder.insert_element(nothing, number, INT32(0))
+    return builder.shuffle_vector(first, nothing, constant(0, lanes, INT32))
+
+
+def offset(
+    builder: ir.IRBuilder, address: ir.Value, index: ir.Value | int, size: int
+) -> ir.Value:
+    """The address, and `index` times `size` behind it."""
+    index = INT64(index) if isinstance(index, int) else index
+    return builder.add(address, builder.mul(index, INT64(size)))
+
+
+def load_number(builder: ir.IRBuilder, address: ir.Value) -> ir.Value:
+    return builder.load(builder.inttoptr(address, FLOAT.as_pointer()), align=4)
+
+
+def load(
+    builder: ir.IRBuilder, address: ir.Value, lanes: int, size: int = 4
+) -> ir.Value:
+    """Numbers of 4 or 2 bytes each."""
+    if size == 4:
+        pointer = builder.inttoptr(address, vector(lanes).as_pointer())
+        return builder.load(pointer, align=4)
+    pointer = builder.inttoptr(address, vector(lanes, INT16).as_pointer())
+    bits = builder.zext(builder.load(pointer, align=2), vector(lanes, INT32))
+    bits = builder.shl(bits, constant(16, lanes, INT32))
+    return builder.bitcast(bits, vector(lanes))
+
+
+def store(
+    builder: ir.IRBuilder, numbers: ir.Value, address: ir.Value, size: int = 4
+) -> None:
+    """Numbers of 4 bytes, or of 2 bytes rounded to the nearest, ties to even."""
+    lanes = numbers.type.count
+    if size == 2:
+        half = constant(16, lanes, INT32)
+        bits = builder.bitcast(numbers, vector(lanes, INT32))
+        odd = builder.and_(builder.lshr(bits, half), constant(1, lanes, INT32))
+        bits = builder.add(builder.add(bits, odd), constant(0x7FFF, lanes, INT32))
+        numbers = builder.trunc(builder.lshr(bits, half), vector(lanes, INT16))
+    pointer = builder.inttoptr(address, numbers.type.as_pointer())
+    builder.store(numbers, pointer, align=size)
+
+
+def prefetch(builder: ir.IRBuilder, address: ir.Value, covered: range) -> None:
+    """Asks for the cache lines of these bytes behind the address; none need exist."""
+    pointer = ir.IntType(8).as_pointer()
+    kind = ir.FunctionType(ir.VoidType(), [pointer, INT32, INT32, INT32])
+    ask = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
+    for at in covered[::CACHE_LINE]:
+        line = builder.inttoptr(builder.add(address, INT64(at)), pointer)
+        builder.call(ask, [line, INT32(0), INT32(3), INT32(1)])
+
+
+def multiply_add(
+    builder: ir.IRBuilder, left: ir.Value, right: ir.Value, total: ir.Value
+) -> ir.Value:
+    """The product and the total, in one instruction where there is one."""
+    product = builder.fmul(left, right, flags=("contract",))
+    return builder.fadd(product, total, flags=("contract",))
+
+
+def larger(builder: ir.IRBuilder, left: ir.Value, right: ir.Value) -> ir.Value:
+    return builder.select(builder.fcmp_ordered(">", left, right), left, right)
+
+
+def added(builder: ir.IRBuilder, left: ir.Value, right: ir.Value) -> ir.Value:
+    return builder.fadd(left, right)
+
+
+def reduce(
+    builder: ir.IRBuilder,
+    numbers: ir.Value,
+    combine: Callable[[ir.IRBuilder, ir.Value, ir.Value], ir.Value],
+) -> ir.Value:
+    """One number of a vector's, by halves."""
+    lanes = numbers.type.count
+    while lanes > 1:
+        lanes //= 2
+        nothing = ir.Constant(numbers.type, ir.Undefined)
+        kind = vector(lanes, INT32)
+        low = ir.Constant(kind, list(range(lanes)))
+        high = ir.Constant(kind, list(range(lanes, 2 * lanes)))
+        numbers = combine(
+            builder,
+            builder.shuffle_vector(numbers, nothing, low),
+            builder.shuffle_vector(numbers, nothing, high),
+        )
+    return builder.extract_element(numbers, INT32(0))
+
+
+def exponential(builder: ir.IRBuilder, numbers: ir.Value) -> ir.Value:
+    """Powers of e, of numbers that are 0 or less; 0 where float32 has no more bits.
+
+    2^n times a polynomial of what is left, |r| ≤ ln 2 ÷ 2; right but for the
+    last two bits.
+    """
+    lanes = numbers.type.count
+
+    def number(value: float) -> ir.Constant:
+        return constant(value, lanes)
+
+    is_nothing = builder.fcmp_ordered("<", numbers, number(_EXP_LOWEST))
+    numbers = builder.select(is_nothing, number(_EXP_LOWEST), numbers)
+    rounding = number(1.5 * 2**23)  # what is added to it loses its fraction
+    power = builder.fmul(numbers, number(1.4426950408889634))
+    power = builder.fsub(builder.fadd(power, rounding), rounding)
+    rest = multiply_add(builder, power, number(-0.693359375), numbers)
+    rest = multiply_add(builder, power, number(2.12194440e-4), rest)
+    total = number(_EXP_COEFFICIENTS[0])
+    for coefficient in _EXP_COEFFICIENTS[1:]:
+        total = multiply_add(builder, total, rest, number(coefficient))
+    line = builder.fadd(rest, number(1.0))
+    total = multiply_add(builder, total, builder.fmul(rest, rest), line)
+    exponent = builder.fptosi(power, vector(lanes, INT32))
+    exponent = builder.add(exponent, constant(127, lanes, INT32))
+    exponent = builder.shl(exponent, constant(23, lanes, INT32))
+    scaled = builder.fmul(total, builder.bitcast(exponent, vector(lanes)))
+    return builder.select(is_nothing, number(0.0), scaled)

@@ -1,0 +1,67 @@
+"""The memory of a layer's cache, laid out for the kernels.
+
+Everyone sees [blocks, block size, KV heads, dim]. In memory a block's KV heads follow
+one another. A head's values are rows, [block size, dim], and its keys are columns,
+[dim, block size]: scores of as many tokens as a vector holds are summed side by side.
+"""
+
+import numpy as np
+import torch
+
+
+def new_keys(
+    num_blocks: int, block_size: int, num_kv_heads: int, dim: int, dtype: torch.dtype
+) -> torch.Tensor:
+    memory = _zeros((num_blocks, num_kv_heads, dim, block_size), dtype)
+    return memory.permute(0, 3, 1, 2)
+
+
+def new_values(
+    num_blocks: int, block_size: int, num_kv_heads: int, dim: int, dtype: torch.dtype
+) -> torch.Tensor:
+    memory = _zeros((num_blocks, num_kv_heads, block_size, dim), dtype)
+    return memory.permute(0, 2, 1, 3)
+
+
+def cached_keys(
+    keys: torch.Tensor, blocks: torch.Tensor, start: int, end: int
+) -> torch.Tensor:
+    """Tokens start … end - 1 of a sequence, with those before in the same block.
+
+    Args:
+        keys: Of `new_keys`.
+        blocks: The sequence's.
+        start: A token of it.
+        end: Behind the last one.
+
+    Returns:
+        [KV heads, tokens, dim].
+    """
+    found = _blocks(keys.permute(0, 2, 3, 1), blocks, start, end, keys.shape[1])
+    rows = found.permute(1, 0, 3, 2).contiguous()
+    return rows.flatten(1, 2)[:, : _width(start, end, keys)]
+
+
+def cached_values(
+    values: torch.Tensor, blocks: torch.Tensor, start: int, end: int
+) -> torch.Tensor:
+    """The same of `new_values`."""
+    found = _blocks(values.permute(0, 2, 1, 3), blocks, start, end, values.shape[1])
+    return found.permute(1, 0, 2, 3).flatten(1, 2)[:, : _width(start, end, values)]
+
+
+def _blocks(
+    memory: torch.Tensor, blocks: torch.Tensor, start: int, end: int, block_size: int
+) -> torch.Tensor:
+    chosen = blocks[start // block_size : -(-end // block_size)]
+    return memory.index_select(0, chosen)
+
+
+def _width(start: int, end: int, side: torch.Tensor) -> int:
+    return end - start // side.shape[1] * side.shape[1]
+
+
+def _zeros(shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
+    """Of numpy, which asks the system for large pages; blocks are read in any order."""
+    size = int(np.prod(shape)) * dtype.itemsize
+    return torch.from_numpy(np.zeros(size, np.uint8)).view(dtype).view(shape)

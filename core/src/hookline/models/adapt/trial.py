@@ -1,0 +1,43 @@
+"""Compares a replacement with what it replaces, on random numbers."""
+
+from collections.abc import Callable
+
+import torch
+
+from hookline_registry import Failure, isolate
+
+_TOLERANCES = {torch.bfloat16: 0.03, torch.float16: 0.01, torch.float32: 1e-5}
+"""Of the largest difference, as a share of the largest result."""
+
+_TOKENS = 5
+
+
+def random_values(width: int, like: torch.Tensor) -> torch.Tensor:
+    """[1, tokens, width], the same at every start and of a generator of its own."""
+    source = torch.Generator().manual_seed(0)
+    return torch.randn(1, _TOKENS, width, generator=source).to(like.dtype)
+
+
+def agree(
+    old: Callable[..., object], new: Callable[..., object], *values: torch.Tensor
+) -> bool:
+    """Whether both give the same; code of a model that raises agrees with nothing."""
+    with torch.inference_mode():
+        expected, found = (isolate(call, *values) for call in (old, new))
+    if isinstance(expected, Failure) or isinstance(found, Failure):
+        return False
+    return _is_close(expected, found)
+
+
+def _is_close(expected: object, found: object) -> bool:
+    if isinstance(expected, tuple) and isinstance(found, tuple):
+        return len(expected) == len(found) and all(
+            _is_close(*pair) for pair in zip(expected, found, strict=True)
+        )
+    if not isinstance(expected, torch.Tensor) or not isinstance(found, torch.Tensor):
+        return False
+    if expected.shape != found.shape or expected.dtype != found.dtype:
+        return False
+    tolerance = _TOLERANCES.get(expected.dtype, 0.0)
+    wide = expected.float()
+    return bool((wide - found.float()).abs().max() <= tolerance * wide.abs().max())

@@ -1,0 +1,213 @@
+"""Compiled attention equals its torch reference."""
+
+import random
+from dataclasses import dataclass
+
+import pytest
+import torch
+
+from hookline_kernels import (
+    PagedMetadata,
+    choose_attention,
+    new_keys,
+    new_values,
+    reference_attention,
+)
+
+TOLERANCES = {torch.float32: 3e-6, torch.bfloat16: 1e-2}
+SHAPES = (
+    # group, KV heads, key dim, value dim, block size
+    (1, 2, 64, 64, 16),
+    (2, 1, 80, 80, 16),
+    (3, 4, 64, 64, 16),
+    (4, 2, 96, 96, 4),
+    (8, 1, 128, 128, 32),
+    (5, 2, 256, 256, 16),
+    (1, 3, 64, 64, 1),
+    (19, 1, 24, 40, 16),
+    (2, 2, 20, 20, 24),
+)
+
+
+@dataclass(frozen=True)
+class Step:
+    """A step's tensors, and the cache they go to."""
+
+    query: torch.Tensor
+    key: torch.Tensor
+    value: torch.Tensor
+    keys: torch.Tensor
+    values: torch.Tensor
+    metadata: PagedMetadata
+
+    def upcast(self) -> "Step":
+        """A copy in float64."""
+        return Step(
+            self.query.double(),
+            self.key.double(),
+            self.value.double(),
+            self.keys.double(),
+            self.values.double(),
+            self.metadata,
+        )
+
+
+def make_step(
+    shape: tuple[int, int, int, int, int],
+    lengths: list[tuple[int, int]],
+    dtype: torch.dtype,
+    seed: int,
+) -> Step:
+    """Sequences of (new tokens, all tokens); unused slots hold not-a-number."""
+    group, kv_heads, key_dim, value_dim, block = shape
+    generator = torch.Generator().manual_seed(seed)
+    counts = [-(-length // block) for _, length in lengths]
+    order = torch.randperm(sum(counts) + 2, generator=generator)
+    tables = torch.zeros(len(lengths), max(counts), dtype=torch.int64)
+    keys = new_keys(len(order), block, kv_heads, key_dim, dtype).fill_(torch.nan)
+    values = new_values(len(order), block, kv_heads, value_dim, dtype).fill_(torch.nan)
+    slots, used = [], 0
+    for row, ((new, length), count) in enumerate(zip(lengths, counts, strict=True)):
+        tables[row, :count] = order[used : used + count]
+        used += count
+        at = torch.arange(length)
+        pages, offsets = tables[row, at // block], at % block
+        old = length - new
+        for side, dim in ((keys, key_dim), (values, value_dim)):
+            numbers = torch.randn(old, kv_heads, dim, generator=generator).to(dtype)
+            side[pages[:old], offsets[:old]] = numbers
+        slots.append((pages * block + offsets)[old:])
+    total = sum(new for new, _ in lengths)
+
+    def randn(heads: int, dim: int) -> torch.Tensor:
+        """As models hand them over: heads outermost in memory."""
+        numbers = torch.randn(heads, total, dim, generator=generator)
+        return numbers.to(dtype).transpose(0, 1)
+
+    return Step(
+        randn(group * kv_heads, key_dim),
+        randn(kv_heads, key_dim),
+        randn(kv_heads, value_dim),
+        keys,
+        values,
+        PagedMetadata(
+            slots=torch.cat(slots),
+            block_tables=tables,
+            query_lens=[new for new, _ in lengths],
+            seq_lens=[length for _, length in lengths],
+            num_single=sum(new == 1 for new, _ in lengths),
+            seq_lens_tensor=torch.tensor([length for _, length in lengths]),
+        ),
+    )
+
+
+def assert_equal_to_reference(
+    shape: tuple[int, int, int, int, int],
+    step: Step,
+    *,
+    window: int | None = None,
+    softcap: float | None = None,
+) -> None:
+    group, kv_heads, key_dim, value_dim, block = shape
+    dtype = step.query.dtype
+    chosen = choose_attention(
+        num_heads=group * kv_heads,
+        num_kv_heads=kv_heads,
+        key_dim=key_dim,
+        value_dim=value_dim,
+        block_size=block,
+        dtype=dtype,
+    )
+    exact = step.upcast()
+    wanted = reference_attention(
+        exact.query,
+        exact.key,
+        exact.value,
+        keys=exact.keys.nan_to_num(),
+        values=exact.values.nan_to_num(),
+        metadata=exact.metadata,
+        scale=0.3,
+        window=window,
+        softcap=softcap,
+    )
+
+    assert (chosen.name, chosen.reason) == ("compiled", "")
+    for _ in range(2):
+        found = chosen.attend(
+            step.query,
+            step.key,
+            step.value,
+            keys=step.keys,
+            values=step.values,
+            metadata=step.metadata,
+            scale=0.3,
+            window=window,
+            softcap=softcap,
+        )
+        assert found.dtype == dtype
+        assert found.shape == wanted.shape
+        error = (found.double() - wanted).abs().max()
+        assert error < TOLERANCES[dtype] * (1 + wanted.abs().max())
+
+
+@pytest.mark.parametrize("dtype", TOLERANCES, ids=str)
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_equals_reference(
+    shape: tuple[int, int, int, int, int], dtype: torch.dtype
+) -> None:
+    """Random batches of single tokens, chunks and whole prompts."""
+    for seed in range(5):
+        source = random.Random(seed)  # noqa: S311 - a test
+        singles = [(1, source.randint(1, 70)) for _ in range(source.randint(0, 6))]
+        several = [(n, n + source.choice([0, 5, 33])) for n in (2, 9, 40)[: seed % 4]]
+        batch = [*singles, *several] or [(1, 1)]
+        window = source.choice([None, None, 1, 3, 17, 300])
+        softcap = source.choice([None, None, 1.5, 30.0])
+        step = make_step(shape, batch, dtype, seed)
+        assert_equal_to_reference(shape, step, window=window, softcap=softcap)
+
+
+@pytest.mark.parametrize("dtype", TOLERANCES, ids=str)
+@pytest.mark.parametrize("window", [None, 130, 700])
+@pytest.mark.parametrize("length", [1023, 1024, 1500])
+def test_a_long_sequence_is_cut_into_parts_and_merged(
+    length: int, window: int | None, dtype: torch.dtype
+) -> None:
+    """Sequences alone in their step, and one much longer than the others."""
+    shape = SHAPES[2]
+    for lengths in ([length], [3, length, 40]):
+        batch = [(1, one) for one in lengths]
+        step = make_step(shape, batch, dtype, length)
+        assert_equal_to_reference(shape, step, window=window)
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+def test_any_number_of_threads_gives_the_same(threads: int) -> None:
+    """Threads set after the kernel was made are used, and none is needed."""
+    before = torch.get_num_threads()
+    step = make_step(SHAPES[2], [(1, 300)] * 9 + [(1, 2000)], torch.float32, 0)
+
+    torch.set_num_threads(threads)
+    try:
+        assert_equal_to_reference(SHAPES[2], step)
+    finally:
+        torch.set_num_threads(before)
+
+
+def test_what_cannot_be_compiled_is_the_reference_and_says_why(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """A dtype without kernels gets the reference, a reason and a warning."""
+    chosen = choose_attention(
+        num_heads=2,
+        num_kv_heads=1,
+        key_dim=8,
+        value_dim=8,
+        block_size=16,
+        dtype=torch.float16,
+    )
+
+    assert chosen.attend is reference_attention
+    assert chosen.name == "torch"
+    assert "float16" in chosen.reason
+    assert chosen.reason in caplog.text

@@ -1,0 +1,95 @@
+"""Kernels are kept on disk where that can be done, and are made anew elsewhere."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+CHOOSE = """
+import logging
+import sys
+
+import torch
+
+logging.basicConfig()
+for name in sys.argv[1:]:
+    sys.modules[name] = None
+
+from hookline_kernels import choose_attention
+
+chosen = choose_attention(
+    num_heads=2, num_kv_heads=1, key_dim=8, value_dim=8, block_size=4,
+    dtype=torch.float32,
+)
+print(chosen.name)
+if chosen.name == "compiled":
+    from hookline_kernels.cpu import attention
+
+    print(attention._kernel(chosen.attend._shape).cache_hits)
+"""
+
+
+def choose(cache: Path, *missing: str) -> tuple[list[str], str]:
+    """What a process of its own chooses, and what it logs."""
+    environment = {**os.environ, "XDG_CACHE_HOME": str(cache)}
+    environment.pop("NUMBA_CACHE_DIR", None)
+    done = subprocess.run(
+        [sys.executable, "-c", CHOOSE, *missing],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return done.stdout.split(), done.stderr
+
+
+def test_a_second_process_finds_the_first_ones_kernel(tmp_path: Path) -> None:
+    """It is compiled once, into a folder that only its owner can open."""
+    first, _ = choose(tmp_path)
+    second, _ = choose(tmp_path)
+
+    assert first == ["compiled", "0"]
+    assert second == ["compiled", "1"]
+    (folder,) = (tmp_path / "hookline" / "kernels").iterdir()
+    assert folder.stat().st_mode & 0o777 == 0o700
+
+
+def test_without_a_folder_it_is_compiled_each_time(tmp_path: Path) -> None:
+    """A cache folder that cannot be made costs time, not the kernel."""
+    file = tmp_path / "file"
+    file.touch()
+
+    chosen, _ = choose(file)
+
+    assert chosen == ["compiled", "0"]
+
+
+def test_a_damaged_file_is_passed_over(tmp_path: Path) -> None:
+    """A kernel cut short by a full disk is compiled again."""
+    choose(tmp_path)
+    for path in tmp_path.rglob("*.nb?"):
+        path.write_bytes(path.read_bytes()[:100])
+
+    chosen, _ = choose(tmp_path)
+
+    assert chosen == ["compiled", "0"]
+
+
+def test_old_sources_kernels_are_removed(tmp_path: Path) -> None:
+    """The folder does not grow with each version that was ever installed."""
+    for number in range(9):
+        (tmp_path / "hookline" / "kernels" / str(number)).mkdir(parents=True)
+
+    choose(tmp_path)
+
+    assert len(list((tmp_path / "hookline" / "kernels").iterdir())) == 4
+
+
+def test_without_the_compiler_torch_serves_and_a_warning_says_so(
+    tmp_path: Path,
+) -> None:
+    """Nothing is silent."""
+    chosen, log = choose(tmp_path, "numba")
+
+    assert chosen == ["torch"]
+    assert "WARNING:hookline_kernels.choosing:attention runs as plain" in log

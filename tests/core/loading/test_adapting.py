@@ -1,0 +1,202 @@
+"""Adapted models compute what `transformers` computes; what does not fit stays."""
+
+import gc
+import weakref
+from types import SimpleNamespace
+
+import pytest
+import torch
+from torch import nn
+from transformers import AutoModelForCausalLM, PreTrainedModel
+
+from hookline.models.adapt import Adaptation, adapt
+from hookline.models.adapt.linears import FastLinear
+from hookline.testing.oracle import FAMILIES
+from hookline_kernels.cpu.linear import can_pack
+
+LAYERS = 3
+PACKS = can_pack(torch.zeros(16, 16, dtype=torch.bfloat16))
+needs_bfloat16 = pytest.mark.skipif(not PACKS, reason="no products of bfloat16 here")
+
+EXPECTED = {
+    "llama": Adaptation(joined=2 * LAYERS, norms=2 * LAYERS + 1, rotaries=LAYERS),
+    "qwen2": Adaptation(joined=2 * LAYERS, norms=2 * LAYERS + 1, rotaries=LAYERS),
+    "qwen3": Adaptation(joined=2 * LAYERS, norms=4 * LAYERS + 1, rotaries=LAYERS),
+    "mistral": Adaptation(joined=2 * LAYERS, norms=2 * LAYERS + 1, rotaries=LAYERS),
+    "gemma2": Adaptation(joined=2 * LAYERS, norms=4 * LAYERS + 1, rotaries=LAYERS),
+    "gemma3": Adaptation(joined=2 * LAYERS, norms=6 * LAYERS + 1, rotaries=LAYERS),
+    "phi3": Adaptation(norms=2 * LAYERS + 1, rotaries=LAYERS),
+    "gpt2": Adaptation(),
+    "qwen3-moe": Adaptation(joined=LAYERS, norms=4 * LAYERS + 1, rotaries=LAYERS),
+    "mixtral": Adaptation(joined=LAYERS, norms=2 * LAYERS + 1, rotaries=LAYERS),
+}
+"""In float32, of which no weight is packed."""
+
+
+def build(family: str, dtype: torch.dtype) -> PreTrainedModel:
+    torch.manual_seed(7)
+    model: PreTrainedModel = AutoModelForCausalLM.from_config(
+        FAMILIES[family](), dtype=dtype, attn_implementation="eager"
+    )
+    with torch.no_grad():
+        for weight in model.parameters():
+            weight.add_(torch.randn_like(weight), alpha=0.1)  # norms are all 1 at first
+    model.train(mode=False)
+    return model.requires_grad_(requires_grad=False)
+
+
+@torch.inference_mode()
+def logits(model: PreTrainedModel) -> torch.Tensor:
+    tokens = torch.randint(320, (1, 23), generator=torch.Generator().manual_seed(2))
+    found: torch.Tensor = model(input_ids=tokens, use_cache=False).logits
+    return found[0]
+
+
+@pytest.mark.parametrize("family", sorted(FAMILIES))
+def test_float32_gives_the_same_logits(family: str) -> None:
+    """To the rounding of sums, and each family is adapted as far as it fits."""
+    model = build(family, torch.float32)
+    expected = logits(model)
+
+    done = adapt(model)
+
+    assert done == EXPECTED[family]
+    torch.testing.assert_close(logits(model), expected, rtol=1e-4, atol=1e-4)
+
+
+@needs_bfloat16
+@pytest.mark.parametrize("family", sorted(FAMILIES))
+def test_bfloat16_is_as_near_to_float32_as_before(family: str) -> None:
+    """The error that bfloat16 brings does not grow by more than half."""
+    exact = logits(build(family, torch.bfloat16).float())
+    model = build(family, torch.bfloat16)
+    before = logits(model)
+
+    adapt(model)
+
+    error = (logits(model).float() - exact).norm()
+    assert error <= 1.5 * (before.float() - exact).norm()
+
+
+@needs_bfloat16
+def test_all_linear_layers_of_bfloat16_are_packed() -> None:
+    """Also a tied output layer; the embedding keeps its plain table."""
+    model = build("gemma2", torch.bfloat16)
+    table = model.get_input_embeddings().weight
+    assert model.get_output_embeddings().weight is table
+
+    done = adapt(model)
+
+    assert (done.gated, done.joined, done.linears) == (LAYERS, LAYERS, 5 * LAYERS + 1)
+    assert model.get_input_embeddings().weight is table
+    plain = [part for part in model.modules() if type(part) is nn.Linear]
+    assert not plain
+    assert model.get_output_embeddings().weight.shape == table.shape
+
+
+@needs_bfloat16
+def test_replaced_weights_are_freed() -> None:
+    """A packed weight takes the place of the plain one."""
+    model = build("llama", torch.bfloat16)
+    gone = [
+        weakref.ref(part.weight) for part in model.modules() if type(part) is nn.Linear
+    ]
+
+    adapt(model)
+    gc.collect()
+
+    assert not [weight for weight in gone if weight() is not None]
+
+
+def test_a_model_goes_with_its_last_user() -> None:
+    """What was replaced makes no ring that only a collector would find."""
+    model = build("llama", torch.float32)
+    adapt(model)
+    layer = weakref.ref(model.model.layers[0])
+
+    gc.collect()
+    gc.disable()
+    del model
+    alive = layer() is not None
+    gc.enable()
+
+    assert not alive
+
+
+def test_models_of_transformers_are_not_touched() -> None:
+    """Another model of the same family computes as before."""
+    first, second = (build("llama", torch.float32) for _ in range(2))
+    expected = logits(second)
+
+    adapt(first)
+
+    assert torch.equal(logits(second), expected)
+    assert type(first.model.layers[0].self_attn) is not type(
+        second.model.layers[0].self_attn
+    )
+
+
+class Lookalike(nn.Module):
+    """Named like an RMSNorm, and with its parts, but another function."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(16), requires_grad=False)
+        self.eps = 1e-6
+
+    def forward(self, values: torch.Tensor) -> torch.Tensor:
+        return values / (values.abs().mean(-1, keepdim=True) + self.eps) * self.weight
+
+
+class Odd(nn.Module):
+    """Reads a layer's weight itself, and holds a norm that is none."""
+
+    def __init__(self, dtype: torch.dtype) -> None:
+        super().__init__()
+        self.norm = Lookalike()
+        self.mixed = nn.Linear(16, 16, dtype=dtype)
+        self.config = SimpleNamespace()
+
+    def forward(self, values: torch.Tensor) -> torch.Tensor:
+        normed: torch.Tensor = self.norm(values)
+        return normed @ self.mixed.weight.float()
+
+
+def test_what_does_not_fit_stays() -> None:
+    """A trial tells the norm, and the code that reads weights keeps its layer."""
+    model = Odd(torch.bfloat16)
+    norm, linear = model.norm, model.mixed
+
+    done = adapt(model)  # type: ignore[arg-type]
+
+    assert done == Adaptation()
+    assert model.norm is norm
+    assert model.mixed is linear
+
+
+@pytest.mark.parametrize("order", ["qkv", "vkq", "qqkv"])
+def test_joined_layers_may_be_called_in_any_order(order: str) -> None:
+    """Each call gives its own layer's result, also with another input between."""
+    model = build("qwen2", torch.float32)
+    attention = model.model.layers[0].self_attn
+    plain = {key: getattr(attention, f"{key}_proj") for key in "qkv"}
+    inputs = [torch.randn(1, 5, 64) for _ in range(2)]
+
+    adapt(model)
+
+    for values in (*inputs, inputs[0]):
+        for key in order:
+            found = getattr(attention, f"{key}_proj")(values)
+            torch.testing.assert_close(found, plain[key](values))
+
+
+def test_a_packed_layer_is_a_linear_layer() -> None:
+    """Whoever asks for its sizes, its dtype or its bytes is answered."""
+    weight = torch.randn(24, 16).bfloat16()
+
+    layer = FastLinear(weight, None)
+
+    assert isinstance(layer, nn.Linear)
+    assert (layer.in_features, layer.out_features) == (16, 24)
+    assert (layer.weight.dtype, layer.weight.nbytes) == (torch.bfloat16, 768)
+    assert layer.weight.numel() == 384
