@@ -32,6 +32,11 @@ class ExecutorKind(StrEnum):
     SIMULATED = "simulated"
 
 
+class Kernels(StrEnum):
+    AUTO = "auto"
+    TORCH = "torch"
+
+
 class HashAlgorithm(StrEnum):
     SHA256 = "sha256"
     BLAKE2B = "blake2b"
@@ -179,11 +184,15 @@ class ExecutorConfig:
     Attributes:
         kind: `uniproc` runs the model here; `simulated` runs none.
         threads: Intra-op threads of torch; None leaves torch's choice.
+        kernels: `auto` takes the quickest ones that the machine has; `torch` runs the
+            modules of `transformers` and plain tensor operations, which all others
+            are checked against.
         simulation: Step times of the simulated executor.
     """
 
     kind: ExecutorKind = ExecutorKind.UNIPROC
     threads: int | None = None
+    kernels: Kernels = Kernels.AUTO
     simulation: SimulationConfig = field(default_factory=SimulationConfig)
 
     def __post_init__(self) -> None:

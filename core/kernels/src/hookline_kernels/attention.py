@@ -93,6 +93,24 @@ def reference_attention(
     )
 
 
+def attend_written(
+    query: torch.Tensor,
+    _key: torch.Tensor,
+    _value: torch.Tensor,
+    *,
+    keys: torch.Tensor,
+    values: torch.Tensor,
+    metadata: PagedMetadata,
+    scale: float,
+    window: int | None = None,
+    softcap: float | None = None,
+) -> torch.Tensor:
+    """The same for keys and values that are in the cache already."""
+    return paged_attention(
+        query, keys, values, metadata, scale=scale, window=window, softcap=softcap
+    )
+
+
 def _gather(cache: torch.Tensor, blocks: torch.Tensor, length: int) -> torch.Tensor:
     """One sequence's part of the cache: [length, KV heads, head dim]."""
     count = -(-length // cache.shape[1])

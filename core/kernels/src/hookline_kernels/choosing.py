@@ -7,7 +7,7 @@ from importlib import import_module
 
 import torch
 
-from hookline_kernels.attention import reference_attention
+from hookline_kernels.attention import attend_written, reference_attention
 from hookline_kernels.failure import KernelError
 
 _log = logging.getLogger(__name__)
@@ -22,11 +22,13 @@ class ChosenAttention:
 
     Attributes:
         attend: Does.
+        attend_written: The same for keys and values that are in the cache already.
         name: `compiled` or `torch`.
-        reason: Why it is not compiled; empty if it is.
+        reason: Why it is not compiled; empty if it is, or if that was not wanted.
     """
 
     attend: Attention
+    attend_written: Attention
     name: str
     reason: str = ""
 
@@ -39,14 +41,17 @@ def choose_attention(
     value_dim: int,
     block_size: int,
     dtype: torch.dtype,
+    may_compile: bool = True,
 ) -> ChosenAttention:
     """Compiled attention, or the reference with a warning that says why.
 
     The compiler is imported here, so that whoever chooses nothing needs none.
     """
+    if not may_compile:
+        return _reference("")
     try:
         compiled = import_module("hookline_kernels.cpu.attention")
-        attend = compiled.CompiledAttention(
+        attention = compiled.CompiledAttention(
             num_heads=num_heads,
             num_kv_heads=num_kv_heads,
             key_dim=key_dim,
@@ -55,7 +60,10 @@ def choose_attention(
             dtype=dtype,
         )
     except (ImportError, KernelError) as error:
-        reason = str(error)
-        _log.warning("attention runs as plain tensor operations: %s", reason)
-        return ChosenAttention(reference_attention, "torch", reason)
-    return ChosenAttention(attend, "compiled")
+        _log.warning("attention runs as plain tensor operations: %s", error)
+        return _reference(str(error))
+    return ChosenAttention(attention, attention.attend_written, "compiled")
+
+
+def _reference(reason: str) -> ChosenAttention:
+    return ChosenAttention(reference_attention, attend_written, "torch", reason)

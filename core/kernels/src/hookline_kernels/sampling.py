@@ -72,11 +72,13 @@ def invert_distribution(
 REFERENCE_SAMPLING = ChosenSampling(argmax_reference, draw_reference, "torch")
 
 
-def choose_sampling(dtype: torch.dtype) -> ChosenSampling:
+def choose_sampling(dtype: torch.dtype, *, may_compile: bool = True) -> ChosenSampling:
     """Kernels for logits of a dtype, or the references with a warning that says why.
 
     The compiler is imported here, so that whoever chooses nothing needs none.
     """
+    if not may_compile:
+        return REFERENCE_SAMPLING
     try:
         kernels = import_module("hookline_kernels.cpu.sampling")
         kernels.compile_for(dtype)

@@ -40,11 +40,44 @@ class LayerCache:
         return self.num_kv_heads * (self.key_dim + self.value_dim) * element_size
 
 
+@dataclass(frozen=True, slots=True)
+class LayerAttention:
+    """How one layer attends.
+
+    Attributes:
+        scale: Multiplies the scores.
+        window: A token sees so many tokens, itself included; None sees all.
+        softcap: Scores become softcap · tanh(score ÷ softcap); None leaves them.
+    """
+
+    scale: float
+    window: int | None
+    softcap: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Probed:
+    """What a model showed of itself.
+
+    Attributes:
+        layers: Their caches, in order.
+        attention: How each attends.
+        prompts: Two sequences of tokens.
+        logits: Of all their tokens in one batch, [tokens, vocabulary].
+    """
+
+    layers: tuple[LayerCache, ...]
+    attention: tuple[LayerAttention, ...]
+    prompts: tuple[list[int], list[int]]
+    logits: torch.Tensor
+
+
 class _Recorder:
     """Attends over contiguous sequences and notes each layer's shapes."""
 
     def __init__(self) -> None:
         self.layers: dict[int, LayerCache] = {}
+        self.attention: dict[int, LayerAttention] = {}
         self.calls = 0
         self.lengths: list[int] = []
 
@@ -63,6 +96,7 @@ class _Recorder:
         self.layers[layer_index] = LayerCache(
             query.shape[1], key.shape[1], key.shape[2], value.shape[2]
         )
+        self.attention[layer_index] = LayerAttention(scale, window, softcap)
         return paged_attention(
             query,
             key[:, None],
@@ -93,8 +127,8 @@ class _Recorder:
 
 def probe(
     name: str, model: PreTrainedModel, slot: AttentionSlot, vocab_size: int
-) -> list[LayerCache]:
-    """The model's KV layers in order.
+) -> Probed:
+    """The model's KV layers, and what it makes of two prompts.
 
     Raises:
         ModelLoadError: It does not use the attention that it is given, in every layer
@@ -114,15 +148,25 @@ def probe(
             f"{recorder.calls} of its {layers} layers use pluggable attention; layers "
             f"of another kind keep state that cannot be paged",
         )
-    packed = _logits(model, recorder, [first, second])[-_TOKENS:]
-    similarity = torch.cosine_similarity(alone.float(), packed.float(), dim=-1).min()
-    if not similarity >= _LEAST_SIMILARITY:
+    packed = _logits(model, recorder, [first, second])
+    if not are_alike(alone, packed[-_TOKENS:]):
         raise ModelLoadError(
             name,
             "tokens of one request change another's: the model mixes tokens outside of "
             "attention, or ignores positions, and cannot be batched",
         )
-    return [recorder.layers[index] for index in range(layers)]
+    return Probed(
+        layers=tuple(recorder.layers[index] for index in range(layers)),
+        attention=tuple(recorder.attention[index] for index in range(layers)),
+        prompts=(first, second),
+        logits=packed,
+    )
+
+
+def are_alike(expected: torch.Tensor, found: torch.Tensor) -> bool:
+    """Whether logits [n, vocabulary] differ by rounding only."""
+    similarity = torch.cosine_similarity(expected.float(), found.float(), dim=-1)
+    return bool(similarity.min() >= _LEAST_SIMILARITY)
 
 
 @torch.inference_mode()

@@ -4,16 +4,14 @@ import time
 
 import numpy as np
 import torch
-from transformers import PreTrainedModel
 
 from hookline.request import TokenLogprobs
 from hookline.scheduler.plan import StepPlan, StepResult
+from hookline.worker.forward import Forward
 from hookline.worker.input_batch import InputBatch, StepInputs
-from hookline.worker.paged_cache import PagedCache
 from hookline.worker.sampler import Sampler, top_logprobs
 from hookline.worker.sampling_state import SamplingState
 from hookline_kernels import PagedMetadata
-from hookline_kernels.sampling import choose_sampling
 
 
 class ModelRunner:
@@ -21,16 +19,15 @@ class ModelRunner:
 
     def __init__(
         self,
-        model: PreTrainedModel,
-        cache: PagedCache,
+        forward: Forward,
         batch: InputBatch,
         sampling: SamplingState,
+        sampler: Sampler,
     ) -> None:
-        self._model = model
-        self._cache = cache
+        self._forward = forward
         self._batch = batch
         self._sampling = sampling
-        self._sampler = Sampler(batch, sampling, choose_sampling(model.dtype))
+        self._sampler = sampler
 
     @torch.inference_mode()
     def execute(self, plan: StepPlan) -> StepResult:
@@ -40,7 +37,7 @@ class ModelRunner:
             return StepResult()
         inputs = self._batch.inputs(plan)
         wanted, prompts = self._wanted_positions(inputs)
-        logits, forward_ns = self._forward(inputs, wanted)
+        logits, forward_ns = self._compute(inputs, wanted)
         prompt_logprobs = self._prompt_logprobs(inputs, prompts, logits)
         rows = inputs.rows[inputs.is_sampling]
         samples = self._sampler.sample(logits[: len(rows)], rows)
@@ -62,16 +59,15 @@ class ModelRunner:
             self._sampling.admit(row, sequence)
         self._batch.grow(plan)
 
-    def _forward(
+    def _compute(
         self, inputs: StepInputs, wanted: torch.Tensor
     ) -> tuple[torch.Tensor, int]:
-        """Runs the model, output layer included, on this machine's processors.
+        """Logits at the wanted indices of the flattened batch, [n, vocabulary].
 
         Returns:
-            Logits at the wanted indices of the flattened batch, [n, vocabulary], and
-            the nanoseconds that the pass took.
+            Them, and the nanoseconds that the pass took, output layer included.
         """
-        self._cache.metadata = PagedMetadata(
+        metadata = PagedMetadata(
             slots=torch.from_numpy(inputs.slots),
             block_tables=torch.from_numpy(inputs.block_tables.astype(np.int64)),
             query_lens=inputs.query_lens.tolist(),
@@ -79,16 +75,11 @@ class ModelRunner:
             num_single=int((inputs.query_lens == 1).sum()),
             seq_lens_tensor=torch.from_numpy(inputs.seq_lens),
         )
+        token_ids = torch.from_numpy(inputs.token_ids)
+        positions = torch.from_numpy(inputs.positions)
         started = time.monotonic_ns()
-        logits = self._model(
-            input_ids=torch.from_numpy(inputs.token_ids)[None],
-            position_ids=torch.from_numpy(inputs.positions)[None],
-            use_cache=False,
-            logits_to_keep=wanted,
-        ).logits[0]
-        forward_ns = time.monotonic_ns() - started
-        assert isinstance(logits, torch.Tensor)
-        return logits, forward_ns
+        logits = self._forward(token_ids, positions, wanted, metadata)
+        return logits, time.monotonic_ns() - started
 
     def _wanted_positions(
         self, inputs: StepInputs

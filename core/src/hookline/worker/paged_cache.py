@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import torch
 
+from hookline.models.decoder.decoder import KeysAndValues
 from hookline.models.probe import LayerCache
 from hookline_kernels import (
     ChosenAttention,
@@ -33,6 +34,8 @@ class PagedCache:
         num_blocks: int,
         block_size: int,
         dtype: torch.dtype,
+        *,
+        may_compile: bool = True,
     ) -> None:
         self.keys = [
             new_keys(num_blocks, block_size, layer.num_kv_heads, layer.key_dim, dtype)
@@ -52,10 +55,16 @@ class PagedCache:
                 value_dim=layer.value_dim,
                 block_size=block_size,
                 dtype=dtype,
+                may_compile=may_compile,
             )
             for layer in dict.fromkeys(layers)
         }
-        self._attend = [self.attention[layer].attend for layer in layers]
+        self._layers = [self.attention[layer] for layer in layers]
+
+    def written_layers(self) -> list[KeysAndValues]:
+        """Each layer's K and V, and what attends over them once they are written."""
+        chosen = [layer.attend_written for layer in self._layers]
+        return list(zip(self.keys, self.values, chosen, strict=True))
 
     def __call__(
         self,
@@ -68,7 +77,7 @@ class PagedCache:
         window: int | None,
         softcap: float | None,
     ) -> torch.Tensor:
-        return self._attend[layer_index](
+        return self._layers[layer_index].attend(
             query,
             key,
             value,

@@ -1,10 +1,11 @@
 """The executor that runs the model in its own process and thread."""
 
+import gc
+
 import numpy as np
 import torch
 
-from hookline.config import EngineConfig
-from hookline.models.adapt import adapt
+from hookline.config import EngineConfig, Kernels
 from hookline.models.attention import AttentionSlot
 from hookline.models.cost import cost_of
 from hookline.models.description import describe
@@ -14,12 +15,16 @@ from hookline.sampling_params import SamplingParams
 from hookline.scheduler.plan import AdmittedSequence, StepPlan, StepResult
 from hookline.worker.allocator import keep_freed_memory
 from hookline.worker.executor import ModelShape
+from hookline.worker.forward import choose_forward
 from hookline.worker.input_batch import InputBatch
 from hookline.worker.memory import count_blocks
 from hookline.worker.model_runner import ModelRunner
+from hookline.worker.page_warmer import PageWarmer
 from hookline.worker.paged_cache import PagedCache
+from hookline.worker.sampler import Sampler
 from hookline.worker.sampling_state import SamplingState
 from hookline.worker.startup_timer import StartupTimer
+from hookline_kernels.sampling import choose_sampling
 
 
 class UniprocExecutor:
@@ -40,57 +45,79 @@ class UniprocExecutor:
             description = describe(config.model)
         max_model_len = description.max_model_len(config.model.max_model_len)
         with timer.phase("load weights"):
-            self._model = load_model(config.model, description, max_model_len)
-        vocab_size = self._model.config.get_text_config().vocab_size
-        slot = AttentionSlot.install(self._model)
-        with timer.phase("adapt model"):
-            adapt(self._model)
+            model = load_model(config.model, description, max_model_len)
+        vocab_size = model.config.get_text_config().vocab_size
+        slot = AttentionSlot.install(model)
         with timer.phase("probe"):
-            layers = probe(name, self._model, slot, vocab_size)
+            probed = probe(name, model, slot, vocab_size)
+        layers, dtype = probed.layers, model.dtype
+        architecture, cost = type(model).__name__, cost_of(model, layers)
+        may_compile = config.executor.kernels is not Kernels.TORCH
+        block_size = config.cache.block_size
+        with timer.phase("adapt model"):
+            forward = choose_forward(
+                model,
+                probed,
+                slot,
+                block_size=block_size,
+                max_model_len=max_model_len,
+                may_compile=may_compile,
+            )
+        del model  # what the forward pass does not need goes
+        chosen = choose_sampling(dtype, may_compile=may_compile)
         seqs = config.scheduler.max_num_seqs
 
-        def runner(num_blocks: int, tokens: int) -> ModelRunner:
-            cache = PagedCache(
-                layers, num_blocks, config.cache.block_size, self._model.dtype
+        def new_cache(num_blocks: int) -> PagedCache:
+            return PagedCache(
+                layers, num_blocks, block_size, dtype, may_compile=may_compile
             )
-            slot.attend = cache
-            batch = InputBatch(seqs, tokens, config.cache.block_size)
+
+        def runner(cache: PagedCache, tokens: int) -> ModelRunner:
+            forward.bind(cache)
+            batch = InputBatch(seqs, tokens, block_size)
             state = SamplingState(seqs, vocab_size, config.model.seed)
-            return ModelRunner(self._model, cache, batch, state)
+            return ModelRunner(forward, batch, state, Sampler(batch, state, chosen))
 
         def profile() -> None:
             budget = config.scheduler.max_num_batched_tokens
             tokens = min(budget, max_model_len - 1)
-            blocks = -(-(tokens + 1) // config.cache.block_size)
+            blocks = -(-(tokens + 1) // block_size)
             with timer.phase("profile memory"):
-                runner(blocks, tokens + 1).execute(_one_prompt(tokens, blocks))
+                prompt = _one_prompt(tokens, blocks)
+                runner(new_cache(blocks), tokens + 1).execute(prompt)
 
         num_blocks = count_blocks(
             config.cache,
             config.scheduler,
             layers,
-            element_size=self._model.dtype.itemsize,
+            element_size=dtype.itemsize,
             max_model_len=max_model_len,
             profile=profile,
         )
         with timer.phase("allocate KV cache"):
-            self._runner = runner(num_blocks, max_model_len)
+            cache = new_cache(num_blocks)
+            self._runner = runner(cache, max_model_len)
+        self._warmer = PageWarmer([*cache.keys, *cache.values])
         self.shape = ModelShape(
-            architecture=type(self._model).__name__,
-            dtype=str(self._model.dtype).removeprefix("torch."),
+            architecture=architecture,
+            dtype=str(dtype).removeprefix("torch."),
             vocab_size=vocab_size,
             max_model_len=max_model_len,
             num_kv_blocks=num_blocks,
             eos_token_ids=description.eos_token_ids,
-            cost=cost_of(self._model, layers),
+            cost=cost,
         )
+        gc.collect()
+        gc.freeze()  # what is here now stays; collections need not walk over it
 
     def execute(self, plan: StepPlan) -> StepResult:
         return self._runner.execute(plan)
 
     def close(self) -> None:
         """Drops the model and its cache."""
-        del self._runner, self._model
+        self._warmer.close()
+        gc.unfreeze()
+        del self._runner
 
 
 def _one_prompt(num_tokens: int, num_blocks: int) -> StepPlan:

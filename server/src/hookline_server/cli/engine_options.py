@@ -9,6 +9,7 @@ from hookline.config import (
     EngineConfig,
     ExecutorKind,
     HashAlgorithm,
+    Kernels,
     LoadFormat,
     ModelConfig,
     Policy,
@@ -229,6 +230,15 @@ EXECUTOR_OPTIONS = (
         parse=whole,
         metavar="COUNT",
         help="torch's threads for one operation (default: torch's choice)",
+    ),
+    Option(
+        flag="kernels",
+        target="config.executor.kernels",
+        group=EXECUTOR,
+        choices=_words(Kernels),
+        help="auto: the quickest that this machine has; torch: modules of transformers "
+        "and plain tensor operations, the reference",
+        default=Kernels.AUTO,
     ),
     *(
         Option(

@@ -9,6 +9,7 @@ import torch
 from hookline_kernels.cpu.decode import decode_body
 from hookline_kernels.cpu.decode_call import CALL, SIGNATURE, DecodeShape
 from hookline_kernels.cpu.jit import compile_kernel
+from hookline_kernels.cpu.pages import CacheWriter
 from hookline_kernels.cpu.prefill import attend_sequence
 from hookline_kernels.cpu.team import Team
 from hookline_kernels.failure import KernelError
@@ -55,6 +56,13 @@ class CompiledAttention:
             element_size=dtype.itemsize,
         )
         self._num_kv_heads = num_kv_heads
+        self._write = CacheWriter(
+            num_kv_heads=num_kv_heads,
+            key_dim=key_dim,
+            value_dim=value_dim,
+            block_size=block_size,
+            dtype=dtype,
+        )
         self._team = Team(_kernel(self._shape).address)
         self._call = np.zeros(1, CALL)
         self._call["num_kv_heads"] = num_kv_heads
@@ -77,11 +85,35 @@ class CompiledAttention:
         softcap: float | None = None,
     ) -> torch.Tensor:
         """As `reference_attention`, over a cache that `layout` made."""
+        self._write(key, value, keys=keys, values=values, slots=metadata.slots)
+        return self.attend_written(
+            query,
+            key,
+            value,
+            keys=keys,
+            values=values,
+            metadata=metadata,
+            scale=scale,
+            window=window,
+            softcap=softcap,
+        )
+
+    def attend_written(
+        self,
+        query: torch.Tensor,
+        key: torch.Tensor,
+        value: torch.Tensor,
+        *,
+        keys: torch.Tensor,
+        values: torch.Tensor,
+        metadata: PagedMetadata,
+        scale: float,
+        window: int | None = None,
+        softcap: float | None = None,
+    ) -> torch.Tensor:
+        """The same for keys and values that are in the cache already."""
         if metadata is not self._metadata:
             self._begin(metadata)
-        pages, offsets = self._places
-        keys[pages, offsets] = key
-        values[pages, offsets] = value
         how = _How(scale, window, softcap)
         single, several = metadata.num_single, len(metadata.query_lens)
         prefill = partial(
@@ -104,8 +136,6 @@ class CompiledAttention:
     def _begin(self, metadata: PagedMetadata) -> None:
         """Notes what all layers of a step share."""
         self._metadata = metadata
-        block_size = self._shape.block_size
-        self._places = (metadata.slots // block_size, metadata.slots % block_size)
         count = metadata.num_single
         call = self._call[0]
         call["block_tables"] = metadata.block_tables.data_ptr()

@@ -112,6 +112,7 @@ def _scorer(shape: DecodeShape) -> Any:
     )
     size = shape.element_size
     tile_bytes = key_dim * block * size
+    value_bytes = shape.value_dim * block * size
 
     def score(  # noqa: PLR0917 - numba passes by position
         call: Any, table: int, query: int, scores: int, start: int, stop: int
@@ -121,11 +122,14 @@ def _scorer(shape: DecodeShape) -> Any:
         for index in range(start // block, (stop + block - 1) // block):
             tile = call.keys + int_at(table, index) * kv_heads * tile_bytes
             output = scores + 4 * (index * block - start)
+            if (index + 1) * block < stop:
+                page = call.keys + int_at(table, index + 1) * kv_heads * tile_bytes
+            else:
+                page = (
+                    call.values + int_at(table, start // block) * kv_heads * value_bytes
+                )
             for head in range(kv_heads):
-                ahead = tile + tile_bytes
-                if head == kv_heads - 1 and (index + 1) * block < stop:
-                    page = int_at(table, index + 1)
-                    ahead = call.keys + page * kv_heads * tile_bytes
+                ahead = page + head * tile_bytes
                 own = query + 4 * head * group * key_dim
                 to = output + 4 * head * group * row
                 score_tile(own, tile, ahead, to, row, group, key_dim, block, size)
@@ -188,14 +192,14 @@ def _weigher(shape: DecodeShape) -> Any:
         sums = state + 8 * group * kv_heads
         for index in range(start // block, (stop + block - 1) // block):
             tile = call.values + int_at(table, index) * kv_heads * tile_bytes
+            page = tile
+            if (index + 1) * block < stop:
+                page = call.values + int_at(table, index + 1) * kv_heads * tile_bytes
             weights = scores + 4 * (index * block - start)
             low = max(0, first - index * block)
             high = min(block, stop - index * block)
             for head in range(kv_heads):
-                ahead = tile + tile_bytes
-                if head == kv_heads - 1 and (index + 1) * block < stop:
-                    page = int_at(table, index + 1)
-                    ahead = call.values + page * kv_heads * tile_bytes
+                ahead = page + head * tile_bytes
                 own = weights + 4 * head * group * row
                 to = sums + 4 * head * group * value_dim
                 value_tile(own, row, tile, ahead, to, low, high, group, value_dim, size)

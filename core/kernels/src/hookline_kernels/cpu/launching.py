@@ -13,7 +13,7 @@ from hookline_kernels.cpu.team import Team
 Numbers = ctypes.Array[ctypes.c_int64]
 
 _SIGNATURE: Any = types.void(types.intp)
-_WORTH_SHARING = 1 << 18
+_WORTH_SHARING = 1 << 16
 """Elements that take long enough for the waking of other threads to pay."""
 
 

@@ -1,21 +1,14 @@
-"""Linear layers on CPU whose weights oneDNN has packed once, for its own blocks.
+"""Linear layers on CPU; in bfloat16 with weights that oneDNN has packed once.
 
-A plain weight is packed again in every product. Activations and a factor are applied
-inside of the product, before its result is rounded.
+A plain weight is packed again in every product. A summand is added inside of the
+product, before its result is rounded.
 """
 
 import torch
+from torch.nn import functional
 
-_TOKENS = 16
+_TOKENS = 256
 """For which weights are packed: as fast as any for more, and nearly so for one."""
-
-ACTIVATIONS = {
-    "silu": ("swish", None),
-    "gelu": ("gelu", "none"),
-    "gelu_tanh": ("gelu", "tanh"),
-    "relu": ("relu", None),
-}
-"""By name, as oneDNN calls them."""
 
 
 def can_pack(weight: torch.Tensor) -> bool:
@@ -44,23 +37,34 @@ def packed_linear(
     weight: torch.Tensor,
     bias: torch.Tensor | None,
     *,
-    activation: str | None = None,
-    factor: torch.Tensor | None = None,
+    summand: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """Values · weightᵀ + bias, then the activation or times the factor.
+    """Values · weightᵀ + bias, and the summand.
 
     Args:
         values: [..., in].
         weight: Of `pack`.
         bias: [out].
-        activation: One of `ACTIVATIONS`.
-        factor: [..., out]; not together with an activation.
+        summand: [..., out].
     """
     product = torch.ops.mkldnn._linear_pointwise  # noqa: SLF001
-    if factor is not None:
-        result = product.binary(values, factor, weight, bias, "mul")
+    if summand is None:
+        result = product(values, weight, bias, "none", [], "")
     else:
-        name, kind = ACTIVATIONS[activation] if activation else ("none", "")
-        result = product(values, weight, bias, name, [], kind)
+        result = product.binary(values, summand, weight, bias, "add")
     assert isinstance(result, torch.Tensor)
     return result
+
+
+def plain_linear(
+    values: torch.Tensor,
+    weight: torch.Tensor,
+    bias: torch.Tensor | None,
+    *,
+    summand: torch.Tensor | None = None,
+) -> torch.Tensor:
+    """The same with a plain weight, of [T, in]."""
+    if summand is None:
+        return functional.linear(values, weight, bias)
+    result = torch.addmm(summand, values, weight.t())
+    return result if bias is None else result.add_(bias)

@@ -1,26 +1,43 @@
-"""RMSNorm (Zhang and Sennrich, 2019) in one pass over each row."""
+"""RMSNorm (Zhang and Sennrich 2019), two walks over a row while it is in the cache."""
 
 import functools
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import torch
+from llvmlite import ir
+from numba.core import cgutils, types
+from numba.core.typing.templates import Signature
+from numba.extending import intrinsic
 
 from hookline_kernels.cpu.elements import (
     SCALARS,
     array_at,
     float_bits,
-    narrow,
-    summing,
     take_rows,
     to_float,
-    widen,
 )
 from hookline_kernels.cpu.launching import Kernel, numbers_of
+from hookline_kernels.cpu.vectors import (
+    FLOAT,
+    INT64,
+    added,
+    constant,
+    lanes_for,
+    load,
+    multiply_add,
+    offset,
+    reduce,
+    splat,
+    store,
+)
 from hookline_kernels.failure import KernelError
 
 _ROWS = 16
 """Rows that a thread takes at once."""
+
+Emit = Callable[[Any, ir.IRBuilder, Any, list[ir.Value]], ir.Value]
 
 
 def rms_norm_reference(
@@ -58,12 +75,12 @@ class RmsNorm:
             raise KernelError(f"there is no compiled RMSNorm for {weight.dtype}")
         self._weight = weight.contiguous()
         self._epsilon, self._unit_offset = epsilon, unit_offset
-        self._kernel = _kernel(weight.dtype)
         (self._width,) = weight.shape
+        self._kernel = _kernel(weight.dtype, lanes_for(self._width), unit_offset)
         self._numbers = numbers_of(
             *(0, 1, self._width, 0, self._width),
             *(0, self._weight.data_ptr(), 0),
-            *(float_bits(epsilon), unit_offset),
+            float_bits(epsilon),
         )
 
     def __call__(self, values: torch.Tensor) -> torch.Tensor:
@@ -89,50 +106,88 @@ class RmsNorm:
 
 
 @functools.cache
-def _kernel(dtype: torch.dtype) -> Kernel:
-    scalar = SCALARS[dtype]
+def _kernel(dtype: torch.dtype, lanes: int, unit_offset: bool) -> Kernel:
+    size = dtype.itemsize
 
     def rms_norm_rows(numbers: Any) -> None:
-        given = array_at(numbers, 11, np.int64)
+        given = array_at(numbers, 10, np.int64)
         rows, inner, width = given[1], given[2], given[5]
-        outer_stride, inner_stride = given[3], given[4]
-        end = rows // inner * outer_stride + inner * inner_stride + width
-        values = array_at(given[6], end, scalar)
-        weight = array_at(given[7], width, scalar)
-        output = array_at(given[8], rows * width, scalar)
+        epsilon = to_float(given[9])
         first = take_rows(numbers, _ROWS)
         while first < rows:
             for row in range(first, min(first + _ROWS, rows)):
-                at = row // inner * outer_stride + row % inner * inner_stride
-                _norm_row(
-                    values[at : at + width],
-                    weight,
-                    output[row * width : (row + 1) * width],
-                    to_float(given[9]),
-                    given[10],
-                    scalar,
+                at = row // inner * given[3] + row % inner * given[4]
+                norm_row(
+                    given[6] + at * size,
+                    given[7],
+                    given[8] + row * width * size,
+                    epsilon,
+                    width,
+                    lanes,
+                    size,
+                    unit_offset,
                 )
             first = take_rows(numbers, _ROWS)
 
-    return Kernel(rms_norm_rows, f"rms-norm-rows-{str(dtype)[6:]}")
+    variant = f"rms-norm-{str(dtype)[6:]}-{lanes}"
+    return Kernel(rms_norm_rows, f"{variant}-offset" if unit_offset else variant)
 
 
-@summing
-def _norm_row(  # noqa: PLR0917 - a kernel takes no keywords
-    values: Any, weight: Any, output: Any, epsilon: Any, unit_offset: Any, scalar: Any
-) -> None:
-    squares = np.float32(0.0)
-    for index in range(len(output)):
-        value = widen(values[index])
-        squares += value * value
-    mean = squares / np.float32(len(output))
-    scale = np.float32(1.0) / np.sqrt(mean + epsilon)
-    if unit_offset:
-        for index in range(len(output)):
-            normed = widen(values[index]) * scale
-            factor = np.float32(1.0) + widen(weight[index])
-            output[index] = narrow(normed * factor, scalar)
-    else:
-        for index in range(len(output)):
-            normed = widen(narrow(widen(values[index]) * scale, scalar))
-            output[index] = narrow(normed * widen(weight[index]), scalar)
+def _norm_row(  # noqa: PLR0917 - numba passes by position
+    _: object,
+    values: Any,
+    weights: Any,
+    output: Any,
+    epsilon: Any,  # noqa: ARG001 - its type is float32 whatever it is
+    width: Any,  # noqa: ARG001 - likewise
+    lanes: Any,
+    size: Any,
+    unit_offset: Any,
+) -> tuple[Signature, Emit]:
+    """Norms one row; the output may be the values' own memory.
+
+    The width is a multiple of `lanes`; numbers have `size` bytes.
+    """
+    integers = [types.intp for _ in (values, weights, output)]
+    signature = types.void(
+        *integers, types.float32, types.intp, lanes, size, unit_offset
+    )
+    step, element = lanes.literal_value, size.literal_value
+    is_offset = unit_offset.literal_value
+
+    def emit(
+        context: Any, builder: ir.IRBuilder, _: object, args: list[ir.Value]
+    ) -> ir.Value:
+        source, factors, target, small, count = args[:5]
+        vectors = builder.udiv(count, INT64(step))
+
+        def numbers_at(address: ir.Value, index: ir.Value) -> ir.Value:
+            place = offset(builder, address, index, step * element)
+            return load(builder, place, step, element)
+
+        squares = cgutils.alloca_once_value(builder, constant(0.0, step))
+        with cgutils.for_range(builder, vectors, intp=INT64) as loop:
+            numbers = numbers_at(source, loop.index)
+            total = multiply_add(builder, numbers, numbers, builder.load(squares))
+            builder.store(total, squares)
+        mean = reduce(builder, builder.load(squares), added)
+        mean = builder.fdiv(mean, builder.sitofp(count, FLOAT))
+        root = builder.module.declare_intrinsic("llvm.sqrt", [FLOAT])
+        root = builder.call(root, [builder.fadd(mean, small)])
+        scale = splat(builder, builder.fdiv(FLOAT(1.0), root), step)
+        with cgutils.for_range(builder, vectors, intp=INT64) as loop:
+            place = offset(builder, target, loop.index, step * element)
+            normed = builder.fmul(numbers_at(source, loop.index), scale)
+            weight = numbers_at(factors, loop.index)
+            if is_offset:
+                weight = builder.fadd(weight, constant(1.0, step))
+            elif element == 2:  # rounds before it weights
+                store(builder, normed, place, element)
+                normed = load(builder, place, step, element)
+            store(builder, builder.fmul(normed, weight), place, element)
+        return context.get_dummy_value()
+
+    return signature, emit
+
+
+norm_row: Any = intrinsic(prefer_literal=True)(_norm_row)

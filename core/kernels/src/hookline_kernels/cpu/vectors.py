@@ -110,7 +110,7 @@ def prefetch(builder: ir.IRBuilder, address: ir.Value, covered: range) -> None:
     ask = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
     for at in covered[::CACHE_LINE]:
         line = builder.inttoptr(builder.add(address, INT64(at)), pointer)
-        builder.call(ask, [line, INT32(0), INT32(3), INT32(1)])
+        builder.call(ask, [line, INT32(0), INT32(2), INT32(1)])
 
 
 def multiply_add(

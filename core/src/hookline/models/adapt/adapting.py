@@ -10,17 +10,9 @@ from torch import nn
 from transformers import PreTrainedModel
 
 from hookline.models.adapt.gated import FastGated, fast_gated
-from hookline.models.adapt.linears import (
-    FastLinear,
-    JoinedLinear,
-    JoinedLinears,
-    are_joinable,
-)
+from hookline.models.adapt.linears import FastLinear
 from hookline.models.adapt.pages import give_back_clean_pages
 from hookline_kernels.cpu.linear import can_pack
-
-_JOINED = (("q_proj", "k_proj", "v_proj"), ("gate_proj", "up_proj"))
-"""Names of layers that families give the same input."""
 
 
 @dataclass(slots=True)
@@ -28,18 +20,14 @@ class Adaptation:
     """How many parts of a model were replaced.
 
     Attributes:
-        linears: Linear layers with packed weights.
-        joined: Groups of linear layers computed as one.
-        gated: Feed-forward layers with the activation in the product.
+        linears: Linear layers with packed weights, alone.
+        gated: Whole feed-forward layers.
         norms: RMSNorm layers.
-        rotaries: Attention layers whose rotary embedding is a kernel.
     """
 
     linears: int = 0
-    joined: int = 0
     gated: int = 0
     norms: int = 0
-    rotaries: int = 0
 
 
 def adapt(model: PreTrainedModel) -> Adaptation:
@@ -48,35 +36,30 @@ def adapt(model: PreTrainedModel) -> Adaptation:
     Of a tied output layer a packed copy is made, for the embedding needs the plain one.
     """
     done = Adaptation()
-    _adapt_parts(model, done)
+    _replace_norms(model, done)
     _replace_linears(model, done)
-    if done.linears:
+    if done.linears or done.gated:
         give_back_clean_pages()
     return done
 
 
-def _adapt_parts(model: PreTrainedModel, done: Adaptation) -> None:
+def _replace_norms(model: PreTrainedModel, done: Adaptation) -> None:
     """What needs the compiler; nothing where there is none."""
     try:
         norms = import_module("hookline.models.adapt.norms")
-        rotaries = import_module("hookline.models.adapt.rotaries")
     except ImportError:
         return
     for parent in list(model.modules()):
-        done.rotaries += rotaries.quicken_rotary(parent)
         done.norms += _replace_children(parent, norms.fast_norm)
 
 
 def _replace_linears(parent: nn.Module, done: Adaptation) -> None:
-    """Whole feed-forward layers first, then groups, and last what stands alone."""
-    gated = _replace_children(parent, fast_gated)
-    done.gated += gated
-    done.linears += 3 * gated
+    """Whole feed-forward layers first, then what stands alone."""
+    done.gated += _replace_children(parent, fast_gated)
     for child in parent.children():
         if not isinstance(child, FastGated):
             _replace_linears(child, done)
     if not _reads_weights(parent):
-        _join_linears(parent, done)
         done.linears += _replace_children(parent, _fast_linear)
 
 
@@ -95,18 +78,6 @@ def _reads_weights(parent: nn.Module) -> bool:
     """Whether its code looks into layers; then these stay what they are."""
     forward = inspect.unwrap(type(parent).forward)
     return isinstance(forward, FunctionType) and "weight" in forward.__code__.co_names
-
-
-def _join_linears(parent: nn.Module, done: Adaptation) -> None:
-    for names in _JOINED:
-        linears = [getattr(parent, name, None) for name in names]
-        if not are_joinable(linears):
-            continue
-        joined = JoinedLinears(linears)
-        for index, name in enumerate(names):
-            setattr(parent, name, JoinedLinear(joined, index))
-        done.joined += 1
-        done.linears += joined.linear.is_packed
 
 
 def _fast_linear(module: nn.Module) -> FastLinear | None:

@@ -1,13 +1,14 @@
 """Linear layers with packed weights, and several that read the same input as one."""
 
 from collections.abc import Sequence
-from typing import TypeGuard
+from importlib import import_module
+from typing import Protocol, TypeGuard
 
 import torch
 from torch import nn
-from torch.nn import functional
 
-from hookline_kernels.cpu.linear import can_pack, pack, packed_linear
+from hookline_kernels.cpu.linear import can_pack, pack, packed_linear, plain_linear
+from hookline_kernels.failure import KernelError
 
 
 class FastLinear(nn.Linear):
@@ -25,57 +26,49 @@ class FastLinear(nn.Linear):
         self.weight = nn.Parameter(kept, requires_grad=False)
         given = None if bias is None else nn.Parameter(bias, requires_grad=False)
         self.register_parameter("bias", given)
-        self._product = packed_linear if self.is_packed else functional.linear
+        self._product = packed_linear if self.is_packed else plain_linear
         self._operands = (self.weight, self.bias)
+        self._few_rows = _few_rows(kept, given) if self.is_packed else None
 
-    def forward(self, values: torch.Tensor) -> torch.Tensor:
-        return self._product(values, *self._operands)
-
-    __call__ = forward
-
-
-class JoinedLinears:
-    """One product for several linear layers, which a model calls one after another.
-
-    The first call with an input computes all results; the others take theirs. The last
-    one taken, nothing is kept. Like the model, it serves one thread.
-    """
-
-    def __init__(self, linears: Sequence[nn.Linear]) -> None:
-        biases = [each.bias for each in linears if each.bias is not None]
-        self.linear = FastLinear(
-            torch.cat(tuple(each.weight for each in linears)),
-            torch.cat(tuple(biases)) if biases else None,
-        )
-        self._sizes = [each.out_features for each in linears]
-        self._values: torch.Tensor | None = None
-        self._parts: dict[int, torch.Tensor] = {}
-
-    def part(self, index: int, values: torch.Tensor) -> torch.Tensor:
-        """The result of one of the layers; a view with strides."""
-        if self._values is not values or index not in self._parts:
-            self._values = values
-            self._parts = dict(enumerate(self.linear(values).split(self._sizes, -1)))
-        result = self._parts.pop(index)
-        if not self._parts:
-            self._values = None
-        return result
-
-
-class JoinedLinear(nn.Module):
-    """One of several joined layers; the first one owns the weights."""
-
-    def __init__(self, joined: JoinedLinears, index: int) -> None:
-        super().__init__()
-        self._joined = joined
-        self._index = index
-        if index == 0:
-            self.all = joined.linear
-
-    def forward(self, values: torch.Tensor) -> torch.Tensor:
-        return self._joined.part(self._index, values)
+    def forward(
+        self, values: torch.Tensor, summand: torch.Tensor | None = None
+    ) -> torch.Tensor:
+        """The result, and the summand; with one that is not packed, values are flat."""
+        few = self._few_rows
+        if few is not None and values.ndim == 2 and len(values) <= few.most:
+            return few(values, summand)
+        return self._product(values, *self._operands, summand=summand)
 
     __call__ = forward
+
+
+class _FewRows(Protocol):
+    """A product that is quicker for at most so many rows."""
+
+    most: int
+
+    def __call__(
+        self, values: torch.Tensor, summand: torch.Tensor | None = None
+    ) -> torch.Tensor: ...
+
+
+def _few_rows(weight: torch.Tensor, bias: torch.Tensor | None) -> _FewRows | None:
+    """None where there is no compiler, or nothing for this weight."""
+    try:
+        module = import_module("hookline_kernels.cpu.few_rows")
+        found: _FewRows | None = module.few_rows(weight, bias)
+    except (ImportError, KernelError):
+        return None
+    return found
+
+
+def joined(linears: Sequence[nn.Linear]) -> FastLinear:
+    """One layer that gives the results of several side by side."""
+    biases = [each.bias for each in linears if each.bias is not None]
+    return FastLinear(
+        torch.cat(tuple(each.weight for each in linears)),
+        torch.cat(tuple(biases)) if biases else None,
+    )
 
 
 def are_joinable(linears: Sequence[object]) -> TypeGuard[Sequence[nn.Linear]]:

@@ -18,6 +18,7 @@ class FastNorm(nn.Module):
     ) -> None:
         super().__init__()
         self.weight = nn.Parameter(weight, requires_grad=False)
+        self.epsilon, self.unit_offset = epsilon, unit_offset
         self._norm = RmsNorm(self.weight, epsilon, unit_offset=unit_offset)
 
     def forward(self, values: torch.Tensor) -> torch.Tensor:

@@ -1,0 +1,325 @@
+"""Times the GPU's kernels against what the device can do; needs a CUDA device.
+
+usage: python benchmarks/gpu.py [--rounds 30] [--out FILE.json]
+
+The shapes are of one layer of Qwen3-0.6B and of Llama-3.1-8B, in bfloat16. A round is
+one launch between two events, after 256 MiB were written so that no input is left in
+the cache; times are medians. Bytes moved are those that must be read or written at
+least, against a measured copy; operations are those of causal attention, against a
+measured product of matrices.
+"""
+
+import argparse
+import importlib
+import json
+import statistics
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+BLOCK_SIZE = 16
+DTYPE = torch.bfloat16
+DECODES = [(1, 1024), (1, 32768), (32, 2048), (128, 1024), (256, 1024)]
+PROMPTS = [(1, 1024), (1, 8192), (8, 2048)]
+TOKENS = [1, 64, 4096]
+FLUSHED_BYTES = 1 << 28
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """The shape of a layer."""
+
+    name: str
+    layers: int
+    hidden: int
+    intermediate: int
+    heads: int
+    kv_heads: int
+    dim: int
+    vocab_size: int
+
+
+MODELS = (
+    Model("Qwen3-0.6B", 28, 1024, 3072, 16, 8, 128, 151_936),
+    Model("Llama-3.1-8B", 32, 4096, 14_336, 32, 8, 128, 128_256),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One kernel with its inputs, and what it must move or compute at least."""
+
+    name: str
+    call: Callable[[], object]
+    moved_bytes: int = 0
+    operations: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A case's time, and what share of the device's measured best it reaches."""
+
+    model: str
+    case: str
+    microseconds: float
+    rate: float
+    unit: str
+    share: float
+
+
+class Clock:
+    """Times launches on a device."""
+
+    def __init__(self, device: torch.device, rounds: int) -> None:
+        self._rounds = rounds
+        self._flushed = torch.empty(FLUSHED_BYTES, dtype=torch.int8, device=device)
+
+    def seconds(self, call: Callable[[], object]) -> float:
+        """The median of the rounds, after three that count for nothing."""
+        times: list[float] = []
+        for _ in range(self._rounds + 3):
+            self._flushed.zero_()
+            start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+            start.record()
+            call()
+            end.record()
+            end.synchronize()
+            times.append(start.elapsed_time(end) / 1000)
+        return statistics.median(times[3:])
+
+
+def bytes_of(*tensors: torch.Tensor) -> int:
+    return sum(tensor.numel() * tensor.itemsize for tensor in tensors)
+
+
+def kernels(name: str) -> Any:
+    """Imported late: Triton may be missing, or be told to interpret."""
+    return importlib.import_module(f"hookline_kernels.gpu.{name}")
+
+
+def randn(*shape: int, device: torch.device) -> torch.Tensor:
+    return torch.randn(shape, dtype=DTYPE, device=device)
+
+
+def paged(
+    model: Model, count: int, length: int, device: torch.device
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Keys, values, block tables in random order, and lengths."""
+    blocks = -(-length // BLOCK_SIZE)
+    shape = (count * blocks, BLOCK_SIZE, model.kv_heads, model.dim)
+    tables = torch.randperm(count * blocks, device=device).view(count, blocks)
+    lengths = torch.full((count,), length, device=device)
+    return randn(*shape, device=device), randn(*shape, device=device), tables, lengths
+
+
+def decode_case(model: Model, count: int, length: int, device: torch.device) -> Case:
+    decode = kernels("decode")
+    keys, values, tables, lengths = paged(model, count, length, device)
+    query = randn(count, model.heads, model.dim, device=device)
+    splits = decode.choose_splits(
+        device, num_seqs=count, num_kv_heads=model.kv_heads, max_seq_len=length
+    )
+
+    def call() -> object:
+        return decode.decode_attention(
+            query,
+            keys,
+            values,
+            tables,
+            lengths,
+            scale=model.dim**-0.5,
+            num_splits=splits,
+        )
+
+    read = 2 * count * length * model.kv_heads * model.dim * DTYPE.itemsize
+    name = f"decode {count} × {length}, {splits} splits"
+    return Case(name, call, moved_bytes=read + 2 * bytes_of(query))
+
+
+def prefill_case(model: Model, count: int, length: int, device: torch.device) -> Case:
+    prefill = kernels("prefill")
+    keys, values, tables, lengths = paged(model, count, length, device)
+    query = randn(count * length, model.heads, model.dim, device=device)
+    starts = torch.arange(count + 1, device=device) * length
+
+    def call() -> object:
+        return prefill.prefill_attention(
+            query,
+            keys,
+            values,
+            tables,
+            query_starts=starts,
+            seq_lens=lengths,
+            max_query_len=length,
+            scale=model.dim**-0.5,
+        )
+
+    pairs = count * length * (length + 1) // 2
+    return Case(
+        f"prefill {count} × {length}",
+        call,
+        operations=4 * pairs * model.heads * model.dim,
+    )
+
+
+def layer_cases(model: Model, tokens: int, device: torch.device) -> list[Case]:
+    norm, gated, rotary = kernels("norm"), kernels("gated"), kernels("rotary")
+    hidden, residual = (randn(tokens, model.hidden, device=device) for _ in range(2))
+    weight = randn(model.hidden, device=device)
+    gate_up = randn(tokens, 2 * model.intermediate, device=device)
+    query = randn(tokens, model.heads, model.dim, device=device)
+    key, value = (
+        randn(tokens, model.kv_heads, model.dim, device=device) for _ in range(2)
+    )
+    angles = torch.rand(tokens, model.dim, device=device)
+    cosines, sines = angles.cos().to(DTYPE), angles.sin().to(DTYPE)
+    keys, values, tables, _ = paged(model, 1, tokens, device)
+    slots = (
+        tables[0, :, None] * BLOCK_SIZE + torch.arange(16, device=device)
+    ).flatten()
+    slots = slots[:tokens].contiguous()
+    turned = 2 * bytes_of(query, key, value) + bytes_of(cosines, sines, slots, key)
+    return [
+        Case(
+            f"norm of {tokens}",
+            lambda: norm.rms_norm(hidden, weight, 1e-6),
+            2 * bytes_of(hidden) + bytes_of(weight),
+        ),
+        Case(
+            f"add and norm of {tokens}",
+            lambda: norm.add_rms_norm(hidden, residual, weight, 1e-6),
+            4 * bytes_of(hidden) + bytes_of(weight),
+        ),
+        Case(
+            f"silu · mul of {tokens}",
+            lambda: gated.silu_mul(gate_up),
+            bytes_of(gate_up) * 3 // 2,
+        ),
+        Case(
+            f"rotary and cache of {tokens}",
+            lambda: rotary.rotate_and_write(
+                query, key, value, cosines, sines, keys=keys, values=values, slots=slots
+            ),
+            turned,
+        ),
+    ]
+
+
+def sampling_cases(model: Model, rows: int, device: torch.device) -> list[Case]:
+    """The logits, float32, count once, however often they are read."""
+    sampling = kernels("sampling")
+    logits = torch.randn(rows, model.vocab_size, device=device)
+    temperatures = torch.ones(rows, device=device)
+    points = torch.rand(rows, dtype=torch.float64, device=device)
+    filters = {
+        "top_k": torch.full((rows,), 50, device=device),
+        "top_p": torch.full((rows,), 0.9, device=device),
+        "min_p": torch.zeros(rows, device=device),
+    }
+    read = bytes_of(logits)
+    return [
+        Case(f"argmax of {rows}", lambda: sampling.argmax(logits), read),
+        Case(
+            f"draw of {rows}", lambda: sampling.draw(logits, temperatures, points), read
+        ),
+        Case(
+            f"filtered draw of {rows}",
+            lambda: sampling.draw_filtered(logits, temperatures, points, **filters),
+            read,
+        ),
+    ]
+
+
+def cases(model: Model, device: torch.device) -> Iterator[list[Case]]:
+    """One group after another, so that only its inputs are in memory at a time."""
+    for count, length in DECODES:
+        yield [decode_case(model, count, length, device)]
+    for count, length in PROMPTS:
+        yield [prefill_case(model, count, length, device)]
+    for tokens in TOKENS:
+        yield layer_cases(model, tokens, device)
+    for rows in (1, 64):
+        yield sampling_cases(model, rows, device)
+
+
+def copied_bytes_a_second(clock: Clock, device: torch.device) -> float:
+    source = torch.empty(1 << 30, dtype=torch.int8, device=device)
+    target = torch.empty_like(source)
+    return 2 * len(source) / clock.seconds(lambda: target.copy_(source))
+
+
+def matmul_operations_a_second(clock: Clock, device: torch.device) -> float:
+    size = 8192
+    left, right = (randn(size, size, device=device) for _ in range(2))
+    return 2 * size**3 / clock.seconds(lambda: left @ right)
+
+
+def row_of(
+    model: Model, case: Case, seconds: float, *, copy: float, matmul: float
+) -> Row:
+    if case.operations:
+        rate, best, unit, scale = case.operations / seconds, matmul, "TFLOP/s", 1e12
+    else:
+        rate, best, unit, scale = case.moved_bytes / seconds, copy, "GB/s", 1e9
+    return Row(model.name, case.name, seconds * 1e6, rate / scale, unit, rate / best)
+
+
+def driver_version() -> str:
+    query = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
+    try:
+        found = subprocess.run(query, capture_output=True, text=True, check=True)  # noqa: S603
+    except (OSError, subprocess.CalledProcessError):
+        return "unknown"
+    return found.stdout.split("\n", 1)[0]
+
+
+def facts(device: torch.device) -> dict[str, str]:
+    return {
+        "device": torch.cuda.get_device_name(device),
+        "driver": driver_version(),
+        "torch": torch.__version__,
+        "triton": importlib.import_module("triton").__version__,
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=30)
+    parser.add_argument("--out", type=Path)
+    options = parser.parse_args()
+    if not torch.cuda.is_available():
+        sys.exit("benchmarks/gpu.py needs a CUDA device, and torch finds none")
+    device = torch.device("cuda", torch.cuda.current_device())
+    about = facts(device)
+    clock = Clock(device, options.rounds)
+    copy = copied_bytes_a_second(clock, device)
+    matmul = matmul_operations_a_second(clock, device)
+    print(", ".join(f"{key} {value}" for key, value in about.items()))
+    print(f"copy {copy / 1e9:.0f} GB/s, matmul {matmul / 1e12:.0f} TFLOP/s\n")
+    print("| model | work | µs | rate | of the measured best |")
+    print("|---|---|---:|---:|---:|")
+    rows = []
+    for model in MODELS:
+        for group in cases(model, device):
+            for case in group:
+                seconds = clock.seconds(case.call)
+                row = row_of(model, case, seconds, copy=copy, matmul=matmul)
+                rows.append(row)
+                print(
+                    f"| {row.model} | {row.case} | {row.microseconds:.1f} "
+                    f"| {row.rate:.1f} {row.unit} | {row.share:.0%} |",
+                    flush=True,
+                )
+    if options.out:
+        best = {"copy_bytes_per_second": copy, "matmul_flops": matmul}
+        document = {**about, **best, "rows": [asdict(row) for row in rows]}
+        options.out.write_text(json.dumps(document, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,277 @@
+"""Products of few tokens with packed weights, as quick as memory gives the weights.
+
+oneDNN spends as long on a call as such a product takes. Its packed weights are read
+where they are, by a processor's matrix unit (AMX): a block of outputs is one stretch of
+memory, in which a pair of neighbouring inputs of each output follows another
+([out ÷ width, in ÷ 2, width, 2]). oneDNN promises no layout, so one is taken only if a
+trial of it gives what oneDNN gives.
+"""
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from llvmlite import binding, ir
+from numba.core import cgutils, types
+from numba.core.typing.templates import Signature
+from numba.extending import intrinsic
+
+from hookline_kernels.cpu.elements import array_at, take_rows
+from hookline_kernels.cpu.launching import Kernel, numbers_of
+from hookline_kernels.cpu.linear import packed_linear
+from hookline_kernels.cpu.vectors import INT64, added, load, offset, prefetch, store
+
+_MOST_ROWS = 32
+"""Of more, oneDNN is as quick."""
+
+_WIDTHS = (32, 64)
+_TILE = 16
+"""Rows of a tile, and float32 numbers in each of its rows."""
+_OUTPUTS = 2 * _TILE
+"""Outputs that are computed at once."""
+_AHEAD = 4096
+"""Bytes; memory has sent them when the work comes there."""
+_INT8 = ir.IntType(8)
+
+Emit = Callable[[Any, ir.IRBuilder, Any, list[ir.Value]], ir.Value]
+
+
+class FewRows:
+    """values · weightᵀ + bias + summand, in bfloat16. One thread calls it at a time.
+
+    Attributes:
+        most: Rows for which it is worth while.
+    """
+
+    most = _MOST_ROWS
+
+    def __init__(
+        self, weight: torch.Tensor, bias: torch.Tensor | None, width: int
+    ) -> None:
+        """Takes a weight of `linear.pack` whose blocks are so many outputs wide."""
+        self._kept = (weight, bias)  # the kernel has their addresses
+        self._outputs, self._inputs = weight.shape
+        self._kernel = _kernel(width)
+        self._numbers = numbers_of(
+            *(self._outputs // _OUTPUTS, self._inputs, self._outputs, 0),
+            torch.ops.mkldnn.data_ptr(weight),
+            *(0 if bias is None else bias.data_ptr(), 0, 0, 0),
+        )
+
+    def __call__(
+        self, values: torch.Tensor, summand: torch.Tensor | None = None
+    ) -> torch.Tensor:
+        """[T, in] → [T, out]; the summand is [T, out], contiguous."""
+        values = values.contiguous()
+        output = torch.empty((len(values), self._outputs), dtype=torch.bfloat16)
+        numbers = self._numbers
+        numbers[4] = len(values)
+        numbers[7] = 0 if summand is None else summand.data_ptr()
+        numbers[8], numbers[9] = values.data_ptr(), output.data_ptr()
+        self._kernel(self._outputs * self._inputs, numbers)
+        return output
+
+
+def few_rows(weight: torch.Tensor, bias: torch.Tensor | None) -> FewRows | None:
+    """For a weight of `linear.pack`, if its layout and the processor are known."""
+    outputs, inputs = weight.shape
+    if not _has_tiles() or inputs % 32 or outputs % _OUTPUTS:
+        return None
+    if torch.ops.mkldnn._nbytes(weight) != 2 * outputs * inputs:  # noqa: SLF001
+        return None
+    source = torch.Generator().manual_seed(0)
+    values = torch.randn(_TILE + 1, inputs, generator=source).bfloat16()
+    expected = packed_linear(values, weight, bias).float()
+    for width in _WIDTHS:
+        if outputs % width:
+            continue
+        found = FewRows(weight, bias, width)
+        error = (found(values).float() - expected).abs().max()
+        if error <= 0.02 * expected.abs().max():
+            return found
+    return None
+
+
+def _has_tiles() -> bool:
+    """Whether there is a matrix unit, which torch has asked the system for."""
+    features = binding.get_host_cpu_features()
+    return bool(features.get("amx-bf16")) and torch.cpu._init_amx()  # noqa: SLF001
+
+
+@functools.cache
+def _kernel(width: int) -> Kernel:
+    shares = width // _OUTPUTS
+
+    def multiply(numbers: Any) -> None:
+        given = array_at(numbers, 10, np.int64)
+        blocks, inputs, outputs, rows = given[1], given[2], given[3], given[4]
+        block = take_rows(numbers, 1)
+        while block < blocks:
+            at = 2 * block * _OUTPUTS
+            weights = given[5] + block // shares * 2 * width * inputs
+            weights += block % shares * 4 * _OUTPUTS
+            bias = given[6] + at if given[6] else 0
+            for row in range(0, rows, 2 * _TILE):
+                here = 2 * row * outputs + at
+                summand = given[7] + here if given[7] else 0
+                values = given[8] + 2 * row * inputs
+                output = given[9] + here
+                left = rows - row
+                if left > _TILE:
+                    left = min(left, 2 * _TILE)
+                    multiply_block(
+                        values,
+                        weights,
+                        bias,
+                        summand,
+                        output,
+                        left,
+                        inputs,
+                        outputs,
+                        2,
+                        width,
+                    )
+                else:
+                    multiply_block(
+                        values,
+                        weights,
+                        bias,
+                        summand,
+                        output,
+                        left,
+                        inputs,
+                        outputs,
+                        1,
+                        width,
+                    )
+            block = take_rows(numbers, 1)
+
+    return Kernel(multiply, f"few-rows-{width}")
+
+
+def _multiply_block(  # noqa: PLR0917 - numba passes by position
+    _: object,
+    values: Any,
+    weights: Any,
+    bias: Any,
+    summand: Any,
+    output: Any,
+    rows: Any,
+    inputs: Any,
+    outputs: Any,
+    tiles: Any,
+    width: Any,
+) -> tuple[Signature, Emit]:
+    """Some rows times as many outputs as are computed at once.
+
+    All but `tiles`, which is how many of them the rows take, and `width` are addresses,
+    0 where there is none, and whole numbers. oneDNN remembers how a thread's tiles were
+    set up last, so that is set up again.
+    """
+    integers = [
+        types.intp
+        for _ in (values, weights, bias, summand, output, rows, inputs, outputs)
+    ]
+    signature = types.void(*integers, tiles, width)
+    high, pitch = tiles.literal_value, width.literal_value
+    sums, others = range(2 * high), (6, 7)
+    own = range(4, 4 + high)
+
+    def emit(
+        context: Any, builder: ir.IRBuilder, _: object, args: list[ir.Value]
+    ) -> ir.Value:
+        source, matrix, shift, extra, target, count, length, stride = args[:8]
+        before = _bytes(builder, 64)
+        _tile(builder, "sttilecfg", before)
+        _configure(builder, count, high)
+        for each in sums:
+            _tile(builder, "tilezero", _INT8(each))
+        row_bytes = builder.mul(length, INT64(2))
+        loops = builder.udiv(length, INT64(32))
+        with cgutils.for_range(builder, loops, intp=INT64) as loop:
+            line = offset(builder, matrix, loop.index, 64 * pitch)
+            prefetch(builder, line, range(_AHEAD, _AHEAD + 64 * pitch))
+            for index, each in enumerate(own):
+                at = builder.add(source, builder.mul(row_bytes, INT64(_TILE * index)))
+                at = offset(builder, at, loop.index, 64)
+                _load_tile(builder, each, at, row_bytes)
+            for index, each in enumerate(others):
+                _load_tile(builder, each, offset(builder, line, index, 64), 4 * pitch)
+            for each in sums:
+                pair = _INT8(own[each // 2]), _INT8(others[each % 2])
+                _tile(builder, "tdpbf16ps", _INT8(each), *pair)
+        totals = _bytes(builder, 1024 * len(sums))
+        for each in sums:
+            at = each // 2 * 2048 + each % 2 * 64
+            place = builder.gep(totals, [INT64(at)])
+            _tile(builder, "tilestored64", _INT8(each), place, INT64(128))
+        _tile(builder, "ldtilecfg", before)
+        start = builder.ptrtoint(totals, INT64)
+        with cgutils.for_range(builder, count, intp=INT64) as loop:
+            for part in range(2):
+                at = builder.add(builder.mul(loop.index, INT64(2)), INT64(part))
+                total = load(builder, offset(builder, start, at, 64), _TILE)
+                total = _add_at(builder, shift, INT64(part * _TILE), total)
+                at = builder.add(builder.mul(stride, loop.index), INT64(part * _TILE))
+                total = _add_at(builder, extra, at, total)
+                store(builder, total, offset(builder, target, at, 2), 2)
+        return context.get_dummy_value()
+
+    return signature, emit
+
+
+def _configure(builder: ir.IRBuilder, rows: ir.Value, high: int) -> None:
+    """Sets all tiles up, each row 64 bytes: weights are 16 pairs high."""
+    config = _bytes(builder, 64)
+    words = builder.bitcast(config, INT64.as_pointer())
+    for index in range(8):
+        builder.store(INT64(0), builder.gep(words, [INT64(index)]))
+    builder.store(_INT8(1), config)
+    last = builder.trunc(builder.sub(rows, INT64(_TILE * (high - 1))), _INT8)
+    full = _INT8(_TILE)
+    heights = {6: full, 7: full}
+    for index in range(high):
+        height = last if index == high - 1 else full
+        heights |= {2 * index: height, 2 * index + 1: height, 4 + index: height}
+    for tile, height in heights.items():
+        builder.store(_INT8(64), builder.gep(config, [INT64(16 + 2 * tile)]))
+        builder.store(height, builder.gep(config, [INT64(48 + tile)]))
+    _tile(builder, "ldtilecfg", config)
+
+
+def _load_tile(
+    builder: ir.IRBuilder, tile: int, address: ir.Value, stride: ir.Value | int
+) -> None:
+    pointer = builder.inttoptr(address, _INT8.as_pointer())
+    stride = INT64(stride) if isinstance(stride, int) else stride
+    _tile(builder, "tileloadd64", _INT8(tile), pointer, stride)
+
+
+def _tile(builder: ir.IRBuilder, name: str, *args: ir.Value) -> None:
+    """One instruction of the matrix unit."""
+    shape = ir.FunctionType(ir.VoidType(), [each.type for each in args])
+    call = cgutils.get_or_insert_function(builder.module, shape, f"llvm.x86.{name}")
+    builder.call(call, args)
+
+
+def _bytes(builder: ir.IRBuilder, count: int) -> ir.Value:
+    """Memory of the function's own, at a cache line."""
+    place = cgutils.alloca_once(builder, ir.ArrayType(_INT8, count))
+    place.align = 64
+    return builder.bitcast(place, _INT8.as_pointer())
+
+
+def _add_at(
+    builder: ir.IRBuilder, address: ir.Value, index: ir.Value, total: ir.Value
+) -> ir.Value:
+    """The total, and the numbers there, if there are any."""
+    place = cgutils.alloca_once_value(builder, total)
+    with builder.if_then(builder.icmp_signed("!=", address, INT64(0))):
+        numbers = load(builder, offset(builder, address, index, 2), _TILE, 2)
+        builder.store(added(builder, total, numbers), place)
+    return builder.load(place)
+
+
+multiply_block: Any = intrinsic(prefer_literal=True)(_multiply_block)

@@ -1,0 +1,151 @@
+"""What is between the products of a gated feed-forward layer (Shazeer 2020)."""
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from llvmlite import ir
+from numba.core import cgutils, types
+from numba.core.typing.templates import Signature
+from numba.extending import intrinsic
+from torch.nn import functional
+
+from hookline_kernels.cpu.elements import SCALARS, array_at, take_rows
+from hookline_kernels.cpu.launching import Kernel, numbers_of
+from hookline_kernels.cpu.vectors import (
+    INT64,
+    constant,
+    exponential,
+    lanes_for,
+    load,
+    multiply_add,
+    offset,
+    store,
+)
+from hookline_kernels.failure import KernelError
+
+GATES = ("silu", "gelu_tanh")
+"""Activations that there are kernels for."""
+
+_ROWS = 4
+"""Rows that a thread takes at once."""
+_GELU = (2 * 0.7978845608028654, 2 * 0.7978845608028654 * 0.044715)
+"""Of the approximation with tanh: 1 + tanh(z) is twice the sigmoid of 2 z."""
+
+Emit = Callable[[Any, ir.IRBuilder, Any, list[ir.Value]], ir.Value]
+
+
+def gated_reference(values: torch.Tensor, activation: str) -> torch.Tensor:
+    """In torch: activation(first half) · second half, of [T, 2 · width]."""
+    gates, ups = values.chunk(2, -1)
+    if activation == "silu":
+        return functional.silu(gates) * ups
+    return functional.gelu(gates, approximate="tanh") * ups
+
+
+class Gate:
+    """activation(first half) · second half of each row; rounded once.
+
+    One thread calls it at a time.
+    """
+
+    def __init__(self, width: int, dtype: torch.dtype, activation: str) -> None:
+        """Compiles what is not compiled yet.
+
+        Args:
+            width: Of a half.
+            dtype: bfloat16 or float32.
+            activation: One of `GATES`.
+
+        Raises:
+            KernelError: There is none for this dtype or machine.
+        """
+        if dtype not in SCALARS:
+            raise KernelError(f"there is no compiled gate for {dtype}")
+        self._width, self._dtype = width, dtype
+        self._kernel = _kernel(dtype, lanes_for(width), activation)
+        self._numbers = numbers_of(0, width, 0, 0)
+
+    def __call__(self, values: torch.Tensor) -> torch.Tensor:
+        """[..., 2 · width] → [..., width]."""
+        values = values.contiguous()
+        output = torch.empty((*values.shape[:-1], self._width), dtype=self._dtype)
+        numbers, elements = self._numbers, output.numel()
+        numbers[1] = elements // self._width
+        numbers[3], numbers[4] = values.data_ptr(), output.data_ptr()
+        self._kernel(4 * elements, numbers)
+        return output
+
+
+@functools.cache
+def _kernel(dtype: torch.dtype, lanes: int, activation: str) -> Kernel:
+    size = dtype.itemsize
+    has_cube = activation == "gelu_tanh"
+
+    def gate_rows(numbers: Any) -> None:
+        given = array_at(numbers, 5, np.int64)
+        rows, width = given[1], given[2]
+        first = take_rows(numbers, _ROWS)
+        while first < rows:
+            for row in range(first, min(first + _ROWS, rows)):
+                source = given[3] + row * 2 * width * size
+                target = given[4] + row * width * size
+                gate_row(source, target, width, lanes, size, has_cube)
+            first = take_rows(numbers, _ROWS)
+
+    return Kernel(gate_rows, f"gate-{activation}-{str(dtype)[6:]}-{lanes}")
+
+
+def _gate_row(  # noqa: PLR0917 - numba passes by position
+    _: object, values: Any, output: Any, width: Any, lanes: Any, size: Any, cube: Any
+) -> tuple[Signature, Emit]:
+    """One row; the width is a multiple of `lanes`, numbers have `size` bytes."""
+    integers = [types.intp for _ in (values, output, width)]
+    signature = types.void(*integers, lanes, size, cube)
+    step, element = lanes.literal_value, size.literal_value
+    has_cube = cube.literal_value
+
+    def emit(
+        context: Any, builder: ir.IRBuilder, _: object, args: list[ir.Value]
+    ) -> ir.Value:
+        source, target, count = args[:3]
+        second = offset(builder, source, count, element)
+        vectors = builder.udiv(count, INT64(step))
+        with cgutils.for_range(builder, vectors, intp=INT64) as loop:
+            gates, ups = (
+                load(
+                    builder,
+                    offset(builder, side, loop.index, step * element),
+                    step,
+                    element,
+                )
+                for side in (source, second)
+            )
+            argument = _gelu_argument(builder, gates, step) if has_cube else gates
+            active = builder.fmul(gates, _sigmoid(builder, argument, step))
+            place = offset(builder, target, loop.index, step * element)
+            store(builder, builder.fmul(active, ups), place, element)
+        return context.get_dummy_value()
+
+    return signature, emit
+
+
+def _gelu_argument(builder: ir.IRBuilder, numbers: ir.Value, lanes: int) -> ir.Value:
+    square = builder.fmul(numbers, numbers)
+    linear, cubic = (constant(number, lanes) for number in _GELU)
+    return builder.fmul(numbers, multiply_add(builder, square, cubic, linear))
+
+
+def _sigmoid(builder: ir.IRBuilder, numbers: ir.Value, lanes: int) -> ir.Value:
+    """By a power of e that never overflows: of minus the size."""
+    zero, one = constant(0.0, lanes), constant(1.0, lanes)
+    is_negative = builder.fcmp_ordered("<", numbers, zero)
+    size = builder.select(is_negative, numbers, builder.fneg(numbers))
+    small = exponential(builder, size)
+    share = builder.fdiv(one, builder.fadd(one, small))
+    return builder.select(is_negative, builder.fmul(small, share), share)
+
+
+gate_row: Any = intrinsic(prefer_literal=True)(_gate_row)

@@ -1,0 +1,87 @@
+"""What is done to one head of one token, as intrinsics for numba.
+
+A head is a row of numbers of 4 or 2 bytes each at an address. A number that shapes the
+code is a literal in the signature.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from llvmlite import ir
+from numba.core import cgutils, types
+from numba.core.typing.templates import Signature
+from numba.extending import intrinsic
+
+from hookline_kernels.cpu.vectors import (
+    INT16,
+    INT32,
+    INT64,
+    lanes_for,
+    load,
+    multiply_add,
+    offset,
+    store,
+)
+
+Emit = Callable[[Any, ir.IRBuilder, Any, list[ir.Value]], ir.Value]
+
+
+def _turn_head(
+    _: object, head: Any, cosines: Any, sines: Any, half: Any, size: Any
+) -> tuple[Signature, Emit]:
+    """Turns the pairs (d, half + d) of a head in place; rounds each result once.
+
+    cosines, sines: float32 [half].
+    """
+    signature = types.void(head, cosines, sines, half, size)
+    count, element = half.literal_value, size.literal_value
+    lanes = lanes_for(count)
+
+    def emit(
+        context: Any, builder: ir.IRBuilder, _: object, args: list[ir.Value]
+    ) -> ir.Value:
+        for at in range(0, count, lanes):
+            places = [
+                offset(builder, args[0], at + side, element) for side in (0, count)
+            ]
+            first, second = (load(builder, place, lanes, element) for place in places)
+            cosine, sine = (
+                load(builder, offset(builder, angle, at, 4), lanes)
+                for angle in args[1:3]
+            )
+            product = builder.fmul(second, sine)
+            turned = multiply_add(builder, first, cosine, builder.fneg(product))
+            store(builder, turned, places[0], element)
+            product = builder.fmul(first, sine)
+            turned = multiply_add(builder, second, cosine, product)
+            store(builder, turned, places[1], element)
+        return context.get_dummy_value()
+
+    return signature, emit
+
+
+def _copy_head(
+    _: object, head: Any, target: Any, dim: Any, stride: Any, size: Any
+) -> tuple[Signature, Emit]:
+    """target[d · stride] = head[d], bit by bit."""
+    signature = types.void(head, target, dim, stride, size)
+    count, step = dim.literal_value, stride.literal_value
+    element = size.literal_value
+    kind = INT32 if element == 4 else INT16
+
+    def emit(
+        context: Any, builder: ir.IRBuilder, _: object, args: list[ir.Value]
+    ) -> ir.Value:
+        pointer = kind.as_pointer()
+        with cgutils.for_range(builder, INT64(count), intp=INT64) as loop:
+            source = offset(builder, args[0], loop.index, element)
+            number = builder.load(builder.inttoptr(source, pointer), align=element)
+            place = offset(builder, args[1], loop.index, step * element)
+            builder.store(number, builder.inttoptr(place, pointer), align=element)
+        return context.get_dummy_value()
+
+    return signature, emit
+
+
+turn_head: Any = intrinsic(prefer_literal=True)(_turn_head)
+copy_head: Any = intrinsic(prefer_literal=True)(_copy_head)

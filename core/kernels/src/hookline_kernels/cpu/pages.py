@@ -1,0 +1,102 @@
+"""Writes keys and values of new tokens into the pages of a layer's cache."""
+
+import functools
+from typing import Any
+
+import numpy as np
+import torch
+
+from hookline_kernels.cpu.elements import SCALARS, array_at, take_rows
+from hookline_kernels.cpu.heads import copy_head
+from hookline_kernels.cpu.launching import Kernel, numbers_of
+from hookline_kernels.cpu.memory import int_at
+from hookline_kernels.failure import KernelError
+
+_TOKENS = 16
+"""Tokens that a thread takes at once: a block's, if a prompt is written."""
+
+
+class CacheWriter:
+    """Copies rows into pages; one thread calls it at a time."""
+
+    def __init__(
+        self,
+        *,
+        num_kv_heads: int,
+        key_dim: int,
+        value_dim: int,
+        block_size: int,
+        dtype: torch.dtype,
+    ) -> None:
+        """Compiles what is not compiled yet.
+
+        Raises:
+            KernelError: There is none for this dtype or machine.
+        """
+        if dtype not in SCALARS:
+            raise KernelError(f"there is no compiled cache for {dtype}")
+        self._kernel = _kernel(key_dim, value_dim, block_size, dtype)
+        self._row = num_kv_heads * (key_dim + value_dim)
+        self._numbers = numbers_of(0, num_kv_heads, *[0] * 9)
+
+    def __call__(
+        self,
+        key: torch.Tensor,
+        value: torch.Tensor,
+        *,
+        keys: torch.Tensor,
+        values: torch.Tensor,
+        slots: torch.Tensor,
+    ) -> None:
+        """Writes all tokens of a step.
+
+        Args:
+            key: [T, KV heads, key dim].
+            value: [T, KV heads, value dim].
+            keys: [blocks, block size, KV heads, key dim] of `layout.new_keys`.
+            values: The same of `layout.new_values`.
+            slots: [T] int64; block × block size + offset of each token.
+        """
+        key, value = _rows(key), _rows(value)
+        numbers, size = self._numbers, key.itemsize
+        numbers[1] = len(key)
+        numbers[3], numbers[4] = key.data_ptr(), value.data_ptr()
+        numbers[5], numbers[6] = key.stride(0) * size, key.stride(1) * size
+        numbers[7], numbers[8] = value.stride(0) * size, value.stride(1) * size
+        numbers[9], numbers[10] = keys.data_ptr(), values.data_ptr()
+        numbers[11] = slots.data_ptr()
+        self._kernel(len(key) * self._row, numbers)
+
+
+def _rows(side: torch.Tensor) -> torch.Tensor:
+    """A head's numbers side by side."""
+    return side if side.stride(2) == 1 else side.contiguous()
+
+
+@functools.cache
+def _kernel(
+    key_dim: int, value_dim: int, block_size: int, dtype: torch.dtype
+) -> Kernel:
+    size = dtype.itemsize
+    key_page, value_page = (dim * block_size * size for dim in (key_dim, value_dim))
+
+    def write_pages(numbers: Any) -> None:
+        given = array_at(numbers, 12, np.int64)
+        tokens, heads = given[1], given[2]
+        first = take_rows(numbers, _TOKENS)
+        while first < tokens:
+            for token in range(first, min(first + _TOKENS, tokens)):
+                slot = int_at(given[11], token)
+                block, place = slot // block_size, slot % block_size
+                for head in range(heads):
+                    page = block * heads + head
+                    key = given[3] + token * given[5] + head * given[6]
+                    column = given[9] + page * key_page + place * size
+                    copy_head(key, column, key_dim, block_size, size)
+                    value = given[4] + token * given[7] + head * given[8]
+                    line = given[10] + page * value_page + place * value_dim * size
+                    copy_head(value, line, value_dim, 1, size)
+            first = take_rows(numbers, _TOKENS)
+
+    variant = f"write-pages-{key_dim}-{value_dim}-{block_size}-{str(dtype)[6:]}"
+    return Kernel(write_pages, variant)

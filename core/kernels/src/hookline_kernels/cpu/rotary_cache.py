@@ -1,0 +1,185 @@
+"""From the product of a step's tokens with the weights of attention to its cache.
+
+In one pass over each token: RMSNorm of each head, where a model has it (Henry et al.
+2020), rotary position embedding of queries and keys (Su et al. 2021), and the copy of
+keys and values into their pages.
+"""
+
+import functools
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from hookline_kernels.cpu.elements import (
+    SCALARS,
+    array_at,
+    float_bits,
+    take_rows,
+    to_float,
+)
+from hookline_kernels.cpu.heads import copy_head, turn_head
+from hookline_kernels.cpu.launching import Kernel, numbers_of
+from hookline_kernels.cpu.memory import int_at
+from hookline_kernels.cpu.norm import norm_row
+from hookline_kernels.cpu.vectors import lanes_for
+from hookline_kernels.failure import KernelError
+
+_TOKENS = 16
+"""Tokens that a thread takes at once."""
+
+
+def rotate_reference(
+    values: torch.Tensor, cosines: torch.Tensor, sines: torch.Tensor
+) -> torch.Tensor:
+    """In torch, as models write it; the first half of a head pairs with the second.
+
+    Args:
+        values: [T, heads, dim].
+        cosines: [T, dim ÷ 2].
+        sines: The same.
+    """
+    cosines, sines = (torch.cat((side, side), -1)[:, None] for side in (cosines, sines))
+    first, second = values.chunk(2, -1)
+    turned = torch.cat((-second, first), -1)
+    return values * cosines.to(values.dtype) + turned * sines.to(values.dtype)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeadShape:
+    """Of the heads of a layer.
+
+    Attributes:
+        num_heads: Of queries.
+        num_kv_heads: Of keys, and of values.
+        dim: Width of each, even.
+        block_size: Tokens a block of the cache.
+        dtype: bfloat16 or float32.
+    """
+
+    num_heads: int
+    num_kv_heads: int
+    dim: int
+    block_size: int
+    dtype: torch.dtype
+
+    @property
+    def width(self) -> int:
+        """Numbers of one token's queries, keys and values."""
+        return (self.num_heads + 2 * self.num_kv_heads) * self.dim
+
+
+@dataclass(frozen=True, slots=True)
+class HeadNorms:
+    """RMSNorm of each query head and each key head.
+
+    Attributes:
+        query: [dim] weight.
+        key: Likewise.
+        epsilon: Of both.
+    """
+
+    query: torch.Tensor
+    key: torch.Tensor
+    epsilon: float
+
+
+class RotaryCache:
+    """Norms, turns and caches the heads of one layer; one thread calls it at a time.
+
+    A turned number is rounded once, where models in bfloat16 round thrice.
+    """
+
+    def __init__(self, shape: HeadShape, norms: HeadNorms | None = None) -> None:
+        """Compiles what is not compiled yet.
+
+        Raises:
+            KernelError: There is none for this dtype or machine.
+        """
+        if shape.dtype not in SCALARS:
+            raise KernelError(
+                f"there is no compiled rotary embedding for {shape.dtype}"
+            )
+        self._shape = shape
+        self._norms = norms  # the kernel has their addresses
+        self._kernel = _kernel(shape, norms is not None)
+        self._numbers = numbers_of(*[0] * 11)
+        if norms is not None:
+            self._numbers[9] = norms.query.data_ptr()
+            self._numbers[10] = norms.key.data_ptr()
+            self._numbers[11] = float_bits(norms.epsilon)
+
+    def bind(self, keys: torch.Tensor, values: torch.Tensor) -> None:
+        """The layer's cache, of `layout.new_keys` and `layout.new_values`."""
+        self._cache = (keys, values)
+        self._numbers[7], self._numbers[8] = keys.data_ptr(), values.data_ptr()
+
+    def __call__(
+        self,
+        heads: torch.Tensor,
+        *,
+        angles: tuple[torch.Tensor, torch.Tensor],
+        positions: torch.Tensor,
+        slots: torch.Tensor,
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """Changes queries and keys in place, and writes keys and values to the cache.
+
+        Args:
+            heads: [T, `HeadShape.width`], contiguous: queries, keys, values.
+            angles: Cosines and sines, [positions, dim ÷ 2] float32 each.
+            positions: [T] int64, each below the angles' length.
+            slots: [T] int64; block × block size + offset of each token.
+
+        Returns:
+            Queries [T, heads, dim], and keys and values [T, KV heads, dim], in `heads`.
+        """
+        shape, numbers, tokens = self._shape, self._numbers, len(heads)
+        numbers[1], numbers[2] = tokens, heads.data_ptr()
+        numbers[3], numbers[4] = angles[0].data_ptr(), angles[1].data_ptr()
+        numbers[5], numbers[6] = positions.data_ptr(), slots.data_ptr()
+        self._kernel(heads.numel(), numbers)
+        each = heads.view(tokens, -1, shape.dim)
+        sizes = (shape.num_heads, shape.num_kv_heads, shape.num_kv_heads)
+        query, key, value = each.split_with_sizes(sizes, 1)
+        return query, key, value
+
+
+@functools.cache
+def _kernel(shape: HeadShape, has_norms: bool) -> Kernel:
+    size = shape.dtype.itemsize
+    dim, half, block_size = shape.dim, shape.dim // 2, shape.block_size
+    lanes = lanes_for(dim)
+    heads, kv_heads, width = shape.num_heads, shape.num_kv_heads, shape.width
+
+    def place_tokens(numbers: Any) -> None:
+        given = array_at(numbers, 12, np.int64)
+        tokens = given[1]
+        first = take_rows(numbers, _TOKENS)
+        while first < tokens:
+            for token in range(first, min(first + _TOKENS, tokens)):
+                row = given[2] + token * width * size
+                angle = int_at(given[5], token) * half * 4
+                for head in range(heads + kv_heads):
+                    at = row + head * dim * size
+                    if has_norms:
+                        weights = given[9] if head < heads else given[10]
+                        epsilon = to_float(given[11])
+                        norm_row(at, weights, at, epsilon, dim, lanes, size, False)
+                    turn_head(at, given[3] + angle, given[4] + angle, half, size)
+                slot = int_at(given[6], token)
+                block, place = slot // block_size, slot % block_size
+                for head in range(kv_heads):
+                    key = row + (heads + head) * dim * size
+                    value = key + kv_heads * dim * size
+                    page = (block * kv_heads + head) * dim * block_size * size
+                    column = given[7] + page + place * size
+                    copy_head(key, column, dim, block_size, size)
+                    line = given[8] + page + place * dim * size
+                    copy_head(value, line, dim, 1, size)
+            first = take_rows(numbers, _TOKENS)
+
+    variant = (
+        f"rotary-cache-{heads}-{kv_heads}-{dim}-{block_size}-{str(shape.dtype)[6:]}"
+    )
+    return Kernel(place_tokens, f"{variant}-normed" if has_norms else variant)

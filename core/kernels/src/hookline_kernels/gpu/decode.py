@@ -1,0 +1,301 @@
+"""Paged attention of one new token each of many sequences, cut into splits.
+
+Flash-decoding (Dao et al. 2023): every sequence is cut into as many splits, which are
+walked side by side; each leaves an average and the logarithm of its weights' sum, and a
+second kernel merges them. A program takes all query heads that share a KV head, so that
+keys and values are read once.
+"""
+
+from functools import lru_cache, partial
+
+import torch
+
+from hookline_kernels.gpu.jit import kernel, power_of_two, tl
+from hookline_kernels.gpu.walking import (
+    averages,
+    rows_aligned,
+    score_factors,
+    step_of,
+    walk,
+)
+
+LEAST_SPLIT_TOKENS = 256
+"""Below so many, writing and merging a split costs more than it saves."""
+MOST_SPLITS = 64
+PROGRAMS_A_PROCESSOR = 8
+"""Programs that each multiprocessor gets, so that the last ones leave few idle."""
+_ASSUMED_PROCESSORS = 8
+"""Where there is no device to ask: in Triton's interpreter."""
+
+
+def decode_attention(
+    query: torch.Tensor,
+    keys: torch.Tensor,
+    values: torch.Tensor,
+    block_tables: torch.Tensor,
+    seq_lens: torch.Tensor,
+    *,
+    scale: float,
+    num_splits: int,
+    window: int | None = None,
+    softcap: float | None = None,
+    output: torch.Tensor | None = None,
+) -> torch.Tensor:
+    """Attention of B sequences' last tokens over their cached keys and values.
+
+    Args:
+        query: [B, heads, key dim], bfloat16, float16 or float32.
+        keys: [blocks, block size, KV heads, key dim] of the same dtype, any strides.
+        values: [blocks, block size, KV heads, value dim], likewise.
+        block_tables: [B, blocks of the longest] integers, rows contiguous.
+        seq_lens: [B] integers on the device. A sequence of 0 tokens gives zeros, so
+            that a graph's batch can be filled up.
+        scale: Multiplies the scores.
+        num_splits: Of `choose_splits`; any number ≥ 1 gives the same to rounding.
+        window: Tokens that are seen, the last included; None sees all.
+        softcap: Scores become softcap · tanh(score ÷ softcap); None leaves them.
+        output: Where to write; None takes new memory.
+
+    Returns:
+        [B, heads, value dim] of the query's dtype.
+    """
+    query = rows_aligned(query)
+    count, heads, key_width = query.shape
+    kv_heads, value_width = values.shape[2:]
+    if output is None:
+        output = query.new_empty(count, heads, value_width)
+    shape = (count, heads, num_splits) if num_splits > 1 else (0, 0, 0)
+    floats = partial(torch.empty, dtype=torch.float32, device=query.device)
+    partial_sums, partial_logs = floats((*shape, value_width)), floats(shape)
+    inner, outer = score_factors(scale, softcap)
+    step = step_of(keys, values)
+    _decode_kernel[(count, kv_heads, num_splits)](
+        *(query, *query.stride()[:2]),
+        *(keys, *keys.stride()),
+        *(values, *values.stride()),
+        *(block_tables, block_tables.stride(0), seq_lens),
+        *(output, *output.stride()[:2], partial_sums, partial_logs),
+        *(window or 0, inner, outer),
+        least=LEAST_SPLIT_TOKENS,
+        windowed=window is not None,
+        capped=softcap is not None,
+        group=heads // kv_heads,
+        group_pad=power_of_two(heads // kv_heads, 16),
+        key_width=key_width,
+        key_pad=power_of_two(key_width, 16),
+        value_width=value_width,
+        value_pad=power_of_two(value_width, 16),
+        block_size=keys.shape[1],
+        step=step,
+        splits=num_splits,
+        num_warps=4,
+        num_stages=2,
+    )
+    if num_splits > 1:
+        _merge_kernel[(count, heads)](
+            *(partial_sums, partial_logs, seq_lens),
+            *(output, *output.stride()[:2], window or 0),
+            least=LEAST_SPLIT_TOKENS,
+            windowed=window is not None,
+            value_width=value_width,
+            value_pad=power_of_two(value_width, 16),
+            step=step,
+            splits=num_splits,
+            splits_pad=power_of_two(num_splits),
+            num_warps=4,
+        )
+    return output
+
+
+def choose_splits(
+    device: torch.device,
+    *,
+    num_seqs: int,
+    num_kv_heads: int,
+    max_seq_len: int,
+    window: int | None = None,
+) -> int:
+    """How many splits keep the whole device busy, and no more.
+
+    Args:
+        device: Its multiprocessors count.
+        num_seqs: Of the batch.
+        num_kv_heads: Of the layer.
+        max_seq_len: No fewer than any sequence of the batch has; for a CUDA graph no
+            fewer than any that it will ever be replayed with.
+        window: Of the layer.
+    """
+    seen = max_seq_len if window is None else min(window, max_seq_len)
+    programs = PROGRAMS_A_PROCESSOR * _multiprocessors(device)
+    wanted = -(-programs // max(1, num_seqs * num_kv_heads))
+    useful = -(-seen // LEAST_SPLIT_TOKENS)
+    return max(1, min(wanted, useful, MOST_SPLITS))
+
+
+@lru_cache
+def _multiprocessors(device: torch.device) -> int:
+    if device.type != "cuda":
+        return _ASSUMED_PROCESSORS
+    return torch.cuda.get_device_properties(device).multi_processor_count
+
+
+@kernel
+def _seen_and_share(  # noqa: PLR0917 - a kernel takes no keywords
+    length: tl.tensor,
+    window: tl.tensor,
+    windowed: tl.constexpr,
+    splits: tl.constexpr,
+    least: tl.constexpr,
+    step: tl.constexpr,
+) -> tl.tensor:
+    """The first token that is seen, and how many tokens each split takes."""
+    first = length * 0
+    if windowed:
+        first = tl.maximum(length - window, 0)
+    share = tl.maximum(tl.cdiv(length - first, splits), least)
+    return first, tl.cdiv(share, step) * step
+
+
+@kernel
+def _decode_kernel(  # noqa: PLR0917 - a kernel takes no keywords
+    query: tl.tensor,
+    query_token: tl.tensor,
+    query_head: tl.tensor,
+    keys: tl.tensor,
+    key_block: tl.tensor,
+    key_token: tl.tensor,
+    key_head: tl.tensor,
+    key_dim: tl.tensor,
+    values: tl.tensor,
+    value_block: tl.tensor,
+    value_token: tl.tensor,
+    value_head: tl.tensor,
+    value_dim: tl.tensor,
+    tables: tl.tensor,
+    table_row: tl.tensor,
+    lengths: tl.tensor,
+    output: tl.tensor,
+    output_token: tl.tensor,
+    output_head: tl.tensor,
+    partial_sums: tl.tensor,
+    partial_logs: tl.tensor,
+    window: tl.tensor,
+    inner: tl.tensor,
+    outer: tl.tensor,
+    least: tl.constexpr,
+    windowed: tl.constexpr,
+    capped: tl.constexpr,
+    group: tl.constexpr,
+    group_pad: tl.constexpr,
+    key_width: tl.constexpr,
+    key_pad: tl.constexpr,
+    value_width: tl.constexpr,
+    value_pad: tl.constexpr,
+    block_size: tl.constexpr,
+    step: tl.constexpr,
+    splits: tl.constexpr,
+) -> None:
+    """One sequence, KV head and split."""
+    sequence = tl.program_id(0).to(tl.int64)
+    kv_head = tl.program_id(1).to(tl.int64)
+    split = tl.program_id(2)
+    length = tl.load(lengths + sequence).to(tl.int32)
+    first, share = _seen_and_share(length, window, windowed, splits, least, step)
+    begin = first + split * share
+    if splits > 1 and begin >= length:
+        return
+    members = tl.arange(0, group_pad)
+    heads = kv_head * group + members
+    is_head = members < group
+    key_dims = tl.arange(0, key_pad)
+    rows = tl.load(
+        query
+        + sequence * query_token
+        + heads[:, None] * query_head
+        + key_dims[None, :],
+        mask=is_head[:, None] & (key_dims < key_width)[None, :],
+        other=0.0,
+    )
+    largest, total, sums = walk(
+        rows,
+        tl.full([group_pad], float("-inf"), tl.float32),
+        tl.zeros([group_pad], tl.float32),
+        tl.zeros([group_pad, value_pad], tl.float32),
+        tl.zeros([group_pad], tl.int32) + (length - 1),
+        begin,
+        tl.minimum(begin + share, length),
+        tables + sequence * table_row,
+        keys + kv_head * key_head,
+        key_block,
+        key_token,
+        key_dim,
+        values + kv_head * value_head,
+        value_block,
+        value_token,
+        value_dim,
+        window,
+        inner,
+        outer,
+        masked=True,
+        windowed=False,
+        capped=capped,
+        key_width=key_width,
+        value_width=value_width,
+        block_size=block_size,
+        step=step,
+    )
+    averaged = averages(total, sums)
+    dims = tl.arange(0, value_pad)
+    mask = is_head[:, None] & (dims < value_width)[None, :]
+    if splits == 1:
+        at = sequence * output_token + heads[:, None] * output_head + dims[None, :]
+        tl.store(output + at, averaged.to(output.dtype.element_ty), mask=mask)
+    else:
+        all_heads = tl.num_programs(1) * group
+        places = (sequence * all_heads + heads) * splits + split
+        at = places[:, None] * value_width + dims[None, :]
+        tl.store(partial_sums + at, averaged, mask=mask)
+        tl.store(partial_logs + places, largest + tl.log2(total), mask=is_head)
+
+
+@kernel
+def _merge_kernel(  # noqa: PLR0917 - a kernel takes no keywords
+    partial_sums: tl.tensor,
+    partial_logs: tl.tensor,
+    lengths: tl.tensor,
+    output: tl.tensor,
+    output_token: tl.tensor,
+    output_head: tl.tensor,
+    window: tl.tensor,
+    least: tl.constexpr,
+    windowed: tl.constexpr,
+    value_width: tl.constexpr,
+    value_pad: tl.constexpr,
+    step: tl.constexpr,
+    splits: tl.constexpr,
+    splits_pad: tl.constexpr,
+) -> None:
+    """One sequence and query head; splits that had nothing to do wrote nothing."""
+    sequence = tl.program_id(0).to(tl.int64)
+    head = tl.program_id(1)
+    length = tl.load(lengths + sequence).to(tl.int32)
+    first, share = _seen_and_share(length, window, windowed, splits, least, step)
+    parts = tl.arange(0, splits_pad)
+    is_written = parts < tl.cdiv(length - first, share)
+    dims = tl.arange(0, value_pad)
+    places = (sequence * tl.num_programs(1) + head) * splits + parts
+    logs = tl.load(partial_logs + places, mask=is_written, other=float("-inf"))
+    peak = tl.max(logs, 0)
+    weights = tl.exp2(logs - tl.where(peak == float("-inf"), 0.0, peak))
+    averaged = tl.load(
+        partial_sums + places[:, None] * value_width + dims[None, :],
+        mask=is_written[:, None] & (dims < value_width)[None, :],
+        other=0.0,
+    )
+    total = tl.sum(weights, 0)
+    merged = tl.sum(averaged * weights[:, None], 0) / tl.where(total > 0, total, 1.0)
+    tl.store(
+        output + sequence * output_token + head * output_head + dims,
+        merged.to(output.dtype.element_ty),
+        mask=dims < value_width,
+    )

@@ -1,0 +1,207 @@
+"""Causal attention of many new tokens a request over the paged cache.
+
+FlashAttention-2 (Dao 2023) over blocks: a program takes a tile of rows, which are the
+query heads of some tokens that share a KV head, and walks over what they see. The new
+keys and values are in the cache already, so that old and new ones are read alike.
+"""
+
+import torch
+
+from hookline_kernels.gpu.jit import kernel, power_of_two, tl
+from hookline_kernels.gpu.walking import (
+    averages,
+    rows_aligned,
+    score_factors,
+    step_of,
+    walk,
+)
+
+_MOST_ROWS = 128
+_LEAST_ROWS = 16
+_STATE_BYTES = 1 << 16
+"""Of a tile's weighted sums, which live in registers."""
+
+
+def prefill_attention(
+    query: torch.Tensor,
+    keys: torch.Tensor,
+    values: torch.Tensor,
+    block_tables: torch.Tensor,
+    *,
+    query_starts: torch.Tensor,
+    seq_lens: torch.Tensor,
+    max_query_len: int,
+    scale: float,
+    window: int | None = None,
+    softcap: float | None = None,
+    output: torch.Tensor | None = None,
+) -> torch.Tensor:
+    """Attention of a flattened batch of R requests' last tokens.
+
+    Args:
+        query: [T, heads, key dim], bfloat16, float16 or float32.
+        keys: [blocks, block size, KV heads, key dim] of the same dtype, any strides.
+        values: [blocks, block size, KV heads, value dim], likewise.
+        block_tables: [R, blocks of the longest] integers, rows contiguous.
+        query_starts: [R + 1] integers on the device; a request's first row of `query`,
+            and behind the last one's last.
+        seq_lens: [R] integers on the device; tokens in the cache, the new ones too.
+        max_query_len: No fewer than any request has new tokens.
+        scale: Multiplies the scores.
+        window: A token sees so many tokens, itself included; None sees all.
+        softcap: Scores become softcap · tanh(score ÷ softcap); None leaves them.
+        output: Where to write; None takes new memory.
+
+    Returns:
+        [T, heads, value dim] of the query's dtype; a row of no request is not written.
+    """
+    query = rows_aligned(query)
+    heads, key_width = query.shape[1:]
+    kv_heads, value_width = values.shape[2:]
+    if output is None:
+        output = query.new_empty(len(query), heads, value_width)
+    group = heads // kv_heads
+    rows = _rows_of_tile(max_query_len * group, group, values)
+    inner, outer = score_factors(scale, softcap)
+    tiles = -(-max_query_len // (rows // group))
+    _prefill_kernel[(tiles, len(seq_lens), kv_heads)](
+        *(query, *query.stride()[:2]),
+        *(keys, *keys.stride()),
+        *(values, *values.stride()),
+        *(block_tables, block_tables.stride(0), query_starts, seq_lens),
+        *(output, *output.stride()[:2]),
+        *(window or 0, inner, outer),
+        windowed=window is not None,
+        capped=softcap is not None,
+        group=group,
+        rows=rows,
+        key_width=key_width,
+        key_pad=power_of_two(key_width, 16),
+        value_width=value_width,
+        value_pad=power_of_two(value_width, 16),
+        block_size=keys.shape[1],
+        step=step_of(keys, values),
+        num_warps=8 if rows == _MOST_ROWS else 4,
+        num_stages=2,
+    )
+    return output
+
+
+def _rows_of_tile(wanted: int, group: int, values: torch.Tensor) -> int:
+    """A power of two that holds a whole group and whose state fits into registers."""
+    row_bytes = power_of_two(values.shape[-1], 16) * 4
+    most = min(_MOST_ROWS, _STATE_BYTES // row_bytes)
+    if values.dtype == torch.float32:
+        most = min(most, 64)  # its keys and values take twice the room on the chip
+    return max(min(power_of_two(wanted), most), power_of_two(group, _LEAST_ROWS))
+
+
+@kernel
+def _prefill_kernel(  # noqa: PLR0917 - a kernel takes no keywords
+    query: tl.tensor,
+    query_token: tl.tensor,
+    query_head: tl.tensor,
+    keys: tl.tensor,
+    key_block: tl.tensor,
+    key_token: tl.tensor,
+    key_head: tl.tensor,
+    key_dim: tl.tensor,
+    values: tl.tensor,
+    value_block: tl.tensor,
+    value_token: tl.tensor,
+    value_head: tl.tensor,
+    value_dim: tl.tensor,
+    tables: tl.tensor,
+    table_row: tl.tensor,
+    starts: tl.tensor,
+    lengths: tl.tensor,
+    output: tl.tensor,
+    output_token: tl.tensor,
+    output_head: tl.tensor,
+    window: tl.tensor,
+    inner: tl.tensor,
+    outer: tl.tensor,
+    windowed: tl.constexpr,
+    capped: tl.constexpr,
+    group: tl.constexpr,
+    rows: tl.constexpr,
+    key_width: tl.constexpr,
+    key_pad: tl.constexpr,
+    value_width: tl.constexpr,
+    value_pad: tl.constexpr,
+    block_size: tl.constexpr,
+    step: tl.constexpr,
+) -> None:
+    """One tile of one request and KV head; the last tiles, which see most, go first."""
+    tile_tokens: tl.constexpr = rows // group
+    tile = tl.num_programs(0) - 1 - tl.program_id(0)
+    request = tl.program_id(1).to(tl.int64)
+    kv_head = tl.program_id(2).to(tl.int64)
+    start = tl.load(starts + request).to(tl.int64)
+    count = (tl.load(starts + request + 1) - start).to(tl.int32)
+    length = tl.load(lengths + request).to(tl.int32)
+    first = tile * tile_tokens
+    if first >= count:
+        return
+    row = tl.arange(0, rows)
+    tokens = first + row // group
+    heads = kv_head * group + row % group
+    is_row = (row < tile_tokens * group) & (tokens < count)
+    key_dims = tl.arange(0, key_pad)
+    queries = tl.load(
+        query
+        + (start + tokens)[:, None] * query_token
+        + heads[:, None] * query_head
+        + key_dims[None, :],
+        mask=is_row[:, None] & (key_dims < key_width)[None, :],
+        other=0.0,
+    )
+    cached = length - count
+    positions = cached + tokens
+    end = tl.minimum(cached + first + tile_tokens, length)
+    # What all rows see comes first, without masks; a window hides other tokens of each.
+    begin = first * 0
+    border = (cached + first + 1) // step * step
+    if windowed:
+        begin = tl.maximum(cached + first + 1 - window, 0) // step * step
+        border = begin
+    largest = tl.full([rows], float("-inf"), tl.float32)
+    total = tl.zeros([rows], tl.float32)
+    sums = tl.zeros([rows, value_pad], tl.float32)
+    for masked in tl.static_range(2):
+        if masked or not windowed:
+            largest, total, sums = walk(
+                queries,
+                largest,
+                total,
+                sums,
+                positions,
+                border if masked else begin,
+                end if masked else border,
+                tables + request * table_row,
+                keys + kv_head * key_head,
+                key_block,
+                key_token,
+                key_dim,
+                values + kv_head * value_head,
+                value_block,
+                value_token,
+                value_dim,
+                window,
+                inner,
+                outer,
+                masked=masked,
+                windowed=windowed,
+                capped=capped,
+                key_width=key_width,
+                value_width=value_width,
+                block_size=block_size,
+                step=step,
+            )
+    dims = tl.arange(0, value_pad)
+    at = (start + tokens)[:, None] * output_token + heads[:, None] * output_head
+    tl.store(
+        output + at + dims[None, :],
+        averages(total, sums).to(output.dtype.element_ty),
+        mask=is_row[:, None] & (dims < value_width)[None, :],
+    )

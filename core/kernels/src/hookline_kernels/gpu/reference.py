@@ -1,0 +1,116 @@
+"""What the kernels compute, in plain torch; for tests, not for speed.
+
+Norms, rotary embedding and gating round where `transformers` rounds in its Llama and
+Qwen3. Attention, the greedy token and unfiltered drawing have references of their own
+beside this package, which other devices use as well.
+"""
+
+import itertools
+
+import torch
+from torch.nn.functional import silu
+
+from hookline_kernels.sampling import draw_reference, invert_distribution
+
+NEGATIVE_INFINITY = float("-inf")
+
+
+def rms_norm_reference(
+    values: torch.Tensor, weight: torch.Tensor, epsilon: float, *, unit_offset: bool
+) -> torch.Tensor:
+    """[..., width] normed and weighted; see `norm.rms_norm`."""
+    wide = values.float()
+    normed = wide * torch.rsqrt(wide.pow(2).mean(-1, keepdim=True) + epsilon)
+    if unit_offset:
+        return (normed * (1.0 + weight.float())).to(values.dtype)
+    return weight * normed.to(values.dtype)
+
+
+def rotate_reference(
+    values: torch.Tensor, cosines: torch.Tensor, sines: torch.Tensor
+) -> torch.Tensor:
+    """[T, heads, head dim] turned by angles of [T, turned]."""
+    turned, rest = values.tensor_split([cosines.shape[-1]], -1)
+    first, second = turned.chunk(2, -1)
+    crossed = torch.cat((-second, first), -1)
+    turned = turned * cosines[:, None] + crossed * sines[:, None]
+    return torch.cat((turned, rest), -1)
+
+
+def silu_mul_reference(gate_up: torch.Tensor) -> torch.Tensor:
+    """[T, width] of [T, 2 · width]."""
+    gate, up = gate_up.chunk(2, -1)
+    return silu(gate) * up
+
+
+def kept_reference(
+    logits: torch.Tensor, top_k: int, top_p: float, min_p: float
+) -> torch.Tensor:
+    """Which tokens of one row the filters keep: [vocabulary] bool, by sorting.
+
+    Args:
+        logits: [vocabulary] float32, divided by the temperature.
+        top_k: At most the vocabulary's size.
+        top_p: 1 is off.
+        min_p: 0 is off.
+    """
+    floor = NEGATIVE_INFINITY
+    best = logits.sort(descending=True).values[:top_k]
+    if top_k < len(logits):
+        floor = float(best[-1])
+    if top_p < 1:
+        shares = best.double().softmax(-1)
+        before = shares.cumsum(-1) - shares
+        floor = max(floor, float(best[before < top_p][-1]))
+    if min_p > 0:
+        floor = max(floor, float(best[0] + torch.tensor(min_p).log()))
+    return logits >= floor
+
+
+def draw_filtered_reference(
+    logits: torch.Tensor,
+    temperatures: torch.Tensor,
+    points: torch.Tensor,
+    *,
+    top_k: torch.Tensor,
+    top_p: torch.Tensor,
+    min_p: torch.Tensor,
+) -> torch.Tensor:
+    """[R] tokens; see `sampling.draw_filtered`."""
+    wide = logits.float()
+    wide = (wide - wide.amax(-1, keepdim=True)) / temperatures[:, None]
+    rows = zip(wide, top_k.tolist(), top_p.tolist(), min_p.tolist(), strict=True)
+    kept = torch.stack([kept_reference(*row) for row in rows])
+    ones = torch.ones_like(temperatures)
+    return draw_reference(wide.masked_fill(~kept, NEGATIVE_INFINITY), ones, points)
+
+
+def reject_reference(
+    draft_tokens: torch.Tensor,
+    draft_starts: torch.Tensor,
+    draft_probabilities: torch.Tensor | None,
+    target_probabilities: torch.Tensor,
+    *,
+    accept_points: torch.Tensor,
+    next_points: torch.Tensor,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """How many draft tokens are kept, and the next ones; see `rejection.reject`."""
+    drafts = draft_probabilities
+    if drafts is None:
+        drafts = torch.zeros(len(draft_tokens), target_probabilities.shape[1])
+        drafts[torch.arange(len(draft_tokens)), draft_tokens] = 1.0
+    starts = draft_starts.tolist()
+    counts, weights = [], []
+    for request, (start, end) in enumerate(itertools.pairwise(starts)):
+        at = start
+        while at < end:
+            token = draft_tokens[at]
+            share = target_probabilities[at + request, token].double()
+            if accept_points[at].double() * drafts[at, token].double() >= share:
+                break
+            at += 1
+        row = target_probabilities[at + request]
+        excess = (row - drafts[at]).clamp(min=0) if at < end else row
+        counts.append(at - start)
+        weights.append(excess if bool(excess.any()) else row)
+    return torch.tensor(counts), invert_distribution(torch.stack(weights), next_points)

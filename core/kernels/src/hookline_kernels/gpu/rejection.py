@@ -1,0 +1,193 @@
+"""Rejection sampling of draft tokens: what is kept is distributed as the target's.
+
+Leviathan et al. 2023 and Chen et al. 2023: a draft token is accepted with probability
+min(1, target ÷ draft); after the first that is not, one token is drawn from the part of
+the target's distribution that exceeds the draft's; after all were, one from the target.
+"""
+
+from typing import NamedTuple
+
+import torch
+
+from hookline_kernels.gpu.inversion import chosen_token, invert_tile
+from hookline_kernels.gpu.jit import kernel, power_of_two, tl
+
+_TILE = 4096
+
+
+class Verified(NamedTuple):
+    """Of B requests.
+
+    Attributes:
+        num_accepted: [B] int64, draft tokens that are kept, from the first on.
+        next_tokens: [B] int64, the token behind them.
+    """
+
+    num_accepted: torch.Tensor
+    next_tokens: torch.Tensor
+
+
+def reject(
+    draft_tokens: torch.Tensor,
+    draft_starts: torch.Tensor,
+    draft_probabilities: torch.Tensor | None,
+    target_probabilities: torch.Tensor,
+    *,
+    accept_points: torch.Tensor,
+    next_points: torch.Tensor,
+) -> Verified:
+    """Verifies N draft tokens of B requests.
+
+    Args:
+        draft_tokens: [N] integers, those of a request one after another.
+        draft_starts: [B + 1] integers; a request's first draft token, and behind the
+            last one's last. A request may have none.
+        draft_probabilities: [N, vocabulary] float32, what each was drawn from; None
+            where the proposer does not draw: each was certain.
+        target_probabilities: [N + B, vocabulary] float32; of a request one row more
+            than it has draft tokens: before each, and behind the last.
+        accept_points: [N] float32 or float64 in [0, 1), one a draft token.
+        next_points: [B] float64 in [0, 1), one a request; where in the cumulative
+            distribution, in the order of the vocabulary, its next token lies.
+
+    Returns:
+        How many are kept, and the token behind them.
+    """
+    count = len(next_points)
+    vocab_size = target_probabilities.shape[1]
+    tokens = torch.empty((2, count), dtype=torch.int64, device=next_points.device)
+    if count:
+        drafts = draft_probabilities
+        _reject_kernel[(count,)](
+            *(draft_tokens, draft_starts),
+            *(drafts, *((0, 0) if drafts is None else drafts.stride())),
+            *(target_probabilities, *target_probabilities.stride(), vocab_size),
+            *(accept_points, next_points, tokens[0], tokens[1]),
+            certain=drafts is None,
+            tile=min(_TILE, power_of_two(vocab_size)),
+            num_warps=8,
+        )
+    return Verified(tokens[0], tokens[1])
+
+
+@kernel
+def _excess(  # noqa: PLR0917 - a kernel takes no keywords
+    tokens: tl.tensor,
+    vocab_size: tl.tensor,
+    targets: tl.tensor,
+    target_token: tl.tensor,
+    drafts: tl.tensor,
+    draft_token: tl.tensor,
+    draft: tl.tensor,
+    subtracts: tl.tensor,
+    certain: tl.constexpr,
+) -> tl.tensor:
+    """What of the target's probabilities exceeds the draft's; all, if none is given.
+
+    Args:
+        tokens: [tile].
+        vocab_size: Behind it there are no tokens.
+        targets: A row of them.
+        target_token: Its stride.
+        drafts: A row of them, not read if `certain`.
+        draft_token: Its stride.
+        draft: The draft token, used if `certain`.
+        subtracts: Whether the draft's are subtracted.
+        certain: Whether the draft token had all of the draft's probability.
+    """
+    exists = tokens < vocab_size
+    at = tokens.to(tl.int64)
+    weights = tl.load(targets + at * target_token, mask=exists, other=0.0)
+    if certain:
+        excess = tl.where(subtracts & (tokens == draft), 0.0, weights)
+    else:
+        drafted = tl.load(drafts + at * draft_token, mask=exists & subtracts, other=0.0)
+        excess = tl.maximum(weights - drafted, 0.0)
+    return excess
+
+
+@kernel
+def _reject_kernel(  # noqa: PLR0917 - a kernel takes no keywords
+    draft_tokens: tl.tensor,
+    draft_starts: tl.tensor,
+    drafts: tl.tensor,
+    draft_row: tl.tensor,
+    draft_token: tl.tensor,
+    targets: tl.tensor,
+    target_row: tl.tensor,
+    target_token: tl.tensor,
+    vocab_size: tl.tensor,
+    accept_points: tl.tensor,
+    next_points: tl.tensor,
+    num_accepted: tl.tensor,
+    next_tokens: tl.tensor,
+    certain: tl.constexpr,
+    tile: tl.constexpr,
+) -> None:
+    """One request."""
+    request = tl.program_id(0).to(tl.int64)
+    start = tl.load(draft_starts + request).to(tl.int64)
+    end = tl.load(draft_starts + request + 1).to(tl.int64)
+    at = start
+    draft = tl.full([], 0, tl.int64)
+    is_accepted = start < end
+    while is_accepted:
+        draft = tl.load(draft_tokens + at).to(tl.int64)
+        target = tl.load(targets + (at + request) * target_row + draft * target_token)
+        point = tl.load(accept_points + at).to(tl.float64)
+        drafted = tl.full([], 1.0, tl.float64)
+        if not certain:
+            drafted = tl.load(drafts + at * draft_row + draft * draft_token)
+            drafted = drafted.to(tl.float64)
+        is_kept = point * drafted < target.to(tl.float64)
+        at += is_kept.to(tl.int64)
+        is_accepted = is_kept & (at < end)
+    tl.store(num_accepted + request, at - start)
+
+    targets += (at + request) * target_row
+    subtracts = tl.full([], True, tl.int1) & (at < end)
+    if not certain:
+        drafts += tl.minimum(at, tl.maximum(end - 1, 0)) * draft_row
+    total = tl.full([], 0, tl.float64)
+    for begin in range(0, vocab_size, tile):
+        tokens = begin + tl.arange(0, tile)
+        weights = _excess(
+            tokens,
+            vocab_size,
+            targets,
+            target_token,
+            drafts,
+            draft_token,
+            draft,
+            subtracts,
+            certain,
+        )
+        total += tl.sum(weights.to(tl.float64), 0)
+    if total == 0:  # both are the same but for rounding
+        subtracts = subtracts & (total > 0)
+        for begin in range(0, vocab_size, tile):
+            tokens = begin + tl.arange(0, tile)
+            at_token = targets + tokens.to(tl.int64) * target_token
+            weights = tl.load(at_token, mask=tokens < vocab_size, other=0.0)
+            total += tl.sum(weights.to(tl.float64), 0)
+    target_sum = tl.load(next_points + request).to(tl.float64) * total
+    running = tl.full([], 0, tl.float64)
+    found = tl.full([], 2147483647, tl.int32)
+    last = tl.full([], -1, tl.int32)
+    for begin in range(0, vocab_size, tile):
+        tokens = begin + tl.arange(0, tile)
+        weights = _excess(
+            tokens,
+            vocab_size,
+            targets,
+            target_token,
+            drafts,
+            draft_token,
+            draft,
+            subtracts,
+            certain,
+        )
+        running, found, last = invert_tile(
+            weights, tokens, target_sum, running, found, last
+        )
+    tl.store(next_tokens + request, chosen_token(found, last))

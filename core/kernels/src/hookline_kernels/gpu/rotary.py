@@ -1,0 +1,207 @@
+"""Rotary position embedding (Su et al. 2021) in place, with or without the cache."""
+
+import torch
+
+from hookline_kernels.gpu.cache import place_of
+from hookline_kernels.gpu.jit import kernel, power_of_two, tl
+
+
+def rotate(
+    query: torch.Tensor, key: torch.Tensor, cosines: torch.Tensor, sines: torch.Tensor
+) -> None:
+    """Turns T tokens' queries and keys in place.
+
+    The first half of the turned numbers of a head pairs with the second, and each
+    product and each sum is rounded to the dtype, as in `transformers`. Numbers of a
+    head behind the turned ones stay as they are.
+
+    Args:
+        query: [T, heads, head dim], numbers of a head one after another.
+        key: [T, KV heads, head dim], likewise.
+        cosines: [T, turned] of the same dtype, contiguous; `turned` is even.
+        sines: The same.
+
+    Raises:
+        ValueError: A head's numbers do not follow one another.
+    """
+    _launch(query, key, cosines, sines, None, None, None, None)
+
+
+def rotate_and_write(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    cosines: torch.Tensor,
+    sines: torch.Tensor,
+    *,
+    keys: torch.Tensor,
+    values: torch.Tensor,
+    slots: torch.Tensor,
+) -> None:
+    """`rotate` and then `write_cache`, in one launch that reads each number once.
+
+    Args:
+        query: As of `rotate`.
+        key: As of `rotate`; heads that are turned whole.
+        value: [T, KV heads, value dim], numbers of a head one after another.
+        cosines: As of `rotate`.
+        sines: As of `rotate`.
+        keys: [blocks, block size, KV heads, head dim], any strides; written.
+        values: [blocks, block size, KV heads, value dim], likewise.
+        slots: [T] integers; a slot below 0 takes nothing, and the token is turned only.
+
+    Raises:
+        ValueError: Heads are not turned whole, or as of `rotate`.
+    """
+    if cosines.shape[-1] != key.shape[-1]:
+        raise ValueError(
+            f"heads of {key.shape[-1]} numbers of which {cosines.shape[-1]} are turned "
+            "cannot be written at once: call rotate and write_cache"
+        )
+    _launch(query, key, cosines, sines, value, keys, values, slots)
+
+
+def _launch(  # noqa: PLR0917 - of this file's functions alone
+    query: torch.Tensor,
+    key: torch.Tensor,
+    cosines: torch.Tensor,
+    sines: torch.Tensor,
+    value: torch.Tensor | None,
+    keys: torch.Tensor | None,
+    values: torch.Tensor | None,
+    slots: torch.Tensor | None,
+) -> None:
+    if not len(query):
+        return
+    for rows in (query, key, *(() if value is None else (value,))):
+        if rows.stride(-1) != 1:
+            raise ValueError("the numbers of a head must follow one another in memory")
+    cache_strides: tuple[int, ...] = (0,) * 10
+    value_width = 1
+    if value is not None and keys is not None and values is not None:
+        cache_strides = (*value.stride()[:2], *keys.stride(), *values.stride())
+        value_width = value.shape[-1]
+    turned = cosines.shape[-1]
+    _rotate_kernel[(len(query),)](
+        *(query, *query.stride()[:2], key, *key.stride()[:2]),
+        *(cosines.contiguous(), sines.contiguous()),
+        *(value, keys, values, slots, *cache_strides),
+        writes=slots is not None,
+        heads=query.shape[1],
+        heads_pad=power_of_two(query.shape[1]),
+        kv_heads=key.shape[1],
+        kv_heads_pad=power_of_two(key.shape[1]),
+        half=turned // 2,
+        half_pad=power_of_two(turned // 2),
+        value_width=value_width,
+        value_pad=power_of_two(value_width),
+        block_size=1 if keys is None else keys.shape[1],
+        num_warps=4,
+    )
+
+
+@kernel
+def _turn(  # noqa: PLR0917 - a kernel takes no keywords
+    values: tl.tensor,
+    at: tl.tensor,
+    mask: tl.tensor,
+    cosines: tl.tensor,
+    sines: tl.tensor,
+    half: tl.constexpr,
+) -> tl.tensor:
+    """Both halves of some heads, turned and stored; each rounded as torch rounds.
+
+    Args:
+        values: Queries or keys.
+        at: [heads, half] where the first halves are.
+        mask: [heads, half] which of them exist.
+        cosines: The token's; so many as a head has turned numbers.
+        sines: The same.
+        half: Of the turned numbers.
+    """
+    dtype: tl.constexpr = values.dtype.element_ty
+    dims = tl.arange(0, at.shape[1])
+    is_dim = dims < half
+    first = tl.load(values + at, mask=mask, other=0.0).to(tl.float32)
+    second = tl.load(values + half + at, mask=mask, other=0.0).to(tl.float32)
+    cosine = tl.load(cosines + dims, mask=is_dim, other=0.0).to(tl.float32)[None, :]
+    sine = tl.load(sines + dims, mask=is_dim, other=0.0).to(tl.float32)[None, :]
+    kept = (first * cosine).to(dtype).to(tl.float32)
+    new_first = (kept + (-second * sine).to(dtype).to(tl.float32)).to(dtype)
+    dims += half
+    is_dim = dims < 2 * half
+    cosine = tl.load(cosines + dims, mask=is_dim, other=0.0).to(tl.float32)[None, :]
+    sine = tl.load(sines + dims, mask=is_dim, other=0.0).to(tl.float32)[None, :]
+    kept = (second * cosine).to(dtype).to(tl.float32)
+    new_second = (kept + (first * sine).to(dtype).to(tl.float32)).to(dtype)
+    tl.debug_barrier()  # threads that hold the same numbers have all read them
+    tl.store(values + at, new_first, mask=mask)
+    tl.store(values + half + at, new_second, mask=mask)
+    return new_first, new_second
+
+
+@kernel
+def _rotate_kernel(  # noqa: PLR0917 - a kernel takes no keywords
+    query: tl.tensor,
+    query_token: tl.tensor,
+    query_head: tl.tensor,
+    key: tl.tensor,
+    from_key_token: tl.tensor,
+    from_key_head: tl.tensor,
+    cosines: tl.tensor,
+    sines: tl.tensor,
+    value: tl.tensor,
+    keys: tl.tensor,
+    values: tl.tensor,
+    slots: tl.tensor,
+    from_value_token: tl.tensor,
+    from_value_head: tl.tensor,
+    key_block: tl.tensor,
+    key_token: tl.tensor,
+    key_head: tl.tensor,
+    key_dim: tl.tensor,
+    value_block: tl.tensor,
+    value_token: tl.tensor,
+    value_head: tl.tensor,
+    value_dim: tl.tensor,
+    writes: tl.constexpr,
+    heads: tl.constexpr,
+    heads_pad: tl.constexpr,
+    kv_heads: tl.constexpr,
+    kv_heads_pad: tl.constexpr,
+    half: tl.constexpr,
+    half_pad: tl.constexpr,
+    value_width: tl.constexpr,
+    value_pad: tl.constexpr,
+    block_size: tl.constexpr,
+) -> None:
+    """All heads of one token."""
+    token = tl.program_id(0).to(tl.int64)
+    cosines += token * 2 * half
+    sines += token * 2 * half
+    dims = tl.arange(0, half_pad)
+    is_dim = (dims < half)[None, :]
+    head = tl.arange(0, heads_pad)
+    at = token * query_token + head[:, None] * query_head + dims[None, :]
+    _turn(query, at, (head < heads)[:, None] & is_dim, cosines, sines, half)
+    head = tl.arange(0, kv_heads_pad)
+    at = token * from_key_token + head[:, None] * from_key_head + dims[None, :]
+    mask = (head < kv_heads)[:, None] & is_dim
+    first, second = _turn(key, at, mask, cosines, sines, half)
+    if writes:
+        slot = tl.load(slots + token).to(tl.int64)
+        if slot < 0:
+            return
+        place = place_of(slot, key_block, key_token, key_head, head, block_size)
+        at = place[:, None] + dims[None, :] * key_dim
+        tl.store(keys + at, first, mask=mask)
+        tl.store(keys + at + half * key_dim, second, mask=mask)
+        dims = tl.arange(0, value_pad)
+        mask = (head < kv_heads)[:, None] & (dims < value_width)[None, :]
+        at = token * from_value_token + head[:, None] * from_value_head + dims[None, :]
+        place = place_of(slot, value_block, value_token, value_head, head, block_size)
+        tl.store(
+            values + place[:, None] + dims[None, :] * value_dim,
+            tl.load(value + at, mask=mask),
+            mask=mask,
+        )

@@ -1,0 +1,156 @@
+"""Folds a span of a sequence's paged keys and values into running softmax states.
+
+The states are those of FlashAttention (Dao et al. 2022; Milakov and Gimelshein 2018):
+of each row the largest score so far, the sum of the weights and the weighted sum of the
+values, both relative to it. Scores are in powers of two, which the hardware computes.
+"""
+
+import math
+
+import torch
+
+from hookline_kernels.gpu.jit import kernel, power_of_two, tl
+
+LOG2_E = math.log2(math.e)
+_STAGED_BYTES = 1 << 16
+"""Of keys and values that two stages of a walk keep in shared memory."""
+
+
+@kernel
+def walk(  # noqa: PLR0917 - a kernel takes no keywords
+    query: tl.tensor,
+    largest: tl.tensor,
+    total: tl.tensor,
+    sums: tl.tensor,
+    positions: tl.tensor,
+    begin: tl.tensor,
+    end: tl.tensor,
+    table: tl.tensor,
+    keys: tl.tensor,
+    key_block: tl.tensor,
+    key_token: tl.tensor,
+    key_dim: tl.tensor,
+    values: tl.tensor,
+    value_block: tl.tensor,
+    value_token: tl.tensor,
+    value_dim: tl.tensor,
+    window: tl.tensor,
+    inner: tl.tensor,
+    outer: tl.tensor,
+    masked: tl.constexpr,
+    windowed: tl.constexpr,
+    capped: tl.constexpr,
+    key_width: tl.constexpr,
+    value_width: tl.constexpr,
+    block_size: tl.constexpr,
+    step: tl.constexpr,
+) -> tl.tensor:
+    """Takes tokens `begin` … `end` − 1 of one sequence and one KV head.
+
+    Args:
+        query: [rows, padded key width] of the keys' dtype.
+        largest: [rows] float32, of the state.
+        total: [rows] float32, of the state.
+        sums: [rows, padded value width] float32, of the state.
+        positions: [rows]; a row sees no token behind its position.
+        begin: A token.
+        end: Behind the last one.
+        table: The sequence's blocks.
+        keys: The head's keys; then their strides.
+        key_block: From block to block.
+        key_token: From token to token.
+        key_dim: From number to number.
+        values: The head's values; then their strides.
+        value_block: From block to block.
+        value_token: From token to token.
+        value_dim: From number to number.
+        window: Tokens that a row sees, the one at its position included.
+        inner: Multiplies the products; see `score_factors`.
+        outer: Multiplies the capped scores.
+        masked: Whether any row does not see any of the tokens, or `end` − `begin` is
+            no multiple of `step`.
+        windowed: Whether there is a window.
+        capped: Whether there is a soft cap.
+        key_width: Of a head.
+        value_width: Of a head.
+        block_size: Tokens a block.
+        step: Tokens taken at once.
+
+    Returns:
+        The state: largest, total and sums.
+    """
+    key_pad: tl.constexpr = query.shape[1]
+    value_pad: tl.constexpr = sums.shape[1]
+    key_dims = tl.arange(0, key_pad)
+    value_dims = tl.arange(0, value_pad)
+    for start in range(begin, end, step):
+        tokens = start + tl.arange(0, step)
+        exists = tokens < end
+        blocks = tl.load(table + tokens // block_size, mask=exists, other=0)
+        blocks = blocks.to(tl.int64)
+        offsets = tokens % block_size
+        key_at = blocks * key_block + offsets * key_token
+        key_tile = tl.load(
+            keys + key_at[None, :] + key_dims[:, None] * key_dim,
+            mask=exists[None, :] & (key_dims < key_width)[:, None],
+            other=0.0,
+        )
+        scores = tl.dot(query, key_tile, input_precision="ieee") * inner
+        if capped:
+            # tanh by a power that cannot overflow
+            power = tl.exp2(-2.0 * 1.4426950408889634 * tl.abs(scores))
+            bent = (1.0 - power) / (1.0 + power)
+            scores = tl.where(scores < 0, -bent, bent) * outer
+        if masked:
+            seen = exists[None, :] & (tokens[None, :] <= positions[:, None])
+            if windowed:
+                seen = seen & (tokens[None, :] > positions[:, None] - window)
+            scores = tl.where(seen, scores, float("-inf"))
+        value_at = blocks * value_block + offsets * value_token
+        value_tile = tl.load(
+            values + value_at[:, None] + value_dims[None, :] * value_dim,
+            mask=exists[:, None] & (value_dims < value_width)[None, :],
+            other=0.0,
+        )
+        peak = tl.maximum(largest, tl.max(scores, 1))
+        # A row that has seen nothing yet has no finite peak, and all weights are 0.
+        shift = tl.where(peak == float("-inf"), 0.0, peak)
+        weights = tl.exp2(scores - shift[:, None])
+        kept = tl.exp2(largest - shift)
+        total = total * kept + tl.sum(weights, 1)
+        sums = tl.dot(
+            weights.to(value_tile.dtype),
+            value_tile,
+            sums * kept[:, None],
+            input_precision="ieee",
+        )
+        largest = peak
+    return largest, total, sums
+
+
+@kernel
+def averages(total: tl.tensor, sums: tl.tensor) -> tl.tensor:
+    """The weighted averages of the values; 0 where a row has seen nothing."""
+    return sums / tl.where(total > 0, total, 1.0)[:, None]
+
+
+def score_factors(scale: float, softcap: float | None) -> tuple[float, float]:
+    """`inner` and `outer` of `walk`, for scores in powers of two.
+
+    Without a cap they are product · inner; with one, outer · tanh(product · inner).
+    """
+    if softcap is None:
+        return scale * LOG2_E, 1.0
+    return scale / softcap, softcap * LOG2_E
+
+
+def step_of(keys: torch.Tensor, values: torch.Tensor) -> int:
+    """How many tokens a walk takes at once, so that two stages fit on the chip."""
+    width = power_of_two(keys.shape[-1], 16) + power_of_two(values.shape[-1], 16)
+    fitting = _STAGED_BYTES // (2 * width * keys.itemsize)
+    return min(64, max(16, power_of_two(fitting // 2 + 1)))
+
+
+def rows_aligned(values: torch.Tensor) -> torch.Tensor:
+    """The same numbers; those of a head follow one another in memory."""
+    return values if values.stride(-1) == 1 else values.contiguous()

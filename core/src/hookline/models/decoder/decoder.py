@@ -1,0 +1,113 @@
+"""A usual decoder as a whole."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import torch
+from torch.nn import functional
+from transformers import PreTrainedModel
+
+from hookline.models.adapt.linears import FastLinear
+from hookline.models.adapt.norms import fast_norm
+from hookline.models.adapt.pages import give_back_clean_pages
+from hookline.models.decoder.angles import Angles
+from hookline.models.decoder.layer import AttendWritten, DecoderLayer, Step
+from hookline.models.decoder.parts import NotDecoder, find_parts
+from hookline.models.probe import Probed
+from hookline_kernels import PagedMetadata
+from hookline_kernels.cpu.rotary_cache import HeadShape
+
+KeysAndValues = tuple[torch.Tensor, torch.Tensor, AttendWritten]
+"""A layer's cache, and what attends over it once it is written."""
+
+
+class WrittenLayers(Protocol):
+    """A paged cache."""
+
+    def written_layers(self) -> Sequence[KeysAndValues]:
+        """Of each layer."""
+        ...
+
+
+class Decoder:
+    """Computes logits of a flattened batch; one thread calls it at a time.
+
+    It keeps the weights, and of a model's modules only those it has no own form of.
+    """
+
+    name = "decoder"
+    reason = ""
+
+    def __init__(
+        self,
+        model: PreTrainedModel,
+        probed: Probed,
+        *,
+        block_size: int,
+        max_model_len: int,
+    ) -> None:
+        """Takes a model apart, whose modules stay as they are.
+
+        Raises:
+            NotDecoder: The model is another structure.
+            KernelError: There are no kernels for it on this machine.
+        """
+        parts = find_parts(model)
+        shapes = {(each.key_dim, each.value_dim) for each in probed.layers}
+        if len(shapes) > 1 or any(key != value for key, value in shapes):
+            raise NotDecoder("its heads differ in width")
+        [(dim, _)] = shapes
+        self._embedding = parts.embedding
+        self._angles = Angles(parts.rotary, model.dtype, dim, max_model_len)
+        self._layers = [
+            DecoderLayer(
+                layer,
+                HeadShape(
+                    num_heads=cache.num_heads,
+                    num_kv_heads=cache.num_kv_heads,
+                    dim=dim,
+                    block_size=block_size,
+                    dtype=model.dtype,
+                ),
+                attention,
+            )
+            for layer, cache, attention in zip(
+                parts.layers, probed.layers, probed.attention, strict=True
+            )
+        ]
+        norm = fast_norm(parts.norm)
+        if norm is None:
+            raise NotDecoder("its last norm is no RMSNorm that a kernel computes")
+        self._norm = norm
+        self._output = FastLinear(parts.output.weight, parts.output.bias)
+        give_back_clean_pages()
+
+    def bind(self, cache: WrittenLayers) -> None:
+        """Gives each layer its part of a cache."""
+        for layer, part in zip(self._layers, cache.written_layers(), strict=True):
+            layer.bind(*part)
+
+    def __call__(
+        self,
+        token_ids: torch.Tensor,
+        positions: torch.Tensor,
+        wanted: torch.Tensor,
+        metadata: PagedMetadata,
+    ) -> torch.Tensor:
+        """Computes T tokens.
+
+        Args:
+            token_ids: [T] int64.
+            positions: [T] int64 in their sequences.
+            wanted: [W] int64, indices of tokens.
+            metadata: Of the batch.
+
+        Returns:
+            [W, vocabulary].
+        """
+        self._angles.reach(max(metadata.seq_lens))
+        step = Step(positions, self._angles.table, metadata)
+        hidden = functional.embedding(token_ids, self._embedding)
+        for layer in self._layers:
+            hidden = layer(hidden, step)
+        return self._output(self._norm(hidden.index_select(0, wanted)))

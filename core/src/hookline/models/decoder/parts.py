@@ -1,0 +1,116 @@
+"""Finds the parts of a usual decoder in a model of `transformers`."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import nn
+from transformers import PreTrainedModel
+
+_MODEL = {"embed_tokens", "layers", "norm", "rotary_emb"}
+_LAYER = {"self_attn", "mlp", "input_layernorm", "post_attention_layernorm"}
+_PRODUCTS = ("q_proj", "k_proj", "v_proj", "o_proj")
+_HEAD_NORMS = {"q_norm", "k_norm"}
+
+
+class NotDecoder(Exception):  # noqa: N818 - no error: such models run as modules
+    """A model is built otherwise, or computes otherwise than it looks."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LayerParts:
+    """One layer.
+
+    Attributes:
+        attention_norm: Before attention.
+        query: Product of queries; likewise keys, values and attention's output.
+        query_norm: Of each head, before it is turned; or None.
+        key_norm: Likewise.
+        feed_forward_norm: Before the feed-forward layer.
+        feed_forward: Of whatever kind.
+    """
+
+    attention_norm: nn.Module
+    query: nn.Linear
+    key: nn.Linear
+    value: nn.Linear
+    output: nn.Linear
+    query_norm: nn.Module | None
+    key_norm: nn.Module | None
+    feed_forward_norm: nn.Module
+    feed_forward: nn.Module
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DecoderParts:
+    """The whole.
+
+    Attributes:
+        embedding: [vocabulary, hidden].
+        layers: In order.
+        norm: After the last of them.
+        output: To logits.
+        rotary: (values of any dtype, positions [1, n]) → cosines and sines
+            [1, n, head dim] in that dtype.
+    """
+
+    embedding: torch.Tensor
+    layers: tuple[LayerParts, ...]
+    norm: nn.Module
+    output: nn.Linear
+    rotary: nn.Module
+
+
+def find_parts(model: PreTrainedModel) -> DecoderParts:
+    """The parts, by the names that families share.
+
+    Raises:
+        NotDecoder: A part is missing, or there are others.
+    """
+    inner = model.get_decoder()
+    _expect("model", model, {"model", "lm_head"})
+    _expect("decoder", inner, _MODEL)
+    if type(inner.embed_tokens) is not nn.Embedding:
+        raise NotDecoder("its embedding is not a plain table")
+    return DecoderParts(
+        embedding=inner.embed_tokens.weight,
+        layers=tuple(map(_layer, inner.layers)),
+        norm=inner.norm,
+        output=_linear(model, "lm_head"),
+        rotary=inner.rotary_emb,
+    )
+
+
+def _layer(layer: nn.Module) -> LayerParts:
+    _expect("layer", layer, _LAYER)
+    attention = layer.get_submodule("self_attn")
+    children = dict(attention.named_children())
+    has_norms = {*children} >= _HEAD_NORMS
+    _expect(
+        "attention", attention, {*_PRODUCTS} | (_HEAD_NORMS if has_norms else set())
+    )
+    query, key, value, output = (_linear(attention, name) for name in _PRODUCTS)
+    return LayerParts(
+        attention_norm=layer.get_submodule("input_layernorm"),
+        query=query,
+        key=key,
+        value=value,
+        output=output,
+        query_norm=children.get("q_norm"),
+        key_norm=children.get("k_norm"),
+        feed_forward_norm=layer.get_submodule("post_attention_layernorm"),
+        feed_forward=layer.get_submodule("mlp"),
+    )
+
+
+def _expect(what: str, module: nn.Module, names: set[str]) -> None:
+    found = {name for name, _ in module.named_children()}
+    if found != names:
+        others = ", ".join(sorted(found ^ names))
+        raise NotDecoder(f"its {what} is built otherwise: {others}")
+
+
+def _linear(parent: nn.Module, name: str) -> nn.Linear:
+    child = parent.get_submodule(name)
+    if type(child) is not nn.Linear:
+        raise NotDecoder(f"its {name} is no plain linear layer")
+    return child

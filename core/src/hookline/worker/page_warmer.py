@@ -1,0 +1,61 @@
+"""Has the system give the KV cache its memory before requests want it."""
+
+import ctypes
+import mmap
+import sys
+from collections.abc import Sequence
+from threading import Event, Thread
+
+import torch
+
+WARMED_BYTES = 1 << 30
+"""Of the pool; blocks are handed out from its front, and what is beyond comes when it
+is used."""
+
+_MADV_POPULATE_WRITE = 23
+_PIECE = 32 << 20
+
+
+class PageWarmer:
+    """A thread that walks over the front of some memory once, and ends.
+
+    The system finds and clears a page when it is first written, which takes longer
+    than to compute what is written there. To ask for a page changes nothing in it, so
+    requests may be served meanwhile. Where the system knows no such asking (Linux has
+    it since 5.14), nothing is done.
+    """
+
+    def __init__(self, memory: Sequence[torch.Tensor]) -> None:
+        """Takes tensors of contiguous memory; of each a like share is warmed."""
+        self._stopped = Event()
+        self._memory = memory  # as long as the thread may ask for its pages
+        self._thread = Thread(
+            target=self._run, name="hookline-page-warmer", daemon=True
+        )
+        self._thread.start()
+
+    def close(self) -> None:
+        """Ends it after the piece under way; returns when it has ended."""
+        self._stopped.set()
+        self._thread.join()
+
+    def wait(self) -> None:
+        """Returns when all is warm."""
+        self._thread.join()
+
+    def _run(self) -> None:
+        if not sys.platform.startswith("linux"):
+            return
+        advise = ctypes.CDLL(None, use_errno=True).madvise
+        advise.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
+        total = sum(each.nbytes for each in self._memory)
+        share = min(1.0, WARMED_BYTES / max(total, 1))
+        for each in self._memory:
+            start = -(-each.data_ptr() // mmap.PAGESIZE) * mmap.PAGESIZE
+            end = each.data_ptr() + int(each.nbytes * share)
+            for at in range(start, end - mmap.PAGESIZE, _PIECE):
+                size = min(_PIECE, end - at) // mmap.PAGESIZE * mmap.PAGESIZE
+                if self._stopped.is_set():
+                    return
+                if advise(at, size, _MADV_POPULATE_WRITE):
+                    return

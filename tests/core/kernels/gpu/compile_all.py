@@ -1,0 +1,106 @@
+"""Compiles every kernel for an H100, without one: what the interpreter cannot show.
+
+Launches go as far as machine code, and print each kernel's name and shared memory.
+"""
+
+from typing import Any
+
+import torch
+import triton  # type: ignore[import-untyped]
+from triton.backends.compiler import GPUTarget  # type: ignore[import-untyped]
+
+from hookline_kernels.gpu import (
+    cache,
+    decode,
+    gated,
+    norm,
+    prefill,
+    rejection,
+    rotary,
+    sampling,
+)
+
+DTYPE = torch.bfloat16
+
+
+class Driver:
+    """Says that there is an H100."""
+
+    def get_current_target(self) -> Any:
+        return GPUTarget("cuda", 90, 32)
+
+    def get_current_device(self) -> int:
+        return 0
+
+    def get_current_stream(self, _device: int) -> int:
+        return 0
+
+
+def compile_instead(kernel: Any, *arguments: Any, **options: Any) -> None:
+    compiled = launch(kernel, *arguments, **{**options, "warmup": True})
+    print(kernel.fn.__name__, compiled.metadata.shared, flush=True)  # noqa: T201
+
+
+def attend(key_dim: int, value_dim: int, softcap: float | None) -> None:
+    keys = torch.zeros(8, 16, 2, key_dim, dtype=DTYPE)
+    values = torch.zeros(8, 16, 2, value_dim, dtype=DTYPE)
+    query = torch.zeros(64, 8, key_dim, dtype=DTYPE)
+    tables = torch.zeros(64, 8, dtype=torch.int64)
+    lengths = torch.ones(64, dtype=torch.int64)
+    how: dict[str, Any] = {"scale": 0.1, "softcap": softcap}
+    how["window"] = None if softcap is None else 100
+    for splits in (1, 4):
+        decode.decode_attention(
+            query, keys, values, tables, lengths, num_splits=splits, **how
+        )
+    prefill.prefill_attention(
+        query,
+        keys,
+        values,
+        tables,
+        query_starts=torch.arange(65),
+        seq_lens=lengths,
+        max_query_len=64,
+        **how,
+    )
+
+
+def others() -> None:
+    rows, weight = torch.zeros(8, 4096, dtype=DTYPE), torch.zeros(4096, dtype=DTYPE)
+    norm.rms_norm(rows, weight, 1e-6)
+    norm.add_rms_norm(rows, rows.clone(), weight, 1e-6)
+    gated.silu_mul(rows)
+    query, key, value = torch.zeros(8, 48, 128, dtype=DTYPE).split([32, 8, 8], 1)
+    angles = torch.zeros(8, 128, dtype=DTYPE)
+    slots = torch.arange(8)
+    keys, values = (torch.zeros(4, 16, 8, 128, dtype=DTYPE) for _ in range(2))
+    rotary.rotate(query, key, angles, angles)
+    rotary.rotate_and_write(
+        query, key, value, angles, angles, keys=keys, values=values, slots=slots
+    )
+    cache.write_cache(key, value, keys, values, slots)
+    ones, points = torch.ones(4), torch.zeros(4, dtype=torch.float64)
+    sampling.argmax(rows[:4])
+    sampling.draw(rows[:4], ones, points)
+    sampling.draw_filtered(
+        rows[:4], ones, points, top_k=slots[:4] + 1, top_p=ones, min_p=ones
+    )
+    shares = torch.zeros(8, 4096)
+    for drafts in (None, shares[:4]):
+        rejection.reject(
+            slots[:4],
+            torch.arange(5),
+            drafts,
+            shares,
+            accept_points=points,
+            next_points=points,
+        )
+
+
+if __name__ == "__main__":
+    triton.runtime.driver.set_active(Driver())
+    launch = triton.JITFunction.run
+    triton.JITFunction.run = compile_instead
+    attend(128, 128, None)
+    attend(80, 64, 30.0)
+    others()

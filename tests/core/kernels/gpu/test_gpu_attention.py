@@ -1,0 +1,321 @@
+"""Attention on the GPU equals its torch reference."""
+
+import random
+from dataclasses import dataclass, fields, replace
+
+import pytest
+import torch
+
+pytest.importorskip("triton", reason="Triton is not installed")
+
+from hookline_kernels import PagedMetadata, new_keys, new_values, reference_attention
+from hookline_kernels.failure import KernelError
+from hookline_kernels.gpu.attention import TritonAttention
+from hookline_kernels.gpu.decode import (
+    LEAST_SPLIT_TOKENS,
+    MOST_SPLITS,
+    choose_splits,
+    decode_attention,
+)
+
+TOLERANCES = {torch.float32: 3e-6, torch.bfloat16: 1e-2, torch.float16: 2e-3}
+Shape = tuple[int, int, int, int, int]
+SHAPES: tuple[Shape, ...] = (
+    # group, KV heads, key dim, value dim, block size
+    (1, 2, 64, 64, 16),
+    (2, 1, 80, 80, 16),
+    (3, 2, 32, 32, 4),
+    (4, 2, 128, 128, 32),
+    (5, 1, 16, 48, 1),
+    (8, 1, 24, 40, 16),
+    (19, 1, 20, 20, 24),
+)
+SEED = 7
+
+
+@dataclass(frozen=True)
+class Step:
+    """A step's tensors, and the cache they go to."""
+
+    query: torch.Tensor
+    key: torch.Tensor
+    value: torch.Tensor
+    keys: torch.Tensor
+    values: torch.Tensor
+    metadata: PagedMetadata
+
+    def exact(self) -> "Step":
+        """A copy in float64, in main memory, without what is not a number."""
+        sides = {
+            field.name: getattr(self, field.name).cpu().double().nan_to_num()
+            for field in fields(self)
+            if field.name != "metadata"
+        }
+        return Step(**sides, metadata=moved(self.metadata, torch.device("cpu")))
+
+    def to(self, device: torch.device) -> "Step":
+        sides = {
+            field.name: getattr(self, field.name).to(device)
+            for field in fields(self)
+            if field.name != "metadata"
+        }
+        return Step(**sides, metadata=moved(self.metadata, device))
+
+
+def moved(metadata: PagedMetadata, device: torch.device) -> PagedMetadata:
+    return replace(
+        metadata,
+        slots=metadata.slots.to(device),
+        block_tables=metadata.block_tables.to(device),
+        seq_lens_tensor=metadata.seq_lens_tensor.to(device),
+    )
+
+
+def make_step(
+    shape: Shape,
+    lengths: list[tuple[int, int]],
+    dtype: torch.dtype,
+    seed: int,
+    *,
+    rows: bool = False,
+) -> Step:
+    """Sequences of (new tokens, all tokens); unused slots hold not-a-number.
+
+    The cache's memory is that of `layout`, or plain rows.
+    """
+    group, kv_heads, key_dim, value_dim, block = shape
+    generator = torch.Generator().manual_seed(seed)
+    counts = [-(-length // block) for _, length in lengths]
+    order = torch.randperm(sum(counts) + 2, generator=generator)
+    tables = torch.zeros(len(lengths), max(counts), dtype=torch.int64)
+    keys = new_keys(len(order), block, kv_heads, key_dim, dtype).fill_(torch.nan)
+    values = new_values(len(order), block, kv_heads, value_dim, dtype).fill_(torch.nan)
+    slots, used = [], 0
+    for row, ((new, length), count) in enumerate(zip(lengths, counts, strict=True)):
+        tables[row, :count] = order[used : used + count]
+        used += count
+        at = torch.arange(length)
+        pages, offsets = tables[row, at // block], at % block
+        old = length - new
+        for side, dim in ((keys, key_dim), (values, value_dim)):
+            numbers = torch.randn(old, kv_heads, dim, generator=generator).to(dtype)
+            side[pages[:old], offsets[:old]] = numbers
+        slots.append((pages * block + offsets)[old:])
+    total = sum(new for new, _ in lengths)
+
+    def randn(heads: int, dim: int) -> torch.Tensor:
+        """As models hand them over: heads outermost in memory."""
+        numbers = torch.randn(heads, total, dim, generator=generator)
+        return numbers.to(dtype).transpose(0, 1)
+
+    return Step(
+        randn(group * kv_heads, key_dim),
+        randn(kv_heads, key_dim),
+        randn(kv_heads, value_dim),
+        keys.contiguous() if rows else keys,
+        values.contiguous() if rows else values,
+        PagedMetadata(
+            slots=torch.cat(slots),
+            block_tables=tables,
+            query_lens=[new for new, _ in lengths],
+            seq_lens=[length for _, length in lengths],
+            num_single=sum(new == 1 for new, _ in lengths),
+            seq_lens_tensor=torch.tensor([length for _, length in lengths]),
+        ),
+    )
+
+
+def attention_of(shape: Shape, dtype: torch.dtype) -> TritonAttention:
+    group, kv_heads, key_dim, value_dim, block = shape
+    return TritonAttention(
+        num_heads=group * kv_heads,
+        num_kv_heads=kv_heads,
+        key_dim=key_dim,
+        value_dim=value_dim,
+        block_size=block,
+        dtype=dtype,
+    )
+
+
+def wanted_of(
+    step: Step, window: int | None = None, softcap: float | None = None
+) -> torch.Tensor:
+    exact = step.exact()
+    return reference_attention(
+        exact.query,
+        exact.key,
+        exact.value,
+        keys=exact.keys,
+        values=exact.values,
+        metadata=exact.metadata,
+        scale=0.3,
+        window=window,
+        softcap=softcap,
+    )
+
+
+def assert_close(found: torch.Tensor, wanted: torch.Tensor, dtype: torch.dtype) -> None:
+    assert found.dtype == dtype
+    assert found.shape == wanted.shape
+    error = (found.cpu().double() - wanted).abs().max()
+    assert error < TOLERANCES[dtype] * (1 + wanted.abs().max())
+
+
+def assert_equal_to_reference(
+    shape: Shape,
+    step: Step,
+    device: torch.device,
+    *,
+    window: int | None = None,
+    softcap: float | None = None,
+) -> None:
+    wanted = wanted_of(step, window, softcap)
+    there = step.to(device)
+
+    found = attention_of(shape, step.query.dtype)(
+        there.query,
+        there.key,
+        there.value,
+        keys=there.keys,
+        values=there.values,
+        metadata=there.metadata,
+        scale=0.3,
+        window=window,
+        softcap=softcap,
+    )
+
+    assert_close(found, wanted, step.query.dtype)
+
+
+@pytest.mark.parametrize("dtype", TOLERANCES, ids=str)
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_equals_reference(
+    shape: Shape, dtype: torch.dtype, device: torch.device
+) -> None:
+    """Random batches of single tokens, chunks and whole prompts, both memories."""
+    for seed in range(3):
+        source = random.Random(f"{shape} {dtype} {seed}")  # noqa: S311 - a test
+        singles = [(1, source.randint(1, 70)) for _ in range(source.randint(0, 3))]
+        several = [(n, n + source.choice([0, 5, 33])) for n in (2, 9, 40)[:seed]]
+        batch = [*singles, *several] or [(1, 1)]
+        window = source.choice([None, 1, 3, 17, 300])
+        softcap = source.choice([None, None, 1.5, 30.0])
+        step = make_step(shape, batch, dtype, seed, rows=seed % 2 == 0)
+        assert_equal_to_reference(shape, step, device, window=window, softcap=softcap)
+
+
+@pytest.mark.parametrize("length", [1, 15, 16, 17, 63, 64, 65])
+def test_lengths_at_the_borders_of_blocks_and_tiles(
+    length: int, device: torch.device
+) -> None:
+    """Decodes and prompts that end just before, at and behind a border."""
+    batch = [(1, length), (length, length), (min(length, 16), length + 16)]
+    batch.sort(key=lambda one: one[0] > 1)
+    for window in (None, 16):
+        step = make_step(SHAPES[0], batch, torch.float32, length)
+        assert_equal_to_reference(SHAPES[0], step, device, window=window)
+
+
+@pytest.mark.parametrize("window", [None, 100, 300])
+def test_prompts_of_many_tiles(window: int | None, device: torch.device) -> None:
+    """Tiles whose keys are all seen, some seen, and all behind the window."""
+    shape = (2, 1, 16, 16, 16)
+    step = make_step(shape, [(200, 333), (130, 130)], torch.float32, SEED)
+
+    assert_equal_to_reference(shape, step, device, window=window)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("window", [None, 130, 700])
+@pytest.mark.parametrize("num_splits", [1, 2, 3, 8])
+def test_any_number_of_splits_gives_the_same(
+    num_splits: int, window: int | None, dtype: torch.dtype, device: torch.device
+) -> None:
+    """Also where most splits of the shorter sequences have nothing to do."""
+    shape = (3, 1, 32, 24, 16)
+    lengths = [1, 1500, LEAST_SPLIT_TOKENS, LEAST_SPLIT_TOKENS + 1, 600]
+    step = make_step(shape, [(1, length) for length in lengths], dtype, SEED)
+    wanted = wanted_of(step, window)
+    keys, values = step.keys, step.values
+    places = step.metadata.slots // 16, step.metadata.slots % 16
+    keys[places], values[places] = step.key, step.value
+    there = step.to(device)
+
+    found = decode_attention(
+        there.query,
+        there.keys,
+        there.values,
+        there.metadata.block_tables,
+        there.metadata.seq_lens_tensor,
+        scale=0.3,
+        num_splits=num_splits,
+        window=window,
+    )
+
+    assert_close(found, wanted, dtype)
+
+
+@pytest.mark.parametrize("num_splits", [1, 4])
+def test_a_sequence_without_tokens_gives_zeros(
+    num_splits: int, device: torch.device
+) -> None:
+    """So a batch can be filled up to the size that a graph was captured with."""
+    step = make_step(SHAPES[0], [(1, 20), (1, 30)], torch.float32, SEED).to(device)
+
+    found = decode_attention(
+        step.query,
+        step.keys,
+        step.values,
+        step.metadata.block_tables,
+        torch.zeros(2, dtype=torch.int64, device=device),
+        scale=1.0,
+        num_splits=num_splits,
+    )
+
+    assert torch.equal(found, torch.zeros_like(found))
+
+
+def test_splits_fit_the_device_and_the_sequences() -> None:
+    """One where it is busy or sequences are short; never more than can be merged."""
+    interpreter = torch.device("cpu")
+
+    def splits(num_seqs: int, max_seq_len: int, window: int | None = None) -> int:
+        return choose_splits(
+            interpreter,
+            num_seqs=num_seqs,
+            num_kv_heads=1,
+            max_seq_len=max_seq_len,
+            window=window,
+        )
+
+    assert splits(1, LEAST_SPLIT_TOKENS) == 1
+    assert splits(1, 1 << 20) == MOST_SPLITS
+    assert splits(1, 1 << 20, LEAST_SPLIT_TOKENS) == 1
+    assert splits(1000, 1 << 20) == 1
+    assert 1 < splits(20, 1 << 20) < MOST_SPLITS
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"dtype": torch.float64}, "float64"),
+        ({"key_dim": 2000}, "2000 numbers"),
+        ({"num_kv_heads": 3}, "3 KV heads"),
+    ],
+    ids=str,
+)
+def test_what_there_is_none_for_is_refused(
+    wrong: dict[str, object], message: str
+) -> None:
+    """By an error that says why, so that another can be chosen."""
+    arguments: dict[str, object] = {
+        "num_heads": 4,
+        "num_kv_heads": 2,
+        "key_dim": 16,
+        "value_dim": 16,
+        "block_size": 16,
+        "dtype": torch.float32,
+    }
+
+    with pytest.raises(KernelError, match=message):
+        TritonAttention(**{**arguments, **wrong})  # type: ignore[arg-type]

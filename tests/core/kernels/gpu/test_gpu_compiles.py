@@ -1,0 +1,41 @@
+"""Every kernel of the GPU becomes machine code, whether there is a GPU or not."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("triton", reason="Triton is not installed")
+
+KERNELS = {"decode", "merge", "prefill", "norm", "silu_mul", "rotate", "write"} | {
+    "argmax",
+    "draw",
+    "reject",
+}
+SHARED_BYTES = 101_376
+"""Of a small GPU's multiprocessor; larger ones have more."""
+
+
+def test_every_kernel_compiles_and_fits_on_the_chip(tmp_path: Path) -> None:
+    """In a process that does not interpret, into a cache of its own."""
+    environment = {
+        **os.environ,
+        "TRITON_INTERPRET": "0",
+        "TRITON_DEFAULT_FP_FUSION": "1",  # unset, it warns that its default will change
+        "TRITON_CACHE_DIR": str(tmp_path),
+    }
+
+    done = subprocess.run(
+        [sys.executable, str(Path(__file__).parent / "compile_all.py")],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert done.returncode == 0, done.stderr[-5_000:]
+    lines = [line.split() for line in done.stdout.splitlines()]
+    assert {name for name, _ in lines} == {f"_{name}_kernel" for name in KERNELS}
+    assert max(int(shared) for _, shared in lines) <= SHARED_BYTES

@@ -1,0 +1,154 @@
+"""Sampling on the GPU equals plain tensor operations, and draws what it should."""
+
+import math
+
+import pytest
+import torch
+
+pytest.importorskip("triton", reason="Triton is not installed")
+
+from hookline_kernels.gpu.reference import draw_filtered_reference
+from hookline_kernels.gpu.sampling import argmax, draw, draw_filtered
+from hookline_kernels.sampling import argmax_reference, draw_reference
+
+DTYPES = [torch.float32, torch.bfloat16]
+INFINITY = math.inf
+
+
+def some_logits(
+    shape: tuple[int, int], dtype: torch.dtype, device: torch.device
+) -> torch.Tensor:
+    source = torch.Generator().manual_seed(sum(shape))
+    return torch.randn(shape, generator=source).mul_(4).to(dtype).to(device)
+
+
+def some_points(count: int, device: torch.device) -> torch.Tensor:
+    source = torch.Generator().manual_seed(count)
+    return torch.rand(count, generator=source, dtype=torch.float64).to(device)
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("shape", [(1, 1), (3, 7), (2, 4096), (5, 4097), (3, 9000)])
+def test_argmax_is_the_first_of_the_largest(
+    shape: tuple[int, int], dtype: torch.dtype, device: torch.device
+) -> None:
+    """Also among many equals, which bfloat16 has, and in rows that have strides."""
+    logits = some_logits(shape, dtype, device)
+    spread = logits.repeat(1, 2)[:, ::2]
+
+    assert torch.equal(argmax(logits), argmax_reference(logits))
+    assert torch.equal(argmax(spread), argmax_reference(spread))
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize(
+    ("row", "best"),
+    [
+        ([-3.0, -1.0, -1.0, -2.0], 1),
+        ([-0.0, 0.0, -1.0], 0),
+        ([-INFINITY, -INFINITY], 0),
+        ([-INFINITY, -1e30], 1),
+        ([1.0, INFINITY, INFINITY], 1),
+        ([1.0, math.nan, 2.0], 1),
+    ],
+)
+def test_argmax_of_special_numbers(
+    row: list[float], best: int, dtype: torch.dtype, device: torch.device
+) -> None:
+    """Signs, infinities and numbers that are none are ordered as torch orders them."""
+    logits = torch.tensor([row], dtype=dtype, device=device)
+
+    assert argmax(logits).tolist() == [best]
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("shape", [(1, 1), (3, 7), (2, 4097), (1, 9000)])
+def test_draws_equal_the_reference(
+    shape: tuple[int, int], dtype: torch.dtype, device: torch.device
+) -> None:
+    """But for points that lie on the border of two tokens as it is rounded."""
+    logits = some_logits(shape, dtype, device).repeat(20, 1)
+    points = some_points(len(logits), device)
+    temperatures = points.flip(0).float().mul(2).add(0.1)
+
+    found = draw(logits, temperatures, points)
+
+    same = found == draw_reference(logits, temperatures, points)
+    assert int((~same).sum()) <= 1
+
+
+def test_impossible_tokens_are_never_drawn(device: torch.device) -> None:
+    """Not at the ends either, and not where whole tiles are impossible."""
+    logits = torch.full((1, 9000), -INFINITY, device=device)
+    logits[0, [4500, 4700]] = 1.0
+    points = torch.tensor([0.0, 0.49, 0.51, 1 - 2.0**-53], dtype=torch.float64)
+
+    found = draw(logits.repeat(4, 1), torch.ones(4).to(device), points.to(device))
+
+    assert found.tolist() == [4500, 4500, 4700, 4700]
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize(
+    ("top_k", "top_p", "min_p"),
+    [
+        (1, 1.0, 0.0),
+        (5, 1.0, 0.0),
+        (300, 1.0, 0.0),
+        (300, 0.9, 0.0),
+        (300, 1e-6, 0.0),
+        (300, 1.0, 0.3),
+        (40, 0.5, 0.0),
+        (7, 0.999, 0.01),
+    ],
+)
+def test_filtered_draws_equal_the_reference(
+    top_k: int, top_p: float, min_p: float, dtype: torch.dtype, device: torch.device
+) -> None:
+    """Each filter alone and together, with equals at the borders in bfloat16."""
+    logits = some_logits((4, 300), dtype, device)
+    logits[::3, 100:] = -INFINITY
+    count = len(logits)
+    points = some_points(count, device)
+    temperatures = points.flip(0).float().mul(2).add(0.3)
+    filters = {
+        "top_k": torch.full((count,), top_k, device=device),
+        "top_p": torch.full((count,), top_p, device=device),
+        "min_p": torch.full((count,), min_p, device=device),
+    }
+
+    found = draw_filtered(logits, temperatures, points, **filters)
+
+    wanted = draw_filtered_reference(logits, temperatures, points, **filters)
+    assert int((found != wanted).sum()) <= 1
+
+
+def test_rows_have_filters_of_their_own(device: torch.device) -> None:
+    """And equally likely tokens are kept or dropped together."""
+    logits = torch.tensor([3.0, 1.0, 2.0, 2.0, 1.0, 0.0], device=device).log()
+    count = 9
+    points = torch.arange(count, dtype=torch.float64).add(0.5).div(count).to(device)
+    kept = {
+        (1, 1.0, 0.0): {0},
+        (2, 1.0, 0.0): {0, 2, 3},
+        (6, 1.0, 0.0): {0, 1, 2, 3, 4},
+        (6, 0.3, 0.0): {0},
+        (6, 0.4, 0.0): {0, 2, 3},
+        (2, 0.59, 0.0): {0},
+        (2, 0.61, 0.0): {0, 2, 3},
+        (6, 1.0, 0.5): {0, 2, 3},
+        (6, 0.4, 0.9): {0},
+    }
+    rows = [row for row in kept for _ in range(count)]
+
+    found = draw_filtered(
+        logits.repeat(len(rows), 1),
+        torch.ones(len(rows), device=device),
+        points.repeat(len(kept)),
+        top_k=torch.tensor([row[0] for row in rows], device=device),
+        top_p=torch.tensor([row[1] for row in rows], device=device),
+        min_p=torch.tensor([row[2] for row in rows], device=device),
+    )
+
+    drawn = [set(part.tolist()) for part in found.split(count)]
+    assert drawn == list(kept.values())
