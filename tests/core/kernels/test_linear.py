@@ -1,20 +1,12 @@
 """Products with packed weights equal plain ones, and are rounded less often."""
 
-from collections.abc import Callable
-
 import pytest
 import torch
 from torch.nn import functional
 
-from hookline_kernels.cpu.linear import ACTIVATIONS, can_pack, pack, packed_linear
+from hookline_kernels.cpu.linear import can_pack, pack, packed_linear, plain_linear
 
 OUT, IN = 96, 64
-ACTIVATION_OF: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
-    "silu": functional.silu,
-    "gelu": functional.gelu,
-    "gelu_tanh": lambda values: functional.gelu(values, approximate="tanh"),
-    "relu": functional.relu,
-}
 
 needs_bfloat16 = pytest.mark.skipif(
     not can_pack(torch.zeros(16, 16, dtype=torch.bfloat16)),
@@ -22,46 +14,70 @@ needs_bfloat16 = pytest.mark.skipif(
 )
 
 
-def random_values(*shape: int) -> torch.Tensor:
+def random_values(*shape: int, dtype: torch.dtype = torch.bfloat16) -> torch.Tensor:
     source = torch.Generator().manual_seed(sum(shape))
-    return torch.randn(shape, generator=source).bfloat16()
+    return torch.randn(shape, generator=source).to(dtype)
+
+
+def exact_product(
+    values: torch.Tensor,
+    weight: torch.Tensor,
+    bias: torch.Tensor | None,
+    summand: torch.Tensor | None,
+) -> torch.Tensor:
+    """In float64, of the same numbers."""
+    exact = functional.linear(values.double(), weight.double())
+    for each in (bias, summand):
+        exact = exact if each is None else exact + each.double()
+    return exact
 
 
 def assert_rounded(found: torch.Tensor, exact: torch.Tensor) -> None:
-    """Half of a last place from the exact result, and a little for the sum."""
+    """One last place from the exact result, and a little for the sum."""
     assert found.dtype == torch.bfloat16
-    torch.testing.assert_close(found.float(), exact, rtol=2**-7, atol=2e-2)
+    torch.testing.assert_close(found.double(), exact, rtol=2**-8, atol=1e-4)
 
 
 @needs_bfloat16
+@pytest.mark.parametrize("has_summand", [False, True])
 @pytest.mark.parametrize("has_bias", [False, True])
 @pytest.mark.parametrize("tokens", [1, 7, 64, 300])
-@pytest.mark.parametrize("activation", [None, *ACTIVATIONS])
-def test_products_equal_plain_ones(
-    tokens: int, activation: str | None, has_bias: bool
+def test_packed_products_equal_plain_ones(
+    tokens: int, has_bias: bool, has_summand: bool
 ) -> None:
-    """Whatever the activation, and with or without a bias."""
+    """Bias and summand are added before the only rounding; nothing given is changed."""
     values, weight = random_values(1, tokens, IN), random_values(OUT, IN)
     bias = random_values(OUT) if has_bias else None
-    exact = functional.linear(
-        values.float(), weight.float(), None if bias is None else bias.float()
-    )
+    summand = random_values(1, tokens, OUT) if has_summand else None
+    exact = exact_product(values, weight, bias, summand)
 
-    found = packed_linear(values, pack(weight), bias, activation=activation)
+    found = packed_linear(values, pack(weight), bias, summand=summand)
 
-    assert_rounded(found, ACTIVATION_OF[activation](exact) if activation else exact)
-
-
-@needs_bfloat16
-def test_a_factor_is_multiplied_before_rounding() -> None:
-    """One rounding, not two."""
-    values, weight = random_values(1, 9, IN), random_values(OUT, IN)
-    factor = random_values(1, 9, OUT)
-    exact = functional.linear(values.float(), weight.float()) * factor.float()
-
-    found = packed_linear(values, pack(weight), None, factor=factor)
-
+    assert found.shape == (1, tokens, OUT)
     assert_rounded(found, exact)
+    assert torch.equal(values, random_values(1, tokens, IN))
+    assert summand is None or torch.equal(summand, random_values(1, tokens, OUT))
+
+
+@pytest.mark.parametrize("has_summand", [False, True])
+@pytest.mark.parametrize("has_bias", [False, True])
+@pytest.mark.parametrize("tokens", [1, 7, 64])
+def test_plain_products_take_a_bias_and_a_summand(
+    tokens: int, has_bias: bool, has_summand: bool
+) -> None:
+    """As the packed ones do; the summand stays as it is."""
+    values = random_values(tokens, IN, dtype=torch.float32)
+    weight = random_values(OUT, IN, dtype=torch.float32)
+    bias = random_values(OUT, dtype=torch.float32) if has_bias else None
+    given = random_values(tokens, OUT, dtype=torch.float32)
+    summand = given.clone() if has_summand else None
+    exact = exact_product(values, weight, bias, summand)
+
+    found = plain_linear(values, weight, bias, summand=summand)
+
+    assert found.dtype == torch.float32
+    torch.testing.assert_close(found.double(), exact, rtol=1e-5, atol=2e-5)
+    assert summand is None or torch.equal(summand, given)
 
 
 def test_float32_is_not_packed() -> None:

@@ -68,3 +68,13 @@ def test_a_dtype_without_a_kernel_is_refused() -> None:
     """The caller keeps what it has."""
     with pytest.raises(KernelError, match="float16"):
         RmsNorm(torch.ones(8, dtype=torch.float16), EPSILON, unit_offset=False)
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_values_stay_as_they_are(dtype: torch.dtype) -> None:
+    """They are what the layer's result is added to."""
+    values = random_values((1, 600, 128), dtype)
+
+    RmsNorm(torch.ones(128, dtype=dtype), EPSILON, unit_offset=False)(values)
+
+    assert torch.equal(values, random_values((1, 600, 128), dtype))

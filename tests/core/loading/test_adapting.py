@@ -10,6 +10,7 @@ from torch import nn
 from transformers import AutoModelForCausalLM, PreTrainedModel
 
 from hookline.models.adapt import Adaptation, adapt
+from hookline.models.adapt.gated import fast_gated
 from hookline.models.adapt.linears import FastLinear
 from hookline.testing.oracle import FAMILIES
 from hookline_kernels.cpu.linear import can_pack
@@ -19,16 +20,16 @@ PACKS = can_pack(torch.zeros(16, 16, dtype=torch.bfloat16))
 needs_bfloat16 = pytest.mark.skipif(not PACKS, reason="no products of bfloat16 here")
 
 EXPECTED = {
-    "llama": Adaptation(joined=2 * LAYERS, norms=2 * LAYERS + 1, rotaries=LAYERS),
-    "qwen2": Adaptation(joined=2 * LAYERS, norms=2 * LAYERS + 1, rotaries=LAYERS),
-    "qwen3": Adaptation(joined=2 * LAYERS, norms=4 * LAYERS + 1, rotaries=LAYERS),
-    "mistral": Adaptation(joined=2 * LAYERS, norms=2 * LAYERS + 1, rotaries=LAYERS),
-    "gemma2": Adaptation(joined=2 * LAYERS, norms=4 * LAYERS + 1, rotaries=LAYERS),
-    "gemma3": Adaptation(joined=2 * LAYERS, norms=6 * LAYERS + 1, rotaries=LAYERS),
-    "phi3": Adaptation(norms=2 * LAYERS + 1, rotaries=LAYERS),
+    "llama": Adaptation(gated=LAYERS, norms=2 * LAYERS + 1),
+    "qwen2": Adaptation(gated=LAYERS, norms=2 * LAYERS + 1),
+    "qwen3": Adaptation(gated=LAYERS, norms=4 * LAYERS + 1),
+    "mistral": Adaptation(gated=LAYERS, norms=2 * LAYERS + 1),
+    "gemma2": Adaptation(gated=LAYERS, norms=4 * LAYERS + 1),
+    "gemma3": Adaptation(gated=LAYERS, norms=6 * LAYERS + 1),
+    "phi3": Adaptation(norms=2 * LAYERS + 1),
     "gpt2": Adaptation(),
-    "qwen3-moe": Adaptation(joined=LAYERS, norms=4 * LAYERS + 1, rotaries=LAYERS),
-    "mixtral": Adaptation(joined=LAYERS, norms=2 * LAYERS + 1, rotaries=LAYERS),
+    "qwen3-moe": Adaptation(norms=4 * LAYERS + 1),
+    "mixtral": Adaptation(norms=2 * LAYERS + 1),
 }
 """In float32, of which no weight is packed."""
 
@@ -87,7 +88,7 @@ def test_all_linear_layers_of_bfloat16_are_packed() -> None:
 
     done = adapt(model)
 
-    assert (done.gated, done.joined, done.linears) == (LAYERS, LAYERS, 5 * LAYERS + 1)
+    assert (done.gated, done.linears) == (LAYERS, 4 * LAYERS + 1)
     assert model.get_input_embeddings().weight is table
     plain = [part for part in model.modules() if type(part) is nn.Linear]
     assert not plain
@@ -131,9 +132,7 @@ def test_models_of_transformers_are_not_touched() -> None:
     adapt(first)
 
     assert torch.equal(logits(second), expected)
-    assert type(first.model.layers[0].self_attn) is not type(
-        second.model.layers[0].self_attn
-    )
+    assert type(first.model.layers[0].mlp) is not type(second.model.layers[0].mlp)
 
 
 class Lookalike(nn.Module):
@@ -174,20 +173,47 @@ def test_what_does_not_fit_stays() -> None:
     assert model.mixed is linear
 
 
-@pytest.mark.parametrize("order", ["qkv", "vkq", "qqkv"])
-def test_joined_layers_may_be_called_in_any_order(order: str) -> None:
-    """Each call gives its own layer's result, also with another input between."""
-    model = build("qwen2", torch.float32)
-    attention = model.model.layers[0].self_attn
-    plain = {key: getattr(attention, f"{key}_proj") for key in "qkv"}
-    inputs = [torch.randn(1, 5, 64) for _ in range(2)]
+class Between(nn.Module):
+    """A gated layer, as far as its parts tell, with another function between."""
 
-    adapt(model)
+    def __init__(self) -> None:
+        super().__init__()
+        self.gate_proj, self.up_proj = (nn.Linear(16, 24) for _ in range(2))
+        self.down_proj = nn.Linear(24, 16)
+        self.act_fn = nn.SiLU()
 
-    for values in (*inputs, inputs[0]):
-        for key in order:
-            found = getattr(attention, f"{key}_proj")(values)
-            torch.testing.assert_close(found, plain[key](values))
+    def forward(self, values: torch.Tensor) -> torch.Tensor:
+        gate = self.act_fn(self.gate_proj(values)) + self.up_proj(values)
+        found: torch.Tensor = self.down_proj(gate)
+        return found
+
+
+def test_a_gated_layer_with_another_function_stays() -> None:
+    """A trial tells it, and an activation that no kernel has is told by itself."""
+    other, relu = Between(), build("llama", torch.float32).model.layers[0].mlp
+    relu.act_fn = nn.ReLU()
+    model = nn.Sequential(other, relu)
+
+    done = adapt(model)  # type: ignore[arg-type]
+
+    assert done.gated == 0
+    assert [*model] == [other, relu]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+def test_a_summand_is_added_to_a_gated_layers_result(dtype: torch.dtype) -> None:
+    """The decoder hands over what the layer's result is added to."""
+    layer = build("qwen2", dtype).model.layers[1].mlp
+    values, summand = (torch.randn(7, 64).to(dtype) for _ in range(2))
+    fast = fast_gated(layer)
+    assert fast is not None
+
+    with torch.inference_mode():
+        found = fast(values, summand)
+        expected = layer(values) + summand
+
+    tolerance = {torch.float32: 1e-5, torch.bfloat16: 0.03}[dtype]
+    assert (found - expected).abs().max() <= tolerance * expected.abs().max()
 
 
 def test_a_packed_layer_is_a_linear_layer() -> None:

@@ -4,11 +4,15 @@ import random
 from dataclasses import replace
 
 import pytest
+import torch
 
 from hookline import LLM, SamplingParams
 from hookline.config import (
     CacheConfig,
+    Dtype,
     EngineConfig,
+    ExecutorConfig,
+    Kernels,
     ModelConfig,
     SchedulerConfig,
 )
@@ -44,6 +48,7 @@ MODES = {
     "small-blocks": replace(BASE, cache=CacheConfig(block_size=4)),
     "preempted": replace(BASE, cache=CacheConfig(block_size=4, num_kv_blocks=24)),
     "process": replace(BASE, in_process=False),
+    "torch-kernels": replace(BASE, executor=ExecutorConfig(kernels=Kernels.TORCH)),
 }
 
 
@@ -78,3 +83,24 @@ def test_greedy_output_equals_generate(
         assert stats.prefix_cache.hit_tokens == 0
     elif mode == "batched":
         assert again[-1].cached_tokens == 32
+
+
+def test_bfloat16_output_is_what_float32_finds_likely(oracle: Oracle) -> None:
+    """Along its own tokens the log-probabilities are float32's, but for rounding."""
+    model = ModelConfig(model=str(oracle.folder), dtype=Dtype.BFLOAT16)
+    greedy = SamplingParams(temperature=0.0, max_tokens=8, logprobs=0)
+
+    with LLM(config=replace(BASE, model=model)) as llm:
+        outputs = llm.generate(prompts(), greedy)
+
+    errors, regrets = [], []
+    for prompt, output in zip(prompts(), outputs, strict=True):
+        tokens = output.completions[0].token_ids
+        told = output.completions[0].logprobs
+        assert told is not None
+        for at, token in enumerate(tokens):
+            exact = oracle.probabilities([*prompt, *tokens[:at]]).log()
+            errors.append(abs(told[at].logprobs[0] - float(exact[token])))
+            regrets.append(float(exact.max() - exact[token]))
+    assert torch.tensor(errors).median() < 0.02
+    assert max(regrets) < 0.5

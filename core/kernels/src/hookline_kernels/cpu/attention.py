@@ -1,6 +1,6 @@
 """Paged attention on this machine's processors by the compiled kernels."""
 
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,6 +11,7 @@ from hookline_kernels.cpu.decode_call import CALL, SIGNATURE, DecodeShape
 from hookline_kernels.cpu.jit import compile_kernel
 from hookline_kernels.cpu.pages import CacheWriter
 from hookline_kernels.cpu.prefill import attend_sequence
+from hookline_kernels.cpu.prefill_kernel import PrefillShape, TiledPrefill
 from hookline_kernels.cpu.team import Team
 from hookline_kernels.failure import KernelError
 from hookline_kernels.layout import cached_keys, cached_values
@@ -55,6 +56,7 @@ class CompiledAttention:
             block_size=block_size,
             element_size=dtype.itemsize,
         )
+        self._tiled = _tiled_prefill(self._shape, num_kv_heads, dtype)
         self._num_kv_heads = num_kv_heads
         self._write = CacheWriter(
             num_kv_heads=num_kv_heads,
@@ -116,26 +118,44 @@ class CompiledAttention:
             self._begin(metadata)
         how = _How(scale, window, softcap)
         single, several = metadata.num_single, len(metadata.query_lens)
-        prefill = partial(
-            _prefill, keys=keys, values=values, metadata=metadata, how=how
-        )
-        if single == 0 and several == 1:
-            return prefill(query, key, value, index=0)
         output = query.new_empty(*query.shape[:2], values.shape[-1])
         if single:
             self._decode(
                 query[:single], keys=keys, values=values, output=output, how=how
             )
+        if single == several:
+            return output
+        if self._tiled is not None and softcap is None:
+            self._tiled(
+                query,
+                keys=keys,
+                values=values,
+                output=output,
+                scale=scale,
+                window=window,
+            )
+            return output
         start = single
         for index in range(single, several):
             rows = slice(start, start + metadata.query_lens[index])
-            output[rows] = prefill(query[rows], key[rows], value[rows], index=index)
+            output[rows] = _prefill(
+                query[rows],
+                key[rows],
+                value[rows],
+                keys=keys,
+                values=values,
+                metadata=metadata,
+                how=how,
+                index=index,
+            )
             start = rows.stop
         return output
 
     def _begin(self, metadata: PagedMetadata) -> None:
         """Notes what all layers of a step share."""
         self._metadata = metadata
+        if self._tiled is not None and metadata.num_single < len(metadata.query_lens):
+            self._tiled.begin(metadata)
         count = metadata.num_single
         call = self._call[0]
         call["block_tables"] = metadata.block_tables.data_ptr()
@@ -207,6 +227,23 @@ class CompiledAttention:
             self._states = torch.empty(states)
             call["states"] = self._states.data_ptr()
         return threads
+
+
+def _tiled_prefill(
+    shape: DecodeShape, num_kv_heads: int, dtype: torch.dtype
+) -> TiledPrefill | None:
+    """None where prompts go by way of torch."""
+    tiled = PrefillShape(
+        group=shape.group,
+        num_kv_heads=num_kv_heads,
+        key_dim=shape.key_dim,
+        value_dim=shape.value_dim,
+        block_size=shape.block_size,
+    )
+    try:
+        return TiledPrefill(tiled, dtype)
+    except KernelError:
+        return None
 
 
 class _How(NamedTuple):

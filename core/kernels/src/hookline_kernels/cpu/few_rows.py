@@ -1,7 +1,7 @@
 """Products of few tokens with packed weights, as quick as memory gives the weights.
 
 oneDNN spends as long on a call as such a product takes. Its packed weights are read
-where they are, by a processor's matrix unit (AMX): a block of outputs is one stretch of
+where they are, by the processor's matrix unit: a block of outputs is one stretch of
 memory, in which a pair of neighbouring inputs of each output follows another
 ([out ÷ width, in ÷ 2, width, 2]). oneDNN promises no layout, so one is taken only if a
 trial of it gives what oneDNN gives.
@@ -13,11 +13,24 @@ from typing import Any
 
 import numpy as np
 import torch
-from llvmlite import binding, ir
+from llvmlite import ir
 from numba.core import cgutils, types
 from numba.core.typing.templates import Signature
 from numba.extending import intrinsic
 
+from hookline_kernels.cpu.amx import (
+    DEPTH,
+    INT8,
+    ROWS,
+    begin,
+    clear_tile,
+    end,
+    has_tiles,
+    load_tile,
+    multiply_tiles,
+    own_bytes,
+    store_tile,
+)
 from hookline_kernels.cpu.elements import array_at, take_rows
 from hookline_kernels.cpu.launching import Kernel, numbers_of
 from hookline_kernels.cpu.linear import packed_linear
@@ -27,13 +40,10 @@ _MOST_ROWS = 32
 """Of more, oneDNN is as quick."""
 
 _WIDTHS = (32, 64)
-_TILE = 16
-"""Rows of a tile, and float32 numbers in each of its rows."""
-_OUTPUTS = 2 * _TILE
+_OUTPUTS = 2 * ROWS
 """Outputs that are computed at once."""
 _AHEAD = 4096
 """Bytes; memory has sent them when the work comes there."""
-_INT8 = ir.IntType(8)
 
 Emit = Callable[[Any, ir.IRBuilder, Any, list[ir.Value]], ir.Value]
 
@@ -77,12 +87,12 @@ class FewRows:
 def few_rows(weight: torch.Tensor, bias: torch.Tensor | None) -> FewRows | None:
     """For a weight of `linear.pack`, if its layout and the processor are known."""
     outputs, inputs = weight.shape
-    if not _has_tiles() or inputs % 32 or outputs % _OUTPUTS:
+    if not has_tiles() or inputs % DEPTH or outputs % _OUTPUTS:
         return None
     if torch.ops.mkldnn._nbytes(weight) != 2 * outputs * inputs:  # noqa: SLF001
         return None
     source = torch.Generator().manual_seed(0)
-    values = torch.randn(_TILE + 1, inputs, generator=source).bfloat16()
+    values = torch.randn(ROWS + 1, inputs, generator=source).bfloat16()
     expected = packed_linear(values, weight, bias).float()
     for width in _WIDTHS:
         if outputs % width:
@@ -92,12 +102,6 @@ def few_rows(weight: torch.Tensor, bias: torch.Tensor | None) -> FewRows | None:
         if error <= 0.02 * expected.abs().max():
             return found
     return None
-
-
-def _has_tiles() -> bool:
-    """Whether there is a matrix unit, which torch has asked the system for."""
-    features = binding.get_host_cpu_features()
-    return bool(features.get("amx-bf16")) and torch.cpu._init_amx()  # noqa: SLF001
 
 
 @functools.cache
@@ -113,14 +117,14 @@ def _kernel(width: int) -> Kernel:
             weights = given[5] + block // shares * 2 * width * inputs
             weights += block % shares * 4 * _OUTPUTS
             bias = given[6] + at if given[6] else 0
-            for row in range(0, rows, 2 * _TILE):
+            for row in range(0, rows, 2 * ROWS):
                 here = 2 * row * outputs + at
                 summand = given[7] + here if given[7] else 0
                 values = given[8] + 2 * row * inputs
                 output = given[9] + here
                 left = rows - row
-                if left > _TILE:
-                    left = min(left, 2 * _TILE)
+                if left > ROWS:
+                    left = min(left, 2 * ROWS)
                     multiply_block(
                         values,
                         weights,
@@ -167,8 +171,7 @@ def _multiply_block(  # noqa: PLR0917 - numba passes by position
     """Some rows times as many outputs as are computed at once.
 
     All but `tiles`, which is how many of them the rows take, and `width` are addresses,
-    0 where there is none, and whole numbers. oneDNN remembers how a thread's tiles were
-    set up last, so that is set up again.
+    0 where there is none, and whole numbers.
     """
     integers = [
         types.intp
@@ -183,84 +186,40 @@ def _multiply_block(  # noqa: PLR0917 - numba passes by position
         context: Any, builder: ir.IRBuilder, _: object, args: list[ir.Value]
     ) -> ir.Value:
         source, matrix, shift, extra, target, count, length, stride = args[:8]
-        before = _bytes(builder, 64)
-        _tile(builder, "sttilecfg", before)
-        _configure(builder, count, high)
+        last = builder.trunc(builder.sub(count, INT64(ROWS * (high - 1))), INT8)
+        heights = dict.fromkeys((*sums, *own, *others), INT8(ROWS))
+        heights |= dict.fromkeys((*sums[-2:], own[-1]), last)
+        before = begin(builder, heights)
         for each in sums:
-            _tile(builder, "tilezero", _INT8(each))
+            clear_tile(builder, each)
         row_bytes = builder.mul(length, INT64(2))
-        loops = builder.udiv(length, INT64(32))
+        loops = builder.udiv(length, INT64(DEPTH))
         with cgutils.for_range(builder, loops, intp=INT64) as loop:
             line = offset(builder, matrix, loop.index, 64 * pitch)
             prefetch(builder, line, range(_AHEAD, _AHEAD + 64 * pitch))
             for index, each in enumerate(own):
-                at = builder.add(source, builder.mul(row_bytes, INT64(_TILE * index)))
-                at = offset(builder, at, loop.index, 64)
-                _load_tile(builder, each, at, row_bytes)
+                at = builder.add(source, builder.mul(row_bytes, INT64(ROWS * index)))
+                load_tile(builder, each, offset(builder, at, loop.index, 64), row_bytes)
             for index, each in enumerate(others):
-                _load_tile(builder, each, offset(builder, line, index, 64), 4 * pitch)
+                load_tile(builder, each, offset(builder, line, index, 64), 4 * pitch)
             for each in sums:
-                pair = _INT8(own[each // 2]), _INT8(others[each % 2])
-                _tile(builder, "tdpbf16ps", _INT8(each), *pair)
-        totals = _bytes(builder, 1024 * len(sums))
+                multiply_tiles(builder, each, own[each // 2], others[each % 2])
+        totals = builder.ptrtoint(own_bytes(builder, 1024 * len(sums)), INT64)
         for each in sums:
-            at = each // 2 * 2048 + each % 2 * 64
-            place = builder.gep(totals, [INT64(at)])
-            _tile(builder, "tilestored64", _INT8(each), place, INT64(128))
-        _tile(builder, "ldtilecfg", before)
-        start = builder.ptrtoint(totals, INT64)
+            at = builder.add(totals, INT64(each // 2 * 2048 + each % 2 * 64))
+            store_tile(builder, each, at, 128)
+        end(builder, before)
         with cgutils.for_range(builder, count, intp=INT64) as loop:
             for part in range(2):
                 at = builder.add(builder.mul(loop.index, INT64(2)), INT64(part))
-                total = load(builder, offset(builder, start, at, 64), _TILE)
-                total = _add_at(builder, shift, INT64(part * _TILE), total)
-                at = builder.add(builder.mul(stride, loop.index), INT64(part * _TILE))
+                total = load(builder, offset(builder, totals, at, 64), ROWS)
+                total = _add_at(builder, shift, INT64(part * ROWS), total)
+                at = builder.add(builder.mul(stride, loop.index), INT64(part * ROWS))
                 total = _add_at(builder, extra, at, total)
                 store(builder, total, offset(builder, target, at, 2), 2)
         return context.get_dummy_value()
 
     return signature, emit
-
-
-def _configure(builder: ir.IRBuilder, rows: ir.Value, high: int) -> None:
-    """Sets all tiles up, each row 64 bytes: weights are 16 pairs high."""
-    config = _bytes(builder, 64)
-    words = builder.bitcast(config, INT64.as_pointer())
-    for index in range(8):
-        builder.store(INT64(0), builder.gep(words, [INT64(index)]))
-    builder.store(_INT8(1), config)
-    last = builder.trunc(builder.sub(rows, INT64(_TILE * (high - 1))), _INT8)
-    full = _INT8(_TILE)
-    heights = {6: full, 7: full}
-    for index in range(high):
-        height = last if index == high - 1 else full
-        heights |= {2 * index: height, 2 * index + 1: height, 4 + index: height}
-    for tile, height in heights.items():
-        builder.store(_INT8(64), builder.gep(config, [INT64(16 + 2 * tile)]))
-        builder.store(height, builder.gep(config, [INT64(48 + tile)]))
-    _tile(builder, "ldtilecfg", config)
-
-
-def _load_tile(
-    builder: ir.IRBuilder, tile: int, address: ir.Value, stride: ir.Value | int
-) -> None:
-    pointer = builder.inttoptr(address, _INT8.as_pointer())
-    stride = INT64(stride) if isinstance(stride, int) else stride
-    _tile(builder, "tileloadd64", _INT8(tile), pointer, stride)
-
-
-def _tile(builder: ir.IRBuilder, name: str, *args: ir.Value) -> None:
-    """One instruction of the matrix unit."""
-    shape = ir.FunctionType(ir.VoidType(), [each.type for each in args])
-    call = cgutils.get_or_insert_function(builder.module, shape, f"llvm.x86.{name}")
-    builder.call(call, args)
-
-
-def _bytes(builder: ir.IRBuilder, count: int) -> ir.Value:
-    """Memory of the function's own, at a cache line."""
-    place = cgutils.alloca_once(builder, ir.ArrayType(_INT8, count))
-    place.align = 64
-    return builder.bitcast(place, _INT8.as_pointer())
 
 
 def _add_at(
@@ -269,7 +228,7 @@ def _add_at(
     """The total, and the numbers there, if there are any."""
     place = cgutils.alloca_once_value(builder, total)
     with builder.if_then(builder.icmp_signed("!=", address, INT64(0))):
-        numbers = load(builder, offset(builder, address, index, 2), _TILE, 2)
+        numbers = load(builder, offset(builder, address, index, 2), ROWS, 2)
         builder.store(added(builder, total, numbers), place)
     return builder.load(place)
 

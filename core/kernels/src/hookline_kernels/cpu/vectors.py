@@ -17,6 +17,7 @@ INT64 = ir.IntType(64)
 _IS_WIDE = bool(binding.get_host_cpu_features().get("avx512f"))
 LANES = 16 if _IS_WIDE else 8
 """Numbers a vector; a machine with narrower registers uses several for one."""
+_ROUNDS = _IS_WIDE and bool(binding.get_host_cpu_features().get("avx512bf16"))
 MOST_SUMS = 16 if _IS_WIDE else 8
 """Vectors that are summed into at once: enough to hide the latency of an addition,
 few enough to leave registers for what is added."""
@@ -32,6 +33,19 @@ _EXP_COEFFICIENTS = (
     5.0000001201e-1,
 )
 """Of Cephes' expf (Moshier 1984)."""
+
+
+class _BFloat(ir.Type):
+    """LLVM's bfloat, which llvmlite has no class for."""
+
+    def _to_string(self) -> str:
+        return "bfloat"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _BFloat)
+
+    def __hash__(self) -> int:
+        return hash(_BFloat)
 
 
 def lanes_for(count: int) -> int:
@@ -93,7 +107,10 @@ def store(
 ) -> None:
     """Numbers of 4 bytes, or of 2 bytes rounded to the nearest, ties to even."""
     lanes = numbers.type.count
-    if size == 2:
+    if size == 2 and _ROUNDS and lanes == 16:
+        halves = builder.fptrunc(numbers, vector(lanes, _BFloat()))
+        numbers = builder.bitcast(halves, vector(lanes, INT16))
+    elif size == 2:
         half = constant(16, lanes, INT32)
         bits = builder.bitcast(numbers, vector(lanes, INT32))
         odd = builder.and_(builder.lshr(bits, half), constant(1, lanes, INT32))

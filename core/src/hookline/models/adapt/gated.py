@@ -1,6 +1,7 @@
 """Gated feed-forward layers: gate and up are one product."""
 
 from collections.abc import Callable
+from importlib import import_module
 
 import torch
 from torch import nn
@@ -8,7 +9,6 @@ from torch.nn import functional
 
 from hookline.models.adapt.linears import FastLinear, are_joinable, joined
 from hookline.models.adapt.trial import agree, random_values
-from hookline_kernels.cpu.gated import Gate
 from hookline_kernels.failure import KernelError
 from hookline_registry import isolate
 
@@ -25,11 +25,12 @@ class FastGated(nn.Module):
     def __init__(
         self, gate: nn.Linear, up: nn.Linear, down: nn.Linear, activation: str
     ) -> None:
-        """Raises `KernelError` if there is no kernel for it."""
+        """Raises `KernelError` or `ImportError` if there is no kernel for it."""
         super().__init__()
+        gates = import_module("hookline_kernels.cpu.gated")  # needs the compiler
         self.gate_up_proj = joined([gate, up])
         self.down_proj = FastLinear(down.weight, down.bias)
-        self._gate = Gate(gate.out_features, gate.weight.dtype, activation)
+        self._gate = gates.Gate(gate.out_features, gate.weight.dtype, activation)
         self._parts = (self.gate_up_proj, self._gate, self.down_proj)
 
     def forward(
@@ -58,7 +59,7 @@ def fast_gated(module: nn.Module) -> FastGated | None:
         return None
     try:
         fast = FastGated(gate, up, down, activation)
-    except KernelError:
+    except (ImportError, KernelError):
         return None
     trial = random_values(gate.in_features, gate.weight)
     return fast if agree(module, fast, trial) else None

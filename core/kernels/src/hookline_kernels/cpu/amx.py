@@ -1,0 +1,90 @@
+"""The processor's matrix unit (AMX), for intrinsics of numba.
+
+Eight tiles of 16 rows of 64 bytes each. `tdpbf16ps` adds to a tile of float32 sums the
+product of a tile of rows, 32 bfloat16 numbers each, with a tile of 16 rows of pairs: the
+pair (2 k, 2 k + 1) of 16 columns. oneDNN remembers how a thread's tiles were set up
+last, so whoever sets them up otherwise does so between `begin` and `end`.
+"""
+
+import functools
+from collections.abc import Mapping
+
+import torch
+from llvmlite import binding, ir
+from numba.core import cgutils
+
+from hookline_kernels.cpu.vectors import INT64
+
+ROWS = 16
+"""Of a tile; and float32 numbers in each row."""
+DEPTH = 32
+"""bfloat16 numbers in each row."""
+INT8 = ir.IntType(8)
+
+
+@functools.cache
+def has_tiles() -> bool:
+    """Whether there is a matrix unit, which torch has asked the system for."""
+    features = binding.get_host_cpu_features()
+    return bool(features.get("amx-bf16")) and torch.cpu._init_amx()  # noqa: SLF001
+
+
+def begin(builder: ir.IRBuilder, heights: Mapping[int, ir.Value]) -> ir.Value:
+    """Sets tiles up, so many rows each; returns what `end` wants."""
+    before = own_bytes(builder, 64)
+    tile(builder, "sttilecfg", before)
+    config = own_bytes(builder, 64)
+    words = builder.bitcast(config, INT64.as_pointer())
+    for index in range(8):
+        builder.store(INT64(0), builder.gep(words, [INT64(index)]))
+    builder.store(INT8(1), config)
+    for each, height in heights.items():
+        builder.store(INT8(64), builder.gep(config, [INT64(16 + 2 * each)]))
+        builder.store(height, builder.gep(config, [INT64(48 + each)]))
+    tile(builder, "ldtilecfg", config)
+    return before
+
+
+def end(builder: ir.IRBuilder, before: ir.Value) -> None:
+    """Sets the tiles up as they were; their numbers are lost."""
+    tile(builder, "ldtilecfg", before)
+
+
+def load_tile(
+    builder: ir.IRBuilder, which: int, address: ir.Value, stride: ir.Value | int
+) -> None:
+    """Rows, so many bytes from one to the next."""
+    stride = INT64(stride) if isinstance(stride, int) else stride
+    pointer = builder.inttoptr(address, INT8.as_pointer())
+    tile(builder, "tileloadd64", INT8(which), pointer, stride)
+
+
+def store_tile(
+    builder: ir.IRBuilder, which: int, address: ir.Value, stride: ir.Value | int
+) -> None:
+    stride = INT64(stride) if isinstance(stride, int) else stride
+    pointer = builder.inttoptr(address, INT8.as_pointer())
+    tile(builder, "tilestored64", INT8(which), pointer, stride)
+
+
+def clear_tile(builder: ir.IRBuilder, which: int) -> None:
+    tile(builder, "tilezero", INT8(which))
+
+
+def multiply_tiles(builder: ir.IRBuilder, sums: int, rows: int, pairs: int) -> None:
+    """Sums += rows · pairs."""
+    tile(builder, "tdpbf16ps", INT8(sums), INT8(rows), INT8(pairs))
+
+
+def tile(builder: ir.IRBuilder, name: str, *args: ir.Value) -> None:
+    """One instruction."""
+    shape = ir.FunctionType(ir.VoidType(), [each.type for each in args])
+    call = cgutils.get_or_insert_function(builder.module, shape, f"llvm.x86.{name}")
+    builder.call(call, args)
+
+
+def own_bytes(builder: ir.IRBuilder, count: int) -> ir.Value:
+    """Memory of the function's own, at a cache line."""
+    place = cgutils.alloca_once(builder, ir.ArrayType(INT8, count))
+    place.align = 64
+    return builder.bitcast(place, INT8.as_pointer())
