@@ -17,8 +17,8 @@ PHASES = [
     "import model code",
     "read config",
     "load weights",
-    "adapt model",
     "probe",
+    "adapt model",
     "allocate KV cache",
 ]
 
