@@ -54,6 +54,7 @@ class EngineFacts:
         eos_token_ids: Tokens that end its texts.
         executor: `uniproc`, `simulated`, …
         cost: What steps of the model cost the machine.
+        kernels: What computes them, and why not what is quicker.
         startup: What its start consisted of, in order; phases may contain others.
     """
 
@@ -71,6 +72,7 @@ class EngineFacts:
     eos_token_ids: tuple[int, ...]
     executor: str
     cost: ModelCost = field(default_factory=ModelCost)
+    kernels: str = ""
     startup: tuple[StartupPhase, ...] = ()
 
 

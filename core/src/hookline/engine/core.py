@@ -52,6 +52,7 @@ class EngineCore:
             eos_token_ids=shape.eos_token_ids,
             executor=config.executor.kind,
             cost=shape.cost,
+            kernels=shape.kernels,
         )
 
     @property

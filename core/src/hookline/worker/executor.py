@@ -19,6 +19,7 @@ class ModelShape:
         num_kv_blocks: Blocks that its KV cache holds.
         eos_token_ids: Tokens that end its texts.
         cost: What its steps cost; a model that only pretends costs nothing.
+        kernels: What computes them, and why not what is quicker; empty if nothing does.
     """
 
     architecture: str
@@ -28,6 +29,7 @@ class ModelShape:
     num_kv_blocks: int
     eos_token_ids: tuple[int, ...]
     cost: ModelCost = field(default_factory=ModelCost)
+    kernels: str = ""
 
 
 class Executor(Protocol):

@@ -1,6 +1,7 @@
 """The executor that runs the model in its own process and thread."""
 
 import gc
+from collections.abc import Iterable
 
 import numpy as np
 import torch
@@ -15,7 +16,7 @@ from hookline.sampling_params import SamplingParams
 from hookline.scheduler.plan import AdmittedSequence, StepPlan, StepResult
 from hookline.worker.allocator import keep_freed_memory
 from hookline.worker.executor import ModelShape
-from hookline.worker.forward import choose_forward
+from hookline.worker.forward import Forward, choose_forward
 from hookline.worker.input_batch import InputBatch
 from hookline.worker.memory import count_blocks
 from hookline.worker.model_runner import ModelRunner
@@ -24,7 +25,8 @@ from hookline.worker.paged_cache import PagedCache
 from hookline.worker.sampler import Sampler
 from hookline.worker.sampling_state import SamplingState
 from hookline.worker.startup_timer import StartupTimer
-from hookline_kernels.sampling import choose_sampling
+from hookline_kernels import ChosenAttention
+from hookline_kernels.sampling import ChosenSampling, choose_sampling
 
 
 class UniprocExecutor:
@@ -106,6 +108,7 @@ class UniprocExecutor:
             num_kv_blocks=num_blocks,
             eos_token_ids=description.eos_token_ids,
             cost=cost,
+            kernels=_told(forward, cache.attention.values(), chosen),
         )
         gc.collect()
         gc.freeze()  # what is here now stays; collections need not walk over it
@@ -118,6 +121,17 @@ class UniprocExecutor:
         self._warmer.close()
         gc.unfreeze()
         del self._runner
+
+
+def _told(
+    forward: Forward, attention: Iterable[ChosenAttention], sampling: ChosenSampling
+) -> str:
+    """What computes, in a line; whatever is not the quickest with its reason."""
+    parts = [(forward.name, forward.reason)]
+    parts += [(f"{each.name} attention", each.reason) for each in attention]
+    parts.append((f"{sampling.name} sampling", sampling.reason))
+    words = [f"{name} ({reason})" if reason else name for name, reason in parts]
+    return ", ".join(dict.fromkeys(words))
 
 
 def _one_prompt(num_tokens: int, num_blocks: int) -> StepPlan:

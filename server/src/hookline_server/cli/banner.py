@@ -22,6 +22,7 @@ def banner(app: web.Application, *, root: str, pages_root: str, seconds: float) 
         f"  API      {root}/v1",
         *_pages(app, pages_root),
         f"  health   {root}/health",
+        *([f"  computed by {facts.kernels}"] if facts.kernels else []),
         f"  ready in {seconds:.1f} s; try:",
         f"  {_curl(app, root=root)}",
     ]

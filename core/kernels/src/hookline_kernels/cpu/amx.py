@@ -1,8 +1,8 @@
 """The processor's matrix unit (AMX), for intrinsics of numba.
 
 Eight tiles of 16 rows of 64 bytes each. `tdpbf16ps` adds to a tile of float32 sums the
-product of a tile of rows, 32 bfloat16 numbers each, with a tile of 16 rows of pairs: the
-pair (2 k, 2 k + 1) of 16 columns. oneDNN remembers how a thread's tiles were set up
+product of a tile of rows, 32 bfloat16 numbers each, with a tile of 16 rows of pairs:
+the pair (2 k, 2 k + 1) of 16 columns. oneDNN remembers how a thread's tiles were set up
 last, so whoever sets them up otherwise does so between `begin` and `end`.
 """
 

@@ -37,6 +37,8 @@ _PIECE = 512
 _PAD = 16
 """Numbers after each row of scores, and after the states, which filling may reach."""
 _SCORE_BYTES = 4 * (_PIECE + _PAD)
+_TILE_BYTES = 16 * (_SCORE_BYTES + 2 * _PIECE)
+"""Of a tile's scores and weights."""
 _MOST_QUERIES = 768
 """Rows of a block of queries, those of all heads that share keys together."""
 _UNBOUNDED = 1 << 40
@@ -79,8 +81,7 @@ class PrefillShape:
     def scratch_bytes(self) -> int:
         """What a thread needs."""
         states = self.tokens * self.group * self.state_bytes
-        tiles = ROWS * (_SCORE_BYTES + 2 * _PIECE)
-        return -(-(self.panel_bytes + tiles + states + 4 * _PAD) // 64) * 64
+        return -(-(self.panel_bytes + _TILE_BYTES + states + 4 * _PAD) // 64) * 64
 
 
 class TiledPrefill:
@@ -173,23 +174,16 @@ def _items(
 
 @functools.cache
 def _kernel(shape: PrefillShape) -> Kernel:
-    group, kv_heads = shape.group, shape.num_kv_heads
-    key_dim, value_dim = shape.key_dim, shape.value_dim
-    block = shape.block_size
+    group, kv_heads, block = shape.group, shape.num_kv_heads, shape.block_size
     state_bytes, scratch_bytes = shape.state_bytes, shape.scratch_bytes
-    panel_bytes, value_panel = shape.panel_bytes, 2 * _PIECE * key_dim
-    lay_piece = _piece_layer(shape)
-    soften = _softener(value_dim)
-    score_bytes, weight_bytes = _SCORE_BYTES, 2 * _PIECE
+    panel_bytes, value_dim = shape.panel_bytes, shape.value_dim
+    lay_piece, attend_tile = _piece_layer(shape), _tile_attender(shape)
+    clear_tile, write_tile = _tile_clearer(value_dim), _tile_writer(shape)
 
     def prefill(numbers: Any) -> None:
         given = array_at(numbers, 18, np.int64)
-        thread = take(numbers + 8)
-        panel = given[6] + thread * scratch_bytes
-        scores = panel + panel_bytes
-        weights = scores + ROWS * score_bytes
-        states = weights + ROWS * weight_bytes
-        window, factor = given[13], to_float(given[15])
+        panel = given[6] + take(numbers + 8) * scratch_bytes
+        states = panel + panel_bytes + _TILE_BYTES
         work = take_rows(numbers, 1)
         while work < given[2] * kv_heads:
             item, head = given[3] + work // kv_heads * 32, work % kv_heads
@@ -197,75 +191,109 @@ def _kernel(shape: PrefillShape) -> Kernel:
             row, count, position = int_at(item, 1), int_at(item, 2), int_at(item, 3)
             for member in range(group):
                 for tile in range(0, count, ROWS):
-                    rows = min(ROWS, count - tile)
                     state = states + (member * count + tile) * state_bytes
-                    fill_row(state + 4 * rows, rows * (1 + value_dim), float32(0.0))
-                    for index in range(rows):
-                        set_float(state, index, _LOWEST)
+                    clear_tile(state, min(ROWS, count - tile))
             last = position + count
-            at = max(0, position + 1 - window) // block * block
+            at = max(0, position + 1 - given[13]) // block * block
             while at < last:
                 stop = min(at + _PIECE, last)
                 lay_piece(given[10], given[11], table, head, at, stop, panel)
                 for member in range(group):
-                    own = given[9] * (head * group + member)
+                    query = given[7] + given[9] * (head * group + member)
                     for tile in range(0, count, ROWS):
-                        rows = min(ROWS, count - tile)
-                        low = position + tile  # the first query of the tile
-                        if low + rows <= at or low + 1 - window >= stop:
-                            continue
-                        seen = min(stop, low + rows) - at
-                        columns = (seen + DEPTH - 1) // DEPTH * DEPTH
-                        source = given[7] + (row + tile) * given[8] + own
-                        score_tiles(
-                            source,
-                            given[8],
-                            rows,
+                        attend_tile(
+                            given,
+                            query + (row + tile) * given[8],
+                            min(ROWS, count - tile),
                             panel,
-                            columns,
-                            scores,
-                            score_bytes,
-                            key_dim,
-                        )
-                        state = states + (member * count + tile) * state_bytes
-                        for index in range(rows):
-                            end = min(stop, low + index + 1) - at
-                            start = max(0, low + index + 1 - window - at)
-                            soften(
-                                scores + index * score_bytes,
-                                weights + index * weight_bytes,
-                                state,
-                                rows,
-                                index,
-                                min(start, columns),
-                                max(end, 0),
-                                columns,
-                                factor,
-                            )
-                        weigh_tiles(
-                            weights,
-                            rows,
-                            panel + value_panel,
-                            columns,
-                            state + 8 * rows,
-                            weight_bytes,
-                            value_dim,
+                            states + (member * count + tile) * state_bytes,
+                            position + tile,
+                            at,
+                            stop,
                         )
                 at = stop
             for member in range(group):
-                for index in range(count):
-                    tile = index // ROWS * ROWS
-                    rows, place = min(ROWS, count - tile), index - tile
+                own = head * group + member
+                for tile in range(0, count, ROWS):
                     state = states + (member * count + tile) * state_bytes
-                    share = float32(1.0) / float_at(state, rows + place)
-                    sums = state + 8 * rows + place * value_dim * 4
-                    at = (row + index) * kv_heads * group + head * group + member
-                    target = given[12] + at * value_dim * 2
-                    scale_row(sums, target, share, value_dim, 4, 2)
+                    place = (row + tile) * kv_heads * group + own
+                    target = given[12] + place * value_dim * 2
+                    write_tile(state, min(ROWS, count - tile), target)
             work = take_rows(numbers, 1)
 
-    name = f"prefill-{group}-{kv_heads}-{key_dim}-{value_dim}-{block}"
+    name = f"prefill-{group}-{kv_heads}-{shape.key_dim}-{value_dim}-{block}"
     return Kernel(prefill, name)
+
+
+def _tile_clearer(value_dim: int) -> Any:
+    def clear_tile(state: int, rows: int) -> None:
+        """Nothing is seen yet.
+
+        A tile's state is `rows` largest scores (in powers of 2), then sums of weights,
+        then rows of sums of values.
+        """
+        fill_row(state + 4 * rows, rows * (1 + value_dim), float32(0.0))
+        for index in range(rows):
+            set_float(state, index, _LOWEST)
+
+    return njit(clear_tile)
+
+
+def _tile_attender(shape: PrefillShape) -> Any:
+    key_dim, value_dim = shape.key_dim, shape.value_dim
+    panel_bytes, value_panel = shape.panel_bytes, 2 * _PIECE * key_dim
+    score_bytes, weight_bytes = _SCORE_BYTES, 2 * _PIECE
+    soften = _softener(value_dim)
+
+    def attend_tile(  # noqa: PLR0917 - numba passes by position
+        given: Any,
+        query: int,
+        rows: int,
+        panel: int,
+        state: int,
+        low: int,
+        at: int,
+        stop: int,
+    ) -> None:
+        """Some queries, the first of them at `low`, see the piece at … stop - 1."""
+        window = given[13]
+        if low + rows <= at or low + 1 - window >= stop:
+            return
+        scores = panel + panel_bytes
+        weights = scores + ROWS * score_bytes
+        columns = (min(stop, low + rows) - at + DEPTH - 1) // DEPTH * DEPTH
+        score_tiles(query, given[8], rows, panel, columns, scores, score_bytes, key_dim)
+        for index in range(rows):
+            seen = low + index + 1
+            soften(
+                scores + index * score_bytes,
+                weights + index * weight_bytes,
+                state,
+                rows,
+                index,
+                min(max(0, seen - window - at), columns),
+                max(min(stop, seen) - at, 0),
+                columns,
+                to_float(given[15]),
+            )
+        sums, values = state + 8 * rows, panel + value_panel
+        weigh_tiles(weights, rows, values, columns, sums, weight_bytes, value_dim)
+
+    return njit(attend_tile)
+
+
+def _tile_writer(shape: PrefillShape) -> Any:
+    value_dim = shape.value_dim
+    row_bytes = shape.num_kv_heads * shape.group * value_dim * 2
+
+    def write_tile(state: int, rows: int, target: int) -> None:
+        """The output of finished queries."""
+        for index in range(rows):
+            share = float32(1.0) / float_at(state, rows + index)
+            sums = state + 8 * rows + index * value_dim * 4
+            scale_row(sums, target + index * row_bytes, share, value_dim, 4, 2)
+
+    return njit(write_tile)
 
 
 def _piece_layer(shape: PrefillShape) -> Any:
@@ -306,11 +334,7 @@ def _softener(value_dim: int) -> Any:
         columns: int,
         factor: Any,
     ) -> None:
-        """Scores of tokens start … end - 1 become weights, others 0; sums fade.
-
-        A tile's state is `rows` largest scores (times the factor), then sums of
-        weights, then rows of sums of values.
-        """
+        """Scores of tokens start … end - 1 become weights, others 0; sums fade."""
         for token in range(start):
             set_float(scores, token, _LOWEST)
         if end < columns:

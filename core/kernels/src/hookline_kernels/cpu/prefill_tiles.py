@@ -69,7 +69,11 @@ def _lay_keys(
 
 
 def _lay_values(
-    _: object, values: Any, panel: Any, tokens: Any, dim: Any
+    _: object,
+    values: Any,
+    panel: Any,
+    tokens: Any,  # noqa: ARG001 - a whole number whatever it is
+    dim: Any,
 ) -> tuple[Signature, Emit]:
     """16 tokens of a head's page, [16, dim], as [8, dim, 2].
 
@@ -229,7 +233,12 @@ def _weigh_tiles(  # noqa: PLR0917 - numba passes by position
 
 
 def _weigh_row(
-    _: object, scores: Any, weights: Any, columns: Any, factor: Any, top: Any
+    _: object,
+    scores: Any,
+    weights: Any,
+    columns: Any,
+    factor: Any,  # noqa: ARG001 - float32 whatever it is
+    top: Any,  # noqa: ARG001 - likewise
 ) -> tuple[Signature, Emit]:
     """weights[t] = 2^(scores[t] · factor − top), in bfloat16; returns their sum.
 

@@ -134,7 +134,10 @@ def _scale_row(  # noqa: PLR0917 - numba passes by position
 
 
 def _fill_row(
-    _: object, row: types.Type, count: types.Type, number: types.Type
+    _: object,
+    row: types.Type,
+    count: types.Type,
+    number: types.Type,  # noqa: ARG001
 ) -> tuple[Signature, Emit]:
     """Sets so many numbers, and some after them: up to a whole vector."""
 

@@ -35,7 +35,7 @@ _EXP_COEFFICIENTS = (
 """Of Cephes' expf (Moshier 1984)."""
 
 
-class _BFloat(ir.Type):
+class _BFloat(ir.Type):  # type: ignore[misc]
     """LLVM's bfloat, which llvmlite has no class for."""
 
     def _to_string(self) -> str:

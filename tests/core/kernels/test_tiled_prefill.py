@@ -1,0 +1,144 @@
+"""Prompts by matrix tiles see what the reference sees."""
+
+import random
+from dataclasses import dataclass
+
+import pytest
+import torch
+
+from hookline_kernels import PagedMetadata, new_keys, new_values
+from hookline_kernels.attention import attend_written
+from hookline_kernels.cpu.amx import has_tiles
+from hookline_kernels.cpu.prefill_kernel import PrefillShape, TiledPrefill
+from hookline_kernels.failure import KernelError
+
+needs_tiles = pytest.mark.skipif(
+    not has_tiles(), reason="this processor has no matrix unit for bfloat16"
+)
+
+
+@dataclass(frozen=True)
+class Case:
+    """Heads and the new and cached tokens of each request."""
+
+    heads: int
+    kv_heads: int
+    dim: int
+    block_size: int
+    new: tuple[int, ...]
+    cached: tuple[int, ...]
+    window: int | None = None
+
+
+def differences(case: Case, *, poison: float = 0.0) -> float:
+    """Largest difference from float32; blocks that nobody owns hold `poison`."""
+    source = torch.Generator().manual_seed(11)
+
+    def numbers(*shape: int) -> torch.Tensor:
+        return torch.randn(shape, generator=source).bfloat16()
+
+    lengths = [new + old for new, old in zip(case.new, case.cached, strict=True)]
+    size, most = case.block_size, max(lengths)
+    width = -(-most // size)
+    blocks = width * len(lengths) + 2
+    shape = (size, case.kv_heads, case.dim)
+    keys = new_keys(blocks, *shape, torch.bfloat16)
+    values = new_values(blocks, *shape, torch.bfloat16)
+    keys.fill_(poison)
+    values.fill_(poison)
+    tables = torch.randperm(blocks, generator=source)[: width * len(lengths)]
+    tables = tables.view(len(lengths), width)
+    for table, length in zip(tables, lengths, strict=True):
+        at = torch.arange(length)
+        places = (table[at // size], at % size)
+        keys[places] = numbers(length, *shape[1:])
+        values[places] = numbers(length, *shape[1:])
+    metadata = PagedMetadata(
+        slots=torch.zeros(0, dtype=torch.int64),
+        block_tables=tables,
+        query_lens=list(case.new),
+        seq_lens=lengths,
+        num_single=0,
+        seq_lens_tensor=torch.tensor(lengths),
+    )
+    query = numbers(sum(case.new), case.heads + 3, case.dim)[:, : case.heads]
+    tiled = TiledPrefill(
+        PrefillShape(
+            group=case.heads // case.kv_heads,
+            num_kv_heads=case.kv_heads,
+            key_dim=case.dim,
+            value_dim=case.dim,
+            block_size=size,
+        ),
+        torch.bfloat16,
+    )
+    output = torch.full((sum(case.new), case.heads, case.dim), float("nan"))
+    output = output.bfloat16()
+    how = {"scale": case.dim**-0.5, "window": case.window}
+    tiled.begin(metadata)
+    tiled(query, keys=keys, values=values, output=output, **how)
+    expected = attend_written(
+        query.float(),
+        query,
+        query,
+        keys=keys.float(),
+        values=values.float(),
+        metadata=metadata,
+        **how,
+    )
+    return float((output.float() - expected).abs().max())
+
+
+@needs_tiles
+@pytest.mark.parametrize(
+    "case",
+    [
+        Case(2, 1, 64, 16, (2,), (0,)),
+        Case(12, 4, 64, 16, (17, 300, 15), (5, 0, 700)),
+        Case(4, 4, 32, 16, (1100,), (0,)),
+        Case(8, 1, 128, 32, (33, 64), (0, 513)),
+        Case(16, 8, 256, 16, (40,), (100,)),
+        Case(12, 4, 64, 16, (530, 70), (0, 200), window=7),
+        Case(12, 4, 96, 16, (530, 70), (0, 900), window=300),
+    ],
+    ids=str,
+)
+def test_equals_the_reference(case: Case) -> None:
+    """Tails of tiles and pieces, cached prefixes, windows and groups of all sizes."""
+    assert differences(case) < 0.04
+
+
+@needs_tiles
+def test_requests_of_any_length() -> None:
+    """Drawn at random."""
+    source = random.Random(5)  # noqa: S311 - a test
+    for _ in range(12):
+        count = source.randint(1, 4)
+        case = Case(
+            *source.choice([(12, 4), (2, 1), (4, 4), (16, 8)]),
+            dim=source.choice([32, 64]),
+            block_size=16,
+            new=tuple(source.choice([2, 15, 16, 33, 100, 300]) for _ in range(count)),
+            cached=tuple(source.choice([0, 5, 16, 100, 500]) for _ in range(count)),
+            window=source.choice([None, 7, 64, 300]),
+        )
+        assert differences(case) < 0.04, case
+
+
+@needs_tiles
+def test_what_nobody_wrote_is_not_seen() -> None:
+    """Even if it is no number: what fills a last block up has no weight."""
+    case = Case(4, 2, 64, 16, (5, 18), (3, 20))
+    assert differences(case, poison=float("nan")) < 0.04
+
+
+@needs_tiles
+def test_other_shapes_are_refused() -> None:
+    """They go by way of torch."""
+    shape = {"group": 1, "num_kv_heads": 1, "value_dim": 64}
+    with pytest.raises(KernelError, match="tiles do not fit"):
+        TiledPrefill(PrefillShape(**shape, key_dim=24, block_size=16), torch.bfloat16)
+    with pytest.raises(KernelError, match="tiles do not fit"):
+        TiledPrefill(PrefillShape(**shape, key_dim=64, block_size=4), torch.bfloat16)
+    with pytest.raises(KernelError, match="float32"):
+        TiledPrefill(PrefillShape(**shape, key_dim=64, block_size=16), torch.float32)
