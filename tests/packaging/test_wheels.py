@@ -79,7 +79,8 @@ def test_constraints_pin_every_dependency() -> None:
         for requirement in requirements(project)
     }
 
-    assert wanted - {"hookline"} <= pinned
+    torchs_own = {"triton"}  # each build of torch wants one version, or none
+    assert wanted - torchs_own - {"hookline"} <= pinned
 
 
 def requirements(project: Path) -> list[str]:
