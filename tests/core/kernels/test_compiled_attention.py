@@ -1,18 +1,12 @@
 """Compiled attention equals its torch reference."""
 
 import random
-from dataclasses import dataclass
 
 import pytest
 import torch
 
-from hookline_kernels import (
-    PagedMetadata,
-    choose_attention,
-    new_keys,
-    new_values,
-    reference_attention,
-)
+from hookline_kernels import choose_attention, reference_attention
+from hookline_kernels.testing import Step, make_step
 
 TOLERANCES = {torch.float32: 3e-6, torch.bfloat16: 1e-2}
 SHAPES = (
@@ -27,78 +21,6 @@ SHAPES = (
     (19, 1, 24, 40, 16),
     (2, 2, 20, 20, 24),
 )
-
-
-@dataclass(frozen=True)
-class Step:
-    """A step's tensors, and the cache they go to."""
-
-    query: torch.Tensor
-    key: torch.Tensor
-    value: torch.Tensor
-    keys: torch.Tensor
-    values: torch.Tensor
-    metadata: PagedMetadata
-
-    def upcast(self) -> "Step":
-        """A copy in float64."""
-        return Step(
-            self.query.double(),
-            self.key.double(),
-            self.value.double(),
-            self.keys.double(),
-            self.values.double(),
-            self.metadata,
-        )
-
-
-def make_step(
-    shape: tuple[int, int, int, int, int],
-    lengths: list[tuple[int, int]],
-    dtype: torch.dtype,
-    seed: int,
-) -> Step:
-    """Sequences of (new tokens, all tokens); unused slots hold not-a-number."""
-    group, kv_heads, key_dim, value_dim, block = shape
-    generator = torch.Generator().manual_seed(seed)
-    counts = [-(-length // block) for _, length in lengths]
-    order = torch.randperm(sum(counts) + 2, generator=generator)
-    tables = torch.zeros(len(lengths), max(counts), dtype=torch.int64)
-    keys = new_keys(len(order), block, kv_heads, key_dim, dtype).fill_(torch.nan)
-    values = new_values(len(order), block, kv_heads, value_dim, dtype).fill_(torch.nan)
-    slots, used = [], 0
-    for row, ((new, length), count) in enumerate(zip(lengths, counts, strict=True)):
-        tables[row, :count] = order[used : used + count]
-        used += count
-        at = torch.arange(length)
-        pages, offsets = tables[row, at // block], at % block
-        old = length - new
-        for side, dim in ((keys, key_dim), (values, value_dim)):
-            numbers = torch.randn(old, kv_heads, dim, generator=generator).to(dtype)
-            side[pages[:old], offsets[:old]] = numbers
-        slots.append((pages * block + offsets)[old:])
-    total = sum(new for new, _ in lengths)
-
-    def randn(heads: int, dim: int) -> torch.Tensor:
-        """As models hand them over: heads outermost in memory."""
-        numbers = torch.randn(heads, total, dim, generator=generator)
-        return numbers.to(dtype).transpose(0, 1)
-
-    return Step(
-        randn(group * kv_heads, key_dim),
-        randn(kv_heads, key_dim),
-        randn(kv_heads, value_dim),
-        keys,
-        values,
-        PagedMetadata(
-            slots=torch.cat(slots),
-            block_tables=tables,
-            query_lens=[new for new, _ in lengths],
-            seq_lens=[length for _, length in lengths],
-            num_single=sum(new == 1 for new, _ in lengths),
-            seq_lens_tensor=torch.tensor([length for _, length in lengths]),
-        ),
-    )
 
 
 def assert_equal_to_reference(
@@ -118,13 +40,13 @@ def assert_equal_to_reference(
         block_size=block,
         dtype=dtype,
     )
-    exact = step.upcast()
+    exact = step.exact()
     wanted = reference_attention(
         exact.query,
         exact.key,
         exact.value,
-        keys=exact.keys.nan_to_num(),
-        values=exact.values.nan_to_num(),
+        keys=exact.keys,
+        values=exact.values,
         metadata=exact.metadata,
         scale=0.3,
         window=window,

@@ -3,8 +3,9 @@
 import pytest
 import torch
 
-from hookline_kernels.cpu.gated import GATES, Gate, gated_reference
+from hookline_kernels.cpu.gated import GATES, Gate
 from hookline_kernels.failure import KernelError
+from hookline_kernels.layers import gated_reference
 
 DTYPES = [torch.bfloat16, torch.float32]
 TOLERANCES = {torch.bfloat16: 2**-8, torch.float32: 2e-6}

@@ -6,13 +6,12 @@ import pytest
 import torch
 
 from hookline_kernels import KernelError, new_keys, new_values
-from hookline_kernels.cpu.norm import rms_norm_reference
 from hookline_kernels.cpu.rotary_cache import (
     HeadNorms,
     HeadShape,
     RotaryCache,
-    rotate_reference,
 )
+from hookline_kernels.layers import rms_norm_reference, rotate_reference
 
 DTYPES = [torch.bfloat16, torch.float32]
 TOLERANCES = {torch.bfloat16: 2**-8, torch.float32: 2e-6}
@@ -98,7 +97,8 @@ def expected_heads(case: Case) -> list[torch.Tensor]:
             for side, weight in ((query, case.norms.query), (key, case.norms.key))
         )
     cosines, sines = (side[case.positions] for side in case.angles)
-    return [*(rotate_reference(s.float(), cosines, sines) for s in (query, key)), value]
+    angles = cosines.repeat(1, 2), sines.repeat(1, 2)
+    return [*(rotate_reference(s.float(), *angles) for s in (query, key)), value]
 
 
 @pytest.mark.parametrize("normed", [False, True], ids=["plain", "normed"])

@@ -17,6 +17,9 @@ AttentionCall = Callable[..., torch.Tensor]
 """(layer index, query, key, value: [T, heads, head dim], *, scale, window, softcap) →
 [T, heads, head dim]."""
 
+KeysAndValues = tuple[torch.Tensor, torch.Tensor, Callable[..., torch.Tensor]]
+"""A layer's cache, and what attends over it once a step's are written there."""
+
 _HARMLESS = {
     "cache_position",
     "dropout",

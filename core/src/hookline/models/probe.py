@@ -149,7 +149,7 @@ def probe(
             f"of another kind keep state that cannot be paged",
         )
     packed = _logits(model, recorder, [first, second])
-    if not are_alike(alone, packed[-_TOKENS:]):
+    if not _are_alike(alone, packed[-_TOKENS:]):
         raise ModelLoadError(
             name,
             "tokens of one request change another's: the model mixes tokens outside of "
@@ -163,7 +163,7 @@ def probe(
     )
 
 
-def are_alike(expected: torch.Tensor, found: torch.Tensor) -> bool:
+def _are_alike(expected: torch.Tensor, found: torch.Tensor) -> bool:
     """Whether logits [n, vocabulary] differ by rounding only."""
     similarity = torch.cosine_similarity(expected.float(), found.float(), dim=-1)
     return bool(similarity.min() >= _LEAST_SIMILARITY)

@@ -1,9 +1,10 @@
 """The memory of the KV cache, and attention of a step over it."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import torch
 
+from hookline.models.attention import KeysAndValues
 from hookline.models.probe import LayerCache
 from hookline_kernels import (
     ChosenAttention,
@@ -12,9 +13,6 @@ from hookline_kernels import (
     new_keys,
     new_values,
 )
-
-KeysAndValues = tuple[torch.Tensor, torch.Tensor, Callable[..., torch.Tensor]]
-"""A layer's, and what attends over them; as `Decoder.bind` takes them."""
 
 
 class PagedCache:

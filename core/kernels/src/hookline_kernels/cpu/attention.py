@@ -7,7 +7,7 @@ import numpy as np
 import torch
 
 from hookline_kernels.cpu.decode import decode_body
-from hookline_kernels.cpu.decode_call import CALL, SIGNATURE, DecodeShape
+from hookline_kernels.cpu.decode_call import CALL, SIGNATURE, UNBOUNDED, DecodeShape
 from hookline_kernels.cpu.jit import compile_kernel
 from hookline_kernels.cpu.pages import CacheWriter
 from hookline_kernels.cpu.prefill import attend_sequence
@@ -23,7 +23,6 @@ PARTS_A_THREAD = 4
 LEAST_PART_TOKENS = 64
 LEAST_SHARED_NUMBERS = 1 << 16
 """Below so many numbers to read, one thread is done before others have woken."""
-_UNBOUNDED = 1 << 40
 
 
 class CompiledAttention:
@@ -188,7 +187,7 @@ class CompiledAttention:
         call["values"] = values.data_ptr()
         call["output"] = output.data_ptr()
         call["output_token_bytes"] = output.stride(0) * size
-        call["window"] = _UNBOUNDED if how.window is None else how.window
+        call["window"] = UNBOUNDED if how.window is None else how.window
         call["scale"] = how.scale
         call["softcap"] = how.softcap or 0.0
         call["next_part"] = 0
@@ -211,7 +210,7 @@ class CompiledAttention:
         threads = torch.get_num_threads()
         if tokens * row < LEAST_SHARED_NUMBERS:
             threads = 1
-        part = _UNBOUNDED
+        part = UNBOUNDED
         if threads > 1:
             part = max(LEAST_PART_TOKENS, tokens // (threads * PARTS_A_THREAD))
         part = -(-part // shape.block_size) * shape.block_size

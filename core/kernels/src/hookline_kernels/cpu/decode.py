@@ -46,14 +46,14 @@ def decode_body(shape: DecodeShape) -> Callable[[Any], None]:
     def decode(pointer: Any) -> None:
         call = carray(pointer, 1)[0]
         heads = group * call.num_kv_heads
-        thread = take(address_of(pointer) + 8)
+        thread = take(address_of(pointer) + 8, 1)
         query = call.scratch + thread * call.scratch_bytes
         scores = query + 4 * heads * key_dim
         own_state = scores + 4 * heads * row
         state_bytes = 4 * heads * (2 + value_dim)
         sequence = 0
         before = 0  # parts of the sequences before this one
-        work = take(address_of(pointer))
+        work = take(address_of(pointer), 1)
         while sequence < call.num_seqs:
             length = int_at(call.seq_lens, sequence)
             start = max(0, length - call.window) // block * block
@@ -76,11 +76,11 @@ def decode_body(shape: DecodeShape) -> Callable[[Any], None]:
                 at = stop
             if parts == 1:
                 write(call, sequence, own_state)
-            elif take(call.parts_done + 8 * sequence) == parts - 1:
+            elif take(call.parts_done + 8 * sequence, 1) == parts - 1:
                 clear(call.parts_done + 8 * sequence)
                 merge(heads, call.states + before * state_bytes, parts, own_state)
                 write(call, sequence, own_state)
-            work = take(address_of(pointer))
+            work = take(address_of(pointer), 1)
 
     return decode
 

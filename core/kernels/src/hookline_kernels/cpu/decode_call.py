@@ -41,6 +41,9 @@ CALL = np.dtype(
 SIGNATURE: Any = types.void(types.CPointer(from_dtype(CALL)))
 """void(CALL *)."""
 
+UNBOUNDED = 1 << 40
+"""A window or a part that no sequence reaches the end of."""
+
 _PIECE_TOKENS = 256
 
 

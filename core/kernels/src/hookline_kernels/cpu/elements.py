@@ -11,7 +11,6 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 import torch
-from llvmlite import ir
 from numba import njit
 from numba.core import types
 from numba.extending import intrinsic, overload
@@ -57,25 +56,7 @@ def _pointer(_: Any, address: Any, scalar: Any) -> Any:
     return pointer(scalar.dtype)(address, scalar), emit
 
 
-def _take(_: Any, address: Any, count: Any) -> Any:  # noqa: ARG001
-    """(address of an int64, count) → what the int64 was before the count was added."""
-
-    def emit(_: Any, builder: Any, __: Any, arguments: Any) -> Any:
-        number = ir.IntType(64)
-        counter = builder.inttoptr(arguments[0], number.as_pointer())
-        return builder.atomic_rmw("add", counter, arguments[1], "monotonic")
-
-    int64: Any = types.int64
-    return int64(address, int64), emit
-
-
 _to_pointer: Any = intrinsic(_pointer)
-take_rows: Any = intrinsic(_take)
-
-
-def size_of(scalar: Any) -> Any:
-    """Bytes of an element; for kernels only."""
-    raise NotImplementedError(scalar)
 
 
 @exact
@@ -89,11 +70,6 @@ def widen(value: Any) -> Any:
     raise NotImplementedError(value)
 
 
-def narrow(value: Any, scalar: Any) -> Any:
-    """An element of a float32, to the nearest and ties to even; for kernels only."""
-    raise NotImplementedError(value, scalar)
-
-
 def _widen(value: Any) -> Callable[[Any], Any]:
     """For a type, what `widen` does."""
     if value is types.float32:
@@ -101,24 +77,4 @@ def _widen(value: Any) -> Callable[[Any], Any]:
     return lambda value: np.uint32(np.uint32(value) << np.uint32(16)).view(np.float32)
 
 
-def _narrow(value: Any, scalar: Any) -> Callable[[Any, Any], Any]:
-    """For types, what `narrow` does; numba wants the same names of arguments."""
-    if scalar.dtype is value:
-        return lambda value, scalar: value  # noqa: ARG005
-
-    def to_bfloat16(value: Any, scalar: Any) -> Any:  # noqa: ARG001
-        bits = np.float32(value).view(np.uint32)
-        half = np.uint32(0x7FFF) + np.uint32(np.uint32(bits >> np.uint32(16)) & 1)
-        return np.uint16(np.uint32(bits + half) >> np.uint32(16))
-
-    return to_bfloat16
-
-
-def _size_of(scalar: Any) -> Callable[[Any], Any]:
-    size = scalar.dtype.bitwidth // 8
-    return lambda scalar: size  # noqa: ARG005
-
-
-overload(size_of, strict=False)(_size_of)
 overload(widen, strict=False)(_widen)
-overload(narrow, strict=False)(_narrow)

@@ -8,7 +8,6 @@ trial of it gives what oneDNN gives.
 """
 
 import functools
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -31,10 +30,19 @@ from hookline_kernels.cpu.amx import (
     own_bytes,
     store_tile,
 )
-from hookline_kernels.cpu.elements import array_at, take_rows
+from hookline_kernels.cpu.elements import array_at
 from hookline_kernels.cpu.launching import Kernel, numbers_of
 from hookline_kernels.cpu.linear import packed_linear
-from hookline_kernels.cpu.vectors import INT64, added, load, offset, prefetch, store
+from hookline_kernels.cpu.memory import take
+from hookline_kernels.cpu.vectors import (
+    INT64,
+    Emit,
+    added,
+    load,
+    offset,
+    prefetch,
+    store,
+)
 
 _MOST_ROWS = 32
 """Of more, oneDNN is as quick."""
@@ -44,8 +52,6 @@ _OUTPUTS = 2 * ROWS
 """Outputs that are computed at once."""
 _AHEAD = 4096
 """Bytes; memory has sent them when the work comes there."""
-
-Emit = Callable[[Any, ir.IRBuilder, Any, list[ir.Value]], ir.Value]
 
 
 class FewRows:
@@ -111,7 +117,7 @@ def _kernel(width: int) -> Kernel:
     def multiply(numbers: Any) -> None:
         given = array_at(numbers, 10, np.int64)
         blocks, inputs, outputs, rows = given[1], given[2], given[3], given[4]
-        block = take_rows(numbers, 1)
+        block = take(numbers, 1)
         while block < blocks:
             at = 2 * block * _OUTPUTS
             weights = given[5] + block // shares * 2 * width * inputs
@@ -150,7 +156,7 @@ def _kernel(width: int) -> Kernel:
                         1,
                         width,
                     )
-            block = take_rows(numbers, 1)
+            block = take(numbers, 1)
 
     return Kernel(multiply, f"few-rows-{width}")
 

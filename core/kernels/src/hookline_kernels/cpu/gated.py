@@ -1,7 +1,6 @@
 """What is between the products of a gated feed-forward layer (Shazeer 2020)."""
 
 import functools
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -10,12 +9,13 @@ from llvmlite import ir
 from numba.core import cgutils, types
 from numba.core.typing.templates import Signature
 from numba.extending import intrinsic
-from torch.nn import functional
 
-from hookline_kernels.cpu.elements import SCALARS, array_at, take_rows
+from hookline_kernels.cpu.elements import SCALARS, array_at
 from hookline_kernels.cpu.launching import Kernel, numbers_of
+from hookline_kernels.cpu.memory import take
 from hookline_kernels.cpu.vectors import (
     INT64,
+    Emit,
     constant,
     exponential,
     lanes_for,
@@ -33,16 +33,6 @@ _ROWS = 4
 """Rows that a thread takes at once."""
 _GELU = (2 * 0.7978845608028654, 2 * 0.7978845608028654 * 0.044715)
 """Of the approximation with tanh: 1 + tanh(z) is twice the sigmoid of 2 z."""
-
-Emit = Callable[[Any, ir.IRBuilder, Any, list[ir.Value]], ir.Value]
-
-
-def gated_reference(values: torch.Tensor, activation: str) -> torch.Tensor:
-    """In torch: activation(first half) · second half, of [T, 2 · width]."""
-    gates, ups = values.chunk(2, -1)
-    if activation == "silu":
-        return functional.silu(gates) * ups
-    return functional.gelu(gates, approximate="tanh") * ups
 
 
 class Gate:
@@ -87,13 +77,13 @@ def _kernel(dtype: torch.dtype, lanes: int, activation: str) -> Kernel:
     def gate_rows(numbers: Any) -> None:
         given = array_at(numbers, 5, np.int64)
         rows, width = given[1], given[2]
-        first = take_rows(numbers, _ROWS)
+        first = take(numbers, _ROWS)
         while first < rows:
             for row in range(first, min(first + _ROWS, rows)):
                 source = given[3] + row * 2 * width * size
                 target = given[4] + row * width * size
                 gate_row(source, target, width, lanes, size, has_cube)
-            first = take_rows(numbers, _ROWS)
+            first = take(numbers, _ROWS)
 
     return Kernel(gate_rows, f"gate-{activation}-{str(dtype)[6:]}-{lanes}")
 

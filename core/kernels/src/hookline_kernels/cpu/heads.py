@@ -4,7 +4,6 @@ A head is a row of numbers of 4 or 2 bytes each at an address. A number that sha
 code is a literal in the signature.
 """
 
-from collections.abc import Callable
 from typing import Any
 
 from llvmlite import ir
@@ -16,14 +15,13 @@ from hookline_kernels.cpu.vectors import (
     INT16,
     INT32,
     INT64,
+    Emit,
     lanes_for,
     load,
     multiply_add,
     offset,
     store,
 )
-
-Emit = Callable[[Any, ir.IRBuilder, Any, list[ir.Value]], ir.Value]
 
 
 def _turn_head(

@@ -1,6 +1,5 @@
 """Single numbers in memory by their addresses, as intrinsics for numba."""
 
-from collections.abc import Callable
 from typing import Any
 
 from llvmlite import ir
@@ -8,9 +7,7 @@ from numba.core import types
 from numba.core.typing.templates import Signature
 from numba.extending import intrinsic
 
-from hookline_kernels.cpu.vectors import FLOAT, INT64, load_number, offset
-
-Emit = Callable[[Any, ir.IRBuilder, Any, list[ir.Value]], ir.Value]
+from hookline_kernels.cpu.vectors import FLOAT, INT64, Emit, load_number, offset
 
 
 def _address_of(_: object, pointer: types.Type) -> tuple[Signature, Emit]:
@@ -24,16 +21,20 @@ def _address_of(_: object, pointer: types.Type) -> tuple[Signature, Emit]:
     return types.intp(pointer), emit
 
 
-def _take(_: object, address: types.Type) -> tuple[Signature, Emit]:
-    """Adds one to an int64 that threads share; returns what it was."""
+def _take(
+    _: object,
+    address: types.Type,
+    count: types.Type,  # noqa: ARG001 - an int64 whatever it is
+) -> tuple[Signature, Emit]:
+    """Adds a count to an int64 that threads share; returns what it was."""
 
     def emit(
         _: object, builder: ir.IRBuilder, __: object, args: list[ir.Value]
     ) -> ir.Value:
         pointer = builder.inttoptr(args[0], INT64.as_pointer())
-        return builder.atomic_rmw("add", pointer, INT64(1), "seq_cst")
+        return builder.atomic_rmw("add", pointer, args[1], "seq_cst")
 
-    return types.int64(address), emit
+    return types.int64(address, types.int64), emit
 
 
 def _clear(_: object, address: types.Type) -> tuple[Signature, Emit]:

@@ -1,7 +1,6 @@
 """RMSNorm (Zhang and Sennrich 2019), two walks over a row while it is in the cache."""
 
 import functools
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -15,13 +14,14 @@ from hookline_kernels.cpu.elements import (
     SCALARS,
     array_at,
     float_bits,
-    take_rows,
     to_float,
 )
 from hookline_kernels.cpu.launching import Kernel, numbers_of
+from hookline_kernels.cpu.memory import take
 from hookline_kernels.cpu.vectors import (
     FLOAT,
     INT64,
+    Emit,
     added,
     constant,
     lanes_for,
@@ -33,22 +33,10 @@ from hookline_kernels.cpu.vectors import (
     store,
 )
 from hookline_kernels.failure import KernelError
+from hookline_kernels.layers import rms_norm_reference
 
 _ROWS = 16
 """Rows that a thread takes at once."""
-
-Emit = Callable[[Any, ir.IRBuilder, Any, list[ir.Value]], ir.Value]
-
-
-def rms_norm_reference(
-    values: torch.Tensor, weight: torch.Tensor, epsilon: float, *, unit_offset: bool
-) -> torch.Tensor:
-    """In torch, as models write it."""
-    wide = values.float()
-    normed = wide * torch.rsqrt(wide.pow(2).mean(-1, keepdim=True) + epsilon)
-    if unit_offset:
-        return (normed * (1.0 + weight.float())).to(values.dtype)
-    return weight * normed.to(values.dtype)
 
 
 class RmsNorm:
@@ -113,7 +101,7 @@ def _kernel(dtype: torch.dtype, lanes: int, unit_offset: bool) -> Kernel:
         given = array_at(numbers, 10, np.int64)
         rows, inner, width = given[1], given[2], given[5]
         epsilon = to_float(given[9])
-        first = take_rows(numbers, _ROWS)
+        first = take(numbers, _ROWS)
         while first < rows:
             for row in range(first, min(first + _ROWS, rows)):
                 at = row // inner * given[3] + row % inner * given[4]
@@ -127,7 +115,7 @@ def _kernel(dtype: torch.dtype, lanes: int, unit_offset: bool) -> Kernel:
                     size,
                     unit_offset,
                 )
-            first = take_rows(numbers, _ROWS)
+            first = take(numbers, _ROWS)
 
     variant = f"rms-norm-{str(dtype)[6:]}-{lanes}"
     return Kernel(rms_norm_rows, f"{variant}-offset" if unit_offset else variant)

@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from hookline_kernels.cpu.elements import SCALARS, array_at, take_rows
+from hookline_kernels.cpu.elements import SCALARS, array_at
 from hookline_kernels.cpu.heads import copy_head
 from hookline_kernels.cpu.launching import Kernel, numbers_of
-from hookline_kernels.cpu.memory import int_at
+from hookline_kernels.cpu.memory import int_at, take
 from hookline_kernels.failure import KernelError
 
 _TOKENS = 16
@@ -83,7 +83,7 @@ def _kernel(
     def write_pages(numbers: Any) -> None:
         given = array_at(numbers, 12, np.int64)
         tokens, heads = given[1], given[2]
-        first = take_rows(numbers, _TOKENS)
+        first = take(numbers, _TOKENS)
         while first < tokens:
             for token in range(first, min(first + _TOKENS, tokens)):
                 slot = int_at(given[11], token)
@@ -96,7 +96,7 @@ def _kernel(
                     value = given[4] + token * given[7] + head * given[8]
                     line = given[10] + page * value_page + place * value_dim * size
                     copy_head(value, line, value_dim, 1, size)
-            first = take_rows(numbers, _TOKENS)
+            first = take(numbers, _TOKENS)
 
     variant = f"write-pages-{key_dim}-{value_dim}-{block_size}-{str(dtype)[6:]}"
     return Kernel(write_pages, variant)

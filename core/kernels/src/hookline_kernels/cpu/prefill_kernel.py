@@ -17,7 +17,8 @@ import torch
 from numba import float32, njit
 
 from hookline_kernels.cpu.amx import DEPTH, ROWS, has_tiles
-from hookline_kernels.cpu.elements import array_at, float_bits, take_rows, to_float
+from hookline_kernels.cpu.decode_call import UNBOUNDED
+from hookline_kernels.cpu.elements import array_at, float_bits, to_float
 from hookline_kernels.cpu.launching import Kernel, numbers_of
 from hookline_kernels.cpu.memory import float_at, int_at, set_float, take
 from hookline_kernels.cpu.prefill_tiles import (
@@ -37,11 +38,10 @@ _PIECE = 512
 _PAD = 16
 """Numbers after each row of scores, and after the states, which filling may reach."""
 _SCORE_BYTES = 4 * (_PIECE + _PAD)
-_TILE_BYTES = 16 * (_SCORE_BYTES + 2 * _PIECE)
+_TILE_BYTES = ROWS * (_SCORE_BYTES + 2 * _PIECE)
 """Of a tile's scores and weights."""
 _MOST_QUERIES = 768
 """Rows of a block of queries, those of all heads that share keys together."""
-_UNBOUNDED = 1 << 40
 _LOWEST = np.float32(-np.inf)
 
 
@@ -99,7 +99,7 @@ class TiledPrefill:
             raise KernelError(f"tiles do not fit {shape}")
         self._shape = shape
         self._kernel = _kernel(shape)
-        self._numbers = numbers_of(*[0] * 17)
+        self._numbers = numbers_of(*[0] * 14)
         self._items = np.zeros((0, 4), np.int64)
         self._pairs = 0
         self._scratch = torch.empty(0, dtype=torch.uint8)
@@ -150,8 +150,8 @@ class TiledPrefill:
         numbers[9] = 2 * query.stride(1)
         numbers[10], numbers[11] = keys.data_ptr(), values.data_ptr()
         numbers[12] = output.data_ptr()
-        numbers[13] = _UNBOUNDED if window is None else window
-        numbers[14], numbers[15] = float_bits(scale), float_bits(scale * LOG2_E)
+        numbers[13] = UNBOUNDED if window is None else window
+        numbers[14] = float_bits(scale * LOG2_E)
         self._kernel(self._pairs * query.shape[1], numbers)
 
 
@@ -181,10 +181,10 @@ def _kernel(shape: PrefillShape) -> Kernel:
     clear_tile, write_tile = _tile_clearer(value_dim), _tile_writer(shape)
 
     def prefill(numbers: Any) -> None:
-        given = array_at(numbers, 18, np.int64)
-        panel = given[6] + take(numbers + 8) * scratch_bytes
+        given = array_at(numbers, 15, np.int64)
+        panel = given[6] + take(numbers + 8, 1) * scratch_bytes
         states = panel + panel_bytes + _TILE_BYTES
-        work = take_rows(numbers, 1)
+        work = take(numbers, 1)
         while work < given[2] * kv_heads:
             item, head = given[3] + work // kv_heads * 32, work % kv_heads
             table = given[4] + int_at(item, 0) * given[5]
@@ -219,7 +219,7 @@ def _kernel(shape: PrefillShape) -> Kernel:
                     place = (row + tile) * kv_heads * group + own
                     target = given[12] + place * value_dim * 2
                     write_tile(state, min(ROWS, count - tile), target)
-            work = take_rows(numbers, 1)
+            work = take(numbers, 1)
 
     name = f"prefill-{group}-{kv_heads}-{shape.key_dim}-{value_dim}-{block}"
     return Kernel(prefill, name)
@@ -274,7 +274,7 @@ def _tile_attender(shape: PrefillShape) -> Any:
                 min(max(0, seen - window - at), columns),
                 max(min(stop, seen) - at, 0),
                 columns,
-                to_float(given[15]),
+                to_float(given[14]),
             )
         sums, values = state + 8 * rows, panel + value_panel
         weigh_tiles(weights, rows, values, columns, sums, weight_bytes, value_dim)

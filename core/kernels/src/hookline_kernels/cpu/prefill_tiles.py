@@ -5,7 +5,6 @@ then serve all queries that share their head. All addresses are integers; number
 shape the code are literals.
 """
 
-from collections.abc import Callable
 from typing import Any
 
 from llvmlite import ir
@@ -28,6 +27,7 @@ from hookline_kernels.cpu.vectors import (
     INT16,
     INT32,
     INT64,
+    Emit,
     added,
     constant,
     larger,
@@ -44,8 +44,6 @@ LOG2_E = 1.4426950408889634
 _POWER_OF_2 = (0.009618129, 0.05550411, 0.24022651, 0.6931472, 1.0)
 """Of the series of 2^x; for |x| ≤ ½ right to 4e-5, where bfloat16 is to 4e-3."""
 _LEAST_POWER = -126.0
-
-Emit = Callable[[Any, ir.IRBuilder, Any, list[ir.Value]], ir.Value]
 
 
 def _lay_keys(

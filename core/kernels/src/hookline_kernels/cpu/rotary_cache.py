@@ -16,34 +16,17 @@ from hookline_kernels.cpu.elements import (
     SCALARS,
     array_at,
     float_bits,
-    take_rows,
     to_float,
 )
 from hookline_kernels.cpu.heads import copy_head, turn_head
 from hookline_kernels.cpu.launching import Kernel, numbers_of
-from hookline_kernels.cpu.memory import int_at
+from hookline_kernels.cpu.memory import int_at, take
 from hookline_kernels.cpu.norm import norm_row
 from hookline_kernels.cpu.vectors import lanes_for
 from hookline_kernels.failure import KernelError
 
 _TOKENS = 16
 """Tokens that a thread takes at once."""
-
-
-def rotate_reference(
-    values: torch.Tensor, cosines: torch.Tensor, sines: torch.Tensor
-) -> torch.Tensor:
-    """In torch, as models write it; the first half of a head pairs with the second.
-
-    Args:
-        values: [T, heads, dim].
-        cosines: [T, dim ÷ 2].
-        sines: The same.
-    """
-    cosines, sines = (torch.cat((side, side), -1)[:, None] for side in (cosines, sines))
-    first, second = values.chunk(2, -1)
-    turned = torch.cat((-second, first), -1)
-    return values * cosines.to(values.dtype) + turned * sines.to(values.dtype)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,7 +138,7 @@ def _kernel(shape: HeadShape, has_norms: bool) -> Kernel:
     def place_tokens(numbers: Any) -> None:
         given = array_at(numbers, 12, np.int64)
         tokens = given[1]
-        first = take_rows(numbers, _TOKENS)
+        first = take(numbers, _TOKENS)
         while first < tokens:
             for token in range(first, min(first + _TOKENS, tokens)):
                 row = given[2] + token * width * size
@@ -177,7 +160,7 @@ def _kernel(shape: HeadShape, has_norms: bool) -> Kernel:
                     copy_head(key, column, dim, block_size, size)
                     line = given[8] + page + place * dim * size
                     copy_head(value, line, dim, 1, size)
-            first = take_rows(numbers, _TOKENS)
+            first = take(numbers, _TOKENS)
 
     variant = (
         f"rotary-cache-{heads}-{kv_heads}-{dim}-{block_size}-{str(shape.dtype)[6:]}"

@@ -3,7 +3,7 @@
 A row's count is a multiple of `LANES`; addresses are integers.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -15,6 +15,7 @@ from numba.extending import intrinsic
 from hookline_kernels.cpu.vectors import (
     INT64,
     LANES,
+    Emit,
     added,
     constant,
     exponential,
@@ -26,8 +27,6 @@ from hookline_kernels.cpu.vectors import (
     splat,
     store,
 )
-
-Emit = Callable[[Any, ir.IRBuilder, Any, list[ir.Value]], ir.Value]
 
 
 @contextmanager

@@ -10,10 +10,10 @@ from hookline_kernels.cpu.elements import (
     SCALARS,
     array_at,
     summing,
-    take_rows,
     widen,
 )
 from hookline_kernels.cpu.launching import Kernel, numbers_of
+from hookline_kernels.cpu.memory import take
 
 _SPAN = 512
 """Tokens whose best, or whose mass, is known before it is looked which one it is."""
@@ -97,11 +97,11 @@ def _argmax_kernel(dtype: torch.dtype) -> Kernel:
         rows, width = given[1], given[2]
         logits = array_at(given[3], rows * width, bits)
         tokens = array_at(given[4], rows, np.int64)
-        row = take_rows(numbers, 1)
+        row = take(numbers, 1)
         while row < rows:
             mine = logits[row * width : (row + 1) * width]
             tokens[row] = _first_largest(mine, bits, magnitude)
-            row = take_rows(numbers, 1)
+            row = take(numbers, 1)
 
     return Kernel(argmax_rows, f"argmax-rows-{str(dtype)[6:]}")
 
@@ -142,7 +142,7 @@ def _draw_kernel(dtype: torch.dtype) -> Kernel:
         temperatures = array_at(given[4], rows, np.float32)
         points = array_at(given[5], rows, np.float64)
         tokens = array_at(given[6], rows, np.int64)
-        row = take_rows(numbers, 1)
+        row = take(numbers, 1)
         while row < rows:
             mine = logits[row * width : (row + 1) * width]
             best = _first_largest(
@@ -155,7 +155,7 @@ def _draw_kernel(dtype: torch.dtype) -> Kernel:
                 points[row],
                 masses[row * spans : (row + 1) * spans],
             )
-            row = take_rows(numbers, 1)
+            row = take(numbers, 1)
 
     return Kernel(draw_rows, f"draw-rows-{str(dtype)[6:]}")
 

@@ -8,7 +8,6 @@ A number that shapes the code is a literal in the signature: numba makes one ver
 each signature and keeps it under that alone.
 """
 
-from collections.abc import Callable
 from typing import Any
 
 from llvmlite import ir
@@ -19,6 +18,7 @@ from numba.extending import intrinsic
 from hookline_kernels.cpu.vectors import (
     INT64,
     MOST_SUMS,
+    Emit,
     added,
     constant,
     lanes_for,
@@ -32,8 +32,6 @@ from hookline_kernels.cpu.vectors import (
     store,
     vector,
 )
-
-Emit = Callable[[Any, ir.IRBuilder, Any, list[ir.Value]], ir.Value]
 
 _MOST_VALUE_SUMS = 3 * MOST_SUMS // 2
 

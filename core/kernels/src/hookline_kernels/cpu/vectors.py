@@ -6,9 +6,13 @@ bytes is bfloat16, which is the upper half of a float32.
 """
 
 from collections.abc import Callable, Iterable
+from typing import Any
 
 from llvmlite import binding, ir
 from numba.core import cgutils
+
+Emit = Callable[[Any, ir.IRBuilder, Any, list[ir.Value]], ir.Value]
+"""Writes an intrinsic's instructions: (context, builder, signature, arguments)."""
 
 FLOAT = ir.FloatType()
 INT16 = ir.IntType(16)

@@ -1,46 +1,16 @@
 """What the kernels compute, in plain torch; for tests, not for speed.
 
-Norms, rotary embedding and gating round where `transformers` rounds in its Llama and
-Qwen3. Attention, the greedy token and unfiltered drawing have references of their own
+Attention, the other layers, the greedy token and unfiltered drawing have references
 beside this package, which other devices use as well.
 """
 
 import itertools
 
 import torch
-from torch.nn.functional import silu
 
 from hookline_kernels.sampling import draw_reference, invert_distribution
 
 NEGATIVE_INFINITY = float("-inf")
-
-
-def rms_norm_reference(
-    values: torch.Tensor, weight: torch.Tensor, epsilon: float, *, unit_offset: bool
-) -> torch.Tensor:
-    """[..., width] normed and weighted; see `norm.rms_norm`."""
-    wide = values.float()
-    normed = wide * torch.rsqrt(wide.pow(2).mean(-1, keepdim=True) + epsilon)
-    if unit_offset:
-        return (normed * (1.0 + weight.float())).to(values.dtype)
-    return weight * normed.to(values.dtype)
-
-
-def rotate_reference(
-    values: torch.Tensor, cosines: torch.Tensor, sines: torch.Tensor
-) -> torch.Tensor:
-    """[T, heads, head dim] turned by angles of [T, turned]."""
-    turned, rest = values.tensor_split([cosines.shape[-1]], -1)
-    first, second = turned.chunk(2, -1)
-    crossed = torch.cat((-second, first), -1)
-    turned = turned * cosines[:, None] + crossed * sines[:, None]
-    return torch.cat((turned, rest), -1)
-
-
-def silu_mul_reference(gate_up: torch.Tensor) -> torch.Tensor:
-    """[T, width] of [T, 2 · width]."""
-    gate, up = gate_up.chunk(2, -1)
-    return silu(gate) * up
 
 
 def kept_reference(

@@ -8,17 +8,14 @@ from torch.nn import functional
 from transformers import PreTrainedModel
 
 from hookline.models.adapt.linears import FastLinear
-from hookline.models.adapt.norms import fast_norm
 from hookline.models.adapt.pages import give_back_clean_pages
+from hookline.models.attention import KeysAndValues
 from hookline.models.decoder.angles import Angles
-from hookline.models.decoder.layer import AttendWritten, DecoderLayer, Step
+from hookline.models.decoder.layer import DecoderLayer, Step, kernel_norm
 from hookline.models.decoder.parts import NotDecoder, find_parts
 from hookline.models.probe import Probed
 from hookline_kernels import PagedMetadata
 from hookline_kernels.cpu.rotary_cache import HeadShape
-
-KeysAndValues = tuple[torch.Tensor, torch.Tensor, AttendWritten]
-"""A layer's cache, and what attends over it once it is written."""
 
 
 class WrittenLayers(Protocol):
@@ -75,10 +72,7 @@ class Decoder:
                 parts.layers, probed.layers, probed.attention, strict=True
             )
         ]
-        norm = fast_norm(parts.norm)
-        if norm is None:
-            raise NotDecoder("its last norm is no RMSNorm that a kernel computes")
-        self._norm = norm
+        self._norm = kernel_norm(parts.norm)
         self._output = FastLinear(parts.output.weight, parts.output.bias)
         give_back_clean_pages()
 

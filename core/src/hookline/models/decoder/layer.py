@@ -49,13 +49,13 @@ class DecoderLayer:
         products = [parts.query, parts.key, parts.value]
         if not are_joinable(products):
             raise NotDecoder("its queries, keys and values are no equal linear layers")
-        self._attention_norm = _norm(parts.attention_norm)
+        self._attention_norm = kernel_norm(parts.attention_norm)
         self._heads = joined(products)
         self._cache = RotaryCache(shape, _head_norms(parts))
         self._attention = attention
         self._attend: AttendWritten | None = None
         self._output = FastLinear(parts.output.weight, parts.output.bias)
-        self._feed_forward_norm = _norm(parts.feed_forward_norm)
+        self._feed_forward_norm = kernel_norm(parts.feed_forward_norm)
         self._feed_forward = fast_gated(parts.feed_forward) or _Other(
             parts.feed_forward
         )
@@ -102,7 +102,8 @@ class _Other:
         return summand + found[0]
 
 
-def _norm(module: nn.Module) -> FastNorm:
+def kernel_norm(module: nn.Module) -> FastNorm:
+    """Raises `NotDecoder` if the module is none that a kernel computes."""
     found = fast_norm(module)
     if found is None:
         raise NotDecoder("its norms are no RMSNorm that a kernel computes")
@@ -112,7 +113,7 @@ def _norm(module: nn.Module) -> FastNorm:
 def _head_norms(parts: LayerParts) -> HeadNorms | None:
     if parts.query_norm is None or parts.key_norm is None:
         return None
-    query, key = _norm(parts.query_norm), _norm(parts.key_norm)
+    query, key = kernel_norm(parts.query_norm), kernel_norm(parts.key_norm)
     if query.unit_offset or key.unit_offset or query.epsilon != key.epsilon:
         raise NotDecoder("its norms of heads are not plain ones")
     return HeadNorms(query.weight, key.weight, query.epsilon)

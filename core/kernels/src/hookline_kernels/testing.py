@@ -1,0 +1,104 @@
+"""Steps with random tensors, for tests of attention."""
+
+from dataclasses import dataclass, fields, replace
+
+import torch
+
+from hookline_kernels.layout import new_keys, new_values
+from hookline_kernels.metadata import PagedMetadata
+
+Shape = tuple[int, int, int, int, int]
+"""Query heads that share a KV head, KV heads, key dim, value dim, block size."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """A step's tensors, and the cache they go to."""
+
+    query: torch.Tensor
+    key: torch.Tensor
+    value: torch.Tensor
+    keys: torch.Tensor
+    values: torch.Tensor
+    metadata: PagedMetadata
+
+    def exact(self) -> "Step":
+        """A copy in float64, in main memory, without what is not a number."""
+        sides = {
+            field.name: getattr(self, field.name).cpu().double().nan_to_num()
+            for field in fields(self)
+            if field.name != "metadata"
+        }
+        return Step(**sides, metadata=_moved(self.metadata, torch.device("cpu")))
+
+    def to(self, device: torch.device) -> "Step":
+        """A copy on a device."""
+        sides = {
+            field.name: getattr(self, field.name).to(device)
+            for field in fields(self)
+            if field.name != "metadata"
+        }
+        return Step(**sides, metadata=_moved(self.metadata, device))
+
+
+def _moved(metadata: PagedMetadata, device: torch.device) -> PagedMetadata:
+    return replace(
+        metadata,
+        slots=metadata.slots.to(device),
+        block_tables=metadata.block_tables.to(device),
+        seq_lens_tensor=metadata.seq_lens_tensor.to(device),
+    )
+
+
+def make_step(
+    shape: Shape,
+    lengths: list[tuple[int, int]],
+    dtype: torch.dtype,
+    seed: int,
+    *,
+    rows: bool = False,
+) -> Step:
+    """Sequences of (new tokens, all tokens); unused slots hold not-a-number.
+
+    The cache's memory is that of `layout`, or plain rows.
+    """
+    group, kv_heads, key_dim, value_dim, block = shape
+    generator = torch.Generator().manual_seed(seed)
+    counts = [-(-length // block) for _, length in lengths]
+    order = torch.randperm(sum(counts) + 2, generator=generator)
+    tables = torch.zeros(len(lengths), max(counts), dtype=torch.int64)
+    keys = new_keys(len(order), block, kv_heads, key_dim, dtype).fill_(torch.nan)
+    values = new_values(len(order), block, kv_heads, value_dim, dtype).fill_(torch.nan)
+    slots, used = [], 0
+    for row, ((new, length), count) in enumerate(zip(lengths, counts, strict=True)):
+        tables[row, :count] = order[used : used + count]
+        used += count
+        at = torch.arange(length)
+        pages, offsets = tables[row, at // block], at % block
+        old = length - new
+        for side, dim in ((keys, key_dim), (values, value_dim)):
+            numbers = torch.randn(old, kv_heads, dim, generator=generator).to(dtype)
+            side[pages[:old], offsets[:old]] = numbers
+        slots.append((pages * block + offsets)[old:])
+    total = sum(new for new, _ in lengths)
+
+    def randn(heads: int, dim: int) -> torch.Tensor:
+        """As models hand them over: heads outermost in memory."""
+        numbers = torch.randn(heads, total, dim, generator=generator)
+        return numbers.to(dtype).transpose(0, 1)
+
+    return Step(
+        randn(group * kv_heads, key_dim),
+        randn(kv_heads, key_dim),
+        randn(kv_heads, value_dim),
+        keys.contiguous() if rows else keys,
+        values.contiguous() if rows else values,
+        PagedMetadata(
+            slots=torch.cat(slots),
+            block_tables=tables,
+            query_lens=[new for new, _ in lengths],
+            seq_lens=[length for _, length in lengths],
+            num_single=sum(new == 1 for new, _ in lengths),
+            seq_lens_tensor=torch.tensor([length for _, length in lengths]),
+        ),
+    )
