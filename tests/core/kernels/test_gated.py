@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from hookline_kernels.cpu.gated import GATES, Gate
+from hookline_kernels.cpu.vectors import lanes_for
 from hookline_kernels.failure import KernelError
 from hookline_kernels.layers import gated_reference
 
@@ -39,6 +40,23 @@ def test_rows_equal_the_reference(
     for rows in (1, 5, 700):
         values = (3 * random_values(rows, 2 * width)).to(dtype)
         assert_like_the_reference(values, activation)
+
+
+@pytest.mark.parametrize("activation", GATES)
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("width", [33, 96])
+def test_gates_and_ups_may_alternate(
+    width: int, dtype: torch.dtype, activation: str
+) -> None:
+    """So many at a time as a vector holds."""
+    lanes = lanes_for(width)
+    sides = (3 * random_values(2, 7, width)).to(dtype)
+    halves = torch.cat((sides[0], sides[1]), 1)
+    alternating = sides.view(2, 7, -1, lanes).permute(1, 2, 0, 3).reshape(7, -1)
+
+    found = Gate(width, dtype, activation, alternates=True)(alternating)
+
+    assert torch.equal(found, Gate(width, dtype, activation)(halves))
 
 
 @pytest.mark.parametrize("activation", GATES)

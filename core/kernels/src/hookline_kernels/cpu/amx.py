@@ -59,6 +59,15 @@ def load_tile(
     tile(builder, "tileloadd64", INT8(which), pointer, stride)
 
 
+def pass_tile(
+    builder: ir.IRBuilder, which: int, address: ir.Value, stride: ir.Value | int
+) -> None:
+    """Rows that are wanted once; they need not stay in the first cache."""
+    stride = INT64(stride) if isinstance(stride, int) else stride
+    pointer = builder.inttoptr(address, INT8.as_pointer())
+    tile(builder, "tileloaddt164", INT8(which), pointer, stride)
+
+
 def store_tile(
     builder: ir.IRBuilder, which: int, address: ir.Value, stride: ir.Value | int
 ) -> None:
@@ -85,6 +94,6 @@ def tile(builder: ir.IRBuilder, name: str, *args: ir.Value) -> None:
 
 def own_bytes(builder: ir.IRBuilder, count: int) -> ir.Value:
     """Memory of the function's own, at a cache line."""
-    place = cgutils.alloca_once(builder, ir.ArrayType(INT8, count))
+    place = cgutils.alloca_once(builder, INT8, size=INT64(count))
     place.align = 64
-    return builder.bitcast(place, INT8.as_pointer())
+    return place

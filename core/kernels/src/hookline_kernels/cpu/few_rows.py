@@ -66,13 +66,13 @@ class FewRows:
     def __init__(
         self, weight: torch.Tensor, bias: torch.Tensor | None, width: int
     ) -> None:
-        """Takes a weight of `linear.pack` whose blocks are so many outputs wide."""
+        """Takes a weight in blocks of so many outputs: `linear.pack`, `lay_panels`."""
         self._kept = (weight, bias)  # the kernel has their addresses
         self._outputs, self._inputs = weight.shape
         self._kernel = _kernel(width)
         self._numbers = numbers_of(
             *(self._outputs // _OUTPUTS, self._inputs, self._outputs, 0),
-            torch.ops.mkldnn.data_ptr(weight),
+            torch.ops.mkldnn.data_ptr(weight) if weight.is_mkldnn else weight.data_ptr(),
             *(0 if bias is None else bias.data_ptr(), 0, 0, 0),
         )
 
@@ -215,17 +215,40 @@ def _multiply_block(  # noqa: PLR0917 - numba passes by position
             at = builder.add(totals, INT64(each // 2 * 2048 + each % 2 * 64))
             store_tile(builder, each, at, 128)
         end(builder, before)
-        with cgutils.for_range(builder, count, intp=INT64) as loop:
-            for part in range(2):
-                at = builder.add(builder.mul(loop.index, INT64(2)), INT64(part))
-                total = load(builder, offset(builder, totals, at, 64), ROWS)
-                total = _add_at(builder, shift, INT64(part * ROWS), total)
-                at = builder.add(builder.mul(stride, loop.index), INT64(part * ROWS))
-                total = _add_at(builder, extra, at, total)
-                store(builder, total, offset(builder, target, at, 2), 2)
+        add_rows(builder, totals, shift, extra, target, count, stride)
         return context.get_dummy_value()
 
     return signature, emit
+
+
+def add_rows(
+    builder: ir.IRBuilder,
+    sums: ir.Value,
+    shift: ir.Value,
+    extra: ir.Value,
+    target: ir.Value,
+    count: ir.Value,
+    stride: ir.Value,
+) -> None:
+    """Rows of 32 sums in float32, and what is added to them, become bfloat16.
+
+    Args:
+        builder: Of the code.
+        sums: Their address, [count, 32].
+        shift: Of 32 numbers for every row, in bfloat16; 0 for none.
+        extra: Of as many rows as there are sums, in bfloat16; 0 for none.
+        target: Where the result goes.
+        count: Of rows.
+        stride: Numbers from row to row, of the target and of `extra`.
+    """
+    with cgutils.for_range(builder, count, intp=INT64) as loop:
+        for part in range(2):
+            at = builder.add(builder.mul(loop.index, INT64(2)), INT64(part))
+            total = load(builder, offset(builder, sums, at, 64), ROWS)
+            total = _add_at(builder, shift, INT64(part * ROWS), total)
+            at = builder.add(builder.mul(stride, loop.index), INT64(part * ROWS))
+            total = _add_at(builder, extra, at, total)
+            store(builder, total, offset(builder, target, at, 2), 2)
 
 
 def _add_at(

@@ -36,18 +36,27 @@ _GELU = (2 * 0.7978845608028654, 2 * 0.7978845608028654 * 0.044715)
 
 
 class Gate:
-    """activation(first half) · second half of each row; rounded once.
+    """activation(gates) · ups of each row; rounded once.
 
     One thread calls it at a time.
     """
 
-    def __init__(self, width: int, dtype: torch.dtype, activation: str) -> None:
+    def __init__(
+        self,
+        width: int,
+        dtype: torch.dtype,
+        activation: str,
+        *,
+        alternates: bool = False,
+    ) -> None:
         """Compiles what is not compiled yet.
 
         Args:
-            width: Of a half.
+            width: Of the gates, and of the ups.
             dtype: bfloat16 or float32.
             activation: One of `GATES`.
+            alternates: A row has as many gates as a vector has numbers, then so many
+                ups, and so on; otherwise all gates and then all ups.
 
         Raises:
             KernelError: There is none for this dtype or machine.
@@ -55,7 +64,7 @@ class Gate:
         if dtype not in SCALARS:
             raise KernelError(f"there is no compiled gate for {dtype}")
         self._width, self._dtype = width, dtype
-        self._kernel = _kernel(dtype, lanes_for(width), activation)
+        self._kernel = _kernel(dtype, lanes_for(width), activation, alternates)
         self._numbers = numbers_of(0, width, 0, 0)
 
     def __call__(self, values: torch.Tensor) -> torch.Tensor:
@@ -70,8 +79,11 @@ class Gate:
 
 
 @functools.cache
-def _kernel(dtype: torch.dtype, lanes: int, activation: str) -> Kernel:
+def _kernel(
+    dtype: torch.dtype, lanes: int, activation: str, alternates: bool
+) -> Kernel:
     size = dtype.itemsize
+    group = 2 * lanes if alternates else lanes  # from vector to vector of gates
     has_cube = activation == "gelu_tanh"
 
     def gate_rows(numbers: Any) -> None:
@@ -82,44 +94,62 @@ def _kernel(dtype: torch.dtype, lanes: int, activation: str) -> Kernel:
             for row in range(first, min(first + _ROWS, rows)):
                 source = given[3] + row * 2 * width * size
                 target = given[4] + row * width * size
-                gate_row(source, target, width, lanes, size, has_cube)
+                ups = source + (lanes if alternates else width) * size
+                gate_row(source, ups, target, width, lanes, group, size, has_cube)
             first = take(numbers, _ROWS)
 
-    return Kernel(gate_rows, f"gate-{activation}-{str(dtype)[6:]}-{lanes}")
+    return Kernel(gate_rows, f"gate-{activation}-{str(dtype)[6:]}-{lanes}-{group}")
 
 
 def _gate_row(  # noqa: PLR0917 - numba passes by position
-    _: object, values: Any, output: Any, width: Any, lanes: Any, size: Any, cube: Any
+    _: object,
+    gates: Any,
+    ups: Any,
+    output: Any,
+    width: Any,
+    lanes: Any,
+    group: Any,
+    size: Any,
+    cube: Any,
 ) -> tuple[Signature, Emit]:
-    """One row; the width is a multiple of `lanes`, numbers have `size` bytes."""
-    integers = [types.intp for _ in (values, output, width)]
-    signature = types.void(*integers, lanes, size, cube)
+    """One row; the width is a multiple of `lanes`, numbers have `size` bytes.
+
+    Vectors of gates, and of ups, are `group` numbers apart.
+    """
+    integers = [types.intp for _ in (gates, ups, output, width)]
+    signature = types.void(*integers, lanes, group, size, cube)
     step, element = lanes.literal_value, size.literal_value
-    has_cube = cube.literal_value
+    apart, has_cube = group.literal_value * element, cube.literal_value
 
     def emit(
         context: Any, builder: ir.IRBuilder, _: object, args: list[ir.Value]
     ) -> ir.Value:
-        source, target, count = args[:3]
-        second = offset(builder, source, count, element)
+        *sides, target, count = args[:4]
         vectors = builder.udiv(count, INT64(step))
         with cgutils.for_range(builder, vectors, intp=INT64) as loop:
-            gates, ups = (
-                load(
-                    builder,
-                    offset(builder, side, loop.index, step * element),
-                    step,
-                    element,
-                )
-                for side in (source, second)
+            found = gated(
+                builder,
+                *(
+                    load(builder, offset(builder, side, loop.index, apart), step, element)
+                    for side in sides
+                ),
+                has_cube=has_cube,
             )
-            argument = _gelu_argument(builder, gates, step) if has_cube else gates
-            active = builder.fmul(gates, _sigmoid(builder, argument, step))
             place = offset(builder, target, loop.index, step * element)
-            store(builder, builder.fmul(active, ups), place, element)
+            store(builder, found, place, element)
         return context.get_dummy_value()
 
     return signature, emit
+
+
+def gated(
+    builder: ir.IRBuilder, gates: ir.Value, ups: ir.Value, *, has_cube: bool
+) -> ir.Value:
+    """activation(gates) · ups, of vectors in float32."""
+    lanes = gates.type.count
+    argument = _gelu_argument(builder, gates, lanes) if has_cube else gates
+    active = builder.fmul(gates, _sigmoid(builder, argument, lanes))
+    return builder.fmul(active, ups)
 
 
 def _gelu_argument(builder: ir.IRBuilder, numbers: ir.Value, lanes: int) -> ir.Value:

@@ -9,7 +9,7 @@ from types import FunctionType
 from torch import nn
 from transformers import PreTrainedModel
 
-from hookline.models.adapt.gated import FastGated, fast_gated
+from hookline.models.adapt.gated import FastGated, TiledGated, fast_gated
 from hookline.models.adapt.linears import FastLinear
 from hookline.models.adapt.pages import give_back_clean_pages
 from hookline_kernels.cpu.linear import can_pack
@@ -57,7 +57,7 @@ def _replace_linears(parent: nn.Module, done: Adaptation) -> None:
     """Whole feed-forward layers first, then what stands alone."""
     done.gated += _replace_children(parent, fast_gated)
     for child in parent.children():
-        if not isinstance(child, FastGated):
+        if not isinstance(child, (FastGated, TiledGated)):
             _replace_linears(child, done)
     if not _reads_weights(parent):
         done.linears += _replace_children(parent, _fast_linear)

@@ -1,4 +1,7 @@
-"""Gated feed-forward layers: gate and up are one product."""
+"""Gated feed-forward layers: gate and up are one product.
+
+Where the processor's matrix unit can take the layer as a whole, it does.
+"""
 
 from collections.abc import Callable
 from importlib import import_module
@@ -16,6 +19,8 @@ _ACTIVATIONS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "silu": functional.silu,
     "gelu_tanh": lambda values: functional.gelu(values, approximate="tanh"),
 }
+_TRIALS = (5, 40)
+"""Tokens; few and many go different ways."""
 _CHILDREN = {"gate_proj", "up_proj", "down_proj", "act_fn"}
 
 
@@ -42,7 +47,34 @@ class FastGated(nn.Module):
     __call__ = forward
 
 
-def fast_gated(module: nn.Module) -> FastGated | None:
+class TiledGated(nn.Module):
+    """The same, as the processor's matrix unit takes it."""
+
+    def __init__(
+        self, gate: nn.Linear, up: nn.Linear, down: nn.Linear, activation: str
+    ) -> None:
+        """Raises `KernelError` or `ImportError` if there is no kernel for it."""
+        super().__init__()
+        if any(each.bias is not None for each in (gate, up, down)):
+            raise KernelError("its kernel knows no bias")
+        kernels = import_module("hookline_kernels.cpu.feed_forward")
+        self._layer = kernels.FeedForward(
+            gate.weight, up.weight, down.weight, activation
+        )
+
+    def forward(
+        self, values: torch.Tensor, summand: torch.Tensor | None = None
+    ) -> torch.Tensor:
+        if values.ndim == 2:
+            return self._layer(values, summand)  # type: ignore[no-any-return]
+        flat = None if summand is None else summand.flatten(0, -2)
+        found: torch.Tensor = self._layer(values.flatten(0, -2), flat)
+        return found.view(values.shape)
+
+    __call__ = forward
+
+
+def fast_gated(module: nn.Module) -> FastGated | TiledGated | None:
     """What replaces a module, if it is such a layer."""
     children = dict(module.named_children())
     if not {*children} <= _CHILDREN or not callable(getattr(module, "act_fn", None)):
@@ -57,12 +89,15 @@ def fast_gated(module: nn.Module) -> FastGated | None:
     activation = _name_of(module.act_fn)
     if activation is None:
         return None
-    try:
-        fast = FastGated(gate, up, down, activation)
-    except (ImportError, KernelError):
-        return None
-    trial = random_values(gate.in_features, gate.weight)
-    return fast if agree(module, fast, trial) else None
+    trials = [random_values(gate.in_features, gate.weight, count) for count in _TRIALS]
+    for kind in (TiledGated, FastGated):
+        try:
+            fast = kind(gate, up, down, activation)
+        except (ImportError, KernelError):
+            continue
+        if all(agree(module, fast, trial) for trial in trials):
+            return fast
+    return None
 
 
 def _name_of(activation: object) -> str | None:

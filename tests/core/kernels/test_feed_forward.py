@@ -1,0 +1,156 @@
+"""The feed-forward layer on tiles equals its reference, and leaves oneDNN alone."""
+
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+import torch
+
+from hookline_kernels import KernelError
+from hookline_kernels.cpu.amx import has_tiles
+from hookline_kernels.cpu.feed_forward import FeedForward
+from hookline_kernels.cpu.gated import GATES
+from hookline_kernels.cpu.linear import pack, packed_linear
+from hookline_kernels.cpu.panels import lay_panels
+from hookline_kernels.layers import gated_reference
+
+ROWS = [1, 31, 32, 33, 47, 63, 64, 65, 200, 513, 545]
+SHAPES = [(32, 32), (64, 96), (96, 544), (1056, 64)]
+"""Hidden size and width; slices of one length and of several, halves of blocks."""
+
+needs_tiles = pytest.mark.skipif(not has_tiles(), reason="no matrix unit here")
+
+
+def random_values(*shape: int) -> torch.Tensor:
+    source = torch.Generator().manual_seed(sum(shape))
+    return torch.randn(shape, generator=source).bfloat16()
+
+
+def weights_of(hidden: int, width: int) -> tuple[torch.Tensor, ...]:
+    """Gate, up and down."""
+    shapes = (width, hidden), (width, hidden), (hidden, width)
+    wide = random_values(3, width, hidden).float() / hidden**0.5
+    return tuple(
+        each.reshape(shape).bfloat16() for each, shape in zip(wide, shapes, strict=True)
+    )
+
+
+def exact(
+    values: torch.Tensor, weights: tuple[torch.Tensor, ...], activation: str
+) -> torch.Tensor:
+    """In float64."""
+    gate, up, down = (each.double() for each in weights)
+    sides = torch.cat((values.double() @ gate.T, values.double() @ up.T), 1)
+    return gated_reference(sides, activation) @ down.T
+
+
+@needs_tiles
+@pytest.mark.parametrize("has_summand", [False, True])
+@pytest.mark.parametrize("activation", GATES)
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_rows_equal_the_reference(
+    shape: tuple[int, int], activation: str, has_summand: bool
+) -> None:
+    """Each row is right, and what is given stays as it was."""
+    hidden, width = shape
+    weights = weights_of(hidden, width)
+    layer = FeedForward(*weights, activation)
+    for rows in ROWS:
+        values = random_values(rows, hidden)
+        summand = random_values(hidden, rows).T.contiguous() if has_summand else None
+        expected = exact(values, weights, activation)
+        expected += 0 if summand is None else summand.double()
+
+        found = layer(values, summand)
+
+        assert (found.dtype, found.shape) == (torch.bfloat16, (rows, hidden))
+        worst = (found.double() - expected).abs().amax(1)
+        assert (worst <= 0.012 * expected.abs().amax(1)).all(), (rows, worst)
+        assert torch.equal(values, random_values(rows, hidden))
+        assert summand is None or torch.equal(summand.T, random_values(hidden, rows))
+
+
+@needs_tiles
+@pytest.mark.parametrize("threads", [1, 3])
+def test_any_number_of_threads_gives_the_same(threads: int) -> None:
+    """And products of oneDNN are right afterwards, whose tiles are set up otherwise."""
+    layer = FeedForward(*weights_of(96, 544), "silu")
+    packed, many = pack(random_values(96, 96)), random_values(700, 96)
+    expected, plain = layer(many), packed_linear(many, packed, None)
+    before = torch.get_num_threads()
+
+    torch.set_num_threads(threads)
+    try:
+        for _ in range(3):
+            assert torch.equal(layer(many), expected)
+            assert torch.equal(packed_linear(many, packed, None), plain)
+    finally:
+        torch.set_num_threads(before)
+
+
+@needs_tiles
+def test_other_threads_of_the_interpreter_are_not_disturbed() -> None:
+    """Each has tiles and sums of its own."""
+    weights, values = weights_of(64, 96), random_values(300, 64)
+    expected = FeedForward(*weights, "silu")(values)
+
+    def repeat(_: int) -> bool:
+        layer = FeedForward(*weights, "silu")
+        return all(torch.equal(layer(values), expected) for _ in range(50))
+
+    with ThreadPoolExecutor(4) as pool:
+        assert all(pool.map(repeat, range(4)))
+
+
+@needs_tiles
+def test_a_slice_of_rows_is_taken() -> None:
+    """Values need not be contiguous."""
+    layer, wide = FeedForward(*weights_of(64, 96), "silu"), random_values(70, 200)
+
+    found = layer(wide[:, 7:71])
+
+    assert torch.equal(found, layer(wide[:, 7:71].contiguous()))
+
+
+@needs_tiles
+def test_what_is_not_a_number_stays_in_its_row() -> None:
+    """A broken row breaks no other, also where rows are computed twice."""
+    layer = FeedForward(*weights_of(64, 96), "silu")
+    values = random_values(77, 64)
+    expected = layer(values)
+    values[40, 3] = torch.nan
+
+    found = layer(values)
+
+    assert found[40].isnan().all()
+    others = [row for row in range(77) if row != 40]
+    assert torch.equal(found[others], expected[others])
+
+
+@pytest.mark.parametrize("shape", [(48, 64), (64, 48), (33, 64)])
+def test_other_shapes_are_refused(shape: tuple[int, int]) -> None:
+    """As they are where there is no matrix unit."""
+    with pytest.raises(KernelError):
+        FeedForward(*weights_of(*shape), "silu")
+
+
+@pytest.mark.parametrize(
+    ("dtype", "activation"), [(torch.float32, "silu"), (torch.bfloat16, "relu")]
+)
+def test_other_numbers_and_functions_are_refused(
+    dtype: torch.dtype, activation: str
+) -> None:
+    """Whoever asks then takes another way."""
+    weights = (each.to(dtype) for each in weights_of(64, 96))
+    with pytest.raises(KernelError):
+        FeedForward(*weights, activation)
+
+
+def test_panels_hold_pairs_of_inputs() -> None:
+    """[out ÷ 32, in ÷ 2, 32, 2], in the shape of the weight."""
+    weight = torch.arange(64 * 96).view(64, 96).bfloat16()
+
+    panels = lay_panels(weight)
+
+    assert panels.shape == weight.shape
+    lying = panels.view(2, 48, 32, 2)
+    assert torch.equal(lying[1, 7, 5], weight[32 + 5, 14:16])
