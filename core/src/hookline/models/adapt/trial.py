@@ -15,7 +15,7 @@ _TOKENS = 5
 def random_values(width: int, like: torch.Tensor) -> torch.Tensor:
     """[1, tokens, width], the same at every start and of a generator of its own."""
     source = torch.Generator().manual_seed(0)
-    return torch.randn(1, _TOKENS, width, generator=source).to(like.dtype)
+    return torch.randn(1, _TOKENS, width, generator=source).to(like)
 
 
 def agree(
