@@ -26,11 +26,11 @@ def room_for_cache(maker: RunnerMaker) -> int:
     Raises:
         ConfigError: Nothing is left on the device.
     """
-    device = maker.machine.platform.device
-    if device.type != "cuda":
+    platform = maker.machine.platform
+    if not platform.is_gpu:
         _run_a_prompt(maker)
         return host_room()
-    memory = measure(device, partial(_run_largest_steps, maker))
+    memory = measure(platform.device, partial(_run_largest_steps, maker))
     maker.forward.bind(maker.cache(1))  # nobody holds the cache of the profile now
     _log.info("%s", memory)
     return memory.room(maker.config.cache.gpu_memory_utilization)
