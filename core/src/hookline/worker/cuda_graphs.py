@@ -6,8 +6,8 @@ from typing import Protocol
 
 import torch
 
+from hookline.models.decoder import Decoder
 from hookline.worker.device_feed import DeviceFeed
-from hookline.worker.forward import Forward
 from hookline.worker.graph_sizes import GraphSizes
 from hookline.worker.paged_cache import PagedCache
 from hookline_kernels import PagedMetadata
@@ -57,17 +57,18 @@ class CudaCapture:
 
 
 class GraphedForward:
-    """Replays graphs for steps of single tokens, and computes all others.
+    """Replays graphs of the layers for steps of single tokens, and launches all others.
+
+    The output layer is launched while the layers run: its results are large, and would
+    be held by each graph.
 
     Its inputs are the feed's tensors: graphs read the feed's buffers, which the feed
     has filled up to a graph's size.
     """
 
-    is_capturable = False  # what is captured is captured
-
     def __init__(
         self,
-        forward: Forward,
+        forward: Decoder,
         feed: DeviceFeed,
         sizes: GraphSizes,
         capture: Capture,
@@ -100,14 +101,9 @@ class GraphedForward:
     def capture(self, size: int) -> Graph:
         """A graph over the cache that is bound to what it captures."""
         step = self._feed.rows(size, self._longest)
+        hidden = self._forward.hidden
         return self._capture(
-            partial(
-                self._forward,
-                step.token_ids,
-                step.positions,
-                step.wanted,
-                step.metadata,
-            )
+            partial(hidden, step.token_ids, step.positions, step.metadata)
         )
 
     def __call__(
@@ -117,11 +113,11 @@ class GraphedForward:
         wanted: torch.Tensor,
         metadata: PagedMetadata,
     ) -> torch.Tensor:
-        """Logits, which hold until the next call."""
+        """As of `Forward`."""
         count = metadata.num_single
         size = self._sizes.holding(count)
         if size is None or not len(token_ids) == len(wanted) == count:
             return self._forward(token_ids, positions, wanted, metadata)
         graph = self._graphs[size]
         graph.replay()
-        return graph.output[:count]
+        return self._forward.logits(graph.output[:count])

@@ -79,8 +79,8 @@ class DeviceFeed:
     def rows(self, size: int, longest: int) -> StepTensors:
         """Whole buffers of a step of single tokens, for a graph to read.
 
-        They are filled up from the first row on. No sequence that the graph is replayed
-        with may have more than `longest` tokens.
+        They are filled up from the first row on, and all tokens are wanted. No sequence
+        that the graph is replayed with may have more than `longest` tokens.
         """
         slots, seq_lens = self._slots.tensor[:size], self._seq_lens.tensor[:size]
         slots.fill_(NOWHERE)

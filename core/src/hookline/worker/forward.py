@@ -27,13 +27,10 @@ class Forward(Protocol):
     Attributes:
         name: `decoder`, `adapted modules` or `modules`.
         reason: Why it is not the quickest way; empty if it is.
-        is_capturable: A step neither waits for a device nor asks it for a value, so
-            that it can be captured in a graph.
     """
 
     name: str
     reason: str
-    is_capturable: bool
 
     def bind(self, cache: PagedCache) -> None:
         """Gives it the cache that the next calls write and read."""
@@ -52,8 +49,6 @@ class Forward(Protocol):
 
 class ModuleForward:
     """Runs a model of `transformers`, its attention over the paged cache."""
-
-    is_capturable = False  # as far as is known
 
     def __init__(
         self, model: PreTrainedModel, slot: AttentionSlot, *, name: str, reason: str

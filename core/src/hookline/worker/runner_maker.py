@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import torch
 
 from hookline.config import EngineConfig, Kernels
+from hookline.models.decoder import Decoder
 from hookline.models.probe import LayerCache
 from hookline.worker.cuda_graphs import GraphedForward
 from hookline.worker.device_feed import DeviceFeed
@@ -59,7 +60,7 @@ class RunnerMaker:
     @property
     def graph_sizes(self) -> GraphSizes:
         """Without any where each step is launched."""
-        if self.machine.new_capture is None or not self.forward.is_capturable:
+        if self.machine.new_capture is None or self._capturable is None:
             return GraphSizes()
         return GraphSizes.up_to(self.config.scheduler.max_num_seqs)
 
@@ -76,15 +77,23 @@ class RunnerMaker:
 
     def graphed(self, feed: DeviceFeed) -> GraphedForward | None:
         """The model with graphs over a feed, if it can have any."""
-        if self.machine.new_capture is None or not self.forward.is_capturable:
+        capturable = self._capturable
+        if self.machine.new_capture is None or capturable is None:
             return None
         return GraphedForward(
-            self.forward,
+            capturable,
             feed,
             self.graph_sizes,
             self.machine.new_capture(),
             longest=self.max_model_len,
         )
+
+    @property
+    def _capturable(self) -> Decoder | None:
+        forward = self.forward
+        if isinstance(forward, Decoder) and forward.is_capturable:
+            return forward
+        return None
 
     def runner(self, forward: Forward, feed: Feed, cache: PagedCache) -> ModelRunner:
         """With a cache, to which the forward pass is bound."""

@@ -14,6 +14,7 @@ import torch
 from hookline import LLM, SamplingParams
 from hookline.config import (
     CacheConfig,
+    Device,
     EngineConfig,
     ExecutorConfig,
     Kernels,
@@ -210,7 +211,11 @@ def test_sampling_is_what_it_is_on_processors(llama: Oracle, serve: Serve) -> No
     """Requests of all kinds in one batch, with the same seeds, give the same."""
     asked = list(SAMPLED.values())
     prompts = [PROMPTS[1]] * len(asked)
-    config = replace(BASE, model=ModelConfig(model=str(llama.folder), max_model_len=64))
+    config = replace(
+        BASE,
+        model=ModelConfig(model=str(llama.folder), max_model_len=64),
+        executor=ExecutorConfig(device=Device.CPU),
+    )
     with LLM(config=config) as llm:
         expected = llm.generate(prompts, asked)
 

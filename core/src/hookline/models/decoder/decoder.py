@@ -31,8 +31,8 @@ class Decoder:
     It keeps the weights, and of a model's modules only those it has no own form of.
 
     Attributes:
-        is_capturable: No part is a module that may wait for a device, so that a step
-            can be captured in a graph.
+        is_capturable: No layer has a module that may wait for a device, so that
+            `hidden` can be captured in a graph.
     """
 
     name = "decoder"
@@ -106,9 +106,20 @@ class Decoder:
         Returns:
             [W, vocabulary].
         """
+        hidden = self.hidden(token_ids, positions, metadata)
+        return self.logits(hidden.index_select(0, wanted))
+
+    def hidden(
+        self, token_ids: torch.Tensor, positions: torch.Tensor, metadata: PagedMetadata
+    ) -> torch.Tensor:
+        """What the layers make of T tokens: [T, hidden]; as of a call."""
         angles = self._angles.of(positions, max(metadata.seq_lens))
         step = Step(positions, angles, metadata)
         hidden = functional.embedding(token_ids, self._embedding)
         for layer in self._layers:
             hidden = layer(hidden, step)
-        return self._output(self._norm(hidden.index_select(0, wanted)))
+        return hidden
+
+    def logits(self, hidden: torch.Tensor) -> torch.Tensor:
+        """[W, hidden] of `hidden` → [W, vocabulary]."""
+        return self._output(self._norm(hidden))
