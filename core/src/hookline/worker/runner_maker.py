@@ -58,9 +58,16 @@ class RunnerMaker:
         )
 
     @property
+    def reason_without_graphs(self) -> str:
+        """Why each step is launched on this device; empty if graphs are captured."""
+        if self.machine.new_capture is None:
+            return "enforce-eager"
+        return "" if self._capturable else "modules may wait for the device"
+
+    @property
     def graph_sizes(self) -> GraphSizes:
         """Without any where each step is launched."""
-        if self.machine.new_capture is None or self._capturable is None:
+        if self.reason_without_graphs:
             return GraphSizes()
         return GraphSizes.up_to(self.config.scheduler.max_num_seqs)
 

@@ -97,11 +97,13 @@ class UniprocExecutor:
             max_model_len=max_model_len,
             room=room,
         )
+        without_graphs = ""
         with timer.phase("allocate KV cache"):
             cache = maker.cache(num_blocks)
             if platform.is_gpu:
                 feed = maker.device_feed()
                 forward = maker.graphed(feed) or forward
+                without_graphs = maker.reason_without_graphs
                 self._runner = maker.runner(forward, feed, cache)
             else:
                 self._runner = maker.runner(forward, HostFeed(), cache)
@@ -116,7 +118,9 @@ class UniprocExecutor:
             num_kv_blocks=num_blocks,
             eos_token_ids=description.eos_token_ids,
             cost=cost,
-            kernels=_told(forward, cache.attention.values(), maker.sampling),
+            kernels=_told(
+                forward, cache.attention.values(), maker.sampling, without_graphs
+            ),
         )
         gc.collect()
         gc.freeze()  # what is here now stays; collections need not walk over it
@@ -133,11 +137,16 @@ class UniprocExecutor:
 
 
 def _told(
-    forward: Forward, attention: Iterable[ChosenAttention], sampling: ChosenSampling
+    forward: Forward,
+    attention: Iterable[ChosenAttention],
+    sampling: ChosenSampling,
+    without_graphs: str,
 ) -> str:
     """What computes, in a line; whatever is not the quickest with its reason."""
     parts = [(forward.name, forward.reason)]
     parts += [(f"{each.name} attention", each.reason) for each in attention]
     parts.append((f"{sampling.name} sampling", sampling.reason))
+    if without_graphs:
+        parts.append(("no CUDA graphs", without_graphs))
     words = [f"{name} ({reason})" if reason else name for name, reason in parts]
     return ", ".join(dict.fromkeys(words))
