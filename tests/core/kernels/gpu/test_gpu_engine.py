@@ -29,9 +29,9 @@ from hookline.worker.gpu_memory import GpuMemory, Profiled
 from hookline.worker.machine import Machine
 from hookline_kernels import Platform
 
-TOKENS = 5
+TOKENS = 4
 GREEDY = SamplingParams(temperature=0.0, max_tokens=TOKENS)
-PROMPTS = [list(range(3, 3 + length)) for length in (1, 5, 17, 33, 2)]
+PROMPTS = [list(range(3, 3 + length)) for length in (1, 5, 17, 26, 2)]
 """More than there are rows, and one of more tokens than a step has."""
 BASE = EngineConfig(
     cache=CacheConfig(num_kv_blocks=24, block_size=8),
@@ -162,13 +162,13 @@ def test_other_models_run_as_modules(
     other = make_oracle(family, tmp_path)
 
     with serve(tmp_path, graphs=True) as llm:
-        found = tokens_of(llm, PROMPTS[1:4])
+        found = tokens_of(llm, PROMPTS[1:3])
         told = llm.front_end.client.facts.kernels
 
     assert told.startswith("modules (")
     assert "Triton attention" in told
     assert not recorder.captured
-    assert found == [other.greedy(prompt, TOKENS) for prompt in PROMPTS[1:4]]
+    assert found == [other.greedy(prompt, TOKENS) for prompt in PROMPTS[1:3]]
 
 
 def test_the_reference_runs_without_triton(oracle: Oracle, serve: Serve) -> None:
