@@ -31,7 +31,7 @@ from hookline_kernels import Platform
 
 TOKENS = 4
 GREEDY = SamplingParams(temperature=0.0, max_tokens=TOKENS)
-PROMPTS = [list(range(3, 3 + length)) for length in (1, 5, 17, 26, 2)]
+PROMPTS = [list(range(3, 3 + length)) for length in (1, 5, 17, 33, 2)]
 """More than there are rows, and one of more tokens than a step has."""
 BASE = EngineConfig(
     cache=CacheConfig(num_kv_blocks=24, block_size=8),
