@@ -32,6 +32,12 @@ class ExecutorKind(StrEnum):
     SIMULATED = "simulated"
 
 
+class Device(StrEnum):
+    AUTO = "auto"
+    CPU = "cpu"
+    CUDA = "cuda"
+
+
 class Kernels(StrEnum):
     AUTO = "auto"
     TORCH = "torch"
@@ -86,6 +92,8 @@ class CacheConfig:
         block_size: Tokens a block.
         num_kv_blocks: Size of the pool; None derives it from the memory.
         kv_cache_memory: Bytes for the pool; None takes a share of what is free.
+        gpu_memory_utilization: Share of a GPU's memory for everything, where the pool
+            is derived from the memory; other devices do not look at it.
         enable_prefix_caching: Reuse full blocks of earlier requests.
         hash_algorithm: Of the chained block hashes.
         residency_sample: Share of the blocks whose lifetime, idle time and reuse gaps
@@ -95,6 +103,7 @@ class CacheConfig:
     block_size: int = 16
     num_kv_blocks: int | None = None
     kv_cache_memory: int | None = None
+    gpu_memory_utilization: float = 0.9
     enable_prefix_caching: bool = True
     hash_algorithm: HashAlgorithm = HashAlgorithm.SHA256
     residency_sample: float = 0.0
@@ -106,6 +115,10 @@ class CacheConfig:
         if self.num_kv_blocks is not None and self.kv_cache_memory is not None:
             raise ConfigError(
                 "num-kv-blocks", "give either this or kv-cache-memory, not both"
+            )
+        if not 0 < self.gpu_memory_utilization <= 1:
+            raise ConfigError(
+                "gpu-memory-utilization", "must be above 0, and 1 at most"
             )
         if not 0 <= self.residency_sample <= 1:
             raise ConfigError("kv-cache-metrics-sample", "must be 0 to 1")
@@ -183,7 +196,10 @@ class ExecutorConfig:
 
     Attributes:
         kind: `uniproc` runs the model here; `simulated` runs none.
-        threads: Intra-op threads of torch; None leaves torch's choice.
+        device: Where the model runs; `auto` takes a GPU if torch finds one.
+        enforce_eager: On a GPU, launch each step rather than replay graphs of decodes;
+            other devices have none.
+        threads: Intra-op threads of torch on processors; None leaves torch's choice.
         kernels: `auto` takes the quickest ones that the machine has; `torch` runs the
             modules of `transformers` and plain tensor operations, which all others
             are checked against.
@@ -191,6 +207,8 @@ class ExecutorConfig:
     """
 
     kind: ExecutorKind = ExecutorKind.UNIPROC
+    device: Device = Device.AUTO
+    enforce_eager: bool = False
     threads: int | None = None
     kernels: Kernels = Kernels.AUTO
     simulation: SimulationConfig = field(default_factory=SimulationConfig)

@@ -20,23 +20,21 @@ SHAPES = [(32, 32), (64, 96), (96, 544), (1056, 64)]
 needs_tiles = pytest.mark.skipif(not has_tiles(), reason="no matrix unit here")
 
 
+Weights = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
+
+
 def random_values(*shape: int) -> torch.Tensor:
     source = torch.Generator().manual_seed(sum(shape))
     return torch.randn(shape, generator=source).bfloat16()
 
 
-def weights_of(hidden: int, width: int) -> tuple[torch.Tensor, ...]:
+def weights_of(hidden: int, width: int) -> Weights:
     """Gate, up and down."""
-    shapes = (width, hidden), (width, hidden), (hidden, width)
-    wide = random_values(3, width, hidden).float() / hidden**0.5
-    return tuple(
-        each.reshape(shape).bfloat16() for each, shape in zip(wide, shapes, strict=True)
-    )
+    gate, up, down = random_values(3, width, hidden).float() / hidden**0.5
+    return gate.bfloat16(), up.bfloat16(), down.view(hidden, width).bfloat16()
 
 
-def exact(
-    values: torch.Tensor, weights: tuple[torch.Tensor, ...], activation: str
-) -> torch.Tensor:
+def exact(values: torch.Tensor, weights: Weights, activation: str) -> torch.Tensor:
     """In float64."""
     gate, up, down = (each.double() for each in weights)
     sides = torch.cat((values.double() @ gate.T, values.double() @ up.T), 1)
@@ -140,9 +138,9 @@ def test_other_numbers_and_functions_are_refused(
     dtype: torch.dtype, activation: str
 ) -> None:
     """Whoever asks then takes another way."""
-    weights = (each.to(dtype) for each in weights_of(64, 96))
+    gate, up, down = (each.to(dtype) for each in weights_of(64, 96))
     with pytest.raises(KernelError):
-        FeedForward(*weights, activation)
+        FeedForward(gate, up, down, activation)
 
 
 def test_panels_hold_pairs_of_inputs() -> None:

@@ -6,11 +6,8 @@ import pytest
 import torch
 
 from hookline_kernels import KernelError, new_keys, new_values
-from hookline_kernels.cpu.rotary_cache import (
-    HeadNorms,
-    HeadShape,
-    RotaryCache,
-)
+from hookline_kernels.cpu.rotary_cache import RotaryCache
+from hookline_kernels.head_shape import HeadNorms, HeadShape
 from hookline_kernels.layers import rms_norm_reference, rotate_reference
 
 DTYPES = [torch.bfloat16, torch.float32]

@@ -20,6 +20,7 @@ from transformers import (
 from hookline.models.attention import IMPLEMENTATION, AttentionSlot
 from hookline.models.decoder import Decoder, NotDecoder
 from hookline.models.decoder.angles import Angles
+from hookline.models.decoder.cpu_kit import CpuKit
 from hookline.models.probe import probe
 from hookline.testing.oracle import FAMILIES, SHAPE, VOCAB
 from hookline.worker.forward import Forward, choose_forward
@@ -342,6 +343,7 @@ def test_layers_of_other_widths_are_refused() -> None:
         Decoder(
             model,
             replace(probed, layers=(odd, *probed.layers[1:])),
+            CpuKit(),
             block_size=BLOCK,
             max_model_len=LIMIT,
         )

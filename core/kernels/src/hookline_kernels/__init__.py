@@ -9,11 +9,14 @@ from hookline_kernels.choosing import ChosenAttention, choose_attention
 from hookline_kernels.failure import KernelError
 from hookline_kernels.layout import new_keys, new_values
 from hookline_kernels.metadata import PagedMetadata
+from hookline_kernels.platform import CPU, Platform
 
 __all__ = [
+    "CPU",
     "ChosenAttention",
     "KernelError",
     "PagedMetadata",
+    "Platform",
     "choose_attention",
     "new_keys",
     "new_values",

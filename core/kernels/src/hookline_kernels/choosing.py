@@ -4,11 +4,13 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
+from typing import Any
 
 import torch
 
 from hookline_kernels.attention import attend_written, reference_attention
 from hookline_kernels.failure import KernelError
+from hookline_kernels.platform import CPU, Platform
 
 _log = logging.getLogger(__name__)
 
@@ -23,8 +25,8 @@ class ChosenAttention:
     Attributes:
         attend: Does.
         attend_written: The same for keys and values that are in the cache already.
-        name: `compiled` or `torch`.
-        reason: Why it is not compiled; empty if it is, or if that was not wanted.
+        name: `compiled`, `Triton` or `torch`.
+        reason: Why it is plain torch; empty if it is not, or if that was wanted.
     """
 
     attend: Attention
@@ -42,16 +44,17 @@ def choose_attention(
     block_size: int,
     dtype: torch.dtype,
     may_compile: bool = True,
+    platform: Platform = CPU,
 ) -> ChosenAttention:
-    """Compiled attention, or the reference with a warning that says why.
+    """The platform's attention, or the reference with a warning that says why.
 
     The compiler is imported here, so that whoever chooses nothing needs none.
     """
     if not may_compile:
         return _reference("")
     try:
-        compiled = import_module("hookline_kernels.cpu.attention")
-        attention = compiled.CompiledAttention(
+        kind = _triton() if platform.is_gpu else _compiled()
+        attention = kind(
             num_heads=num_heads,
             num_kv_heads=num_kv_heads,
             key_dim=key_dim,
@@ -62,7 +65,16 @@ def choose_attention(
     except (ImportError, KernelError) as error:
         _log.warning("attention runs as plain tensor operations: %s", error)
         return _reference(str(error))
-    return ChosenAttention(attention, attention.attend_written, "compiled")
+    name = "Triton" if platform.is_gpu else "compiled"
+    return ChosenAttention(attention, attention.attend_written, name)
+
+
+def _compiled() -> Any:
+    return import_module("hookline_kernels.cpu.attention").CompiledAttention
+
+
+def _triton() -> Any:
+    return import_module("hookline_kernels.gpu.attention").TritonAttention
 
 
 def _reference(reason: str) -> ChosenAttention:

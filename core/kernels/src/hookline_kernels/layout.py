@@ -1,25 +1,47 @@
 """The memory of a layer's cache, laid out for the kernels.
 
 Everyone sees [blocks, block size, KV heads, dim]. In memory a block's KV heads follow
-one another. A head's values are rows, [block size, dim], and its keys are columns,
-[dim, block size]: scores of as many tokens as a vector holds are summed side by side.
+one another. A head's values are rows, [block size, dim]. Its keys are columns,
+[dim, block size], for processors, where scores of as many tokens as a vector holds are
+summed side by side, and rows for GPUs, whose neighbouring threads read neighbouring
+numbers.
 """
 
 import numpy as np
 import torch
 
+from hookline_kernels.platform import CPU, Platform
 
-def new_keys(
-    num_blocks: int, block_size: int, num_kv_heads: int, dim: int, dtype: torch.dtype
+
+def new_keys(  # noqa: PLR0917 - five numbers that are always said in this order
+    num_blocks: int,
+    block_size: int,
+    num_kv_heads: int,
+    dim: int,
+    dtype: torch.dtype,
+    platform: Platform = CPU,
 ) -> torch.Tensor:
+    """Zeros, on the platform's device."""
+    if platform.is_gpu:
+        return new_values(num_blocks, block_size, num_kv_heads, dim, dtype, platform)
     memory = _zeros((num_blocks, num_kv_heads, dim, block_size), dtype)
     return memory.permute(0, 3, 1, 2)
 
 
-def new_values(
-    num_blocks: int, block_size: int, num_kv_heads: int, dim: int, dtype: torch.dtype
+def new_values(  # noqa: PLR0917 - as of `new_keys`
+    num_blocks: int,
+    block_size: int,
+    num_kv_heads: int,
+    dim: int,
+    dtype: torch.dtype,
+    platform: Platform = CPU,
 ) -> torch.Tensor:
-    memory = _zeros((num_blocks, num_kv_heads, block_size, dim), dtype)
+    """Zeros, on the platform's device."""
+    shape = (num_blocks, num_kv_heads, block_size, dim)
+    if platform.is_gpu:
+        memory = torch.zeros(shape, dtype=dtype, device=platform.device)
+    else:
+        memory = _zeros(shape, dtype)
     return memory.permute(0, 2, 1, 3)
 
 

@@ -8,6 +8,7 @@ from importlib import import_module
 import torch
 
 from hookline_kernels.failure import KernelError
+from hookline_kernels.platform import CPU, Platform
 
 _log = logging.getLogger(__name__)
 
@@ -19,14 +20,18 @@ class ChosenSampling:
     Attributes:
         argmax: As `argmax_reference`.
         draw: As `draw_reference`.
-        name: `compiled` or `torch`.
-        reason: Why it is not compiled; empty if it is.
+        name: `compiled`, `Triton` or `torch`.
+        reason: Why it is plain torch; empty if it is not, or if that was wanted.
+        draw_filtered: As `draw`, and then by keyword `top_k` [R] int64, `top_p` and
+            `min_p` [R] float32, each off at the vocabulary's size, 1 and 0; None where
+            no kernel filters.
     """
 
     argmax: Callable[[torch.Tensor], torch.Tensor]
     draw: Callable[[torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
     name: str
     reason: str = ""
+    draw_filtered: Callable[..., torch.Tensor] | None = None
 
 
 def argmax_reference(logits: torch.Tensor) -> torch.Tensor:
@@ -72,7 +77,9 @@ def invert_distribution(
 REFERENCE_SAMPLING = ChosenSampling(argmax_reference, draw_reference, "torch")
 
 
-def choose_sampling(dtype: torch.dtype, *, may_compile: bool = True) -> ChosenSampling:
+def choose_sampling(
+    dtype: torch.dtype, *, may_compile: bool = True, platform: Platform = CPU
+) -> ChosenSampling:
     """Kernels for logits of a dtype, or the references with a warning that says why.
 
     The compiler is imported here, so that whoever chooses nothing needs none.
@@ -80,10 +87,23 @@ def choose_sampling(dtype: torch.dtype, *, may_compile: bool = True) -> ChosenSa
     if not may_compile:
         return REFERENCE_SAMPLING
     try:
-        kernels = import_module("hookline_kernels.cpu.sampling")
-        kernels.compile_for(dtype)
+        return _triton() if platform.is_gpu else _compiled(dtype)
     except (ImportError, KernelError) as error:
         reason = str(error)
         _log.warning("sampling runs as plain tensor operations: %s", reason)
         return ChosenSampling(argmax_reference, draw_reference, "torch", reason)
+
+
+def _compiled(dtype: torch.dtype) -> ChosenSampling:
+    kernels = import_module("hookline_kernels.cpu.sampling")
+    kernels.compile_for(dtype)
     return ChosenSampling(kernels.argmax, kernels.draw, "compiled")
+
+
+def _triton() -> ChosenSampling:
+    """Compiled at the first call; takes logits of any dtype."""
+    kernels = import_module("hookline_kernels.gpu.sampling")
+    filtered = kernels.draw_filtered
+    return ChosenSampling(
+        kernels.argmax, kernels.draw, "Triton", draw_filtered=filtered
+    )

@@ -19,6 +19,7 @@ from hookline.exceptions import ModelLoadError
 from hookline.models.attention import IMPLEMENTATION
 from hookline.models.description import ModelDescription
 from hookline.models.support import refuse_unsupported
+from hookline_kernels import CPU
 
 _LOAD_ERRORS = (
     OSError,
@@ -33,16 +34,27 @@ _LOAD_ERRORS = (
 
 
 def load_model(
-    config: ModelConfig, description: ModelDescription, max_model_len: int
+    config: ModelConfig,
+    description: ModelDescription,
+    max_model_len: int,
+    device: torch.device = CPU.device,
 ) -> PreTrainedModel:
     """Loads a causal language model with Hookline's attention, ready for inference.
 
+    Args:
+        config: Which one.
+        description: What its folder tells.
+        max_model_len: Longest prompt plus output in tokens.
+        device: Where its weights are to be.
+
     Raises:
-        ModelLoadError: It cannot be read, or is of a kind that cannot be served.
+        ModelLoadError: It cannot be read, is of a kind that cannot be served, or has
+            no room on the device.
     """
     try:
         with _quietly():
-            model = _load(config, description, max_model_len)
+            model = _load(config, description, max_model_len, device)
+            torch.nn.Module.to(model, device)
     except _LOAD_ERRORS as error:
         reason = f"{type(error).__name__}: {str(error).strip() or 'no message'}"
         raise ModelLoadError(config.model, reason) from error
@@ -67,13 +79,16 @@ def _quietly() -> Iterator[None]:
 
 
 def _load(
-    config: ModelConfig, description: ModelDescription, max_model_len: int
+    config: ModelConfig,
+    description: ModelDescription,
+    max_model_len: int,
+    device: torch.device,
 ) -> PreTrainedModel:
     found = AutoConfig.from_pretrained(description.folder, local_files_only=True)
     refuse_unsupported(config.model, found, max_model_len)
     dtype = _dtype(config, found.dtype)
     if config.load_format is LoadFormat.DUMMY:
-        return _with_random_weights(config, found, dtype)
+        return _with_random_weights(config, found, dtype, device)
     loaded = AutoModelForCausalLM.from_pretrained(
         description.folder,
         config=found,
@@ -103,9 +118,14 @@ def _key_name(key: object) -> str:
 
 
 def _with_random_weights(
-    config: ModelConfig, found: PreTrainedConfig, dtype: torch.dtype
+    config: ModelConfig,
+    found: PreTrainedConfig,
+    dtype: torch.dtype,
+    device: torch.device,
 ) -> PreTrainedModel:
-    with torch.random.fork_rng(devices=[]):
+    """Made on the device; each kind of device makes other numbers of a seed."""
+    devices = [] if device.type == "cpu" else [device]
+    with torch.random.fork_rng(devices=devices), device:
         torch.manual_seed(config.seed)
         model = AutoModelForCausalLM.from_config(
             found, dtype=dtype, attn_implementation=IMPLEMENTATION

@@ -75,7 +75,8 @@ class Probed:
 class _Recorder:
     """Attends over contiguous sequences and notes each layer's shapes."""
 
-    def __init__(self) -> None:
+    def __init__(self, device: torch.device) -> None:
+        self.device = device
         self.layers: dict[int, LayerCache] = {}
         self.attention: dict[int, LayerAttention] = {}
         self.calls = 0
@@ -110,18 +111,22 @@ class _Recorder:
     def _metadata(self) -> PagedMetadata:
         """Each token is a block of its own."""
         total, width = sum(self.lengths), max(self.lengths)
-        tables = torch.zeros(len(self.lengths), width, dtype=torch.int64)
+        tables = torch.zeros(
+            len(self.lengths), width, dtype=torch.int64, device=self.device
+        )
         start = 0
         for index, length in enumerate(self.lengths):
-            tables[index, :length] = torch.arange(start, start + length)
+            tables[index, :length] = torch.arange(
+                start, start + length, device=self.device
+            )
             start += length
         return PagedMetadata(
-            slots=torch.arange(total),
+            slots=torch.arange(total, device=self.device),
             block_tables=tables,
             query_lens=self.lengths,
             seq_lens=self.lengths,
             num_single=0,
-            seq_lens_tensor=torch.tensor(self.lengths),
+            seq_lens_tensor=torch.tensor(self.lengths, device=self.device),
         )
 
 
@@ -136,7 +141,7 @@ def probe(
     """
     if not all(getattr(module, "is_causal", True) for module in model.modules()):
         raise ModelLoadError(name, "its tokens see those after them; it is an encoder")
-    recorder = _Recorder()
+    recorder = _Recorder(model.device)
     slot.attend = recorder
     first = [token % vocab_size for token in range(3, 3 + _TOKENS)]
     second = [token % vocab_size for token in range(17, 17 + _TOKENS)]
@@ -178,8 +183,8 @@ def _logits(
     flat = [token for sequence in sequences for token in sequence]
     positions = [index for sequence in sequences for index in range(len(sequence))]
     logits = model(
-        input_ids=torch.tensor([flat]),
-        position_ids=torch.tensor([positions]),
+        input_ids=torch.tensor([flat], device=recorder.device),
+        position_ids=torch.tensor([positions], device=recorder.device),
         use_cache=False,
     ).logits[0]
     assert isinstance(logits, torch.Tensor)

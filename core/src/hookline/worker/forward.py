@@ -9,13 +9,15 @@ from transformers import PreTrainedModel
 
 from hookline.models.adapt import adapt
 from hookline.models.attention import AttentionSlot
+from hookline.models.decoder import Decoder, NotDecoder
+from hookline.models.decoder.kit import Kit
 from hookline.models.probe import Probed
 from hookline.worker.paged_cache import PagedCache
-from hookline_kernels import KernelError, PagedMetadata
+from hookline_kernels import CPU, KernelError, PagedMetadata, Platform
 
 _log = logging.getLogger(__name__)
 
-_TOLERANCES = {torch.float32: 1e-3, torch.bfloat16: 0.1}
+_TOLERANCES = {torch.float32: 1e-3, torch.float16: 0.02, torch.bfloat16: 0.1}
 """Norm of the difference as a share of the logits' norm; a wrong scale is far above."""
 
 
@@ -83,6 +85,7 @@ def choose_forward(
     block_size: int,
     max_model_len: int,
     may_compile: bool,
+    platform: Platform = CPU,
 ) -> Forward:
     """The quickest way that gives what the model gave when it was probed.
 
@@ -91,27 +94,38 @@ def choose_forward(
     if not may_compile:
         return ModuleForward(model, slot, name="modules", reason="kernels are torch")
     try:
-        decoder = import_module("hookline.models.decoder")
-    except ImportError as error:
-        return _adapted(model, slot, str(error))
-    try:
-        forward: Forward = decoder.Decoder(
-            model, probed, block_size=block_size, max_model_len=max_model_len
+        kit = _kit(platform)
+        forward = Decoder(
+            model, probed, kit, block_size=block_size, max_model_len=max_model_len
         )
-        _try(forward, probed, model.dtype, block_size)
-    except (decoder.NotDecoder, KernelError) as error:
-        return _adapted(model, slot, str(error))
-    return forward
-
-
-def _adapted(model: PreTrainedModel, slot: AttentionSlot, reason: str) -> Forward:
+        _try(forward, probed, model.dtype, block_size, platform)
+    except (ImportError, NotDecoder, KernelError) as error:
+        reason = str(error)
+    else:
+        return forward
     _log.info("the model runs as modules: %s", reason)
+    if platform.is_gpu:
+        return ModuleForward(model, slot, name="modules", reason=reason)
     adapt(model)
     return ModuleForward(model, slot, name="adapted modules", reason=reason)
 
 
+def _kit(platform: Platform) -> Kit:
+    """Raises `ImportError` where the platform's compiler is missing."""
+    name = "GpuKit" if platform.is_gpu else "CpuKit"
+    module = import_module(f"hookline.models.decoder.{name[:3].lower()}_kit")
+    kit: Kit = getattr(module, name)()
+    return kit
+
+
 @torch.inference_mode()
-def _try(forward: Forward, probed: Probed, dtype: torch.dtype, block_size: int) -> None:
+def _try(
+    forward: Forward,
+    probed: Probed,
+    dtype: torch.dtype,
+    block_size: int,
+    platform: Platform,
+) -> None:
     """Computes the probe's prompts: all but their last tokens, and then these.
 
     Raises:
@@ -119,25 +133,26 @@ def _try(forward: Forward, probed: Probed, dtype: torch.dtype, block_size: int) 
     """
     length = len(probed.prompts[0])
     blocks = -(-length // block_size)
-    cache = PagedCache(probed.layers, 2 * blocks, block_size, dtype)
+    cache = PagedCache(probed.layers, 2 * blocks, block_size, dtype, platform=platform)
     forward.bind(cache)
-    tables = torch.arange(2 * blocks).view(2, blocks)
-    tokens = torch.tensor(probed.prompts)
+    device = platform.device
+    tables = torch.arange(2 * blocks, device=device).view(2, blocks)
+    tokens = torch.tensor(probed.prompts, device=device)
     found = torch.empty_like(probed.logits).view(2, length, -1)
-    for part in (torch.arange(length - 1), torch.arange(length - 1, length)):
+    for part in torch.arange(length, device=device).split([length - 1, 1]):
         end = int(part[-1]) + 1
         slots = tables[:, part // block_size] * block_size + part % block_size
         logits = forward(
             tokens[:, part].flatten(),
             part.repeat(2),
-            torch.arange(2 * len(part)),
+            torch.arange(2 * len(part), device=device),
             PagedMetadata(
                 slots=slots.flatten(),
                 block_tables=tables,
                 query_lens=[len(part)] * 2,
                 seq_lens=[end] * 2,
                 num_single=2 if len(part) == 1 else 0,
-                seq_lens_tensor=torch.tensor([end] * 2),
+                seq_lens_tensor=torch.tensor([end] * 2, device=device),
             ),
         )
         found[:, part] = logits.view(2, len(part), -1)

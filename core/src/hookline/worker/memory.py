@@ -18,35 +18,52 @@ def count_blocks(
     *,
     element_size: int,
     max_model_len: int,
-    profile: Callable[[], None],
+    room: Callable[[], int],
 ) -> int:
     """Blocks in the pool.
 
-    Given neither a number nor bytes, the model first runs its largest step (`profile`),
-    so that its activations have taken their memory, and the pool gets a share of what
-    is left then, but never more than all sequences at full length could use.
+    Given neither a number nor bytes, the pool gets the `room` that there is, but never
+    more than all sequences at full length could use.
+
+    Args:
+        cache: What was asked for.
+        scheduler: How many sequences there may be.
+        layers: Each layer's cache.
+        element_size: Bytes of a number of it.
+        max_model_len: Of a sequence, in tokens.
+        room: Bytes; runs the model's largest step, so that its activations have taken
+            their memory.
 
     Raises:
         ConfigError: Not even one block fits.
     """
     if cache.num_kv_blocks is not None:
         return cache.num_kv_blocks
-    block_bytes = cache.block_size * sum(
-        layer.bytes_per_token(element_size) for layer in layers
-    )
+    block_bytes = bytes_of_blocks(1, cache, layers, element_size)
     if cache.kv_cache_memory is not None:
         blocks = cache.kv_cache_memory // block_bytes
     else:
-        profile()
         useful = scheduler.max_num_seqs * -(-max_model_len // cache.block_size)
-        room = int(available_memory() * SHARE_OF_FREE_MEMORY)
-        blocks = min(useful, room // block_bytes)
+        blocks = min(useful, room() // block_bytes)
     if blocks < 1:
         raise ConfigError(
             "kv-cache-memory",
             f"one KV block takes {block_bytes} bytes; there is no room",
         )
     return blocks
+
+
+def bytes_of_blocks(
+    count: int, cache: CacheConfig, layers: Sequence[LayerCache], element_size: int
+) -> int:
+    """What so many blocks take in all layers."""
+    token = sum(layer.bytes_per_token(element_size) for layer in layers)
+    return count * cache.block_size * token
+
+
+def host_room() -> int:
+    """Bytes of main memory for the pool."""
+    return int(available_memory() * SHARE_OF_FREE_MEMORY)
 
 
 def available_memory() -> int:

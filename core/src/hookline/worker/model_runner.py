@@ -1,17 +1,19 @@
 """Runs a model over a step's flattened batch and samples from what it says."""
 
-import time
-
 import numpy as np
 import torch
 
 from hookline.request import TokenLogprobs
 from hookline.scheduler.plan import StepPlan, StepResult
 from hookline.worker.forward import Forward
-from hookline.worker.input_batch import InputBatch, StepInputs
+from hookline.worker.input_batch import InputBatch, Int64, StepInputs
 from hookline.worker.sampler import Sampler, top_logprobs
 from hookline.worker.sampling_state import SamplingState
-from hookline_kernels import PagedMetadata
+from hookline.worker.step_tensors import Feed, StepTensors
+from hookline.worker.stopwatch import Stopwatch
+
+_PROMPT_ROWS = 256
+"""Log-probabilities of so many tokens of a prompt are in memory at once."""
 
 
 class ModelRunner:
@@ -23,11 +25,16 @@ class ModelRunner:
         batch: InputBatch,
         sampling: SamplingState,
         sampler: Sampler,
+        *,
+        feed: Feed,
+        stopwatch: Stopwatch,
     ) -> None:
         self._forward = forward
         self._batch = batch
         self._sampling = sampling
         self._sampler = sampler
+        self._feed = feed
+        self._stopwatch = stopwatch
 
     @torch.inference_mode()
     def execute(self, plan: StepPlan) -> StepResult:
@@ -37,7 +44,7 @@ class ModelRunner:
             return StepResult()
         inputs = self._batch.inputs(plan)
         wanted, prompts = self._wanted_positions(inputs)
-        logits, forward_ns = self._compute(inputs, wanted)
+        logits = self._compute(self._feed.tensors(inputs, wanted))
         prompt_logprobs = self._prompt_logprobs(inputs, prompts, logits)
         rows = inputs.rows[inputs.is_sampling]
         samples = self._sampler.sample(logits[: len(rows)], rows)
@@ -48,7 +55,7 @@ class ModelRunner:
             tokens=dict(zip(request_ids, tokens, strict=True)),
             logprobs={request_ids[at]: [own] for at, own in samples.logprobs.items()},
             prompt_logprobs=prompt_logprobs,
-            forward_ns=forward_ns,
+            forward_ns=self._stopwatch.nanoseconds(),
         )
 
     def _change_batch(self, plan: StepPlan) -> None:
@@ -59,31 +66,18 @@ class ModelRunner:
             self._sampling.admit(row, sequence)
         self._batch.grow(plan)
 
-    def _compute(
-        self, inputs: StepInputs, wanted: torch.Tensor
-    ) -> tuple[torch.Tensor, int]:
-        """Logits at the wanted indices of the flattened batch, [n, vocabulary].
-
-        Returns:
-            Them, and the nanoseconds that the pass took, output layer included.
-        """
-        metadata = PagedMetadata(
-            slots=torch.from_numpy(inputs.slots),
-            block_tables=torch.from_numpy(inputs.block_tables.astype(np.int64)),
-            query_lens=inputs.query_lens.tolist(),
-            seq_lens=inputs.seq_lens.tolist(),
-            num_single=int((inputs.query_lens == 1).sum()),
-            seq_lens_tensor=torch.from_numpy(inputs.seq_lens),
+    def _compute(self, step: StepTensors) -> torch.Tensor:
+        """Logits at the wanted indices of the flattened batch, [n, vocabulary]."""
+        self._stopwatch.start()
+        logits = self._forward(
+            step.token_ids, step.positions, step.wanted, step.metadata
         )
-        token_ids = torch.from_numpy(inputs.token_ids)
-        positions = torch.from_numpy(inputs.positions)
-        started = time.monotonic_ns()
-        logits = self._forward(token_ids, positions, wanted, metadata)
-        return logits, time.monotonic_ns() - started
+        self._stopwatch.stop()
+        return logits
 
     def _wanted_positions(
         self, inputs: StepInputs
-    ) -> tuple[torch.Tensor, list[tuple[int, int, int]]]:
+    ) -> tuple[Int64, list[tuple[int, int, int]]]:
         """Indices whose logits are needed: last tokens first, then prompt logprobs'.
 
         Returns:
@@ -105,7 +99,7 @@ class ModelRunner:
                 parts.append(np.arange(first, first + count))
                 prompts.append((index, end, end + count))
                 end += count
-        return torch.from_numpy(np.concatenate(parts)), prompts
+        return np.concatenate(parts), prompts
 
     def _prompt_logprobs(
         self,
@@ -122,9 +116,17 @@ class ModelRunner:
             assert params.prompt_logprobs is not None
             first = int(self._batch.num_computed[row]) + 1
             tokens = self._batch.token_ids[row, first : first + end - start]
-            found[self._batch.request_ids[row]] = top_logprobs(
-                logits[start:end].float().log_softmax(-1),
-                tokens.astype(np.int64),
-                [params.prompt_logprobs] * (end - start),
-            )
+            device_tokens = torch.from_numpy(tokens.astype(np.int64)).to(logits.device)
+            entries: list[TokenLogprobs] = []
+            for part, part_tokens in zip(
+                logits[start:end].split(_PROMPT_ROWS),
+                device_tokens.split(_PROMPT_ROWS),
+                strict=True,
+            ):
+                entries += top_logprobs(
+                    part.float().log_softmax(-1),
+                    part_tokens,
+                    [params.prompt_logprobs] * len(part),
+                )
+            found[self._batch.request_ids[row]] = entries
         return found

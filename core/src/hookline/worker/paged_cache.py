@@ -1,14 +1,16 @@
 """The memory of the KV cache, and attention of a step over it."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 
 from hookline.models.attention import KeysAndValues
 from hookline.models.probe import LayerCache
 from hookline_kernels import (
+    CPU,
     ChosenAttention,
     PagedMetadata,
+    Platform,
     choose_attention,
     new_keys,
     new_values,
@@ -36,16 +38,18 @@ class PagedCache:
         dtype: torch.dtype,
         *,
         may_compile: bool = True,
+        platform: Platform = CPU,
     ) -> None:
+        def memory(
+            new: Callable[..., torch.Tensor], heads: int, dim: int
+        ) -> torch.Tensor:
+            return new(num_blocks, block_size, heads, dim, dtype, platform)
+
         self.keys = [
-            new_keys(num_blocks, block_size, layer.num_kv_heads, layer.key_dim, dtype)
-            for layer in layers
+            memory(new_keys, layer.num_kv_heads, layer.key_dim) for layer in layers
         ]
         self.values = [
-            new_values(
-                num_blocks, block_size, layer.num_kv_heads, layer.value_dim, dtype
-            )
-            for layer in layers
+            memory(new_values, layer.num_kv_heads, layer.value_dim) for layer in layers
         ]
         self.attention: dict[LayerCache, ChosenAttention] = {
             layer: choose_attention(
@@ -56,6 +60,7 @@ class PagedCache:
                 block_size=block_size,
                 dtype=dtype,
                 may_compile=may_compile,
+                platform=platform,
             )
             for layer in dict.fromkeys(layers)
         }

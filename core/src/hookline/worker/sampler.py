@@ -8,6 +8,7 @@ request draws does not depend on its neighbours.
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +18,7 @@ from hookline.request import TokenLogprobs
 from hookline.worker.input_batch import InputBatch
 from hookline.worker.randomness import uniforms
 from hookline.worker.sampling_state import SamplingState
+from hookline_kernels import CPU
 from hookline_kernels.sampling import (
     ChosenSampling,
     choose_sampling,
@@ -52,10 +54,15 @@ class Sampler:
         batch: InputBatch,
         state: SamplingState,
         chosen: ChosenSampling | None = None,
+        device: torch.device = CPU.device,
     ) -> None:
+        """Logits are on `device`; batch and state are in main memory."""
         self._batch = batch
         self._state = state
         self._chosen = chosen or choose_sampling(torch.float32)
+        self._device = device
+        is_here = device.type == "cpu"
+        self._tensor = torch.from_numpy if is_here else self._copied
 
     def sample(self, logits: torch.Tensor, rows: Int64) -> Samples:
         """Draws one token for each row.
@@ -65,20 +72,25 @@ class Sampler:
             rows: [S] row of each.
         """
         if not self._state.needs_change[rows].any():
-            return Samples(self._choose(logits, rows), {})
+            return Samples(self._choose(logits, rows).cpu().numpy(), {})
         logits = logits.float()
         wanted = np.flatnonzero(self._state.num_logprobs[rows] >= 0)
-        raw = logits[wanted].log_softmax(-1) if len(wanted) else None
+        raw = logits[self._tensor(wanted)].log_softmax(-1) if len(wanted) else None
         self._apply_penalties(logits, rows)
         self._apply_constraints(logits, rows)
         token_ids = self._choose(logits, rows)
-        return Samples(token_ids, self._logprobs(raw, wanted, rows, token_ids))
+        logprobs = self._logprobs(raw, wanted, rows, token_ids)
+        return Samples(token_ids.cpu().numpy(), logprobs)
 
-    def _choose(self, logits: torch.Tensor, rows: Int64) -> Int64:
-        """The likeliest token of greedy rows, a drawn one of the others."""
+    def _choose(self, logits: torch.Tensor, rows: Int64) -> torch.Tensor:
+        """The likeliest token of greedy rows, a drawn one of the others.
+
+        Returns:
+            [S] int64 beside the logits.
+        """
         is_random = self._state.temperature[rows] > 0
         is_filtered = is_random & self._state.has_filters[rows]
-        token_ids = np.empty(len(rows), np.int64)
+        token_ids = torch.empty(len(rows), dtype=torch.int64, device=self._device)
         for chosen, choose in (
             (~is_random, self._best),
             (is_random & ~is_filtered, self._draw),
@@ -88,70 +100,84 @@ class Sampler:
             if len(indices) == len(rows):
                 return choose(logits, rows)
             if len(indices):
-                token_ids[indices] = choose(logits[indices], rows[indices])
+                at = self._tensor(indices)
+                token_ids[at] = choose(logits[at], rows[indices])
         return token_ids
 
-    def _best(self, logits: torch.Tensor, _rows: Int64) -> Int64:
-        return self._chosen.argmax(logits).numpy()
+    def _best(self, logits: torch.Tensor, _rows: Int64) -> torch.Tensor:
+        return self._chosen.argmax(logits)
 
     def _logprobs(
-        self, raw: torch.Tensor | None, wanted: Int64, rows: Int64, token_ids: Int64
+        self,
+        raw: torch.Tensor | None,
+        wanted: Int64,
+        rows: Int64,
+        token_ids: torch.Tensor,
     ) -> dict[int, TokenLogprobs]:
         if raw is None:
             return {}
         counts = self._state.num_logprobs[rows[wanted]]
-        entries = top_logprobs(raw, token_ids[wanted], counts.tolist())
+        chosen = token_ids[self._tensor(wanted)]
+        entries = top_logprobs(raw, chosen, counts.tolist())
         return dict(zip(wanted.tolist(), entries, strict=True))
 
-    def _draw(self, logits: torch.Tensor, rows: Int64) -> Int64:
-        temperatures = torch.from_numpy(self._state.temperature[rows])
-        return self._chosen.draw(logits, temperatures, self._points(rows)).numpy()
+    def _draw(self, logits: torch.Tensor, rows: Int64) -> torch.Tensor:
+        temperatures = self._tensor(self._state.temperature[rows])
+        return self._chosen.draw(logits, temperatures, self._points(rows))
 
-    def _draw_filtered(self, logits: torch.Tensor, rows: Int64) -> Int64:
+    def _draw_filtered(self, logits: torch.Tensor, rows: Int64) -> torch.Tensor:
         state = self._state
+        temperatures = self._tensor(state.temperature[rows])
+        top_k = self._tensor(state.top_k[rows])
+        top_p, min_p = self._tensor(state.top_p[rows]), self._tensor(state.min_p[rows])
+        if (draw := self._chosen.draw_filtered) is not None:
+            points = self._points(rows)
+            return draw(
+                logits, temperatures, points, top_k=top_k, top_p=top_p, min_p=min_p
+            )
         logits = logits.float()
         logits = logits - logits.amax(-1, keepdim=True)  # so that none overflows
-        logits /= torch.from_numpy(state.temperature[rows])[:, None]
-        logits = keep_likeliest(
-            logits,
-            torch.from_numpy(state.top_k[rows]),
-            torch.from_numpy(state.top_p[rows]),
-            torch.from_numpy(state.min_p[rows]),
-        )
-        return invert_distribution(logits.softmax(-1), self._points(rows)).numpy()
+        logits /= temperatures[:, None]
+        logits = keep_likeliest(logits, top_k, top_p, min_p)
+        return invert_distribution(logits.softmax(-1), self._points(rows))
+
+    def _copied(self, array: npt.NDArray[Any]) -> torch.Tensor:
+        """On the device, without waiting for it."""
+        return torch.from_numpy(array).to(self._device, non_blocking=True)
 
     def _points(self, rows: Int64) -> torch.Tensor:
         """[S] where in its distribution each row's token lies."""
         positions = self._batch.num_tokens[rows] - self._batch.num_prompt_tokens[rows]
-        return torch.from_numpy(uniforms(self._state.seeds[rows], positions))
+        return self._tensor(uniforms(self._state.seeds[rows], positions))
 
     def _apply_penalties(self, logits: torch.Tensor, rows: Int64) -> None:
         indices = np.flatnonzero(self._state.has_penalties[rows])
         if not len(indices):
             return
         state, chosen = self._state, rows[indices]
-        part = logits[indices]
+        at = self._tensor(indices)
+        part = logits[at]
         counts, seen = self._count_tokens(chosen, logits.shape[1])
-        repetition = torch.from_numpy(state.repetition[chosen])[:, None]
+        repetition = self._tensor(state.repetition[chosen])[:, None]
         scaled = torch.where(part > 0, part / repetition, part * repetition)
         scaled = scaled.clamp(-LARGEST_LOGIT, LARGEST_LOGIT)
         part = torch.where(seen, scaled, part)
-        part -= counts * torch.from_numpy(state.frequency[chosen])[:, None]
-        part -= (counts > 0) * torch.from_numpy(state.presence[chosen])[:, None]
-        logits[indices] = part
+        part -= counts * self._tensor(state.frequency[chosen])[:, None]
+        part -= (counts > 0) * self._tensor(state.presence[chosen])[:, None]
+        logits[at] = part
 
     def _count_tokens(
         self, rows: Int64, vocab_size: int
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Output counts [R, vocabulary] float32, and what prompt or output holds."""
         width = int(self._batch.num_tokens[rows].max())
-        tokens = torch.from_numpy(self._batch.token_ids[rows, :width].astype(np.int64))
-        at = torch.arange(width)[None, :]
-        ends = torch.from_numpy(self._batch.num_tokens[rows])[:, None]
-        starts = torch.from_numpy(self._batch.num_prompt_tokens[rows])[:, None]
-        counts = torch.zeros(len(rows), vocab_size)
+        tokens = self._tensor(self._batch.token_ids[rows, :width].astype(np.int64))
+        at = torch.arange(width, device=self._device)[None, :]
+        ends = self._tensor(self._batch.num_tokens[rows])[:, None]
+        starts = self._tensor(self._batch.num_prompt_tokens[rows])[:, None]
+        counts = torch.zeros(len(rows), vocab_size, device=self._device)
         counts.scatter_add_(1, tokens, ((at >= starts) & (at < ends)).float())
-        seen = torch.zeros(len(rows), vocab_size)
+        seen = torch.zeros_like(counts)
         seen.scatter_add_(1, tokens, (at < ends).float())
         return counts, seen > 0
 
@@ -160,8 +186,9 @@ class Sampler:
         for index in np.flatnonzero(self._state.has_constraints[rows]).tolist():
             row = int(rows[index])
             part = logits[index]
-            for token_id, bias in self._state.biases[row].items():
-                part[token_id] += bias
+            if biases := self._state.biases[row]:
+                summands = np.fromiter(biases.values(), np.float32, len(biases))
+                part[list(biases)] += self._tensor(summands)
             if (allowed := self._state.allowed[row]) is not None:
                 kept = part[list(allowed)].clone()
                 part.fill_(NEGATIVE_INFINITY)
@@ -202,7 +229,7 @@ def keep_likeliest(
         min_p: [R] float32, 0 where it is off.
     """
     vocab_size = logits.shape[-1]
-    threshold = torch.full((len(logits), 1), NEGATIVE_INFINITY)
+    threshold = logits.new_full((len(logits), 1), NEGATIVE_INFINITY)
     if bool((min_p > 0).any()):
         threshold = logits.max(-1, keepdim=True).values + min_p.log()[:, None]
     uses_top_p = bool((top_p < 1).any())
@@ -213,7 +240,7 @@ def keep_likeliest(
         floor = ordered.gather(1, last)
         floor = torch.where((top_k < vocab_size)[:, None], floor, NEGATIVE_INFINITY)
         if uses_top_p:
-            beyond = torch.arange(width)[None, :] > last
+            beyond = torch.arange(width, device=logits.device)[None, :] > last
             mass = ordered.masked_fill(beyond, NEGATIVE_INFINITY).softmax(-1)
             before = mass.cumsum(-1) - mass
             kept = (before < top_p[:, None]) & ~beyond
@@ -225,17 +252,16 @@ def keep_likeliest(
 
 
 def top_logprobs(
-    logprobs: torch.Tensor, token_ids: Int64, counts: list[int]
+    logprobs: torch.Tensor, token_ids: torch.Tensor, counts: list[int]
 ) -> list[TokenLogprobs]:
     """For each row the token's own log-probability and its `count` likeliest.
 
     Args:
         logprobs: [R, vocabulary].
-        token_ids: [R].
+        token_ids: [R] int64, beside them.
         counts: R numbers; 0 gives the token alone.
     """
-    tokens = torch.from_numpy(token_ids)
-    own = logprobs.gather(1, tokens[:, None])
+    own = logprobs.gather(1, token_ids[:, None])
     ranks = (logprobs > own).sum(-1).add_(1).tolist()
     best = logprobs.topk(max(*counts, 1), dim=-1)
     return [

@@ -5,6 +5,7 @@ from enum import StrEnum
 
 from hookline.config import (
     CacheConfig,
+    Device,
     Dtype,
     EngineConfig,
     ExecutorKind,
@@ -129,6 +130,16 @@ CACHE_OPTIONS = (
         help="size of the pool as memory, such as 512MiB or 2GiB",
     ),
     Option(
+        flag="gpu-memory-utilization",
+        target="config.cache.gpu_memory_utilization",
+        group=CACHE,
+        parse=number,
+        metavar="SHARE",
+        help="of a GPU's memory for weights, activations and the pool, where neither "
+        "blocks nor memory are given; no effect on cpu",
+        default=str(_CACHE.gpu_memory_utilization),
+    ),
+    Option(
         flag="enable-prefix-caching",
         target="config.cache.enable_prefix_caching",
         group=CACHE,
@@ -222,6 +233,21 @@ EXECUTOR_OPTIONS = (
         choices=_words(ExecutorKind),
         help="what computes the tokens; simulated runs no model",
         default=ExecutorKind.UNIPROC,
+    ),
+    Option(
+        flag="device",
+        target="config.executor.device",
+        group=EXECUTOR,
+        choices=_words(Device),
+        help="where the model runs; auto takes a GPU if torch finds one",
+        default=Device.AUTO,
+    ),
+    Option(
+        flag="enforce-eager",
+        target="config.executor.enforce_eager",
+        group=EXECUTOR,
+        kind=Kind.SWITCH,
+        help="on a GPU, use no CUDA graphs (default: no); no effect on cpu",
     ),
     Option(
         flag="threads",

@@ -198,7 +198,7 @@ def _kernel(activation: str | None) -> Kernel:
 
 def _gate_sums(_: object, sums: Any, output: Any, cube: Any) -> tuple[Signature, Emit]:
     """32 rows of 16 gates and 16 ups become half of a block of inputs."""
-    signature = types.void(types.intp, types.intp, cube)
+    signature = types.void(*[types.intp for _ in (sums, output)], cube)
     has_cube = cube.literal_value
 
     def emit(
@@ -224,7 +224,7 @@ def _add_sums(
     sums: Any,
     summand: Any,
     output: Any,
-    outputs: Any,  # noqa: ARG001 - integers all of them
+    outputs: Any,
 ) -> tuple[Signature, Emit]:
     """32 rows of 32 sums, and what is added to them, go to their places in rows."""
     signature = types.void(*[types.intp for _ in (sums, summand, output, outputs)])
@@ -233,7 +233,15 @@ def _add_sums(
         context: Any, builder: ir.IRBuilder, _: object, args: list[ir.Value]
     ) -> ir.Value:
         source, extra, target, stride = args
-        add_rows(builder, source, INT64(0), extra, target, INT64(HEIGHT), stride)
+        add_rows(
+            builder,
+            source,
+            shift=INT64(0),
+            extra=extra,
+            target=target,
+            count=INT64(HEIGHT),
+            stride=stride,
+        )
         return context.get_dummy_value()
 
     return signature, emit

@@ -69,10 +69,12 @@ class FewRows:
         """Takes a weight in blocks of so many outputs: `linear.pack`, `lay_panels`."""
         self._kept = (weight, bias)  # the kernel has their addresses
         self._outputs, self._inputs = weight.shape
+        is_packed = weight.is_mkldnn
+        address = torch.ops.mkldnn.data_ptr(weight) if is_packed else weight.data_ptr()
         self._kernel = _kernel(width)
         self._numbers = numbers_of(
             *(self._outputs // _OUTPUTS, self._inputs, self._outputs, 0),
-            torch.ops.mkldnn.data_ptr(weight) if weight.is_mkldnn else weight.data_ptr(),
+            address,
             *(0 if bias is None else bias.data_ptr(), 0, 0, 0),
         )
 
@@ -215,7 +217,15 @@ def _multiply_block(  # noqa: PLR0917 - numba passes by position
             at = builder.add(totals, INT64(each // 2 * 2048 + each % 2 * 64))
             store_tile(builder, each, at, 128)
         end(builder, before)
-        add_rows(builder, totals, shift, extra, target, count, stride)
+        add_rows(
+            builder,
+            totals,
+            shift=shift,
+            extra=extra,
+            target=target,
+            count=count,
+            stride=stride,
+        )
         return context.get_dummy_value()
 
     return signature, emit
@@ -224,6 +234,7 @@ def _multiply_block(  # noqa: PLR0917 - numba passes by position
 def add_rows(
     builder: ir.IRBuilder,
     sums: ir.Value,
+    *,
     shift: ir.Value,
     extra: ir.Value,
     target: ir.Value,

@@ -127,14 +127,11 @@ def _gate_row(  # noqa: PLR0917 - numba passes by position
         *sides, target, count = args[:4]
         vectors = builder.udiv(count, INT64(step))
         with cgutils.for_range(builder, vectors, intp=INT64) as loop:
-            found = gated(
-                builder,
-                *(
-                    load(builder, offset(builder, side, loop.index, apart), step, element)
-                    for side in sides
-                ),
-                has_cube=has_cube,
+            each, other = (
+                load(builder, offset(builder, side, loop.index, apart), step, element)
+                for side in sides
             )
+            found = gated(builder, each, other, has_cube=has_cube)
             place = offset(builder, target, loop.index, step * element)
             store(builder, found, place, element)
         return context.get_dummy_value()

@@ -6,7 +6,6 @@ keys and values into their pages.
 """
 
 import functools
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -24,48 +23,10 @@ from hookline_kernels.cpu.memory import int_at, take
 from hookline_kernels.cpu.norm import norm_row
 from hookline_kernels.cpu.vectors import lanes_for
 from hookline_kernels.failure import KernelError
+from hookline_kernels.head_shape import HeadNorms, HeadShape
 
 _TOKENS = 16
 """Tokens that a thread takes at once."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HeadShape:
-    """Of the heads of a layer.
-
-    Attributes:
-        num_heads: Of queries.
-        num_kv_heads: Of keys, and of values.
-        dim: Width of each, even.
-        block_size: Tokens a block of the cache.
-        dtype: bfloat16 or float32.
-    """
-
-    num_heads: int
-    num_kv_heads: int
-    dim: int
-    block_size: int
-    dtype: torch.dtype
-
-    @property
-    def width(self) -> int:
-        """Numbers of one token's queries, keys and values."""
-        return (self.num_heads + 2 * self.num_kv_heads) * self.dim
-
-
-@dataclass(frozen=True, slots=True)
-class HeadNorms:
-    """RMSNorm of each query head and each key head.
-
-    Attributes:
-        query: [dim] weight.
-        key: Likewise.
-        epsilon: Of both.
-    """
-
-    query: torch.Tensor
-    key: torch.Tensor
-    epsilon: float
 
 
 class RotaryCache:

@@ -19,7 +19,8 @@ class TritonAttention:
     """Writes a step's keys and values and attends; for layers of one shape.
 
     What all layers of a step share is made once a step, for the metadata of its first
-    layer. One thread calls it.
+    layer. In a step that is captured in a CUDA graph, no length of the metadata may be
+    below any that the graph is replayed with. One thread calls it.
     """
 
     def __init__(
@@ -31,7 +32,6 @@ class TritonAttention:
         value_dim: int,
         block_size: int,  # noqa: ARG002 - others' kernels are made for it
         dtype: torch.dtype,
-        max_seq_len: int | None = None,
     ) -> None:
         """Compiles nothing: that happens at the first call of each kind.
 
@@ -42,8 +42,6 @@ class TritonAttention:
             value_dim: Of a head's value.
             block_size: Tokens a block.
             dtype: Of all of them.
-            max_seq_len: For steps that are captured in a CUDA graph: no sequence that
-                it is replayed with is longer. None takes each step's longest.
 
         Raises:
             KernelError: There is none for this shape.
@@ -58,7 +56,6 @@ class TritonAttention:
         if num_heads % num_kv_heads:
             raise KernelError(f"{num_kv_heads} KV heads do not divide {num_heads}")
         self._num_kv_heads = num_kv_heads
-        self._max_seq_len = max_seq_len
         self._metadata: PagedMetadata | None = None
         self._starts = torch.empty(0)
 
@@ -76,9 +73,35 @@ class TritonAttention:
         softcap: float | None = None,
     ) -> torch.Tensor:
         """As `reference_attention`; the caches may have any strides."""
+        write_cache(key, value, keys, values, metadata.slots)
+        return self.attend_written(
+            query,
+            key,
+            value,
+            keys=keys,
+            values=values,
+            metadata=metadata,
+            scale=scale,
+            window=window,
+            softcap=softcap,
+        )
+
+    def attend_written(
+        self,
+        query: torch.Tensor,
+        _key: torch.Tensor,
+        _value: torch.Tensor,
+        *,
+        keys: torch.Tensor,
+        values: torch.Tensor,
+        metadata: PagedMetadata,
+        scale: float,
+        window: int | None = None,
+        softcap: float | None = None,
+    ) -> torch.Tensor:
+        """The same for keys and values that are in the cache already."""
         if metadata is not self._metadata:
             self._begin(metadata, query.device)
-        write_cache(key, value, keys, values, metadata.slots)
         output = query.new_empty(*query.shape[:2], values.shape[-1])
         single = metadata.num_single
         if single:
@@ -122,11 +145,10 @@ class TritonAttention:
     def _splits(
         self, metadata: PagedMetadata, device: torch.device, window: int | None
     ) -> int:
-        longest = self._max_seq_len or max(metadata.seq_lens[: metadata.num_single])
         return choose_splits(
             device,
             num_seqs=metadata.num_single,
             num_kv_heads=self._num_kv_heads,
-            max_seq_len=longest,
+            max_seq_len=max(metadata.seq_lens[: metadata.num_single]),
             window=window,
         )

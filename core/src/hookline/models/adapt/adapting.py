@@ -3,7 +3,6 @@
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
-from importlib import import_module
 from types import FunctionType
 
 from torch import nn
@@ -11,6 +10,7 @@ from transformers import PreTrainedModel
 
 from hookline.models.adapt.gated import FastGated, TiledGated, fast_gated
 from hookline.models.adapt.linears import FastLinear
+from hookline.models.adapt.norms import fast_norm
 from hookline.models.adapt.pages import give_back_clean_pages
 from hookline_kernels.cpu.linear import can_pack
 
@@ -44,13 +44,9 @@ def adapt(model: PreTrainedModel) -> Adaptation:
 
 
 def _replace_norms(model: PreTrainedModel, done: Adaptation) -> None:
-    """What needs the compiler; nothing where there is none."""
-    try:
-        norms = import_module("hookline.models.adapt.norms")
-    except ImportError:
-        return
+    """Nothing where there is no compiler."""
     for parent in list(model.modules()):
-        done.norms += _replace_children(parent, norms.fast_norm)
+        done.norms += _replace_children(parent, fast_norm)
 
 
 def _replace_linears(parent: nn.Module, done: Adaptation) -> None:

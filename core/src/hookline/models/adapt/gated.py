@@ -5,6 +5,7 @@ Where the processor's matrix unit can take the layer as a whole, it does.
 
 from collections.abc import Callable
 from importlib import import_module
+from typing import Protocol, TypeVar
 
 import torch
 from torch import nn
@@ -21,6 +22,7 @@ _ACTIVATIONS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
 }
 _TRIALS = (5, 40)
 """Tokens; few and many go different ways."""
+Gated_co = TypeVar("Gated_co", bound=Callable[..., torch.Tensor], covariant=True)
 _CHILDREN = {"gate_proj", "up_proj", "down_proj", "act_fn"}
 
 
@@ -74,8 +76,23 @@ class TiledGated(nn.Module):
     __call__ = forward
 
 
+class MakeGated(Protocol[Gated_co]):
+    """Makes such layers for one kind of device."""
+
+    def __call__(
+        self, gate: nn.Linear, up: nn.Linear, down: nn.Linear, activation: str
+    ) -> Gated_co:
+        """Raises `KernelError` or `ImportError` if there is no kernel for it."""
+        ...
+
+
 def fast_gated(module: nn.Module) -> FastGated | TiledGated | None:
-    """What replaces a module, if it is such a layer."""
+    """What replaces a module on processors, if it is such a layer."""
+    return gated_by(TiledGated, module) or gated_by(FastGated, module)
+
+
+def gated_by(make: MakeGated[Gated_co], module: nn.Module) -> Gated_co | None:
+    """What computes a module's results, if it is such a layer."""
     children = dict(module.named_children())
     if not {*children} <= _CHILDREN or not callable(getattr(module, "act_fn", None)):
         return None
@@ -86,24 +103,21 @@ def fast_gated(module: nn.Module) -> FastGated | TiledGated | None:
         return None
     if type(down) is not nn.Linear or not are_joinable([gate, up]):
         return None
-    activation = _name_of(module.act_fn)
+    activation = _name_of(module.act_fn, gate.weight.device)
     if activation is None:
         return None
-    trials = [random_values(gate.in_features, gate.weight, count) for count in _TRIALS]
-    for kind in (TiledGated, FastGated):
-        try:
-            fast = kind(gate, up, down, activation)
-        except (ImportError, KernelError):
-            continue
-        if all(agree(module, fast, trial) for trial in trials):
-            return fast
-    return None
+    try:
+        fast = make(gate, up, down, activation)
+    except (ImportError, KernelError):
+        return None
+    trials = (random_values(gate.in_features, gate.weight, count) for count in _TRIALS)
+    return fast if all(agree(module, fast, trial) for trial in trials) else None
 
 
-def _name_of(activation: object) -> str | None:
+def _name_of(activation: object, device: torch.device) -> str | None:
     """Which of the known ones a module's activation is."""
     assert callable(activation)
-    values = torch.linspace(-6, 6, 97)
+    values = torch.linspace(-6, 6, 97, device=device)
     found = isolate(activation, values)
     if not isinstance(found, torch.Tensor):
         return None

@@ -13,7 +13,7 @@ _TOLERANCES = {torch.bfloat16: 0.03, torch.float16: 0.01, torch.float32: 1e-5}
 def random_values(width: int, like: torch.Tensor, tokens: int = 5) -> torch.Tensor:
     """[1, tokens, width], the same at every start and of a generator of its own."""
     source = torch.Generator().manual_seed(0)
-    return torch.randn(1, tokens, width, generator=source).to(like.dtype)
+    return torch.randn(1, tokens, width, generator=source).to(like)
 
 
 def agree(

@@ -7,15 +7,14 @@ import torch
 from torch.nn import functional
 from transformers import PreTrainedModel
 
-from hookline.models.adapt.linears import FastLinear
 from hookline.models.adapt.pages import give_back_clean_pages
 from hookline.models.attention import KeysAndValues
-from hookline.models.decoder.angles import Angles
+from hookline.models.decoder.kit import Kit
 from hookline.models.decoder.layer import DecoderLayer, Step, kernel_norm
 from hookline.models.decoder.parts import NotDecoder, find_parts
 from hookline.models.probe import Probed
 from hookline_kernels import PagedMetadata
-from hookline_kernels.cpu.rotary_cache import HeadShape
+from hookline_kernels.head_shape import HeadShape
 
 
 class WrittenLayers(Protocol):
@@ -30,6 +29,10 @@ class Decoder:
     """Computes logits of a flattened batch; one thread calls it at a time.
 
     It keeps the weights, and of a model's modules only those it has no own form of.
+
+    Attributes:
+        is_capturable: No layer has a module that may wait for a device, so that
+            `hidden` can be captured in a graph.
     """
 
     name = "decoder"
@@ -39,11 +42,12 @@ class Decoder:
         self,
         model: PreTrainedModel,
         probed: Probed,
+        kit: Kit,
         *,
         block_size: int,
         max_model_len: int,
     ) -> None:
-        """Takes a model apart, whose modules stay as they are.
+        """Takes a model apart, whose modules go on to compute what they did.
 
         Raises:
             NotDecoder: The model is another structure.
@@ -55,7 +59,8 @@ class Decoder:
             raise NotDecoder("its heads differ in width")
         [(dim, _)] = shapes
         self._embedding = parts.embedding
-        self._angles = Angles(parts.rotary, model.dtype, dim, max_model_len)
+        like = parts.embedding.new_empty(1, dtype=model.dtype)
+        self._angles = kit.angles(parts.rotary, like, dim, max_model_len)
         self._layers = [
             DecoderLayer(
                 layer,
@@ -67,13 +72,15 @@ class Decoder:
                     dtype=model.dtype,
                 ),
                 attention,
+                kit,
             )
             for layer, cache, attention in zip(
                 parts.layers, probed.layers, probed.attention, strict=True
             )
         ]
-        self._norm = kernel_norm(parts.norm)
-        self._output = FastLinear(parts.output.weight, parts.output.bias)
+        self._norm = kernel_norm(kit, parts.norm)
+        self._output = kit.product([parts.output])
+        self.is_capturable = all(layer.is_capturable for layer in self._layers)
         give_back_clean_pages()
 
     def bind(self, cache: WrittenLayers) -> None:
@@ -99,9 +106,20 @@ class Decoder:
         Returns:
             [W, vocabulary].
         """
-        self._angles.reach(max(metadata.seq_lens))
-        step = Step(positions, self._angles.table, metadata)
+        hidden = self.hidden(token_ids, positions, metadata)
+        return self.logits(hidden.index_select(0, wanted))
+
+    def hidden(
+        self, token_ids: torch.Tensor, positions: torch.Tensor, metadata: PagedMetadata
+    ) -> torch.Tensor:
+        """What the layers make of T tokens: [T, hidden]; as of a call."""
+        angles = self._angles.of(positions, max(metadata.seq_lens))
+        step = Step(positions, angles, metadata)
         hidden = functional.embedding(token_ids, self._embedding)
         for layer in self._layers:
             hidden = layer(hidden, step)
-        return self._output(self._norm(hidden.index_select(0, wanted)))
+        return hidden
+
+    def logits(self, hidden: torch.Tensor) -> torch.Tensor:
+        """[W, hidden] of `hidden` → [W, vocabulary]."""
+        return self._output(self._norm(hidden))

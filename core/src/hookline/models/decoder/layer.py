@@ -7,13 +7,13 @@ from functools import partial
 import torch
 from torch import nn
 
-from hookline.models.adapt.gated import fast_gated
-from hookline.models.adapt.linears import FastLinear, are_joinable, joined
-from hookline.models.adapt.norms import FastNorm, fast_norm
+from hookline.models.adapt.linears import are_joinable
+from hookline.models.adapt.norms import FastNorm
+from hookline.models.decoder.kit import Kit
 from hookline.models.decoder.parts import LayerParts, NotDecoder
 from hookline.models.probe import LayerAttention
 from hookline_kernels import PagedMetadata
-from hookline_kernels.cpu.rotary_cache import HeadNorms, HeadShape, RotaryCache
+from hookline_kernels.head_shape import HeadNorms, HeadShape
 
 AttendWritten = Callable[..., torch.Tensor]
 """Attention of a step whose keys and values are in the cache already."""
@@ -25,7 +25,7 @@ class Step:
 
     Attributes:
         positions: [T] int64.
-        angles: Cosines and sines, [positions, head dim ÷ 2] float32 each.
+        angles: Cosines and sines, of the kit's `StepAngles`.
         metadata: Of the batch.
     """
 
@@ -35,10 +35,14 @@ class Step:
 
 
 class DecoderLayer:
-    """h += attention(norm(h)), then h += feed_forward(norm(h))."""
+    """h += attention(norm(h)), then h += feed_forward(norm(h)).
+
+    Attributes:
+        is_capturable: As of `Decoder`.
+    """
 
     def __init__(
-        self, parts: LayerParts, shape: HeadShape, attention: LayerAttention
+        self, parts: LayerParts, shape: HeadShape, attention: LayerAttention, kit: Kit
     ) -> None:
         """Takes the weights of the parts; packs them where that pays.
 
@@ -49,16 +53,16 @@ class DecoderLayer:
         products = [parts.query, parts.key, parts.value]
         if not are_joinable(products):
             raise NotDecoder("its queries, keys and values are no equal linear layers")
-        self._attention_norm = kernel_norm(parts.attention_norm)
-        self._heads = joined(products)
-        self._cache = RotaryCache(shape, _head_norms(parts))
+        self._attention_norm = kernel_norm(kit, parts.attention_norm)
+        self._heads = kit.product(products)
+        self._cache = kit.heads_cache(shape, _head_norms(kit, parts))
         self._attention = attention
         self._attend: AttendWritten | None = None
-        self._output = FastLinear(parts.output.weight, parts.output.bias)
-        self._feed_forward_norm = kernel_norm(parts.feed_forward_norm)
-        self._feed_forward = fast_gated(parts.feed_forward) or _Other(
-            parts.feed_forward
-        )
+        self._output = kit.product([parts.output])
+        self._feed_forward_norm = kernel_norm(kit, parts.feed_forward_norm)
+        gated = kit.gated(parts.feed_forward)
+        self.is_capturable = gated is not None
+        self._feed_forward = gated or _Other(parts.feed_forward)
 
     def bind(
         self, keys: torch.Tensor, values: torch.Tensor, attend: AttendWritten
@@ -75,7 +79,7 @@ class DecoderLayer:
         )
 
     def __call__(self, hidden: torch.Tensor, step: Step) -> torch.Tensor:
-        """[T, hidden] → the same."""
+        """[T, hidden] → the same; what is given is used up."""
         assert self._attend is not None
         query, key, value = self._cache(
             self._heads(self._attention_norm(hidden)),
@@ -94,26 +98,28 @@ class _Other:
     def __init__(self, module: nn.Module) -> None:
         self._module = module
 
-    def __call__(self, values: torch.Tensor, summand: torch.Tensor) -> torch.Tensor:
+    def __call__(
+        self, values: torch.Tensor, summand: torch.Tensor | None = None
+    ) -> torch.Tensor:
         found = self._module(values[None])
         if isinstance(found, tuple):  # with what a router said
             found = found[0]
         assert isinstance(found, torch.Tensor)
-        return summand + found[0]
+        return found[0] if summand is None else summand + found[0]
 
 
-def kernel_norm(module: nn.Module) -> FastNorm:
+def kernel_norm(kit: Kit, module: nn.Module) -> FastNorm:
     """Raises `NotDecoder` if the module is none that a kernel computes."""
-    found = fast_norm(module)
+    found = kit.norm(module)
     if found is None:
         raise NotDecoder("its norms are no RMSNorm that a kernel computes")
     return found
 
 
-def _head_norms(parts: LayerParts) -> HeadNorms | None:
+def _head_norms(kit: Kit, parts: LayerParts) -> HeadNorms | None:
     if parts.query_norm is None or parts.key_norm is None:
         return None
-    query, key = kernel_norm(parts.query_norm), kernel_norm(parts.key_norm)
+    query, key = (kernel_norm(kit, norm) for norm in (parts.query_norm, parts.key_norm))
     if query.unit_offset or key.unit_offset or query.epsilon != key.epsilon:
         raise NotDecoder("its norms of heads are not plain ones")
     return HeadNorms(query.weight, key.weight, query.epsilon)

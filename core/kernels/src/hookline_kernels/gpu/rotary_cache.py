@@ -1,0 +1,57 @@
+"""From the product of a step's tokens with the weights of attention to its cache."""
+
+import torch
+
+from hookline_kernels.gpu.norm import rms_norm
+from hookline_kernels.gpu.rotary import rotate_and_write
+from hookline_kernels.head_shape import HeadNorms, HeadShape
+
+
+class RotaryCache:
+    """Norms, turns and caches the heads of one layer; one thread calls it at a time."""
+
+    def __init__(self, shape: HeadShape, norms: HeadNorms | None = None) -> None:
+        """Compiles nothing: that happens at the first call."""
+        self._sizes = (shape.num_heads, shape.num_kv_heads, shape.num_kv_heads)
+        self._dim = shape.dim
+        self._norms = norms
+
+    def bind(self, keys: torch.Tensor, values: torch.Tensor) -> None:
+        """The layer's cache, [blocks, block size, KV heads, dim], any strides."""
+        self._keys, self._values = keys, values
+
+    def __call__(
+        self,
+        heads: torch.Tensor,
+        *,
+        angles: tuple[torch.Tensor, torch.Tensor],
+        positions: torch.Tensor,  # noqa: ARG002 - the angles are theirs already
+        slots: torch.Tensor,
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """Turns queries and keys, and writes keys and values to the cache.
+
+        Args:
+            heads: [T, `HeadShape.width`], contiguous: queries, keys, values; changed.
+            angles: Each token's cosines and sines, [T, dim] of the same dtype.
+            positions: Not looked at.
+            slots: [T] int64; block × block size + offset of each token, or below 0 for
+                one that is not written.
+
+        Returns:
+            Queries [T, heads, dim], and keys and values [T, KV heads, dim].
+        """
+        each = heads.view(len(heads), -1, self._dim)
+        query, key, value = each.split_with_sizes(self._sizes, 1)
+        if self._norms is not None:
+            query = rms_norm(query, self._norms.query, self._norms.epsilon)
+            key = rms_norm(key, self._norms.key, self._norms.epsilon)
+        rotate_and_write(
+            query,
+            key,
+            value,
+            *angles,
+            keys=self._keys,
+            values=self._values,
+            slots=slots,
+        )
+        return query, key, value

@@ -1,0 +1,107 @@
+"""Runs a model's largest steps before it serves, to learn what memory they take."""
+
+import logging
+from collections.abc import Sequence
+from functools import partial
+
+from hookline.sampling_params import SamplingParams
+from hookline.scheduler.plan import AdmittedSequence, StepPlan
+from hookline.worker.gpu_memory import Profiled, measure
+from hookline.worker.memory import bytes_of_blocks, host_room
+from hookline.worker.runner_maker import RunnerMaker
+from hookline.worker.step_tensors import HostFeed
+
+_log = logging.getLogger(__name__)
+
+_GREEDY = SamplingParams(temperature=0.0)
+_ALL_OF_A_PROMPT = SamplingParams(temperature=0.0, prompt_logprobs=0)
+_ALL_OF_SAMPLING = SamplingParams(
+    temperature=1.0, top_p=0.9, repetition_penalty=1.1, logprobs=0
+)
+
+
+def room_for_cache(maker: RunnerMaker) -> int:
+    """Bytes for the KV cache, once the largest steps have taken theirs.
+
+    Raises:
+        ConfigError: Nothing is left on the device.
+    """
+    platform = maker.machine.platform
+    if not platform.is_gpu:
+        _run_a_prompt(maker)
+        return host_room()
+    memory = measure(platform.device, partial(_run_largest_steps, maker))
+    maker.forward.bind(maker.cache(1))  # nobody holds the cache of the profile now
+    _log.info("%s", memory)
+    return memory.room(maker.config.cache.gpu_memory_utilization)
+
+
+def _run_a_prompt(maker: RunnerMaker) -> None:
+    """As long as a step may be."""
+    tokens, blocks = _longest_prompt(maker)
+    cache = maker.cache(blocks)
+    plan = _plan([_sequence(0, tokens, range(blocks), _GREEDY)])
+    maker.runner(maker.forward, HostFeed(), cache).execute(plan)
+
+
+def _run_largest_steps(maker: RunnerMaker) -> Profiled:
+    """A step of prompts that want all their logits, and one that samples for all."""
+    config, (tokens, blocks) = maker.config, _longest_prompt(maker)
+    seqs, budget = (
+        config.scheduler.max_num_seqs,
+        config.scheduler.max_num_batched_tokens,
+    )
+    count = min(seqs, -(-budget // tokens))
+    num_blocks = max(seqs, count * blocks)
+    lengths = [min(tokens, budget - start * tokens) for start in range(count)]
+    prompts = [
+        _sequence(at, length, range(at * blocks, (at + 1) * blocks), _ALL_OF_A_PROMPT)
+        for at, length in enumerate(lengths)
+    ]
+    singles = [_sequence(count + at, 1, [at], _ALL_OF_SAMPLING) for at in range(seqs)]
+    feed = maker.device_feed()
+    runner = maker.runner(maker.forward, feed, maker.cache(num_blocks))
+    runner.execute(_plan(sorted(prompts, key=lambda each: len(each.token_ids))))
+    runner.execute(_plan(singles, released=range(count)))
+    graphed = maker.graphed(feed)
+    return Profiled(
+        bytes_of_blocks(num_blocks, config.cache, maker.layers, maker.dtype.itemsize),
+        [partial(graphed.capture, size) for size in reversed(maker.graph_sizes.sizes)]
+        if graphed
+        else [],
+    )
+
+
+def _longest_prompt(maker: RunnerMaker) -> tuple[int, int]:
+    """Its tokens, and the blocks that hold them and one more."""
+    budget = maker.config.scheduler.max_num_batched_tokens
+    tokens = max(1, min(budget, maker.max_model_len - 1))
+    return tokens, -(-(tokens + 1) // maker.config.cache.block_size)
+
+
+def _sequence(
+    request_id: int, num_tokens: int, block_ids: Sequence[int], params: SamplingParams
+) -> AdmittedSequence:
+    return AdmittedSequence(
+        request_id=request_id,
+        token_ids=[0] * num_tokens,
+        num_prompt_tokens=num_tokens,
+        num_computed_tokens=0,
+        block_ids=block_ids,
+        params=params,
+        eos_token_ids=(),
+        bad_words_token_ids=(),
+    )
+
+
+def _plan(
+    sequences: Sequence[AdmittedSequence], released: Sequence[int] = ()
+) -> StepPlan:
+    """A step that computes these, whole."""
+    return StepPlan(
+        step=0,
+        released=released,
+        admitted=sequences,
+        request_ids=[each.request_id for each in sequences],
+        num_tokens=[len(each.token_ids) for each in sequences],
+    )

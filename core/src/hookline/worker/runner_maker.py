@@ -1,0 +1,118 @@
+"""Makes a model's runner with its buffers: once for the profile, once to serve."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+
+from hookline.config import EngineConfig, Kernels
+from hookline.models.decoder import Decoder
+from hookline.models.probe import LayerCache
+from hookline.worker.cuda_graphs import GraphedForward
+from hookline.worker.device_feed import DeviceFeed
+from hookline.worker.forward import Forward
+from hookline.worker.graph_sizes import GraphSizes
+from hookline.worker.input_batch import InputBatch
+from hookline.worker.machine import Machine
+from hookline.worker.model_runner import ModelRunner
+from hookline.worker.paged_cache import PagedCache
+from hookline.worker.sampler import Sampler
+from hookline.worker.sampling_state import SamplingState
+from hookline.worker.step_tensors import Feed
+from hookline.worker.stopwatch import stopwatch_for
+from hookline_kernels.sampling import ChosenSampling
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunnerMaker:
+    """Everything that runners of one model share.
+
+    Attributes:
+        config: Of the engine.
+        machine: What the model runs on.
+        forward: The model, each step launched.
+        layers: Its caches.
+        dtype: Of weights and cache.
+        vocab_size: Number of token ids.
+        max_model_len: Of a sequence, in tokens.
+        sampling: What picks tokens.
+    """
+
+    config: EngineConfig
+    machine: Machine
+    forward: Forward
+    layers: Sequence[LayerCache]
+    dtype: torch.dtype
+    vocab_size: int
+    max_model_len: int
+    sampling: ChosenSampling
+
+    def cache(self, num_blocks: int) -> PagedCache:
+        return PagedCache(
+            self.layers,
+            num_blocks,
+            self.config.cache.block_size,
+            self.dtype,
+            may_compile=self.config.executor.kernels is not Kernels.TORCH,
+            platform=self.machine.platform,
+        )
+
+    @property
+    def reason_without_graphs(self) -> str:
+        """Why each step is launched on this device; empty if graphs are captured."""
+        if self.machine.new_capture is None:
+            return "enforce-eager"
+        return "" if self._capturable else "modules may wait for the device"
+
+    @property
+    def graph_sizes(self) -> GraphSizes:
+        """Without any where each step is launched."""
+        if self.reason_without_graphs:
+            return GraphSizes()
+        return GraphSizes.up_to(self.config.scheduler.max_num_seqs)
+
+    def device_feed(self) -> DeviceFeed:
+        """Buffers for steps on a GPU."""
+        scheduler = self.config.scheduler
+        return DeviceFeed(
+            self.machine.platform.device,
+            max_tokens=scheduler.max_num_batched_tokens,
+            max_num_seqs=scheduler.max_num_seqs,
+            max_num_blocks=-(-self.max_model_len // self.config.cache.block_size),
+            sizes=self.graph_sizes,
+        )
+
+    def graphed(self, feed: DeviceFeed) -> GraphedForward | None:
+        """The model with graphs over a feed, if it can have any."""
+        capturable = self._capturable
+        if self.machine.new_capture is None or capturable is None:
+            return None
+        return GraphedForward(
+            capturable,
+            feed,
+            self.graph_sizes,
+            self.machine.new_capture(),
+            longest=self.max_model_len,
+        )
+
+    @property
+    def _capturable(self) -> Decoder | None:
+        forward = self.forward
+        if isinstance(forward, Decoder) and forward.is_capturable:
+            return forward
+        return None
+
+    def runner(self, forward: Forward, feed: Feed, cache: PagedCache) -> ModelRunner:
+        """With a cache, to which the forward pass is bound."""
+        forward.bind(cache)
+        seqs, device = (
+            self.config.scheduler.max_num_seqs,
+            self.machine.platform.device,
+        )
+        batch = InputBatch(seqs, self.max_model_len, self.config.cache.block_size)
+        state = SamplingState(seqs, self.vocab_size, self.config.model.seed)
+        sampler = Sampler(batch, state, self.sampling, device)
+        stopwatch = stopwatch_for(device)
+        return ModelRunner(
+            forward, batch, state, sampler, feed=feed, stopwatch=stopwatch
+        )

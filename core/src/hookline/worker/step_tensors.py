@@ -1,0 +1,71 @@
+"""A step's inputs as tensors where the model computes."""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import torch
+
+from hookline.worker.input_batch import Int64, StepInputs
+from hookline_kernels import PagedMetadata
+
+
+@dataclass(frozen=True, slots=True)
+class StepTensors:
+    """What a `Forward` takes, of T tokens.
+
+    Attributes:
+        token_ids: [T] int64.
+        positions: [T] int64 in their sequences.
+        wanted: [W] int64, indices of tokens whose logits are wanted.
+        metadata: Of the batch.
+    """
+
+    token_ids: torch.Tensor
+    positions: torch.Tensor
+    wanted: torch.Tensor
+    metadata: PagedMetadata
+
+
+class Feed(Protocol):
+    """Brings inputs to where the model computes; one thread calls it."""
+
+    def tensors(self, inputs: StepInputs, wanted: Int64) -> StepTensors:
+        """Of one step; they hold until the next one's are asked for."""
+        ...
+
+
+class HostFeed:
+    """For models in main memory: the tensors are the arrays."""
+
+    def tensors(self, inputs: StepInputs, wanted: Int64) -> StepTensors:
+        metadata = metadata_of(
+            inputs,
+            slots=torch.from_numpy(inputs.slots),
+            block_tables=torch.from_numpy(inputs.block_tables.astype(np.int64)),
+            seq_lens=torch.from_numpy(inputs.seq_lens),
+        )
+        return StepTensors(
+            torch.from_numpy(inputs.token_ids),
+            torch.from_numpy(inputs.positions),
+            torch.from_numpy(wanted),
+            metadata,
+        )
+
+
+def metadata_of(
+    inputs: StepInputs,
+    *,
+    slots: torch.Tensor,
+    block_tables: torch.Tensor,
+    seq_lens: torch.Tensor,
+) -> PagedMetadata:
+    """With these tensors, which are of the inputs."""
+    return PagedMetadata(
+        slots=slots,
+        block_tables=block_tables,
+        query_lens=inputs.query_lens.tolist(),
+        seq_lens=inputs.seq_lens.tolist(),
+        num_single=int((inputs.query_lens == 1).sum()),
+        seq_lens_tensor=seq_lens,
+    )

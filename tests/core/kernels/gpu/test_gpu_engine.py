@@ -1,0 +1,275 @@
+"""An engine with a GPU's kernels, feed and graphs gives the oracle's tokens.
+
+In Triton's interpreter the tensors lie in main memory, and graphs are functions that
+are called again; all else is what runs on a device.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from hookline import LLM, SamplingParams
+from hookline.config import (
+    CacheConfig,
+    Device,
+    EngineConfig,
+    ExecutorConfig,
+    Kernels,
+    ModelConfig,
+    SchedulerConfig,
+)
+from hookline.request import TokenLogprobs
+from hookline.testing import assert_conserved
+from hookline.testing.oracle import Oracle, make_oracle
+from hookline.worker.cuda_graphs import Capture, CudaCapture, Graph
+from hookline.worker.gpu_memory import GpuMemory, Profiled
+from hookline.worker.machine import Machine
+from hookline_kernels import Platform
+
+TOKENS = 4
+GREEDY = SamplingParams(temperature=0.0, max_tokens=TOKENS)
+PROMPTS = [list(range(3, 3 + length)) for length in (1, 5, 17, 33, 2)]
+"""More than there are rows, and one of more tokens than a step has."""
+BASE = EngineConfig(
+    cache=CacheConfig(num_kv_blocks=24, block_size=8),
+    scheduler=SchedulerConfig(max_num_seqs=4, max_num_batched_tokens=24),
+)
+
+
+@dataclass
+class Recomputed:
+    """A graph where there is no device: computes again, into the same output."""
+
+    compute: Callable[[], torch.Tensor]
+    output: torch.Tensor
+    replays: list[int]
+
+    def replay(self) -> None:
+        self.replays.append(len(self.output))
+        self.output.copy_(self.compute())
+
+
+@dataclass
+class Recorder:
+    """Captures, and notes the sizes of what is replayed."""
+
+    capture: Capture | None
+    captured: list[int] = field(default_factory=list)
+    replays: list[int] = field(default_factory=list)
+
+    def __call__(self, compute: Callable[[], torch.Tensor]) -> Graph:
+        graph = self.capture(compute) if self.capture else self._fake(compute)
+        self.captured.append(len(graph.output))
+        return graph
+
+    def _fake(self, compute: Callable[[], torch.Tensor]) -> Graph:
+        return Recomputed(compute, compute(), self.replays)
+
+
+@pytest.fixture
+def recorder(device: torch.device) -> Recorder:
+    return Recorder(CudaCapture() if device.type == "cuda" else None)
+
+
+@pytest.fixture(scope="module", params=["llama", "qwen3"])
+def oracle(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Oracle:
+    """A decoder without norms of heads, and one with them."""
+    return make_oracle(request.param, tmp_path_factory.mktemp(request.param))
+
+
+Serve = Callable[..., LLM]
+
+
+@pytest.fixture
+def serve(
+    monkeypatch: pytest.MonkeyPatch, device: torch.device, recorder: Recorder
+) -> Serve:
+    """Makes an engine on a GPU, or on what is one for its kernels."""
+
+    def make(folder: Path, config: EngineConfig = BASE, *, graphs: bool = False) -> LLM:
+        machine = Machine(
+            Platform(device, is_gpu=True), (lambda: recorder) if graphs else None
+        )
+        monkeypatch.setattr("hookline.worker.uniproc.choose_machine", lambda _: machine)
+        model = ModelConfig(model=str(folder), max_model_len=64)
+        return LLM(config=replace(config, model=model))
+
+    return make
+
+
+def tokens_of(llm: LLM, prompts: Sequence[list[int]] = PROMPTS) -> list[list[int]]:
+    outputs = llm.generate(prompts, GREEDY)
+    assert_conserved(llm)
+    return [output.completions[0].token_ids for output in outputs]
+
+
+def test_eager_steps_give_the_oracles_tokens(oracle: Oracle, serve: Serve) -> None:
+    """Prompts in pieces, beside decodes, and again from cached prefixes."""
+    with serve(oracle.folder) as llm:
+        first, again = tokens_of(llm), tokens_of(llm, PROMPTS[3:4])
+        told = llm.front_end.client.facts.kernels
+
+    parts = ("decoder", "Triton attention", "Triton sampling")
+    assert told == ", ".join((*parts, "no CUDA graphs (enforce-eager)"))
+    assert first == [oracle.greedy(prompt, TOKENS) for prompt in PROMPTS]
+    assert again == first[3:4]
+
+
+def test_graphs_give_the_oracles_tokens(
+    oracle: Oracle, serve: Serve, recorder: Recorder, device: torch.device
+) -> None:
+    """Decodes are replayed, three requests in the graph of four."""
+    with serve(oracle.folder, graphs=True) as llm:
+        found = tokens_of(llm, PROMPTS[:3])
+        before = list(recorder.replays)
+        found += tokens_of(llm, PROMPTS[3:])
+        told = llm.front_end.client.facts.kernels
+
+    assert told == "decoder with CUDA graphs, Triton attention, Triton sampling"
+    assert found == [oracle.greedy(prompt, TOKENS) for prompt in PROMPTS]
+    assert recorder.captured == [4, 2, 1]
+    if device.type == "cpu":
+        assert before == [4] * (TOKENS - 1)
+        assert set(recorder.replays) >= {4, 2}
+
+
+def test_experts_are_launched_and_right(
+    tmp_path: Path, serve: Serve, recorder: Recorder
+) -> None:
+    """What routes to experts may wait for the device, and has no graphs."""
+    mixtral = make_oracle("mixtral", tmp_path)
+
+    with serve(tmp_path, graphs=True) as llm:
+        found = tokens_of(llm, PROMPTS[1:3])
+        told = llm.front_end.client.facts.kernels
+
+    assert told.startswith("decoder, Triton attention")
+    assert told.endswith("no CUDA graphs (modules may wait for the device)")
+    assert not recorder.captured
+    assert found == [mixtral.greedy(prompt, TOKENS) for prompt in PROMPTS[1:3]]
+
+
+@pytest.mark.parametrize("family", ["gpt2", "gemma2"])
+def test_other_models_run_as_modules(
+    family: str, tmp_path: Path, serve: Serve, recorder: Recorder
+) -> None:
+    """Over Triton's attention, windows and soft caps too, and without graphs."""
+    other = make_oracle(family, tmp_path)
+
+    with serve(tmp_path, graphs=True) as llm:
+        found = tokens_of(llm, PROMPTS[1:3])
+        told = llm.front_end.client.facts.kernels
+
+    assert told.startswith("modules (")
+    assert "Triton attention" in told
+    assert not recorder.captured
+    assert found == [other.greedy(prompt, TOKENS) for prompt in PROMPTS[1:3]]
+
+
+def test_the_reference_runs_without_triton(oracle: Oracle, serve: Serve) -> None:
+    """`--kernels torch` is plain torch on the device."""
+    plain = replace(BASE, executor=ExecutorConfig(kernels=Kernels.TORCH))
+
+    with serve(oracle.folder, plain, graphs=True) as llm:
+        found = tokens_of(llm)
+        told = llm.front_end.client.facts.kernels
+
+    assert "Triton" not in told
+    assert found == [oracle.greedy(prompt, TOKENS) for prompt in PROMPTS]
+
+
+SAMPLED = {
+    "drawn": SamplingParams(max_tokens=TOKENS, temperature=0.9, seed=1),
+    "filtered": SamplingParams(
+        max_tokens=TOKENS, temperature=1.1, seed=2, top_k=40, top_p=0.8, min_p=0.01
+    ),
+    "penalties": SamplingParams(
+        max_tokens=TOKENS,
+        temperature=0.0,
+        repetition_penalty=1.4,
+        presence_penalty=0.5,
+        frequency_penalty=0.3,
+        logprobs=3,
+    ),
+    "constraints": SamplingParams(
+        max_tokens=TOKENS,
+        temperature=0.7,
+        seed=3,
+        logit_bias={7: 4.0, 9: -4.0, 11: 3.5},
+        allowed_token_ids=(7, 9, 11, 13, 15),
+        stop_token_ids=(13,),
+        min_tokens=3,
+        prompt_logprobs=2,
+    ),
+}
+
+
+def test_sampling_is_what_it_is_on_processors(llama: Oracle, serve: Serve) -> None:
+    """Requests of all kinds in one batch, with the same seeds, give the same."""
+    asked = list(SAMPLED.values())
+    prompts = [PROMPTS[1]] * len(asked)
+    config = replace(
+        BASE,
+        model=ModelConfig(model=str(llama.folder), max_model_len=64),
+        executor=ExecutorConfig(device=Device.CPU),
+    )
+    with LLM(config=config) as llm:
+        expected = llm.generate(prompts, asked)
+
+    with serve(llama.folder, graphs=True) as llm:
+        found = llm.generate(prompts, asked)
+
+    for own, wanted in zip(found, expected, strict=True):
+        [ours], [theirs] = own.completions, wanted.completions
+        assert ours.token_ids == theirs.token_ids
+        assert close(ours.logprobs, theirs.logprobs)
+        assert close(own.prompt_logprobs, wanted.prompt_logprobs)
+
+
+Entries = Sequence[TokenLogprobs | None] | None
+
+
+def close(found: Entries, expected: Entries) -> bool:
+    """The same tokens and ranks, and numbers but for rounding."""
+    assert (found is None) == (expected is None)
+    for one, other in zip(found or (), expected or (), strict=True):
+        assert (one is None) == (other is None)
+        if one is not None and other is not None:
+            assert (one.token_ids, one.rank) == (other.token_ids, other.rank)
+            assert one.logprobs == pytest.approx(other.logprobs, abs=1e-4)
+    return True
+
+
+def test_the_pool_gets_what_the_profile_leaves(
+    llama: Oracle,
+    serve: Serve,
+    recorder: Recorder,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The largest steps run and two graphs are captured before memory is counted."""
+    profiles: list[Profiled] = []
+
+    def measured(_device: torch.device, run: Callable[[], Profiled]) -> GpuMemory:
+        profiles.append(run())
+        for capture in profiles[-1].graphs[:2]:
+            capture()
+        return GpuMemory(
+            total=1_000_000, outside=0, weights=250_000, activations=0, graphs=50_000
+        )
+
+    monkeypatch.setattr("hookline.worker.profile.measure", measured)
+    unsized = replace(BASE, cache=CacheConfig(block_size=8, gpu_memory_utilization=0.5))
+    with serve(llama.folder, unsized, graphs=True) as llm:
+        facts = llm.front_end.client.facts
+        found = tokens_of(llm, PROMPTS[:2])
+
+    block = 3 * 2 * 2 * 16 * 4 * 8  # layers, sides, heads, width, bytes, tokens
+    assert facts.num_kv_blocks == 200_000 // block
+    assert profiles[0].cache_bytes == 4 * block  # a prompt of 24 tokens and one more
+    assert recorder.captured == [4, 2, 4, 2, 1]
+    assert found == [llama.greedy(prompt, TOKENS) for prompt in PROMPTS[:2]]

@@ -1,0 +1,206 @@
+"""Which device an engine takes, what is captured, and how its memory is shared."""
+
+import numpy as np
+import pytest
+import torch
+
+from hookline.config import (
+    CacheConfig,
+    Device,
+    ExecutorConfig,
+    SchedulerConfig,
+)
+from hookline.exceptions import ConfigError
+from hookline.models.probe import LayerCache
+from hookline.worker.device_feed import NOWHERE, DeviceFeed
+from hookline.worker.gpu_memory import GpuMemory, graph_bytes
+from hookline.worker.graph_sizes import MOST_CAPTURED, GraphSizes
+from hookline.worker.input_batch import StepInputs
+from hookline.worker.machine import choose_machine
+from hookline.worker.memory import count_blocks
+from hookline_kernels import CPU
+
+GIB = 1 << 30
+LAYER = LayerCache(num_heads=8, num_kv_heads=2, key_dim=64, value_dim=64)
+
+without_gpu = pytest.mark.skipif(
+    torch.cuda.is_available(), reason="there is a CUDA device"
+)
+
+
+@without_gpu
+def test_cuda_without_a_gpu_is_one_clear_error() -> None:
+    """It names the option, and what to look at."""
+    with pytest.raises(ConfigError, match=r"device.*no CUDA device.*driver"):
+        choose_machine(ExecutorConfig(device=Device.CUDA))
+
+
+@without_gpu
+@pytest.mark.parametrize("device", [Device.AUTO, Device.CPU])
+def test_without_a_gpu_processors_compute(device: Device) -> None:
+    """Without graphs, whatever is asked for."""
+    machine = choose_machine(ExecutorConfig(device=device))
+
+    assert machine.platform == CPU
+    assert machine.new_capture is None
+
+
+@pytest.mark.parametrize("share", [0.0, -0.5, 1.01])
+def test_a_share_of_memory_is_above_0_and_1_at_most(share: float) -> None:
+    """Or the option is refused by name."""
+    with pytest.raises(ConfigError, match="gpu-memory-utilization"):
+        CacheConfig(gpu_memory_utilization=share)
+
+
+@pytest.mark.parametrize(
+    ("most", "sizes"),
+    [
+        (1, (1,)),
+        (3, (1, 2, 3)),
+        (8, (1, 2, 4, 8)),
+        (20, (1, 2, 4, 8, 16, 20)),
+        (260, (1, 2, 4, *range(8, 257, 8), 260)),
+    ],
+)
+def test_sizes_go_up_to_the_most_requests(most: int, sizes: tuple[int, ...]) -> None:
+    """Close together where steps are short."""
+    assert GraphSizes.up_to(most).sizes == sizes
+
+
+def test_the_number_of_graphs_is_bounded() -> None:
+    """However many requests a step may have."""
+    sizes = GraphSizes.up_to(100_000)
+
+    assert sizes.sizes[-1] == MOST_CAPTURED
+    assert len(sizes.sizes) < 60
+    assert sizes.holding(MOST_CAPTURED + 1) is None
+
+
+@pytest.mark.parametrize("most", [1, 5, 100, 300])
+def test_each_number_of_requests_finds_the_next_size(most: int) -> None:
+    """Its own, or the first above it."""
+    sizes = GraphSizes.up_to(most)
+
+    for count in range(1, most + 1):
+        found = sizes.holding(count)
+        assert found == min(size for size in sizes.sizes if size >= count)
+    assert sizes.holding(most + 1) is None
+    assert GraphSizes().holding(1) is None
+
+
+def step(query_lens: list[int], seq_lens: list[int]) -> StepInputs:
+    """Whose tokens and slots are all different."""
+    total = sum(query_lens)
+    return StepInputs(
+        rows=np.arange(len(query_lens)),
+        token_ids=np.arange(total) + 100,
+        positions=np.arange(total) + 200,
+        slots=np.arange(total) + 300,
+        query_lens=np.array(query_lens),
+        seq_lens=np.array(seq_lens),
+        query_starts=np.cumsum([0, *query_lens]),
+        block_tables=np.arange(2 * len(query_lens), dtype=np.int32).reshape(-1, 2),
+        is_sampling=np.ones(len(query_lens), np.bool_),
+    )
+
+
+def new_feed() -> DeviceFeed:
+    return DeviceFeed(
+        torch.device("cpu"),
+        max_tokens=20,
+        max_num_seqs=8,
+        max_num_blocks=4,
+        sizes=GraphSizes((1, 2, 4, 8)),
+    )
+
+
+def test_decodes_are_filled_up_with_rows_that_write_nowhere() -> None:
+    """What a graph reads behind three requests is an empty sequence."""
+    feed = new_feed()
+    whole = feed.rows(4, 64)
+    feed.tensors(step([9, 5], [9, 5]), np.array([8, 13]))
+
+    given = feed.tensors(step([1, 1, 1], [5, 6, 7]), np.array([0, 1, 2]))
+
+    assert given.token_ids.tolist() == [100, 101, 102]
+    assert given.metadata.block_tables.tolist() == [[0, 1], [2, 3], [4, 5]]
+    assert whole.token_ids.tolist() == [100, 101, 102, 0]
+    assert whole.positions.tolist() == [200, 201, 202, 0]
+    assert whole.metadata.slots.tolist() == [300, 301, 302, NOWHERE]
+    assert whole.metadata.seq_lens_tensor.tolist() == [5, 6, 7, 0]
+    assert whole.metadata.block_tables[:3, :2].tolist() == [[0, 1], [2, 3], [4, 5]]
+    assert whole.metadata.seq_lens == [64] * 4
+
+
+def test_buffers_stay_where_they_are() -> None:
+    """Graphs have their addresses."""
+    feed = new_feed()
+    whole = feed.rows(2, 64)
+
+    given = feed.tensors(step([1, 1], [5, 6]), np.array([0, 1]))
+
+    for own, read in (
+        (given.token_ids, whole.token_ids),
+        (given.positions, whole.positions),
+        (given.metadata.slots, whole.metadata.slots),
+        (given.metadata.seq_lens_tensor, whole.metadata.seq_lens_tensor),
+        (given.metadata.block_tables, whole.metadata.block_tables),
+    ):
+        assert own.data_ptr() == read.data_ptr()
+
+
+def memory(**others: int) -> GpuMemory:
+    """Of a device of 80 GiB."""
+    sizes = {"outside": GIB, "weights": 16 * GIB, "activations": 3 * GIB, "graphs": GIB}
+    return GpuMemory(total=80 * GIB, **{**sizes, **others})
+
+
+def test_the_pool_gets_the_share_less_what_is_taken() -> None:
+    """Weights, activations, graphs, and what others hold."""
+    assert memory().room(0.9) == 72 * GIB - 21 * GIB
+    assert memory().room(1.0) == 80 * GIB - 21 * GIB
+
+
+def test_no_room_is_an_error_that_says_what_took_it() -> None:
+    """With the option that helps."""
+    with pytest.raises(ConfigError) as caught:
+        memory(weights=71 * GIB).room(0.9)
+
+    assert str(caught.value).startswith("gpu-memory-utilization")
+    assert f"weights {71 * 1024} MiB" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "count", "expected"),
+    [(100, 10, 5, 140), (100, 0, 1, 100), (0, 0, 0, 0), (-5, -3, 4, 0)],
+)
+def test_later_graphs_share_the_firsts_memory(
+    first: int, second: int, count: int, expected: int
+) -> None:
+    """And what the device gave back meanwhile is nobody's gain."""
+    assert graph_bytes(first, second, count) == expected
+
+
+@pytest.mark.parametrize(
+    ("cache", "blocks"),
+    [
+        (CacheConfig(num_kv_blocks=7), 7),
+        (CacheConfig(kv_cache_memory=10 * 16 * 1024), 5),
+        (CacheConfig(), 3),
+        (CacheConfig(block_size=1), 48),
+    ],
+)
+def test_blocks_fill_the_room_unless_their_number_is_given(
+    cache: CacheConfig, blocks: int
+) -> None:
+    """A token takes 2 KiB in two layers of float32, a block of 16 tokens 32 KiB."""
+    found = count_blocks(
+        cache,
+        SchedulerConfig(),
+        [LAYER, LAYER],
+        element_size=4,
+        max_model_len=1000,
+        room=lambda: 3 * 32 * 1024 + 100,
+    )
+
+    assert found == blocks
