@@ -1,7 +1,7 @@
 """The waiting queue: by arrival, or by priority and then arrival."""
 
 import heapq
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from hookline.config import Policy
 from hookline.request import Request
@@ -57,6 +57,11 @@ class WaitingQueue:
         heapq.heappop(self._heap)
         self._leave(request.request_id)
         return request
+
+    def lengthen(self, request: Request, token_ids: Sequence[int]) -> None:
+        """Gives a waiting request tokens that were under way when it came here."""
+        request.token_ids += token_ids
+        self.num_tokens += len(token_ids)
 
     def remove(self, request_id: int) -> None:
         self._leave(request_id)

@@ -33,8 +33,6 @@ class ModelRunner:
     def execute(self, plan: StepPlan) -> StepResult:
         """Follows the plan's changes to the batch, then computes its tokens."""
         self._change_batch(plan)
-        if not plan.request_ids:
-            return StepResult()
         inputs = self._batch.inputs(plan)
         wanted, prompts = self._wanted_positions(inputs)
         logits, forward_ns = self._compute(inputs, wanted)
