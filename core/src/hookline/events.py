@@ -149,7 +149,8 @@ class StepOutput(msgspec.Struct, frozen=True, array_like=True):
 
     Attributes:
         at: One timestamp for the batch.
-        cause: `step`, or what changed the state: `idle`, `abort`, `heartbeat`, `reset`.
+        cause: `step`, or what changed the state: `start` (of the first of several
+            overlapping steps), `idle`, `abort`, `heartbeat`, `reset`.
         record: Present for a step.
         stats: The state after it.
         evictions: Of sampled blocks, where residency is measured.

@@ -16,6 +16,7 @@ from hookline.request import EngineRequest, FinishReason, TokenLogprobs
 from hookline.scheduler.plan import StepPlan, StepResult
 from hookline.stats import IterationStats, Residue
 from hookline.testing.cache_check import CacheCheckingExecutor
+from hookline.testing.observed import ObservedEngine
 from hookline.testing.simulation import (
     engine_request,
     run_to_end,
@@ -172,6 +173,7 @@ def drive(traffic: Traffic, *, overlaps: bool) -> list[StepOutput]:
             core.reset_prefix_cache()
         if core.has_work:
             outputs.append(core.step())
+            assert_in_order(outputs[-1])
         outputs.append(core.state("check"))
         stats = outputs[-1].stats
         assert stats.residue == Residue()
@@ -182,6 +184,11 @@ def drive(traffic: Traffic, *, overlaps: bool) -> list[StepOutput]:
             assert stats.waiting_tokens == 0
             return outputs
     raise AssertionError("the traffic does not end")
+
+
+def assert_in_order(output: StepOutput) -> None:
+    """Observers hear of preemptions before admissions: one plan has but one of them."""
+    assert not (output.preempted and output.scheduled)
 
 
 def records_of(outputs: list[StepOutput]) -> list[StepRecord]:
@@ -246,7 +253,8 @@ def test_a_stop_token_wastes_one_row() -> None:
 
     assert ends_of(outputs) == {1: (FinishReason.STOP, str(stop))}
     assert [record.sampled_requests for record in records_of(outputs)] == [1] * 4
-    assert [len(output.new_tokens) for output in outputs] == [1, 1, 1, 0]
+    assert [len(output.new_tokens) for output in outputs] == [0, 1, 1, 1, 0]
+    assert [output.cause for output in outputs] == ["start", *["step"] * 4]
     assert outputs[-1].stats.discarded_tokens == 1
     assert outputs[-1].stats.kv_blocks_used == 0
 
@@ -330,6 +338,33 @@ def test_times_of_overlapping_steps_count_nothing_twice() -> None:
     assert sum(each.execute_ns for each in records) == clock.now()
 
 
+def test_intervals_of_requests_add_up() -> None:
+    """Over the loop and the front end: no phase is longer than what contains it."""
+    preempted = 0
+    for seed in range(60):
+        traffic, clock = make_traffic(seed), VirtualClock()
+        core = core_with(
+            traffic.scheduler, overlaps=True, cache=traffic.cache, clock=clock
+        )
+        engine = ObservedEngine(core, clock)
+        for turn in sorted(traffic.arrivals):
+            for request in traffic.arrivals[turn]:
+                prompt = request.prompt_token_ids
+                engine.submit(prompt, request.params, priority=request.facts.priority)
+            engine.receive()
+        engine.run()
+
+        for each in engine.finished.values():
+            assert each.prefill_seconds is not None
+            assert each.decode_seconds is not None
+            before = each.preempted_prefill_seconds
+            preempted += each.preempted_seconds > 0
+            assert 0 <= before <= each.prefill_seconds
+            assert 0 <= each.preempted_seconds - before <= each.decode_seconds
+        assert len(engine.finished) == sum(map(len, traffic.arrivals.values()))
+    assert preempted > 20
+
+
 @pytest.mark.parametrize("overlaps", [False, True])
 def test_saturation_sees_the_true_length_of_steps(*, overlaps: bool) -> None:
     """Time that two steps have in common is counted for one of them."""
@@ -340,7 +375,8 @@ def test_saturation_sees_the_true_length_of_steps(*, overlaps: bool) -> None:
         core.add(engine_request(request_id, [3, 4, 5], request_id % 12 + 1))
 
     for output in run_to_end(core):
-        assert output.record is not None
+        if output.record is None:
+            continue
         saturation.step(
             StepFinished(
                 engine_index=0,

@@ -115,9 +115,9 @@ def test_a_failing_step_is_told_by_its_result() -> None:
 
     core, _ = start_core(fail)
     core.add(engine_request(1, [3, 4, 5], 9))
-    core.step()
-    core.step()
+    causes = [core.step().cause for _ in range(3)]
 
+    assert causes == ["start", "step", "step"]
     with pytest.raises(RuntimeError, match="fell off"):
         core.step()
     core.close()
@@ -136,6 +136,7 @@ def test_close_waits_for_the_step_under_way() -> None:
 
     core, watched = start_core(hold)
     core.add(engine_request(1, [3, 4, 5], 9))
+    core.step()
     core.step()
     assert begun.wait(WAIT_SECONDS)
     core._start_step()

@@ -89,13 +89,13 @@ class EngineCore:
         self._scheduler.reset_prefix_cache()
 
     def step(self) -> StepOutput:
-        """Takes one step to its end and tells all that happened since the last output.
+        """Runs one step and tells all that happened since the last output.
 
-        With asynchronous scheduling the step after it is under way by then. There must
-        be work.
+        With asynchronous scheduling it starts a step and takes the one before it, and
+        at first there is none: the output then tells a start. There must be work.
         """
-        while len(self._under_way) <= self._lead and self._start_step():
-            pass
+        if self._start_step() and len(self._under_way) <= self._lead:
+            return self._emit("start", self.clock.now(), None)
         step = self._under_way.popleft()
         result = step.started.result()
         executed = self.clock.now()
