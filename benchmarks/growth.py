@@ -27,13 +27,16 @@ from hookline.config import CacheConfig, EngineConfig, ModelConfig, SchedulerCon
 from hookline.config import SimulationConfig as Simulation
 from hookline.engine.building import build_core
 from hookline.engine.core import EngineCore
-from hookline.testing.simulation import engine_request, simulated_core
+from hookline.request import EngineRequest, FinishReason
+from hookline.sampling_params import SamplingParams
+from hookline.testing.simulation import simulated_core
 
 RUNNING = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
 WAITING = (0, 10, 100, 1000, 10_000)
 BESIDE = 64
 PROMPT_TOKENS = 32
 MAX_MODEL_LEN = 1024
+GREEDY = SamplingParams(temperature=0.0, max_tokens=MAX_MODEL_LEN - PROMPT_TOKENS)
 NO_TIME = Simulation(
     step_seconds=0.0, prefill_token_seconds=0.0, decode_request_seconds=0.0
 )
@@ -73,7 +76,9 @@ def measure(core: EngineCore, requests: int, running: int, rounds: int) -> Row:
     """Steps in which all running requests decode, and nobody comes or goes."""
     for number in range(requests):
         prompt = [3 + (number + at) % 900 for at in range(PROMPT_TOKENS)]
-        core.add(engine_request(number + 1, prompt, MAX_MODEL_LEN - PROMPT_TOKENS))
+        core.add(
+            EngineRequest(request_id=number, prompt_token_ids=prompt, params=GREEDY)
+        )
     while (record := core.step().record) is None or record.decode_requests < running:
         pass
     columns: list[list[float]] = [[] for _ in range(4)]
@@ -92,7 +97,7 @@ def measure(core: EngineCore, requests: int, running: int, rounds: int) -> Row:
         start = time.perf_counter_ns()
         core.state("heartbeat")
         states.append(time.perf_counter_ns() - start)
-    core.close()
+    core.finish(range(requests), FinishReason.ABORT, "measured")
     medians = [statistics.median(each) / 1e6 for each in (*columns, states)]
     return Row(requests, *medians)
 
@@ -116,16 +121,14 @@ def main() -> None:
     write_models(options.models_folder, (options.model,))
     model, rounds = options.models_folder / options.model, options.rounds
 
+    pretended, real = simulated(max(RUNNING)), modelled(model, max(RUNNING))
     running, steps = [], []
     for count in RUNNING:
-        running.append(measure(simulated(count), count, count, rounds))
-        steps.append(measure(modelled(model, count), count, count, rounds))
-        print("running", running[-1], steps[-1].step, flush=True)
-    waiting = []
-    for count in WAITING:
-        core = simulated(BESIDE)
-        waiting.append(measure(core, BESIDE + count, BESIDE, rounds))
-        print("waiting", waiting[-1]._replace(requests=count), flush=True)
+        running.append(measure(pretended, count, count, rounds))
+        steps.append(measure(real, count, count, rounds))
+    real.close()
+    beside = simulated(BESIDE)
+    waiting = [measure(beside, BESIDE + count, BESIDE, rounds) for count in WAITING]
 
     options.out.mkdir(parents=True, exist_ok=True)
     head = ("schedule", "update", "scheduling in all")

@@ -9,7 +9,8 @@ import pytest
 from hookline.clock import NANOSECONDS, VirtualClock
 from hookline.config import CacheConfig, Policy, SchedulerConfig
 from hookline.engine.core import EngineCore
-from hookline.events import StepOutput, StepRecord
+from hookline.engine.timeline import Timeline
+from hookline.events import NewTokens, Preempted, Scheduled, StepOutput, StepRecord
 from hookline.metrics.saturation import Saturation
 from hookline.payloads import StepFinished
 from hookline.request import EngineRequest, FinishReason, TokenLogprobs
@@ -363,6 +364,18 @@ def test_intervals_of_requests_add_up() -> None:
             assert 0 <= each.preempted_seconds - before <= each.decode_seconds
         assert len(engine.finished) == sum(map(len, traffic.arrivals.values()))
     assert preempted > 20
+
+
+def test_a_stall_before_the_first_token_is_part_of_prefill() -> None:
+    """Preempted at 5 with the first token under way, which came at 6; resumed at 9."""
+    timeline = Timeline(0, 3)
+
+    timeline.scheduled(Scheduled(1, 0, 0, 0, 0, is_resumed=False))
+    timeline.preempted(Preempted(1, 5, 3))
+    timeline.new_tokens(NewTokens(1, 6, [7]), 6)
+    timeline.scheduled(Scheduled(1, 9, 0, 0, 3, is_resumed=True))
+
+    assert (timeline._preempted, timeline._preempted_prefill) == (4, 1)
 
 
 @pytest.mark.parametrize("overlaps", [False, True])
