@@ -74,7 +74,8 @@ def modelled(folder: Path, max_num_seqs: int) -> EngineCore:
 
 def measure(core: EngineCore, requests: int, running: int, rounds: int) -> Row:
     """Steps in which all running requests decode, and nobody comes or goes."""
-    for number in range(requests):
+    first = core.state("before").stats.received
+    for number in range(first, first + requests):
         prompt = [3 + (number + at) % 900 for at in range(PROMPT_TOKENS)]
         core.add(
             EngineRequest(request_id=number, prompt_token_ids=prompt, params=GREEDY)
@@ -97,7 +98,7 @@ def measure(core: EngineCore, requests: int, running: int, rounds: int) -> Row:
         start = time.perf_counter_ns()
         core.state("heartbeat")
         states.append(time.perf_counter_ns() - start)
-    core.finish(range(requests), FinishReason.ABORT, "measured")
+    core.finish(range(first, first + requests), FinishReason.ABORT, "measured")
     medians = [statistics.median(each) / 1e6 for each in (*columns, states)]
     return Row(requests, *medians)
 

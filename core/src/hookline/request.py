@@ -48,7 +48,8 @@ class EngineRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     """One completion to make, as it crosses from front end to engine.
 
     Attributes:
-        request_id: Internal id, unique among the live requests of an engine.
+        request_id: Internal id, unique among the live requests of an engine and those
+            that a step under way computes.
         prompt_token_ids: At least one token.
         params: Sampling and stopping; `max_tokens` is resolved to a number.
         eos_token_ids: The model's own stop tokens.

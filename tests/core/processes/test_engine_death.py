@@ -199,7 +199,8 @@ def test_a_failing_step_is_one_clear_error(
     """Kind and message of what was raised, here or over the wire, reach the caller."""
     (tmp_path / "broken").mkdir()
     (tmp_path / "broken/sitecustomize.py").write_text(BREAK_EXECUTOR)
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path / "broken"))
+    paths = [str(tmp_path / "broken"), os.environ.get("PYTHONPATH")]
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, paths)))
 
     with LLM(config=replace(slow_process, in_process=in_process)) as llm:
         client = llm.front_end.client
