@@ -37,6 +37,8 @@ BESIDE = 64
 PROMPT_TOKENS = 32
 MAX_MODEL_LEN = 1024
 GREEDY = SamplingParams(temperature=0.0, max_tokens=MAX_MODEL_LEN - PROMPT_TOKENS)
+WARMING_SECONDS = 4.0
+"""So long the front of the cache's memory is walked over, and steps are slower."""
 NO_TIME = Simulation(
     step_seconds=0.0, prefill_token_seconds=0.0, decode_request_seconds=0.0
 )
@@ -69,7 +71,9 @@ def modelled(folder: Path, max_num_seqs: int) -> EngineCore:
         cache=CacheConfig(num_kv_blocks=max_num_seqs * MAX_MODEL_LEN // 16),
         scheduler=SchedulerConfig(max_num_seqs=max_num_seqs),
     )
-    return build_core(config, SystemClock())
+    core = build_core(config, SystemClock())
+    time.sleep(WARMING_SECONDS)
+    return core
 
 
 def measure(core: EngineCore, requests: int, running: int, rounds: int) -> Row:
