@@ -140,6 +140,8 @@ class SchedulerConfig:
         long_prefill_token_threshold: Most prompt tokens of one request a step; None
             lets one prompt take the whole budget.
         policy: Order of admission, and (reversed) of preemption.
+        async_scheduling: Plan the next step while one is computed, before its tokens
+            are known.
         max_num_queued_reqs: A server refuses requests beyond these and those that run;
             offline, prompts are the caller's own.
     """
@@ -149,6 +151,7 @@ class SchedulerConfig:
     enable_chunked_prefill: bool = True
     long_prefill_token_threshold: int | None = None
     policy: Policy = Policy.FCFS
+    async_scheduling: bool = False
     max_num_queued_reqs: int = 8192
 
     def __post_init__(self) -> None:

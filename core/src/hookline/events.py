@@ -85,11 +85,15 @@ class Finished(msgspec.Struct, frozen=True, array_like=True):
 class StepRecord(msgspec.Struct, frozen=True, array_like=True):
     """One step of the engine.
 
+    Steps are executed, and told, one after the other. Where they overlap
+    (`async_scheduling`) a step is scheduled while the one before it is executed, so it
+    starts before that one ends; `waited_ns` and `execute_ns` tell the two apart.
+
     Attributes:
         step: Counts from 1.
         started_at: Before scheduling.
         scheduled_at: Between scheduling and executing.
-        executed_at: Between executing and updating.
+        executed_at: Between executing and updating: its result was taken.
         ended_at: After updating.
         prefill_requests: Requests that computed prompt (or recomputed) tokens.
         prefill_tokens: Theirs.
@@ -100,9 +104,12 @@ class StepRecord(msgspec.Struct, frozen=True, array_like=True):
         accepted_tokens: Of these, accepted.
         context_tokens: Tokens in the cache that the scheduled requests read.
         attention_pairs: Pairs of a computed token and one that it attends to.
-        sampled_requests: Requests that got tokens.
+        sampled_requests: Requests that tokens were sampled for; where steps overlap,
+            also those that had ended meanwhile.
         forward_ns: Time in the model's forward pass, part of executing; 0 if not
             measured.
+        waited_ns: From `scheduled_at` until the result of the step before was taken; 0
+            where steps do not overlap.
     """
 
     step: int
@@ -122,6 +129,12 @@ class StepRecord(msgspec.Struct, frozen=True, array_like=True):
     attention_pairs: int = 0
     sampled_requests: int = 0
     forward_ns: int = 0
+    waited_ns: int = 0
+
+    @property
+    def execute_ns(self) -> int:
+        """The executor's time for this step alone: sums of it count no time twice."""
+        return self.executed_at - self.scheduled_at - self.waited_ns
 
 
 class ClockPair(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -136,7 +149,8 @@ class StepOutput(msgspec.Struct, frozen=True, array_like=True):
 
     Attributes:
         at: One timestamp for the batch.
-        cause: `step`, or what changed the state: `idle`, `abort`, `heartbeat`, `reset`.
+        cause: `step`, or what changed the state: `start` (of the first of several
+            overlapping steps), `idle`, `abort`, `heartbeat`, `reset`.
         record: Present for a step.
         stats: The state after it.
         evictions: Of sampled blocks, where residency is measured.

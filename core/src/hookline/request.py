@@ -48,7 +48,8 @@ class EngineRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     """One completion to make, as it crosses from front end to engine.
 
     Attributes:
-        request_id: Internal id, unique among the live requests of an engine.
+        request_id: Internal id, unique among the live requests of an engine and those
+            that a step under way computes.
         prompt_token_ids: At least one token.
         params: Sampling and stopping; `max_tokens` is resolved to a number.
         eos_token_ids: The model's own stop tokens.
@@ -101,6 +102,8 @@ class Request:
         token_ids: Prompt, then output.
         num_computed_tokens: So many of `token_ids` have their K and V in the cache,
             or will have after the step under way.
+        num_pending_tokens: Tokens that steps under way will bring: they follow
+            `token_ids`, and nobody but the executor knows them yet.
         num_cached_tokens: Prompt tokens found in the prefix cache at first admission;
             None before it.
         block_ids: Blocks of the KV cache, in order of position.
@@ -121,6 +124,7 @@ class Request:
         "num_cached_tokens",
         "num_computed_tokens",
         "num_hashed_blocks",
+        "num_pending_tokens",
         "num_prompt_tokens",
         "params",
         "priority",
@@ -147,6 +151,7 @@ class Request:
         self.token_ids = list(inner.prompt_token_ids)
         self.num_prompt_tokens = len(self.token_ids)
         self.num_computed_tokens = 0
+        self.num_pending_tokens = 0
         self.max_computed_tokens = 0
         self.num_cached_tokens: int | None = None
         self.prompt_logprobs: list[TokenLogprobs] = []
@@ -166,6 +171,16 @@ class Request:
         return len(self.token_ids) - self.num_prompt_tokens
 
     @property
+    def num_missing_tokens(self) -> int:
+        """Tokens still to be computed, those that are under way included."""
+        return len(self.token_ids) + self.num_pending_tokens - self.num_computed_tokens
+
+    @property
     def is_prefilling(self) -> bool:
         """Whether more than the newest token is still to be computed."""
-        return self.num_computed_tokens < len(self.token_ids) - 1
+        return self.num_missing_tokens > 1
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether it ends by length, at the latest, with the tokens under way."""
+        return self.num_output_tokens + self.num_pending_tokens >= self.max_tokens

@@ -73,6 +73,8 @@ class SchedulerStats(msgspec.Struct, frozen=True, array_like=True):
         preemptions: Preemptions ever.
         computed_tokens: Tokens ever computed, recomputed ones included.
         recomputed_tokens: Tokens ever computed again after a preemption.
+        discarded_tokens: Tokens ever sampled for requests that had ended meanwhile,
+            where steps overlap.
         oldest_waiting_at: When the oldest waiting request was queued (monotonic ns).
         oldest_running_at: When the oldest running request was queued.
         residue: Of the conservation laws.
@@ -96,6 +98,7 @@ class SchedulerStats(msgspec.Struct, frozen=True, array_like=True):
     residue: Residue = Residue()
     external_cache: PrefixCacheCounts = PrefixCacheCounts()
     waiting_tokens: int = 0
+    discarded_tokens: int = 0
 
     @property
     def kv_usage(self) -> float:

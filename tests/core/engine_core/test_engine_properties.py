@@ -169,11 +169,11 @@ class EngineMachine(RuleBasedStateMachine):
         self.core.reset_prefix_cache()
         self.check_books()
 
-    @precondition(lambda self: self.core.has_requests)
+    @precondition(lambda self: self.core.has_work)
     @rule(count=st.integers(1, 6))
     def step(self, count: int) -> None:
         for _ in range(count):
-            if self.core.has_requests:
+            if self.core.has_work:
                 self.take(self.core.step())
                 self.check_books()
 
@@ -181,11 +181,11 @@ class EngineMachine(RuleBasedStateMachine):
         if not hasattr(self, "core"):
             return
         for _ in range(MAX_STEPS_A_REQUEST * (len(self.accounts) + 1)):
-            if not self.core.has_requests:
+            if not self.core.has_work:
                 break
             self.take(self.core.step())
             self.check_books()
-        assert not self.core.has_requests
+        assert not self.core.has_work
         self.take(self.core.state("end"))
         for account in self.accounts.values():
             expected = alone(account.prompt, account.max_tokens)

@@ -70,11 +70,3 @@ def test_forward_time_lies_within_executing(core: EngineCore) -> None:
     for record in records:
         assert record is not None
         assert 0 < record.forward_ns < record.executed_at - record.scheduled_at
-
-
-def test_step_without_requests_has_no_forward_time(core: EngineCore) -> None:
-    """Nothing was run, nothing was measured."""
-    record = core.step().record
-
-    assert record is not None
-    assert (record.request_tokens, record.forward_ns) == ([], 0)

@@ -157,6 +157,7 @@ BUSY = SchedulerStats(
     preemptions=2,
     computed_tokens=50,
     recomputed_tokens=9,
+    discarded_tokens=4,
     oldest_waiting_at=4 * MILLISECOND,
     oldest_running_at=2 * MILLISECOND,
     residue=Residue(1, 2, 3),
@@ -231,6 +232,7 @@ EXPECTED: dict[str, Numbers] = {
     "hookline_prefix_cache_hit_tokens": {(): 4},
     "hookline_computed_tokens": {(): 50},
     "hookline_recomputed_tokens": {(): 9},
+    "hookline_discarded_tokens": {(): 4},
     "hookline_step_seconds": {
         ("schedule",): ({0.001: 1}, 0.001),
         ("execute",): ({0.01: 1}, 0.008),

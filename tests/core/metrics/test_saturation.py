@@ -116,7 +116,7 @@ class Site:
 
     def drain(self) -> None:
         """Works until nothing is left."""
-        while self.core.has_requests:
+        while self.core.has_work:
             self.turn()
 
     def served_per_second(self, requests: int = 1500) -> float:

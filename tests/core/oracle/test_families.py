@@ -47,13 +47,21 @@ MODES = {
     "no-prefix-cache": replace(BASE, cache=CacheConfig(enable_prefix_caching=False)),
     "small-blocks": replace(BASE, cache=CacheConfig(block_size=4)),
     "preempted": replace(BASE, cache=CacheConfig(block_size=4, num_kv_blocks=24)),
+    "overlapped": replace(BASE, scheduler=SchedulerConfig(async_scheduling=True)),
+    "overlapped-preempted": replace(
+        BASE,
+        scheduler=SchedulerConfig(
+            async_scheduling=True, max_num_batched_tokens=31, max_num_seqs=8
+        ),
+        cache=CacheConfig(block_size=4, num_kv_blocks=24),
+    ),
     "process": replace(BASE, in_process=False),
     "torch-kernels": replace(BASE, executor=ExecutorConfig(kernels=Kernels.TORCH)),
 }
 
 
 def config_for(folder: str, mode: str) -> EngineConfig:
-    limit = 96 if mode == "preempted" else None
+    limit = 96 if mode.endswith("preempted") else None
     return replace(MODES[mode], model=ModelConfig(model=folder, max_model_len=limit))
 
 
@@ -76,7 +84,7 @@ def test_greedy_output_equals_generate(
 
     assert [output.completions[0].token_ids for output in first] == expected
     assert [output.completions[0].token_ids for output in again] == expected
-    if mode == "preempted":
+    if mode.endswith("preempted"):
         assert stats.preemptions > 0
         assert stats.recomputed_tokens > 0
     if mode == "no-prefix-cache":

@@ -20,7 +20,7 @@ from hookline.payloads import EngineFailed, RequestsFinished, StateChanged
 from hookline.request import FinishReason
 from hookline.scheduler.plan import StepPlan, StepResult
 from hookline.testing import PluginSite
-from hookline.worker.executor import Executor
+from hookline.worker.executor import DeferredStep, Executor
 
 StartEngine = Callable[[EngineConfig], Awaitable[AsyncEngine]]
 
@@ -31,14 +31,14 @@ WAIT_SECONDS = 5.0
 BREAK_EXECUTOR = """
 from hookline.worker.simulated import SimulatedExecutor
 
-execute = SimulatedExecutor.execute
+execute = SimulatedExecutor._execute
 
 def break_in_time(self, plan):
     if plan.step > 3:
         raise RuntimeError("the device fell off")
     return execute(self, plan)
 
-SimulatedExecutor.execute = break_in_time
+SimulatedExecutor._execute = break_in_time
 """
 
 
@@ -49,10 +49,13 @@ class Breaking:
         self.shape = inner.shape
         self._inner = inner
 
-    def execute(self, plan: StepPlan) -> StepResult:
+    def start(self, plan: StepPlan) -> DeferredStep:
+        return DeferredStep(self._execute, plan)
+
+    def _execute(self, plan: StepPlan) -> StepResult:
         if plan.step > 3:
             raise RuntimeError("the device fell off")
-        return self._inner.execute(plan)
+        return self._inner.start(plan).result()
 
     def close(self) -> None:
         self._inner.close()
@@ -196,7 +199,8 @@ def test_a_failing_step_is_one_clear_error(
     """Kind and message of what was raised, here or over the wire, reach the caller."""
     (tmp_path / "broken").mkdir()
     (tmp_path / "broken/sitecustomize.py").write_text(BREAK_EXECUTOR)
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path / "broken"))
+    paths = [str(tmp_path / "broken"), os.environ.get("PYTHONPATH")]
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, paths)))
 
     with LLM(config=replace(slow_process, in_process=in_process)) as llm:
         client = llm.front_end.client

@@ -17,7 +17,7 @@ def drive(core: EngineCore, clock: VirtualClock, seed: int) -> None:
     source = random.Random(seed)  # noqa: S311 - no secret
     arrivals = 0
     next_arrival = 0
-    while arrivals < NUM_REQUESTS or core.has_requests:
+    while arrivals < NUM_REQUESTS or core.has_work:
         while arrivals < NUM_REQUESTS and next_arrival <= clock.now():
             arrivals += 1
             prefix = [source.randrange(8)] * source.choice([0, 64])
@@ -27,7 +27,7 @@ def drive(core: EngineCore, clock: VirtualClock, seed: int) -> None:
                 victim = source.randint(max(1, arrivals - 100), arrivals)
                 core.finish([victim], FinishReason.ABORT, "the test")
             next_arrival += round(source.expovariate(1 / 2_500_000))
-        if core.has_requests:
+        if core.has_work:
             core.step()
         else:
             clock.sleep((next_arrival - clock.now()) / 1e9)

@@ -96,3 +96,14 @@ def test_tokens_are_counted_as_requests_come_and_go() -> None:
     assert counts == [46, 35, 22, 35]
     assert len(drain(queue)) == 3
     assert queue.num_tokens == 0
+
+
+def test_a_removed_request_does_not_come_back_by_its_id() -> None:
+    """Another request with the same id is another request."""
+    queue = queue_of(Policy.FCFS, 0, 0)
+    queue.remove(0)
+    again = Request(engine_request(0, [1] * 5), sequence=9, queued_at=0, max_tokens=1)
+    queue.push(again)
+
+    assert drain(queue) == [1, 0]
+    assert queue.num_tokens == 0

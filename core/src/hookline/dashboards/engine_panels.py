@@ -21,6 +21,7 @@ def scheduler(make: StandardPanels) -> Row:
                 "Computed tokens",
                 "hookline_computed_tokens",
                 "hookline_recomputed_tokens",
+                "hookline_discarded_tokens",
             ),
             make.share(
                 "Recomputed share",

@@ -1,6 +1,7 @@
 """Builds an engine core with the executor that a configuration names."""
 
 from dataclasses import replace
+from functools import partial
 from importlib import import_module
 
 from hookline.clock import Clock
@@ -10,6 +11,7 @@ from hookline.models.description import describe
 from hookline.worker.executor import Executor, ModelShape
 from hookline.worker.simulated import SimulatedExecutor
 from hookline.worker.startup_timer import StartupTimer
+from hookline.worker.threaded import ThreadedExecutor
 
 SIMULATED_BLOCKS = 8192
 
@@ -27,7 +29,10 @@ def build_core(config: EngineConfig, clock: Clock) -> EngineCore:
 
 
 def build_executor(config: EngineConfig, clock: Clock, timer: StartupTimer) -> Executor:
-    """Imports torch only if the executor needs it."""
+    """Imports torch only if the executor needs it.
+
+    A simulated executor needs no thread: its steps are computed when they are taken.
+    """
     if config.executor.kind is ExecutorKind.SIMULATED:
         with timer.phase("read config"):
             shape = simulated_shape(config)
@@ -37,7 +42,8 @@ def build_executor(config: EngineConfig, clock: Clock, timer: StartupTimer) -> E
     with timer.phase("import model code"):
         from hookline.worker.uniproc import UniprocExecutor  # noqa: PLC0415
 
-    return UniprocExecutor(config, timer)
+    build = partial(UniprocExecutor, config, timer)
+    return ThreadedExecutor(build) if config.scheduler.async_scheduling else build()
 
 
 def simulated_shape(config: EngineConfig) -> ModelShape:

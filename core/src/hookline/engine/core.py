@@ -1,6 +1,8 @@
-"""The engine core: schedule, execute, update, emit."""
+"""The engine core: schedule, start, take the result, update, emit."""
 
+from collections import deque
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from hookline.clock import Clock
 from hookline.config import EngineConfig
@@ -11,7 +13,16 @@ from hookline.payloads import EngineFacts
 from hookline.request import EngineRequest, FinishReason
 from hookline.scheduler import Scheduler, StepPlan, StepResult
 from hookline.scheduler.journal import Journal
-from hookline.worker.executor import Executor
+from hookline.worker.executor import Executor, StartedStep
+
+
+class _Step(NamedTuple):
+    """A step that the executor was given, and when."""
+
+    plan: StepPlan
+    started: StartedStep
+    started_at: int
+    scheduled_at: int
 
 
 class EngineCore:
@@ -32,6 +43,9 @@ class EngineCore:
         self.clock = clock
         self._index = config.engine_index
         self._executor = executor
+        self._lead = int(config.scheduler.async_scheduling)
+        self._under_way: deque[_Step] = deque()
+        self._last_executed = clock.now()
         self._scheduler = Scheduler(
             config.scheduler,
             KVCacheManager(config.cache, shape.num_kv_blocks, clock),
@@ -56,8 +70,9 @@ class EngineCore:
         )
 
     @property
-    def has_requests(self) -> bool:
-        return self._scheduler.has_requests
+    def has_work(self) -> bool:
+        """Whether there is a step to take: for requests, or one still under way."""
+        return self._scheduler.has_requests or bool(self._under_way)
 
     def clock_pair(self) -> ClockPair:
         return ClockPair(self.clock.wall(), self.clock.now())
@@ -74,15 +89,28 @@ class EngineCore:
         self._scheduler.reset_prefix_cache()
 
     def step(self) -> StepOutput:
-        """Runs one step and tells all that happened since the last output."""
-        started = self.clock.now()
-        plan = self._scheduler.schedule(started)
-        scheduled = self.clock.now()
-        result = self._executor.execute(plan)
+        """Runs one step and tells all that happened since the last output.
+
+        With asynchronous scheduling it starts a step and takes the one before it, and
+        at first there is none: the output then tells a start. There must be work.
+        """
+        if self._start_step() and len(self._under_way) <= self._lead:
+            return self._emit("start", self.clock.now(), None)
+        step = self._under_way.popleft()
+        result = step.started.result()
         executed = self.clock.now()
         self._scheduler.update(result, executed)
-        times = (started, scheduled, executed, self.clock.now())
-        return self._emit("step", executed, self._record(plan, result, times))
+        return self._emit("step", executed, self._record(step, result, executed))
+
+    def _start_step(self) -> bool:
+        """Plans a step and hands it over; False if there is nothing to compute now."""
+        started = self.clock.now()
+        if (plan := self._scheduler.schedule(started)) is None:
+            return False
+        scheduled = self.clock.now()
+        step = _Step(plan, self._executor.start(plan), started, scheduled)
+        self._under_way.append(step)
+        return True
 
     def state(self, cause: str) -> StepOutput:
         """Tells the present state, and what happened since the last output."""
@@ -92,17 +120,17 @@ class EngineCore:
     def close(self) -> None:
         self._executor.close()
 
-    def _record(
-        self, plan: StepPlan, result: StepResult, times: tuple[int, int, int, int]
-    ) -> StepRecord:
-        started, scheduled, executed, ended = times
+    def _record(self, step: _Step, result: StepResult, executed: int) -> StepRecord:
+        plan = step.plan
+        waited = max(0, self._last_executed - step.scheduled_at)
+        self._last_executed = executed
         return StepRecord(
             step=plan.step,
             engine_index=self._index,
-            started_at=started,
-            scheduled_at=scheduled,
+            started_at=step.started_at,
+            scheduled_at=step.scheduled_at,
             executed_at=executed,
-            ended_at=ended,
+            ended_at=self.clock.now(),
             prefill_requests=plan.prefill_requests,
             prefill_tokens=plan.prefill_tokens,
             decode_requests=len(plan.request_ids) - plan.prefill_requests,
@@ -112,6 +140,7 @@ class EngineCore:
             attention_pairs=plan.attention_pairs,
             sampled_requests=len(result.tokens),
             forward_ns=result.forward_ns,
+            waited_ns=waited,
         )
 
     def _emit(

@@ -30,7 +30,7 @@ class EngineLoop:
         """
         while (command := receive(0)) is not None:
             self._handle(command)
-        is_busy = self._core.has_requests
+        is_busy = self._core.has_work
         if self._was_reset and (self._has_stepped or not is_busy):
             return self._state("reset")
         if self._seconds_to_heartbeat() <= 0:

@@ -148,10 +148,9 @@ class OutputProcessor:
         """Every request of the step has spent the step's time in the model."""
         if record is None or not self._is_detailed:
             return
-        execute = record.executed_at - record.scheduled_at
         for request_id, _ in record.request_tokens:
             if (known := self._completions.get(request_id)) is not None:
-                known.timeline.computed(record.forward_ns, execute)
+                known.timeline.computed(record.forward_ns, record.execute_ns)
 
     def _note_events(self, output: StepOutput, iteration: IterationBuilder) -> None:
         iteration.evictions += output.evictions

@@ -100,6 +100,8 @@ class Timeline:
         if previous is None:
             self._first_token = event.at
             self._first_token_here = now
+            if self._preempted_at is not None:  # while the token was under way
+                self._preempted_prefill += event.at - self._preempted_at
             return None
         return event.at - previous
 

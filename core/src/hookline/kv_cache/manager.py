@@ -81,9 +81,10 @@ class KVCacheManager:
         """Makes the blocks findable that are full once these tokens are computed.
 
         May be called as soon as their computation is sure to be part of the next step:
-        a step writes all its keys and values before it reads any.
+        a step writes all its keys and values before it reads any. A block with a token
+        that is still under way has no hash yet, and is entered later.
         """
-        full = num_computed_tokens // self.block_size
+        full = min(num_computed_tokens, request.num_tokens) // self.block_size
         if not self._is_caching or full <= request.num_hashed_blocks:
             return
         self._update_hashes(request)
@@ -92,7 +93,12 @@ class KVCacheManager:
         request.num_hashed_blocks = full
 
     def release(self, request: Request) -> None:
-        """Gives all blocks back; full ones stay findable until they are evicted."""
+        """Gives all blocks back; full ones stay findable until they are evicted.
+
+        A step under way may still write into them. Whoever gets them next writes in a
+        later step, and what is findable is written with its own tokens or not at all.
+        """
+        self.enter_full_blocks(request, request.num_computed_tokens)
         self.pool.give_back(request.block_ids)
         request.block_ids = []
         request.num_hashed_blocks = 0

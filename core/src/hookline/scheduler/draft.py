@@ -78,12 +78,13 @@ def _attention_pairs(entries: Sequence[Entry], context_tokens: int) -> int:
 
 
 def _admission(request: Request) -> AdmittedSequence:
+    """With its own lists: the request's may grow before the step is computed."""
     return AdmittedSequence(
         request_id=request.request_id,
-        token_ids=request.token_ids,
+        token_ids=list(request.token_ids),
         num_prompt_tokens=request.num_prompt_tokens,
         num_computed_tokens=request.num_computed_tokens,
-        block_ids=request.block_ids,
+        block_ids=list(request.block_ids),
         params=request.params,
         eos_token_ids=tuple(request.stop_token_ids),
         bad_words_token_ids=request.inner.bad_words_token_ids,

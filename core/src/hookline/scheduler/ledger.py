@@ -17,7 +17,8 @@ class Ledger:
         finished: Requests ended, by reason.
         preemptions: Preemptions.
         sampled_tokens: Tokens given to requests.
-        finished_tokens: Of these, tokens of requests that have ended.
+        discarded_tokens: Tokens that came for requests that had ended meanwhile.
+        finished_tokens: Of the sampled ones, tokens of requests that have ended.
         computed_tokens: Tokens computed, recomputed ones included.
         recomputed_tokens: Tokens computed again after a preemption.
         prefix_cache: Lookups, once a request.
@@ -28,6 +29,7 @@ class Ledger:
     finished: dict[str, int] = field(default_factory=dict)
     preemptions: int = 0
     sampled_tokens: int = 0
+    discarded_tokens: int = 0
     finished_tokens: int = 0
     computed_tokens: int = 0
     recomputed_tokens: int = 0

@@ -1,7 +1,7 @@
 """The waiting queue: by arrival, or by priority and then arrival."""
 
 import heapq
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from hookline.config import Policy
 from hookline.request import Request
@@ -48,7 +48,7 @@ class WaitingQueue:
 
     def peek(self) -> Request:
         """The next request; the queue must not be empty."""
-        while (first := self._heap[0][2]).request_id not in self._members:
+        while not self._is_member(first := self._heap[0][2]):
             heapq.heappop(self._heap)
         return first
 
@@ -58,11 +58,20 @@ class WaitingQueue:
         self._leave(request.request_id)
         return request
 
+    def lengthen(self, request: Request, token_ids: Sequence[int]) -> None:
+        """Gives a waiting request tokens that were under way when it came here."""
+        request.token_ids += token_ids
+        self.num_tokens += len(token_ids)
+
     def remove(self, request_id: int) -> None:
         self._leave(request_id)
         if len(self._heap) > 2 * len(self._members) + 16:
-            self._heap = [entry for entry in self._heap if entry[2].request_id in self]
+            self._heap = [entry for entry in self._heap if self._is_member(entry[2])]
             heapq.heapify(self._heap)
+
+    def _is_member(self, request: Request) -> bool:
+        """By identity: a removed request's id may have been given to a later one."""
+        return self._members.get(request.request_id) is request
 
     def _leave(self, request_id: int) -> None:
         self.num_tokens -= self._members.pop(request_id).num_tokens

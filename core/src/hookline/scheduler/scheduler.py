@@ -80,16 +80,16 @@ class Scheduler:
         for request_id in request_ids:
             if (request := self._requests.get(request_id)) is None:
                 continue
-            if request.status is RequestStatus.RUNNING:
-                self._running.remove(request)
-                self._left_batch.append(request_id)
-            else:
-                self._waiting.remove(request_id)
             self._end(request, reason, cause, now)
 
     def _end(
         self, request: Request, reason: FinishReason, cause: str, now: int
     ) -> None:
+        if request.status is RequestStatus.RUNNING:
+            self._running.remove(request)
+            self._left_batch.append(request.request_id)
+        else:
+            self._waiting.remove(request.request_id)
         self._cache.release(request)
         request.status = RequestStatus.FINISHED
         del self._requests[request.request_id]
@@ -100,9 +100,14 @@ class Scheduler:
 
     # -- planning a step ---------------------------------------------------------
 
-    def schedule(self, now: int) -> StepPlan:
-        """Plans the next step and gives its requests their blocks."""
-        self._steps += 1
+    def schedule(self, now: int) -> StepPlan | None:
+        """Plans the next step and gives its requests their blocks.
+
+        Earlier steps may still be under way: their tokens count as there, unknown.
+
+        Returns:
+            The plan, which must be executed; None if there is nothing to compute now.
+        """
         draft = Draft(self._config.max_num_batched_tokens)
         preempted = self._schedule_running(draft, now)
         for request, num_tokens, _ in draft.entries:
@@ -111,6 +116,9 @@ class Scheduler:
             )
         if not preempted:
             self._admit_waiting(draft, now)
+        if not draft.entries:
+            return None
+        self._steps += 1
         plan = draft.plan(self._steps, self._left_batch)
         self._left_batch = []
         for request, num_tokens, _ in draft.entries:
@@ -122,10 +130,9 @@ class Scheduler:
         preempted = False
         decodes_first = sorted(self._running, key=lambda request: request.is_prefilling)
         for request in decodes_first:
-            if request.status is not RequestStatus.RUNNING:
+            if request.status is not RequestStatus.RUNNING or request.is_complete:
                 continue
-            missing = request.num_tokens - request.num_computed_tokens
-            num_tokens = self._chunk(missing, draft.budget)
+            num_tokens = self._chunk(request.num_missing_tokens, draft.budget)
             if num_tokens == 0:
                 continue
             blocks = self._cache.grow(request, num_tokens)
@@ -149,7 +156,8 @@ class Scheduler:
         self._running.remove(victim)
         self._left_batch.append(victim.request_id)
         victim.status = RequestStatus.PREEMPTED
-        victim.prompt_logprobs = []
+        if not victim.num_pending_tokens:
+            victim.prompt_logprobs = []
         self.ledger.preemptions += 1
         self._waiting.push(victim)
 
@@ -160,6 +168,9 @@ class Scheduler:
             and len(self._running) < self._config.max_num_seqs
         ):
             request = self._waiting.peek()
+            # Who is preempted is not admitted by the same plan, and before the next
+            # one the step that was under way has brought its token.
+            assert not request.num_pending_tokens
             prefix = self._cache.find_prefix(request)
             missing = request.num_tokens - len(prefix) * self._cache.block_size
             num_tokens = self._chunk(missing, draft.budget)
@@ -209,19 +220,28 @@ class Scheduler:
         self.ledger.recomputed_tokens += max(0, again)
         request.num_computed_tokens = after
         request.max_computed_tokens = max(after, request.max_computed_tokens)
+        if not request.num_missing_tokens:
+            request.num_pending_tokens += 1  # the step samples the one that follows
 
     # -- taking in a step's result -----------------------------------------------
 
     def update(self, result: StepResult, now: int) -> None:
-        """Appends the new tokens and ends the requests that they end."""
-        for request_id, entries in result.prompt_logprobs.items():
-            if self._requests[request_id].num_output_tokens == 0:
-                self._requests[request_id].prompt_logprobs += entries
+        """Appends the new tokens and ends the requests that they end.
+
+        What comes for a request that has ended since its step was planned is dropped.
+        """
+        self._keep_prompt_logprobs(result)
         for request_id, token_ids in result.tokens.items():
-            request = self._requests[request_id]
+            if (request := self._requests.get(request_id)) is None:
+                self.ledger.discarded_tokens += len(token_ids)
+                continue
             is_first = request.num_output_tokens == 0
+            request.num_pending_tokens -= 1
             kept, reason, cause = stop_after(request, token_ids)
-            request.token_ids += kept
+            if request.status is RequestStatus.RUNNING:
+                request.token_ids += kept
+            else:  # preempted since; it is recomputed with this token
+                self._waiting.lengthen(request, kept)
             self.ledger.sampled_tokens += len(kept)
             self.journal.new_tokens.append(
                 NewTokens(
@@ -233,9 +253,19 @@ class Scheduler:
                 )
             )
             if reason is not None:
-                self._running.remove(request)
-                self._left_batch.append(request_id)
                 self._end(request, reason, cause, now)
+
+    def _keep_prompt_logprobs(self, result: StepResult) -> None:
+        """Of prompts whose first token is still to come, or comes with them.
+
+        A prompt that was preempted before its end is computed, and told, anew.
+        """
+        for request_id, entries in result.prompt_logprobs.items():
+            request = self._requests.get(request_id)
+            if request is None or request.num_output_tokens:
+                continue
+            if request.status is RequestStatus.RUNNING or request_id in result.tokens:
+                request.prompt_logprobs += entries
 
     # -- telling -----------------------------------------------------------------
 
@@ -259,6 +289,7 @@ class Scheduler:
             oldest_running_at=self._oldest_running_at if self._running else None,
             residue=ledger.residue,
             waiting_tokens=self._waiting.num_tokens,
+            discarded_tokens=ledger.discarded_tokens,
         )
 
     def audit(self) -> None:

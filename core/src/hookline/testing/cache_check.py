@@ -3,7 +3,7 @@
 from collections.abc import Hashable, Iterable, Mapping
 
 from hookline.scheduler.plan import AdmittedSequence, StepPlan, StepResult
-from hookline.worker.executor import Executor
+from hookline.worker.executor import DeferredStep, Executor
 
 
 class CacheCheckingExecutor:
@@ -13,7 +13,7 @@ class CacheCheckingExecutor:
     (LoRA, cache salt) they were computed in: what K and V depend on. Each step writes
     first and then reads every position of every scheduled request, as a model does.
 
-    `execute` raises `AssertionError` when a plan would compute with the K and V of
+    A step raises `AssertionError` when it would compute with the K and V of
     something else, would write one slot twice, or lets a request join or leave the
     batch twice.
 
@@ -29,7 +29,10 @@ class CacheCheckingExecutor:
         self._slots: dict[int, int] = {}
         self._sequences: dict[int, _Sequence] = {}
 
-    def execute(self, plan: StepPlan) -> StepResult:
+    def start(self, plan: StepPlan) -> DeferredStep:
+        return DeferredStep(self._execute, plan)
+
+    def _execute(self, plan: StepPlan) -> StepResult:
         for request_id in plan.released:
             assert request_id in self._sequences, "it is not in the batch"
             del self._sequences[request_id]
@@ -40,7 +43,7 @@ class CacheCheckingExecutor:
             self._sequences[request_id].block_ids += block_ids
         self._write(plan)
         self._read(plan)
-        result = self._inner.execute(plan)
+        result = self._inner.start(plan).result()
         for request_id, token_ids in result.tokens.items():
             self._sequences[request_id].extend(token_ids)
         return result

@@ -99,7 +99,7 @@ def run_to_end(core: EngineCore, max_steps: int = 100_000) -> list[StepOutput]:
     """
     outputs: list[StepOutput] = []
     for _ in range(max_steps):
-        if not core.has_requests:
+        if not core.has_work:
             return outputs
         outputs.append(core.step())
     raise RuntimeError(f"requests are left after {max_steps} steps")

@@ -40,8 +40,6 @@ class ModelRunner:
     def execute(self, plan: StepPlan) -> StepResult:
         """Follows the plan's changes to the batch, then computes its tokens."""
         self._change_batch(plan)
-        if not plan.request_ids:
-            return StepResult()
         inputs = self._batch.inputs(plan)
         wanted, prompts = self._wanted_positions(inputs)
         logits = self._compute(self._feed.tensors(inputs, wanted))

@@ -9,7 +9,7 @@ from hookline.config import SimulationConfig
 from hookline.request import TokenLogprobs
 from hookline.sampling_params import SamplingParams
 from hookline.scheduler.plan import AdmittedSequence, StepPlan, StepResult
-from hookline.worker.executor import ModelShape
+from hookline.worker.executor import DeferredStep, ModelShape
 
 _MULTIPLIER = 6364136223846793005
 """Of Knuth's MMIX linear congruential generator; spreads ids and positions."""
@@ -30,7 +30,13 @@ class SimulatedExecutor:
         self._clock = clock
         self._sequences: dict[int, _Sequence] = {}
 
-    def execute(self, plan: StepPlan) -> StepResult:
+    def start(self, plan: StepPlan) -> DeferredStep:
+        return DeferredStep(self._execute, plan)
+
+    def close(self) -> None:
+        self._sequences.clear()
+
+    def _execute(self, plan: StepPlan) -> StepResult:
         for request_id in plan.released:
             self._sequences.pop(request_id, None)
         for admitted in plan.admitted:
@@ -46,9 +52,6 @@ class SimulatedExecutor:
             if sequence.num_computed == sequence.num_tokens:
                 self._sample(request_id, sequence, result)
         return result
-
-    def close(self) -> None:
-        self._sequences.clear()
 
     def _step_seconds(self, plan: StepPlan) -> float:
         decodes = len(plan.request_ids) - plan.prefill_requests

@@ -1,4 +1,4 @@
-"""The executor that runs the model in its own process and thread."""
+"""The executor that runs the model in the process and thread that it is called from."""
 
 import gc
 from collections.abc import Iterable
@@ -11,9 +11,9 @@ from hookline.models.cost import cost_of
 from hookline.models.description import describe
 from hookline.models.loading import load_model
 from hookline.models.probe import probe
-from hookline.scheduler.plan import StepPlan, StepResult
+from hookline.scheduler.plan import StepPlan
 from hookline.worker.allocator import keep_freed_memory
-from hookline.worker.executor import ModelShape
+from hookline.worker.executor import DeferredStep, ModelShape
 from hookline.worker.forward import Forward, choose_forward
 from hookline.worker.machine import Machine, choose_machine
 from hookline.worker.memory import count_blocks
@@ -125,8 +125,8 @@ class UniprocExecutor:
         gc.collect()
         gc.freeze()  # what is here now stays; collections need not walk over it
 
-    def execute(self, plan: StepPlan) -> StepResult:
-        return self._runner.execute(plan)
+    def start(self, plan: StepPlan) -> DeferredStep:
+        return DeferredStep(self._runner.execute, plan)
 
     def close(self) -> None:
         """Drops the model and its cache."""

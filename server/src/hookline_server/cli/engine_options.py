@@ -207,6 +207,13 @@ SCHEDULER_OPTIONS = (
         help="who is admitted first, and preempted last",
         default=_SCHEDULER.policy,
     ),
+    Option(
+        flag="async-scheduling",
+        target="config.scheduler.async_scheduling",
+        group=SCHEDULER,
+        kind=Kind.SWITCH,
+        help="plan the next step while one is computed (default: no)",
+    ),
 )
 
 EXECUTOR_OPTIONS = (

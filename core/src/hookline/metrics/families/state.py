@@ -210,6 +210,14 @@ ENGINE_METRICS: tuple[Metric, ...] = (
         value=Reading(StateReading, lambda state: one(state.stats.recomputed_tokens)),
     ),
     Metric(
+        name="hookline_discarded_tokens",
+        kind=Kind.COUNTER,
+        unit="tokens",
+        help="Tokens that were sampled for requests that had ended meanwhile; 0 "
+        "without asynchronous scheduling.",
+        value=Reading(StateReading, lambda state: one(state.stats.discarded_tokens)),
+    ),
+    Metric(
         name="hookline_external_cache_queried_tokens",
         kind=Kind.COUNTER,
         unit="tokens",

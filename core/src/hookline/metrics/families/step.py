@@ -14,7 +14,7 @@ def _phases(step: StepReading) -> Iterable[Point]:
     return by_label(
         {
             "schedule": (record.scheduled_at - record.started_at) / NANOSECONDS,
-            "execute": (record.executed_at - record.scheduled_at) / NANOSECONDS,
+            "execute": record.execute_ns / NANOSECONDS,
             "update": (record.ended_at - record.executed_at) / NANOSECONDS,
         }
     )
@@ -45,7 +45,8 @@ STEP_METRICS: tuple[Metric, ...] = (
         kind=Kind.HISTOGRAM,
         unit="seconds",
         help="Duration of a step's phases: choosing the batch, computing it, and "
-        "taking in its tokens. The three add up to the step.",
+        "taking in its tokens. The three add up to the step; with asynchronous "
+        "scheduling the first and the last go on beside the second of another step.",
         labels=(Label("phase", ("schedule", "execute", "update")),),
         buckets=BucketFamily.STEP_DURATION,
         value=Reading(StepReading, _phases),

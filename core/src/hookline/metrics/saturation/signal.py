@@ -77,10 +77,13 @@ class Saturation:
     # -- taking in ---------------------------------------------------------------
 
     def _seconds_of_step(self, number: int, started_at: int, ended_at: int) -> float:
-        """Time the step took; work between two steps of a busy engine belongs to it."""
+        """Time the step took; work between two steps of a busy engine belongs to it.
+
+        Where steps overlap, what they have in common belongs to the first.
+        """
         is_next = number == self._last_step + 1 and self._idle_since is None
-        if is_next and self._now is not None:
-            started_at = min(started_at, self._now)
+        if self._now is not None:
+            started_at = self._now if is_next else max(started_at, self._now)
         return max(0, ended_at - started_at) / NANOSECONDS
 
     def _age(self, seconds: float) -> None:
