@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack
 
 from hookline.scheduler.plan import StepPlan, StepResult
 from hookline.worker.executor import Executor
@@ -17,11 +18,10 @@ class ThreadedExecutor:
     def __init__(self, build: Callable[[], Executor]) -> None:
         """Builds the inner executor; what that raises goes on to the caller."""
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="hookline-forward")
-        try:
+        with ExitStack() as undoing:
+            undoing.callback(self._thread.shutdown)
             self._inner = self._thread.submit(build).result()
-        except BaseException:
-            self._thread.shutdown()
-            raise
+            undoing.pop_all()
         self.shape = self._inner.shape
 
     def start(self, plan: StepPlan) -> Future[StepResult]:

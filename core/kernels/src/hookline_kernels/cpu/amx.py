@@ -54,26 +54,32 @@ def load_tile(
     builder: ir.IRBuilder, which: int, address: ir.Value, stride: ir.Value | int
 ) -> None:
     """Rows, so many bytes from one to the next."""
-    stride = INT64(stride) if isinstance(stride, int) else stride
-    pointer = builder.inttoptr(address, INT8.as_pointer())
-    tile(builder, "tileloadd64", INT8(which), pointer, stride)
+    _move_tile(builder, "tileloadd64", which, address, stride)
 
 
 def pass_tile(
     builder: ir.IRBuilder, which: int, address: ir.Value, stride: ir.Value | int
 ) -> None:
     """Rows that are wanted once; they need not stay in the first cache."""
-    stride = INT64(stride) if isinstance(stride, int) else stride
-    pointer = builder.inttoptr(address, INT8.as_pointer())
-    tile(builder, "tileloaddt164", INT8(which), pointer, stride)
+    _move_tile(builder, "tileloaddt164", which, address, stride)
 
 
 def store_tile(
     builder: ir.IRBuilder, which: int, address: ir.Value, stride: ir.Value | int
 ) -> None:
+    _move_tile(builder, "tilestored64", which, address, stride)
+
+
+def _move_tile(
+    builder: ir.IRBuilder,
+    instruction: str,
+    which: int,
+    address: ir.Value,
+    stride: ir.Value | int,
+) -> None:
     stride = INT64(stride) if isinstance(stride, int) else stride
     pointer = builder.inttoptr(address, INT8.as_pointer())
-    tile(builder, "tilestored64", INT8(which), pointer, stride)
+    tile(builder, instruction, INT8(which), pointer, stride)
 
 
 def clear_tile(builder: ir.IRBuilder, which: int) -> None:

@@ -33,7 +33,7 @@ from hookline_kernels.cpu.panels import (
     open_tiles,
     own_memory,
 )
-from hookline_kernels.cpu.vectors import INT64, Emit, load, offset, store
+from hookline_kernels.cpu.vectors import CACHE_LINE, INT64, Emit, load, offset, store
 from hookline_kernels.failure import KernelError
 
 _MOST_STEPS = 16
@@ -44,7 +44,7 @@ _MOST_BYTES = 1 << 20
 """Of these rows: half of a second cache."""
 _PANELS = 4
 """That a thread takes at once."""
-_LINES = STEP_BYTES // 64
+_LINES = STEP_BYTES // CACHE_LINE
 
 
 class FeedForward:
@@ -155,31 +155,18 @@ def _kernel(activation: str | None) -> Kernel:
                         else:
                             source = given[5] + row * row_bytes + step * 2 * DEPTH
                         place = sums + (block - first) * SUM_BYTES
-                        if step == 0:
-                            multiply_slice(
-                                source,
-                                row_bytes,
-                                weights,
-                                count,
-                                place,
-                                ahead,
-                                lines,
-                                True,
-                                in_blocks,
-                            )
-                        else:
-                            multiply_slice(
-                                source,
-                                row_bytes,
-                                weights,
-                                count,
-                                place,
-                                ahead,
-                                lines,
-                                False,
-                                in_blocks,
-                            )
-                        ahead += count * lines * 64
+                        multiply_slice(
+                            source,
+                            row_bytes,
+                            weights,
+                            count,
+                            place,
+                            ahead,
+                            lines,
+                            step,
+                            in_blocks,
+                        )
+                        ahead += count * lines * CACHE_LINE
                         if step + count < steps:
                             continue
                         if has_gate:

@@ -31,7 +31,7 @@ from hookline_kernels.cpu.amx import (
     pass_tile,
     store_tile,
 )
-from hookline_kernels.cpu.vectors import INT64, Emit, offset, prefetch
+from hookline_kernels.cpu.vectors import CACHE_LINE, INT64, Emit, offset, prefetch
 
 OUTPUTS = 2 * ROWS
 """Of a panel."""
@@ -44,7 +44,8 @@ STEP_BYTES = DEPTH * OUTPUTS * 2
 """Of 32 inputs in a panel."""
 
 _SUMS, _OWN, _OTHERS = (0, 1, 2, 3), (4, 5), (6, 7)
-_LINE = 64
+_ROW_BYTES = DEPTH * 2
+"""Of a tile."""
 
 
 def lay_panels(weight: torch.Tensor) -> torch.Tensor:
@@ -102,45 +103,48 @@ def _multiply_slice(  # noqa: PLR0917 - numba passes by position
     sums: Any,
     ahead: Any,
     lines: Any,
-    is_first: Any,
+    before: Any,
     in_blocks: Any,
 ) -> tuple[Signature, Emit]:
     """sums[r, o] (+)= Σ values[r, i] · weights[o, i], for 32 rows and a panel.
 
     Of `steps` times 32 inputs. `row_bytes` lie from row to row, where rows do not lie
     in blocks. Meanwhile `lines` cache lines a step are asked for, from `ahead` on. What
-    is in `sums` counts unless `is_first`.
+    is in `sums` counts if there were steps `before`.
     """
-    given = (values, row_bytes, weights, steps, sums, ahead, lines)
-    signature = types.void(*[types.intp for _ in given], is_first, in_blocks)
-    starts, blocks = is_first.literal_value, in_blocks.literal_value
+    given = (values, row_bytes, weights, steps, sums, ahead, lines, before)
+    signature = types.void(*[types.intp for _ in given], in_blocks)
+    blocks = in_blocks.literal_value
 
     def emit(
         context: Any, builder: ir.IRBuilder, _: object, args: list[ir.Value]
     ) -> ir.Value:
-        source, pitch, panel, count, totals, coming, wanted = args[:7]
+        source, pitch, panel, count, totals, coming, wanted, done = args[:8]
         if blocks:
-            pitch, step, half = INT64(_LINE), BLOCK_BYTES, INT64(BLOCK_BYTES // 2)
+            pitch, step, half = INT64(_ROW_BYTES), BLOCK_BYTES, INT64(BLOCK_BYTES // 2)
         else:
-            step, half = _LINE, builder.mul(pitch, INT64(ROWS))
+            step, half = _ROW_BYTES, builder.mul(pitch, INT64(ROWS))
         places = [
-            builder.add(totals, INT64(each // 2 * ROWS * 128 + each % 2 * _LINE))
+            builder.add(totals, INT64(each // 2 * ROWS * 128 + each % 2 * _ROW_BYTES))
             for each in _SUMS
         ]
-        for each, place in zip(_SUMS, places, strict=True):
-            if starts:
-                clear_tile(builder, each)
-            else:
-                load_tile(builder, each, place, 128)
+        is_first = builder.icmp_signed("==", done, INT64(0))
+        with builder.if_else(is_first) as (at_first, later):
+            with at_first:
+                for each in _SUMS:
+                    clear_tile(builder, each)
+            with later:
+                for each, place in zip(_SUMS, places, strict=True):
+                    load_tile(builder, each, place, 128)
         with cgutils.for_range(builder, count, intp=INT64) as loop:
             asked = builder.mul(loop.index, wanted)
             with cgutils.for_range(builder, wanted, intp=INT64) as line:
                 index = builder.add(asked, line.index)
-                prefetch(builder, offset(builder, coming, index, _LINE), range(1))
+                prefetch(builder, offset(builder, coming, index, CACHE_LINE), range(1))
             here = offset(builder, panel, loop.index, STEP_BYTES)
             rows = offset(builder, source, loop.index, step)
             for index, each in enumerate(_OTHERS):
-                load_tile(builder, each, offset(builder, here, index, _LINE), 128)
+                load_tile(builder, each, offset(builder, here, index, _ROW_BYTES), 128)
             for index, each in enumerate(_OWN):
                 at = builder.add(rows, half) if index else rows
                 pass_tile(builder, each, at, pitch)
