@@ -8,6 +8,7 @@ from enum import StrEnum
 
 from hookline.exceptions import ConfigError
 from hookline.slo import Slo
+from hookline.spec_decode.config import OPTION, SpeculativeConfig
 
 
 class LoadFormat(StrEnum):
@@ -320,6 +321,7 @@ class EngineConfig:
     """Everything that makes one engine.
 
     Attributes:
+        speculative: How to speculate; None does not.
         engine: Name in the entry-point group `hookline.engines`.
         engine_index: Which of several engines this is; on every event and series.
         in_process: Run the core in this process rather than in one of its own.
@@ -330,6 +332,7 @@ class EngineConfig:
     scheduler: SchedulerConfig = field(default_factory=SchedulerConfig)
     executor: ExecutorConfig = field(default_factory=ExecutorConfig)
     observers: ObserverConfig = field(default_factory=ObserverConfig)
+    speculative: SpeculativeConfig | None = None
     engine: str = "native"
     engine_index: int = 0
     in_process: bool = True
@@ -337,6 +340,12 @@ class EngineConfig:
     def __post_init__(self) -> None:
         if self.engine_index < 0:
             raise ConfigError("engine-index", "must not be negative")
+        if self.speculative is not None and self.scheduler.async_scheduling:
+            raise ConfigError(
+                OPTION,
+                "cannot be combined with async-scheduling: drafts are made of the "
+                "tokens of the step before, and there is nothing to plan ahead",
+            )
 
 
 def _positive(option: str, value: int | None) -> None:

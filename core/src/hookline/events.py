@@ -57,6 +57,7 @@ class NewTokens(msgspec.Struct, frozen=True, array_like=True):
         prompt_logprobs: For the prompt's positions from the second on, sent with the
             first token where asked for.
         draft_tokens: Draft tokens verified for it in this step.
+        accepted_tokens: Of these, accepted and part of `token_ids`.
     """
 
     request_id: int
@@ -65,6 +66,7 @@ class NewTokens(msgspec.Struct, frozen=True, array_like=True):
     logprobs: list[TokenLogprobs] | None = None
     prompt_logprobs: list[TokenLogprobs] | None = None
     draft_tokens: int = 0
+    accepted_tokens: int = 0
 
 
 class Finished(msgspec.Struct, frozen=True, array_like=True):
@@ -97,11 +99,11 @@ class StepRecord(msgspec.Struct, frozen=True, array_like=True):
         ended_at: After updating.
         prefill_requests: Requests that computed prompt (or recomputed) tokens.
         prefill_tokens: Theirs.
-        decode_requests: Requests that computed one new token.
+        decode_requests: Requests that computed one new token, and perhaps drafts.
         decode_tokens: Theirs, drafts included.
         request_tokens: (request id, tokens computed) for each scheduled request.
         draft_tokens: Draft tokens verified.
-        accepted_tokens: Of these, accepted.
+        accepted_tokens: Of these, accepted and given to their requests.
         context_tokens: Tokens in the cache that the scheduled requests read.
         attention_pairs: Pairs of a computed token and one that it attends to.
         sampled_requests: Requests that tokens were sampled for; where steps overlap,
@@ -110,6 +112,11 @@ class StepRecord(msgspec.Struct, frozen=True, array_like=True):
             measured.
         waited_ns: From `scheduled_at` until the result of the step before was taken; 0
             where steps do not overlap.
+        drafts: Requests that draft tokens were verified for.
+        accepted_by_position: Of `accepted_tokens`, how many were the first draft of
+            their request, the second, …
+        draft_ns: Time of making the next step's drafts, part of executing.
+        proposer_failures: Of the proposer, by cause.
     """
 
     step: int
@@ -130,6 +137,10 @@ class StepRecord(msgspec.Struct, frozen=True, array_like=True):
     sampled_requests: int = 0
     forward_ns: int = 0
     waited_ns: int = 0
+    drafts: int = 0
+    accepted_by_position: list[int] = []
+    draft_ns: int = 0
+    proposer_failures: dict[str, int] = {}
 
     @property
     def execute_ns(self) -> int:

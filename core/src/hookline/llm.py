@@ -1,6 +1,7 @@
 """Offline inference: many prompts in, all completions out."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from types import TracebackType
 from typing import Self, TypeVar
@@ -18,6 +19,7 @@ from hookline.metrics import Family, Recorder
 from hookline.outputs import RequestOutput
 from hookline.request import RequestFacts
 from hookline.sampling_params import SamplingParams
+from hookline.spec_decode import SpeculativeConfig
 from hookline.tokenizer import ChatMessage
 
 Prompt = str | Sequence[int]
@@ -37,6 +39,7 @@ class LLM:
         model: str | None = None,
         *,
         config: EngineConfig | None = None,
+        speculative_config: Mapping[str, object] | None = None,
         collect_metrics: bool = True,
     ) -> None:
         """Loads a model and its loggers.
@@ -44,6 +47,7 @@ class LLM:
         Args:
             model: Shorthand for a configuration that names just the model.
             config: Everything else; give one of the two.
+            speculative_config: How to speculate, as `--speculative-config` says it.
             collect_metrics: Keep what `get_metrics` tells.
 
         Raises:
@@ -55,6 +59,9 @@ class LLM:
             config = EngineConfig(model=ModelConfig(model=model or "demo"))
         elif model is not None:
             raise TypeError("give either model or config")
+        if speculative_config is not None:
+            speculative = SpeculativeConfig.from_mapping(speculative_config)
+            config = replace(config, speculative=speculative)
         self._recorder = Recorder(config) if collect_metrics else None
         self._front_end = start_front_end(config, self._recorder)
         self._clock = SystemClock()

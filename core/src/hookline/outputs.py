@@ -18,6 +18,8 @@ class CompletionOutput:
         stop_reason: The stop string or stop token that ended it, if one did; the
             model's own end-of-text token gives None.
         output_tokens: Tokens so far.
+        draft_tokens: Draft tokens verified for it so far.
+        accepted_tokens: Of these, accepted.
     """
 
     index: int
@@ -27,6 +29,8 @@ class CompletionOutput:
     finish_reason: FinishReason | None
     stop_reason: str | int | None
     output_tokens: int
+    draft_tokens: int = 0
+    accepted_tokens: int = 0
 
     def followed_by(self, later: "CompletionOutput") -> "CompletionOutput":
         """Both pieces of news as one."""
@@ -41,6 +45,8 @@ class CompletionOutput:
             finish_reason=later.finish_reason,
             stop_reason=later.stop_reason,
             output_tokens=later.output_tokens,
+            draft_tokens=later.draft_tokens,
+            accepted_tokens=later.accepted_tokens,
         )
 
 

@@ -110,6 +110,9 @@ class Request:
         block_hashes: Chained hashes of the full blocks of `token_ids`.
         num_hashed_blocks: So many of `block_ids` are entered in the prefix cache.
         prompt_logprobs: Gathered over the prompt's chunks, if asked for.
+        draft_token_ids: Guesses of the tokens that follow; the next step that has room
+            verifies them.
+        num_drafts: So many of them does the step under way verify.
         max_computed_tokens: High-water mark of `num_computed_tokens`; computing below
             it again is recomputation.
     """
@@ -117,12 +120,14 @@ class Request:
     __slots__ = (
         "block_hashes",
         "block_ids",
+        "draft_token_ids",
         "facts",
         "inner",
         "max_computed_tokens",
         "max_tokens",
         "num_cached_tokens",
         "num_computed_tokens",
+        "num_drafts",
         "num_hashed_blocks",
         "num_pending_tokens",
         "num_prompt_tokens",
@@ -152,6 +157,8 @@ class Request:
         self.num_prompt_tokens = len(self.token_ids)
         self.num_computed_tokens = 0
         self.num_pending_tokens = 0
+        self.num_drafts = 0
+        self.draft_token_ids: list[int] = []
         self.max_computed_tokens = 0
         self.num_cached_tokens: int | None = None
         self.prompt_logprobs: list[TokenLogprobs] = []

@@ -42,6 +42,7 @@ class SamplingParams(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
         logprobs: Also return so many of the likeliest tokens at each position.
         prompt_logprobs: The same for the prompt's positions.
         seed: Makes sampling repeatable, whatever else is in the batch.
+        speculation: Let an engine that speculates draft for this request.
     """
 
     n: int = 1
@@ -65,6 +66,7 @@ class SamplingParams(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     logprobs: int | None = None
     prompt_logprobs: int | None = None
     seed: int | None = None
+    speculation: bool = True
 
     def __post_init__(self) -> None:
         self._check_lengths()

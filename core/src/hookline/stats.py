@@ -186,6 +186,8 @@ class FinishedRequest:
         prompt_token_ids: None unless prompts are kept.
         output_token_ids: Likewise.
         is_slo_judged: Whether it had objectives and lived long enough to be judged.
+        draft_tokens: Draft tokens verified for it.
+        accepted_tokens: Of these, accepted and part of its output.
     """
 
     request_id: int
@@ -217,6 +219,8 @@ class FinishedRequest:
     is_slo_judged: bool = False
     prompt_token_ids: tuple[int, ...] | None = None
     output_token_ids: tuple[int, ...] | None = None
+    draft_tokens: int = 0
+    accepted_tokens: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -23,7 +23,7 @@ from hookline.worker.sampler import (
     Samples,
     keep_likeliest,
 )
-from hookline_kernels.sampling import invert_distribution
+from hookline_kernels.inverting import invert_distribution
 
 Int64 = npt.NDArray[np.int64]
 MakeSampler = Callable[..., tuple[Sampler, Int64]]

@@ -8,7 +8,9 @@ from importlib import import_module
 import torch
 
 from hookline_kernels.failure import KernelError
+from hookline_kernels.inverting import invert_distribution
 from hookline_kernels.platform import CPU, Platform
+from hookline_kernels.rejection import Verified, reject_reference
 
 _log = logging.getLogger(__name__)
 
@@ -25,6 +27,7 @@ class ChosenSampling:
         draw_filtered: As `draw`, and then by keyword `top_k` [R] int64, `top_p` and
             `min_p` [R] float32, each off at the vocabulary's size, 1 and 0; None where
             no kernel filters.
+        reject: As `reject_reference`.
     """
 
     argmax: Callable[[torch.Tensor], torch.Tensor]
@@ -32,6 +35,7 @@ class ChosenSampling:
     name: str
     reason: str = ""
     draw_filtered: Callable[..., torch.Tensor] | None = None
+    reject: Callable[..., Verified] = reject_reference
 
 
 def argmax_reference(logits: torch.Tensor) -> torch.Tensor:
@@ -57,23 +61,6 @@ def draw_reference(
     return invert_distribution((wide / temperatures[:, None]).softmax(-1), points)
 
 
-def invert_distribution(
-    probabilities: torch.Tensor, points: torch.Tensor
-) -> torch.Tensor:
-    """The token at which the cumulative distribution passes each point.
-
-    Args:
-        probabilities: [R, vocabulary]; a token with probability 0 is never returned.
-        points: [R] in [0, 1).
-    """
-    cumulative = probabilities.cumsum(-1, dtype=torch.float64)
-    totals = cumulative[:, -1:].contiguous()
-    found = torch.searchsorted(cumulative, points[:, None] * totals, right=True)
-    # A point may round up to the total: then it belongs to the last possible token.
-    last = torch.searchsorted(cumulative, totals)
-    return torch.minimum(found, last)[:, 0]
-
-
 REFERENCE_SAMPLING = ChosenSampling(argmax_reference, draw_reference, "torch")
 
 
@@ -97,13 +84,20 @@ def choose_sampling(
 def _compiled(dtype: torch.dtype) -> ChosenSampling:
     kernels = import_module("hookline_kernels.cpu.sampling")
     kernels.compile_for(dtype)
-    return ChosenSampling(kernels.argmax, kernels.draw, "compiled")
+    rejection = import_module("hookline_kernels.cpu.rejection")
+    return ChosenSampling(
+        kernels.argmax, kernels.draw, "compiled", reject=rejection.reject
+    )
 
 
 def _triton() -> ChosenSampling:
     """Compiled at the first call; takes logits of any dtype."""
     kernels = import_module("hookline_kernels.gpu.sampling")
-    filtered = kernels.draw_filtered
+    rejection = import_module("hookline_kernels.gpu.rejection")
     return ChosenSampling(
-        kernels.argmax, kernels.draw, "Triton", draw_filtered=filtered
+        kernels.argmax,
+        kernels.draw,
+        "Triton",
+        draw_filtered=kernels.draw_filtered,
+        reject=rejection.reject,
     )

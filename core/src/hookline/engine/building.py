@@ -1,5 +1,6 @@
 """Builds an engine core with the executor that a configuration names."""
 
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from importlib import import_module
@@ -8,6 +9,8 @@ from hookline.clock import Clock
 from hookline.config import EngineConfig, ExecutorKind
 from hookline.engine.core import EngineCore
 from hookline.models.description import describe
+from hookline.spec_decode.guard import ProposerGuard
+from hookline.spec_decode.loading import load_proposer
 from hookline.worker.executor import Executor, ModelShape
 from hookline.worker.simulated import SimulatedExecutor
 from hookline.worker.startup_timer import StartupTimer
@@ -32,17 +35,25 @@ def build_executor(config: EngineConfig, clock: Clock, timer: StartupTimer) -> E
     """Imports torch only if the executor needs it.
 
     A simulated executor needs no thread: its steps are computed when they are taken.
+    The proposer comes first: what is wrong with it should not cost a model's loading.
     """
+    with timer.phase("load proposer") if config.speculative else nullcontext():
+        proposer = load_proposer(config)
     if config.executor.kind is ExecutorKind.SIMULATED:
         with timer.phase("read config"):
             shape = simulated_shape(config)
-        return SimulatedExecutor(config.executor.simulation, clock, shape)
+        guard = None
+        if proposer is not None and config.speculative is not None:
+            guard = ProposerGuard(
+                proposer, config.speculative, vocab_size=shape.vocab_size
+            )
+        return SimulatedExecutor(config.executor.simulation, clock, shape, guard)
     with timer.phase("import torch"):
         import_module("torch")
     with timer.phase("import model code"):
         from hookline.worker.uniproc import UniprocExecutor  # noqa: PLC0415
 
-    build = partial(UniprocExecutor, config, timer)
+    build = partial(UniprocExecutor, config, timer, proposer=proposer)
     return ThreadedExecutor(build) if config.scheduler.async_scheduling else build()
 
 

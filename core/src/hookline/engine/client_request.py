@@ -105,6 +105,8 @@ class Completion:
             finish_reason=self.finish_reason,
             stop_reason=self.stop_reason,
             output_tokens=self.timeline.output_tokens,
+            draft_tokens=self.timeline.draft_tokens,
+            accepted_tokens=self.timeline.accepted_tokens,
         )
         self._news = self._news.followed_by(latest) if self._news else latest
 

@@ -124,6 +124,7 @@ class EngineCore:
         plan = step.plan
         waited = max(0, self._last_executed - step.scheduled_at)
         self._last_executed = executed
+        verified = self._scheduler.journal.verified
         return StepRecord(
             step=plan.step,
             engine_index=self._index,
@@ -141,6 +142,12 @@ class EngineCore:
             sampled_requests=len(result.tokens),
             forward_ns=result.forward_ns,
             waited_ns=waited,
+            drafts=verified.drafts,
+            draft_tokens=verified.draft_tokens,
+            accepted_tokens=verified.accepted_tokens,
+            accepted_by_position=verified.accepted_by_position,
+            draft_ns=result.draft_ns,
+            proposer_failures=result.proposer_failures,
         )
 
     def _emit(

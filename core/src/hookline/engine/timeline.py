@@ -20,6 +20,8 @@ class Timeline:
         local_cached_tokens: At first admission.
         external_cached_tokens: At first admission.
         output_tokens: Tokens so far.
+        draft_tokens: Draft tokens verified so far.
+        accepted_tokens: Of these, accepted.
         forward_ns: In the model, where that is measured for each request.
         execute_ns: In the executor, likewise.
     """
@@ -38,7 +40,9 @@ class Timeline:
         "_recompute_until",
         "_recomputed",
         "_stalls",
+        "accepted_tokens",
         "arrived_at",
+        "draft_tokens",
         "ended_at",
         "execute_ns",
         "external_cached_tokens",
@@ -53,6 +57,8 @@ class Timeline:
         self.local_cached_tokens = 0
         self.external_cached_tokens = 0
         self.output_tokens = 0
+        self.draft_tokens = 0
+        self.accepted_tokens = 0
         self.forward_ns: int | None = None
         self.execute_ns: int | None = None
         self._prompt_tokens = prompt_tokens
@@ -97,6 +103,8 @@ class Timeline:
         """Notes tokens; gives the ns since the last ones, None for the first."""
         previous, self._last_token = self._last_token, event.at
         self.output_tokens += len(event.token_ids)
+        self.draft_tokens += event.draft_tokens
+        self.accepted_tokens += event.accepted_tokens
         if previous is None:
             self._first_token = event.at
             self._first_token_here = now
@@ -143,6 +151,8 @@ class Timeline:
             local_cached_tokens=self.local_cached_tokens,
             external_cached_tokens=self.external_cached_tokens,
             output_tokens=self.output_tokens,
+            draft_tokens=self.draft_tokens,
+            accepted_tokens=self.accepted_tokens,
             preemptions=self._preemptions,
             recomputed_tokens=self._recomputed,
             queue_seconds=_seconds(self._queued, self._first_scheduled),

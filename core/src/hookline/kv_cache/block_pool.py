@@ -53,6 +53,13 @@ class FreeList:
         block.next, self._tail.previous = self._tail, block
         self._length += 1
 
+    def prepend(self, block: Block) -> None:
+        first = self._head.next
+        assert first is not None
+        first.previous, block.next = block, first
+        block.previous, self._head.next = self._head, block
+        self._length += 1
+
     def remove(self, block: Block) -> None:
         assert block.previous is not None
         assert block.next is not None
@@ -150,6 +157,19 @@ class BlockPool:
             if block.references == 0:
                 self._free.append(block)
                 self._num_reusable += block.block_hash is not None
+
+    def give_back_unused(self, block_ids: Sequence[int]) -> None:
+        """Gives back blocks that one holds and nobody can find, to be taken next.
+
+        So what is reusable is not evicted for blocks that come and go.
+        """
+        for block_id in reversed(block_ids):
+            block = self._blocks[block_id]
+            assert block.references == 1
+            assert block.block_hash is None
+            block.references = 0
+            self._free.prepend(block)
+        self._num_references -= len(block_ids)
 
     def num_unheld(self, block_ids: Sequence[int]) -> int:
         """How many of these would leave the free list when shared."""

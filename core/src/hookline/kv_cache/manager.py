@@ -77,6 +77,17 @@ class KVCacheManager:
         request.block_ids += taken
         return taken
 
+    def room_for(self, request: Request) -> int:
+        """Tokens that could follow its computed ones without taking any from others."""
+        blocks = len(request.block_ids) + self.pool.num_free
+        return blocks * self.block_size - request.num_computed_tokens
+
+    def trim(self, request: Request) -> None:
+        """Gives back the blocks that only refused drafts were written to."""
+        kept = self._blocks_for(request.num_computed_tokens)
+        self.pool.give_back_unused(request.block_ids[kept:])
+        del request.block_ids[kept:]
+
     def enter_full_blocks(self, request: Request, num_computed_tokens: int) -> None:
         """Makes the blocks findable that are full once these tokens are computed.
 

@@ -1,4 +1,4 @@
-"""Collects a step's events until they are sent as one batch."""
+"""Collects a step's events and counts until they are sent as one batch."""
 
 from dataclasses import dataclass, field
 
@@ -6,11 +6,39 @@ from hookline.events import Finished, NewTokens, Preempted, Queued, Scheduled
 
 
 @dataclass(slots=True)
+class VerifiedDrafts:
+    """What came of the drafts of a step.
+
+    Attributes:
+        drafts: Requests that had some.
+        draft_tokens: Theirs.
+        accepted_tokens: Of these, accepted and given to their requests.
+        accepted_by_position: Of these, how many were a request's first, second, …
+    """
+
+    drafts: int = 0
+    draft_tokens: int = 0
+    accepted_tokens: int = 0
+    accepted_by_position: list[int] = field(default_factory=list)
+
+    def add(self, num_drafts: int, num_accepted: int) -> None:
+        """Counts those of one request."""
+        self.drafts += 1
+        self.draft_tokens += num_drafts
+        self.accepted_tokens += num_accepted
+        by_position = self.accepted_by_position
+        by_position += [0] * (num_accepted - len(by_position))
+        for position in range(num_accepted):
+            by_position[position] += 1
+
+
+@dataclass(slots=True)
 class Journal:
-    """Events since the last batch."""
+    """Events and counts since the last batch."""
 
     queued: list[Queued] = field(default_factory=list)
     scheduled: list[Scheduled] = field(default_factory=list)
     preempted: list[Preempted] = field(default_factory=list)
     new_tokens: list[NewTokens] = field(default_factory=list)
     finished: list[Finished] = field(default_factory=list)
+    verified: VerifiedDrafts = field(default_factory=VerifiedDrafts)

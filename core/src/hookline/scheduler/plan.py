@@ -40,7 +40,8 @@ class StepPlan:
         step: Counts from 1.
         released: Requests that left the batch since the last step (ended, preempted).
         admitted: Requests that join it.
-        request_ids: Requests scheduled, those with a single token first.
+        request_ids: Requests scheduled, those with a single token, drafts not
+            counted, first.
         num_tokens: How many tokens each computes, in the same order.
         new_block_ids: Blocks added to requests that were in the batch before.
         context_tokens: Tokens in the cache that the scheduled requests will read.
@@ -48,6 +49,8 @@ class StepPlan:
             tokens after c computed ones q·c + q(q+1)/2.
         prefill_requests: Scheduled requests that compute prompt or recomputed tokens.
         prefill_tokens: Theirs.
+        drafts: By request id, tokens to verify behind its newest one; they are among
+            its `num_tokens`, and their blocks are its.
     """
 
     step: int
@@ -60,6 +63,7 @@ class StepPlan:
     attention_pairs: int = 0
     prefill_requests: int = 0
     prefill_tokens: int = 0
+    drafts: dict[int, list[int]] = field(default_factory=dict)
 
     @property
     def total_tokens(self) -> int:
@@ -72,14 +76,20 @@ class StepResult:
 
     Attributes:
         tokens: New tokens by request id; a request whose prompt is not finished has
-            none.
+            none. Of one with drafts the accepted ones, and the token behind them.
         logprobs: For requests that asked for them, one entry a new token.
         prompt_logprobs: For requests that asked for them, whose prompt this step
             computed (in part); one entry for each position after a computed one.
         forward_ns: Time in the model's forward pass.
+        drafts: For the next step, by request id.
+        draft_ns: Time that making them took.
+        proposer_failures: Of the proposer in this step, by cause.
     """
 
     tokens: dict[int, list[int]] = field(default_factory=dict)
     logprobs: dict[int, list[TokenLogprobs]] = field(default_factory=dict)
     prompt_logprobs: dict[int, list[TokenLogprobs]] = field(default_factory=dict)
     forward_ns: int = 0
+    drafts: dict[int, list[int]] = field(default_factory=dict)
+    draft_ns: int = 0
+    proposer_failures: dict[str, int] = field(default_factory=dict)

@@ -4,6 +4,7 @@ Every request is a number of tokens and a number of computed tokens; a step clos
 of the gap. Prefill, chunked prefill, decode, recomputation after preemption and hits
 in the prefix cache are all that one rule. Requests in the batch come first (those with
 one token to go before those with many), then waiting ones, under one token budget.
+Drafts take what is left of it, and of the free blocks: nobody waits for them.
 """
 
 from collections.abc import Iterable, Sequence
@@ -12,10 +13,10 @@ from hookline.config import SchedulerConfig
 from hookline.events import Finished, NewTokens, Preempted, Queued, Scheduled
 from hookline.kv_cache import KVCacheManager
 from hookline.request import EngineRequest, FinishReason, Request, RequestStatus
-from hookline.scheduler.draft import Draft
 from hookline.scheduler.journal import Journal
 from hookline.scheduler.ledger import Ledger
 from hookline.scheduler.plan import StepPlan, StepResult
+from hookline.scheduler.plan_builder import Entry, PlanBuilder
 from hookline.scheduler.queue import WaitingQueue
 from hookline.scheduler.stopping import stop_after
 from hookline.stats import BlockEviction, SchedulerStats
@@ -108,44 +109,45 @@ class Scheduler:
         Returns:
             The plan, which must be executed; None if there is nothing to compute now.
         """
-        draft = Draft(self._config.max_num_batched_tokens)
-        preempted = self._schedule_running(draft, now)
-        for request, num_tokens, _ in draft.entries:
+        builder = PlanBuilder(self._config.max_num_batched_tokens)
+        preempted = self._schedule_running(builder, now)
+        for entry in builder.entries:
             self._cache.enter_full_blocks(
-                request, request.num_computed_tokens + num_tokens
+                entry.request, entry.request.num_computed_tokens + entry.num_tokens
             )
         if not preempted:
-            self._admit_waiting(draft, now)
-        if not draft.entries:
+            self._admit_waiting(builder, now)
+        self._add_drafts(builder)
+        if not builder.entries:
             return None
         self._steps += 1
-        plan = draft.plan(self._steps, self._left_batch)
+        plan = builder.plan(self._steps, self._left_batch)
         self._left_batch = []
-        for request, num_tokens, _ in draft.entries:
-            self._count_computed(request, num_tokens)
+        for entry in builder.entries:
+            self._count_computed(entry)
         return plan
 
-    def _schedule_running(self, draft: Draft, now: int) -> bool:
+    def _schedule_running(self, builder: PlanBuilder, now: int) -> bool:
         """Gives each running request its tokens; whether any was preempted."""
         preempted = False
         decodes_first = sorted(self._running, key=lambda request: request.is_prefilling)
         for request in decodes_first:
             if request.status is not RequestStatus.RUNNING or request.is_complete:
                 continue
-            num_tokens = self._chunk(request.num_missing_tokens, draft.budget)
+            num_tokens = self._chunk(request.num_missing_tokens, builder.budget)
             if num_tokens == 0:
                 continue
             blocks = self._cache.grow(request, num_tokens)
             while blocks is None:
                 preempted = True
                 victim = max(self._running, key=self._waiting.rank)
-                draft.drop(victim)
+                builder.drop(victim)
                 self._preempt(victim, now)
                 if victim is request:
                     break
                 blocks = self._cache.grow(request, num_tokens)
             if blocks is not None:
-                draft.add(request, num_tokens, blocks)
+                builder.add(request, num_tokens, blocks)
         return preempted
 
     def _preempt(self, victim: Request, now: int) -> None:
@@ -156,15 +158,16 @@ class Scheduler:
         self._running.remove(victim)
         self._left_batch.append(victim.request_id)
         victim.status = RequestStatus.PREEMPTED
+        victim.draft_token_ids = []
         if not victim.num_pending_tokens:
             victim.prompt_logprobs = []
         self.ledger.preemptions += 1
         self._waiting.push(victim)
 
-    def _admit_waiting(self, draft: Draft, now: int) -> None:
+    def _admit_waiting(self, builder: PlanBuilder, now: int) -> None:
         while (
             self._waiting
-            and draft.budget > 0
+            and builder.budget > 0
             and len(self._running) < self._config.max_num_seqs
         ):
             request = self._waiting.peek()
@@ -173,7 +176,7 @@ class Scheduler:
             assert not request.num_pending_tokens
             prefix = self._cache.find_prefix(request)
             missing = request.num_tokens - len(prefix) * self._cache.block_size
-            num_tokens = self._chunk(missing, draft.budget)
+            num_tokens = self._chunk(missing, builder.budget)
             if num_tokens == 0 or not self._cache.admit(request, prefix, num_tokens):
                 return
             self._waiting.pop()
@@ -183,7 +186,25 @@ class Scheduler:
             self._cache.enter_full_blocks(
                 request, request.num_computed_tokens + num_tokens
             )
-            draft.admit(request, num_tokens)
+            builder.admit(request, num_tokens)
+
+    def _add_drafts(self, builder: PlanBuilder) -> None:
+        """Has as many drafts verified as fit beside everything else."""
+        for entry in builder.entries:
+            request = entry.request
+            if not request.draft_token_ids:
+                continue
+            drafts, request.draft_token_ids = request.draft_token_ids, []
+            room = min(
+                builder.budget,
+                # The step brings one token more than it accepts.
+                request.max_tokens - request.num_output_tokens - 1,
+                self._cache.room_for(request) - 1,
+            )
+            if (count := min(len(drafts), room)) > 0:
+                blocks = self._cache.grow(request, 1 + count)
+                assert blocks is not None
+                builder.add_drafts(entry, drafts[:count], blocks)
 
     def _chunk(self, missing: int, budget: int) -> int:
         """How many of the missing tokens to compute now; 0 means wait."""
@@ -212,11 +233,14 @@ class Scheduler:
             )
         )
 
-    def _count_computed(self, request: Request, num_tokens: int) -> None:
+    def _count_computed(self, entry: Entry) -> None:
+        """Drafts count as computed work, and as the request's once accepted."""
+        request = entry.request
+        request.num_drafts = len(entry.drafts)
         before = request.num_computed_tokens
-        after = before + num_tokens
+        after = before + entry.num_tokens - request.num_drafts
         again = min(after, request.max_computed_tokens) - before
-        self.ledger.computed_tokens += num_tokens
+        self.ledger.computed_tokens += entry.num_tokens
         self.ledger.recomputed_tokens += max(0, again)
         request.num_computed_tokens = after
         request.max_computed_tokens = max(after, request.max_computed_tokens)
@@ -243,17 +267,42 @@ class Scheduler:
             else:  # preempted since; it is recomputed with this token
                 self._waiting.lengthen(request, kept)
             self.ledger.sampled_tokens += len(kept)
+            logprobs = result.logprobs.get(request_id)
+            num_drafts, num_accepted = request.num_drafts, 0
+            if num_drafts:
+                num_accepted = self._accept(request, len(token_ids) - 1, len(kept))
             self.journal.new_tokens.append(
                 NewTokens(
                     request_id,
                     now,
                     kept,
-                    result.logprobs.get(request_id),
+                    None if logprobs is None else logprobs[: len(kept)],
                     request.prompt_logprobs if is_first else None,
+                    num_drafts,
+                    num_accepted,
                 )
             )
             if reason is not None:
                 self._end(request, reason, cause, now)
+        for request_id, draft_token_ids in result.drafts.items():
+            if (request := self._requests.get(request_id)) is not None:
+                request.draft_token_ids = draft_token_ids
+
+    def _accept(self, request: Request, num_accepted: int, num_kept: int) -> int:
+        """Takes the accepted drafts into the books and gives back what others took.
+
+        Returns:
+            How many of them the request keeps.
+        """
+        request.num_computed_tokens += num_kept - 1
+        request.max_computed_tokens = max(
+            request.num_computed_tokens, request.max_computed_tokens
+        )
+        self._cache.trim(request)
+        num_given = min(num_accepted, num_kept)
+        self.journal.verified.add(request.num_drafts, num_given)
+        request.num_drafts = 0
+        return num_given
 
     def _keep_prompt_logprobs(self, result: StepResult) -> None:
         """Of prompts whose first token is still to come, or comes with them.

@@ -41,11 +41,17 @@ class CacheCheckingExecutor:
             self._sequences[admitted.request_id] = _Sequence(admitted, self.namespaces)
         for request_id, block_ids in plan.new_block_ids.items():
             self._sequences[request_id].block_ids += block_ids
+        for request_id, drafts in plan.drafts.items():
+            self._sequences[request_id].extend(drafts)
         self._write(plan)
         self._read(plan)
         result = self._inner.start(plan).result()
+        for request_id, drafts in plan.drafts.items():
+            accepted = len(result.tokens[request_id]) - 1
+            self._sequences[request_id].refuse(len(drafts), accepted, self._block_size)
         for request_id, token_ids in result.tokens.items():
-            self._sequences[request_id].extend(token_ids)
+            accepted = len(token_ids) - 1
+            self._sequences[request_id].extend(token_ids[accepted:])
         return result
 
     @property
@@ -91,10 +97,17 @@ class _Sequence:
         self.block_ids = list(admitted.block_ids)
         self.num_computed = admitted.num_computed_tokens
         self.fingerprints: list[int] = []
-        self._last = hash((namespaces.get(admitted.request_id),))
+        self._first = hash((namespaces.get(admitted.request_id),))
         self.extend(admitted.token_ids)
 
     def extend(self, token_ids: Iterable[int]) -> None:
         for token_id in token_ids:
-            self._last = hash((self._last, token_id))
-            self.fingerprints.append(self._last)
+            last = self.fingerprints[-1] if self.fingerprints else self._first
+            self.fingerprints.append(hash((last, token_id)))
+
+    def refuse(self, drafts: int, accepted: int, block_size: int) -> None:
+        """Forgets the drafts behind the accepted ones, and blocks of these alone."""
+        refused = drafts - accepted
+        self.num_computed -= refused
+        del self.fingerprints[len(self.fingerprints) - refused :]
+        del self.block_ids[-(-self.num_computed // block_size) :]

@@ -16,6 +16,7 @@ from hookline.engine.core import EngineCore
 from hookline.events import StepOutput
 from hookline.request import EngineRequest, RequestFacts
 from hookline.sampling_params import SamplingParams
+from hookline.spec_decode.guard import ProposerGuard
 from hookline.worker.executor import Executor, ModelShape
 from hookline.worker.simulated import SimulatedExecutor
 
@@ -38,6 +39,7 @@ def simulated_core(
     cost: ModelCost | None = None,
     clock: Clock | None = None,
     wrap: Callable[[Executor], Executor] | None = None,
+    guard: ProposerGuard | None = None,
 ) -> EngineCore:
     """An engine core with a simulated executor.
 
@@ -49,6 +51,7 @@ def simulated_core(
         cost: What the model's steps are said to cost; nothing if None.
         clock: A virtual one if None.
         wrap: Puts another executor around the simulated one.
+        guard: Drafts, if there is one.
     """
     cache = cache or CacheConfig()
     clock = clock or VirtualClock()
@@ -66,7 +69,7 @@ def simulated_core(
         eos_token_ids=(EOS,),
         cost=cost or ModelCost(),
     )
-    executor: Executor = SimulatedExecutor(simulation, clock, shape)
+    executor: Executor = SimulatedExecutor(simulation, clock, shape, guard)
     return EngineCore(config, wrap(executor) if wrap else executor, clock)
 
 

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from hookline.sampling_params import SamplingParams
 from hookline.scheduler.plan import AdmittedSequence, StepPlan
+from hookline.worker.verification import Verified
 
 Int32 = npt.NDArray[np.int32]
 Int64 = npt.NDArray[np.int64]
@@ -18,10 +19,14 @@ Int64 = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepInputs:
-    """One step as a flattened batch of T tokens of B requests.
+    """One step as a flattened batch of T tokens of B sequences.
+
+    A request is one sequence. Where it has drafts, it is one for its newest token and
+    one for each draft, all over the same blocks: keys and values of a step are written
+    before any are read, so each sees what is before it, as in so many decodes.
 
     Attributes:
-        rows: [B] row of each request.
+        rows: [B] row of each sequence's request.
         token_ids: [T].
         positions: [T] in their sequences.
         slots: [T] where each token's K and V go: block × block size + offset.
@@ -29,7 +34,8 @@ class StepInputs:
         seq_lens: [B] tokens in the cache after the step.
         query_starts: [B + 1] running sum of `query_lens`.
         block_tables: [B, most blocks of any].
-        is_sampling: [B] whether the request's last token is computed.
+        is_sampling: [B] whether the token that follows the sequence is wanted.
+        has_drafts: Whether any request has.
     """
 
     rows: Int64
@@ -41,13 +47,15 @@ class StepInputs:
     query_starts: Int64
     block_tables: Int32
     is_sampling: npt.NDArray[np.bool_]
+    has_drafts: bool
 
 
 class InputBatch:
     """Rows for up to `max_num_seqs` requests of up to `max_model_len` tokens.
 
     Attributes:
-        token_ids: [rows, max_model_len] prompt and output.
+        token_ids: [rows, max_model_len] prompt and output, and behind them the drafts
+            of the step under way.
         num_tokens: [rows].
         num_prompt_tokens: [rows].
         num_computed: [rows].
@@ -102,12 +110,20 @@ class InputBatch:
         self._num_blocks[row] += len(blocks)
 
     def inputs(self, plan: StepPlan) -> StepInputs:
-        """Flattens the plan's requests; nothing is changed."""
+        """Flattens the plan's requests; of the batch only drafts are changed."""
         rows = np.array([self._row_of[key] for key in plan.request_ids], np.int64)
         query_lens = np.array(plan.num_tokens, np.int64)
+        computed = self.num_computed[rows]
+        if plan.drafts:
+            self._write_drafts(plan)
+            rows, query_lens, computed = _one_by_one(
+                rows,
+                query_lens,
+                computed,
+                num_drafts=[len(plan.drafts.get(key, ())) for key in plan.request_ids],
+            )
         query_starts = np.zeros(len(rows) + 1, np.int64)
         np.cumsum(query_lens, out=query_starts[1:])
-        computed = self.num_computed[rows]
         seq_lens = computed + query_lens
         owner = np.repeat(np.arange(len(rows)), query_lens)
         positions = np.arange(query_starts[-1]) + (computed - query_starts[:-1])[owner]
@@ -124,19 +140,68 @@ class InputBatch:
             seq_lens=seq_lens,
             query_starts=query_starts,
             block_tables=self._block_tables[rows, :width],
-            is_sampling=seq_lens == self.num_tokens[rows],
+            is_sampling=seq_lens >= self.num_tokens[rows],
+            has_drafts=bool(plan.drafts),
         )
 
     def advance(self, inputs: StepInputs, sampled: Int64) -> None:
         """Notes the step as computed and appends the sampled tokens.
 
         Args:
-            inputs: The step.
+            inputs: The step, without drafts.
             sampled: [number of sampling requests], in the order of `inputs`.
         """
         self.num_computed[inputs.rows] += inputs.query_lens
         rows = inputs.rows[inputs.is_sampling]
-        ends = self.num_tokens[rows]
-        room = ends < self.token_ids.shape[1]
-        self.token_ids[rows[room], ends[room]] = sampled[room]
+        self._append(rows, self.num_tokens[rows], sampled)
         self.num_tokens[rows] += 1
+
+    def advance_verified(
+        self, inputs: StepInputs, sampled: Int64, verified: Verified
+    ) -> None:
+        """Notes a step with drafts as computed and appends the tokens that are kept.
+
+        Args:
+            inputs: The step.
+            sampled: [number of sampling sequences], in the order of `inputs`.
+            verified: What of them is kept.
+        """
+        is_chunk = ~inputs.is_sampling
+        self.num_computed[inputs.rows[is_chunk]] += inputs.query_lens[is_chunk]
+        rows = inputs.rows[inputs.is_sampling]
+        ends = inputs.seq_lens[inputs.is_sampling]
+        kept = verified.is_kept
+        self._append(rows[kept], ends[kept], sampled[kept])
+        last = verified.firsts + verified.counts - 1
+        rows, ends = rows[last], ends[last]
+        self.num_tokens[rows] = ends + 1
+        self.num_computed[rows] = ends
+        # As the scheduler does: blocks that only refused drafts were written to go.
+        self._num_blocks[rows] = np.minimum(
+            self._num_blocks[rows], -(-ends // self._block_size)
+        )
+
+    def _append(self, rows: Int64, ends: Int64, token_ids: Int64) -> None:
+        room = ends < self.token_ids.shape[1]
+        self.token_ids[rows[room], ends[room]] = token_ids[room]
+
+    def _write_drafts(self, plan: StepPlan) -> None:
+        for request_id, drafts in plan.drafts.items():
+            row = self._row_of[request_id]
+            end = self.num_tokens[row]
+            self.token_ids[row, end : end + len(drafts)] = drafts
+
+
+def _one_by_one(
+    rows: Int64, query_lens: Int64, computed: Int64, *, num_drafts: list[int]
+) -> tuple[Int64, Int64, Int64]:
+    """The same three, with a sequence for each draft of a request."""
+    sequences = np.array(num_drafts, np.int64) + 1
+    first = np.cumsum(sequences) - sequences
+    behind = np.arange(sequences.sum()) - np.repeat(first, sequences)
+    query_lens = np.repeat(np.where(sequences > 1, 1, query_lens), sequences)
+    return (
+        np.repeat(rows, sequences),
+        query_lens,
+        np.repeat(computed, sequences) + behind,
+    )

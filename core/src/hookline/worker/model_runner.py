@@ -1,19 +1,33 @@
 """Runs a model over a step's flattened batch and samples from what it says."""
 
+from typing import NamedTuple
+
 import numpy as np
 import torch
 
 from hookline.request import TokenLogprobs
 from hookline.scheduler.plan import StepPlan, StepResult
+from hookline.worker.drafting import Drafter, StepDrafts
 from hookline.worker.forward import Forward
 from hookline.worker.input_batch import InputBatch, Int64, StepInputs
 from hookline.worker.sampler import Sampler, top_logprobs
 from hookline.worker.sampling_state import SamplingState
 from hookline.worker.step_tensors import Feed, StepTensors
 from hookline.worker.stopwatch import Stopwatch
+from hookline.worker.verification import first_of_each, verify
 
 _PROMPT_ROWS = 256
 """Log-probabilities of so many tokens of a prompt are in memory at once."""
+
+
+NO_DRAFTS = StepDrafts()
+
+
+class _Sampled(NamedTuple):
+    """New tokens by request id, and their log-probabilities where asked for."""
+
+    tokens: dict[int, list[int]]
+    logprobs: dict[int, list[TokenLogprobs]]
 
 
 class ModelRunner:
@@ -28,6 +42,7 @@ class ModelRunner:
         *,
         feed: Feed,
         stopwatch: Stopwatch,
+        drafter: Drafter | None = None,
     ) -> None:
         self._forward = forward
         self._batch = batch
@@ -35,6 +50,7 @@ class ModelRunner:
         self._sampler = sampler
         self._feed = feed
         self._stopwatch = stopwatch
+        self._drafter = drafter
 
     @torch.inference_mode()
     def execute(self, plan: StepPlan) -> StepResult:
@@ -45,20 +61,70 @@ class ModelRunner:
         logits = self._compute(self._feed.tensors(inputs, wanted))
         prompt_logprobs = self._prompt_logprobs(inputs, prompts, logits)
         rows = inputs.rows[inputs.is_sampling]
-        samples = self._sampler.sample(logits[: len(rows)], rows)
+        if inputs.has_drafts:
+            sampled = self._sample_verified(inputs, logits[: len(rows)], rows)
+        else:
+            sampled = self._sample(inputs, logits[: len(rows)], rows)
+        drafts = NO_DRAFTS
+        if self._drafter is not None:
+            drafts = self._drafter.propose(rows[first_of_each(rows)])
+        return StepResult(
+            tokens=sampled.tokens,
+            logprobs=sampled.logprobs,
+            prompt_logprobs=prompt_logprobs,
+            forward_ns=self._stopwatch.nanoseconds(),
+            drafts=drafts.token_ids,
+            draft_ns=drafts.nanoseconds,
+            proposer_failures=drafts.failures,
+        )
+
+    def close(self) -> None:
+        """Ends the drafter's thread."""
+        if self._drafter is not None:
+            self._drafter.close()
+
+    def _sample(
+        self, inputs: StepInputs, logits: torch.Tensor, rows: Int64
+    ) -> "_Sampled":
+        """One token of each of S requests; `logits` are [S, vocabulary]."""
+        samples = self._sampler.sample(logits, rows)
         self._batch.advance(inputs, samples.token_ids)
         request_ids = [self._batch.request_ids[row] for row in rows.tolist()]
         tokens = [[token_id] for token_id in samples.token_ids.tolist()]
-        return StepResult(
-            tokens=dict(zip(request_ids, tokens, strict=True)),
-            logprobs={request_ids[at]: [own] for at, own in samples.logprobs.items()},
-            prompt_logprobs=prompt_logprobs,
-            forward_ns=self._stopwatch.nanoseconds(),
+        return _Sampled(
+            dict(zip(request_ids, tokens, strict=True)),
+            {request_ids[at]: [own] for at, own in samples.logprobs.items()},
         )
+
+    def _sample_verified(
+        self, inputs: StepInputs, logits: torch.Tensor, rows: Int64
+    ) -> "_Sampled":
+        """The same for S sequences, of which some verify drafts."""
+        ends = inputs.seq_lens[inputs.is_sampling]
+        drawn = None if self._drafter is None else self._drafter.drawn(rows)
+        samples = self._sampler.sample(logits, rows, ends, drawn)
+        places = np.minimum(ends, self._batch.token_ids.shape[1] - 1)
+        drafts = self._batch.token_ids[rows, places]
+        verified = verify(rows, samples.token_ids, drafts.astype(np.int64))
+        self._batch.advance_verified(inputs, samples.token_ids, verified)
+        sampled, told = _Sampled({}, {}), samples.logprobs
+        token_ids = samples.token_ids.tolist()
+        for first, count in zip(
+            verified.firsts.tolist(), verified.counts.tolist(), strict=True
+        ):
+            request_id = self._batch.request_ids[rows[first]]
+            sampled.tokens[request_id] = token_ids[first : first + count]
+            if first in told:
+                sampled.logprobs[request_id] = [
+                    told[at] for at in range(first, first + count)
+                ]
+        return sampled
 
     def _change_batch(self, plan: StepPlan) -> None:
         for request_id in plan.released:
             self._batch.release(request_id)
+            if self._drafter is not None:
+                self._drafter.release(request_id)
         for sequence in plan.admitted:
             row = self._batch.admit(sequence)
             self._sampling.admit(row, sequence)

@@ -8,8 +8,11 @@ import torch
 from hookline.config import EngineConfig, Kernels
 from hookline.models.decoder import Decoder
 from hookline.models.probe import LayerCache
+from hookline.spec_decode.guard import ProposerGuard
+from hookline.spec_decode.proposer import Proposer
 from hookline.worker.cuda_graphs import GraphedForward
 from hookline.worker.device_feed import DeviceFeed
+from hookline.worker.drafting import Drafter
 from hookline.worker.forward import Forward
 from hookline.worker.graph_sizes import GraphSizes
 from hookline.worker.input_batch import InputBatch
@@ -36,6 +39,7 @@ class RunnerMaker:
         vocab_size: Number of token ids.
         max_model_len: Of a sequence, in tokens.
         sampling: What picks tokens.
+        proposer: What drafts, if anything does.
     """
 
     config: EngineConfig
@@ -46,6 +50,7 @@ class RunnerMaker:
     vocab_size: int
     max_model_len: int
     sampling: ChosenSampling
+    proposer: Proposer | None = None
 
     def cache(self, num_blocks: int) -> PagedCache:
         return PagedCache(
@@ -69,7 +74,7 @@ class RunnerMaker:
         """Without any where each step is launched."""
         if self.reason_without_graphs:
             return GraphSizes()
-        return GraphSizes.up_to(self.config.scheduler.max_num_seqs)
+        return GraphSizes.up_to(self._most_sequences)
 
     def device_feed(self) -> DeviceFeed:
         """Buffers for steps on a GPU."""
@@ -77,7 +82,7 @@ class RunnerMaker:
         return DeviceFeed(
             self.machine.platform.device,
             max_tokens=scheduler.max_num_batched_tokens,
-            max_num_seqs=scheduler.max_num_seqs,
+            max_num_seqs=self._most_sequences,
             max_num_blocks=-(-self.max_model_len // self.config.cache.block_size),
             sizes=self.graph_sizes,
         )
@@ -102,8 +107,31 @@ class RunnerMaker:
             return forward
         return None
 
-    def runner(self, forward: Forward, feed: Feed, cache: PagedCache) -> ModelRunner:
-        """With a cache, to which the forward pass is bound."""
+    @property
+    def _most_sequences(self) -> int:
+        """Of a step; each draft is one of its own."""
+        scheduler, speculative = self.config.scheduler, self.config.speculative
+        if speculative is None:
+            return scheduler.max_num_seqs
+        most = scheduler.max_num_seqs * (1 + speculative.num_speculative_tokens)
+        return min(most, scheduler.max_num_batched_tokens)
+
+    def runner(
+        self,
+        forward: Forward,
+        feed: Feed,
+        cache: PagedCache,
+        *,
+        drafts: bool = False,
+    ) -> ModelRunner:
+        """With a cache, to which the forward pass is bound.
+
+        Args:
+            forward: Computes logits.
+            feed: Brings it its inputs.
+            cache: Of keys and values.
+            drafts: Have the proposer asked after each step.
+        """
         forward.bind(cache)
         seqs, device = (
             self.config.scheduler.max_num_seqs,
@@ -114,5 +142,18 @@ class RunnerMaker:
         sampler = Sampler(batch, state, self.sampling, device)
         stopwatch = stopwatch_for(device)
         return ModelRunner(
-            forward, batch, state, sampler, feed=feed, stopwatch=stopwatch
+            forward,
+            batch,
+            state,
+            sampler,
+            feed=feed,
+            stopwatch=stopwatch,
+            drafter=self._drafter(batch) if drafts else None,
         )
+
+    def _drafter(self, batch: InputBatch) -> Drafter | None:
+        speculative = self.config.speculative
+        if self.proposer is None or speculative is None:
+            return None
+        guard = ProposerGuard(self.proposer, speculative, vocab_size=self.vocab_size)
+        return Drafter(guard, batch)

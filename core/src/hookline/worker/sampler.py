@@ -4,7 +4,8 @@ The order is: penalties, bias and masks, then for requests that are not greedy
 temperature, top-k, top-p and min-p. Log-probabilities are those of the unmodified
 logits. A token is drawn by inverting the cumulative distribution in the order of the
 vocabulary with one number that depends on seed and position only, so that what a
-request draws does not depend on its neighbours.
+request draws does not depend on its neighbours, nor on drafts that the proposer was
+certain of. Drafts with probabilities are sampled by rejection.
 """
 
 from dataclasses import dataclass
@@ -16,14 +17,12 @@ import torch
 
 from hookline.request import TokenLogprobs
 from hookline.worker.input_batch import InputBatch
-from hookline.worker.randomness import uniforms
+from hookline.worker.randomness import split_mix, uniforms
 from hookline.worker.sampling_state import SamplingState
+from hookline.worker.verification import DraftLayout
 from hookline_kernels import CPU
-from hookline_kernels.sampling import (
-    ChosenSampling,
-    choose_sampling,
-    invert_distribution,
-)
+from hookline_kernels.inverting import invert_distribution
+from hookline_kernels.sampling import ChosenSampling, choose_sampling
 
 Int64 = npt.NDArray[np.int64]
 NEGATIVE_INFINITY = float("-inf")
@@ -41,6 +40,20 @@ class Samples:
 
     token_ids: Int64
     logprobs: dict[int, TokenLogprobs]
+
+
+@dataclass(frozen=True, slots=True)
+class DrawnDrafts:
+    """Drafts that were drawn from a distribution, N of them.
+
+    Attributes:
+        sequences: Indices into S, in order: of each request with such drafts all of its
+            sequences, which are one more than it has drafts.
+        probabilities: [N, vocabulary] float32.
+    """
+
+    sequences: Int64
+    probabilities: npt.NDArray[np.float32]
 
 
 class Sampler:
@@ -64,25 +77,48 @@ class Sampler:
         is_here = device.type == "cpu"
         self._tensor = torch.from_numpy if is_here else self._copied
 
-    def sample(self, logits: torch.Tensor, rows: Int64) -> Samples:
-        """Draws one token for each row.
+    def sample(
+        self,
+        logits: torch.Tensor,
+        rows: Int64,
+        ends: Int64 | None = None,
+        drawn: DrawnDrafts | None = None,
+    ) -> Samples:
+        """Draws one token for each of S sequences.
 
         Args:
             logits: [S, vocabulary]; overwritten.
-            rows: [S] row of each.
+            rows: [S] row of each one's request.
+            ends: [S] tokens before the one to draw; all that the row has if None. What
+                a row holds beyond that are drafts.
+            drawn: Drafts with probabilities.
         """
+        if ends is None:
+            ends = self._batch.num_tokens[rows]
         if not self._state.needs_change[rows].any():
-            return Samples(self._choose(logits, rows).cpu().numpy(), {})
+            token_ids = self._choose(logits, rows, ends, drawn)
+            return Samples(token_ids.cpu().numpy(), {})
         logits = logits.float()
         wanted = np.flatnonzero(self._state.num_logprobs[rows] >= 0)
         raw = logits[self._tensor(wanted)].log_softmax(-1) if len(wanted) else None
-        self._apply_penalties(logits, rows)
-        self._apply_constraints(logits, rows)
-        token_ids = self._choose(logits, rows)
+        self._apply_penalties(logits, rows, ends)
+        self._apply_constraints(logits, rows, ends)
+        token_ids = self._choose(logits, rows, ends, drawn)
         logprobs = self._logprobs(raw, wanted, rows, token_ids)
         return Samples(token_ids.cpu().numpy(), logprobs)
 
-    def _choose(self, logits: torch.Tensor, rows: Int64) -> torch.Tensor:
+    def _choose(
+        self, logits: torch.Tensor, rows: Int64, ends: Int64, drawn: DrawnDrafts | None
+    ) -> torch.Tensor:
+        """What is drawn from the target, but for drafts with probabilities."""
+        token_ids = self._draw_each(logits, rows, ends)
+        if drawn is not None:
+            self._reject(logits, rows, ends, drawn, token_ids)
+        return token_ids
+
+    def _draw_each(
+        self, logits: torch.Tensor, rows: Int64, ends: Int64
+    ) -> torch.Tensor:
         """The likeliest token of greedy rows, a drawn one of the others.
 
         Returns:
@@ -98,14 +134,45 @@ class Sampler:
         ):
             indices = np.flatnonzero(chosen)
             if len(indices) == len(rows):
-                return choose(logits, rows)
+                return choose(logits, rows, ends)
             if len(indices):
                 at = self._tensor(indices)
-                token_ids[at] = choose(logits[at], rows[indices])
+                token_ids[at] = choose(logits[at], rows[indices], ends[indices])
         return token_ids
 
-    def _best(self, logits: torch.Tensor, _rows: Int64) -> torch.Tensor:
+    def _best(self, logits: torch.Tensor, _rows: Int64, _ends: Int64) -> torch.Tensor:
         return self._chosen.argmax(logits)
+
+    def _reject(
+        self,
+        logits: torch.Tensor,
+        rows: Int64,
+        ends: Int64,
+        drawn: DrawnDrafts,
+        token_ids: torch.Tensor,
+    ) -> None:
+        """Puts the outcome of rejection sampling in the place of what was drawn."""
+        indices = drawn.sequences
+        chosen, behind = rows[indices], ends[indices]
+        layout = DraftLayout(chosen)
+        at, first = layout.is_draft, layout.firsts
+        drafts = self._batch.token_ids[chosen[at], behind[at]].astype(np.int64)
+        verified = self._chosen.reject(
+            self._tensor(drafts),
+            self._tensor(layout.starts),
+            self._tensor(drawn.probabilities),
+            self._probabilities(logits[self._tensor(indices)], chosen),
+            accept_points=self._tensor(
+                self._uniforms(chosen[at], behind[at], accepting=True)
+            ),
+            next_points=self._points(chosen[first], behind[first]),
+        )
+        settled, tokens = layout.settle(
+            drafts,
+            verified.num_accepted.cpu().numpy(),
+            verified.next_tokens.cpu().numpy(),
+        )
+        token_ids[self._tensor(indices[settled])] = self._tensor(tokens)
 
     def _logprobs(
         self,
@@ -121,43 +188,61 @@ class Sampler:
         entries = top_logprobs(raw, chosen, counts.tolist())
         return dict(zip(wanted.tolist(), entries, strict=True))
 
-    def _draw(self, logits: torch.Tensor, rows: Int64) -> torch.Tensor:
+    def _draw(self, logits: torch.Tensor, rows: Int64, ends: Int64) -> torch.Tensor:
         temperatures = self._tensor(self._state.temperature[rows])
-        return self._chosen.draw(logits, temperatures, self._points(rows))
+        return self._chosen.draw(logits, temperatures, self._points(rows, ends))
 
-    def _draw_filtered(self, logits: torch.Tensor, rows: Int64) -> torch.Tensor:
-        state = self._state
-        temperatures = self._tensor(state.temperature[rows])
-        top_k = self._tensor(state.top_k[rows])
-        top_p, min_p = self._tensor(state.top_p[rows]), self._tensor(state.min_p[rows])
+    def _draw_filtered(
+        self, logits: torch.Tensor, rows: Int64, ends: Int64
+    ) -> torch.Tensor:
+        points = self._points(rows, ends)
         if (draw := self._chosen.draw_filtered) is not None:
-            points = self._points(rows)
+            temperatures = self._tensor(self._state.temperature[rows])
+            top_k, top_p, min_p = self._filters(rows)
             return draw(
                 logits, temperatures, points, top_k=top_k, top_p=top_p, min_p=min_p
             )
+        return invert_distribution(self._probabilities(logits, rows), points)
+
+    def _probabilities(self, logits: torch.Tensor, rows: Int64) -> torch.Tensor:
+        """[S, vocabulary] float32: what is drawn from, of rows that are not greedy."""
         logits = logits.float()
         logits = logits - logits.amax(-1, keepdim=True)  # so that none overflows
-        logits /= temperatures[:, None]
-        logits = keep_likeliest(logits, top_k, top_p, min_p)
-        return invert_distribution(logits.softmax(-1), self._points(rows))
+        logits /= self._tensor(self._state.temperature[rows])[:, None]
+        if self._state.has_filters[rows].any():
+            logits = keep_likeliest(logits, *self._filters(rows))
+        return logits.softmax(-1)
+
+    def _filters(self, rows: Int64) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """Top-k, top-p and min-p: [S] each."""
+        state = self._state
+        top_k, top_p, min_p = state.top_k[rows], state.top_p[rows], state.min_p[rows]
+        return self._tensor(top_k), self._tensor(top_p), self._tensor(min_p)
 
     def _copied(self, array: npt.NDArray[Any]) -> torch.Tensor:
         """On the device, without waiting for it."""
         return torch.from_numpy(array).to(self._device, non_blocking=True)
 
-    def _points(self, rows: Int64) -> torch.Tensor:
-        """[S] where in its distribution each row's token lies."""
-        positions = self._batch.num_tokens[rows] - self._batch.num_prompt_tokens[rows]
-        return self._tensor(uniforms(self._state.seeds[rows], positions))
+    def _points(self, rows: Int64, ends: Int64) -> torch.Tensor:
+        """[S] where in its distribution each token lies."""
+        return self._tensor(self._uniforms(rows, ends))
 
-    def _apply_penalties(self, logits: torch.Tensor, rows: Int64) -> None:
+    def _uniforms(
+        self, rows: Int64, ends: Int64, *, accepting: bool = False
+    ) -> npt.NDArray[np.float64]:
+        """[S] numbers of each position; others for accepting what was drawn there."""
+        positions = ends - self._batch.num_prompt_tokens[rows]
+        seeds = self._state.seeds[rows]
+        return uniforms(split_mix(~seeds) if accepting else seeds, positions)
+
+    def _apply_penalties(self, logits: torch.Tensor, rows: Int64, ends: Int64) -> None:
         indices = np.flatnonzero(self._state.has_penalties[rows])
         if not len(indices):
             return
         state, chosen = self._state, rows[indices]
         at = self._tensor(indices)
         part = logits[at]
-        counts, seen = self._count_tokens(chosen, logits.shape[1])
+        counts, seen = self._count_tokens(chosen, ends[indices], logits.shape[1])
         repetition = self._tensor(state.repetition[chosen])[:, None]
         scaled = torch.where(part > 0, part / repetition, part * repetition)
         scaled = scaled.clamp(-LARGEST_LOGIT, LARGEST_LOGIT)
@@ -167,13 +252,13 @@ class Sampler:
         logits[at] = part
 
     def _count_tokens(
-        self, rows: Int64, vocab_size: int
+        self, rows: Int64, num_tokens: Int64, vocab_size: int
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Output counts [R, vocabulary] float32, and what prompt or output holds."""
-        width = int(self._batch.num_tokens[rows].max())
+        width = int(num_tokens.max())
         tokens = self._tensor(self._batch.token_ids[rows, :width].astype(np.int64))
         at = torch.arange(width, device=self._device)[None, :]
-        ends = self._tensor(self._batch.num_tokens[rows])[:, None]
+        ends = self._tensor(num_tokens)[:, None]
         starts = self._tensor(self._batch.num_prompt_tokens[rows])[:, None]
         counts = torch.zeros(len(rows), vocab_size, device=self._device)
         counts.scatter_add_(1, tokens, ((at >= starts) & (at < ends)).float())
@@ -181,7 +266,9 @@ class Sampler:
         seen.scatter_add_(1, tokens, (at < ends).float())
         return counts, seen > 0
 
-    def _apply_constraints(self, logits: torch.Tensor, rows: Int64) -> None:
+    def _apply_constraints(
+        self, logits: torch.Tensor, rows: Int64, ends: Int64
+    ) -> None:
         """Bias and masks; only rows that have any are looked at."""
         for index in np.flatnonzero(self._state.has_constraints[rows]).tolist():
             row = int(rows[index])
@@ -193,14 +280,14 @@ class Sampler:
                 kept = part[list(allowed)].clone()
                 part.fill_(NEGATIVE_INFINITY)
                 part[list(allowed)] = kept
-            if banned := self._banned(row):
+            if banned := self._banned(row, int(ends[index])):
                 before = part[banned]
                 part[banned] = NEGATIVE_INFINITY
                 if bool(part.isneginf().all()):  # nothing else is allowed
                     part[banned] = before
 
-    def _banned(self, row: int) -> list[int]:
-        end = int(self._batch.num_tokens[row])
+    def _banned(self, row: int, end: int) -> list[int]:
+        """What must not be the token behind the first `end` ones."""
         output = end - int(self._batch.num_prompt_tokens[row])
         banned: list[int] = []
         if output + 1 < self._state.min_tokens[row]:

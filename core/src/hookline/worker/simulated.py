@@ -4,11 +4,17 @@ With the system clock it loads everything above the model; with a virtual one it
 the scheduler through hours of traffic in seconds.
 """
 
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
 from hookline.clock import Clock
 from hookline.config import SimulationConfig
 from hookline.request import TokenLogprobs
 from hookline.sampling_params import SamplingParams
 from hookline.scheduler.plan import AdmittedSequence, StepPlan, StepResult
+from hookline.spec_decode.guard import ProposerGuard
+from hookline.spec_decode.proposer import DraftRequest
 from hookline.worker.executor import DeferredStep, ModelShape
 
 _MULTIPLIER = 6364136223846793005
@@ -23,9 +29,15 @@ class SimulatedExecutor:
     """
 
     def __init__(
-        self, config: SimulationConfig, clock: Clock, shape: ModelShape
+        self,
+        config: SimulationConfig,
+        clock: Clock,
+        shape: ModelShape,
+        guard: ProposerGuard | None = None,
     ) -> None:
+        """Pretends; a guarded proposer, if there is one, drafts as for a model."""
         self.shape = shape
+        self._guard = guard
         self._config = config
         self._clock = clock
         self._sequences: dict[int, _Sequence] = {}
@@ -35,23 +47,64 @@ class SimulatedExecutor:
 
     def close(self) -> None:
         self._sequences.clear()
+        if self._guard is not None:
+            self._guard.close()
 
     def _execute(self, plan: StepPlan) -> StepResult:
         for request_id in plan.released:
             self._sequences.pop(request_id, None)
+            if self._guard is not None:
+                self._guard.release([request_id])
         for admitted in plan.admitted:
             self._sequences[admitted.request_id] = _Sequence(admitted)
         started = self._clock.now()
         self._clock.sleep(self._step_seconds(plan))
-        result = StepResult(forward_ns=self._clock.now() - started)
+        forward_ns = self._clock.now() - started
+        tokens: dict[int, list[int]] = {}
         for request_id, num_tokens in zip(
             plan.request_ids, plan.num_tokens, strict=True
         ):
             sequence = self._sequences[request_id]
-            sequence.num_computed += num_tokens
+            drafts = plan.drafts.get(request_id, [])
+            sequence.num_computed += num_tokens - len(drafts)
             if sequence.num_computed == sequence.num_tokens:
-                self._sample(request_id, sequence, result)
-        return result
+                tokens[request_id] = sequence.verify(drafts, self.shape.vocab_size)
+        drafts_of, failures = self._propose(tokens)
+        return StepResult(
+            tokens=tokens,
+            logprobs={
+                request_id: [TokenLogprobs([token], [0.0], 1) for token in new]
+                for request_id, new in tokens.items()
+                if self._sequences[request_id].params.logprobs is not None
+            },
+            forward_ns=forward_ns,
+            drafts=drafts_of,
+            proposer_failures=failures,
+        )
+
+    def _propose(
+        self, request_ids: Iterable[int]
+    ) -> tuple[dict[int, list[int]], dict[str, int]]:
+        """Drafts by request id, and the proposer's failures."""
+        if self._guard is None:
+            return {}, {}
+        requests = [
+            DraftRequest(
+                request_id=request_id,
+                token_ids=np.array(self._sequences[request_id].token_ids, np.int32),
+                max_drafts=self._guard.num_speculative_tokens,
+                params=self._sequences[request_id].params,
+            )
+            for request_id in request_ids
+            if self._sequences[request_id].params.speculation
+        ]
+        found = self._guard.propose(requests) if requests else []
+        drafts = {
+            request.request_id: checked.token_ids
+            for request, checked in zip(requests, found, strict=True)
+            if checked.token_ids
+        }
+        return drafts, self._guard.take_failures()
 
     def _step_seconds(self, plan: StepPlan) -> float:
         decodes = len(plan.request_ids) - plan.prefill_requests
@@ -62,28 +115,34 @@ class SimulatedExecutor:
             + self._config.context_token_seconds * plan.context_tokens
         )
 
-    def _sample(
-        self, request_id: int, sequence: "_Sequence", result: StepResult
-    ) -> None:
-        token = sequence.next_token(self.shape.vocab_size)
-        sequence.num_tokens += 1
-        result.tokens[request_id] = [token]
-        if sequence.params.logprobs is not None:
-            result.logprobs[request_id] = [TokenLogprobs([token], [0.0], 1)]
-
 
 class _Sequence:
     """A request in the simulated batch."""
 
-    __slots__ = ("banned", "num_computed", "num_tokens", "params", "seed")
+    __slots__ = ("banned", "num_computed", "params", "seed", "token_ids")
 
     def __init__(self, admitted: AdmittedSequence) -> None:
         self.params: SamplingParams = admitted.params
-        self.num_tokens = len(admitted.token_ids)
+        self.token_ids = list(admitted.token_ids)
         self.num_computed = admitted.num_computed_tokens
         self.banned = frozenset(admitted.eos_token_ids)
         prompt = admitted.token_ids[: admitted.num_prompt_tokens]
         self.seed = sum(prompt) + (self.params.seed or 0)
+
+    @property
+    def num_tokens(self) -> int:
+        return len(self.token_ids)
+
+    def verify(self, drafts: Sequence[int], vocab_size: int) -> list[int]:
+        """Appends the drafts that it would say itself, and one token more."""
+        before = self.num_tokens
+        for draft in [*drafts, None]:
+            token = self.next_token(vocab_size)
+            self.token_ids.append(token)
+            if token != draft:
+                break
+            self.num_computed += 1
+        return self.token_ids[before:]
 
     def next_token(self, vocab_size: int) -> int:
         """A token that does not end the request: lengths come from `max_tokens`."""

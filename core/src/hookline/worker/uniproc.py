@@ -12,6 +12,7 @@ from hookline.models.description import describe
 from hookline.models.loading import load_model
 from hookline.models.probe import probe
 from hookline.scheduler.plan import StepPlan
+from hookline.spec_decode.proposer import Proposer
 from hookline.worker.allocator import keep_freed_memory
 from hookline.worker.executor import DeferredStep, ModelShape
 from hookline.worker.forward import Forward, choose_forward
@@ -30,7 +31,12 @@ class UniprocExecutor:
     """A model, its KV cache and its runner, on processors or a GPU of this machine."""
 
     def __init__(
-        self, config: EngineConfig, timer: StartupTimer, machine: Machine | None = None
+        self,
+        config: EngineConfig,
+        timer: StartupTimer,
+        machine: Machine | None = None,
+        *,
+        proposer: Proposer | None = None,
     ) -> None:
         """Loads the model and sizes its cache.
 
@@ -38,6 +44,7 @@ class UniprocExecutor:
             config: Of the engine.
             timer: Measures the phases.
             machine: What to run on; by default what `config` asks for.
+            proposer: Drafts, if `config` says how.
 
         Raises:
             ModelLoadError: The model cannot be loaded or served.
@@ -83,6 +90,7 @@ class UniprocExecutor:
             vocab_size=vocab_size,
             max_model_len=max_model_len,
             sampling=choose_sampling(dtype, may_compile=may_compile, platform=platform),
+            proposer=proposer,
         )
 
         def room() -> int:
@@ -104,9 +112,9 @@ class UniprocExecutor:
                 feed = maker.device_feed()
                 forward = maker.graphed(feed) or forward
                 without_graphs = maker.reason_without_graphs
-                self._runner = maker.runner(forward, feed, cache)
+                self._runner = maker.runner(forward, feed, cache, drafts=True)
             else:
-                self._runner = maker.runner(forward, HostFeed(), cache)
+                self._runner = maker.runner(forward, HostFeed(), cache, drafts=True)
         self._warmer = None
         if platform.device.type == "cpu":
             self._warmer = PageWarmer([*cache.keys, *cache.values])
@@ -133,6 +141,7 @@ class UniprocExecutor:
         if self._warmer is not None:
             self._warmer.close()
         gc.unfreeze()
+        self._runner.close()
         del self._runner
 
 

@@ -6,7 +6,7 @@ from typing import Protocol
 
 import msgspec
 
-from hookline.outputs import RequestOutput
+from hookline.outputs import CompletionOutput, RequestOutput
 from hookline.request import FinishReason
 from hookline_server.api_error import ApiError
 from hookline_server.protocol.usage import Usage, make_usage
@@ -43,29 +43,31 @@ class UsageMeter:
     """Adds up the tokens of one request over its prompts and choices."""
 
     _prompts: dict[int, RequestOutput] = field(default_factory=dict)
-    _completions: dict[int, int] = field(default_factory=dict)
+    _completions: dict[int, CompletionOutput] = field(default_factory=dict)
 
     def take(self, number: int, output: RequestOutput, *, n: int) -> None:
         """Takes an output of one prompt; later totals replace earlier ones."""
         self._prompts[number] = output
         for completion in output.completions:
-            self._completions[number * n + completion.index] = completion.output_tokens
+            self._completions[number * n + completion.index] = completion
 
     @property
     def usage(self) -> Usage:
-        return self._usage(sum(self._completions.values()))
+        return self._usage(list(self._completions.values()))
 
     @property
     def usage_of_prompts(self) -> Usage:
         """The usage when whatever was generated is not part of the answer."""
-        return self._usage(0)
+        return self._usage([])
 
-    def _usage(self, completion_tokens: int) -> Usage:
+    def _usage(self, completions: Sequence[CompletionOutput]) -> Usage:
         outputs = self._prompts.values()
         return make_usage(
             sum(len(output.prompt_token_ids) for output in outputs),
-            completion_tokens,
+            sum(each.output_tokens for each in completions),
             cached_tokens=sum(output.cached_tokens for output in outputs),
+            draft_tokens=sum(each.draft_tokens for each in completions),
+            accepted_tokens=sum(each.accepted_tokens for each in completions),
         )
 
 

@@ -66,7 +66,7 @@ def _values(option: Option, value: object) -> list[object]:
             return _logger_values(value)
         if option.flag == "metrics-label":
             return [f"{key}={one}" for key, one in value.items()]
-        if option.flag == "histogram-buckets":
+        if option.flag in {"histogram-buckets", "speculative-config"}:
             return [json.dumps(value, default=str)]
     return [value]
 

@@ -24,7 +24,7 @@ from hookline_server.cli.observer_options import (
     RESIDENCY_OPTIONS,
 )
 from hookline_server.cli.parser import Kind, Option
-from hookline_server.cli.values import number, size, whole
+from hookline_server.cli.values import number, size, speculation, whole
 
 MODEL = "model"
 SCHEDULER = "scheduler"
@@ -213,6 +213,15 @@ SCHEDULER_OPTIONS = (
         group=SCHEDULER,
         kind=Kind.SWITCH,
         help="plan the next step while one is computed (default: no)",
+    ),
+    Option(
+        flag="speculative-config",
+        target="config.speculative",
+        group=SCHEDULER,
+        parse=speculation,
+        metavar="JSON",
+        help="guess tokens and verify many at once, such as "
+        '{"method": "ngram", "num_speculative_tokens": 4} (default: no)',
     ),
 )
 

@@ -1,8 +1,11 @@
 """Readers of option values that Python has no function for."""
 
 import argparse
+import dataclasses
 import math
 import re
+
+from hookline.spec_decode import SpeculativeConfig
 
 UNITS = {
     "": 1,
@@ -48,3 +51,8 @@ def number(text: str) -> float:
     if not math.isfinite(value):
         raise argparse.ArgumentTypeError(f"{text!r} is not a finite number")
     return value
+
+
+def speculation(text: str) -> dict[str, object]:
+    """A JSON object; raises `ConfigError` where it says nothing that can be done."""
+    return dataclasses.asdict(SpeculativeConfig.from_json(text))

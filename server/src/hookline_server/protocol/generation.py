@@ -47,6 +47,7 @@ class GenerationRequest(msgspec.Struct, frozen=True, kw_only=True):
     seed: Int64 | None = None
     priority: Int64 | None = None
     cache_salt: str | None = None
+    speculation: bool | None = None
 
     @property
     def is_streamed(self) -> bool:
@@ -108,6 +109,7 @@ def sampling_params(
         "logprobs": logprobs,
         "prompt_logprobs": prompt_logprobs,
         "seed": request.seed,
+        "speculation": request.speculation,
     }
     named = {name: value for name, value in given.items() if value is not None}
     return msgspec.structs.replace(SamplingParams(), **named)

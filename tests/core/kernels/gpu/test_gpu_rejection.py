@@ -5,8 +5,8 @@ import torch
 
 pytest.importorskip("triton", reason="Triton is not installed")
 
-from hookline_kernels.gpu.reference import reject_reference
 from hookline_kernels.gpu.rejection import reject
+from hookline_kernels.rejection import reject_reference
 
 
 def distributions(rows: int, vocab_size: int, seed: int) -> torch.Tensor:

@@ -1,14 +1,12 @@
 """What the kernels compute, in plain torch; for tests, not for speed.
 
-Attention, the other layers, the greedy token and unfiltered drawing have references
-beside this package, which other devices use as well.
+Attention, the other layers, the greedy token, unfiltered drawing and rejection have
+references beside this package, which other devices use as well.
 """
-
-import itertools
 
 import torch
 
-from hookline_kernels.sampling import draw_reference, invert_distribution
+from hookline_kernels.sampling import draw_reference
 
 NEGATIVE_INFINITY = float("-inf")
 
@@ -53,34 +51,3 @@ def draw_filtered_reference(
     kept = torch.stack([kept_reference(*row) for row in rows])
     ones = torch.ones_like(temperatures)
     return draw_reference(wide.masked_fill(~kept, NEGATIVE_INFINITY), ones, points)
-
-
-def reject_reference(
-    draft_tokens: torch.Tensor,
-    draft_starts: torch.Tensor,
-    draft_probabilities: torch.Tensor | None,
-    target_probabilities: torch.Tensor,
-    *,
-    accept_points: torch.Tensor,
-    next_points: torch.Tensor,
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """How many draft tokens are kept, and the next ones; see `rejection.reject`."""
-    drafts = draft_probabilities
-    if drafts is None:
-        drafts = torch.zeros(len(draft_tokens), target_probabilities.shape[1])
-        drafts[torch.arange(len(draft_tokens)), draft_tokens] = 1.0
-    starts = draft_starts.tolist()
-    counts, weights = [], []
-    for request, (start, end) in enumerate(itertools.pairwise(starts)):
-        at = start
-        while at < end:
-            token = draft_tokens[at]
-            share = target_probabilities[at + request, token].double()
-            if accept_points[at].double() * drafts[at, token].double() >= share:
-                break
-            at += 1
-        row = target_probabilities[at + request]
-        excess = (row - drafts[at]).clamp(min=0) if at < end else row
-        counts.append(at - start)
-        weights.append(excess if bool(excess.any()) else row)
-    return torch.tensor(counts), invert_distribution(torch.stack(weights), next_points)

@@ -1,30 +1,12 @@
-"""Rejection sampling of draft tokens: what is kept is distributed as the target's.
-
-Leviathan et al. 2023 and Chen et al. 2023: a draft token is accepted with probability
-min(1, target ÷ draft); after the first that is not, one token is drawn from the part of
-the target's distribution that exceeds the draft's; after all were, one from the target.
-"""
-
-from typing import NamedTuple
+"""Rejection sampling of draft tokens by one program a request."""
 
 import torch
 
 from hookline_kernels.gpu.inversion import chosen_token, invert_tile
 from hookline_kernels.gpu.jit import kernel, power_of_two, tl
+from hookline_kernels.rejection import Verified
 
 _TILE = 4096
-
-
-class Verified(NamedTuple):
-    """Of B requests.
-
-    Attributes:
-        num_accepted: [B] int64, draft tokens that are kept, from the first on.
-        next_tokens: [B] int64, the token behind them.
-    """
-
-    num_accepted: torch.Tensor
-    next_tokens: torch.Tensor
 
 
 def reject(
@@ -36,23 +18,7 @@ def reject(
     accept_points: torch.Tensor,
     next_points: torch.Tensor,
 ) -> Verified:
-    """Verifies N draft tokens of B requests.
-
-    Args:
-        draft_tokens: [N] integers, those of a request one after another.
-        draft_starts: [B + 1] integers; a request's first draft token, and behind the
-            last one's last. A request may have none.
-        draft_probabilities: [N, vocabulary] float32, what each was drawn from; None
-            where the proposer does not draw: each was certain.
-        target_probabilities: [N + B, vocabulary] float32; of a request one row more
-            than it has draft tokens: before each, and behind the last.
-        accept_points: [N] float32 or float64 in [0, 1), one a draft token.
-        next_points: [B] float64 in [0, 1), one a request; where in the cumulative
-            distribution, in the order of the vocabulary, its next token lies.
-
-    Returns:
-        How many are kept, and the token behind them.
-    """
+    """As `reject_reference`; any of the inputs may be strided."""
     count = len(next_points)
     vocab_size = target_probabilities.shape[1]
     tokens = torch.empty((2, count), dtype=torch.int64, device=next_points.device)

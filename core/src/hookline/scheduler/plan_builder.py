@@ -1,15 +1,30 @@
 """A step plan in the making: what was given out, and what may be taken back."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from hookline.request import Request
 from hookline.scheduler.plan import AdmittedSequence, StepPlan
 
-Entry = tuple[Request, int, Sequence[int]]
-"""(request, tokens to compute, blocks added)."""
+
+@dataclass(slots=True)
+class Entry:
+    """What a request was given.
+
+    Attributes:
+        request: Which.
+        num_tokens: To compute, drafts included.
+        blocks: Added to its own.
+        drafts: To verify.
+    """
+
+    request: Request
+    num_tokens: int
+    blocks: Sequence[int]
+    drafts: Sequence[int] = ()
 
 
-class Draft:
+class PlanBuilder:
     """Requests with the tokens and blocks they were given, under one token budget.
 
     Attributes:
@@ -23,40 +38,53 @@ class Draft:
         self._admitted: list[Request] = []
 
     def add(self, request: Request, num_tokens: int, blocks: Sequence[int]) -> None:
-        self.entries.append((request, num_tokens, blocks))
+        self.entries.append(Entry(request, num_tokens, blocks))
         self.budget -= num_tokens
 
     def admit(self, request: Request, num_tokens: int) -> None:
         self.add(request, num_tokens, ())
         self._admitted.append(request)
 
+    def add_drafts(
+        self, entry: Entry, drafts: Sequence[int], blocks: Sequence[int]
+    ) -> None:
+        """Has drafts verified behind the one token that an entry computes."""
+        entry.drafts = drafts
+        entry.num_tokens += len(drafts)
+        entry.blocks = [*entry.blocks, *blocks]
+        self.budget -= len(drafts)
+
     def drop(self, request: Request) -> None:
         """Takes back what was given to a request that is preempted after all."""
-        for index, (scheduled, num_tokens, _) in enumerate(self.entries):
-            if scheduled is request:
+        for index, entry in enumerate(self.entries):
+            if entry.request is request:
                 del self.entries[index]
-                self.budget += num_tokens
+                self.budget += entry.num_tokens
                 return
 
     def plan(self, step: int, released: Sequence[int]) -> StepPlan:
-        self.entries.sort(key=lambda entry: entry[1] > 1)
-        prefills = [tokens for request, tokens, _ in self.entries if _computes(request)]
-        context = sum(request.num_computed_tokens for request, _, _ in self.entries)
+        entries = self.entries
+        entries.sort(key=lambda entry: entry.num_tokens - len(entry.drafts) > 1)
+        prefills = [each.num_tokens for each in entries if _computes(each.request)]
+        context = sum(each.request.num_computed_tokens for each in entries)
         return StepPlan(
             step=step,
             released=released,
             admitted=[_admission(request) for request in self._admitted],
-            request_ids=[request.request_id for request, _, _ in self.entries],
-            num_tokens=[num_tokens for _, num_tokens, _ in self.entries],
+            request_ids=[each.request.request_id for each in entries],
+            num_tokens=[each.num_tokens for each in entries],
             new_block_ids={
-                request.request_id: blocks
-                for request, _, blocks in self.entries
-                if blocks
+                each.request.request_id: each.blocks for each in entries if each.blocks
             },
             context_tokens=context,
-            attention_pairs=_attention_pairs(self.entries, context),
+            attention_pairs=_attention_pairs(entries, context),
             prefill_requests=len(prefills),
             prefill_tokens=sum(prefills),
+            drafts={
+                each.request.request_id: list(each.drafts)
+                for each in entries
+                if each.drafts
+            },
         )
 
 
@@ -67,12 +95,12 @@ def _computes(request: Request) -> bool:
 
 
 def _attention_pairs(entries: Sequence[Entry], context_tokens: int) -> int:
-    """Sum of q·c + q(q+1)/2: c + 1 for the single tokens, which come first."""
+    """Sum of q·c + q(q+1)/2, which is c + 1 for a single token."""
     pairs = context_tokens + len(entries)
-    for request, count, _ in reversed(entries):
-        if count == 1:
-            break
-        computed = request.num_computed_tokens
+    for entry in entries:
+        if (count := entry.num_tokens) == 1:
+            continue
+        computed = entry.request.num_computed_tokens
         pairs += (count - 1) * computed + count * (count + 1) // 2 - 1
     return pairs
 

@@ -1,7 +1,7 @@
 """A step plan in the making: its budget, its order, and what is taken back."""
 
 from hookline.request import Request
-from hookline.scheduler.draft import Draft
+from hookline.scheduler.plan_builder import PlanBuilder
 from hookline.testing.simulation import engine_request
 
 
@@ -14,36 +14,36 @@ def request(request_id: int, prompt_tokens: int, num_computed: int = 0) -> Reque
 
 def test_budget_goes_down_and_comes_back() -> None:
     """Dropping a request gives back exactly the tokens it was given."""
-    draft = Draft(10)
+    builder = PlanBuilder(10)
     first, second = request(1, 4), request(2, 3)
-    draft.add(first, 4, [])
-    draft.admit(second, 3)
-    left = draft.budget
+    builder.add(first, 4, [])
+    builder.admit(second, 3)
+    left = builder.budget
 
-    draft.drop(first)
+    builder.drop(first)
 
-    assert (left, draft.budget) == (3, 7)
-    assert [entry[0] for entry in draft.entries] == [second]
+    assert (left, builder.budget) == (3, 7)
+    assert [entry.request for entry in builder.entries] == [second]
 
 
 def test_dropping_a_stranger_changes_nothing() -> None:
     """A request that was given nothing has nothing to give back."""
-    draft = Draft(10)
-    draft.add(request(1, 4), 4, [])
+    builder = PlanBuilder(10)
+    builder.add(request(1, 4), 4, [])
 
-    draft.drop(request(2, 4))
+    builder.drop(request(2, 4))
 
-    assert (draft.budget, len(draft.entries)) == (6, 1)
+    assert (builder.budget, len(builder.entries)) == (6, 1)
 
 
 def test_plan_has_single_tokens_first_and_only_new_blocks() -> None:
     """Decodes lead the batch, and blocks are named for those that got some."""
-    draft = Draft(10)
-    draft.add(request(1, 5), 3, [7, 8])
-    draft.add(request(2, 4, num_computed=3), 1, [])
-    draft.admit(request(3, 2), 2)
+    builder = PlanBuilder(10)
+    builder.add(request(1, 5), 3, [7, 8])
+    builder.add(request(2, 4, num_computed=3), 1, [])
+    builder.admit(request(3, 2), 2)
 
-    plan = draft.plan(4, [9])
+    plan = builder.plan(4, [9])
 
     assert (plan.step, plan.released) == (4, [9])
     assert (plan.request_ids, plan.num_tokens) == ([2, 1, 3], [1, 3, 2])

@@ -1,0 +1,107 @@
+"""Checks what a proposer returned; nothing unchecked reaches a step."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+import numpy.typing as npt
+
+from hookline.spec_decode.proposer import DraftRequest, Drafts, FloatMatrix
+
+_TOLERANCE = 1e-3
+"""Of a sum of probabilities; float32 sums of a large vocabulary stay far below."""
+
+
+class FailureCause(StrEnum):
+    """What can be wrong with a proposer."""
+
+    RAISED = "raised"
+    MALFORMED = "malformed"
+    TOO_MANY = "too_many"
+    OUT_OF_VOCABULARY = "out_of_vocabulary"
+    SLOW = "slow"
+    HUNG = "hung"
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedDrafts:
+    """Drafts that can be verified.
+
+    Attributes:
+        token_ids: Within the vocabulary, no more than were asked for.
+        probabilities: [drafts, vocabulary] float32, each row a distribution in which
+            its draft is possible; None where the proposer was certain.
+    """
+
+    token_ids: list[int]
+    probabilities: npt.NDArray[np.float32] | None = None
+
+
+class DraftError(Exception):
+    """Drafts that cannot be verified.
+
+    Attributes:
+        cause: What is wrong with them.
+    """
+
+    def __init__(self, cause: FailureCause, detail: str) -> None:
+        super().__init__(detail)
+        self.cause = cause
+
+
+def check_count(proposed: object, wanted: int) -> list[object]:
+    """One answer a request; raises `DraftError` otherwise."""
+    if not isinstance(proposed, Sequence) or len(proposed) != wanted:
+        raise DraftError(
+            FailureCause.MALFORMED, f"there is no sequence of {wanted} drafts"
+        )
+    return list(proposed)
+
+
+def check_drafts(
+    request: DraftRequest, drafts: object, vocab_size: int
+) -> CheckedDrafts:
+    """The drafts of one request; raises `DraftError` if they cannot be verified."""
+    if not isinstance(drafts, Drafts):
+        raise DraftError(FailureCause.MALFORMED, f"{type(drafts)} is no Drafts")
+    if len(drafts.token_ids) > request.max_drafts:
+        raise DraftError(
+            FailureCause.TOO_MANY,
+            f"{len(drafts.token_ids)} drafts where {request.max_drafts} were wanted",
+        )
+    if not len(drafts.token_ids):
+        return CheckedDrafts([])
+    tokens = np.asarray(drafts.token_ids)
+    if tokens.ndim != 1 or tokens.dtype.kind not in "iu":
+        raise DraftError(FailureCause.MALFORMED, "drafts must be whole numbers")
+    token_ids: list[int] = tokens.tolist()
+    if min(token_ids) < 0 or max(token_ids) >= vocab_size:
+        raise DraftError(
+            FailureCause.OUT_OF_VOCABULARY,
+            f"a draft is not within the vocabulary of {vocab_size} tokens",
+        )
+    if drafts.probabilities is None:
+        return CheckedDrafts(token_ids)
+    return CheckedDrafts(
+        token_ids, _distributions(drafts.probabilities, token_ids, vocab_size)
+    )
+
+
+def _distributions(
+    given: FloatMatrix, token_ids: list[int], vocab_size: int
+) -> npt.NDArray[np.float32]:
+    """A copy: the proposer may use its own memory again while this one is kept."""
+    rows = np.array(given, np.float32)
+    if rows.shape != (len(token_ids), vocab_size):
+        raise DraftError(
+            FailureCause.MALFORMED,
+            f"probabilities of shape {rows.shape} for {len(token_ids)} drafts",
+        )
+    sums = rows.sum(-1, dtype=np.float64)
+    # Comparisons with not-a-number are false, so it is found by what must hold.
+    if not ((rows >= 0).all() and (np.abs(sums - 1) <= _TOLERANCE).all()):
+        raise DraftError(FailureCause.MALFORMED, "a row is not a distribution")
+    if not rows[np.arange(len(rows)), token_ids].all():
+        raise DraftError(FailureCause.MALFORMED, "a draft has the probability 0")
+    return rows

@@ -1,0 +1,90 @@
+"""How drafts are to be made: what `--speculative-config` says."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Self
+
+from hookline.exceptions import ConfigError
+
+OPTION = "speculative-config"
+MAX_SPECULATIVE_TOKENS = 128
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpeculativeConfig:
+    """Which proposer drafts, how much, and when it is not waited for any longer.
+
+    Attributes:
+        method: Name in the entry-point group `hookline.proposers`.
+        num_speculative_tokens: Most draft tokens of a request in a step.
+        timeout_seconds: A step waits so long for its drafts.
+        breaker_failures: After so many steps in a row with a failure the proposer is
+            left alone …
+        breaker_seconds: … for so long; then one step tries again.
+        options: The method's own; the plugin checks them.
+    """
+
+    method: str
+    num_speculative_tokens: int
+    timeout_seconds: float = 0.1
+    breaker_failures: int = 5
+    breaker_seconds: float = 30.0
+    options: dict[str, object] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.method, str) or not self.method:
+            raise ConfigError(OPTION, "method must name an installed proposer")
+        _whole("num_speculative_tokens", self.num_speculative_tokens)
+        if self.num_speculative_tokens > MAX_SPECULATIVE_TOKENS:
+            raise ConfigError(
+                OPTION,
+                f"num_speculative_tokens must be at most {MAX_SPECULATIVE_TOKENS}",
+            )
+        _whole("breaker_failures", self.breaker_failures)
+        _above_zero("timeout_seconds", self.timeout_seconds)
+        _above_zero("breaker_seconds", self.breaker_seconds)
+
+    @classmethod
+    def from_mapping(cls, given: Mapping[str, object]) -> Self:
+        """What users write: keys that are not fields are the method's own options.
+
+        Raises:
+            ConfigError: A value is missing or wrong.
+        """
+        own = {each.name for each in fields(cls)} - {"options"}
+        for key in ("method", "num_speculative_tokens"):
+            if key not in given:
+                raise ConfigError(OPTION, f"{key} is missing")
+        options = {key: value for key, value in given.items() if key not in own}
+        named = {key: value for key, value in given.items() if key in own}
+        return cls(**named, options=options)  # type: ignore[arg-type]
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """The same of a JSON object.
+
+        Raises:
+            ConfigError: It is none, or a value is missing or wrong.
+        """
+        try:
+            given = json.loads(text)
+        except ValueError as error:
+            raise ConfigError(OPTION, f"{text!r} is not JSON: {error}") from error
+        if not isinstance(given, dict):
+            raise ConfigError(OPTION, f"{text!r} is not a JSON object")
+        return cls.from_mapping(given)
+
+
+def _whole(name: str, value: object) -> None:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise ConfigError(OPTION, f"{name} must be a whole number, not {value!r}")
+    if value < 1:
+        raise ConfigError(OPTION, f"{name} must be at least 1, not {value}")
+
+
+def _above_zero(name: str, value: object) -> None:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise ConfigError(OPTION, f"{name} must be a number, not {value!r}")
+    if not 0 < value < float("inf"):
+        raise ConfigError(OPTION, f"{name} must be above 0, not {value}")

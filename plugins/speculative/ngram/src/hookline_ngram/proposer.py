@@ -1,0 +1,58 @@
+"""Guesses that a text goes on as it did where its end stood before.
+
+Prompt lookup (Saxena 2023): no model is asked, so a guess costs next to nothing, and
+where texts repeat their prompts, as when code is edited, it is often right.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from hookline.spec_decode import DraftRequest, Drafts
+from hookline_ngram.options import NgramOptions
+from hookline_ngram.suffix_index import SuffixIndex
+
+
+class NgramProposer:
+    """One index a request, for as long as it runs."""
+
+    needs_hidden_states = False
+
+    def __init__(self, options: NgramOptions) -> None:
+        self._options = options
+        self._indices: dict[int, SuffixIndex] = {}
+
+    def propose(self, requests: Sequence[DraftRequest]) -> list[Drafts]:
+        """Certain drafts: as many as are wanted, or none."""
+        return [self._draft(request) for request in requests]
+
+    def release(self, request_ids: Sequence[int]) -> None:
+        """Drops their indices."""
+        for request_id in request_ids:
+            self._indices.pop(request_id, None)
+
+    def _draft(self, request: DraftRequest) -> Drafts:
+        index = self._indices.get(request.request_id)
+        if index is None:
+            index = self._indices[request.request_id] = SuffixIndex(
+                self._options.prompt_lookup_min,
+                self._options.prompt_lookup_max,
+                keeps_first=self._options.match == "first",
+            )
+        found = index.find(request.token_ids)
+        if not found:
+            return Drafts(token_ids=())
+        return Drafts(
+            token_ids=_following(request.token_ids, found, request.max_drafts)
+        )
+
+
+def _following(
+    token_ids: npt.NDArray[np.int32], start: int, count: int
+) -> npt.NDArray[np.int32]:
+    """What follows; beyond the end of the text it is taken to go round again."""
+    period = len(token_ids) - start
+    if count <= period:
+        return token_ids[start : start + count].copy()
+    return np.resize(token_ids[start:], count)
