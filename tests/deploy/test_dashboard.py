@@ -76,9 +76,10 @@ def test_row_without_metrics_is_left_out() -> None:
     """A row is there once the catalogue has a metric for it, and not before."""
     template = NAMES.metrics["hookline_preemptions"]
     drafts = dataclasses.replace(template, name="hookline_spec_decode_draft_tokens")
+    others = [each for each in CATALOGUE if "_spec_decode_" not in each.name]
 
-    without = [row.title for row in ROWS]
-    rows = {row.title: row for row in dashboard_rows((*CATALOGUE, drafts))}
+    without = [row.title for row in dashboard_rows(others)]
+    rows = {row.title: row for row in dashboard_rows((*others, drafts))}
 
     assert "Speculation" not in without
     (panel,) = rows["Speculation"].panels

@@ -55,6 +55,7 @@ FEATURES = (
     "--collect-detailed-traces=all",
     "--tenant-header=X-Tenant",
     "--tenant=known",
+    '--speculative-config={"method": "ngram", "num_speculative_tokens": 3}',
 )
 
 

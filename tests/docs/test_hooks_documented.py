@@ -74,7 +74,11 @@ def told_parts() -> list[type]:
     """What observers are told: payloads' parts, without what users configure."""
     parts = {part for hook in HOOKS for part in parts_of(payload_of(hook))}
     payloads = {payload_of(hook) for hook in HOOKS}
-    undescribed = ("hookline.config", "hookline.sampling_params")
+    undescribed = (
+        "hookline.config",
+        "hookline.sampling_params",
+        "hookline.spec_decode.config",
+    )
     return sorted(
         (
             part

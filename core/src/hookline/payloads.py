@@ -246,7 +246,7 @@ class ProposerContext:
 
     Attributes:
         config: The engine's configuration.
-        options: The JSON object of `--speculative-config`.
+        options: What `--speculative-config` says beyond the keys of every method.
     """
 
     config: EngineConfig

@@ -9,6 +9,7 @@ from hookline.metrics.families.logger import FOLDED, LOGGER_METRICS
 from hookline.metrics.families.objectives import SLO_METRICS
 from hookline.metrics.families.request import REQUEST_METRICS
 from hookline.metrics.families.residency import RESIDENCY_METRICS
+from hookline.metrics.families.speculation import SPECULATION_METRICS
 from hookline.metrics.families.state import ENGINE_METRICS
 from hookline.metrics.families.step import STEP_METRICS
 from hookline.metrics.families.tenant import TENANT_METRICS
@@ -19,6 +20,7 @@ _OWN: tuple[Metric, ...] = (
     *RESIDENCY_METRICS,
     *LIVE_METRICS,
     *STEP_METRICS,
+    *SPECULATION_METRICS,
     *REQUEST_METRICS,
     *SLO_METRICS,
     *TENANT_METRICS,

@@ -6,6 +6,7 @@ from hookline.clock import NANOSECONDS
 from hookline.metrics.rate_window import RateWindow
 from hookline.metrics.readings import LiveReading, StateReading
 from hookline.metrics.saturation import PARTS, Saturation
+from hookline.metrics.speculation import SpeculationReading, SpeculationYield
 from hookline.payloads import EngineStarted, StateChanged, StepFinished
 from hookline.stats import FinishedRequest, HitRateWindow, SchedulerStats
 
@@ -34,6 +35,7 @@ class LiveEngine:
         self._met = RateWindow(SLO_SECONDS)
         self._missed = RateWindow(SLO_SECONDS)
         self._hits = HitRateWindow()
+        self._speculation = SpeculationYield()
         self._stepped_at = self._heard_at = now
         self._is_up = True
 
@@ -41,6 +43,7 @@ class LiveEngine:
         self._stepped_at = self._heard_at = now
         at = step.record.ended_at
         self._saturation.step(step)
+        self._speculation.step(step.record)
         self._generated.add(at, step.iteration.generation_tokens)
         self._judge(step.iteration.finished, at)
         self._set(step, at)
@@ -73,6 +76,9 @@ class LiveEngine:
             last_step_age=(now - self._stepped_at) / NANOSECONDS,
             snapshot_age=(now - self._heard_at) / NANOSECONDS,
             is_up=self._is_up,
+            speculation=self._speculation.reading(at)
+            if self._is_up
+            else SpeculationReading(),
         )
 
     def _set(self, told: StepFinished | StateChanged, at: int) -> None:

@@ -6,6 +6,7 @@ from typing import Generic, TypeVar
 
 from hookline.events import StepRecord
 from hookline.metrics.metric import Point
+from hookline.metrics.speculation import SpeculationReading
 from hookline.payloads import EngineFacts
 from hookline.stats import SchedulerStats
 from hookline_registry import LaneStats
@@ -43,6 +44,7 @@ class LiveReading:
         goodput: Requests a second that met their objectives, of late.
         last_step_age: Seconds since a step was last heard of; since the start before
             the first one.
+        speculation: How well drafts do, of late.
         snapshot_age: Seconds since anything was last heard of the engine.
         is_up: Whether the engine runs.
     """
@@ -56,6 +58,7 @@ class LiveReading:
     last_step_age: float
     snapshot_age: float
     is_up: bool
+    speculation: SpeculationReading
 
 
 @dataclass(frozen=True, slots=True)

@@ -81,6 +81,8 @@ def test_line_of_a_request_that_went_through_everything() -> None:
             "external_cached": 1,
             "generated": 5,
             "recomputed": 9,
+            "drafted": 0,
+            "accepted": 0,
         },
         "seconds": {
             "queue": 0.5,
@@ -139,6 +141,8 @@ def test_request_aborted_while_it_was_queued() -> None:
         "external_cached": 1,
         "generated": 0,
         "recomputed": 9,
+        "drafted": 0,
+        "accepted": 0,
     }
     assert line["seconds"] == {
         "queue": None,

@@ -94,6 +94,8 @@ NAMES: Mapping[str, tuple[Alias, ...]] = {
             values={"phase": {"prefill": "prefill_compute", "decode": "decode"}},
         ),
     ),
+    "hookline_spec_decode_acceptance_ratio": (_scheduler("spec_accept_rate"),),
+    "hookline_spec_decode_mean_accepted_length": (_scheduler("spec_accept_length"),),
     "hookline_estimated_flops": (_scheduler("estimated_flops_per_gpu"),),
     "hookline_estimated_read_bytes": (_scheduler("estimated_read_bytes_per_gpu"),),
     "hookline_estimated_write_bytes": (_scheduler("estimated_write_bytes_per_gpu"),),
@@ -282,8 +284,6 @@ ONLY_THERE: tuple[Metric, ...] = (
 )
 
 NOT_APPLICABLE: Mapping[str, str] = {
-    "sglang:spec_accept_length": "no proposer is called yet",
-    "sglang:spec_accept_rate": "no proposer is called yet",
     "sglang:swa_token_usage": "windows share the one pool of blocks",
     "sglang:mamba_usage": "state-space models are not served",
     "sglang:lora_pool_slots_used": "adapters are not served",

@@ -129,6 +129,14 @@ NAMES: Mapping[str, tuple[Alias, ...]] = {
     "hookline_estimated_flops": _named("estimated_flops_per_gpu"),
     "hookline_estimated_read_bytes": _named("estimated_read_bytes_per_gpu"),
     "hookline_estimated_write_bytes": _named("estimated_write_bytes_per_gpu"),
+    "hookline_spec_decode_num_drafts": _named("spec_decode_num_drafts"),
+    "hookline_spec_decode_num_draft_tokens": _named("spec_decode_num_draft_tokens"),
+    "hookline_spec_decode_num_accepted_tokens": _named(
+        "spec_decode_num_accepted_tokens"
+    ),
+    "hookline_spec_decode_num_accepted_tokens_per_pos": _named(
+        "spec_decode_num_accepted_tokens_per_pos"
+    ),
     "hookline_http_requests": (
         Alias(name="http_requests", rename={"route": "handler"}),
     ),
@@ -168,10 +176,6 @@ NOT_APPLICABLE: Mapping[str, str] = {
     "vllm:num_requests_kv_fetch_by_stage": "no KV connector is called yet",
     "vllm:corrupted_requests_total": "logits are not checked for NaN",
     "vllm:watermark_requests_total": "outputs are not watermarked",
-    "vllm:spec_decode_num_drafts_total": "no proposer is called yet",
-    "vllm:spec_decode_num_draft_tokens_total": "no proposer is called yet",
-    "vllm:spec_decode_num_accepted_tokens_total": "no proposer is called yet",
-    "vllm:spec_decode_num_accepted_tokens_per_pos_total": "no proposer is called yet",
     "vllm:tool_call_parser_invocations_total": "tool calls are not parsed",
     "vllm:websocket_connections_active": "there is no realtime API",
     "vllm:websocket_connections_total": "there is no realtime API",

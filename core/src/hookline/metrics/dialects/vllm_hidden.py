@@ -71,6 +71,10 @@ NAMES: Mapping[str, tuple[Alias, ...]] = {
             buckets=BucketFamily.MODEL_MILLISECONDS,
         ),
     ),
+    "hookline_spec_decode_acceptance_ratio": _old(
+        "spec_decode_draft_acceptance_rate",
+        "spec_decode_num_accepted_tokens_total",
+    ),
     "vllm_tokens": _old("tokens", "generation_tokens_total"),
 }
 
@@ -94,7 +98,6 @@ NOT_APPLICABLE: Mapping[str, str] = {
     "vllm:num_requests_swapped": "requests are recomputed, never swapped out",
     "vllm:cpu_cache_usage_perc": "there is one pool of blocks",
     "vllm:cpu_prefix_cache_hit_rate": "there is one pool of blocks",
-    "vllm:spec_decode_draft_acceptance_rate": "no proposer is called yet",
-    "vllm:spec_decode_efficiency": "no proposer is called yet",
-    "vllm:spec_decode_num_emitted_tokens_total": "no proposer is called yet",
+    "vllm:spec_decode_efficiency": "drafts and accepted tokens tell it",
+    "vllm:spec_decode_num_emitted_tokens_total": "drafts + accepted tokens",
 }

@@ -80,6 +80,8 @@ def _tokens(request: FinishedRequest) -> Tokens:
         external_cached=request.external_cached_tokens,
         generated=request.output_tokens,
         recomputed=request.recomputed_tokens,
+        drafted=request.draft_tokens,
+        accepted=request.accepted_tokens,
     )
 
 

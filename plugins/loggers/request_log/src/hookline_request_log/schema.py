@@ -20,6 +20,8 @@ class Tokens(msgspec.Struct, frozen=True, kw_only=True):
     external_cached: int
     generated: int
     recomputed: int
+    drafted: int
+    accepted: int
 
 
 class Seconds(msgspec.Struct, frozen=True, kw_only=True):
