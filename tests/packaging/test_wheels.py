@@ -17,6 +17,7 @@ PACKAGES = {
     "plugins/loggers/otel": {"hookline_otel"},
     "plugins/loggers/prometheus": {"hookline_prometheus"},
     "plugins/loggers/request_log": {"hookline_request_log"},
+    "plugins/speculative/ngram": {"hookline_ngram"},
 }
 PROJECTS = [
     ROOT / "pyproject.toml",

@@ -1,4 +1,4 @@
-"""Greedy output is `transformers`' own, whatever the drafts are and however they run."""
+"""Greedy output is `transformers`' own, whatever the drafts are."""
 
 import random
 from collections.abc import Callable

@@ -36,7 +36,7 @@ class NgramOptions:
             raise ConfigError(
                 OPTION, "prompt_lookup_min must not be above prompt_lookup_max"
             )
-        if self.match not in {"last", "first"}:
+        if self.match not in ("last", "first"):
             raise ConfigError(OPTION, "match must be 'last' or 'first'")
 
     @classmethod

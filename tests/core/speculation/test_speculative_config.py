@@ -1,0 +1,170 @@
+"""What can be said of speculation, and how it is told that it cannot be."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from hookline import LLM
+from hookline.config import (
+    EngineConfig,
+    ExecutorConfig,
+    ExecutorKind,
+    SchedulerConfig,
+)
+from hookline.exceptions import ConfigError
+from hookline.spec_decode import SpeculativeConfig
+from hookline.spec_decode.loading import load_proposer
+from hookline.testing.plugin_site import PluginSite
+
+GOOD = {"method": "ngram", "num_speculative_tokens": 4}
+
+WRONG: dict[str, tuple[str, str]] = {
+    "not JSON": ("{method: ngram}", "is not JSON"),
+    "no object": ('["ngram"]', "is not a JSON object"),
+    "no method": ('{"num_speculative_tokens": 4}', "method is missing"),
+    "no number": ('{"method": "ngram"}', "num_speculative_tokens is missing"),
+    "method is a number": ('{"method": 1, "num_speculative_tokens": 4}', "method"),
+    "k is 0": ('{"method": "ngram", "num_speculative_tokens": 0}', "at least 1"),
+    "k is negative": ('{"method": "ngram", "num_speculative_tokens": -3}', "at least"),
+    "k is a text": ('{"method": "ngram", "num_speculative_tokens": "4"}', "whole"),
+    "k is true": ('{"method": "ngram", "num_speculative_tokens": true}', "whole"),
+    "k is no whole number": ('{"method": "a", "num_speculative_tokens": 1.5}', "whole"),
+    "k is too large": ('{"method": "a", "num_speculative_tokens": 129}', "at most 128"),
+    "no time": (
+        '{"method": "a", "num_speculative_tokens": 1, "timeout_seconds": 0}',
+        "above 0",
+    ),
+    "time is a text": (
+        '{"method": "a", "num_speculative_tokens": 1, "timeout_seconds": "1"}',
+        "number",
+    ),
+}
+
+PLUGINS = {
+    "broken": "import there_is_no_such_module",
+    "declines": (
+        "from hookline import hookimpl\n"
+        "@hookimpl\ndef create_proposer(context):\n    return None\n"
+    ),
+    "halfway": (
+        "from hookline import hookimpl\nclass A:\n"
+        "    def propose(self, requests): return []\n"
+        "@hookimpl\ndef create_proposer(context):\n    return A()\n"
+    ),
+    "raising": (
+        "from hookline import hookimpl\n"
+        "@hookimpl\ndef create_proposer(context):\n    raise ValueError('oh')\n"
+    ),
+    "refusing": (
+        "from hookline import hookimpl\n"
+        "from hookline.exceptions import ConfigError\n"
+        "@hookimpl\ndef create_proposer(context):\n"
+        "    raise ConfigError('speculative-config', f'not {dict(context.options)}')\n"
+    ),
+    "curious": (
+        "from hookline import hookimpl\nclass A:\n"
+        "    needs_hidden_states = True\n"
+        "    def propose(self, requests): return []\n"
+        "    def release(self, request_ids): pass\n"
+        "@hookimpl\ndef create_proposer(context):\n    return A()\n"
+    ),
+}
+REASONS = {
+    "broken": "there_is_no_such_module",
+    "declines": "makes no proposer",
+    "halfway": "has no release",
+    "raising": "oh",
+    "refusing": "not {'more': 1}",
+    "curious": "hidden states",
+    "unknown": "installed: broken, curious",
+}
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Iterator[PluginSite]:
+    with PluginSite(tmp_path) as site:
+        for name, source in PLUGINS.items():
+            site.install(name, source, group="hookline.proposers")
+        yield site
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_wrong_text_is_one_clear_error(name: str) -> None:
+    """It names the option, and what is wrong with it."""
+    text, reason = WRONG[name]
+
+    with pytest.raises(ConfigError, match=reason) as caught:
+        SpeculativeConfig.from_json(text)
+
+    assert caught.value.option == "speculative-config"
+
+
+def test_other_keys_are_the_methods_own() -> None:
+    """What every method has is read; the rest goes to the plugin."""
+    config = SpeculativeConfig.from_mapping(
+        {**GOOD, "timeout_seconds": 1, "prompt_lookup_max": 3, "match": "first"}
+    )
+
+    assert (config.method, config.num_speculative_tokens) == ("ngram", 4)
+    assert config.timeout_seconds == 1
+    assert config.options == {"prompt_lookup_max": 3, "match": "first"}
+
+
+def test_overlap_is_refused() -> None:
+    """Steps cannot be planned before drafts are known."""
+    with pytest.raises(ConfigError, match="async-scheduling"):
+        EngineConfig(
+            speculative=SpeculativeConfig.from_mapping(GOOD),
+            scheduler=SchedulerConfig(async_scheduling=True),
+        )
+
+
+@pytest.mark.parametrize("name", REASONS)
+def test_proposer_that_cannot_be_had_is_one_clear_error(
+    site: PluginSite, name: str
+) -> None:
+    """Unknown, broken and unfit plugins end the start, before a model is loaded."""
+    speculative = SpeculativeConfig(
+        method=name, num_speculative_tokens=2, options={"more": 1}
+    )
+
+    with pytest.raises(ConfigError) as caught:
+        load_proposer(EngineConfig(speculative=speculative))
+
+    assert caught.value.option == "speculative-config"
+    assert REASONS[name] in caught.value.detail
+
+
+def test_only_the_named_plugin_is_imported(site: PluginSite) -> None:
+    """Another proposer that would fail to import does no harm."""
+    site.install(
+        "fine",
+        PLUGINS["curious"].replace("= True", "= False"),
+        group="hookline.proposers",
+    )
+    speculative = SpeculativeConfig(method="fine", num_speculative_tokens=2)
+
+    assert load_proposer(EngineConfig(speculative=speculative)) is not None
+    assert load_proposer(EngineConfig()) is None
+
+
+def test_llm_takes_a_mapping() -> None:
+    """`LLM(speculative_config=…)` says what the command line says."""
+    simulated = EngineConfig(executor=ExecutorConfig(kind=ExecutorKind.SIMULATED))
+
+    with pytest.raises(ConfigError, match="no plugin 'nothing'"):
+        LLM(config=simulated, speculative_config={**GOOD, "method": "nothing"})
+
+
+@pytest.mark.parametrize("kind", ExecutorKind)
+def test_engine_process_tells_the_error(kind: ExecutorKind) -> None:
+    """What is wrong in a process of its own is the same error here."""
+    config = EngineConfig(
+        executor=ExecutorConfig(kind=kind),
+        speculative=SpeculativeConfig(method="nothing", num_speculative_tokens=2),
+    )
+
+    with pytest.raises(ConfigError, match="no plugin 'nothing'"):
+        LLM(config=replace(config, in_process=False))
