@@ -103,6 +103,26 @@ def test_every_option_is_documented(option: Option) -> None:
         assert re.search(rf"--{option.flag}(?![\w-])", text)
 
 
+def test_speculation_is_said_in_json_or_yaml(tmp_path: Path) -> None:
+    """
+    Keys that are of every method are read, the others are the method's own.
+    """
+    file = tmp_path / "serve.yaml"
+    file.write_text(
+        "speculative-config:\n  method: ngram\n  num_speculative_tokens: 3\n"
+        "  match: first\n"
+    )
+    typed = '{"method": "ngram", "num_speculative_tokens": 3, "match": "first"}'
+
+    by_file = engine_config(read(f"--config={file}"), in_process=False)
+    by_hand = engine_config(read(f"--speculative-config={typed}"), in_process=False)
+
+    assert by_file.speculative == by_hand.speculative
+    assert by_hand.speculative is not None
+    assert by_hand.speculative.num_speculative_tokens == 3
+    assert by_hand.speculative.options == {"match": "first"}
+
+
 def test_file_gives_options_and_the_command_line_wins(tmp_path: Path) -> None:
     """
     A YAML file holds the same options; what is typed replaces what it says.
@@ -162,6 +182,10 @@ def test_wrong_file_is_one_clear_line(
     assert complaint in error
 
 
+K_IS_0 = '{"method": "ngram", "num_speculative_tokens": 0}'
+UNKNOWN = '{"method": "nothing", "num_speculative_tokens": 2}'
+
+
 @pytest.mark.parametrize(
     ("argv", "complaint"),
     [
@@ -182,6 +206,14 @@ def test_wrong_file_is_one_clear_line(
         (["serve", "--stat-logger", "none", "--stat-logger", "logging"], "beside"),
         (["serve", "--stat-logger=none", "--stat-logger-option=a.b=c"], "not in use"),
         (["serve", "--stat-logger-option=junk"], "NAME.KEY=VALUE"),
+        (["serve", "--speculative-config=ngram"], "is not JSON"),
+        (["serve", '--speculative-config={"method": "ngram"}'], "is missing"),
+        (["serve", f"--speculative-config={K_IS_0}"], "must be at least 1"),
+        (["generate", "--prompt=x", f"--speculative-config={UNKNOWN}"], "installed:"),
+        (
+            ["serve", "--async-scheduling", f"--speculative-config={UNKNOWN}"],
+            "cannot be combined with async-scheduling",
+        ),
         (["serve", "--config", "/nonexistent.yaml"], "cannot read"),
         (["generate"], "give a --prompt"),
         (["generate", "--prompt", "x", "--temperature=-1"], "temperature"),

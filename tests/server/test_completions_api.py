@@ -45,6 +45,33 @@ async def test_completion_has_every_field_of_the_api() -> None:
     }
 
 
+async def test_usage_tells_what_became_of_drafts() -> None:
+    """
+    Where the engine speculated, accepted and rejected drafts of all choices are told.
+    """
+    engine = FakeEngine()
+    engine.draft_tokens, engine.accepted_tokens = 9, 4
+
+    answer = await complete(engine, n=2)
+
+    assert answer["usage"]["completion_tokens_details"] == {
+        "accepted_prediction_tokens": 8,
+        "rejected_prediction_tokens": 10,
+    }
+
+
+async def test_request_can_do_without_speculation() -> None:
+    """
+    The field `speculation` reaches the engine; by default it is true.
+    """
+    engine = FakeEngine()
+
+    await complete(engine)
+    await complete(engine, speculation=False)
+
+    assert [stream.params.speculation for stream in engine.streams] == [True, False]
+
+
 @pytest.mark.parametrize(
     ("prompt", "expected"),
     [

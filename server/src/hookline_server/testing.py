@@ -115,6 +115,8 @@ class FakeStream:
             finish_reason=self.engine.finish_reason if self.is_over else None,
             stop_reason=None,
             output_tokens=total,
+            draft_tokens=self.engine.draft_tokens,
+            accepted_tokens=self.engine.accepted_tokens,
         )
 
 
@@ -146,6 +148,7 @@ class FakeEngine:
         self.script = tuple(script)
         self.finish_reason = finish_reason
         self.cached_tokens = 0
+        self.draft_tokens = self.accepted_tokens = 0
         self.gate = asyncio.Event()
         self.gate.set()
         self.max_open = 1000

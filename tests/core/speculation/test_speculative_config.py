@@ -121,10 +121,9 @@ def test_overlap_is_refused() -> None:
         )
 
 
+@pytest.mark.usefixtures("site")
 @pytest.mark.parametrize("name", REASONS)
-def test_proposer_that_cannot_be_had_is_one_clear_error(
-    site: PluginSite, name: str
-) -> None:
+def test_proposer_that_cannot_be_had_is_one_clear_error(name: str) -> None:
     """Unknown, broken and unfit plugins end the start, before a model is loaded."""
     speculative = SpeculativeConfig(
         method=name, num_speculative_tokens=2, options={"more": 1}

@@ -2,26 +2,15 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 
 import numpy as np
 import numpy.typing as npt
 
+from hookline.spec_decode.failure_cause import FailureCause
 from hookline.spec_decode.proposer import DraftRequest, Drafts, FloatMatrix
 
 _TOLERANCE = 1e-3
 """Of a sum of probabilities; float32 sums of a large vocabulary stay far below."""
-
-
-class FailureCause(StrEnum):
-    """What can be wrong with a proposer."""
-
-    RAISED = "raised"
-    MALFORMED = "malformed"
-    TOO_MANY = "too_many"
-    OUT_OF_VOCABULARY = "out_of_vocabulary"
-    SLOW = "slow"
-    HUNG = "hung"
 
 
 @dataclass(frozen=True, slots=True)

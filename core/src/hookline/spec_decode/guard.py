@@ -14,11 +14,11 @@ from functools import partial
 from hookline.spec_decode.checking import (
     CheckedDrafts,
     DraftError,
-    FailureCause,
     check_count,
     check_drafts,
 )
 from hookline.spec_decode.config import SpeculativeConfig
+from hookline.spec_decode.failure_cause import FailureCause
 from hookline.spec_decode.proposer import DraftRequest, Proposer
 from hookline.spec_decode.thread import Answer, ProposerThread
 from hookline_registry import Breaker, Failure, isolate

@@ -2,14 +2,15 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias
-
-import numpy as np
-import numpy.typing as npt
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from hookline.sampling_params import SamplingParams
 
-FloatMatrix: TypeAlias = Sequence[Sequence[float]] | npt.NDArray[np.float32]
+if TYPE_CHECKING:  # whoever reads options or serves needs no numpy
+    import numpy as np
+    import numpy.typing as npt
+
+FloatMatrix: TypeAlias = "Sequence[Sequence[float]] | npt.NDArray[np.float32]"
 """[drafts, vocabulary] probabilities; anything that numpy makes such an array of."""
 
 
@@ -29,7 +30,7 @@ class DraftRequest:
     """
 
     request_id: int
-    token_ids: npt.NDArray[np.int32]
+    token_ids: "npt.NDArray[np.int32]"
     max_drafts: int
     params: SamplingParams
     hidden_states: object | None = None
@@ -45,11 +46,8 @@ class Drafts:
             proposer was certain (a one-hot distribution).
     """
 
-    token_ids: Sequence[int] | npt.NDArray[np.int32]
-    probabilities: FloatMatrix | None = None
-
-
-NO_DRAFTS = Drafts(token_ids=())
+    token_ids: "Sequence[int] | npt.NDArray[np.int32]"
+    probabilities: "FloatMatrix | None" = None
 
 
 class Proposer(Protocol):

@@ -1,0 +1,124 @@
+"""What speculation brings: the same prompts with and without drafts, in turn.
+
+usage: python benchmarks/speculation.py [--model demo] [--pairs 7] [--tokens 256]
+           [--batch 1] [--config JSON]
+
+copy      prompts that hold a source file and its beginning once more, so that copying
+          goes on where the prompt ends
+fresh     beginnings of other functions, which nothing in the prompt tells the end of
+
+Greedy, in the checkpoint's dtype, in one process: an engine without drafts and one with
+them, each of a pair once, in changing order. A row has the medians, the ratio of the
+times of each pair (median, least, most) and what the drafts came to.
+"""
+
+import argparse
+import json
+import statistics
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from hookline import LLM, SamplingParams
+from hookline.config import CacheConfig, EngineConfig, ModelConfig
+from hookline.outputs import RequestOutput
+
+SOURCES = Path(__file__).parents[1] / "core" / "src" / "hookline"
+COPIED = ("cost.py", "clock.py", "scheduler/queue.py", "kv_cache/hashing.py")
+CONFIG = '{"method": "ngram", "num_speculative_tokens": 4}'
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One batch of prompts."""
+
+    seconds: float
+    outputs: list[RequestOutput]
+
+    @property
+    def tokens(self) -> int:
+        return sum(each.completions[0].output_tokens for each in self.outputs)
+
+
+def prompts(kind: str, batch: int) -> list[str]:
+    texts = [(SOURCES / name).read_text("utf-8")[:2400] for name in COPIED]
+    if kind == "copy":
+        made = [f"{text}\n\n# The same file again:\n{text[:400]}" for text in texts]
+    else:
+        made = [f"def {name}(values):\n" for name in ("mean", "merge", "scan", "pad")]
+    return [made[index % len(made)] for index in range(batch)]
+
+
+def run(llm: LLM, texts: list[str], tokens: int) -> Run:
+    params = SamplingParams(temperature=0.0, max_tokens=tokens, ignore_eos=True)
+    llm.reset_prefix_cache()
+    llm.generate(texts, SamplingParams(temperature=0.0, max_tokens=1))
+    began = time.perf_counter()
+    outputs = llm.generate(texts, params)  # prompts are cached: mostly decoding
+    return Run(time.perf_counter() - began, outputs)
+
+
+def table_row(kind: str, batch: int, pairs: list[tuple[Run, Run]]) -> str:
+    ratios = [off.seconds / on.seconds for off, on in pairs]
+    rates = [
+        statistics.median(each.tokens / each.seconds for each in side)
+        for side in zip(*pairs, strict=True)
+    ]
+    done = [each.completions[0] for each in pairs[0][1].outputs]
+    drafted = sum(each.draft_tokens for each in done)
+    accepted = sum(each.accepted_tokens for each in done)
+    same = all(
+        off.outputs[at].completions[0].token_ids
+        == on.outputs[at].completions[0].token_ids
+        for off, on in pairs
+        for at in range(batch)
+    )
+    return (
+        f"| {kind} | {batch} | {rates[0]:.1f} | {rates[1]:.1f} | "
+        f"{statistics.median(ratios):.2f} ({min(ratios):.2f} – {max(ratios):.2f}) | "
+        f"{drafted} | {accepted / drafted if drafted else 0:.0%} | "
+        f"{'equal' if same else 'other texts'} |"
+    )
+
+
+def measure(
+    config: EngineConfig, speculative: Mapping[str, object], options: argparse.Namespace
+) -> None:
+    print(
+        "| prompts | batch | tokens/s without | with | times as fast | drafts |", end=""
+    )
+    print(" accepted | texts |\n|---|---|---|---|---|---|---|---|")
+    with (
+        LLM(config=config) as plain,
+        LLM(config=config, speculative_config=speculative) as drafting,
+    ):
+        for kind in ("copy", "fresh"):
+            texts = prompts(kind, options.batch)
+            for llm in (plain, drafting):
+                run(llm, texts, 16)
+            pairs = []
+            for number in range(options.pairs):
+                order = (plain, drafting) if number % 2 == 0 else (drafting, plain)
+                runs = {id(llm): run(llm, texts, options.tokens) for llm in order}
+                pairs.append((runs[id(plain)], runs[id(drafting)]))
+            print(table_row(kind, options.batch, pairs), flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--model", default="demo")
+    parser.add_argument("--pairs", type=int, default=7)
+    parser.add_argument("--tokens", type=int, default=256)
+    parser.add_argument("--batch", type=int, default=1)
+    parser.add_argument("--config", default=CONFIG)
+    options = parser.parse_args()
+    config = EngineConfig(
+        model=ModelConfig(model=options.model, max_model_len=2048),
+        cache=CacheConfig(kv_cache_memory=512 * 2**20),
+    )
+    measure(config, json.loads(options.config), options)
+
+
+if __name__ == "__main__":
+    main()
