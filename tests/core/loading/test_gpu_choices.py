@@ -15,7 +15,7 @@ from hookline.models.probe import LayerCache
 from hookline.worker.device_feed import NOWHERE, DeviceFeed
 from hookline.worker.gpu_memory import GpuMemory, graph_bytes
 from hookline.worker.graph_sizes import MOST_CAPTURED, GraphSizes
-from hookline.worker.input_batch import StepInputs
+from hookline.worker.input_batch import SamplePlaces, StepInputs
 from hookline.worker.machine import choose_machine
 from hookline.worker.memory import count_blocks
 from hookline_kernels import CPU
@@ -88,11 +88,15 @@ def test_each_number_of_requests_finds_the_next_size(most: int) -> None:
     assert GraphSizes().holding(1) is None
 
 
-def step(query_lens: list[int], seq_lens: list[int]) -> StepInputs:
+def step(
+    query_lens: list[int], seq_lens: list[int], num_drafts: list[int] | None = None
+) -> StepInputs:
     """Whose tokens and slots are all different."""
     total = sum(query_lens)
+    ends = np.cumsum(query_lens)
+    rows = np.arange(len(query_lens))
     return StepInputs(
-        rows=np.arange(len(query_lens)),
+        rows=rows,
         token_ids=np.arange(total) + 100,
         positions=np.arange(total) + 200,
         slots=np.arange(total) + 300,
@@ -101,6 +105,8 @@ def step(query_lens: list[int], seq_lens: list[int]) -> StepInputs:
         query_starts=np.cumsum([0, *query_lens]),
         block_tables=np.arange(2 * len(query_lens), dtype=np.int32).reshape(-1, 2),
         is_sampling=np.ones(len(query_lens), np.bool_),
+        num_drafts=None if num_drafts is None else np.array(num_drafts),
+        samples=SamplePlaces(rows, np.array(seq_lens), ends - 1),
     )
 
 
@@ -112,6 +118,19 @@ def new_feed() -> DeviceFeed:
         max_num_blocks=4,
         sizes=GraphSizes((1, 2, 4, 8)),
     )
+
+
+def test_drafts_are_decodes_of_a_graph() -> None:
+    """A step of one token and one with two drafts is a step of four single tokens."""
+    feed = new_feed()
+    feed.rows(4, 64)
+
+    given = feed.tensors(step([1, 3], [5, 9], [0, 2]), np.array([0, 1, 2, 3]))
+
+    assert given.metadata.query_lens == [1, 1, 1, 1]
+    assert given.metadata.seq_lens == [5, 7, 8, 9]
+    assert given.metadata.num_single == 4
+    assert given.metadata.block_tables.tolist() == [[0, 1], [2, 3], [2, 3], [2, 3]]
 
 
 def test_decodes_are_filled_up_with_rows_that_write_nowhere() -> None:

@@ -7,7 +7,7 @@ from hookline.kv_cache import BlockPool
 from hookline.metrics.speculation import SpeculationYield
 from hookline.sampling_params import SamplingParams
 from hookline.scheduler.plan import AdmittedSequence, StepPlan
-from hookline.worker.input_batch import InputBatch
+from hookline.worker.input_batch import InputBatch, one_by_one
 from hookline.worker.verification import DraftLayout, verify
 
 MILLISECOND = 1_000_000
@@ -47,8 +47,8 @@ def test_layout_settles_what_rejection_says() -> None:
     assert tokens.tolist() == [10, 70, 20, 80]
 
 
-def test_drafts_are_sequences_of_their_own() -> None:
-    """A request with two drafts is three sequences over its blocks; others are one."""
+def test_drafts_are_tokens_of_their_request() -> None:
+    """Two drafts are computed with the newest token, at once or as three decodes."""
     batch = InputBatch(3, 40, 4)
     for request_id, computed, count in ((1, 4, 5), (2, 2, 8)):
         batch.admit(
@@ -67,16 +67,23 @@ def test_drafts_are_sequences_of_their_own() -> None:
 
     inputs = batch.inputs(plan)
 
-    assert inputs.query_lens.tolist() == [1, 1, 1, 6]
-    assert inputs.seq_lens.tolist() == [5, 6, 7, 8]
+    alone = one_by_one(inputs)
+    assert inputs.query_lens.tolist() == [3, 6]
+    assert inputs.seq_lens.tolist() == [7, 8]
+    assert alone.query_lens.tolist() == [1, 1, 1, 6]
+    assert alone.seq_lens.tolist() == [5, 6, 7, 8]
+    assert inputs.samples.indices.tolist() == [0, 1, 2, 8]
+    assert inputs.samples.ends.tolist() == [5, 6, 7, 8]
     assert inputs.token_ids.tolist() == [4, 90, 91, 2, 3, 4, 5, 6, 7]
     assert inputs.positions[:3].tolist() == [4, 5, 6]
     assert inputs.slots[:3].tolist() == [44, 45, 46]
-    assert inputs.block_tables[:3].tolist() == [[10, 11]] * 3
+    assert alone.block_tables[:3].tolist() == [[10, 11]] * 3
     assert inputs.is_sampling.all()
-    verified = verify(inputs.rows, np.array([90, 55, 1, 66]), np.array([90, 91, 0, 0]))
+    verified = verify(
+        inputs.samples.rows, np.array([90, 55, 1, 66]), np.array([90, 91, 0, 0])
+    )
     batch.advance_verified(inputs, np.array([90, 55, 1, 66]), verified)
-    rows = inputs.rows[[0, 3]]
+    rows = inputs.rows
     assert batch.num_tokens[rows].tolist() == [7, 9]
     assert batch.num_computed[rows].tolist() == [6, 8]
     assert batch.token_ids[rows[0], :7].tolist() == [0, 1, 2, 3, 4, 90, 55]

@@ -27,12 +27,15 @@ class ChosenAttention:
         attend_written: The same for keys and values that are in the cache already.
         name: `compiled`, `Triton` or `torch`.
         reason: Why it is plain torch; empty if it is not, or if that was wanted.
+        has_tiles: Whether a few tokens of a sequence, such as drafts, take less time
+            together than as so many decodes, where scores are not capped.
     """
 
     attend: Attention
     attend_written: Attention
     name: str
     reason: str = ""
+    has_tiles: bool = False
 
 
 def choose_attention(
@@ -65,8 +68,12 @@ def choose_attention(
     except (ImportError, KernelError) as error:
         _log.warning("attention runs as plain tensor operations: %s", error)
         return _reference(str(error))
-    name = "Triton" if platform.is_gpu else "compiled"
-    return ChosenAttention(attention, attention.attend_written, name)
+    written = attention.attend_written
+    if platform.is_gpu:
+        return ChosenAttention(attention, written, "Triton")
+    return ChosenAttention(
+        attention, written, "compiled", has_tiles=attention.has_tiles
+    )
 
 
 def _compiled() -> Any:

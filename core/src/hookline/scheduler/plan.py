@@ -40,8 +40,8 @@ class StepPlan:
         step: Counts from 1.
         released: Requests that left the batch since the last step (ended, preempted).
         admitted: Requests that join it.
-        request_ids: Requests scheduled, those with a single token, drafts not
-            counted, first.
+        request_ids: Requests scheduled: those with a single token first, then those
+            with drafts.
         num_tokens: How many tokens each computes, in the same order.
         new_block_ids: Blocks added to requests that were in the batch before.
         context_tokens: Tokens in the cache that the scheduled requests will read.

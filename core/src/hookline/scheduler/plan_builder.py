@@ -64,7 +64,7 @@ class PlanBuilder:
 
     def plan(self, step: int, released: Sequence[int]) -> StepPlan:
         entries = self.entries
-        entries.sort(key=lambda entry: entry.num_tokens - len(entry.drafts) > 1)
+        entries.sort(key=_kind)
         prefills = [each.num_tokens for each in entries if _computes(each.request)]
         context = sum(each.request.num_computed_tokens for each in entries)
         return StepPlan(
@@ -86,6 +86,11 @@ class PlanBuilder:
                 if each.drafts
             },
         )
+
+
+def _kind(entry: Entry) -> tuple[bool, bool]:
+    """Sorts a step: single tokens, then those with drafts, then prompts."""
+    return entry.num_tokens - len(entry.drafts) > 1, bool(entry.drafts)
 
 
 def _computes(request: Request) -> bool:

@@ -3,7 +3,7 @@
 import torch
 
 from hookline.worker.graph_sizes import GraphSizes
-from hookline.worker.input_batch import Int32, Int64, StepInputs
+from hookline.worker.input_batch import Int32, Int64, StepInputs, one_by_one
 from hookline.worker.step_tensors import StepTensors, metadata_of
 from hookline_kernels import PagedMetadata
 
@@ -54,6 +54,7 @@ class DeviceFeed:
     def tensors(self, inputs: StepInputs, wanted: Int64) -> StepTensors:
         if self._sent is not None:
             self._sent.synchronize()  # the pinned memory has been read
+        inputs = one_by_one(inputs)  # so that steps with drafts are replayed, too
         count = len(inputs.rows)
         size = self._sizes.holding(count) if len(inputs.token_ids) == count else None
         rows = size or 0

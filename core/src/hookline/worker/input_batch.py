@@ -4,6 +4,7 @@ Rows are filled when a request is admitted and changed in place afterwards, so t
 step's inputs are made by array operations alone.
 """
 
+import dataclasses
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,23 +20,21 @@ Int64 = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepInputs:
-    """One step as a flattened batch of T tokens of B sequences.
-
-    A request is one sequence. Where it has drafts, it is one for its newest token and
-    one for each draft, all over the same blocks: keys and values of a step are written
-    before any are read, so each sees what is before it, as in so many decodes.
+    """One step as a flattened batch of T tokens of B requests.
 
     Attributes:
-        rows: [B] row of each sequence's request.
+        rows: [B] row of each request.
         token_ids: [T].
         positions: [T] in their sequences.
         slots: [T] where each token's K and V go: block × block size + offset.
-        query_lens: [B] tokens computed now; the ones come first.
-        seq_lens: [B] tokens in the cache after the step.
+        query_lens: [B] tokens computed now, drafts included; the ones come first, then
+            those with drafts.
+        seq_lens: [B] tokens in the cache after the step, likewise.
         query_starts: [B + 1] running sum of `query_lens`.
         block_tables: [B, most blocks of any].
-        is_sampling: [B] whether the token that follows the sequence is wanted.
-        has_drafts: Whether any request has.
+        is_sampling: [B] whether the request's last token is computed.
+        num_drafts: [B]; None if no request has any.
+        samples: Where tokens are sampled.
     """
 
     rows: Int64
@@ -47,7 +46,23 @@ class StepInputs:
     query_starts: Int64
     block_tables: Int32
     is_sampling: npt.NDArray[np.bool_]
-    has_drafts: bool
+    num_drafts: Int64 | None
+    samples: "SamplePlaces"
+
+
+@dataclass(frozen=True, slots=True)
+class SamplePlaces:
+    """Behind each request's last token, and behind the one before each of its drafts.
+
+    Attributes:
+        rows: [S] of the requests; those of a request are adjacent.
+        ends: [S] tokens of the sequence before the sampled one.
+        indices: [S] of the T tokens the one before the sampled one.
+    """
+
+    rows: Int64
+    ends: Int64
+    indices: Int64
 
 
 class InputBatch:
@@ -114,17 +129,19 @@ class InputBatch:
         rows = np.array([self._row_of[key] for key in plan.request_ids], np.int64)
         query_lens = np.array(plan.num_tokens, np.int64)
         computed = self.num_computed[rows]
-        if plan.drafts:
-            self._write_drafts(plan)
-            rows, query_lens, computed = _one_by_one(
-                rows,
-                query_lens,
-                computed,
-                num_drafts=[len(plan.drafts.get(key, ())) for key in plan.request_ids],
-            )
         query_starts = np.zeros(len(rows) + 1, np.int64)
         np.cumsum(query_lens, out=query_starts[1:])
         seq_lens = computed + query_lens
+        is_sampling = seq_lens >= self.num_tokens[rows]
+        samples = SamplePlaces(
+            rows[is_sampling], seq_lens[is_sampling], query_starts[1:][is_sampling] - 1
+        )
+        num_drafts = None
+        if plan.drafts:
+            self._write_drafts(plan)
+            counts = [len(plan.drafts.get(key, ())) for key in plan.request_ids]
+            num_drafts = np.array(counts, np.int64)
+            samples = _before_each(samples, num_drafts[is_sampling])
         owner = np.repeat(np.arange(len(rows)), query_lens)
         positions = np.arange(query_starts[-1]) + (computed - query_starts[:-1])[owner]
         token_rows = rows[owner]
@@ -140,8 +157,9 @@ class InputBatch:
             seq_lens=seq_lens,
             query_starts=query_starts,
             block_tables=self._block_tables[rows, :width],
-            is_sampling=seq_lens >= self.num_tokens[rows],
-            has_drafts=bool(plan.drafts),
+            is_sampling=is_sampling,
+            num_drafts=num_drafts,
+            samples=samples,
         )
 
     def advance(self, inputs: StepInputs, sampled: Int64) -> None:
@@ -152,7 +170,7 @@ class InputBatch:
             sampled: [number of sampling requests], in the order of `inputs`.
         """
         self.num_computed[inputs.rows] += inputs.query_lens
-        rows = inputs.rows[inputs.is_sampling]
+        rows = inputs.samples.rows
         self._append(rows, self.num_tokens[rows], sampled)
         self.num_tokens[rows] += 1
 
@@ -163,13 +181,12 @@ class InputBatch:
 
         Args:
             inputs: The step.
-            sampled: [number of sampling sequences], in the order of `inputs`.
+            sampled: [S] at `inputs.samples`.
             verified: What of them is kept.
         """
         is_chunk = ~inputs.is_sampling
         self.num_computed[inputs.rows[is_chunk]] += inputs.query_lens[is_chunk]
-        rows = inputs.rows[inputs.is_sampling]
-        ends = inputs.seq_lens[inputs.is_sampling]
+        rows, ends = inputs.samples.rows, inputs.samples.ends
         kept = verified.is_kept
         self._append(rows[kept], ends[kept], sampled[kept])
         last = verified.firsts + verified.counts - 1
@@ -192,16 +209,34 @@ class InputBatch:
             self.token_ids[row, end : end + len(drafts)] = drafts
 
 
-def _one_by_one(
-    rows: Int64, query_lens: Int64, computed: Int64, *, num_drafts: list[int]
-) -> tuple[Int64, Int64, Int64]:
-    """The same three, with a sequence for each draft of a request."""
-    sequences = np.array(num_drafts, np.int64) + 1
-    first = np.cumsum(sequences) - sequences
-    behind = np.arange(sequences.sum()) - np.repeat(first, sequences)
-    query_lens = np.repeat(np.where(sequences > 1, 1, query_lens), sequences)
-    return (
-        np.repeat(rows, sequences),
-        query_lens,
-        np.repeat(computed, sequences) + behind,
+def _before_each(samples: SamplePlaces, num_drafts: Int64) -> SamplePlaces:
+    """The places before the last, too, of requests with drafts: [R] numbers of them."""
+    counts = num_drafts + 1
+    last = np.repeat(np.cumsum(counts), counts) - 1
+    behind = np.arange(len(last)) - last  # 0 at each request's last one
+    return SamplePlaces(
+        np.repeat(samples.rows, counts),
+        np.repeat(samples.ends, counts) + behind,
+        np.repeat(samples.indices, counts) + behind,
+    )
+
+
+def one_by_one(inputs: StepInputs) -> StepInputs:
+    """A request with drafts as a sequence for each of its tokens, over the same blocks.
+
+    Keys and values of a step are written before any are read, so each of them sees what
+    is before it, as in so many decodes. For attention alone: rows are not.
+    """
+    if inputs.num_drafts is None:
+        return inputs
+    counts = inputs.num_drafts + 1
+    last = np.repeat(np.cumsum(counts), counts) - 1
+    behind = np.arange(len(last)) - last
+    is_several = inputs.num_drafts > 0
+    return dataclasses.replace(
+        inputs,
+        rows=np.repeat(inputs.rows, counts),
+        query_lens=np.repeat(np.where(is_several, 1, inputs.query_lens), counts),
+        seq_lens=np.repeat(inputs.seq_lens, counts) + behind,
+        block_tables=np.repeat(inputs.block_tables, counts, axis=0),
     )

@@ -60,11 +60,11 @@ class ModelRunner:
         wanted, prompts = self._wanted_positions(inputs)
         logits = self._compute(self._feed.tensors(inputs, wanted))
         prompt_logprobs = self._prompt_logprobs(inputs, prompts, logits)
-        rows = inputs.rows[inputs.is_sampling]
-        if inputs.has_drafts:
-            sampled = self._sample_verified(inputs, logits[: len(rows)], rows)
-        else:
+        rows = inputs.samples.rows
+        if inputs.num_drafts is None:
             sampled = self._sample(inputs, logits[: len(rows)], rows)
+        else:
+            sampled = self._sample_verified(inputs, logits[: len(rows)], rows)
         drafts = NO_DRAFTS
         if self._drafter is not None:
             drafts = self._drafter.propose(rows[first_of_each(rows)])
@@ -99,8 +99,8 @@ class ModelRunner:
     def _sample_verified(
         self, inputs: StepInputs, logits: torch.Tensor, rows: Int64
     ) -> "_Sampled":
-        """The same for S sequences, of which some verify drafts."""
-        ends = inputs.seq_lens[inputs.is_sampling]
+        """The same at S places, of which some verify drafts."""
+        ends = inputs.samples.ends
         drawn = None if self._drafter is None else self._drafter.drawn(rows)
         samples = self._sampler.sample(logits, rows, ends, drawn)
         places = np.minimum(ends, self._batch.token_ids.shape[1] - 1)
@@ -142,15 +142,14 @@ class ModelRunner:
     def _wanted_positions(
         self, inputs: StepInputs
     ) -> tuple[Int64, list[tuple[int, int, int]]]:
-        """Indices whose logits are needed: last tokens first, then prompt logprobs'.
+        """Indices whose logits are needed: for samples first, then prompt logprobs'.
 
         Returns:
             The indices, and for each request with prompt logprobs (its index in the
-            step, start and end of its part behind the last tokens).
+            step, start and end of its part behind the samples).
         """
-        last = inputs.query_starts[1:][inputs.is_sampling] - 1
-        parts, prompts = [last], []
-        end = len(last)
+        parts, prompts = [inputs.samples.indices], []
+        end = len(inputs.samples.indices)
         for index, row in enumerate(inputs.rows.tolist()):
             params = self._batch.params[row]
             if params is None or params.prompt_logprobs is None:

@@ -6,7 +6,7 @@ from typing import Protocol
 import numpy as np
 import torch
 
-from hookline.worker.input_batch import Int64, StepInputs
+from hookline.worker.input_batch import Int64, StepInputs, one_by_one
 from hookline_kernels import PagedMetadata
 
 
@@ -38,7 +38,13 @@ class Feed(Protocol):
 class HostFeed:
     """For models in main memory: the tensors are the arrays."""
 
+    def __init__(self, *, has_tiles: bool = False) -> None:
+        """Tiles are the quickest for drafts, too; else they are decoded one by one."""
+        self._has_tiles = has_tiles
+
     def tensors(self, inputs: StepInputs, wanted: Int64) -> StepTensors:
+        if not self._has_tiles:
+            inputs = one_by_one(inputs)
         metadata = metadata_of(
             inputs,
             slots=torch.from_numpy(inputs.slots),

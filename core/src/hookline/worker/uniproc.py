@@ -10,7 +10,7 @@ from hookline.models.attention import AttentionSlot
 from hookline.models.cost import cost_of
 from hookline.models.description import describe
 from hookline.models.loading import load_model
-from hookline.models.probe import probe
+from hookline.models.probe import Probed, probe
 from hookline.scheduler.plan import StepPlan
 from hookline.spec_decode.proposer import Proposer
 from hookline.worker.allocator import keep_freed_memory
@@ -19,6 +19,7 @@ from hookline.worker.forward import Forward, choose_forward
 from hookline.worker.machine import Machine, choose_machine
 from hookline.worker.memory import count_blocks
 from hookline.worker.page_warmer import PageWarmer
+from hookline.worker.paged_cache import PagedCache
 from hookline.worker.profile import room_for_cache
 from hookline.worker.runner_maker import RunnerMaker
 from hookline.worker.startup_timer import StartupTimer
@@ -114,7 +115,8 @@ class UniprocExecutor:
                 without_graphs = maker.reason_without_graphs
                 self._runner = maker.runner(forward, feed, cache, drafts=True)
             else:
-                self._runner = maker.runner(forward, HostFeed(), cache, drafts=True)
+                host = HostFeed(has_tiles=_has_tiles(cache, probed))
+                self._runner = maker.runner(forward, host, cache, drafts=True)
         self._warmer = None
         if platform.device.type == "cpu":
             self._warmer = PageWarmer([*cache.keys, *cache.values])
@@ -143,6 +145,12 @@ class UniprocExecutor:
         gc.unfreeze()
         self._runner.close()
         del self._runner
+
+
+def _has_tiles(cache: PagedCache, probed: Probed) -> bool:
+    """Whether several tokens of a sequence go by tiles in every layer."""
+    is_capped = any(layer.softcap is not None for layer in probed.attention)
+    return not is_capped and all(each.has_tiles for each in cache.attention.values())
 
 
 def _told(

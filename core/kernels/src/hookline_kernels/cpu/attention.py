@@ -72,6 +72,11 @@ class CompiledAttention:
         self._states = torch.empty(0)
         self._parts_done = torch.zeros(0, dtype=torch.int64)
 
+    @property
+    def has_tiles(self) -> bool:
+        """Whether several tokens of a sequence go by tiles, where nothing is capped."""
+        return self._tiled is not None
+
     def __call__(
         self,
         query: torch.Tensor,
