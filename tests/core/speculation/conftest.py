@@ -38,7 +38,7 @@ def speculating_llm(tmp_path: Path) -> Iterator[SpeculatingLLM]:
 
         @contextmanager
         def make(config: EngineConfig, proposer: Proposer) -> Iterator[LLM]:
-            site.module("scripted").proposer = proposer
+            vars(site.module("scripted"))["proposer"] = proposer
             with LLM(config=config) as llm:
                 yield llm
 

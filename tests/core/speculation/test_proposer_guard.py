@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
+from typing import cast
 
 import numpy as np
 import pytest
@@ -139,7 +140,7 @@ def test_output_is_unchanged(
         [output] = llm.generate([[5, 6, 7]], params)
         assert_conserved(llm)
         failures = {
-            sample.labels[-1]: sample.value
+            sample.labels[-1]: float(cast("float", sample.value))
             for family in llm.get_metrics()
             if family.name == "hookline_spec_decode_proposer_failures"
             for sample in family.samples

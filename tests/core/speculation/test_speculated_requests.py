@@ -1,6 +1,6 @@
 """What a request asks for is the same with speculation as without it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import replace
 
@@ -65,7 +65,7 @@ def run(llm: LLM, params: SamplingParams, prompt: list[int] = PROMPT) -> Request
 
 
 @pytest.fixture(scope="module")
-def plain_llm(llama: Oracle) -> LLM:
+def plain_llm(llama: Oracle) -> Iterator[LLM]:
     config = replace(PLAIN, model=ModelConfig(model=str(llama.folder)))
     with LLM(config=config) as llm:
         yield llm

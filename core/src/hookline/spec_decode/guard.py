@@ -147,10 +147,11 @@ class ProposerGuard:
 
     def _note(self, failure: Failure) -> None:
         error = failure.error
-        is_known = isinstance(error, DraftError)
-        self._count(
-            error.cause if is_known else FailureCause.MALFORMED, failure.summary
-        )
+        # Any other error came of a value that is not what it should be.
+        cause = FailureCause.MALFORMED
+        if isinstance(error, DraftError):
+            cause = error.cause
+        self._count(cause, failure.summary)
 
     def _fail(
         self, cause: FailureCause, detail: str, *, error: BaseException | None = None
