@@ -6,10 +6,11 @@ usage: python benchmarks/speculation.py [--model demo] [--pairs 7] [--tokens 256
 copy      prompts that hold a source file and its beginning once more, so that copying
           goes on where the prompt ends
 fresh     beginnings of other functions, which nothing in the prompt tells the end of
+drawn     the same at temperature 1, with seeds: what comes is seldom what came before
 
-Greedy, in the checkpoint's dtype, in one process: an engine without drafts and one with
-them, each of a pair once, in changing order. A row has the medians, the ratio of the
-times of each pair (median, least, most) and what the drafts came to.
+The first two are greedy. In the checkpoint's dtype and one process: an engine without
+drafts and one with them, each of a pair once, in changing order. A row has the medians,
+the ratio of the times of each pair (median, least, most) and what the drafts came to.
 """
 
 import argparse
@@ -50,8 +51,13 @@ def prompts(kind: str, batch: int) -> list[str]:
     return [made[index % len(made)] for index in range(batch)]
 
 
-def run(llm: LLM, texts: list[str], tokens: int) -> Run:
-    params = SamplingParams(temperature=0.0, max_tokens=tokens, ignore_eos=True)
+def run(llm: LLM, kind: str, texts: list[str], tokens: int) -> Run:
+    params = SamplingParams(
+        temperature=1.0 if kind == "drawn" else 0.0,
+        seed=3,
+        max_tokens=tokens,
+        ignore_eos=True,
+    )
     llm.reset_prefix_cache()
     llm.generate(texts, SamplingParams(temperature=0.0, max_tokens=1))
     began = time.perf_counter()
@@ -93,14 +99,14 @@ def measure(
         LLM(config=config) as plain,
         LLM(config=config, speculative_config=speculative) as drafting,
     ):
-        for kind in ("copy", "fresh"):
+        for kind in ("copy", "fresh", "drawn"):
             texts = prompts(kind, options.batch)
             for llm in (plain, drafting):
-                run(llm, texts, 16)
+                run(llm, kind, texts, 16)
             pairs = []
             for number in range(options.pairs):
                 order = (plain, drafting) if number % 2 == 0 else (drafting, plain)
-                runs = {id(llm): run(llm, texts, options.tokens) for llm in order}
+                runs = {id(llm): run(llm, kind, texts, options.tokens) for llm in order}
                 pairs.append((runs[id(plain)], runs[id(drafting)]))
             print(table_row(kind, options.batch, pairs), flush=True)
 

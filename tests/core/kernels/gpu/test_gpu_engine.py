@@ -22,8 +22,11 @@ from hookline.config import (
     SchedulerConfig,
 )
 from hookline.request import TokenLogprobs
+from hookline.spec_decode import SpeculativeConfig
 from hookline.testing import assert_conserved
 from hookline.testing.oracle import Oracle, make_oracle
+from hookline.testing.plugin_site import PluginSite
+from hookline.testing.proposers import ScriptedProposer
 from hookline.worker.cuda_graphs import Capture, CudaCapture, Graph
 from hookline.worker.gpu_memory import GpuMemory, Profiled
 from hookline.worker.machine import Machine
@@ -136,6 +139,60 @@ def test_graphs_give_the_oracles_tokens(
     if device.type == "cpu":
         assert before == [4] * (TOKENS - 1)
         assert set(recorder.replays) >= {4, 2}
+
+
+PROPOSER = """
+from hookline import hookimpl
+
+proposer = None
+
+
+@hookimpl
+def create_proposer(context):
+    return proposer
+"""
+
+
+@pytest.mark.parametrize("drawn", [False, True])
+def test_drafts_are_verified_as_on_processors(
+    llama: Oracle, serve: Serve, recorder: Recorder, tmp_path: Path, drawn: bool
+) -> None:
+    """Right and wrong drafts, replayed from graphs; drawn ones by Triton's kernel."""
+    params = SamplingParams(max_tokens=8, seed=5, temperature=0.0)
+    if drawn:
+        params = SamplingParams(max_tokens=8, seed=5, temperature=0.2, top_k=30)
+    chosen = SpeculativeConfig(
+        method="scripted", num_speculative_tokens=3, timeout_seconds=60
+    )
+    model = ModelConfig(model=str(llama.folder), max_model_len=64)
+    with LLM(config=replace(BASE, model=model)) as llm:
+        plain = [each.completions[0] for each in llm.generate(PROMPTS[:3], params)]
+    texts = [
+        [*prompt, *each.token_ids]
+        for prompt, each in zip(PROMPTS[:3], plain, strict=True)
+    ]
+    config = replace(BASE, speculative=chosen)
+    found = []
+
+    with PluginSite(tmp_path) as site:
+        site.install("scripted", PROPOSER, group="hookline.proposers")
+        for make in (
+            lambda: LLM(config=replace(config, model=model)),
+            lambda: serve(llama.folder, config, graphs=True),
+        ):
+            proposer = ScriptedProposer(texts, errors=0.3, with_probabilities=drawn)
+            vars(site.module("scripted"))["proposer"] = proposer
+            with make() as llm:
+                outputs = llm.generate(PROMPTS[:3], params)
+                assert_conserved(llm)
+            found.append([output.completions[0] for output in outputs])
+
+    host, device = found
+    assert [each.token_ids for each in device] == [each.token_ids for each in host]
+    assert sum(each.accepted_tokens for each in device) > 0
+    assert recorder.replays
+    if not drawn:
+        assert [each.token_ids for each in device] == [each.token_ids for each in plain]
 
 
 def test_experts_are_launched_and_right(
