@@ -4,6 +4,7 @@ import dataclasses
 from collections.abc import Callable, Iterable, Mapping
 from itertools import accumulate
 
+import msgspec
 import pytest
 from prometheus_client import Metric
 from prometheus_client.exposition import generate_latest as generate_text
@@ -27,6 +28,7 @@ from hookline.metrics import DIALECTS, Family, HistogramValue, Kind
 from hookline.metrics.testing import (
     FACTS,
     FINISHED,
+    RECORD,
     make_started,
     make_state,
     make_step,
@@ -53,6 +55,10 @@ RenderTheirs = Callable[[list[Metric], MediaType], bytes]
 
 NOW = 1_800_000_000 * NANOSECONDS
 TRACE_ID = "0af7651916cd43dd8448eb211c80319c"
+
+WITH_DRAFTS = msgspec.structs.replace(
+    RECORD, drafts=1, draft_tokens=3, accepted_tokens=2, accepted_by_position=[1, 1]
+)
 
 LANE = LaneStats(
     name='a "quoted" \\ name',
@@ -132,7 +138,7 @@ def feed() -> Feed:
     """Shows a logger, whose engine has started, something of everything."""
 
     def show(logger: PrometheusLogger) -> None:
-        logger.step_finished(make_step(ITERATION, SCHEDULER))
+        logger.step_finished(make_step(ITERATION, SCHEDULER, record=WITH_DRAFTS))
         logger.state_changed(make_state(scheduler=SCHEDULER, lanes=(LANE,)))
         logger.http_answered(ANSWERED)
 
