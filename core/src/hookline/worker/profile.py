@@ -52,17 +52,22 @@ def _run_largest_steps(maker: RunnerMaker) -> Profiled:
         config.scheduler.max_num_batched_tokens,
     )
     count = min(seqs, -(-budget // tokens))
-    num_blocks = max(seqs, count * blocks)
+    drafts = _most_drafts(maker)
+    width = -(-(1 + drafts) // config.cache.block_size)
+    num_blocks = max(seqs * width, count * blocks)
     lengths = [min(tokens, budget - start * tokens) for start in range(count)]
     prompts = [
         _sequence(at, length, range(at * blocks, (at + 1) * blocks), _ALL_OF_A_PROMPT)
         for at, length in enumerate(lengths)
     ]
-    singles = [_sequence(count + at, 1, [at], _ALL_OF_SAMPLING) for at in range(seqs)]
+    singles = [
+        _sequence(count + at, 1, range(at * width, (at + 1) * width), _ALL_OF_SAMPLING)
+        for at in range(seqs)
+    ]
     feed = maker.device_feed()
     runner = maker.runner(maker.forward, feed, maker.cache(num_blocks))
     runner.execute(_plan(sorted(prompts, key=lambda each: len(each.token_ids))))
-    runner.execute(_plan(singles, released=range(count)))
+    runner.execute(_plan(singles, released=range(count), drafts=drafts))
     graphed = maker.graphed(feed)
     return Profiled(
         bytes_of_blocks(num_blocks, config.cache, maker.layers, maker.dtype.itemsize),
@@ -70,6 +75,16 @@ def _run_largest_steps(maker: RunnerMaker) -> Profiled:
         if graphed
         else [],
     )
+
+
+def _most_drafts(maker: RunnerMaker) -> int:
+    """Of each request, where a step is full of requests."""
+    config = maker.config
+    if config.speculative is None:
+        return 0
+    share = config.scheduler.max_num_batched_tokens // config.scheduler.max_num_seqs
+    most = min(config.speculative.num_speculative_tokens, maker.max_model_len - 1)
+    return min(most, share - 1)
 
 
 def _longest_prompt(maker: RunnerMaker) -> tuple[int, int]:
@@ -95,13 +110,17 @@ def _sequence(
 
 
 def _plan(
-    sequences: Sequence[AdmittedSequence], released: Sequence[int] = ()
+    sequences: Sequence[AdmittedSequence],
+    released: Sequence[int] = (),
+    *,
+    drafts: int = 0,
 ) -> StepPlan:
-    """A step that computes these, whole."""
+    """A step that computes these, whole, and so many drafts behind each."""
     return StepPlan(
         step=0,
         released=released,
         admitted=sequences,
         request_ids=[each.request_id for each in sequences],
-        num_tokens=[len(each.token_ids) for each in sequences],
+        num_tokens=[len(each.token_ids) + drafts for each in sequences],
+        drafts={each.request_id: [0] * drafts for each in sequences if drafts},
     )

@@ -172,14 +172,15 @@ def test_drafts_are_verified_as_on_processors(
         for prompt, each in zip(PROMPTS[:3], plain, strict=True)
     ]
     config = replace(BASE, speculative=chosen)
+    makers: list[Callable[[], LLM]] = [
+        lambda: LLM(config=replace(config, model=model)),
+        lambda: serve(llama.folder, config, graphs=True),
+    ]
     found = []
 
     with PluginSite(tmp_path) as site:
         site.install("scripted", PROPOSER, group="hookline.proposers")
-        for make in (
-            lambda: LLM(config=replace(config, model=model)),
-            lambda: serve(llama.folder, config, graphs=True),
-        ):
+        for make in makers:
             proposer = ScriptedProposer(texts, errors=0.3, with_probabilities=drawn)
             vars(site.module("scripted"))["proposer"] = proposer
             with make() as llm:
@@ -329,4 +330,34 @@ def test_the_pool_gets_what_the_profile_leaves(
     assert facts.num_kv_blocks == 200_000 // block
     assert profiles[0].cache_bytes == 4 * block  # a prompt of 24 tokens and one more
     assert recorder.captured == [4, 2, 4, 2, 1]
+    assert found == [llama.greedy(prompt, TOKENS) for prompt in PROMPTS[:2]]
+
+
+def test_the_profile_verifies_drafts(
+    llama: Oracle,
+    serve: Serve,
+    recorder: Recorder,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    """The largest steps are of four requests with three drafts each."""
+    monkeypatch.setattr(
+        "hookline.worker.profile.measure",
+        lambda _, run: (
+            run(),
+            GpuMemory(total=10**6, outside=0, weights=0, activations=0, graphs=0),
+        )[1],
+    )
+    chosen = SpeculativeConfig(
+        method="scripted", num_speculative_tokens=3, timeout_seconds=60
+    )
+    config = replace(BASE, cache=CacheConfig(block_size=8), speculative=chosen)
+
+    with PluginSite(tmp_path) as site:
+        site.install("scripted", PROPOSER, group="hookline.proposers")
+        vars(site.module("scripted"))["proposer"] = ScriptedProposer([])
+        with serve(llama.folder, config, graphs=True) as llm:
+            found = tokens_of(llm, PROMPTS[:2])
+
+    assert max(recorder.captured) == 16
     assert found == [llama.greedy(prompt, TOKENS) for prompt in PROMPTS[:2]]
