@@ -38,7 +38,7 @@ from hookline_kernels.cpu.prefill_tiles import (
 from hookline_kernels.failure import KernelError
 from hookline_kernels.metadata import PagedMetadata
 
-_PIECE = 128
+_PIECE = 96
 """Tokens whose keys, values and scores are held at once: a first cache full."""
 _TILE_BYTES = _PIECE * ROWS * (4 + 2)
 """Of a tile's scores and weights."""
@@ -188,7 +188,7 @@ def _kernel(shape: PrefillShape) -> Kernel:
     key_dim, value_dim = shape.key_dim, shape.value_dim
     query_bytes, state_bytes = shape.query_bytes, shape.state_bytes
     panel_bytes, scratch_bytes = shape.panel_bytes, shape.scratch_bytes
-    most_tiles = -(-shape.tokens * group // ROWS)
+    record_bytes = query_bytes + state_bytes
     token_bytes = 2 * kv_heads * group * value_dim
     lay_piece, attend_tile = _piece_layer(shape), _tile_attender(shape)
 
@@ -197,7 +197,6 @@ def _kernel(shape: PrefillShape) -> Kernel:
         panel = given[6] + take(numbers + 8, 1) * scratch_bytes
         scores = panel + panel_bytes
         queries = scores + _TILE_BYTES
-        states = queries + most_tiles * query_bytes
         before = open_tiles()
         work = take(numbers, 1)
         while work < given[2] * kv_heads:
@@ -208,11 +207,11 @@ def _kernel(shape: PrefillShape) -> Kernel:
             tiles = (rows + ROWS - 1) // ROWS
             source = given[7] + first * given[8] + head * group * given[9]
             for tile in range(tiles):
-                target = queries + tile * query_bytes
+                target = queries + tile * record_bytes
                 lay_queries(
                     source, given[8], given[9], tile * ROWS, rows, target, group, key_dim
                 )
-                clear_state(states + tile * state_bytes, value_dim)
+                clear_state(queries + tile * record_bytes + query_bytes, value_dim)
             last = position + count
             at = max(0, position + 1 - given[13]) // block * block
             while at < last:
@@ -221,9 +220,9 @@ def _kernel(shape: PrefillShape) -> Kernel:
                 for tile in range(tiles):
                     attend_tile(
                         given,
-                        queries + tile * query_bytes,
+                        queries + tile * record_bytes,
                         panel,
-                        states + tile * state_bytes,
+                        queries + tile * record_bytes + query_bytes,
                         tile * ROWS,
                         rows,
                         position - at,
@@ -232,7 +231,7 @@ def _kernel(shape: PrefillShape) -> Kernel:
                 at = stop
             output = given[12] + first * token_bytes + head * group * value_dim * 2
             for tile in range(tiles):
-                whole = states + tile * state_bytes + 4 * ROWS
+                whole = queries + tile * record_bytes + query_bytes + 4 * ROWS
                 write_rows(
                     whole + 4 * ROWS,
                     whole,

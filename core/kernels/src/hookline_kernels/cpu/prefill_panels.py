@@ -22,7 +22,7 @@ from hookline_kernels.cpu.vectors import (
     constant,
     load,
     offset,
-    store,
+    rounded,
     vector,
 )
 
@@ -173,15 +173,20 @@ def _write_rows(  # noqa: PLR0917 - numba passes by position
             token = builder.mul(builder.udiv(row, INT64(heads)), by_token)
             head = builder.mul(builder.urem(row, INT64(heads)), INT64(2 * width))
             places.append(builder.add(target, builder.add(token, head)))
-        for at in range(0, width, ROWS):
-            found = [
-                builder.fmul(load(builder, offset(builder, source, row, 64), 16), share)
-                for row in range(at, at + ROWS)
-            ]
+        for at in range(0, width, DEPTH):
+            pairs = []
+            for row in range(at, at + DEPTH, 2):
+                halves = []
+                for each in (row, row + 1):
+                    found = load(builder, offset(builder, source, each, 64), ROWS)
+                    halves.append(rounded(builder, builder.fmul(found, share)))
+                pairs.append(_pairs(builder, *halves))
             # from the last on: what is repeated is written over by the true one
-            turned = list(zip(places, _turned(builder, found), strict=True))
+            turned = list(zip(places, _turned(builder, pairs), strict=True))
             for place, numbers in reversed(turned):
-                store(builder, numbers, builder.add(place, INT64(2 * at)), 2)
+                to = builder.add(place, INT64(2 * at))
+                pointer = builder.inttoptr(to, numbers.type.as_pointer())
+                builder.store(numbers, pointer, align=2)
         return context.get_dummy_value()
 
     return signature, emit
