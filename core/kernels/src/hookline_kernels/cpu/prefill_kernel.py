@@ -209,7 +209,14 @@ def _kernel(shape: PrefillShape) -> Kernel:
             for tile in range(tiles):
                 target = queries + tile * record_bytes
                 lay_queries(
-                    source, given[8], given[9], tile * ROWS, rows, target, group, key_dim
+                    source,
+                    given[8],
+                    given[9],
+                    tile * ROWS,
+                    rows,
+                    target,
+                    group,
+                    key_dim,
                 )
                 clear_state(queries + tile * record_bytes + query_bytes, value_dim)
             last = position + count

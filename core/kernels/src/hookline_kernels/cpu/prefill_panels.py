@@ -237,9 +237,7 @@ def _turned(builder: ir.IRBuilder, rows: list[ir.Value]) -> list[ir.Value]:
     return rows
 
 
-def _store_rows(
-    builder: ir.IRBuilder, rows: list[ir.Value], address: ir.Value
-) -> None:
+def _store_rows(builder: ir.IRBuilder, rows: list[ir.Value], address: ir.Value) -> None:
     """One after another."""
     for index, row in enumerate(rows):
         at = builder.add(address, INT64(64 * index))

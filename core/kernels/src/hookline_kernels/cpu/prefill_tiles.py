@@ -64,7 +64,8 @@ def _score_tiles(  # noqa: PLR0917 - numba passes by position
     Both are multiples of 32. queries: of `lay_queries`. keys: of `lay_keys`, 16 tokens
     after others.
     """
-    signature = types.void(*[types.intp] * 5, dim)
+    given = (queries, keys, start, end, scores)
+    signature = types.void(*[types.intp for _ in given], dim)
     steps = dim.literal_value // DEPTH
 
     def emit(
@@ -115,7 +116,8 @@ def _mask_scores(  # noqa: PLR0917 - numba passes by position
     Query q is of token (row + q) ÷ group; it sees tokens as far as that plus `shift`,
     and so many as the window has.
     """
-    signature = types.void(*[types.intp] * 6, group)
+    given = (scores, start, end, row, shift, window)
+    signature = types.void(*[types.intp for _ in given], group)
     heads = group.literal_value
 
     def emit(
@@ -157,7 +159,8 @@ def _soften_scores(  # noqa: PLR0917 - numba passes by position
     float32, what was largest, times `factor`; sums of weights; sums of values, [dim,
     16]. Where there is a larger score now, both sums fade.
     """
-    signature = types.void(*[types.intp] * 5, types.float32, dim)
+    given = (scores, start, end, weights, state)
+    signature = types.void(*[types.intp for _ in given], types.float32, dim)
     width = dim.literal_value
 
     def emit(
@@ -177,9 +180,7 @@ def _soften_scores(  # noqa: PLR0917 - numba passes by position
             with _by(builder, INT64(0), INT64(1 + width), 1) as index:
                 at = offset(builder, whole, index, _SCORE_BYTES)
                 store(builder, builder.fmul(load(builder, at, ROWS), fade), at)
-        total = _weigh(
-            builder, (source, first, last), target, scale, builder.fneg(top)
-        )
+        total = _weigh(builder, (source, first, last), target, scale, builder.fneg(top))
         store(builder, builder.fadd(load(builder, whole, ROWS), total), whole)
         return context.get_dummy_value()
 
@@ -249,9 +250,7 @@ def _joined(
     return found
 
 
-def _rounded_pair(
-    builder: ir.IRBuilder, first: ir.Value, second: ir.Value
-) -> ir.Value:
+def _rounded_pair(builder: ir.IRBuilder, first: ir.Value, second: ir.Value) -> ir.Value:
     """Each two as bfloat16 in 4 bytes, rounded to the nearest; none is negative."""
     kind, half = vector(ROWS, INT32), constant(0x8000, ROWS, INT32)
     low, high = (
@@ -293,7 +292,8 @@ def _weigh_tiles(  # noqa: PLR0917 - numba passes by position
     Both are multiples of 32. values: of `lay_values`, 32 tokens after others. weights:
     of `soften_scores`.
     """
-    signature = types.void(*[types.intp] * 5, dim)
+    given = (weights, values, start, end, sums)
+    signature = types.void(*[types.intp for _ in given], dim)
     width = dim.literal_value
 
     def emit(
