@@ -5,7 +5,8 @@ usage: python compare_offline.py ENGINE WORK_JSON RESULT_FILE
 Knows nothing of Hookline's tools, because a peer's environment has none of them.
 Prompts are random token ids, the same for every engine; generation is greedy, and goes
 past the end of the text. Every iteration has prompts of its own, so that none is found
-in a cache. The model is loaded and warmed up before the clock starts.
+in a cache. The model is loaded before the clock starts, and as many requests as one
+iteration has are served, each with a few tokens, so that all memory is in use.
 """
 
 import json
@@ -104,7 +105,7 @@ def prompts_of(work: dict[str, Any], seed: int) -> list[list[int]]:
 def measure(generate: Generate, work: dict[str, Any]) -> dict[str, float]:
     """The median iteration."""
     wanted = work["output_tokens"]
-    generate(prompts_of(work, seed=-1)[:8], min(wanted, 16))
+    generate(prompts_of(work, seed=-1), min(wanted, 16))
     times = []
     for seed in range(work["iterations"]):
         prompts = prompts_of(work, seed)

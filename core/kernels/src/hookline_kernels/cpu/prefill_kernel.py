@@ -2,47 +2,48 @@
 
 Cached and new tokens are read alike, where they lie. As in decode, softmax is taken
 piece by piece (Milakov and Gimelshein 2018; Dao et al. 2022, FlashAttention); here a
-piece serves a block of queries, tile by tile. Weights are rounded to bfloat16 for their
-product with the values.
+piece stays in the first cache while a block of queries passes it, tile by tile. Weights
+are rounded to bfloat16 for their product with the values.
 """
 
 import functools
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
-from numba import float32, njit
+from numba import njit
 
 from hookline_kernels.cpu.amx import DEPTH, ROWS, has_tiles
 from hookline_kernels.cpu.decode_call import UNBOUNDED
 from hookline_kernels.cpu.elements import array_at, float_bits, to_float
 from hookline_kernels.cpu.launching import Kernel, numbers_of
-from hookline_kernels.cpu.memory import float_at, int_at, set_float, take
+from hookline_kernels.cpu.memory import int_at, take
+from hookline_kernels.cpu.panels import close_tiles, open_tiles
+from hookline_kernels.cpu.prefill_panels import (
+    lay_keys,
+    lay_queries,
+    lay_values,
+    write_rows,
+)
 from hookline_kernels.cpu.prefill_tiles import (
     LOG2_E,
-    lay_keys,
-    lay_values,
+    clear_state,
+    mask_scores,
     score_tiles,
-    weigh_row,
+    soften_scores,
     weigh_tiles,
 )
-from hookline_kernels.cpu.rows import fill_row, row_max, scale_row
 from hookline_kernels.failure import KernelError
 from hookline_kernels.metadata import PagedMetadata
 
-_PIECE = 512
-"""Tokens whose scores are held at once."""
-_PAD = 16
-"""Numbers after each row of scores, and after the states, which filling may reach."""
-_SCORE_BYTES = 4 * (_PIECE + _PAD)
-_TILE_BYTES = ROWS * (_SCORE_BYTES + 2 * _PIECE)
+_PIECE = 96
+"""Tokens whose keys, values and scores are held at once: a first cache full."""
+_TILE_BYTES = _PIECE * ROWS * (4 + 2)
 """Of a tile's scores and weights."""
-_MOST_QUERIES = 768
-"""Rows of a block of queries, those of all heads that share keys together."""
-_LOWEST = np.float32(-np.inf)
+_MOST_ROWS = 768
+"""Of a block of queries, those of all heads that share keys together."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,23 +66,32 @@ class PrefillShape:
 
     @property
     def tokens(self) -> int:
-        """Of a block of queries: whole tiles."""
-        return max(ROWS, _MOST_QUERIES // self.group // ROWS * ROWS)
+        """Of a block of queries."""
+        return max(1, _MOST_ROWS // self.group)
 
     @property
     def panel_bytes(self) -> int:
         return 2 * _PIECE * (self.key_dim + self.value_dim)
 
     @property
+    def query_bytes(self) -> int:
+        """Of a tile of queries."""
+        return 2 * ROWS * self.key_dim
+
+    @property
     def state_bytes(self) -> int:
-        """Of one query of one head: largest score, sum of weights, sum of values."""
-        return 4 * (2 + self.value_dim)
+        """Of a tile of queries: largest scores, sums of weights, sums of values."""
+        return 4 * ROWS * (2 + self.value_dim)
 
     @property
     def scratch_bytes(self) -> int:
         """What a thread needs."""
-        states = self.tokens * self.group * self.state_bytes
-        return -(-(self.panel_bytes + _TILE_BYTES + states + 4 * _PAD) // 64) * 64
+        tiles = -(-self.tokens * self.group // ROWS)
+        return (
+            self.panel_bytes
+            + _TILE_BYTES
+            + tiles * (self.query_bytes + self.state_bytes)
+        )
 
 
 class TiledPrefill:
@@ -95,7 +105,7 @@ class TiledPrefill:
         """
         if dtype != torch.bfloat16 or not has_tiles():
             raise KernelError(f"there is no matrix unit for {dtype}")
-        if shape.key_dim % DEPTH or shape.value_dim % ROWS or shape.block_size % ROWS:
+        if shape.key_dim % DEPTH or shape.value_dim % DEPTH or shape.block_size % ROWS:
             raise KernelError(f"tiles do not fit {shape}")
         self._shape = shape
         self._kernel = _kernel(shape)
@@ -175,125 +185,116 @@ def _items(
 @functools.cache
 def _kernel(shape: PrefillShape) -> Kernel:
     group, kv_heads, block = shape.group, shape.num_kv_heads, shape.block_size
-    state_bytes, scratch_bytes = shape.state_bytes, shape.scratch_bytes
-    panel_bytes, value_dim = shape.panel_bytes, shape.value_dim
+    key_dim, value_dim = shape.key_dim, shape.value_dim
+    query_bytes, state_bytes = shape.query_bytes, shape.state_bytes
+    panel_bytes, scratch_bytes = shape.panel_bytes, shape.scratch_bytes
+    record_bytes = query_bytes + state_bytes
+    token_bytes = 2 * kv_heads * group * value_dim
     lay_piece, attend_tile = _piece_layer(shape), _tile_attender(shape)
-    clear_tile, write_tile = _tile_clearer(value_dim), _tile_writer(shape)
 
     def prefill(numbers: Any) -> None:
         given = array_at(numbers, 15, np.int64)
         panel = given[6] + take(numbers + 8, 1) * scratch_bytes
-        states = panel + panel_bytes + _TILE_BYTES
+        scores = panel + panel_bytes
+        queries = scores + _TILE_BYTES
+        before = open_tiles()
         work = take(numbers, 1)
         while work < given[2] * kv_heads:
             item, head = given[3] + work // kv_heads * 32, work % kv_heads
             table = given[4] + int_at(item, 0) * given[5]
-            row, count, position = int_at(item, 1), int_at(item, 2), int_at(item, 3)
-            for member in range(group):
-                for tile in range(0, count, ROWS):
-                    state = states + (member * count + tile) * state_bytes
-                    clear_tile(state, min(ROWS, count - tile))
+            first, count, position = int_at(item, 1), int_at(item, 2), int_at(item, 3)
+            rows = count * group
+            tiles = (rows + ROWS - 1) // ROWS
+            source = given[7] + first * given[8] + head * group * given[9]
+            for tile in range(tiles):
+                target = queries + tile * record_bytes
+                lay_queries(
+                    source,
+                    given[8],
+                    given[9],
+                    tile * ROWS,
+                    rows,
+                    target,
+                    group,
+                    key_dim,
+                )
+                clear_state(queries + tile * record_bytes + query_bytes, value_dim)
             last = position + count
             at = max(0, position + 1 - given[13]) // block * block
             while at < last:
                 stop = min(at + _PIECE, last)
                 lay_piece(given[10], given[11], table, head, at, stop, panel)
-                for member in range(group):
-                    query = given[7] + given[9] * (head * group + member)
-                    for tile in range(0, count, ROWS):
-                        attend_tile(
-                            given,
-                            query + (row + tile) * given[8],
-                            min(ROWS, count - tile),
-                            panel,
-                            states + (member * count + tile) * state_bytes,
-                            position + tile,
-                            at,
-                            stop,
-                        )
+                for tile in range(tiles):
+                    attend_tile(
+                        given,
+                        queries + tile * record_bytes,
+                        panel,
+                        queries + tile * record_bytes + query_bytes,
+                        tile * ROWS,
+                        rows,
+                        position - at,
+                        stop - at,
+                    )
                 at = stop
-            for member in range(group):
-                own = head * group + member
-                for tile in range(0, count, ROWS):
-                    state = states + (member * count + tile) * state_bytes
-                    place = (row + tile) * kv_heads * group + own
-                    target = given[12] + place * value_dim * 2
-                    write_tile(state, min(ROWS, count - tile), target)
+            output = given[12] + first * token_bytes + head * group * value_dim * 2
+            for tile in range(tiles):
+                whole = queries + tile * record_bytes + query_bytes + 4 * ROWS
+                write_rows(
+                    whole + 4 * ROWS,
+                    whole,
+                    output,
+                    token_bytes,
+                    tile * ROWS,
+                    rows,
+                    group,
+                    value_dim,
+                )
             work = take(numbers, 1)
+        close_tiles(before)
 
-    name = f"prefill-{group}-{kv_heads}-{shape.key_dim}-{value_dim}-{block}"
+    name = f"prefill-{group}-{kv_heads}-{key_dim}-{value_dim}-{block}"
     return Kernel(prefill, name)
 
 
-def _tile_clearer(value_dim: int) -> Any:
-    def clear_tile(state: int, rows: int) -> None:
-        """Nothing is seen yet.
-
-        A tile's state is `rows` largest scores (in powers of 2), then sums of weights,
-        then rows of sums of values.
-        """
-        fill_row(state + 4 * rows, rows * (1 + value_dim), float32(0.0))
-        for index in range(rows):
-            set_float(state, index, _LOWEST)
-
-    return njit(clear_tile)
-
-
 def _tile_attender(shape: PrefillShape) -> Any:
-    key_dim, value_dim = shape.key_dim, shape.value_dim
+    group, key_dim, value_dim = shape.group, shape.key_dim, shape.value_dim
     panel_bytes, value_panel = shape.panel_bytes, 2 * _PIECE * key_dim
-    score_bytes, weight_bytes = _SCORE_BYTES, 2 * _PIECE
-    soften = _softener(value_dim)
 
     def attend_tile(  # noqa: PLR0917 - numba passes by position
         given: Any,
-        query: int,
-        rows: int,
+        queries: int,
         panel: int,
         state: int,
-        low: int,
-        at: int,
+        row: int,
+        rows: int,
+        shift: int,
         stop: int,
     ) -> None:
-        """Some queries, the first of them at `low`, see the piece at … stop - 1."""
+        """16 rows from `row` on see a piece of `stop` tokens.
+
+        A row's token is `shift` tokens behind the piece's first, and as many more as it
+        has tokens before it.
+        """
         window = given[13]
-        if low + rows <= at or low + 1 - window >= stop:
+        lowest = shift + row // group
+        highest = shift + min(row + ROWS, rows) // group  # one beyond, or two
+        start = max(0, lowest + 1 - window) // DEPTH * DEPTH
+        end = (min(stop, highest + 1) + DEPTH - 1) // DEPTH * DEPTH
+        if start >= end:
             return
         scores = panel + panel_bytes
-        weights = scores + ROWS * score_bytes
-        columns = (min(stop, low + rows) - at + DEPTH - 1) // DEPTH * DEPTH
-        score_tiles(query, given[8], rows, panel, columns, scores, score_bytes, key_dim)
-        for index in range(rows):
-            seen = low + index + 1
-            soften(
-                scores + index * score_bytes,
-                weights + index * weight_bytes,
-                state,
-                rows,
-                index,
-                min(max(0, seen - window - at), columns),
-                max(min(stop, seen) - at, 0),
-                columns,
-                to_float(given[14]),
-            )
-        sums, values = state + 8 * rows, panel + value_panel
-        weigh_tiles(weights, rows, values, columns, sums, weight_bytes, value_dim)
+        weights = scores + 4 * _PIECE * ROWS
+        score_tiles(queries, panel, start, end, scores, key_dim)
+        unseen = max(start, min(end, highest + 1 - window))
+        mask_scores(scores, start, unseen, row, shift, window, group)
+        future = max(unseen, min(end, lowest + 1))
+        mask_scores(scores, future, end, row, shift, window, group)
+        factor = to_float(given[14])
+        soften_scores(scores, start, end, weights, state, factor, value_dim)
+        sums, values = state + 8 * ROWS, panel + value_panel
+        weigh_tiles(weights, values, start, end, sums, value_dim)
 
     return njit(attend_tile)
-
-
-def _tile_writer(shape: PrefillShape) -> Any:
-    value_dim = shape.value_dim
-    row_bytes = shape.num_kv_heads * shape.group * value_dim * 2
-
-    def write_tile(state: int, rows: int, target: int) -> None:
-        """The output of finished queries."""
-        for index in range(rows):
-            share = float32(1.0) / float_at(state, rows + index)
-            sums = state + 8 * rows + index * value_dim * 4
-            scale_row(sums, target + index * row_bytes, share, value_dim, 4, 2)
-
-    return njit(write_tile)
 
 
 def _piece_layer(shape: PrefillShape) -> Any:
@@ -308,7 +309,7 @@ def _piece_layer(shape: PrefillShape) -> Any:
         """Lays the tokens start … stop - 1 out, and 0 up to a multiple of 32."""
         for token in range(start, start + (stop - start + 31) // 32 * 32, ROWS):
             at = token - start
-            target = panel + value_panel + 2 * at * value_dim
+            target = panel + value_panel + at // 32 * 64 * value_dim + at % 32 * 2
             if token >= stop:
                 lay_values(values, target, 0, value_dim)  # nothing of it is kept
                 continue
@@ -320,38 +321,3 @@ def _piece_layer(shape: PrefillShape) -> Any:
             lay_values(value, target, stop - token, value_dim)
 
     return njit(lay_piece)
-
-
-def _softener(value_dim: int) -> Any:
-    def soften(  # noqa: PLR0917 - numba passes by position
-        scores: int,
-        weights: int,
-        state: int,
-        rows: int,
-        index: int,
-        start: int,
-        end: int,
-        columns: int,
-        factor: Any,
-    ) -> None:
-        """Scores of tokens start … end - 1 become weights, others 0; sums fade."""
-        for token in range(start):
-            set_float(scores, token, _LOWEST)
-        if end < columns:
-            fill_row(scores + 4 * end, columns - end, _LOWEST)
-        old = float_at(state, index)
-        top = max(old, row_max(scores, columns) * factor)
-        if top == _LOWEST:  # it sees nothing here, and saw nothing before
-            weigh_row(scores, weights, columns, float32(1.0), float32(0.0))
-            return
-        total = weigh_row(scores, weights, columns, factor, top)
-        before = float_at(state, rows + index)
-        if top > old:
-            fade = float32(math.exp2(old - top))
-            before *= fade
-            set_float(state, index, top)
-            sums = state + 8 * rows + 4 * index * value_dim
-            scale_row(sums, sums, fade, value_dim, 4, 4)
-        set_float(state, rows + index, before + total)
-
-    return njit(soften)

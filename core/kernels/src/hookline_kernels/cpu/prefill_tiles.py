@@ -1,10 +1,12 @@
-"""The inner loops of attention of many new tokens, on tiles of the matrix unit.
+"""16 queries see a piece of a sequence: the inner loops of attention on matrix tiles.
 
-Keys and values of a piece of a sequence are first laid out as the unit wants them, and
-then serve all queries that share their head. All addresses are integers; numbers that
-shape the code are literals.
+Scores are computed with a token to a row and a query to a column, so that softmax's
+largest numbers and sums are kept for 16 queries in a vector. All addresses are
+integers; numbers that shape the code are literals.
 """
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from llvmlite import ir
@@ -14,15 +16,13 @@ from numba.extending import intrinsic
 
 from hookline_kernels.cpu.amx import (
     DEPTH,
-    INT8,
     ROWS,
-    begin,
     clear_tile,
-    end,
     load_tile,
     multiply_tiles,
     store_tile,
 )
+from hookline_kernels.cpu.prefill_panels import TILE_BYTES
 from hookline_kernels.cpu.vectors import (
     INT16,
     INT32,
@@ -34,256 +34,322 @@ from hookline_kernels.cpu.vectors import (
     load,
     multiply_add,
     offset,
-    reduce,
     splat,
     store,
     vector,
 )
 
 LOG2_E = 1.4426950408889634
-_POWER_OF_2 = (0.009618129, 0.05550411, 0.24022651, 0.6931472, 1.0)
-"""Of the series of 2^x; for |x| ≤ ½ right to 4e-5, where bfloat16 is to 4e-3."""
-_LEAST_POWER = -126.0
+_LOWEST = -1e20
+"""What the largest score, as a power of 2, is before there is one."""
+_UNSEEN = -1e35
+"""A score far below that, whatever it is multiplied with; still a number, so that no
+difference of two is none."""
+
+_POWER_OF_2 = (0.078024536, 0.2260672, 0.6958335, 0.99992526)
+"""Of the series of 2^x, 0 ≤ x < 1; right to 8e-5, where bfloat16 is to 4e-3."""
+_SCORE_BYTES = ROWS * 4
+"""Of a token: 16 queries."""
+_TOTALS = 4
+"""Vectors that are summed into at once, for the latency of an addition."""
+_FLOOR = 9
+"""Of `reduce`: what is above the next lower whole number, without a trap."""
 
 
-def _lay_keys(
-    _: object, keys: Any, panel: Any, dim: Any, block: Any
+def _score_tiles(  # noqa: PLR0917 - numba passes by position
+    _: object, queries: Any, keys: Any, start: Any, end: Any, scores: Any, dim: Any
 ) -> tuple[Signature, Emit]:
-    """16 tokens of a head's page, [dim, block], as [dim ÷ 2, 16, 2]."""
-    signature = types.void(keys, panel, dim, block)
-    width, tokens = dim.literal_value, block.literal_value
+    """scores[t, q] = Σ keys[t, d] · queries[d, q], t from `start` to `end` - 1.
+
+    Both are multiples of 32. queries: of `lay_queries`. keys: of `lay_keys`, 16 tokens
+    after others.
+    """
+    given = (queries, keys, start, end, scores)
+    signature = types.void(*[types.intp for _ in given], dim)
+    steps = dim.literal_value // DEPTH
 
     def emit(
         context: Any, builder: ir.IRBuilder, _: object, args: list[ir.Value]
     ) -> ir.Value:
-        with cgutils.for_range(builder, INT64(width // 2), intp=INT64) as loop:
-            first = offset(builder, args[0], loop.index, 4 * tokens)
-            second = builder.add(first, INT64(2 * tokens))
-            target = offset(builder, args[1], loop.index, 64)
-            _interleave(builder, first, second, target)
+        source, panel, first, last, target = args[:5]
+        own = range(4, 4 + min(steps, 4))
+        are_kept = steps <= len(own)
+        if are_kept:
+            for step in range(steps):
+                at = builder.add(source, INT64(step * TILE_BYTES))
+                load_tile(builder, own[step], at, 64)
+        half_bytes = steps * TILE_BYTES
+        with _by(builder, first, last, DEPTH) as index:
+            here = offset(builder, panel, index, half_bytes // ROWS)
+            for half in range(2):
+                clear_tile(builder, half)
+            for step in range(steps):
+                other = own[step] if are_kept else own[0]
+                if not are_kept:
+                    at = builder.add(source, INT64(step * TILE_BYTES))
+                    load_tile(builder, other, at, 64)
+                for half in range(2):
+                    at = INT64(half * half_bytes + step * TILE_BYTES)
+                    load_tile(builder, 2 + half, builder.add(here, at), 64)
+                    multiply_tiles(builder, half, 2 + half, other)
+            for half in range(2):
+                at = offset(builder, target, index, _SCORE_BYTES)
+                at = builder.add(at, INT64(half * ROWS * _SCORE_BYTES))
+                store_tile(builder, half, at, 64)
         return context.get_dummy_value()
 
     return signature, emit
 
 
-def _lay_values(
+def _mask_scores(  # noqa: PLR0917 - numba passes by position
     _: object,
-    values: Any,
-    panel: Any,
-    tokens: Any,  # noqa: ARG001 - a whole number whatever it is
+    scores: Any,
+    start: Any,
+    end: Any,
+    row: Any,
+    shift: Any,
+    window: Any,
+    group: Any,
+) -> tuple[Signature, Emit]:
+    """Tokens `start` … `end` - 1 that a query does not see get the lowest score.
+
+    Query q is of token (row + q) ÷ group; it sees tokens as far as that plus `shift`,
+    and so many as the window has.
+    """
+    given = (scores, start, end, row, shift, window)
+    signature = types.void(*[types.intp for _ in given], group)
+    heads = group.literal_value
+
+    def emit(
+        context: Any, builder: ir.IRBuilder, _: object, args: list[ir.Value]
+    ) -> ir.Value:
+        source, first, last, query, before, width = args[:6]
+        lanes = ir.Constant(vector(ROWS, INT64), list(range(ROWS)))
+        own = builder.add(splat(builder, query, ROWS), lanes)
+        own = builder.udiv(own, constant(heads, ROWS, INT64))
+        highest = builder.add(own, splat(builder, before, ROWS))
+        lowest = builder.sub(highest, splat(builder, width, ROWS))
+        with _by(builder, first, last, 1) as index:
+            token = splat(builder, index, ROWS)
+            at = offset(builder, source, index, _SCORE_BYTES)
+            seen = builder.and_(
+                builder.icmp_signed("<=", token, highest),
+                builder.icmp_signed(">", token, lowest),
+            )
+            nothing = constant(_UNSEEN, ROWS)
+            store(builder, builder.select(seen, load(builder, at, ROWS), nothing), at)
+        return context.get_dummy_value()
+
+    return signature, emit
+
+
+def _soften_scores(  # noqa: PLR0917 - numba passes by position
+    _: object,
+    scores: Any,
+    start: Any,
+    end: Any,
+    weights: Any,
+    state: Any,
+    factor: Any,  # noqa: ARG001 - float32 whatever it is
     dim: Any,
 ) -> tuple[Signature, Emit]:
-    """16 tokens of a head's page, [16, dim], as [8, dim, 2].
+    """Scores of tokens `start` … `end` - 1 become weights; the state goes along.
 
-    Those from `tokens` on become 0: no weight makes a number of what is none.
+    weights: bfloat16, [tokens ÷ 2, 16, 2]: 2^(score · factor - largest so far). state:
+    float32, what was largest, times `factor`; sums of weights; sums of values, [dim,
+    16]. Where there is a larger score now, both sums fade.
     """
-    signature = types.void(values, panel, types.intp, dim)
+    given = (scores, start, end, weights, state)
+    signature = types.void(*[types.intp for _ in given], types.float32, dim)
     width = dim.literal_value
 
     def emit(
         context: Any, builder: ir.IRBuilder, _: object, args: list[ir.Value]
     ) -> ir.Value:
-        source, target, count = args[:3]
-        for pair in range(ROWS // 2):
-            is_first = builder.icmp_signed("<", INT64(2 * pair), count)
-            is_second = builder.icmp_signed("<", INT64(2 * pair + 1), count)
-            for at in range(0, width, ROWS):
-                first = offset(builder, source, 2 * pair * width + at, 2)
-                second = builder.add(first, INT64(2 * width))
-                place = offset(builder, target, pair * width + at, 4)
-                _interleave(builder, first, second, place, (is_first, is_second))
-        return context.get_dummy_value()
-
-    return signature, emit
-
-
-def _interleave(
-    builder: ir.IRBuilder,
-    first: ir.Value,
-    second: ir.Value,
-    target: ir.Value,
-    kept: tuple[ir.Value, ir.Value] | None = None,
-) -> None:
-    """Number by number, 16 of each; 0 for a side that is not kept."""
-    kind = vector(ROWS, INT16)
-    sides = [
-        builder.load(builder.inttoptr(side, kind.as_pointer()), align=2)
-        for side in (first, second)
-    ]
-    if kept is not None:
-        nothing = constant(0, ROWS, INT16)
-        sides = [
-            builder.select(keep, side, nothing)
-            for keep, side in zip(kept, sides, strict=True)
-        ]
-    order = [place for index in range(ROWS) for place in (index, ROWS + index)]
-    mask = ir.Constant(vector(2 * ROWS, INT32), order)
-    both = builder.shuffle_vector(*sides, mask)
-    pointer = builder.inttoptr(target, both.type.as_pointer())
-    builder.store(both, pointer, align=2)
-
-
-def _score_tiles(  # noqa: PLR0917 - numba passes by position
-    _: object,
-    query: Any,
-    query_bytes: Any,
-    rows: Any,
-    panel: Any,
-    columns: Any,
-    scores: Any,
-    row_bytes: Any,
-    dim: Any,
-) -> tuple[Signature, Emit]:
-    """scores[r, t] = Σ query[r, d] · keys[d, t], for a multiple of 32 tokens t.
-
-    query: bfloat16, `query_bytes` from row to row. panel: of `lay_keys`, 16 tokens
-    after others. scores: float32, `row_bytes` from row to row.
-    """
-    given = (query, query_bytes, rows, panel, columns, scores)
-    signature = types.void(*[types.intp for _ in given], row_bytes, dim)
-    pitch, width = row_bytes.literal_value, dim.literal_value
-    steps = width // DEPTH
-
-    def emit(
-        context: Any, builder: ir.IRBuilder, _: object, args: list[ir.Value]
-    ) -> ir.Value:
-        source, stride, count, keys, tokens, target = args[:6]
-        height = builder.trunc(count, INT8)
-        own = range(4, 4 + min(steps, 4))
-        heights = {0: height, 1: height, 2: INT8(ROWS), 3: INT8(ROWS)}
-        before = begin(builder, heights | dict.fromkeys(own, height))
-        are_kept = steps <= len(own)
-        if are_kept:
-            for step in range(steps):
-                at = builder.add(source, INT64(64 * step))
-                load_tile(builder, own[step], at, stride)
-        loops = builder.udiv(tokens, INT64(2 * ROWS))
-        with cgutils.for_range(builder, loops, intp=INT64) as loop:
-            for half in range(2):
-                clear_tile(builder, half)
-            tile_bytes = width * ROWS * 2
-            here = offset(builder, keys, loop.index, 2 * tile_bytes)
-            for step in range(steps):
-                rows_of = own[step] if are_kept else own[0]
-                if not are_kept:
-                    at = builder.add(source, INT64(64 * step))
-                    load_tile(builder, rows_of, at, stride)
-                for half in range(2):
-                    at = builder.add(here, INT64(half * tile_bytes + step * 1024))
-                    load_tile(builder, 2 + half, at, 64)
-                    multiply_tiles(builder, half, rows_of, 2 + half)
-            for half in range(2):
-                at = offset(builder, target, loop.index, 128)
-                store_tile(builder, half, builder.add(at, INT64(64 * half)), pitch)
-        end(builder, before)
-        return context.get_dummy_value()
-
-    return signature, emit
-
-
-def _weigh_tiles(  # noqa: PLR0917 - numba passes by position
-    _: object,
-    weights: Any,
-    rows: Any,
-    panel: Any,
-    columns: Any,
-    sums: Any,
-    row_bytes: Any,
-    dim: Any,
-) -> tuple[Signature, Emit]:
-    """sums[r, d] += Σ weights[r, t] · values[t, d], for a multiple of 32 tokens t.
-
-    weights: bfloat16, `row_bytes` from row to row. panel: of `lay_values`, 16 tokens
-    after others. sums: float32 [rows, dim].
-    """
-    given = (weights, rows, panel, columns, sums)
-    signature = types.void(*[types.intp for _ in given], row_bytes, dim)
-    pitch, width = row_bytes.literal_value, dim.literal_value
-
-    def emit(
-        context: Any, builder: ir.IRBuilder, _: object, args: list[ir.Value]
-    ) -> ir.Value:
-        source, count, values, tokens, target = args[:5]
-        height = builder.trunc(count, INT8)
-        heights = dict.fromkeys((0, 1, 2, 3, 4), height)
-        before = begin(builder, heights | dict.fromkeys((6, 7), INT8(ROWS)))
-        loops = builder.udiv(tokens, INT64(DEPTH))
-        places = list(range(0, width, ROWS))
-        for start in range(0, len(places), 4):
-            group = places[start : start + 4]
-            for index, at in enumerate(group):
-                load_tile(builder, index, builder.add(target, INT64(4 * at)), 4 * width)
-            with cgutils.for_range(builder, loops, intp=INT64) as loop:
-                load_tile(builder, 4, offset(builder, source, loop.index, 64), pitch)
-                here = offset(builder, values, loop.index, DEPTH * width * 2)
-                for index, at in enumerate(group):
-                    other = 6 + index % 2
-                    place = builder.add(here, INT64(4 * at))
-                    load_tile(builder, other, place, 4 * width)
-                    multiply_tiles(builder, index, 4, other)
-            for index, at in enumerate(group):
-                place = builder.add(target, INT64(4 * at))
-                store_tile(builder, index, place, 4 * width)
-        end(builder, before)
-        return context.get_dummy_value()
-
-    return signature, emit
-
-
-def _weigh_row(
-    _: object,
-    scores: Any,
-    weights: Any,
-    columns: Any,
-    factor: Any,  # noqa: ARG001 - float32 whatever it is
-    top: Any,  # noqa: ARG001 - likewise
-) -> tuple[Signature, Emit]:
-    """weights[t] = 2^(scores[t] · factor − top), in bfloat16; returns their sum.
-
-    No power is above 1. `columns` is a multiple of 16.
-    """
-    signature = types.float32(scores, weights, columns, types.float32, types.float32)
-
-    def emit(
-        _: Any, builder: ir.IRBuilder, __: object, args: list[ir.Value]
-    ) -> ir.Value:
-        source, target, count, scale, highest = args
+        source, first, last, target, kept, scale = args[:6]
         scale = splat(builder, scale, ROWS)
-        highest = splat(builder, builder.fneg(highest), ROWS)
-        total = cgutils.alloca_once_value(builder, constant(0.0, ROWS))
-        loops = builder.udiv(count, INT64(ROWS))
-        with cgutils.for_range(builder, loops, intp=INT64) as loop:
-            numbers = load(builder, offset(builder, source, loop.index, 64), ROWS)
-            power = multiply_add(builder, numbers, scale, highest)
-            powers = _power_of_2(builder, power)
-            store(builder, powers, offset(builder, target, loop.index, 32), 2)
-            builder.store(added(builder, builder.load(total), powers), total)
-        return reduce(builder, builder.load(total), added)
+        old = load(builder, kept, ROWS)
+        top = _largest(builder, (source, first, last))
+        top = larger(builder, builder.fmul(top, scale), old)
+        whole = builder.add(kept, INT64(_SCORE_BYTES))
+        grown = builder.fcmp_ordered(">", top, old)
+        bits = builder.bitcast(grown, INT16)
+        with builder.if_then(builder.icmp_unsigned("!=", bits, INT16(0))):
+            fade = _power_of_2(builder, builder.fsub(old, top))
+            store(builder, top, kept)
+            with _by(builder, INT64(0), INT64(1 + width), 1) as index:
+                at = offset(builder, whole, index, _SCORE_BYTES)
+                store(builder, builder.fmul(load(builder, at, ROWS), fade), at)
+        total = _weigh(builder, (source, first, last), target, scale, builder.fneg(top))
+        store(builder, builder.fadd(load(builder, whole, ROWS), total), whole)
+        return context.get_dummy_value()
 
     return signature, emit
+
+
+def _largest(
+    builder: ir.IRBuilder, scores: tuple[ir.Value, ir.Value, ir.Value]
+) -> ir.Value:
+    """Of each query."""
+    source, first, last = scores
+    tops = _places(builder, _UNSEEN)
+    with _by(builder, first, last, ROWS) as index:
+        for row in range(ROWS):
+            at = builder.add(index, INT64(row))
+            numbers = load(builder, offset(builder, source, at, _SCORE_BYTES), ROWS)
+            top = tops[row % _TOTALS]
+            builder.store(larger(builder, numbers, builder.load(top)), top)
+    return _joined(builder, tops, larger)
+
+
+def _weigh(
+    builder: ir.IRBuilder,
+    scores: tuple[ir.Value, ir.Value, ir.Value],
+    target: ir.Value,
+    scale: ir.Value,
+    shift: ir.Value,
+) -> ir.Value:
+    """Writes the weights 2^(score · scale + shift); returns their sums."""
+    source, first, last = scores
+    totals = _places(builder, 0.0)
+    with _by(builder, first, last, ROWS) as index:
+        for row in range(0, ROWS, 2):
+            found = []
+            for side in range(2):
+                at = builder.add(index, INT64(row + side))
+                numbers = load(builder, offset(builder, source, at, _SCORE_BYTES), ROWS)
+                power = multiply_add(builder, numbers, scale, shift)
+                found.append(_power_of_2(builder, power))
+                total = totals[(row + side) % _TOTALS]
+                so_far = builder.load(total)
+                builder.store(builder.fadd(so_far, found[-1]), total)
+            at = builder.add(index, INT64(row))
+            place = offset(builder, target, at, _SCORE_BYTES // 2)
+            both = _rounded_pair(builder, *found)
+            pointer = builder.inttoptr(place, both.type.as_pointer())
+            builder.store(both, pointer, align=4)
+    return _joined(builder, totals, added)
+
+
+def _places(builder: ir.IRBuilder, value: float) -> list[ir.Value]:
+    """What several vectors are gathered in; LLVM makes registers of them."""
+    places = [cgutils.alloca_once(builder, vector(ROWS)) for _ in range(_TOTALS)]
+    for place in places:
+        builder.store(constant(value, ROWS), place)
+    return places
+
+
+def _joined(
+    builder: ir.IRBuilder,
+    places: list[ir.Value],
+    combine: Callable[[ir.IRBuilder, ir.Value, ir.Value], ir.Value],
+) -> ir.Value:
+    found = builder.load(places[0])
+    for place in places[1:]:
+        found = combine(builder, found, builder.load(place))
+    return found
+
+
+def _rounded_pair(builder: ir.IRBuilder, first: ir.Value, second: ir.Value) -> ir.Value:
+    """Each two as bfloat16 in 4 bytes, rounded to the nearest; none is negative."""
+    kind, half = vector(ROWS, INT32), constant(0x8000, ROWS, INT32)
+    low, high = (
+        builder.add(builder.bitcast(side, kind), half) for side in (first, second)
+    )
+    low = builder.lshr(low, constant(16, ROWS, INT32))
+    high = builder.and_(high, constant(0xFFFF0000, ROWS, INT32))
+    return builder.or_(low, high)
 
 
 def _power_of_2(builder: ir.IRBuilder, numbers: ir.Value) -> ir.Value:
-    """Of numbers not above 0; at least float32's smallest, which adds nothing."""
-
-    def number(value: float) -> ir.Constant:
-        return constant(value, ROWS)
-
-    numbers = larger(builder, numbers, number(_LEAST_POWER))
-    rounding = number(1.5 * 2**23)  # what is added to it loses its fraction
-    whole = builder.fsub(builder.fadd(numbers, rounding), rounding)
-    rest = builder.fsub(numbers, whole)
-    series = number(_POWER_OF_2[0])
+    """Of what is above the next lower whole number by a series, then scaled by that."""
+    kind = numbers.type
+    rest = _masked(builder, "reduce", [kind, INT32], [numbers, INT32(_FLOOR)])
+    series = constant(_POWER_OF_2[0], ROWS)
     for coefficient in _POWER_OF_2[1:]:
-        series = multiply_add(builder, series, rest, number(coefficient))
-    exponent = builder.fptosi(whole, vector(ROWS, INT32))
-    exponent = builder.shl(exponent, constant(23, ROWS, INT32))
-    bits = builder.add(builder.bitcast(series, exponent.type), exponent)
-    return builder.bitcast(bits, vector(ROWS))
+        series = multiply_add(builder, series, rest, constant(coefficient, ROWS))
+    return _masked(builder, "scalef", [kind, kind], [series, numbers])
 
 
-lay_keys: Any = intrinsic(prefer_literal=True)(_lay_keys)
-lay_values: Any = intrinsic(prefer_literal=True)(_lay_values)
+def _masked(
+    builder: ir.IRBuilder, name: str, kinds: list[ir.Type], args: list[ir.Value]
+) -> ir.Value:
+    """An instruction of AVX-512 on all 16 numbers, in the current rounding mode."""
+    kind = vector(ROWS)
+    shape = ir.FunctionType(kind, [*kinds, kind, INT16, INT32])
+    call = cgutils.get_or_insert_function(
+        builder.module, shape, f"llvm.x86.avx512.mask.{name}.ps.512"
+    )
+    nothing = ir.Constant(kind, ir.Undefined)
+    return builder.call(call, [*args, nothing, INT16(-1), INT32(4)])
+
+
+def _weigh_tiles(  # noqa: PLR0917 - numba passes by position
+    _: object, weights: Any, values: Any, start: Any, end: Any, sums: Any, dim: Any
+) -> tuple[Signature, Emit]:
+    """sums[d, q] += Σ values[d, t] · weights[t, q], t from `start` to `end` - 1.
+
+    Both are multiples of 32. values: of `lay_values`, 32 tokens after others. weights:
+    of `soften_scores`.
+    """
+    given = (weights, values, start, end, sums)
+    signature = types.void(*[types.intp for _ in given], dim)
+    width = dim.literal_value
+
+    def emit(
+        context: Any, builder: ir.IRBuilder, _: object, args: list[ir.Value]
+    ) -> ir.Value:
+        source, panel, first, last, target = args[:5]
+        parts = list(range(width // ROWS))
+        for at in range(0, len(parts), 4):
+            group = parts[at : at + 4]
+            places = [
+                builder.add(target, INT64(part * ROWS * _SCORE_BYTES)) for part in group
+            ]
+            for index, place in enumerate(places):
+                load_tile(builder, index, place, 64)
+            with _by(builder, first, last, DEPTH) as index:
+                load_tile(builder, 4, offset(builder, source, index, 32), 64)
+                here = offset(builder, panel, index, 2 * width)
+                for which, part in enumerate(group):
+                    other = 5 + which % 3
+                    tile = builder.add(here, INT64(part * TILE_BYTES))
+                    load_tile(builder, other, tile, 64)
+                    multiply_tiles(builder, which, other, 4)
+            for index, place in enumerate(places):
+                store_tile(builder, index, place, 64)
+        return context.get_dummy_value()
+
+    return signature, emit
+
+
+def _clear_state(_: object, state: Any, dim: Any) -> tuple[Signature, Emit]:
+    """Nothing is seen yet."""
+    signature = types.void(state, dim)
+
+    def emit(
+        context: Any, builder: ir.IRBuilder, _: object, args: list[ir.Value]
+    ) -> ir.Value:
+        store(builder, constant(_LOWEST, ROWS), args[0])
+        with _by(builder, INT64(1), INT64(2 + dim.literal_value), 1) as index:
+            at = offset(builder, args[0], index, _SCORE_BYTES)
+            store(builder, constant(0.0, ROWS), at)
+        return context.get_dummy_value()
+
+    return signature, emit
+
+
+@contextmanager
+def _by(
+    builder: ir.IRBuilder, start: ir.Value, end: ir.Value, step: int
+) -> Iterator[ir.Value]:
+    """`start`, `start` + step … as long as that is below `end`."""
+    with cgutils.for_range_slice(builder, start, end, INT64(step)) as (index, _):
+        yield index
+
+
 score_tiles: Any = intrinsic(prefer_literal=True)(_score_tiles)
+mask_scores: Any = intrinsic(prefer_literal=True)(_mask_scores)
+soften_scores: Any = intrinsic(prefer_literal=True)(_soften_scores)
 weigh_tiles: Any = intrinsic(prefer_literal=True)(_weigh_tiles)
-weigh_row: Any = intrinsic(_weigh_row)
+clear_state: Any = intrinsic(prefer_literal=True)(_clear_state)

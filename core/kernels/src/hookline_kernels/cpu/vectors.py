@@ -110,18 +110,23 @@ def store(
     builder: ir.IRBuilder, numbers: ir.Value, address: ir.Value, size: int = 4
 ) -> None:
     """Numbers of 4 bytes, or of 2 bytes rounded to the nearest, ties to even."""
-    lanes = numbers.type.count
-    if size == 2 and _ROUNDS and lanes == 16:
-        halves = builder.fptrunc(numbers, vector(lanes, _BFloat()))
-        numbers = builder.bitcast(halves, vector(lanes, INT16))
-    elif size == 2:
-        half = constant(16, lanes, INT32)
-        bits = builder.bitcast(numbers, vector(lanes, INT32))
-        odd = builder.and_(builder.lshr(bits, half), constant(1, lanes, INT32))
-        bits = builder.add(builder.add(bits, odd), constant(0x7FFF, lanes, INT32))
-        numbers = builder.trunc(builder.lshr(bits, half), vector(lanes, INT16))
+    if size == 2:
+        numbers = rounded(builder, numbers)
     pointer = builder.inttoptr(address, numbers.type.as_pointer())
     builder.store(numbers, pointer, align=size)
+
+
+def rounded(builder: ir.IRBuilder, numbers: ir.Value) -> ir.Value:
+    """As 2 bytes each, to the nearest, ties to even."""
+    lanes = numbers.type.count
+    if _ROUNDS and lanes == 16:
+        halves = builder.fptrunc(numbers, vector(lanes, _BFloat()))
+        return builder.bitcast(halves, vector(lanes, INT16))
+    half = constant(16, lanes, INT32)
+    bits = builder.bitcast(numbers, vector(lanes, INT32))
+    odd = builder.and_(builder.lshr(bits, half), constant(1, lanes, INT32))
+    bits = builder.add(builder.add(bits, odd), constant(0x7FFF, lanes, INT32))
+    return builder.trunc(builder.lshr(bits, half), vector(lanes, INT16))
 
 
 def prefetch(builder: ir.IRBuilder, address: ir.Value, covered: range) -> None:
