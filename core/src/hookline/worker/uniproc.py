@@ -108,8 +108,9 @@ class UniprocExecutor:
             else:
                 self._runner = maker.runner(forward, HostFeed(), cache)
         self._warmer = None
-        if platform.device.type == "cpu":
-            self._warmer = PageWarmer([*cache.keys, *cache.values])
+        prefault = config.cache.kv_cache_prefault
+        if prefault and platform.device.type == "cpu":
+            self._warmer = PageWarmer([*cache.keys, *cache.values], prefault)
         self.shape = ModelShape(
             architecture=architecture,
             dtype=str(dtype).removeprefix("torch."),
