@@ -31,7 +31,9 @@ def hookline(work: dict[str, Any]) -> Generate:
     from hookline.config import CacheConfig, Dtype  # noqa: PLC0415
 
     cache = CacheConfig(
-        kv_cache_memory=KV_CACHE_BYTES, enable_prefix_caching=work["has_prefix_cache"]
+        kv_cache_memory=KV_CACHE_BYTES,
+        kv_cache_prefault=KV_CACHE_BYTES,  # vLLM writes all of its own at its start
+        enable_prefix_caching=work["has_prefix_cache"],
     )
     model = ModelConfig(model=work["model"], dtype=Dtype(work["dtype"]))
     llm = LLM(config=EngineConfig(model=model, cache=cache))

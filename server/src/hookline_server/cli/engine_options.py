@@ -130,6 +130,15 @@ CACHE_OPTIONS = (
         help="size of the pool as memory, such as 512MiB or 2GiB",
     ),
     Option(
+        flag="kv-cache-prefault",
+        target="config.cache.kv_cache_prefault",
+        group=CACHE,
+        parse=size,
+        metavar="SIZE",
+        help="memory of the pool to have ready soon after the start; 0 for none",
+        default="1GiB",
+    ),
+    Option(
         flag="gpu-memory-utilization",
         target="config.cache.gpu_memory_utilization",
         group=CACHE,
