@@ -22,8 +22,16 @@ KV_CACHE_BYTES = 2 * 1024**3
 """For every engine that can be told."""
 TRANSFORMERS_BATCH = 128
 
+LOOKUP = {"method": "ngram", "prompt_lookup_max": 5, "prompt_lookup_min": 2}
+
 Generate = Callable[[list[list[int]], int], int]
 """From prompts and the tokens wanted of each to the tokens that came."""
+
+
+def prompt_lookup(work: dict[str, Any]) -> dict[str, Any] | None:
+    """Speculation as Hookline and vLLM both read it."""
+    count = work["num_drafts"]
+    return LOOKUP | {"num_speculative_tokens": count} if count else None
 
 
 def hookline(work: dict[str, Any]) -> Generate:
@@ -36,7 +44,10 @@ def hookline(work: dict[str, Any]) -> Generate:
         enable_prefix_caching=work["has_prefix_cache"],
     )
     model = ModelConfig(model=work["model"], dtype=Dtype(work["dtype"]))
-    llm = LLM(config=EngineConfig(model=model, cache=cache))
+    llm = LLM(
+        config=EngineConfig(model=model, cache=cache),
+        speculative_config=prompt_lookup(work),
+    )
 
     def generate(prompts: list[list[int]], wanted: int) -> int:
         params = SamplingParams(temperature=0.0, max_tokens=wanted, ignore_eos=True)
@@ -49,7 +60,11 @@ def hookline(work: dict[str, Any]) -> Generate:
 def vllm(work: dict[str, Any]) -> Generate:
     from vllm import LLM, SamplingParams  # type: ignore[import-not-found]  # noqa: PLC0415
 
-    llm = LLM(model=work["model"], dtype=work["dtype"])
+    llm = LLM(
+        model=work["model"],
+        dtype=work["dtype"],
+        speculative_config=prompt_lookup(work),
+    )
 
     def generate(prompts: list[list[int]], wanted: int) -> int:
         params = SamplingParams(temperature=0.0, max_tokens=wanted, ignore_eos=True)
@@ -75,6 +90,7 @@ def transformers(work: dict[str, Any]) -> Generate:
             do_sample=False,
             min_new_tokens=wanted,
             max_new_tokens=wanted,
+            prompt_lookup_num_tokens=work["num_drafts"] or None,
         )
         return int(output[:, prompts.shape[1] :].numel())
 
@@ -101,7 +117,10 @@ def prompts_of(work: dict[str, Any], seed: int) -> list[list[int]]:
         return [source.randrange(3, 8000) for _ in range(count)]
 
     prefix = ids(work["prefix_tokens"])
-    return [prefix + ids(work["input_tokens"]) for _ in range(work["requests"])]
+    count = work["input_tokens"]
+    if work["repeats"]:
+        return [prefix + 2 * ids(count // 2) for _ in range(work["requests"])]
+    return [prefix + ids(count) for _ in range(work["requests"])]
 
 
 def measure(generate: Generate, work: dict[str, Any]) -> dict[str, float]:
