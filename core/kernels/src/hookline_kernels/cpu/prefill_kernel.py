@@ -323,7 +323,7 @@ def _tile_attender(shape: PrefillShape) -> Any:
         """
         window = given[13]
         lowest = shift + row // group
-        highest = shift + min(row + ROWS, rows) // group  # one beyond, or two
+        highest = shift + (min(row + ROWS, rows) - 1) // group
         start = max(0, lowest + 1 - window) // DEPTH * DEPTH
         end = (min(stop, highest + 1) + DEPTH - 1) // DEPTH * DEPTH
         if start >= end:
