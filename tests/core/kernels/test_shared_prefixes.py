@@ -77,11 +77,23 @@ def difference(
         block_size=block,
         dtype=torch.bfloat16,
     )
-    how = {"scale": dim**-0.5, "window": window, "softcap": softcap}
-    written = {"keys": keys, "values": values, "metadata": metadata}
-    found = chosen.attend_written(query, query, query, **written, **how)
-    exact = written | {"keys": keys.float(), "values": values.float()}
-    expected = attend_written(query.float(), query, query, **exact, **how)
+    found, expected = (
+        attend(
+            each,
+            query,
+            query,
+            keys=keys.to(each.dtype),
+            values=values.to(each.dtype),
+            metadata=metadata,
+            scale=dim**-0.5,
+            window=window,
+            softcap=softcap,
+        )
+        for attend, each in (
+            (chosen.attend_written, query),
+            (attend_written, query.float()),
+        )
+    )
     return float((found.float() - expected).abs().max())
 
 
@@ -165,16 +177,16 @@ def test_runs_are_true_and_apart() -> None:
         lengths = source.integers(1, width * 16 + 1, count)
         end = 0
         for run in shared_runs(tables, lengths, 16):
-            rows = slice(run.first, run.first + run.count)
+            rows = slice(run.first, run.first + run.number)
             assert run.first >= end
             assert run.tokens % 32 == 0
-            assert (run.count - 1) * run.tokens >= 1024
+            assert (run.number - 1) * run.tokens >= 1024
             assert (lengths[rows] > run.tokens).all()
             assert (
                 tables[rows, : run.tokens // 16]
                 == tables[run.first, : run.tokens // 16]
             ).all()
-            end = run.first + run.count
+            end = run.first + run.number
             found += 1
         assert end <= count
     assert found > 100

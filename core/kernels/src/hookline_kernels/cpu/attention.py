@@ -56,7 +56,9 @@ class CompiledAttention:
             block_size=block_size,
             element_size=dtype.itemsize,
         )
-        self._tiled, self._shared = _tiled(self._shape, num_kv_heads, dtype)
+        tiled, shared = _tiled(self._shape, num_kv_heads, dtype)
+        self._tiled: TiledPrefill | None = tiled
+        self._shared: SharedPrefixes | None = shared
         self._shared_tokens = 0
         self._num_kv_heads = num_kv_heads
         self._write = CacheWriter(

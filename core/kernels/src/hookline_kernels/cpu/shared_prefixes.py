@@ -34,10 +34,10 @@ _WORTH_SHARING = 1024
 
 
 class Shared(NamedTuple):
-    """`count` adjacent sequences from `first` on, whose first `tokens` are the same."""
+    """Adjacent sequences, `number` from `first` on, whose first `tokens` are equal."""
 
     first: int
-    count: int
+    number: int
     tokens: int
 
 
@@ -77,7 +77,7 @@ class SharedPrefixes:
         )
         items = []
         for each in groups:
-            end = each.first + each.count
+            end = each.first + each.number
             self.lens[each.first : end] = each.tokens
             for row in range(each.first, end, shape.tokens):
                 rows = min(shape.tokens, end - row)
@@ -140,7 +140,7 @@ def shared_runs(tables: Int64, seq_lens: Int64, block_size: int) -> list[Shared]
     return [
         run
         for run in _runs((common // step * step).tolist())
-        if (run.count - 1) * run.tokens >= _WORTH_SHARING
+        if (run.number - 1) * run.tokens >= _WORTH_SHARING
     ]
 
 
