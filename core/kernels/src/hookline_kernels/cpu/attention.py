@@ -12,7 +12,6 @@ from hookline_kernels.cpu.jit import compile_kernel
 from hookline_kernels.cpu.pages import CacheWriter
 from hookline_kernels.cpu.prefill import attend_sequence
 from hookline_kernels.cpu.prefill_kernel import PrefillShape, TiledPrefill
-from hookline_kernels.cpu.shared_prefixes import SharedPrefixes
 from hookline_kernels.cpu.team import Team
 from hookline_kernels.failure import KernelError
 from hookline_kernels.layout import cached_keys, cached_values
@@ -56,10 +55,7 @@ class CompiledAttention:
             block_size=block_size,
             element_size=dtype.itemsize,
         )
-        tiled, shared = _tiled(self._shape, num_kv_heads, dtype)
-        self._tiled: TiledPrefill | None = tiled
-        self._shared: SharedPrefixes | None = shared
-        self._shared_tokens = 0
+        self._tiled = _tiled_prefill(self._shape, num_kv_heads, dtype)
         self._num_kv_heads = num_kv_heads
         self._write = CacheWriter(
             num_kv_heads=num_kv_heads,
@@ -171,9 +167,6 @@ class CompiledAttention:
         call["seq_lens"] = metadata.seq_lens_tensor.data_ptr()
         call["num_seqs"] = count
         self._tokens = sum(metadata.seq_lens[:count])
-        self._shared_tokens = 0
-        if self._shared is not None and count > 1:
-            self._shared_tokens = self._shared.begin(metadata)
         if len(self._parts_done) < count:
             self._parts_done = torch.zeros(count, dtype=torch.int64)
             call["parts_done"] = self._parts_done.data_ptr()
@@ -205,13 +198,6 @@ class CompiledAttention:
         call["next_part"] = 0
         call["next_thread"] = 0
         tokens = self._tokens
-        call["prefixes"] = 0
-        if self._shared_tokens and how.window is None and how.softcap is None:
-            assert self._shared is not None
-            self._shared(query, keys=keys, values=values, scale=how.scale)
-            call["prefixes"] = self._shared.states.data_ptr()
-            call["prefix_lens"] = self._shared.lens.ctypes.data
-            tokens -= self._shared_tokens
         if how.window is not None:
             seen = how.window + self._shape.block_size
             tokens = min(tokens, len(query) * seen)
@@ -247,10 +233,10 @@ class CompiledAttention:
         return threads
 
 
-def _tiled(
+def _tiled_prefill(
     shape: DecodeShape, num_kv_heads: int, dtype: torch.dtype
-) -> tuple[TiledPrefill, SharedPrefixes] | tuple[None, None]:
-    """Nothing where prompts go by way of torch."""
+) -> TiledPrefill | None:
+    """None where prompts go by way of torch."""
     tiled = PrefillShape(
         group=shape.group,
         num_kv_heads=num_kv_heads,
@@ -259,9 +245,9 @@ def _tiled(
         block_size=shape.block_size,
     )
     try:
-        return TiledPrefill(tiled, dtype), SharedPrefixes(tiled, dtype)
+        return TiledPrefill(tiled, dtype)
     except KernelError:
-        return None, None
+        return None
 
 
 class _How(NamedTuple):
