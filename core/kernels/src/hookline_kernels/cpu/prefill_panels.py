@@ -126,12 +126,7 @@ def _lay_queries(  # noqa: PLR0917 - numba passes by position
         context: Any, builder: ir.IRBuilder, _: object, args: list[ir.Value]
     ) -> ir.Value:
         source, by_token, by_head, start, count, target = args[:6]
-        places = []
-        for lane in range(ROWS):
-            row = _least(builder, start, lane, count)
-            token = builder.mul(builder.udiv(row, INT64(heads)), by_token)
-            head = builder.mul(builder.urem(row, INT64(heads)), by_head)
-            places.append(builder.add(source, builder.add(token, head)))
+        places = _row_places(builder, source, (by_token, by_head), start, count, heads)
         for step in range(width // DEPTH):
             numbers = []
             for place in places:
@@ -167,12 +162,8 @@ def _write_rows(  # noqa: PLR0917 - numba passes by position
         source, whole, target, by_token, start, count = args[:6]
         ones = constant(1.0, ROWS)
         share = builder.fdiv(ones, load(builder, whole, ROWS))
-        places = []
-        for lane in range(ROWS):
-            row = _least(builder, start, lane, count)
-            token = builder.mul(builder.udiv(row, INT64(heads)), by_token)
-            head = builder.mul(builder.urem(row, INT64(heads)), INT64(2 * width))
-            places.append(builder.add(target, builder.add(token, head)))
+        strides = by_token, INT64(2 * width)
+        places = _row_places(builder, target, strides, start, count, heads)
         for at in range(0, width, DEPTH):
             pairs = []
             for row in range(at, at + DEPTH, 2):
@@ -192,13 +183,28 @@ def _write_rows(  # noqa: PLR0917 - numba passes by position
     return signature, emit
 
 
-def _least(
-    builder: ir.IRBuilder, start: ir.Value, lane: int, count: ir.Value
-) -> ir.Value:
-    """The lane's row, or the last there is."""
-    row = builder.add(start, INT64(lane))
+def _row_places(  # noqa: PLR0917 - as the intrinsics have them
+    builder: ir.IRBuilder,
+    base: ir.Value,
+    strides: tuple[ir.Value, ir.Value],
+    start: ir.Value,
+    count: ir.Value,
+    heads: int,
+) -> list[ir.Value]:
+    """Of 16 rows from `start` on; behind the last of all it is that one's again.
+
+    The strides are from token to token and from head to head.
+    """
+    by_token, by_head = strides
     last = builder.sub(count, INT64(1))
-    return builder.select(builder.icmp_signed("<", row, last), row, last)
+    places = []
+    for lane in range(ROWS):
+        row = builder.add(start, INT64(lane))
+        row = builder.select(builder.icmp_signed("<", row, last), row, last)
+        token = builder.mul(builder.udiv(row, INT64(heads)), by_token)
+        head = builder.mul(builder.urem(row, INT64(heads)), by_head)
+        places.append(builder.add(base, builder.add(token, head)))
+    return places
 
 
 def _halves(builder: ir.IRBuilder, address: ir.Value) -> ir.Value:
