@@ -23,11 +23,14 @@ from hookline_kernels.cpu.vectors import (
     load,
     offset,
     rounded,
+    store,
     vector,
 )
 
 TILE_BYTES = ROWS * DEPTH * 2
 _HALF = ROWS // 2
+_LN_2 = 0.6931471805599453
+"""Largest scores are powers of 2 here, and of e in decode."""
 
 
 def _lay_keys(
@@ -183,6 +186,60 @@ def _write_rows(  # noqa: PLR0917 - numba passes by position
     return signature, emit
 
 
+def _write_states(  # noqa: PLR0917 - numba passes by position
+    _: object,
+    state: Any,
+    output: Any,
+    token_bytes: Any,
+    head: Any,
+    first: Any,
+    rows: Any,
+    heads: Any,
+    group: Any,
+    dim: Any,
+) -> tuple[Signature, Emit]:
+    """A tile's state goes to the states of 16 rows, as decode has them.
+
+    Of a row's token they are `heads` largest scores, as many sums of weights, and as
+    many rows of sums of values; the group's heads begin at `head`.
+    """
+    integers = [state, output, token_bytes, head, first, rows]
+    signature = types.void(*[types.intp for _ in integers], heads, group, dim)
+    total, members = heads.literal_value, group.literal_value
+    width = dim.literal_value
+
+    def emit(
+        context: Any, builder: ir.IRBuilder, _: object, args: list[ir.Value]
+    ) -> ir.Value:
+        source, target, by_token, own, start, count = args[:6]
+        tops = builder.fmul(load(builder, source, ROWS), constant(_LN_2, ROWS))
+        sums = load(builder, builder.add(source, INT64(64)), ROWS)
+        places = []
+        for lane in range(ROWS):
+            row = _least(builder, start, lane, count)
+            token = builder.mul(builder.udiv(row, INT64(members)), by_token)
+            token = builder.add(target, token)
+            each = builder.add(own, builder.urem(row, INT64(members)))
+            for index, numbers in enumerate((tops, sums)):
+                at = builder.add(each, INT64(index * total))
+                number = builder.extract_element(numbers, INT32(lane))
+                place = offset(builder, token, at, 4)
+                pointer = builder.inttoptr(place, number.type.as_pointer())
+                builder.store(number, pointer, align=4)
+            values = offset(builder, token, each, 4 * width)
+            places.append(builder.add(values, INT64(8 * total)))
+        for at in range(0, width, ROWS):
+            found = [
+                load(builder, builder.add(source, INT64(64 * (2 + row))), ROWS)
+                for row in range(at, at + ROWS)
+            ]
+            for place, numbers in zip(places, _turned(builder, found), strict=True):
+                store(builder, numbers, builder.add(place, INT64(4 * at)))
+        return context.get_dummy_value()
+
+    return signature, emit
+
+
 def _row_places(  # noqa: PLR0917 - as the intrinsics have them
     builder: ir.IRBuilder,
     base: ir.Value,
@@ -196,15 +253,22 @@ def _row_places(  # noqa: PLR0917 - as the intrinsics have them
     The strides are from token to token and from head to head.
     """
     by_token, by_head = strides
-    last = builder.sub(count, INT64(1))
     places = []
     for lane in range(ROWS):
-        row = builder.add(start, INT64(lane))
-        row = builder.select(builder.icmp_signed("<", row, last), row, last)
+        row = _least(builder, start, lane, count)
         token = builder.mul(builder.udiv(row, INT64(heads)), by_token)
         head = builder.mul(builder.urem(row, INT64(heads)), by_head)
         places.append(builder.add(base, builder.add(token, head)))
     return places
+
+
+def _least(
+    builder: ir.IRBuilder, start: ir.Value, lane: int, count: ir.Value
+) -> ir.Value:
+    """The lane's row, or the last there is."""
+    row = builder.add(start, INT64(lane))
+    last = builder.sub(count, INT64(1))
+    return builder.select(builder.icmp_signed("<", row, last), row, last)
 
 
 def _halves(builder: ir.IRBuilder, address: ir.Value) -> ir.Value:
@@ -254,3 +318,4 @@ lay_keys: Any = intrinsic(prefer_literal=True)(_lay_keys)
 lay_values: Any = intrinsic(prefer_literal=True)(_lay_values)
 lay_queries: Any = intrinsic(prefer_literal=True)(_lay_queries)
 write_rows: Any = intrinsic(prefer_literal=True)(_write_rows)
+write_states: Any = intrinsic(prefer_literal=True)(_write_states)
