@@ -29,13 +29,13 @@ from hookline_kernels.cpu.prefill_panels import (
     write_states,
 )
 from hookline_kernels.cpu.prefill_tiles import (
-    LOG2_E,
     clear_state,
     mask_scores,
     score_tiles,
     soften_scores,
     weigh_tiles,
 )
+from hookline_kernels.cpu.vectors import LOG2_E
 from hookline_kernels.failure import KernelError
 from hookline_kernels.metadata import PagedMetadata
 

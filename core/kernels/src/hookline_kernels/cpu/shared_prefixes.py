@@ -24,7 +24,7 @@ from hookline_kernels.cpu.prefill_kernel import (
     scratch_for,
     tiled_kernel,
 )
-from hookline_kernels.cpu.prefill_tiles import LOG2_E
+from hookline_kernels.cpu.vectors import LOG2_E
 from hookline_kernels.metadata import PagedMetadata
 
 Int64 = np.ndarray[Any, np.dtype[np.int64]]
