@@ -130,8 +130,10 @@ def _multiply_panel(  # noqa: PLR0917 - numba passes by position
     of the panel at `ahead` are asked for, from its line number `line` on, and the
     `earlier` sums, if that is not 0, are finished as by `finish_panel`.
     """
-    given = (values, row_bytes, weights, steps, sums, ahead, line, lines)
-    given += (earlier, shift, extra, target, stride)
+    given = (
+        *(values, row_bytes, weights, steps, sums, ahead, line, lines),
+        *(earlier, shift, extra, target, stride),
+    )
     signature = types.void(*[types.intp for _ in given], in_blocks, width, kind)
     blocks, pitch_bytes = in_blocks.literal_value, 4 * width.literal_value
     which = kind.literal_value
