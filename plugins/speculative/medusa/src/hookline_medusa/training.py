@@ -1,7 +1,7 @@
 """Trains heads: the target stays as it is, and its hidden states are what they read."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import torch
 from torch import nn
@@ -10,6 +10,7 @@ from torch.nn import functional
 from hookline.payloads import TrainingContext, TrainingReport
 from hookline.spec_decode import TargetModel
 from hookline.spec_decode.training.teacher import Teacher
+from hookline.worker.allocator import keep_freed_memory
 from hookline_medusa.checkpoint import save_heads
 from hookline_medusa.heads import Head, SharedOutput, likeliest
 from hookline_medusa.options import TrainingOptions
@@ -20,6 +21,8 @@ _WARM_UP_STEPS = 20
 _LINES = 20
 """Of progress, while it trains."""
 _LEAST_FACTOR = 0.02
+_MOST_KEPT_BYTES = 2**30
+"""Of hidden states."""
 
 
 def train(context: TrainingContext) -> TrainingReport:
@@ -36,6 +39,8 @@ def train(context: TrainingContext) -> TrainingReport:
     batch_rows = max(1, options.batch_tokens // rows.shape[1])
     steps = options.epochs * -(-len(rows) // batch_rows)
     context.say(f"{rows.numel()} tokens to learn from, {steps} steps")
+    keep_freed_memory()
+    states_of = _states(teacher, rows, batch_rows)
     optimizer = torch.optim.AdamW(
         learner.parameters(),
         lr=options.learning_rate,
@@ -45,10 +50,10 @@ def train(context: TrainingContext) -> TrainingReport:
     schedule = torch.optim.lr_scheduler.LambdaLR(
         optimizer, lambda step: _rate_factor(step, steps)
     )
-    batches = _batches(rows, batch_rows, seed=context.config.model.seed)
+    batches = _batches(len(rows), batch_rows, seed=context.config.model.seed)
     for step in range(1, steps + 1):
-        tokens = next(batches).to(teacher.device)
-        losses = learner.losses(teacher.states(tokens), tokens)
+        chosen = next(batches)
+        losses = learner.losses(states_of(chosen), rows[chosen].to(teacher.device))
         _weighted(losses).backward()
         optimizer.step()
         schedule.step()
@@ -180,9 +185,23 @@ def _rate_factor(step: int, steps: int) -> float:
     return _LEAST_FACTOR + (1 - _LEAST_FACTOR) * (1 + math.cos(math.pi * progress)) / 2
 
 
-def _batches(rows: torch.Tensor, count: int, *, seed: int) -> Iterator[torch.Tensor]:
-    """Endless epochs of shuffled rows."""
+def _batches(rows: int, count: int, *, seed: int) -> Iterator[torch.Tensor]:
+    """Endless epochs of shuffled rows: their indices."""
     generator = torch.Generator().manual_seed(seed)
     while True:
-        order = torch.randperm(len(rows), generator=generator)
-        yield from (rows[part] for part in order.split(count))
+        yield from torch.randperm(rows, generator=generator).split(count)
+
+
+def _states(
+    teacher: Teacher, rows: torch.Tensor, count: int
+) -> Callable[[torch.Tensor], torch.Tensor]:
+    """What gives the target's states of chosen rows: [n, length, hidden size].
+
+    They are computed once, if they can be kept, and else whenever they are wanted.
+    """
+    target, device = teacher.target, teacher.device
+    size = rows.numel() * target.hidden_size * target.output.element_size()
+    if size > _MOST_KEPT_BYTES:
+        return lambda chosen: teacher.states(rows[chosen].to(device))
+    kept = torch.cat([teacher.states(part.to(device)) for part in rows.split(count)])
+    return lambda chosen: kept[chosen]
