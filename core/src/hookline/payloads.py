@@ -265,6 +265,8 @@ class TrainingContext:
         make_rows: Gives token sequences to learn from, and others to judge by, which
             are not to be learnt from; all of one length. It takes its time: call it
             once, when the options are checked.
+        num_given_tokens: How many tokens of each sequence the target was given; it says
+            what follows at temperature 0. 0 where sequences are texts of others.
         folder: Where what was trained is to be written; it is made if need be.
         say: Told a line of progress now and then.
     """
@@ -272,6 +274,7 @@ class TrainingContext:
     config: EngineConfig
     num_speculative_tokens: int
     make_rows: Callable[[], tuple[Sequence[Sequence[int]], Sequence[Sequence[int]]]]
+    num_given_tokens: int
     folder: Path
     say: Callable[[str], None]
     options: Mapping[str, object] = field(default_factory=dict)

@@ -28,15 +28,14 @@ def make_rows(
     Raises:
         ConfigError: A text cannot be read, or there is too little of it.
     """
-    is_said = settings.continues or not settings.texts
-    length = settings.prompt_tokens if is_said else settings.row_tokens
+    length = settings.prompt_tokens if settings.is_said else settings.row_tokens
     if settings.texts:
         rows, held_out = _pieces(config, settings, length)
     else:
         count = settings.num_rows + settings.num_held_out
         pieces = _said(config, _starts(config, count), length, say)
         rows, held_out = pieces[: settings.num_rows], pieces[settings.num_rows :]
-    if is_said:
+    if settings.is_said:
         both = _continued(config, [*rows, *held_out], settings.row_tokens, say)
         rows, held_out = both[: len(rows)], both[len(rows) :]
     return rows, held_out

@@ -32,6 +32,7 @@ def train_draft(
         num_speculative_tokens=settings.num_speculative_tokens,
         options=settings.options,
         make_rows=partial(make_rows, config, settings, say),
+        num_given_tokens=settings.prompt_tokens if settings.is_said else 0,
         folder=settings.folder,
         say=say,
     )

@@ -55,6 +55,11 @@ class TrainingSettings:
             raise ConfigError("out", f"{self.folder} is not empty")
 
     @property
+    def is_said(self) -> bool:
+        """Whether sequences end in what the target says."""
+        return self.continues or not self.texts
+
+    @property
     def num_rows(self) -> int:
         """Sequences to learn from."""
         return self.tokens // self.row_tokens

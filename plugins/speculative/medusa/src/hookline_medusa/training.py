@@ -36,6 +36,8 @@ def train(context: TrainingContext) -> TrainingReport:
     rows, held_out = map(torch.tensor, context.make_rows())
     teacher = Teacher(context.config)
     learner = Learner(teacher.target, context.num_speculative_tokens, options)
+    # The last token that is given is the first whose state decides what is said.
+    start = max(0, context.num_given_tokens - 1)
     batch_rows = max(1, options.batch_tokens // rows.shape[1])
     steps = options.epochs * -(-len(rows) // batch_rows)
     context.say(f"{rows.numel()} tokens to learn from, {steps} steps")
@@ -53,7 +55,8 @@ def train(context: TrainingContext) -> TrainingReport:
     batches = _batches(len(rows), batch_rows, seed=context.config.model.seed)
     for step in range(1, steps + 1):
         chosen = next(batches)
-        losses = learner.losses(states_of(chosen), rows[chosen].to(teacher.device))
+        tokens = rows[chosen, start:].to(teacher.device)
+        losses = learner.losses(states_of(chosen)[:, start:], tokens)
         _weighted(losses).backward()
         optimizer.step()
         schedule.step()
@@ -63,7 +66,7 @@ def train(context: TrainingContext) -> TrainingReport:
             context.say(f"step {step} of {steps}, losses of the heads {told}")
     heads = learner.heads()
     save_heads(context.folder, heads, context.config.model.model)
-    return judge(teacher, heads, held_out.split(batch_rows))
+    return judge(teacher, heads, held_out.split(batch_rows), start)
 
 
 class Learner(nn.Module):
@@ -128,7 +131,10 @@ class Learner(nn.Module):
 
 
 def judge(
-    teacher: Teacher, heads: tuple[Head, ...], batches: tuple[torch.Tensor, ...]
+    teacher: Teacher,
+    heads: tuple[Head, ...],
+    batches: tuple[torch.Tensor, ...],
+    start: int,
 ) -> TrainingReport:
     """Goes through sequences as verification would, from step to step.
 
@@ -136,6 +142,7 @@ def judge(
         teacher: The target.
         heads: As they will draft.
         batches: Of sequences that were not learnt from, [n, length] each.
+        start: Place in them of the first state that something is drafted from.
     """
     target = teacher.target
     like = target.output
@@ -149,21 +156,22 @@ def judge(
             guessed = likeliest(ready, shared, states.flatten(0, 1))
         guessed = guessed.view(len(heads), *tokens.shape)
         for row, guesses in zip(tokens.tolist(), guessed.transpose(0, 1), strict=True):
-            for count in _accepted(row, guesses.tolist()):
+            for count in _accepted(row, guesses.tolist(), start):
                 drafts += 1
                 for place in range(count):
                     accepted[place] += 1
     return TrainingReport(drafts=drafts, accepted_by_position=tuple(accepted))
 
 
-def _accepted(row: list[int], guesses: list[list[int]]) -> Iterator[int]:
+def _accepted(row: list[int], guesses: list[list[int]], start: int) -> Iterator[int]:
     """Of each step over a sequence, how many drafts are accepted.
 
     Args:
         row: The sequence.
         guesses: Of each head, at each place.
+        start: Place of the first step's newest state.
     """
-    at = 0  # where the newest state is; the token behind it is known
+    at = start  # where the newest state is; the token behind it is known
     while at + 1 + len(guesses) < len(row):
         count = 0
         while count < len(guesses) and guesses[count][at] == row[at + 2 + count]:
