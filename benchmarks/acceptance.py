@@ -14,7 +14,7 @@ import hashlib
 import json
 import re
 import sysconfig
-from collections import Counter
+from collections import defaultdict
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -58,7 +58,7 @@ def prompts(count: int) -> list[str]:
 def total(families: tuple[Family, ...], name: str) -> dict[str, float]:
     """Of a counter, by its label `position`; under "" where it has none."""
     [family] = [each for each in families if each.name == f"{PREFIX}{name}"]
-    found: Counter[str] = Counter()
+    found: defaultdict[str, float] = defaultdict(float)
     for sample in family.samples:
         labels = dict(zip(family.label_names, sample.labels, strict=True))
         assert isinstance(sample.value, float | int)

@@ -151,8 +151,8 @@ def test_target_is_shown_with_its_weights(
     assert isinstance(target, TargetModel)
     assert (target.hidden_size, target.vocab_size) == (64, 320)
     assert target.output_bias is None
-    embedding = llama.model.get_input_embeddings().weight
-    output = llama.model.get_output_embeddings().weight
+    weights = llama.model.state_dict()
+    embedding, output = weights["model.embed_tokens.weight"], weights["lm_head.weight"]
     assert torch.equal(target.embedding, embedding)
     assert torch.equal(target.output, output)
 

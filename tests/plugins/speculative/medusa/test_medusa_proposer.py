@@ -97,7 +97,7 @@ def test_heads_are_found_in_a_folder_or_beside_the_target(
 
 
 WRONG: dict[str, tuple[dict[str, object], int, str]] = {
-    "another option": ({"modle": "x"}, 4, "no option 'modle'; it has model"),
+    "another option": ({"heads_of": "x"}, 4, "no option 'heads_of'; it has model"),
     "no name": ({"model": 3}, 4, "must name a folder"),
     "missing": ({"model": "/there/is/none"}, 4, "'/there/is/none' is no folder"),
     "too many drafts": ({"model": "HEADS"}, 5, "is 5, and .* has 4 heads"),
