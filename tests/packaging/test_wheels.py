@@ -37,9 +37,13 @@ DATA = {
 }
 
 
+def folder_of(project: Path) -> str:
+    return project.parent.relative_to(ROOT).as_posix()
+
+
 def test_every_project_is_checked_here() -> None:
     """A new plugin or model folder has to name its packages in this file."""
-    found = {path.parent.relative_to(ROOT).as_posix() for path in PROJECTS}
+    found = set(map(folder_of, PROJECTS))
 
     assert found == set(PACKAGES)
 
@@ -61,7 +65,7 @@ def test_wheel_ships_exactly_its_packages(project: str, tmp_path: Path) -> None:
     assert DATA.get(project, set()) <= names
 
 
-@pytest.mark.parametrize("project", PROJECTS, ids=lambda path: path.parent.name)
+@pytest.mark.parametrize("project", PROJECTS, ids=folder_of)
 def test_projects_agree_on_version_and_python(project: Path) -> None:
     """All distributions are released together, and for the same Pythons."""
     root = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
