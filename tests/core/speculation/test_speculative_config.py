@@ -77,7 +77,7 @@ REASONS = {
     "halfway": "has no release",
     "raising": "oh",
     "refusing": "not {'more': 1}",
-    "curious": "hidden states",
+    "curious": "has no prepare",
     "unknown": "installed: broken, curious",
 }
 

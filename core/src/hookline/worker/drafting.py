@@ -5,6 +5,7 @@ The distributions that they were drawn from stay here.
 """
 
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -12,6 +13,7 @@ import numpy.typing as npt
 
 from hookline.spec_decode.guard import ProposerGuard
 from hookline.spec_decode.proposer import DraftRequest
+from hookline.spec_decode.target import HiddenStates
 from hookline.worker.input_batch import InputBatch, Int64
 from hookline.worker.sampler import DrawnDrafts
 from hookline.worker.verification import first_of_each
@@ -47,17 +49,22 @@ class Drafter:
         self._guard.release([request_id])
         self._drawn.pop(request_id, None)
 
-    def propose(self, rows: Int64) -> StepDrafts:
+    def propose(
+        self, rows: Int64, states: Mapping[int, HiddenStates] | None = None
+    ) -> StepDrafts:
         """Drafts for the requests of these rows, which have just got tokens.
 
         Args:
             rows: [R], none twice.
+            states: Where the proposer wants hidden states, those of each row of the
+                step; rows that got no token are shown to it, too.
         """
         started = time.perf_counter_ns()
+        asked = rows.tolist() if states is None else states
         requests = [
             request
-            for row in rows.tolist()
-            if (request := self._request(row)) is not None
+            for row in asked
+            if (request := self._request(row, states)) is not None
         ]
         found = self._guard.propose(requests) if requests else []
         drafts: dict[int, list[int]] = {}
@@ -97,7 +104,9 @@ class Drafter:
     def close(self) -> None:
         self._guard.close()
 
-    def _request(self, row: int) -> DraftRequest | None:
+    def _request(
+        self, row: int, states: Mapping[int, HiddenStates] | None
+    ) -> DraftRequest | None:
         """What the proposer is told; None if nothing more can be drafted."""
         batch = self._batch
         params = batch.params[row]
@@ -112,9 +121,11 @@ class Drafter:
             return None
         token_ids = batch.token_ids[row, :num_tokens]
         token_ids.flags.writeable = False
+        is_complete = batch.num_computed[row] == num_tokens - 1
         return DraftRequest(
             request_id=batch.request_ids[row],
             token_ids=token_ids,
-            max_drafts=room,
+            max_drafts=room if is_complete else 0,
             params=params,
+            hidden_states=None if states is None else states[row],
         )

@@ -9,7 +9,7 @@ from hookline.config import EngineConfig, Kernels
 from hookline.models.decoder import Decoder
 from hookline.models.probe import LayerCache
 from hookline.spec_decode.guard import ProposerGuard
-from hookline.spec_decode.proposer import Proposer
+from hookline.spec_decode.proposer import Proposer, wants_hidden_states
 from hookline.worker.cuda_graphs import GraphedForward
 from hookline.worker.device_feed import DeviceFeed
 from hookline.worker.drafting import Drafter
@@ -149,7 +149,13 @@ class RunnerMaker:
             feed=feed,
             stopwatch=stopwatch,
             drafter=self._drafter(batch) if drafts else None,
+            tells_hidden=self.tells_hidden,
         )
+
+    @property
+    def tells_hidden(self) -> bool:
+        """Whether steps compute hidden states, those of the profile too."""
+        return self.proposer is not None and wants_hidden_states(self.proposer)
 
     def _drafter(self, batch: InputBatch) -> Drafter | None:
         speculative = self.config.speculative
