@@ -1,5 +1,6 @@
 """Runs a model over a step's flattened batch and samples from what it says."""
 
+import time
 from typing import NamedTuple
 
 import numpy as np
@@ -7,6 +8,7 @@ import torch
 
 from hookline.request import TokenLogprobs
 from hookline.scheduler.plan import StepPlan, StepResult
+from hookline.spec_decode.computed_step import ComputedStep
 from hookline.worker.drafting import Drafter, StepDrafts
 from hookline.worker.forward import Forward
 from hookline.worker.input_batch import InputBatch, Int64, StepInputs
@@ -55,6 +57,7 @@ class ModelRunner:
     @torch.inference_mode()
     def execute(self, plan: StepPlan) -> StepResult:
         """Follows the plan's changes to the batch, then computes its tokens."""
+        started = time.perf_counter_ns()
         self._change_batch(plan)
         inputs = self._batch.inputs(plan)
         wanted, prompts = self._wanted_positions(inputs)
@@ -67,7 +70,9 @@ class ModelRunner:
             sampled = self._sample_verified(inputs, logits[: len(rows)], rows)
         drafts = NO_DRAFTS
         if self._drafter is not None:
-            drafts = self._drafter.propose(rows[first_of_each(rows)])
+            taken = time.perf_counter_ns() - started
+            step = ComputedStep.of(plan, sampled.tokens, taken)
+            drafts = self._drafter.propose(rows[first_of_each(rows)], step)
         return StepResult(
             tokens=sampled.tokens,
             logprobs=sampled.logprobs,
@@ -75,6 +80,7 @@ class ModelRunner:
             forward_ns=self._stopwatch.nanoseconds(),
             drafts=drafts.token_ids,
             draft_ns=drafts.nanoseconds,
+            most_drafts=drafts.most_drafts,
             proposer_failures=drafts.failures,
         )
 

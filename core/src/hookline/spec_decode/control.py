@@ -1,0 +1,257 @@
+"""How many drafts requests may ask for in the next step: as many as pay, or none.
+
+Tokens a second with k drafts are what acceptance promises over what steps were
+measured to take; the best k counts. What drafts bring and what they cost, as measured,
+is kept in an account besides: a small share of the time is paid in, and where it is
+used up there are no drafts until a trial can be paid for again. So no estimate, however
+wrong, costs more than that. Arithmetic alone: no clock and no thread, and time counts
+in steps.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from hookline.spec_decode.acceptance import Acceptance
+from hookline.spec_decode.computed_step import ComputedStep
+from hookline.spec_decode.config import SpeculativeConfig
+from hookline.spec_decode.step_costs import StepCosts
+
+TRIAL_SHARE = 0.01
+"""Of the time may go into trying out."""
+_AT_FIRST = 1.0
+"""Steps without drafts whose time is in the account at first, and by pay alone …"""
+_MOST_SAVED = 3.0
+"""… and with what drafts have gained."""
+_MOST_OWED = 2.0
+"""What can have to be paid back before the next trial."""
+TRIAL_DRAFTS = 2
+TRIAL_REQUESTS = 8
+"""So many requests, so many drafts each, are a trial."""
+
+ENOUGH_DRAFTS = 4
+"""Must have been verified before any are asked for without a trial."""
+START_GAIN = 1.05
+"""Drafts begin where they promise so many times the tokens a second; they end where
+they promise none more."""
+CHANGE_GAIN = 1.03
+"""Another number of drafts must promise so many times the tokens of the present one."""
+STEPS_BETWEEN = 4
+"""Decisions, where there are drafts …"""
+SURPRISE = 1.25
+"""… unless a step takes so many times what was expected."""
+
+
+class _Choice(NamedTuple):
+    """Of a number of drafts.
+
+    Attributes:
+        drafts: For a request, at most; 0 is none.
+        gain: Tokens a second ÷ those without drafts.
+        taken: By a step, asking included, in ns.
+        limits: [requests] how many each may have, up to `drafts`.
+    """
+
+    drafts: int
+    gain: float
+    taken: float
+    limits: npt.NDArray[np.int64]
+
+
+class DraftControl:
+    """Of one engine; told of each step, and asked before each time drafts are made.
+
+    Attributes:
+        num_drafts: Most drafts of a request at present; 0 where speculation is off.
+    """
+
+    def __init__(self, most: int) -> None:
+        """Of up to `most` drafts for each request."""
+        self._most = most
+        self._acceptance = Acceptance(most)
+        self._costs = StepCosts()
+        self._limits: dict[int, int] = {}
+        self._steps = self._decided_at = self._turn = 0
+        self._saved: float | None = None
+        self._is_trial = self._has_news = False
+        self._expected = self._spent = 0.0
+        self.num_drafts = 0
+
+    @classmethod
+    def of(cls, config: SpeculativeConfig) -> "DraftControl | None":
+        """None where the number of drafts is given."""
+        return cls(config.most_speculative_tokens) if config.is_adaptive else None
+
+    def observe(self, step: ComputedStep) -> None:
+        """Takes in the step that has just been computed."""
+        self._steps += 1
+        if step.outcomes:
+            self._acceptance.verified(step.outcomes)
+            self._has_news = True
+        if step.has_prompts:
+            return
+        drafts = sum(count for count, _ in step.outcomes.values())
+        taken, requests = float(step.nanoseconds), step.num_requests
+        self._costs.computed(requests, drafts, taken, self._steps)
+        if drafts and taken + self._spent > SURPRISE * self._expected:
+            self._decided_at = self._steps - STEPS_BETWEEN
+        if (plain := self._costs.plain(requests, self._steps)) is None:
+            return
+        if self._saved is None:
+            self._saved = _AT_FIRST * plain
+        if self._saved < _AT_FIRST * plain:
+            self._saved += TRIAL_SHARE * taken
+        if drafts:
+            accepted = sum(count for _, count in step.outcomes.values())
+            self._saved += (1 + accepted / requests) * plain - taken
+        self._saved = min(max(self._saved, -_MOST_OWED * plain), _MOST_SAVED * plain)
+
+    def choose(self, request_ids: Sequence[int], num_requests: int) -> list[int]:
+        """How many drafts each request may ask for.
+
+        Args:
+            request_ids: Those that drafts can be made for.
+            num_requests: With those that none can be made for.
+        """
+        was_trial, self._is_trial = self._is_trial, False
+        nothing = [0] * len(request_ids)
+        plain = self._costs.plain(num_requests, self._steps)
+        if plain is None or self._saved is None or not request_ids:
+            return nothing
+        if not self.num_drafts:
+            if not self._starts(request_ids, num_requests, plain):
+                # Between two trials there is a step to compare them with.
+                if was_trial:
+                    return nothing
+                return self._trial(request_ids, num_requests, plain)
+        elif self._is_due and not self._decide(request_ids, num_requests, plain):
+            return nothing
+        return [self._limits.get(each, self.num_drafts) for each in request_ids]
+
+    def proposed(self, counts: Mapping[int, int], nanoseconds: int) -> None:
+        """Takes in how many drafts came for each request that was asked for."""
+        self._acceptance.proposed(counts)
+        most = TRIAL_DRAFTS if self._is_trial else self.num_drafts
+        self._costs.asked(len(counts), most, float(nanoseconds), self._steps)
+        self._has_news, self._spent = True, float(nanoseconds)
+        if self._saved is not None:
+            self._saved -= nanoseconds
+
+    def release(self, request_id: int) -> None:
+        """Forgets a request that left the batch."""
+        self._acceptance.release(request_id)
+        self._limits.pop(request_id, None)
+
+    @property
+    def _is_due(self) -> bool:
+        assert self._saved is not None
+        return self._saved <= 0 or self._steps - self._decided_at >= STEPS_BETWEEN
+
+    def _take(self, choice: _Choice, request_ids: Sequence[int]) -> None:
+        self.num_drafts, self._expected = choice.drafts, choice.taken
+        self._limits = dict(zip(request_ids, choice.limits.tolist(), strict=True))
+        self._decided_at = self._steps
+
+    def _starts(
+        self, request_ids: Sequence[int], num_requests: int, plain: float
+    ) -> bool:
+        """Begins with few drafts if they, or more, promise enough."""
+        if not self._has_news or self._acceptance.num_seen < ENOUGH_DRAFTS:
+            return False
+        self._has_news = False
+        assert self._saved is not None
+        best = self._best(request_ids, num_requests, plain, self._most)
+        if best.gain < START_GAIN or self._saved <= 0:
+            return False
+        # No more in all than a trial has, where that is one for each request at least.
+        most = -(-_trial_size(request_ids) // num_requests)
+        few = self._best(request_ids, num_requests, plain, min(most, self._most))
+        self._take(few, request_ids)
+        return self.num_drafts > 0
+
+    def _trial(
+        self, request_ids: Sequence[int], num_requests: int, plain: float
+    ) -> list[int]:
+        """A few drafts for a few requests, in turn, if it can be paid for."""
+        count = min(TRIAL_REQUESTS, len(request_ids))
+        drafts = min(TRIAL_DRAFTS, self._most)
+        verifying = self._costs.verifying(num_requests, count * drafts, self._steps)
+        price = self._costs.asking(count, drafts) + (verifying or 0.0)
+        limits = [0] * len(request_ids)
+        assert self._saved is not None
+        if self._saved <= 0 or self._saved < min(price, 0.9 * _AT_FIRST * plain):
+            return limits
+        self._is_trial = True
+        for at in range(count):
+            limits[(self._turn + at) % len(limits)] = drafts
+        self._turn = (self._turn + count) % len(limits)
+        return limits
+
+    def _decide(
+        self, request_ids: Sequence[int], num_requests: int, plain: float
+    ) -> bool:
+        """Settles how many drafts there are from now on; False skips this step's."""
+        growth = min(self._most, 2 * self.num_drafts)
+        best = self._best(request_ids, num_requests, plain, growth)
+        now = self._best(
+            request_ids, num_requests, plain, self.num_drafts, least=self.num_drafts
+        )
+        assert self._saved is not None
+        if best.gain < 1 or self._saved <= 0:
+            best = best._replace(drafts=0)
+        elif best.gain < CHANGE_GAIN * now.gain:
+            best = now
+        self._take(best, request_ids)
+        if not self.num_drafts:
+            return False
+        # A step without drafts is measured now and then; it loses what drafts gain.
+        age = self._steps - self._costs.plain_at(num_requests)
+        lost = (best.gain - 1) * plain
+        return age < 2 * STEPS_BETWEEN or lost > TRIAL_SHARE * age * best.taken
+
+    def _best(
+        self,
+        request_ids: Sequence[int],
+        num_requests: int,
+        plain: float,
+        most: int,
+        *,
+        least: int = 1,
+    ) -> _Choice:
+        """Of `least` to `most` drafts what promises most tokens a second.
+
+        A request has no draft whose chance is less than what its time would bring
+        without drafts.
+        """
+        found, chances = self._acceptance.forecast(request_ids, most)
+        one_each = self._costs.verifying(num_requests, num_requests, self._steps)
+        if one_each is None:
+            return _Choice(0, 0.0, plain, np.zeros(len(found), np.int64))
+        pays = chances >= one_each / plain
+        self._retry(pays)
+        tokens = np.cumsum((found[:, None] * chances * pays).sum(0)).tolist()
+        drafts = np.cumsum((found[:, None] * pays).sum(0)).tolist()
+        asked = int(pays[:, 0].sum())
+        chosen, highest, longest = 0, 0.0, plain
+        for count in range(least, most + 1):
+            verifying = self._costs.verifying(
+                num_requests, drafts[count - 1], self._steps
+            )
+            taken = plain + (verifying or 0.0) + self._costs.asking(asked, count)
+            gain = (1 + tokens[count - 1] / num_requests) * plain / taken
+            if gain > highest:
+                chosen, highest, longest = count, gain, taken
+        return _Choice(chosen, highest, longest, pays[:, :chosen].sum(1))
+
+    def _retry(self, pays: npt.NDArray[np.bool_]) -> None:
+        """Gives one of the requests that have no draft one again, in turn."""
+        left_out = np.flatnonzero(~pays[:, 0])
+        if 0 < len(left_out) < len(pays):
+            pays[left_out[self._steps % len(left_out)], 0] = True
+
+
+def _trial_size(request_ids: Sequence[int]) -> int:
+    """Draft tokens of a trial."""
+    return TRIAL_DRAFTS * min(TRIAL_REQUESTS, len(request_ids))
