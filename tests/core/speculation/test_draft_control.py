@@ -124,11 +124,8 @@ class Machine:
         return min(self.share(end - WINDOW, end) for end in ends)
 
 
-BATCHES = [1, 2, 4, 8, 16, 32, 64]
-
-
 @pytest.mark.parametrize("cost", [memory_bound, compute_bound, stepped])
-@pytest.mark.parametrize("count", BATCHES)
+@pytest.mark.parametrize("count", [1, 2, 4, 16, 64])
 @pytest.mark.parametrize("chance", [0.0, 0.1, 0.3, 0.6, 0.9])
 @pytest.mark.parametrize("asking", [(8e4, 3e3), (3e6, 1e5)])
 def test_no_window_is_slower_than_without_drafts(
@@ -137,7 +134,7 @@ def test_no_window_is_slower_than_without_drafts(
     """Whatever a machine and its texts are, 200 steps bring 0.97 of the tokens."""
     machine = Machine([chance] * count, cost, asking=asking)
 
-    machine.run(800)
+    machine.run(600)
 
     assert machine.least_share() >= LEAST_SHARE
 
@@ -155,8 +152,8 @@ def best_share(machine: Machine) -> float:
 
 
 @pytest.mark.parametrize("cost", [memory_bound, compute_bound, stepped])
-@pytest.mark.parametrize("count", [1, 4, 16, 64])
-@pytest.mark.parametrize("chance", [0.6, 0.9])
+@pytest.mark.parametrize("count", [4, 16, 64])
+@pytest.mark.parametrize("chance", [0.3, 0.6, 0.9])
 def test_what_can_be_gained_is_gained(cost: Cost, count: int, chance: float) -> None:
     """Once settled it brings nine tenths of what the best fixed number brings."""
     machine = Machine([chance] * count, cost)
@@ -266,17 +263,22 @@ def test_first_slow_steps_mislead_nobody() -> None:
 
 
 def test_first_drafts_are_few() -> None:
-    """Nothing is drafted before steps are measured, then two, then more."""
+    """Of 64 requests eight have two, then each has one, two, four, and no more at once.
+
+    Before that two steps are measured without drafts.
+    """
     machine = Machine([0.9] * 64)
-    most = []
+    drafted = []
 
     for _ in range(40):
         machine.run(1)
-        most.append(max(machine.drafts.values(), default=0))
+        drafted.append(sum(machine.drafts.values()))
 
-    assert most[0] == 0
-    assert [each for each in most if each][:2] == [2, 2]
-    assert max(most) == MOST
+    first = [each for each in drafted if each]
+    assert drafted[0] == 0
+    assert first[0] == 16
+    assert all(after <= 2 * before for before, after in pairwise(first[1:]))
+    assert first[1] <= 64 < max(first)
 
 
 def test_prompts_teach_nothing_of_costs() -> None:

@@ -42,7 +42,14 @@ class SpeculativeConfig:
     def __post_init__(self) -> None:
         if not isinstance(self.method, str) or not self.method:
             raise ConfigError(OPTION, "method must name an installed proposer")
-        if self.num_speculative_tokens != AUTO:
+        if isinstance(self.num_speculative_tokens, str):
+            if self.num_speculative_tokens != AUTO:
+                raise ConfigError(
+                    OPTION,
+                    'num_speculative_tokens must be a whole number or "auto", not '
+                    f"{self.num_speculative_tokens!r}",
+                )
+        else:
             _tokens("num_speculative_tokens", self.num_speculative_tokens)
         if self.max_speculative_tokens is not None:
             _tokens("max_speculative_tokens", self.max_speculative_tokens)
@@ -99,10 +106,6 @@ class SpeculativeConfig:
 
 
 def _tokens(name: str, value: object) -> None:
-    if isinstance(value, str):
-        raise ConfigError(
-            OPTION, f'{name} must be a whole number or "auto", not {value!r}'
-        )
     _whole(name, value)
     if isinstance(value, int) and value > MAX_SPECULATIVE_TOKENS:
         raise ConfigError(OPTION, f"{name} must be at most {MAX_SPECULATIVE_TOKENS}")
