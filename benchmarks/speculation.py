@@ -9,8 +9,8 @@ fresh     beginnings of other functions, which nothing in the prompt tells the e
 drawn     the same at temperature 1, with seeds: what comes is seldom what came before
 
 The first two are greedy. In the checkpoint's dtype and one process: an engine without
-drafts and one for each configuration, each once a round, in changing order. A row has the
-medians, the ratio of the times of each pair (median, least, most) and what the drafts
+drafts and one for each configuration, each once a round, in changing order. A row has
+the medians, the ratio of the times of each pair (median, least, most) and what drafts
 came to. What an engine that chooses its drafts has learned stays from row to row.
 """
 
