@@ -25,6 +25,8 @@ _AT_FIRST = 1.0
 """Steps without drafts whose time is in the account at first, and by pay alone …"""
 _MOST_SAVED = 3.0
 """… and with what drafts have gained."""
+_ENOUGH = 0.9
+"""Of these buy a trial, whatever it has cost."""
 _MOST_OWED = 2.0
 """What can have to be paid back before the next trial."""
 TRIAL_DRAFTS = 2
@@ -44,20 +46,22 @@ SURPRISE = 1.25
 """… unless a step takes so many times what was expected."""
 
 
-class _Choice(NamedTuple):
-    """Of a number of drafts.
+class _Promise(NamedTuple):
+    """What is to be expected of 0, 1, 2 … drafts a request.
 
     Attributes:
-        drafts: For a request, at most; 0 is none.
-        gain: Tokens a second ÷ those without drafts.
+        gains: Tokens a second ÷ those without drafts.
         taken: By a step, asking included, in ns.
-        limits: [requests] how many each may have, up to `drafts`.
+        pays: [requests, drafts] whether a request should have that draft.
     """
 
-    drafts: int
-    gain: float
-    taken: float
-    limits: npt.NDArray[np.int64]
+    gains: list[float]
+    taken: list[float]
+    pays: npt.NDArray[np.bool_]
+
+    def best(self, most: int) -> int:
+        """Of 1 to `most` drafts."""
+        return max(range(1, most + 1), key=self.gains[: most + 1].__getitem__)
 
 
 class DraftControl:
@@ -87,6 +91,7 @@ class DraftControl:
     def observe(self, step: ComputedStep) -> None:
         """Takes in the step that has just been computed."""
         self._steps += 1
+        spent, self._spent = self._spent, 0.0
         if step.outcomes:
             self._acceptance.verified(step.outcomes)
             self._has_news = True
@@ -95,7 +100,7 @@ class DraftControl:
         drafts = sum(count for count, _ in step.outcomes.values())
         taken, requests = float(step.nanoseconds), step.num_requests
         self._costs.computed(requests, drafts, taken, self._steps)
-        if drafts and taken + self._spent > SURPRISE * self._expected:
+        if drafts and taken + spent > SURPRISE * self._expected:
             self._decided_at = self._steps - STEPS_BETWEEN
         if (plain := self._costs.plain(requests, self._steps)) is None:
             return
@@ -103,6 +108,7 @@ class DraftControl:
             self._saved = _AT_FIRST * plain
         if self._saved < _AT_FIRST * plain:
             self._saved += TRIAL_SHARE * taken
+        self._saved -= spent
         if drafts:
             accepted = sum(count for _, count in step.outcomes.values())
             self._saved += (1 + accepted / requests) * plain - taken
@@ -136,8 +142,6 @@ class DraftControl:
         most = TRIAL_DRAFTS if self._is_trial else self.num_drafts
         self._costs.asked(len(counts), most, float(nanoseconds), self._steps)
         self._has_news, self._spent = True, float(nanoseconds)
-        if self._saved is not None:
-            self._saved -= nanoseconds
 
     def release(self, request_id: int) -> None:
         """Forgets a request that left the batch."""
@@ -149,11 +153,6 @@ class DraftControl:
         assert self._saved is not None
         return self._saved <= 0 or self._steps - self._decided_at >= STEPS_BETWEEN
 
-    def _take(self, choice: _Choice, request_ids: Sequence[int]) -> None:
-        self.num_drafts, self._expected = choice.drafts, choice.taken
-        self._limits = dict(zip(request_ids, choice.limits.tolist(), strict=True))
-        self._decided_at = self._steps
-
     def _starts(
         self, request_ids: Sequence[int], num_requests: int, plain: float
     ) -> bool:
@@ -161,15 +160,16 @@ class DraftControl:
         if not self._has_news or self._acceptance.num_seen < ENOUGH_DRAFTS:
             return False
         self._has_news = False
+        if self._costs.verifying(num_requests, num_requests, self._steps) is None:
+            return False
         assert self._saved is not None
-        best = self._best(request_ids, num_requests, plain, self._most)
-        if best.gain < START_GAIN or self._saved <= 0:
+        promise = self._promise(request_ids, num_requests, plain, self._most)
+        if max(promise.gains[1:]) < START_GAIN or self._saved <= 0:
             return False
         # No more in all than a trial has, where that is one for each request at least.
-        most = -(-_trial_size(request_ids) // num_requests)
-        few = self._best(request_ids, num_requests, plain, min(most, self._most))
-        self._take(few, request_ids)
-        return self.num_drafts > 0
+        few = -(-TRIAL_DRAFTS * min(TRIAL_REQUESTS, len(request_ids)) // num_requests)
+        self._take(promise, promise.best(min(few, self._most)), request_ids)
+        return True
 
     def _trial(
         self, request_ids: Sequence[int], num_requests: int, plain: float
@@ -181,7 +181,7 @@ class DraftControl:
         price = self._costs.asking(count, drafts) + (verifying or 0.0)
         limits = [0] * len(request_ids)
         assert self._saved is not None
-        if self._saved <= 0 or self._saved < min(price, 0.9 * _AT_FIRST * plain):
+        if self._saved <= 0 or self._saved < min(price, _ENOUGH * plain):
             return limits
         self._is_trial = True
         for at in range(count):
@@ -193,65 +193,53 @@ class DraftControl:
         self, request_ids: Sequence[int], num_requests: int, plain: float
     ) -> bool:
         """Settles how many drafts there are from now on; False skips this step's."""
-        growth = min(self._most, 2 * self.num_drafts)
-        best = self._best(request_ids, num_requests, plain, growth)
-        now = self._best(
-            request_ids, num_requests, plain, self.num_drafts, least=self.num_drafts
-        )
+        growth, now = min(self._most, 2 * self.num_drafts), self.num_drafts
+        promise = self._promise(request_ids, num_requests, plain, growth)
+        best = promise.best(growth)
         assert self._saved is not None
-        if best.gain < 1 or self._saved <= 0:
-            best = best._replace(drafts=0)
-        elif best.gain < CHANGE_GAIN * now.gain:
+        if promise.gains[best] < 1 or self._saved <= 0:
+            best = 0
+        elif promise.gains[best] < CHANGE_GAIN * promise.gains[now]:
             best = now
-        self._take(best, request_ids)
-        if not self.num_drafts:
+        self._take(promise, best, request_ids)
+        if not best:
             return False
         # A step without drafts is measured now and then; it loses what drafts gain.
         age = self._steps - self._costs.plain_at(num_requests)
-        lost = (best.gain - 1) * plain
-        return age < 2 * STEPS_BETWEEN or lost > TRIAL_SHARE * age * best.taken
+        lost = (promise.gains[best] - 1) * plain
+        return age < 2 * STEPS_BETWEEN or lost > TRIAL_SHARE * age * self._expected
 
-    def _best(
-        self,
-        request_ids: Sequence[int],
-        num_requests: int,
-        plain: float,
-        most: int,
-        *,
-        least: int = 1,
-    ) -> _Choice:
-        """Of `least` to `most` drafts what promises most tokens a second.
+    def _take(self, promise: _Promise, drafts: int, request_ids: Sequence[int]) -> None:
+        limits = promise.pays[:, :drafts].sum(1).tolist()
+        self.num_drafts, self._expected = drafts, promise.taken[drafts]
+        self._limits = dict(zip(request_ids, limits, strict=True))
+        self._decided_at = self._steps
+
+    def _promise(
+        self, request_ids: Sequence[int], num_requests: int, plain: float, most: int
+    ) -> _Promise:
+        """Of up to `most` drafts.
 
         A request has no draft whose chance is less than what its time would bring
         without drafts.
         """
         found, chances = self._acceptance.forecast(request_ids, most)
-        one_each = self._costs.verifying(num_requests, num_requests, self._steps)
-        if one_each is None:
-            return _Choice(0, 0.0, plain, np.zeros(len(found), np.int64))
+        costs, at = self._costs, self._steps
+        one_each = costs.verifying(num_requests, num_requests, at) or 0.0
         pays = chances >= one_each / plain
         self._retry(pays)
-        tokens = np.cumsum((found[:, None] * chances * pays).sum(0)).tolist()
-        drafts = np.cumsum((found[:, None] * pays).sum(0)).tolist()
+        tokens = np.cumsum(found @ (chances * pays)).tolist()
+        drafts = np.cumsum(found @ pays).tolist()
         asked = int(pays[:, 0].sum())
-        chosen, highest, longest = 0, 0.0, plain
-        for count in range(least, most + 1):
-            verifying = self._costs.verifying(
-                num_requests, drafts[count - 1], self._steps
-            )
-            taken = plain + (verifying or 0.0) + self._costs.asking(asked, count)
-            gain = (1 + tokens[count - 1] / num_requests) * plain / taken
-            if gain > highest:
-                chosen, highest, longest = count, gain, taken
-        return _Choice(chosen, highest, longest, pays[:, :chosen].sum(1))
+        gains, taken = [1.0], [plain]
+        for count in range(most):
+            verifying = costs.verifying(num_requests, drafts[count], at) or 0.0
+            taken.append(plain + verifying + costs.asking(asked, count + 1))
+            gains.append((1 + tokens[count] / num_requests) * plain / taken[-1])
+        return _Promise(gains, taken, pays)
 
     def _retry(self, pays: npt.NDArray[np.bool_]) -> None:
         """Gives one of the requests that have no draft one again, in turn."""
         left_out = np.flatnonzero(~pays[:, 0])
         if 0 < len(left_out) < len(pays):
             pays[left_out[self._steps % len(left_out)], 0] = True
-
-
-def _trial_size(request_ids: Sequence[int]) -> int:
-    """Draft tokens of a trial."""
-    return TRIAL_DRAFTS * min(TRIAL_REQUESTS, len(request_ids))
