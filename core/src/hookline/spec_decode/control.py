@@ -23,7 +23,7 @@ TRIAL_SHARE = 0.01
 """Of the time may go into trying out."""
 _AT_FIRST = 1.0
 """Steps without drafts whose time is in the account at first, and by pay alone …"""
-_MOST_SAVED = 3.0
+_MOST_SAVED = 2.0
 """… and with what drafts have gained."""
 _ENOUGH = 0.9
 """Of these buy a trial, whatever it has cost."""
@@ -175,14 +175,17 @@ class DraftControl:
         self, request_ids: Sequence[int], num_requests: int, plain: float
     ) -> list[int]:
         """A few drafts for a few requests, in turn, if it can be paid for."""
-        count = min(TRIAL_REQUESTS, len(request_ids))
         drafts = min(TRIAL_DRAFTS, self._most)
-        verifying = self._costs.verifying(num_requests, count * drafts, self._steps)
-        price = self._costs.asking(count, drafts) + (verifying or 0.0)
-        limits = [0] * len(request_ids)
+        costs, limits = self._costs, [0] * len(request_ids)
         assert self._saved is not None
-        if self._saved <= 0 or self._saved < min(price, _ENOUGH * plain):
+        left = self._saved - costs.asking(1, drafts)
+        one = costs.verifying(num_requests, drafts, self._steps) or 0.0
+        if left < one and self._saved < _ENOUGH * plain:
             return limits
+        # Of dear drafts there are fewer, rather than a trial later.
+        count = min(TRIAL_REQUESTS, len(limits))
+        if one > 0:
+            count = min(count, max(1, int(left / one)))
         self._is_trial = True
         for at in range(count):
             limits[(self._turn + at) % len(limits)] = drafts

@@ -60,9 +60,11 @@ class _Verified:
     def __init__(self) -> None:
         self.time, self.drafts = RunningMean(), 0.0
 
-    def add(self, drafts: int, taken: float, at: int) -> None:
+    def add(self, drafts: int, taken: float, at: int) -> float:
+        """Takes a step in; returns its weight."""
         weight = self.time.add(taken, at)
         self.drafts += (drafts - self.drafts) * weight
+        return weight
 
 
 class StepCosts:
@@ -70,7 +72,7 @@ class StepCosts:
 
     def __init__(self) -> None:
         self._plain: dict[int, RunningMean] = {}
-        self._verified: dict[tuple[int, int], _Verified] = {}
+        self._verified: dict[int, dict[int, _Verified]] = {}
         self._asked: dict[tuple[int, int], RunningMean] = {}
 
     def computed(self, requests: int, drafts: int, taken: float, at: int) -> None:
@@ -80,8 +82,11 @@ class StepCosts:
             self._plain.setdefault(size, RunningMean()).add(taken, at)
             return
         level = math.ceil(drafts / requests)
-        entry = self._verified.setdefault((size, level), _Verified())
-        entry.add(drafts, taken, at)
+        entry = self._verified.setdefault(size, {}).setdefault(level, _Verified())
+        is_first = not entry.drafts
+        if entry.add(drafts, taken, at) == 1 and not is_first:
+            # Verifying has become cheap: what is known of the rest is out of date.
+            self._verified = {size: {level: entry}}
 
     def asked(self, requests: int, most: int, taken: float, at: int) -> None:
         """Takes in that so many requests were asked for up to `most` drafts each."""
@@ -100,21 +105,34 @@ class StepCosts:
         return self._plain[_size_class(requests)].at
 
     def verifying(self, requests: int, drafts: float, at: int) -> float | None:
-        """What so many drafts add to a step; None if nothing like it was measured."""
+        """What so many drafts add to a step; None if nothing like it was measured.
+
+        What a step of as many requests takes without drafts must have been measured.
+        """
         size, level = _size_class(requests), math.ceil(drafts / requests)
-        entry = self._verified.get((size, level))
+        entry = self._verified.get(size, {}).get(level)
         if entry is None or at - entry.time.at > KEPT_STEPS:
             known = [
-                key
-                for key, other in self._verified.items()
-                if at - other.time.at <= KEPT_STEPS and key[0] in self._plain
+                (other_size, other)
+                for other_size, levels in self._verified.items()
+                for other, entry in levels.items()
+                if at - entry.time.at <= KEPT_STEPS and other_size in self._plain
             ]
             if not known:
                 return None
             size, level = min(known, key=lambda key: _distance(key, size, level))
-            entry = self._verified[size, level]
-        added = max(0.0, entry.time.value - self._plain[size].value)
-        return added / entry.drafts * drafts
+            entry = self._verified[size][level]
+        added = self._added(size, entry) / entry.drafts * drafts
+        # More drafts, measured later, took no less than these would.
+        later = [
+            self._added(size, other)
+            for other_level, other in self._verified[size].items()
+            if other_level > level and other.time.at > entry.time.at
+        ]
+        return min([added, *later])
+
+    def _added(self, size: int, entry: _Verified) -> float:
+        return max(0.0, entry.time.value - self._plain[size].value)
 
     def asking(self, requests: int, most: int) -> float:
         """What asking takes; 0 before the first time."""
