@@ -102,12 +102,13 @@ class Acceptance:
         of_all = (self._found + 1) / (self._asked + 1)
         new = _Record()
         records = [self._records.get(each, new) for each in request_ids]
-        right = np.array([record.right for record in records])
-        tried = np.array([record.tried for record in records])
-        of_place = _PRIOR_OF_ONE * np.array(self._chances[:most])
+        right: Float64 = np.array([record.right for record in records])
+        tried: Float64 = np.array([record.tried for record in records])
+        of_place: Float64 = _PRIOR_OF_ONE * np.array(self._chances[:most])
         chances = (right[:, None] + of_place) / (tried[:, None] + _PRIOR_OF_ONE)
-        found = np.array([record.availability(of_all) for record in records])
-        return found, np.cumprod(chances, axis=1)
+        found: Float64 = np.array([record.availability(of_all) for record in records])
+        likely: Float64 = np.cumprod(chances, axis=1)
+        return found, likely
 
     def release(self, request_id: int) -> None:
         """Forgets a request."""

@@ -70,7 +70,7 @@ class SpeculativeConfig:
     @property
     def most_speculative_tokens(self) -> int:
         """Draft tokens that a request can have in a step."""
-        if self.num_speculative_tokens == AUTO:
+        if isinstance(self.num_speculative_tokens, str):
             return self.max_speculative_tokens or MOST_BY_ITSELF
         return self.num_speculative_tokens
 

@@ -77,7 +77,7 @@ class SimulatedExecutor:
                 tokens[request_id] = sequence.verify(drafts, self.shape.vocab_size)
         computed = ComputedStep.of(plan, tokens, forward_ns)
         asked = self._clock.now()
-        drafts = self._propose(computed, tokens)
+        proposed = self._propose(computed, tokens)
         return StepResult(
             tokens=tokens,
             logprobs={
@@ -86,7 +86,7 @@ class SimulatedExecutor:
                 if self._sequences[request_id].params.logprobs is not None
             },
             forward_ns=forward_ns,
-            drafts=drafts,
+            drafts=proposed,
             draft_ns=self._clock.now() - asked,
             most_drafts=self._most_drafts,
             proposer_failures=self._guard.take_failures() if self._guard else {},
