@@ -107,7 +107,7 @@ class Acceptance:
         of_place: Float64 = _PRIOR_OF_ONE * np.array(self._chances[:most])
         chances = (right[:, None] + of_place) / (tried[:, None] + _PRIOR_OF_ONE)
         found: Float64 = np.array([record.availability(of_all) for record in records])
-        likely: Float64 = np.cumprod(chances, axis=1)
+        likely = np.cumprod(chances, axis=1, dtype=np.float64)
         return found, likely
 
     def release(self, request_id: int) -> None:
