@@ -157,12 +157,14 @@ class WatchingProposer:
             return
         if request.request_id not in self._running and told.start:
             self.skipped.append(told.start)
-        _, known = self._running.get(request.request_id, ([], {}))
+        before, known = self._running.get(request.request_id, (text, {}))
         self._running[request.request_id] = (text, known)
         self.chunks += request.max_drafts == 0
-        # The newest token is not computed yet, unless the prompt is not either.
-        is_complete = told.start + len(told.final) == len(text) - 1
-        if is_complete != (request.max_drafts > 0):
+        # The newest token is not computed yet, unless the prompt is not either; of one
+        # that lacks its last token alone only the next call tells which it is.
+        is_behind = told.start + len(told.final) == len(text) - 1
+        may_draft, has_grown = request.max_drafts > 0, len(text) > len(before)
+        if (may_draft and not is_behind) or (has_grown and not may_draft):
             self.wrong.append(f"states up to {told.start + len(told.final)}")
         # Not copied: a later step that writes there would be seen.
         for place, state in enumerate(told.final, told.start):

@@ -8,6 +8,7 @@ import torch
 from hookline.config import EngineConfig, Kernels
 from hookline.models.decoder import Decoder
 from hookline.models.probe import LayerCache
+from hookline.spec_decode.control import DraftControl
 from hookline.spec_decode.guard import ProposerGuard
 from hookline.spec_decode.proposer import Proposer, wants_hidden_states
 from hookline.worker.cuda_graphs import GraphedForward
@@ -113,7 +114,7 @@ class RunnerMaker:
         scheduler, speculative = self.config.scheduler, self.config.speculative
         if speculative is None:
             return scheduler.max_num_seqs
-        most = scheduler.max_num_seqs * (1 + speculative.num_speculative_tokens)
+        most = scheduler.max_num_seqs * (1 + speculative.most_speculative_tokens)
         return min(most, scheduler.max_num_batched_tokens)
 
     def runner(
@@ -162,4 +163,4 @@ class RunnerMaker:
         if self.proposer is None or speculative is None:
             return None
         guard = ProposerGuard(self.proposer, speculative, vocab_size=self.vocab_size)
-        return Drafter(guard, batch)
+        return Drafter(guard, batch, DraftControl.of(speculative))
