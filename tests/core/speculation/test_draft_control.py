@@ -46,6 +46,7 @@ class Machine:
         chances: How likely a draft is right if those before it were, by request.
         cost: Of a step.
         asking: Of asking, in ns: a fixed part and one for each request.
+        first: Of asking for a request the first time, besides.
         available: How often the proposer has drafts.
         noise: Relative deviation of what steps take.
         taken: Of each step, with what was spent on asking behind it.
@@ -57,6 +58,7 @@ class Machine:
     chances: Sequence[float]
     cost: Cost = memory_bound
     asking: tuple[float, float] = (8e4, 3e3)
+    first: float = 0.0
     available: float = 1.0
     noise: float = 0.03
     seed: int = 1
@@ -66,6 +68,7 @@ class Machine:
     chosen: list[int] = field(default_factory=list)
     plain: list[float] = field(default_factory=list)
     drafts: dict[int, int] = field(default_factory=dict)
+    known: set[int] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self.random = random.Random(self.seed)  # noqa: S311 - a test
@@ -84,12 +87,14 @@ class Machine:
         drafts = sum(number for number, _ in outcomes.values())
         noise = abs(self.random.gauss(1, self.noise))
         taken = self.cost(count, drafts) * noise
-        self.control.observe(
-            ComputedStep(
-                num_requests=count, outcomes=outcomes, nanoseconds=round(taken)
+        limits = [0] * count
+        if outcomes or not self.control.rests():
+            self.control.observe(
+                ComputedStep(
+                    num_requests=count, outcomes=outcomes, nanoseconds=round(taken)
+                )
             )
-        )
-        limits = self.control.choose(range(count), count)
+            limits = self.control.choose(range(count), count)
         asked = [each for each, limit in enumerate(limits) if limit]
         self.drafts = {
             each: limits[each]
@@ -97,8 +102,10 @@ class Machine:
             if self.random.random() < self.available
         }
         spent = self.asking[0] + self.asking[1] * len(asked) if asked else 0.0
+        spent += self.first * len(set(asked) - self.known)
+        self.known.update(asked)
         if asked:
-            counts = {each: self.drafts.get(each, 0) for each in asked}
+            counts = {each: (limits[each], self.drafts.get(each, 0)) for each in asked}
             self.control.proposed(counts, round(spent))
         self.taken.append(taken + spent)
         self.tokens.append(count + sum(accepted for _, accepted in outcomes.values()))
@@ -137,6 +144,49 @@ def test_no_window_is_slower_than_without_drafts(
     machine.run(600)
 
     assert machine.least_share() >= LEAST_SHARE
+
+
+@pytest.mark.parametrize("cost", [memory_bound, compute_bound, stepped])
+@pytest.mark.parametrize("count", [1, 16, 64])
+@pytest.mark.parametrize("first", [0.0, 5e5, 5e6])
+@pytest.mark.parametrize("available", [0.0, 1.0])
+def test_bad_drafts_cost_little_from_the_start(
+    cost: Cost, count: int, first: float, available: float
+) -> None:
+    """Of 300 steps, the first ones among them, 3 % are lost at most; so later on.
+
+    Also where a proposer takes a while over each request that it has not seen before,
+    but not much longer than a step.
+    """
+    machine = Machine([0.0] * count, cost, first=first, available=available)
+
+    machine.run(1500)
+
+    assert machine.share(0, 300) >= LEAST_SHARE
+    assert machine.share(300) >= 0.98
+
+
+def fixed_part(requests: int, drafts: int) -> float:
+    """Any draft at all costs a sixth of a step, and more of them hardly more."""
+    return 6e6 + (1e6 if drafts else 0) + 5e3 * (requests + drafts)
+
+
+@pytest.mark.parametrize("cost", [memory_bound, fixed_part])
+@pytest.mark.parametrize("first", [0.0, 2e5])
+@pytest.mark.parametrize("seed", range(3))
+def test_clear_win_of_a_large_batch_is_taken(
+    cost: Cost, first: float, seed: int
+) -> None:
+    """Of 64 requests whose drafts are right all have drafts within 60 steps.
+
+    Also where few drafts do not pay but many do, and the first time of each is dear.
+    """
+    machine = Machine([0.95] * 64, cost, first=first, seed=seed)
+
+    machine.run(200)
+
+    assert min(machine.chosen[60:]) >= 2
+    assert machine.share(60) >= 0.8 * best_share(machine)
 
 
 def best_share(machine: Machine) -> float:
@@ -197,7 +247,7 @@ def test_batch_grows_and_shrinks(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(5))
 def test_drafts_become_dear_and_cheap_again(seed: int) -> None:
-    """Ten times the costs end drafts within 5 steps; once they fall, 100 bring them."""
+    """Ten times the costs end drafts within 5 steps; once they fall, 150 bring them."""
 
     def cheap(_: int, drafts: int) -> float:
         return 1e7 + 2e5 * drafts
@@ -214,7 +264,7 @@ def test_drafts_become_dear_and_cheap_again(seed: int) -> None:
 
     assert machine.chosen[299] >= 2
     assert set(machine.chosen[305:600]) == {0}
-    assert min(machine.chosen[700:]) >= 1
+    assert min(machine.chosen[750:]) >= 1
     assert machine.least_share() >= LEAST_SHARE
 
 
@@ -274,7 +324,7 @@ def test_first_slow_steps_mislead_nobody() -> None:
 
 
 def test_first_drafts_are_few() -> None:
-    """Of 64 requests eight have two, then each has one, two, four, and no more at once.
+    """Of 64 requests one has two, then two, four; then each has one, two and so on.
 
     Before that two steps are measured without drafts.
     """
@@ -287,9 +337,11 @@ def test_first_drafts_are_few() -> None:
 
     first = [each for each in drafted if each]
     assert drafted[0] == 0
-    assert first[0] == 16
-    assert all(after <= 2 * before for before, after in pairwise(first[1:]))
-    assert first[1] <= 64 < max(first)
+    assert first[:3] == [2, 4, 8]
+    assert all(
+        after <= max(1, 2 * before) for before, after in pairwise(machine.chosen)
+    )
+    assert max(first) > 64
 
 
 def test_prompts_teach_nothing_of_costs() -> None:

@@ -1,8 +1,9 @@
 """How likely drafts are accepted, learned from those that were verified.
 
-Of all requests together, for each place in a draft: how often it is right if those
-before it were. Of a request, how often its drafts are right wherever they stand, and
-how often the proposer has any for it; a new one is taken to be as all are.
+Of all requests together, for each place in a draft: how often the proposer has one for
+it if it had those before it, and how often it is right if those were. Of a request, how
+often its drafts are right wherever they stand, and how often the proposer has any for
+it; a new one is taken to be as all are.
 """
 
 from collections.abc import Mapping, Sequence
@@ -53,7 +54,8 @@ class Acceptance:
         self._tried = [0.0] * most
         self._right = [0.0] * most
         self._chances = [_START] * most
-        self._asked = self._found = 0.0
+        self._asked = [0.0] * most
+        self._found = [0.0] * most
         self._records: dict[int, _Record] = {}
 
     @property
@@ -79,13 +81,17 @@ class Acceptance:
             right = self._right[place] + _PRIOR * chance
             chance = self._chances[place] = right / (tried_here + _PRIOR)
 
-    def proposed(self, counts: Mapping[int, int]) -> None:
-        """Takes in how many drafts the proposer had for each request it was asked."""
+    def proposed(self, counts: Mapping[int, tuple[int, int]]) -> None:
+        """Takes in how many drafts each request was asked for, and how many came."""
         kept = max(_KEPT ** len(counts), _LEAST_KEPT)
-        found = sum(count > 0 for count in counts.values())
-        self._asked = kept * self._asked + len(counts)
-        self._found = kept * self._found + found
-        for request_id, count in counts.items():
+        deepest = max(most for most, _ in counts.values())
+        for place in range(deepest):
+            self._asked[place] *= kept
+            self._found[place] *= kept
+        for request_id, (most, count) in counts.items():
+            for place in range(min(count + 1, most)):
+                self._asked[place] += 1
+                self._found[place] += place < count
             record = self._records.setdefault(request_id, _Record())
             record.asked = _KEPT * record.asked + 1
             record.found = _KEPT * record.found + (count > 0)
@@ -96,19 +102,20 @@ class Acceptance:
         """What is to be expected of so many drafts for each of R requests.
 
         Returns:
-            [R] how likely the proposer has drafts at all, and [R, most] how likely
-            each of them, and all before it, are accepted.
+            [R, most] how likely the proposer has each of them, and [R, most] how likely
+            each one that it has, and all before it, are accepted.
         """
-        of_all = (self._found + 1) / (self._asked + 1)
+        had = (np.array(self._found[:most]) + 1) / (np.array(self._asked[:most]) + 1)
         new = _Record()
         records = [self._records.get(each, new) for each in request_ids]
         right: Float64 = np.array([record.right for record in records])
         tried: Float64 = np.array([record.tried for record in records])
         of_place: Float64 = _PRIOR_OF_ONE * np.array(self._chances[:most])
         chances = (right[:, None] + of_place) / (tried[:, None] + _PRIOR_OF_ONE)
-        found: Float64 = np.array([record.availability(of_all) for record in records])
+        found: Float64 = np.array([record.availability(had[0]) for record in records])
+        further = np.cumprod(np.append(1.0, had[1:]))
         likely = np.cumprod(chances, axis=1, dtype=np.float64)
-        return found, likely
+        return found[:, None] * further, likely
 
     def release(self, request_id: int) -> None:
         """Forgets a request."""

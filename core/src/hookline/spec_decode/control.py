@@ -8,6 +8,7 @@ wrong, costs more than that. Arithmetic alone: no clock and no thread, and time 
 in steps.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
@@ -15,23 +16,20 @@ import numpy as np
 import numpy.typing as npt
 
 from hookline.spec_decode.acceptance import Acceptance
+from hookline.spec_decode.account import SHARE, Account
 from hookline.spec_decode.computed_step import ComputedStep
 from hookline.spec_decode.config import SpeculativeConfig
-from hookline.spec_decode.step_costs import StepCosts
+from hookline.spec_decode.step_costs import StepCosts, Verifying
 
-TRIAL_SHARE = 0.01
-"""Of the time may go into trying out."""
-_AT_FIRST = 1.0
-"""Steps without drafts whose time is in the account at first, and by pay alone …"""
-_MOST_SAVED = 2.0
-"""… and with what drafts have gained."""
-_ENOUGH = 0.9
-"""Of these buy a trial, whatever it has cost."""
-_MOST_OWED = 2.0
-"""What can have to be paid back before the next trial."""
 TRIAL_DRAFTS = 2
 TRIAL_REQUESTS = 8
-"""So many requests, so many drafts each, are a trial."""
+"""So many requests, so many drafts each, are a trial. The first is one request, and
+each has at most twice as many as the last; more than this only if that one promises
+that many drafts pay where few do not."""
+FIRST_SHARE = 0.25
+"""Of a step may be spent on asking for requests that were never asked for."""
+MOST_REST = 16
+"""Steps between two trials; they are doubled after each one that promises nothing."""
 
 ENOUGH_DRAFTS = 4
 """Must have been verified before any are asked for without a trial."""
@@ -76,17 +74,31 @@ class DraftControl:
         self._most = most
         self._acceptance = Acceptance(most)
         self._costs = StepCosts()
+        self._account = Account()
         self._limits: dict[int, int] = {}
+        self._known: set[int] = set()
         self._steps = self._decided_at = self._turn = 0
-        self._saved: float | None = None
-        self._is_trial = self._has_news = False
-        self._expected = self._spent = 0.0
+        self._reach = self._pause = 1
+        self._rests_until = self._rested = 0
+        self._is_trial = self._has_news = self._is_measure = self._is_open = False
+        self._expected = self._spent = self._plain = 0.0
         self.num_drafts = 0
 
     @classmethod
     def of(cls, config: SpeculativeConfig) -> "DraftControl | None":
         """None where the number of drafts is given."""
         return cls(config.most_speculative_tokens) if config.is_adaptive else None
+
+    def rests(self) -> bool:
+        """Whether a step without drafts need not be told of, as nothing will be chosen.
+
+        Between trials there are many; a small model's steps are short, too.
+        """
+        if self.num_drafts or self._steps + 1 >= self._rests_until:
+            return False
+        self._steps += 1
+        self._rested += 1
+        return True
 
     def observe(self, step: ComputedStep) -> None:
         """Takes in the step that has just been computed."""
@@ -95,24 +107,25 @@ class DraftControl:
         if step.outcomes:
             self._acceptance.verified(step.outcomes)
             self._has_news = True
+        if self._plain:
+            self._account.charge(spent / self._plain)
+        self._is_measure = not step.has_prompts
         if step.has_prompts:
             return
         drafts = sum(count for count, _ in step.outcomes.values())
+        accepted = sum(count for _, count in step.outcomes.values())
         taken, requests = float(step.nanoseconds), step.num_requests
         self._costs.computed(requests, drafts, taken, self._steps)
+        if drafts or self._is_trial:
+            self._is_open = accepted > 0
         if drafts and taken + spent > SURPRISE * self._expected:
             self._decided_at = self._steps - STEPS_BETWEEN
         if (plain := self._costs.plain(requests, self._steps)) is None:
             return
-        if self._saved is None:
-            self._saved = _AT_FIRST * plain
-        if self._saved < _AT_FIRST * plain:
-            self._saved += TRIAL_SHARE * taken
-        self._saved -= spent
-        if drafts:
-            accepted = sum(count for _, count in step.outcomes.values())
-            self._saved += (1 + accepted / requests) * plain - taken
-        self._saved = min(max(self._saved, -_MOST_OWED * plain), _MOST_SAVED * plain)
+        self._plain = plain
+        gained = 1 + accepted / requests - taken / plain if drafts else 0.0
+        steps, self._rested = 1 + self._rested, 0
+        self._account.enter(steps * taken / plain, gained)
 
     def choose(self, request_ids: Sequence[int], num_requests: int) -> list[int]:
         """How many drafts each request may ask for.
@@ -124,34 +137,45 @@ class DraftControl:
         was_trial, self._is_trial = self._is_trial, False
         nothing = [0] * len(request_ids)
         plain = self._costs.plain(num_requests, self._steps)
-        if plain is None or self._saved is None or not request_ids:
+        if plain is None or not request_ids:
             return nothing
         if not self.num_drafts:
             if not self._starts(request_ids, num_requests, plain):
-                # Between two trials there is a step to compare them with.
                 if was_trial:
-                    return nothing
-                return self._trial(request_ids, num_requests, plain)
+                    # One that promises something is soon followed by another; in
+                    # between there is a step to compare them with.
+                    self._pause = 2 if self._is_open else 2 * self._pause
+                    self._rest(self._pause)
+                    most = num_requests if self._is_open else TRIAL_REQUESTS
+                    self._reach = min(2 * self._reach, most)
+                # Where prompts are computed trials tell too little.
+                elif self._is_measure and self._steps >= self._rests_until:
+                    return self._trial(request_ids, num_requests, plain)
+                return nothing
         elif self._is_due and not self._decide(request_ids, num_requests, plain):
             return nothing
-        return [self._limits.get(each, self.num_drafts) for each in request_ids]
+        limits = [self._limits.get(each, self.num_drafts) for each in request_ids]
+        return self._introduce(request_ids, limits, plain)
 
-    def proposed(self, counts: Mapping[int, int], nanoseconds: int) -> None:
-        """Takes in how many drafts came for each request that was asked for."""
+    def proposed(self, counts: Mapping[int, tuple[int, int]], nanoseconds: int) -> None:
+        """Takes in how many drafts each request was asked for, and how many came."""
         self._acceptance.proposed(counts)
         most = TRIAL_DRAFTS if self._is_trial else self.num_drafts
-        self._costs.asked(len(counts), most, float(nanoseconds), self._steps)
+        new = len(counts.keys() - self._known)
+        self._known.update(counts)
+        self._costs.asked(len(counts), most, float(nanoseconds), self._steps, new)
         self._has_news, self._spent = True, float(nanoseconds)
 
     def release(self, request_id: int) -> None:
         """Forgets a request that left the batch."""
         self._acceptance.release(request_id)
         self._limits.pop(request_id, None)
+        self._known.discard(request_id)
 
     @property
     def _is_due(self) -> bool:
-        assert self._saved is not None
-        return self._saved <= 0 or self._steps - self._decided_at >= STEPS_BETWEEN
+        passed = self._steps - self._decided_at
+        return self._account.left <= 0 or passed >= STEPS_BETWEEN
 
     def _starts(
         self, request_ids: Sequence[int], num_requests: int, plain: float
@@ -162,12 +186,16 @@ class DraftControl:
         self._has_news = False
         if self._costs.verifying(num_requests, num_requests, self._steps) is None:
             return False
-        assert self._saved is not None
         promise = self._promise(request_ids, num_requests, plain, self._most)
-        if max(promise.gains[1:]) < START_GAIN or self._saved <= 0:
+        if max(promise.gains[1:]) < START_GAIN or self._account.left <= 0:
+            hopes = self._promise(
+                request_ids, num_requests, plain, self._most, hopeful=True
+            )
+            # Where it may be the first few drafts alone that are dear, more are tried.
+            self._is_open = max(hopes.gains[1:]) >= START_GAIN
             return False
         # No more in all than a trial has, where that is one for each request at least.
-        few = -(-TRIAL_DRAFTS * min(TRIAL_REQUESTS, len(request_ids)) // num_requests)
+        few = -(-TRIAL_DRAFTS * min(self._reach, len(request_ids)) // num_requests)
         self._take(promise, promise.best(min(few, self._most)), request_ids)
         return True
 
@@ -175,43 +203,87 @@ class DraftControl:
         self, request_ids: Sequence[int], num_requests: int, plain: float
     ) -> list[int]:
         """A few drafts for a few requests, in turn, if it can be paid for."""
-        drafts = min(TRIAL_DRAFTS, self._most)
-        costs, limits = self._costs, [0] * len(request_ids)
-        assert self._saved is not None
-        left = self._saved - costs.asking(1, drafts)
-        one = costs.verifying(num_requests, drafts, self._steps) or 0.0
-        if left < one and self._saved < _ENOUGH * plain:
-            return limits
+        count = min(self._reach, len(request_ids))
+        drafts, tried = min(TRIAL_DRAFTS, self._most), self._next(request_ids, count)
+        found, chances = self._acceptance.forecast(tried, drafts)
+        is_new = [each not in self._known for each in tried]
+
+        def price() -> float:
+            """What they may lose, asking included, in steps."""
+            costs, had = self._costs, found[:count, :drafts]
+            verifying = costs.verifying(num_requests, float(had.sum()), self._steps)
+            verifying = verifying or Verifying()
+            added = verifying.least if self._is_open else verifying.likely
+            accepted = float((had * chances[:count, :drafts]).sum())
+            asking = costs.asking(count, drafts)
+            first = costs.first_asking * sum(is_new[:count])
+            lost = max(0.0, added / plain - accepted / num_requests)
+            return (asking + first) / plain + lost
+
         # Of dear drafts there are fewer, rather than a trial later.
-        count = min(TRIAL_REQUESTS, len(limits))
-        if one > 0:
-            count = min(count, max(1, int(left / one)))
-        self._is_trial = True
-        for at in range(count):
-            limits[(self._turn + at) % len(limits)] = drafts
-        # Who was asked before costs less: of these only one is new.
-        self._turn = (self._turn + 1) % len(limits)
+        while price() > self._account.left and count * drafts > 1:
+            count, drafts = (count // 2, drafts) if count > 1 else (1, drafts - 1)
+        if not self._account.affords(price()):
+            self._rest(math.ceil(self._account.waiting))
+            return [0] * len(request_ids)
+        self._is_trial, self._reach = True, count
+        self._turn = (self._turn + 1) % len(request_ids)
+        chosen = set(tried[:count])
+        return [drafts if each in chosen else 0 for each in request_ids]
+
+    def _rest(self, steps: int) -> None:
+        self._pause = min(self._pause, MOST_REST)
+        self._rests_until = self._steps + min(steps, MOST_REST)
+
+    def _next(self, request_ids: Sequence[int], count: int) -> list[int]:
+        """So many of the requests, in turn; of several one that was never asked for.
+
+        Or more of these where there are no others.
+        """
+        turn = self._turn % len(request_ids)
+        order = [*request_ids[turn:], *request_ids[:turn]]
+        new = [each for each in order if each not in self._known]
+        known = [each for each in order if each in self._known]
+        known = known[: max(1, count - 1) if new else count]
+        return [*known, *new[: count - len(known)]]
+
+    def _introduce(
+        self, request_ids: Sequence[int], limits: list[int], plain: float
+    ) -> list[int]:
+        """Of requests that were never asked for, only some at once.
+
+        What a proposer does for them all the first time can take many steps.
+        """
+        new = [
+            at
+            for at, each in enumerate(request_ids)
+            if limits[at] and each not in self._known
+        ]
+        if new and (first := self._costs.first_asking):
+            room = max(1, int(FIRST_SHARE * plain / first))
+            for at in new[room:]:
+                limits[at] = 0
         return limits
 
     def _decide(
         self, request_ids: Sequence[int], num_requests: int, plain: float
     ) -> bool:
         """Settles how many drafts there are from now on; False skips this step's."""
-        growth, now = min(self._most, 2 * self.num_drafts), self.num_drafts
-        promise = self._promise(request_ids, num_requests, plain, growth)
-        best = promise.best(growth)
-        assert self._saved is not None
-        if promise.gains[best] < 1 or self._saved <= 0:
-            best = 0
+        now = self.num_drafts
+        promise = self._promise(request_ids, num_requests, plain, self._most)
+        best = promise.best(self._most)
+        if promise.gains[best] < 1 or self._account.left <= 0:
+            best, self._reach, self._has_news = 0, 1, False
         elif promise.gains[best] < CHANGE_GAIN * promise.gains[now]:
             best = now
+        best = min(best, 2 * now)
         self._take(promise, best, request_ids)
         if not best:
             return False
         # A step without drafts is measured now and then; it loses what drafts gain.
         age = self._steps - self._costs.plain_at(num_requests)
         lost = (promise.gains[best] - 1) * plain
-        return age < 2 * STEPS_BETWEEN or lost > TRIAL_SHARE * age * self._expected
+        return age < 2 * STEPS_BETWEEN or lost > SHARE * age * self._expected
 
     def _take(self, promise: _Promise, drafts: int, request_ids: Sequence[int]) -> None:
         limits = promise.pays[:, :drafts].sum(1).tolist()
@@ -220,25 +292,35 @@ class DraftControl:
         self._decided_at = self._steps
 
     def _promise(
-        self, request_ids: Sequence[int], num_requests: int, plain: float, most: int
+        self,
+        request_ids: Sequence[int],
+        num_requests: int,
+        plain: float,
+        most: int,
+        *,
+        hopeful: bool = False,
     ) -> _Promise:
-        """Of up to `most` drafts.
+        """Of up to `most` drafts, at what they are likely to cost, or at the least.
 
         A request has no draft whose chance is less than what its time would bring
         without drafts.
         """
+
+        def verifying(drafts: float) -> float:
+            added = self._costs.verifying(num_requests, drafts, self._steps)
+            added = added or Verifying()
+            return added.least if hopeful else added.likely
+
         found, chances = self._acceptance.forecast(request_ids, most)
-        costs, at = self._costs, self._steps
-        one_each = costs.verifying(num_requests, num_requests, at) or 0.0
-        pays = chances >= one_each / plain
+        pays = chances >= verifying(num_requests) / plain
         self._retry(pays)
-        tokens = np.cumsum(found @ (chances * pays)).tolist()
-        drafts = np.cumsum(found @ pays).tolist()
+        tokens = np.cumsum((found * chances * pays).sum(0)).tolist()
+        drafts = np.cumsum((found * pays).sum(0)).tolist()
         asked = int(pays[:, 0].sum())
         gains, taken = [1.0], [plain]
         for count in range(most):
-            verifying = costs.verifying(num_requests, drafts[count], at) or 0.0
-            taken.append(plain + verifying + costs.asking(asked, count + 1))
+            asking = self._costs.asking(asked, count + 1)
+            taken.append(plain + verifying(drafts[count]) + asking)
             gains.append((1 + tokens[count] / num_requests) * plain / taken[-1])
         return _Promise(gains, taken, pays)
 

@@ -5,6 +5,7 @@ by the drafts for each of them. Of what was not measured the nearest is taken th
 """
 
 import math
+from typing import NamedTuple
 
 FRESH_STEPS = 256
 """What a step takes without drafts is not believed any longer than this."""
@@ -15,12 +16,17 @@ tried again before."""
 _SPAN = 8
 """A mean is over about so many of the newest values …"""
 _GAP_STEPS = 32
-"""… or over fewer, if there was none for so many steps."""
+"""… or over fewer, if there was none for so many steps …"""
+_OLD_STEPS = 128
+"""… or for so many: then the new one is all that is known."""
 _HIGHEST = 2.0
 """A value counts as no more than so many means, …"""
 _LOWEST = 0.5
 """… and one below such a share takes the mean's place: what came before was no measure
 of a step, but of a compilation."""
+
+_MARGIN = 0.2
+"""Of a step is more than what chance makes of it."""
 
 
 class RunningMean:
@@ -41,6 +47,8 @@ class RunningMean:
         """Takes a value in that was measured at a step; returns its weight."""
         if at - self.at > _GAP_STEPS:
             self.count = min(self.count, 2)
+        if at - self.at > _OLD_STEPS:
+            self.count = 0
         if value < _LOWEST * self.value:
             self.count = 0
         self.at = at
@@ -60,11 +68,26 @@ class _Verified:
     def __init__(self) -> None:
         self.time, self.drafts = RunningMean(), 0.0
 
-    def add(self, drafts: int, taken: float, at: int) -> float:
-        """Takes a step in; returns its weight."""
-        weight = self.time.add(taken, at)
-        self.drafts += (drafts - self.drafts) * weight
-        return weight
+    def add(self, drafts: int, taken: float, at: int) -> None:
+        """Takes a step in."""
+        self.drafts += (drafts - self.drafts) * self.time.add(taken, at)
+
+    def is_kept(self, at: int) -> bool:
+        """Whether it is still believed; one step alone may have been a slow one."""
+        return at - self.time.at <= min(KEPT_STEPS, FRESH_STEPS * self.time.count)
+
+
+class Verifying(NamedTuple):
+    """What drafts add to a step, in ns.
+
+    Attributes:
+        likely: In proportion to the nearest number that was measured.
+        least: If that one took what it took whatever the number: the first few drafts
+            can be dear where the next ones are free.
+    """
+
+    likely: float = 0.0
+    least: float = 0.0
 
 
 class StepCosts:
@@ -74,6 +97,7 @@ class StepCosts:
         self._plain: dict[int, RunningMean] = {}
         self._verified: dict[int, dict[int, _Verified]] = {}
         self._asked: dict[tuple[int, int], RunningMean] = {}
+        self._first = RunningMean()
 
     def computed(self, requests: int, drafts: int, taken: float, at: int) -> None:
         """Takes in a step of decodes with so many draft tokens in all."""
@@ -81,15 +105,25 @@ class StepCosts:
         if not drafts:
             self._plain.setdefault(size, RunningMean()).add(taken, at)
             return
-        level = math.ceil(drafts / requests)
+        level = _level(requests, drafts)
         entry = self._verified.setdefault(size, {}).setdefault(level, _Verified())
-        is_first = not entry.drafts
-        if entry.add(drafts, taken, at) == 1 and not is_first:
-            # Verifying has become cheap: what is known of the rest is out of date.
+        if entry.drafts and self._is_news(size, entry, taken, at):
+            # What is known of other numbers of drafts is out of date, too.
+            entry.time.count = 0
             self._verified = {size: {level: entry}}
+        entry.add(drafts, taken, at)
 
-    def asked(self, requests: int, most: int, taken: float, at: int) -> None:
-        """Takes in that so many requests were asked for up to `most` drafts each."""
+    def asked(
+        self, requests: int, most: int, taken: float, at: int, new: int = 0
+    ) -> None:
+        """Takes in that so many requests were asked for up to `most` drafts each.
+
+        Of these `new` for the first time: what a proposer does once for a request, as
+        reading its prompt, is no measure of what asking takes from then on.
+        """
+        if new:
+            self._first.add(max(0.0, taken - self.asking(requests, most)) / new, at)
+            return
         key = (_size_class(requests), most)
         self._asked.setdefault(key, RunningMean()).add(taken, at)
 
@@ -104,35 +138,58 @@ class StepCosts:
         """When a step without drafts was last measured; there must have been one."""
         return self._plain[_size_class(requests)].at
 
-    def verifying(self, requests: int, drafts: float, at: int) -> float | None:
+    def verifying(self, requests: int, drafts: float, at: int) -> Verifying | None:
         """What so many drafts add to a step; None if nothing like it was measured.
 
         What a step of as many requests takes without drafts must have been measured.
         """
-        size, level = _size_class(requests), math.ceil(drafts / requests)
+        if not drafts:
+            return Verifying()
+        size, level = _size_class(requests), _level(requests, drafts)
         entry = self._verified.get(size, {}).get(level)
-        if entry is None or at - entry.time.at > KEPT_STEPS:
+        if entry is None or not entry.is_kept(at):
             known = [
                 (other_size, other)
                 for other_size, levels in self._verified.items()
                 for other, entry in levels.items()
-                if at - entry.time.at <= KEPT_STEPS and other_size in self._plain
+                if entry.is_kept(at) and other_size in self._plain
             ]
             if not known:
                 return None
             size, level = min(known, key=lambda key: _distance(key, size, level))
             entry = self._verified[size][level]
-        added = self._added(size, entry) / entry.drafts * drafts
+        measured = self._added(size, entry)
+        added = measured / entry.drafts * drafts
         # More drafts, measured later, took no less than these would.
         later = [
             self._added(size, other)
             for other_level, other in self._verified[size].items()
             if other_level > level and other.time.at > entry.time.at
         ]
-        return min([added, *later])
+        likely = min([added, *later])
+        return Verifying(likely, min(likely, measured))
+
+    def _is_news(self, size: int, entry: _Verified, taken: float, at: int) -> bool:
+        """Whether verifying adds less than half of what it did, or twice as much.
+
+        By more than chance would, or a slow step after others that were not.
+        """
+        plain = self._plain.get(size)
+        if plain is None:
+            return taken < _LOWEST * entry.time.value
+        before, now = entry.time.value - plain.value, taken - plain.value
+        if abs(now - before) < _MARGIN * plain.value:
+            return False
+        is_old = at - entry.time.at > _GAP_STEPS
+        return now < _LOWEST * before or (is_old and now > _HIGHEST * before)
 
     def _added(self, size: int, entry: _Verified) -> float:
         return max(0.0, entry.time.value - self._plain[size].value)
+
+    @property
+    def first_asking(self) -> float:
+        """What asking for a request takes besides the first time; 0 before any."""
+        return self._first.value
 
     def asking(self, requests: int, most: int) -> float:
         """What asking takes; 0 before the first time."""
@@ -150,6 +207,12 @@ def _size_class(requests: int) -> int:
     """Up to 8 requests each number is one; above, four to each power of two."""
     shift = max(0, requests.bit_length() - 3)
     return 4 * shift + (requests >> shift)
+
+
+def _level(requests: int, drafts: float) -> int:
+    """Drafts for each request; below 1 the power of two above them, counted on."""
+    share = drafts / requests
+    return math.ceil(share) if share > 1 else 1 + math.ceil(math.log2(share))
 
 
 def _distance(key: tuple[int, int], size: int, level: int) -> tuple[int, bool, int]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
+from hookline.scheduler.plan import StepPlan
 from hookline.spec_decode.computed_step import ComputedStep
 from hookline.spec_decode.control import DraftControl
 from hookline.spec_decode.guard import ProposerGuard
@@ -62,6 +63,15 @@ class Drafter:
             self._control.release(request_id)
         self._drawn.pop(request_id, None)
 
+    def rests(self, plan: StepPlan) -> bool:
+        """Whether nothing would come of proposing after this step."""
+        return (
+            self._control is not None
+            and not plan.drafts
+            and not plan.prefill_requests
+            and self._control.rests()
+        )
+
     def propose(
         self,
         rows: Int64,
@@ -78,7 +88,6 @@ class Drafter:
         """
         started = time.perf_counter_ns()
         limits, most = self._limits(rows.tolist(), step)
-        asked = time.perf_counter_ns()
         requests = [
             request
             for row, limit in [*limits, *self._incomplete(rows, states)]
@@ -96,12 +105,12 @@ class Drafter:
                 self._drawn[request_id] = checked.probabilities
         ended = time.perf_counter_ns()
         counts = {
-            each.request_id: len(drafts.get(each.request_id, ()))
+            each.request_id: (each.max_drafts, len(drafts.get(each.request_id, ())))
             for each in requests
             if each.max_drafts
         }
         if self._control is not None and counts:
-            self._control.proposed(counts, ended - asked)
+            self._control.proposed(counts, ended - started)
         return StepDrafts(drafts, ended - started, most, self._guard.take_failures())
 
     def drawn(self, rows: Int64) -> DrawnDrafts | None:

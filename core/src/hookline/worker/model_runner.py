@@ -74,7 +74,7 @@ class ModelRunner:
         else:
             sampled = self._sample_verified(inputs, logits[: len(rows)], rows)
         drafts = NO_DRAFTS
-        if self._drafter is not None:
+        if self._drafter is not None and not self._drafter.rests(plan):
             states = None if hidden is None else self._states(inputs, before, hidden)
             taken = time.perf_counter_ns() - started
             step = ComputedStep.of(plan, sampled.tokens, taken)

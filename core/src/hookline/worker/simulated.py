@@ -130,7 +130,10 @@ class SimulatedExecutor:
             for request, checked in zip(requests, found, strict=True)
         }
         if self._control is not None:
-            counts = {request_id: len(tokens) for request_id, tokens in drafts.items()}
+            counts = {
+                each.request_id: (each.max_drafts, len(drafts[each.request_id]))
+                for each in requests
+            }
             self._control.proposed(counts, self._clock.now() - asked)
         return {request_id: tokens for request_id, tokens in drafts.items() if tokens}
 

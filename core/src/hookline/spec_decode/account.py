@@ -1,0 +1,58 @@
+"""What trying drafts may cost: a small share of the time, saved up and paid back."""
+
+SHARE = 0.01
+"""Of the time may go into trying out."""
+_AT_FIRST = 1.0
+"""In the account at first, and by pay alone, unless the next trial is dearer …"""
+_MOST_SAVED = 2.0
+"""… and with what drafts have gained."""
+_MOST_OWED = 2.0
+"""What can have to be paid back before the next trial."""
+_MOST_PATIENCE = 5
+"""A trial that seems dear is waited for until 2 to the power of this could be paid:
+what made it seem so may have been one slow step."""
+
+
+class Account:
+    """Of one engine; in steps without drafts, whatever such a step takes at present.
+
+    Attributes:
+        left: Below 0 where drafts have lost more than was saved.
+    """
+
+    def __init__(self) -> None:
+        self.left = _AT_FIRST
+        self._wanted, self._patience = 0.0, 0
+
+    def enter(self, steps: float, gained: float) -> None:
+        """Takes in so many steps, and what they gained or lost by drafts."""
+        if self.left < max(_AT_FIRST, self._wanted):
+            self.left += SHARE * steps
+        most = max(_MOST_SAVED, self._wanted)
+        self.left = min(max(self.left + gained, -_MOST_OWED), most)
+
+    def charge(self, steps: float) -> None:
+        """Takes out what asking took."""
+        self.left -= steps
+
+    @property
+    def waiting(self) -> float:
+        """Steps until a trial that was not afforded can be paid for."""
+        return max(0.0, self._wanted - self.left) / SHARE
+
+    def affords(self, price: float) -> bool:
+        """Whether a trial that costs about so much may be made now.
+
+        One that is dearer than what is left waits until its price is saved, or, if it
+        would be a long wait, twice as long as the last dear one.
+        """
+        self._wanted = 0.0
+        if price <= self.left:
+            self._patience = 0
+            return True
+        wanted = min(price, 2**self._patience * _AT_FIRST)
+        if self.left < wanted:
+            self._wanted = wanted
+            return False
+        self._patience = min(self._patience + 1, _MOST_PATIENCE)
+        return True
