@@ -155,3 +155,26 @@ def test_engine_with_a_model_controls_itself(
     [completion] = output.completions
     assert completion.token_ids == text
     assert completion.accepted_tokens > 0
+
+
+def test_steps_between_trials_are_not_told(
+    speculating_llm: SpeculatingLLM,
+    llama: Oracle,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """With nothing to draft, most steps of an engine pass the control by."""
+    told = []
+    observe = DraftControl.observe
+    monkeypatch.setattr(
+        DraftControl,
+        "observe",
+        lambda control, step: (told.append(step), observe(control, step))[1],
+    )
+    config = EngineConfig(
+        model=ModelConfig(model=str(llama.folder)), speculative=ADAPTIVE
+    )
+
+    with speculating_llm(config, ScriptedProposer([])) as llm:
+        llm.generate([PROMPT], SamplingParams(temperature=0.0, max_tokens=120))
+
+    assert 0 < len(told) < 60

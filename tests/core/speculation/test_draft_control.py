@@ -12,6 +12,7 @@ import pytest
 
 from hookline.spec_decode.computed_step import ComputedStep
 from hookline.spec_decode.control import DraftControl
+from hookline.spec_decode.step_costs import StepCosts
 
 MOST = 8
 LEAST_SHARE = 0.97
@@ -48,11 +49,13 @@ class Machine:
         asking: Of asking, in ns: a fixed part and one for each request.
         first: Of asking for a request the first time, besides.
         available: How often the proposer has drafts.
+        longest: That it has.
         noise: Relative deviation of what steps take.
         taken: Of each step, with what was spent on asking behind it.
         tokens: Of each step.
         chosen: After each step, the number of drafts.
         plain: What each step would have taken without drafts.
+        told: Steps that the control was told of.
     """
 
     chances: Sequence[float]
@@ -60,6 +63,7 @@ class Machine:
     asking: tuple[float, float] = (8e4, 3e3)
     first: float = 0.0
     available: float = 1.0
+    longest: int = MOST
     noise: float = 0.03
     seed: int = 1
     control: DraftControl = field(default_factory=lambda: DraftControl(MOST))
@@ -69,6 +73,7 @@ class Machine:
     plain: list[float] = field(default_factory=list)
     drafts: dict[int, int] = field(default_factory=dict)
     known: set[int] = field(default_factory=set)
+    told: int = 0
 
     def __post_init__(self) -> None:
         self.random = random.Random(self.seed)  # noqa: S311 - a test
@@ -89,6 +94,7 @@ class Machine:
         taken = self.cost(count, drafts) * noise
         limits = [0] * count
         if outcomes or not self.control.rests():
+            self.told += 1
             self.control.observe(
                 ComputedStep(
                     num_requests=count, outcomes=outcomes, nanoseconds=round(taken)
@@ -97,7 +103,7 @@ class Machine:
             limits = self.control.choose(range(count), count)
         asked = [each for each, limit in enumerate(limits) if limit]
         self.drafts = {
-            each: limits[each]
+            each: min(limits[each], self.longest)
             for each in asked
             if self.random.random() < self.available
         }
@@ -291,6 +297,36 @@ def test_asking_in_vain_is_given_up() -> None:
 
     assert set(machine.chosen) == {0}
     assert machine.share() >= 0.985
+
+
+def test_nothing_is_told_while_it_rests() -> None:
+    """Where drafts are bad most steps pass without the control."""
+    machine = Machine([0.0] * 4)
+
+    machine.run(1000)
+
+    assert machine.told <= 300
+
+
+def test_no_more_is_asked_for_than_there_is() -> None:
+    """Of a proposer that has three drafts at most, hardly more are wanted."""
+    machine = Machine([0.95] * 4, longest=3)
+
+    machine.run(400)
+
+    assert set(machine.chosen[200:]) <= {3, 4}
+
+
+def test_first_asking_is_no_measure_of_asking() -> None:
+    """What a proposer does for a request the first time is known apart."""
+    costs = StepCosts()
+
+    costs.asked(8, 2, 9e6, at=1, new=8)
+    costs.asked(8, 2, 1e6, at=2)
+    costs.asked(8, 2, 5e6, at=3, new=4)
+
+    assert costs.asking(8, 2) == 1e6
+    assert costs.first_asking == pytest.approx((9e6 / 8 + 1e6) / 2)
 
 
 def test_request_that_copies_keeps_its_drafts() -> None:

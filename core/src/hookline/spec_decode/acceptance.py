@@ -23,6 +23,9 @@ _PRIOR = 1.0
 """Drafts that a place is taken to have had besides, accepted as those before it."""
 _PRIOR_OF_ONE = 2.0
 """Draft tokens that a request is taken to have had besides, right as those of all."""
+_PRIOR_OF_LENGTH = 0.1
+"""Times that a proposer is taken to have had a draft behind another besides: how many
+it can have is mostly always the same."""
 _START = 0.5
 """What is expected of the first place before anything is known."""
 
@@ -105,7 +108,9 @@ class Acceptance:
             [R, most] how likely the proposer has each of them, and [R, most] how likely
             each one that it has, and all before it, are accepted.
         """
-        had = (np.array(self._found[:most]) + 1) / (np.array(self._asked[:most]) + 1)
+        prior = np.full(most, _PRIOR_OF_LENGTH)
+        prior[0] = 1.0
+        had = (self._found[:most] + prior) / (self._asked[:most] + prior)
         new = _Record()
         records = [self._records.get(each, new) for each in request_ids]
         right: Float64 = np.array([record.right for record in records])

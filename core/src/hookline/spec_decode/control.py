@@ -38,6 +38,8 @@ START_GAIN = 1.05
 they promise none more."""
 CHANGE_GAIN = 1.03
 """Another number of drafts must promise so many times the tokens of the present one."""
+EQUAL_GAIN = 0.99
+"""Numbers of drafts that promise so near to the most are as good as the best."""
 STEPS_BETWEEN = 4
 """Decisions, where there are drafts …"""
 SURPRISE = 1.25
@@ -58,8 +60,10 @@ class _Promise(NamedTuple):
     pays: npt.NDArray[np.bool_]
 
     def best(self, most: int) -> int:
-        """Of 1 to `most` drafts."""
-        return max(range(1, most + 1), key=self.gains[: most + 1].__getitem__)
+        """Of 1 to `most` drafts; of numbers that promise the same, the least."""
+        gains = self.gains[1 : most + 1]
+        enough = EQUAL_GAIN * max(gains)
+        return 1 + next(at for at, gain in enumerate(gains) if gain >= enough)
 
 
 class DraftControl:
