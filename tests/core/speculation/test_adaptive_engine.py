@@ -12,6 +12,7 @@ from hookline.config import EngineConfig, ModelConfig, SimulationConfig
 from hookline.engine.core import EngineCore
 from hookline.events import StepOutput, StepRecord
 from hookline.spec_decode import Proposer, SpeculativeConfig
+from hookline.spec_decode.computed_step import ComputedStep
 from hookline.spec_decode.control import DraftControl
 from hookline.spec_decode.guard import ProposerGuard
 from hookline.testing import assert_conserved
@@ -163,13 +164,14 @@ def test_steps_between_trials_are_not_told(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """With nothing to draft, most steps of an engine pass the control by."""
-    told = []
+    told: list[ComputedStep] = []
     observe = DraftControl.observe
-    monkeypatch.setattr(
-        DraftControl,
-        "observe",
-        lambda control, step: (told.append(step), observe(control, step))[1],
-    )
+
+    def listen(control: DraftControl, step: ComputedStep) -> None:
+        told.append(step)
+        observe(control, step)
+
+    monkeypatch.setattr(DraftControl, "observe", listen)
     config = EngineConfig(
         model=ModelConfig(model=str(llama.folder)), speculative=ADAPTIVE
     )

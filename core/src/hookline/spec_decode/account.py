@@ -6,8 +6,9 @@ _AT_FIRST = 1.0
 """In the account at first, and by pay alone, unless the next trial is dearer …"""
 _MOST_SAVED = 2.0
 """… and with what drafts have gained."""
-_MOST_OWED = 2.0
-"""What can have to be paid back before the next trial."""
+_MOST_OWED = 1.0
+"""What can have to be paid back before the next trial: a slow step is no reason to wait
+for long."""
 _MOST_PATIENCE = 5
 """A trial that seems dear is waited for until 2 to the power of this could be paid:
 what made it seem so may have been one slow step."""

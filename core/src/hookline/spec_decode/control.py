@@ -43,7 +43,7 @@ EQUAL_GAIN = 0.99
 STEPS_BETWEEN = 4
 """Decisions, where there are drafts …"""
 SURPRISE = 1.25
-"""… unless a step takes so many times what was expected."""
+"""… unless two steps take so many times what was expected."""
 
 
 class _Promise(NamedTuple):
@@ -83,7 +83,7 @@ class DraftControl:
         self._known: set[int] = set()
         self._steps = self._decided_at = self._turn = 0
         self._reach = self._pause = 1
-        self._rests_until = self._rested = 0
+        self._rests_until = self._rested = self._slow_steps = 0
         self._is_trial = self._has_news = self._is_measure = self._is_open = False
         self._expected = self._spent = self._plain = 0.0
         self.num_drafts = 0
@@ -122,7 +122,9 @@ class DraftControl:
         self._costs.computed(requests, drafts, taken, self._steps)
         if drafts or self._is_trial:
             self._is_open = accepted > 0
-        if drafts and taken + spent > SURPRISE * self._expected:
+        is_slow = drafts > 0 and taken + spent > SURPRISE * self._expected
+        self._slow_steps = self._slow_steps + 1 if is_slow else 0
+        if self._slow_steps > 1:
             self._decided_at = self._steps - STEPS_BETWEEN
         if (plain := self._costs.plain(requests, self._steps)) is None:
             return
@@ -162,13 +164,21 @@ class DraftControl:
         return self._introduce(request_ids, limits, plain)
 
     def proposed(self, counts: Mapping[int, tuple[int, int]], nanoseconds: int) -> None:
-        """Takes in how many drafts each request was asked for, and how many came."""
+        """Takes in how many drafts each request was asked for, and how many came.
+
+        Args:
+            counts: By request id; empty if nothing was asked for.
+            nanoseconds: That it took, what was chosen included.
+        """
+        self._spent = float(nanoseconds)
+        if not counts:
+            return
         self._acceptance.proposed(counts)
         most = TRIAL_DRAFTS if self._is_trial else self.num_drafts
         new = len(counts.keys() - self._known)
         self._known.update(counts)
         self._costs.asked(len(counts), most, float(nanoseconds), self._steps, new)
-        self._has_news, self._spent = True, float(nanoseconds)
+        self._has_news = True
 
     def release(self, request_id: int) -> None:
         """Forgets a request that left the batch."""

@@ -52,6 +52,10 @@ class RunningMean:
         if value < _LOWEST * self.value:
             self.count = 0
         self.at = at
+        if self.count == 1 and value < self.value:
+            # Of two the lower one counts: the first step of a kind may compile.
+            self.value, self.count = value, 2
+            return 1.0
         weight = 1 / (self.count + 1)
         if self.count:
             value = min(value, _HIGHEST * self.value)

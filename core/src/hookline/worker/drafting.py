@@ -109,7 +109,7 @@ class Drafter:
             for each in requests
             if each.max_drafts
         }
-        if self._control is not None and counts:
+        if self._control is not None:
             self._control.proposed(counts, ended - started)
         return StepDrafts(drafts, ended - started, most, self._guard.take_failures())
 
