@@ -25,8 +25,8 @@ class DraftRequest:
             and holds until `propose` returns. From one call to the next it grows by
             one token or more, and never changes before its end.
         max_drafts: Propose at most so many tokens. 0, only where the proposer asked for
-            hidden states, of a request whose prompt is still being computed: nothing
-            can be proposed yet.
+            hidden states, of a request whose prompt is still being computed, or has
+            just been and no drafts are wanted: it is shown the states alone.
         params: How the request is sampled.
         hidden_states: Of the target at the request's new positions, when the proposer
             asked for them; else None.

@@ -122,8 +122,10 @@ class WatchingProposer:
 
     needs_hidden_states = True
 
-    def __init__(self, inner: Proposer) -> None:
+    def __init__(self, inner: Proposer, *, drafts_always: bool = True) -> None:
+        """Expects to draft for every request whose prompt is complete, or not."""
         self._inner = inner
+        self._drafts_always = drafts_always
         self._running: dict[int, Seen] = {}
         self.target: TargetModel | None = None
         self.ended: list[Seen] = []
@@ -163,8 +165,9 @@ class WatchingProposer:
         # The newest token is not computed yet, unless the prompt is not either; of one
         # that lacks its last token alone only the next call tells which it is.
         is_behind = told.start + len(told.final) == len(text) - 1
-        may_draft, has_grown = request.max_drafts > 0, len(text) > len(before)
-        if (may_draft and not is_behind) or (has_grown and not may_draft):
+        may_draft = request.max_drafts > 0
+        must_draft = self._drafts_always and len(text) > len(before)
+        if (may_draft and not is_behind) or (must_draft and not may_draft):
             self.wrong.append(f"states up to {told.start + len(told.final)}")
         # Not copied: a later step that writes there would be seen.
         for place, state in enumerate(told.final, told.start):

@@ -90,7 +90,7 @@ class Drafter:
         limits, most = self._limits(rows.tolist(), step)
         requests = [
             request
-            for row, limit in [*limits, *self._incomplete(rows, states)]
+            for row, limit in [*limits, *self._shown(rows, limits, states)]
             if (request := self._request(row, limit, states)) is not None
         ]
         found = self._guard.propose(requests) if requests else []
@@ -158,17 +158,26 @@ class Drafter:
         chosen = zip(rows_with, limits, strict=True)
         return [(row, limit) for row, limit in chosen if limit], control.num_drafts
 
-    def _incomplete(
-        self, rows: Int64, states: Mapping[int, HiddenStates] | None
+    def _shown(
+        self,
+        rows: Int64,
+        limits: list[tuple[int, int]],
+        states: Mapping[int, HiddenStates] | None,
     ) -> list[tuple[int, int]]:
-        """Rows of prompts that are not complete, which are shown and have no drafts."""
+        """Rows whose states are shown though nothing is drafted for them.
+
+        Those of prompts, and of requests that are computed again after a preemption.
+        """
         if states is None:
             return []
-        has_token = set(rows.tolist())
+        has_token, chosen = set(rows.tolist()), {row for row, _ in limits}
         return [
             (row, 0)
-            for row in states
-            if row not in has_token
+            for row, told in states.items()
+            if row not in chosen
+            and (
+                row not in has_token or told.start < self._batch.num_prompt_tokens[row]
+            )
             and (params := self._batch.params[row]) is not None
             and params.speculation
         ]
