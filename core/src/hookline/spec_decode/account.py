@@ -9,6 +9,8 @@ _MOST_SAVED = 2.0
 _MOST_OWED = 1.0
 """What can have to be paid back before the next trial: a slow step is no reason to wait
 for long."""
+_CREDIT = 0.5
+"""What drafts that promise something may owe: they are likely to earn it soon."""
 _MOST_PATIENCE = 5
 """A trial that seems dear is waited for until 2 to the power of this could be paid:
 what made it seem so may have been one slow step."""
@@ -41,14 +43,23 @@ class Account:
         """Steps until a trial that was not afforded can be paid for."""
         return max(0.0, self._wanted - self.left) / SHARE
 
-    def affords(self, price: float) -> bool:
+    @property
+    def is_spent(self) -> bool:
+        """Whether drafts have to end, whatever they promise."""
+        return self.left <= -_CREDIT
+
+    def room(self, *, is_promising: bool) -> float:
+        """What a trial may cost now."""
+        return self.left + _CREDIT if is_promising else self.left
+
+    def affords(self, price: float, *, is_promising: bool) -> bool:
         """Whether a trial that costs about so much may be made now.
 
         One that is dearer than what is left waits until its price is saved, or, if it
         would be a long wait, twice as long as the last dear one.
         """
         self._wanted = 0.0
-        if price <= self.left:
+        if price <= self.room(is_promising=is_promising):
             self._patience = 0
             return True
         wanted = min(price, 2**self._patience * _AT_FIRST)

@@ -189,7 +189,7 @@ class DraftControl:
     @property
     def _is_due(self) -> bool:
         passed = self._steps - self._decided_at
-        return self._account.left <= 0 or passed >= STEPS_BETWEEN
+        return self._account.is_spent or passed >= STEPS_BETWEEN
 
     def _starts(
         self, request_ids: Sequence[int], num_requests: int, plain: float
@@ -201,7 +201,7 @@ class DraftControl:
         if self._costs.verifying(num_requests, num_requests, self._steps) is None:
             return False
         promise = self._promise(request_ids, num_requests, plain, self._most)
-        if max(promise.gains[1:]) < START_GAIN or self._account.left <= 0:
+        if max(promise.gains[1:]) < START_GAIN or self._account.is_spent:
             hopes = self._promise(
                 request_ids, num_requests, plain, self._most, hopeful=True
             )
@@ -235,9 +235,10 @@ class DraftControl:
             return (asking + first) / plain + lost
 
         # Of dear drafts there are fewer, rather than a trial later.
-        while price() > self._account.left and count * drafts > 1:
+        room = self._account.room(is_promising=self._is_open)
+        while price() > room and count * drafts > 1:
             count, drafts = (count // 2, drafts) if count > 1 else (1, drafts - 1)
-        if not self._account.affords(price()):
+        if not self._account.affords(price(), is_promising=self._is_open):
             self._rest(math.ceil(self._account.waiting))
             return [0] * len(request_ids)
         self._is_trial, self._reach = True, count
@@ -286,7 +287,7 @@ class DraftControl:
         now = self.num_drafts
         promise = self._promise(request_ids, num_requests, plain, self._most)
         best = promise.best(self._most)
-        if promise.gains[best] < 1 or self._account.left <= 0:
+        if promise.gains[best] < 1 or self._account.is_spent:
             best, self._reach, self._has_news = 0, 1, False
         elif promise.gains[best] < CHANGE_GAIN * promise.gains[now]:
             best = now
