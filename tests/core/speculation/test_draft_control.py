@@ -173,17 +173,17 @@ def test_bad_drafts_cost_little_from_the_start(
 
 
 def fixed_part(requests: int, drafts: int) -> float:
-    """Any draft at all costs a quarter of a step, and more of them hardly more."""
-    return 6e6 + (1.5e6 if drafts else 0) + 5e3 * (requests + drafts)
+    """Any draft at all costs a third of a step, and more of them hardly more."""
+    return 6e6 + (2e6 if drafts else 0) + 5e3 * (requests + drafts)
 
 
 @pytest.mark.parametrize("cost", [memory_bound, fixed_part])
-@pytest.mark.parametrize(("first", "steps"), [(0.0, 40), (1e5, 120)])
+@pytest.mark.parametrize("first", [0.0, 1e5])
 @pytest.mark.parametrize("seed", range(3))
 def test_clear_win_of_a_large_batch_is_taken(
-    cost: Cost, first: float, steps: int, seed: int
+    cost: Cost, first: float, seed: int
 ) -> None:
-    """Of 64 requests whose drafts are right all have drafts within some tens of steps.
+    """Of 64 requests whose drafts are right all have drafts within 40 steps.
 
     Also where few drafts do not pay but many do, and the first time of each is dear.
     """
@@ -191,8 +191,8 @@ def test_clear_win_of_a_large_batch_is_taken(
 
     machine.run(200)
 
-    assert min(machine.chosen[steps:]) >= 2
-    assert machine.share(steps) >= 0.8 * best_share(machine)
+    assert min(machine.chosen[40:]) >= 2
+    assert machine.share(40) >= 0.8 * best_share(machine)
 
 
 def best_share(machine: Machine) -> float:
