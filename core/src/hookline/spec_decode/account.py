@@ -6,13 +6,14 @@ _AT_FIRST = 1.0
 """In the account at first, and by pay alone, unless the next trial is dearer …"""
 _MOST_SAVED = 2.0
 """… and with what drafts have gained."""
-_MOST_OWED = 1.0
+_MOST_OWED = 0.6
 """What can have to be paid back before the next trial: a slow step is no reason to wait
 for long."""
 _CREDIT = 0.5
 """What drafts that promise something may owe: they are likely to earn it soon."""
-_MOST_PATIENCE = 5
-"""A trial that seems dear is waited for until 2 to the power of this could be paid:
+_FIRST_WAIT = 0.25
+_MOST_DOUBLED = 5
+"""A trial that seems dear is made when so much could be paid, which doubles each time:
 what made it seem so may have been one slow step."""
 
 
@@ -62,9 +63,9 @@ class Account:
         if price <= self.room(is_promising=is_promising):
             self._patience = 0
             return True
-        wanted = min(price, 2**self._patience * _AT_FIRST)
+        wanted = min(price, 2**self._patience * _FIRST_WAIT)
         if self.left < wanted:
             self._wanted = wanted
             return False
-        self._patience = min(self._patience + 1, _MOST_PATIENCE)
+        self._patience = min(self._patience + 1, _MOST_DOUBLED)
         return True
