@@ -27,6 +27,7 @@ class Account:
     def __init__(self) -> None:
         self.left = _AT_FIRST
         self._wanted, self._patience = 0.0, 0
+        self._before = self._lowest = 0.0
 
     def enter(self, steps: float, gained: float) -> None:
         """Takes in so many steps, and what they gained or lost by drafts."""
@@ -34,10 +35,12 @@ class Account:
             self.left += SHARE * steps
         most = max(_MOST_SAVED, self._wanted)
         self.left = min(max(self.left + gained, -_MOST_OWED), most)
+        self._lowest = min(self._lowest, self.left)
 
     def charge(self, steps: float) -> None:
         """Takes out what asking took."""
         self.left -= steps
+        self._lowest = min(self._lowest, self.left)
 
     @property
     def waiting(self) -> float:
@@ -60,6 +63,9 @@ class Account:
         would be a long wait, twice as long as the last dear one.
         """
         self._wanted = 0.0
+        if self._lowest >= self._before - _FIRST_WAIT:
+            # The last one was not that dear: it may have had no drafts at all.
+            self._patience = 0
         if price <= self.room(is_promising=is_promising):
             self._patience = 0
             return True
@@ -67,5 +73,6 @@ class Account:
         if self.left < wanted:
             self._wanted = wanted
             return False
+        self._before = self._lowest = self.left
         self._patience = min(self._patience + 1, _MOST_DOUBLED)
         return True
