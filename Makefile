@@ -14,7 +14,7 @@ CHOSEN_TESTS := not soak and not gpu and not slow
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help serve test lint types imports bench soak demo-model clean
+.PHONY: help serve test lint types imports bench soak demo-model demo-heads clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -44,6 +44,11 @@ soak: $(VENV)/installed-dev  ## Run the long tests
 
 demo-model: $(VENV)/installed  ## Train the demo model anew (half an hour)
 	@$(BIN)/python models/demo/train.py $(ARGS)
+
+demo-heads: $(VENV)/installed  ## Train the demo model's Medusa heads anew: OUT=folder
+	@$(BIN)/python models/demo/train.py --write-text $(VENV)/demo-text.txt
+	@$(BIN)/hookline train-draft --method medusa --model demo --out $(OUT) \
+	    --data $(VENV)/demo-text.txt --continue-data $(ARGS)
 
 clean:  ## Remove the virtual environment and all caches
 	rm -rf $(VENV) build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache

@@ -1,11 +1,12 @@
 """Trains the demo model on the Python standard library, on CPU, in under half an hour.
 
-usage: python models/demo/train.py [--steps 1800] [--out DIR]
+usage: python models/demo/train.py [--steps 1800] [--out DIR] [--write-text FILE]
 
 Writes `model.safetensors` (bf16), the tokenizer with its chat template, and
 `training.json` (the loss curve that the README of this folder shows). Needs torch,
 transformers and tokenizers, and no network: the corpus is the standard library of the
-Python that runs the script, without its tests.
+Python that runs the script, without its tests. With --write-text it only writes what
+the model learns from, as one text, for `hookline train-draft`.
 """
 
 import argparse
@@ -238,12 +239,18 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=1800)
     default = Path(__file__).parent / "src/hookline_demo_model/weights"
     parser.add_argument("--out", type=Path, default=default)
+    parser.add_argument("--write-text", type=Path)
     options = parser.parse_args()
     torch.manual_seed(0)
     keep_freed_memory()
 
     texts = corpus()
     kept = {name: text for name, text in texts.items() if not is_held_out(name)}
+    if options.write_text is not None:
+        options.write_text.write_text(
+            END_OF_TEXT.join(documents(kept, seed=0)), "utf-8"
+        )
+        return
     tokenizer = train_tokenizer(list(kept.values()))
     rows = pack(tokenizer, documents(kept, seed=0))
     left = [text for name, text in texts.items() if is_held_out(name)]

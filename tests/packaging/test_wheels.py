@@ -17,6 +17,7 @@ PACKAGES = {
     "plugins/loggers/otel": {"hookline_otel"},
     "plugins/loggers/prometheus": {"hookline_prometheus"},
     "plugins/loggers/request_log": {"hookline_request_log"},
+    "plugins/speculative/medusa": {"hookline_medusa"},
     "plugins/speculative/ngram": {"hookline_ngram"},
 }
 PROJECTS = [
@@ -27,6 +28,8 @@ PROJECTS = [
 DATA = {
     "models/demo": {
         "hookline_demo_model/weights/config.json",
+        "hookline_demo_model/weights/medusa/config.json",
+        "hookline_demo_model/weights/medusa/medusa_lm_head.safetensors",
         "hookline_demo_model/weights/model.safetensors",
         "hookline_demo_model/weights/tokenizer.json",
         "hookline_demo_model/weights/tokenizer_config.json",
@@ -34,9 +37,13 @@ DATA = {
 }
 
 
+def folder_of(project: Path) -> str:
+    return project.parent.relative_to(ROOT).as_posix()
+
+
 def test_every_project_is_checked_here() -> None:
     """A new plugin or model folder has to name its packages in this file."""
-    found = {path.parent.relative_to(ROOT).as_posix() for path in PROJECTS}
+    found = set(map(folder_of, PROJECTS))
 
     assert found == set(PACKAGES)
 
@@ -58,7 +65,7 @@ def test_wheel_ships_exactly_its_packages(project: str, tmp_path: Path) -> None:
     assert DATA.get(project, set()) <= names
 
 
-@pytest.mark.parametrize("project", PROJECTS, ids=lambda path: path.parent.name)
+@pytest.mark.parametrize("project", PROJECTS, ids=folder_of)
 def test_projects_agree_on_version_and_python(project: Path) -> None:
     """All distributions are released together, and for the same Pythons."""
     root = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]

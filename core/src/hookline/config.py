@@ -187,12 +187,14 @@ class SimulationConfig:
         prefill_token_seconds: For each prompt token computed.
         decode_request_seconds: For each decoding request.
         context_token_seconds: For each token of context that attention reads.
+        draft_token_seconds: For each draft token that is verified.
     """
 
     step_seconds: float = 0.002
     prefill_token_seconds: float = 0.00002
     decode_request_seconds: float = 0.0001
     context_token_seconds: float = 0.0
+    draft_token_seconds: float = 0.0
 
     def __post_init__(self) -> None:
         for name in self.__slots__:

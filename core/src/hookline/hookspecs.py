@@ -25,6 +25,8 @@ from hookline.payloads import (
     StateChanged,
     StepFinished,
     TokensGenerated,
+    TrainingContext,
+    TrainingReport,
 )
 from hookline.spec_decode import Proposer
 
@@ -105,6 +107,11 @@ def create_stat_logger(context: LoggerContext) -> object | None:
 @hookspec(firstresult=True)
 def create_proposer(context: ProposerContext) -> Proposer | None:
     """Called on the one plugin chosen by name: returns a draft proposer."""
+
+
+@hookspec(firstresult=True)
+def train_draft(context: TrainingContext) -> TrainingReport | None:
+    """Called on the one proposer's plugin that is to be trained, by `train-draft`."""
 
 
 @hookspec(firstresult=True)

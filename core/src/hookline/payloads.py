@@ -1,7 +1,8 @@
 """What hooks carry: one frozen dataclass each, safe to keep and read in any thread."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Protocol
 
 from hookline.config import EngineConfig
@@ -251,6 +252,53 @@ class ProposerContext:
 
     config: EngineConfig
     options: Mapping[str, object] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainingContext:
+    """Of `train_draft`: what is to be trained, for what target, and on what.
+
+    Attributes:
+        config: The target's engine; its model, device and seed are what counts.
+        num_speculative_tokens: Drafts of a request in a step that are wanted.
+        options: What `--training-config` says.
+        make_rows: Gives token sequences to learn from, and others to judge by, which
+            are not to be learnt from; all of one length. It takes its time: call it
+            once, when the options are checked.
+        num_given_tokens: How many tokens of each sequence the target was given; it says
+            what follows at temperature 0. 0 where sequences are texts of others.
+        folder: Where what was trained is to be written; it is made if need be.
+        say: Told a line of progress now and then.
+    """
+
+    config: EngineConfig
+    num_speculative_tokens: int
+    make_rows: Callable[[], tuple[Sequence[Sequence[int]], Sequence[Sequence[int]]]]
+    num_given_tokens: int
+    folder: Path
+    say: Callable[[str], None]
+    options: Mapping[str, object] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainingReport:
+    """What `train_draft` returns: what became of drafts on the held-out sequences.
+
+    As verification at temperature 0 would judge them if the target said these tokens.
+
+    Attributes:
+        drafts: Steps with drafts.
+        accepted_by_position: Of these steps, how many accepted the first draft, the
+            second …
+    """
+
+    drafts: int
+    accepted_by_position: tuple[int, ...]
+
+    @property
+    def mean_accepted_length(self) -> float:
+        """1 + accepted ÷ drafts: tokens that a step brings."""
+        return 1 + sum(self.accepted_by_position) / max(1, self.drafts)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

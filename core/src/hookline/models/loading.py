@@ -38,14 +38,16 @@ def load_model(
     description: ModelDescription,
     max_model_len: int,
     device: torch.device = CPU.device,
+    attention: str = IMPLEMENTATION,
 ) -> PreTrainedModel:
-    """Loads a causal language model with Hookline's attention, ready for inference.
+    """Loads a causal language model, ready for inference.
 
     Args:
         config: Which one.
         description: What its folder tells.
         max_model_len: Longest prompt plus output in tokens.
         device: Where its weights are to be.
+        attention: As `transformers` calls it; by default Hookline's.
 
     Raises:
         ModelLoadError: It cannot be read, is of a kind that cannot be served, or has
@@ -53,7 +55,7 @@ def load_model(
     """
     try:
         with _quietly():
-            model = _load(config, description, max_model_len, device)
+            model = _load(config, description, max_model_len, device, attention)
             torch.nn.Module.to(model, device)
     except _LOAD_ERRORS as error:
         reason = f"{type(error).__name__}: {str(error).strip() or 'no message'}"
@@ -83,17 +85,18 @@ def _load(
     description: ModelDescription,
     max_model_len: int,
     device: torch.device,
+    attention: str,
 ) -> PreTrainedModel:
     found = AutoConfig.from_pretrained(description.folder, local_files_only=True)
     refuse_unsupported(config.model, found, max_model_len)
     dtype = _dtype(config, found.dtype)
     if config.load_format is LoadFormat.DUMMY:
-        return _with_random_weights(config, found, dtype, device)
+        return _with_random_weights(config, found, dtype, device, attention)
     loaded = AutoModelForCausalLM.from_pretrained(
         description.folder,
         config=found,
         dtype=dtype,
-        attn_implementation=IMPLEMENTATION,
+        attn_implementation=attention,
         use_safetensors=True,
         local_files_only=True,
         trust_remote_code=False,
@@ -122,13 +125,14 @@ def _with_random_weights(
     found: PreTrainedConfig,
     dtype: torch.dtype,
     device: torch.device,
+    attention: str,
 ) -> PreTrainedModel:
     """Made on the device; each kind of device makes other numbers of a seed."""
     devices = [] if device.type == "cpu" else [device]
     with torch.random.fork_rng(devices=devices), device:
         torch.manual_seed(config.seed)
         model = AutoModelForCausalLM.from_config(
-            found, dtype=dtype, attn_implementation=IMPLEMENTATION
+            found, dtype=dtype, attn_implementation=attention
         )
     return cast("PreTrainedModel", model)
 

@@ -1,12 +1,19 @@
 """Makes the proposer that a configuration names; imports no other."""
 
 from hookline import hookspecs
-from hookline.config import EngineConfig
-from hookline.exceptions import ConfigError
+from hookline.config import EngineConfig, ExecutorKind
+from hookline.exceptions import ConfigError, HooklineError
 from hookline.payloads import ProposerContext
 from hookline.spec_decode.config import OPTION
-from hookline.spec_decode.proposer import Proposer
-from hookline_registry import BrokenPluginError, PluginRegistry, RegistryError
+from hookline.spec_decode.proposer import Proposer, wants_hidden_states
+from hookline.spec_decode.target import TargetModel
+from hookline_registry import (
+    BrokenPluginError,
+    Failure,
+    PluginRegistry,
+    RegistryError,
+    isolate,
+)
 
 PROPOSERS_GROUP = "hookline.proposers"
 
@@ -20,25 +27,60 @@ def load_proposer(config: EngineConfig) -> Proposer | None:
     if config.speculative is None:
         return None
     method = config.speculative.method
-    registry = PluginRegistry("hookline", hookspecs)
     context = ProposerContext(config=config, options=config.speculative.options)
-    try:
-        plugin = registry.load(PROPOSERS_GROUP, method)
-        made = registry.create(plugin, "create_proposer", context=context)
-    except BrokenPluginError as error:
-        if isinstance(error.__cause__, ConfigError):  # the user's mistake
-            raise error.__cause__ from None
-        raise ConfigError(OPTION, str(error)) from error
-    except RegistryError as error:
-        raise ConfigError(OPTION, str(error)) from error
-    missing = [name for name in ("propose", "release") if not hasattr(made, name)]
+    made = ask_plugin(method, "create_proposer", context, option=OPTION)
+    needed = ["propose", "release"]
+    if getattr(made, "needs_hidden_states", False):
+        needed.append("prepare")
+    missing = [name for name in needed if not hasattr(made, name)]
     if missing:
         raise ConfigError(
             OPTION, f"{method!r} makes no proposer: it has no {missing[0]}"
         )
     proposer: Proposer = made  # type: ignore[assignment]
-    if getattr(proposer, "needs_hidden_states", False):
+    is_simulated = config.executor.kind is ExecutorKind.SIMULATED
+    if is_simulated and wants_hidden_states(proposer):
         raise ConfigError(
-            OPTION, f"{method!r} wants hidden states, which no executor gives yet"
+            OPTION,
+            f"{method!r} wants hidden states, and the simulated executor has none",
         )
     return proposer
+
+
+def ask_plugin(method: str, hook: str, context: object, *, option: str) -> object:
+    """What a method's plugin answers to a hook; None if it does not have it.
+
+    Raises:
+        ConfigError: It is unknown or broken, of `option`.
+        HooklineError: Whatever of these it raised itself.
+    """
+    registry = PluginRegistry("hookline", hookspecs)
+    try:
+        plugin = registry.load(PROPOSERS_GROUP, method)
+        return registry.create(plugin, hook, context=context)
+    except BrokenPluginError as error:
+        if isinstance(error.__cause__, HooklineError):  # the user's mistake
+            raise error.__cause__ from None
+        raise ConfigError(option, str(error)) from error
+    except RegistryError as error:
+        raise ConfigError(option, str(error)) from error
+
+
+def prepare_proposer(
+    proposer: Proposer, config: EngineConfig, target: TargetModel
+) -> None:
+    """Shows the loaded target to a proposer that wants its hidden states.
+
+    Raises:
+        ConfigError: The proposer does not fit it, or fails.
+    """
+    if config.speculative is None or not wants_hidden_states(proposer):
+        return
+    outcome = isolate(proposer.prepare, target)
+    if isinstance(outcome, Failure):
+        if isinstance(outcome.error, ConfigError):  # the user's mistake
+            raise outcome.error
+        raise ConfigError(
+            OPTION,
+            f"{config.speculative.method!r} cannot use the model: {outcome.summary}",
+        ) from outcome.error

@@ -2,9 +2,10 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeGuard
 
 from hookline.sampling_params import SamplingParams
+from hookline.spec_decode.target import HiddenStates, TargetModel
 
 if TYPE_CHECKING:  # whoever reads options or serves needs no numpy
     import numpy as np
@@ -23,17 +24,19 @@ class DraftRequest:
         token_ids: [tokens] prompt and output so far: a view that cannot be written to
             and holds until `propose` returns. From one call to the next it grows by
             one token or more, and never changes before its end.
-        max_drafts: Propose at most so many tokens.
+        max_drafts: Propose at most so many tokens. 0, only where the proposer asked for
+            hidden states, of a request whose prompt is still being computed, or has
+            just been and no drafts are wanted: it is shown the states alone.
         params: How the request is sampled.
-        hidden_states: Of the target model at the request's new positions, [tokens,
-            hidden size], when the proposer asked for them; else None.
+        hidden_states: Of the target at the request's new positions, when the proposer
+            asked for them; else None.
     """
 
     request_id: int
     token_ids: "npt.NDArray[np.int32]"
     max_drafts: int
     params: SamplingParams
-    hidden_states: object | None = None
+    hidden_states: HiddenStates | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +59,8 @@ class Proposer(Protocol):
     It has a thread of its own, in which it is called from its first call to its last.
 
     Attributes:
-        needs_hidden_states: Whether `propose` wants the target's hidden states.
+        needs_hidden_states: Whether `propose` wants the target's hidden states; then it
+            must be a `HiddenStateProposer`.
     """
 
     needs_hidden_states: bool
@@ -71,3 +75,25 @@ class Proposer(Protocol):
     def release(self, request_ids: Sequence[int]) -> None:
         """Forgets requests that ended or were preempted; some may be unknown to it."""
         ...
+
+
+class HiddenStateProposer(Proposer, Protocol):
+    """A proposer that drafts from what the target model thinks.
+
+    It is also asked for requests that it cannot draft for yet (`max_drafts` 0).
+    """
+
+    def prepare(self, target: TargetModel) -> None:
+        """Called once, when the target is loaded and before anything is proposed.
+
+        In the thread that loaded the target, not in the proposer's own.
+
+        Raises:
+            ConfigError: The proposer does not fit this target; the start ends with it.
+        """
+        ...
+
+
+def wants_hidden_states(proposer: Proposer) -> TypeGuard[HiddenStateProposer]:
+    """Whether it is shown the target and its hidden states."""
+    return bool(getattr(proposer, "needs_hidden_states", False))

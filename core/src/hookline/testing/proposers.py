@@ -4,8 +4,11 @@ import random
 from collections.abc import Callable, Sequence
 
 import numpy as np
+import torch
 
-from hookline.spec_decode import DraftRequest, Drafts
+from hookline.spec_decode import DraftRequest, Drafts, Proposer, TargetModel
+
+Seen = tuple[list[int], dict[int, torch.Tensor]]
 
 
 class ScriptedProposer:
@@ -103,3 +106,71 @@ class HostileProposer:
 
     def release(self, request_ids: Sequence[int]) -> None:
         """Keeps nothing."""
+
+
+class WatchingProposer:
+    """Notes the hidden states that it is shown, and has another one draft.
+
+    Attributes:
+        target: What it was shown at the start.
+        ended: Of requests that were released, their tokens as last told, and the states
+            that were shown of them, [hidden size] each, by position.
+        chunks: How often it was shown a prompt that was not complete.
+        skipped: Where the first states of a request began, if not at 0.
+        wrong: What did not keep what the seam promises.
+    """
+
+    needs_hidden_states = True
+
+    def __init__(self, inner: Proposer, *, drafts_always: bool = True) -> None:
+        """Expects to draft for every request whose prompt is complete, or not."""
+        self._inner = inner
+        self._drafts_always = drafts_always
+        self._running: dict[int, Seen] = {}
+        self.target: TargetModel | None = None
+        self.ended: list[Seen] = []
+        self.chunks = 0
+        self.skipped: list[int] = []
+        self.wrong: list[str] = []
+
+    @property
+    def seen(self) -> list[Seen]:
+        """As `ended`, of all requests."""
+        return [*self.ended, *self._running.values()]
+
+    def prepare(self, target: TargetModel) -> None:
+        self.target = target
+
+    def propose(self, requests: Sequence[DraftRequest]) -> list[Drafts]:
+        for request in requests:
+            self._note(request)
+        return list(self._inner.propose(requests))
+
+    def release(self, request_ids: Sequence[int]) -> None:
+        for request_id in request_ids:
+            if request_id in self._running:
+                self.ended.append(self._running.pop(request_id))
+        self._inner.release(request_ids)
+
+    def _note(self, request: DraftRequest) -> None:
+        told, text = request.hidden_states, request.token_ids.tolist()
+        if told is None:
+            self.wrong.append("no states")
+            return
+        if request.request_id not in self._running and told.start:
+            self.skipped.append(told.start)
+        before, known = self._running.get(request.request_id, (text, {}))
+        self._running[request.request_id] = (text, known)
+        self.chunks += request.max_drafts == 0
+        # The newest token is not computed yet, unless the prompt is not either; of one
+        # that lacks its last token alone only the next call tells which it is.
+        is_behind = told.start + len(told.final) == len(text) - 1
+        may_draft = request.max_drafts > 0
+        must_draft = self._drafts_always and len(text) > len(before)
+        if (may_draft and not is_behind) or (must_draft and not may_draft):
+            self.wrong.append(f"states up to {told.start + len(told.final)}")
+        # Not copied: a later step that writes there would be seen.
+        for place, state in enumerate(told.final, told.start):
+            if place in known:
+                self.wrong.append(f"position {place} once more")
+            known[place] = state

@@ -114,10 +114,33 @@ class GraphedForward:
         metadata: PagedMetadata,
     ) -> torch.Tensor:
         """As of `Forward`."""
+        hidden = self._replayed(token_ids, wanted, metadata)
+        if hidden is None:
+            return self._forward(token_ids, positions, wanted, metadata)
+        return self._forward.logits(hidden)
+
+    def with_hidden(
+        self,
+        token_ids: torch.Tensor,
+        positions: torch.Tensor,
+        wanted: torch.Tensor,
+        metadata: PagedMetadata,
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """As of `Forward`; the states are no graph's memory, which is written again."""
+        hidden = self._replayed(token_ids, wanted, metadata)
+        if hidden is None:
+            return self._forward.with_hidden(token_ids, positions, wanted, metadata)
+        states = self._forward.states(hidden)
+        return self._forward.logits_of(states), states
+
+    def _replayed(
+        self, token_ids: torch.Tensor, wanted: torch.Tensor, metadata: PagedMetadata
+    ) -> torch.Tensor | None:
+        """What a graph's layers make of a step; None if it has to be launched."""
         count = metadata.num_single
         size = self._sizes.holding(count)
         if size is None or not len(token_ids) == len(wanted) == count:
-            return self._forward(token_ids, positions, wanted, metadata)
+            return None
         graph = self._graphs[size]
         graph.replay()
-        return self._forward.logits(graph.output[:count])
+        return graph.output[:count]

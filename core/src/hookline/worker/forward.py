@@ -13,6 +13,7 @@ from hookline.models.decoder import Decoder, NotDecoder
 from hookline.models.decoder.kit import Kit
 from hookline.models.probe import Probed
 from hookline.worker.paged_cache import PagedCache
+from hookline.worker.states_tap import StatesTap
 from hookline_kernels import CPU, KernelError, PagedMetadata, Platform
 
 _log = logging.getLogger(__name__)
@@ -46,14 +47,34 @@ class Forward(Protocol):
         """Logits [W, vocabulary] at W wanted of T tokens; all are int64."""
         ...
 
+    def with_hidden(
+        self,
+        token_ids: torch.Tensor,
+        positions: torch.Tensor,
+        wanted: torch.Tensor,
+        metadata: PagedMetadata,
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """As a call, and what the output layer reads, of all tokens: [T, hidden].
+
+        The states are in memory of their own, which no later step writes to.
+        """
+        ...
+
 
 class ModuleForward:
     """Runs a model of `transformers`, its attention over the paged cache."""
 
     def __init__(
-        self, model: PreTrainedModel, slot: AttentionSlot, *, name: str, reason: str
+        self,
+        model: PreTrainedModel,
+        slot: AttentionSlot,
+        *,
+        name: str,
+        reason: str,
+        tap: StatesTap | None = None,
     ) -> None:
-        self._model, self._slot = model, slot
+        """Without a tap there are no hidden states."""
+        self._model, self._slot, self._tap = model, slot, tap
         self.name, self.reason = name, reason
 
     def bind(self, cache: PagedCache) -> None:
@@ -76,6 +97,17 @@ class ModuleForward:
         assert isinstance(logits, torch.Tensor)
         return logits
 
+    def with_hidden(
+        self,
+        token_ids: torch.Tensor,
+        positions: torch.Tensor,
+        wanted: torch.Tensor,
+        metadata: PagedMetadata,
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        assert self._tap is not None
+        logits = self(token_ids, positions, wanted, metadata)
+        return logits, self._tap.take()
+
 
 def choose_forward(
     model: PreTrainedModel,
@@ -86,13 +118,29 @@ def choose_forward(
     max_model_len: int,
     may_compile: bool,
     platform: Platform = CPU,
+    tells_hidden: bool = False,
 ) -> Forward:
     """The quickest way that gives what the model gave when it was probed.
 
     Takes the model over: its parts may be replaced.
+
+    Args:
+        model: As it was loaded.
+        probed: What it showed of itself.
+        slot: Where its modules look for attention.
+        block_size: Of the cache.
+        max_model_len: Of a sequence, in tokens.
+        may_compile: Use kernels, not only plain torch.
+        platform: What it runs on.
+        tells_hidden: `with_hidden` will be called.
+
+    Raises:
+        ConfigError: It will be, and the model shows no hidden states.
     """
     if not may_compile:
-        return ModuleForward(model, slot, name="modules", reason="kernels are torch")
+        tap = _tap(model, probed, slot, block_size, platform) if tells_hidden else None
+        reason = "kernels are torch"
+        return ModuleForward(model, slot, name="modules", reason=reason, tap=tap)
     try:
         kit = _kit(platform)
         forward = Decoder(
@@ -104,10 +152,26 @@ def choose_forward(
     else:
         return forward
     _log.info("the model runs as modules: %s", reason)
+    tap = _tap(model, probed, slot, block_size, platform) if tells_hidden else None
     if platform.is_gpu:
-        return ModuleForward(model, slot, name="modules", reason=reason)
+        return ModuleForward(model, slot, name="modules", reason=reason, tap=tap)
     adapt(model)
-    return ModuleForward(model, slot, name="adapted modules", reason=reason)
+    return ModuleForward(model, slot, name="adapted modules", reason=reason, tap=tap)
+
+
+def _tap(
+    model: PreTrainedModel,
+    probed: Probed,
+    slot: AttentionSlot,
+    block_size: int,
+    platform: Platform,
+) -> StatesTap:
+    """Where the modules' hidden states are had, once that is proven to be the place."""
+    tap = StatesTap(model)
+    forward = ModuleForward(model, slot, name="modules", reason="", tap=tap)
+    with tap.proof():
+        _try(forward, probed, model.dtype, block_size, platform)
+    return tap
 
 
 def _kit(platform: Platform) -> Kit:

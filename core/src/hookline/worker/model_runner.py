@@ -1,5 +1,6 @@
 """Runs a model over a step's flattened batch and samples from what it says."""
 
+import time
 from typing import NamedTuple
 
 import numpy as np
@@ -7,6 +8,8 @@ import torch
 
 from hookline.request import TokenLogprobs
 from hookline.scheduler.plan import StepPlan, StepResult
+from hookline.spec_decode.computed_step import ComputedStep
+from hookline.spec_decode.target import HiddenStates
 from hookline.worker.drafting import Drafter, StepDrafts
 from hookline.worker.forward import Forward
 from hookline.worker.input_batch import InputBatch, Int64, StepInputs
@@ -43,7 +46,9 @@ class ModelRunner:
         feed: Feed,
         stopwatch: Stopwatch,
         drafter: Drafter | None = None,
+        tells_hidden: bool = False,
     ) -> None:
+        """With `tells_hidden`, steps compute hidden states, for the drafter."""
         self._forward = forward
         self._batch = batch
         self._sampling = sampling
@@ -51,23 +56,29 @@ class ModelRunner:
         self._feed = feed
         self._stopwatch = stopwatch
         self._drafter = drafter
+        self._tells_hidden = tells_hidden
 
     @torch.inference_mode()
     def execute(self, plan: StepPlan) -> StepResult:
         """Follows the plan's changes to the batch, then computes its tokens."""
+        started = time.perf_counter_ns()
         self._change_batch(plan)
         inputs = self._batch.inputs(plan)
         wanted, prompts = self._wanted_positions(inputs)
-        logits = self._compute(self._feed.tensors(inputs, wanted))
+        logits, hidden = self._compute(self._feed.tensors(inputs, wanted))
         prompt_logprobs = self._prompt_logprobs(inputs, prompts, logits)
         rows = inputs.samples.rows
+        before = self._batch.num_computed[inputs.rows]
         if inputs.num_drafts is None:
             sampled = self._sample(inputs, logits[: len(rows)], rows)
         else:
             sampled = self._sample_verified(inputs, logits[: len(rows)], rows)
         drafts = NO_DRAFTS
-        if self._drafter is not None:
-            drafts = self._drafter.propose(rows[first_of_each(rows)])
+        if self._drafter is not None and not self._drafter.rests(plan):
+            states = None if hidden is None else self._states(inputs, before, hidden)
+            taken = time.perf_counter_ns() - started
+            step = ComputedStep.of(plan, sampled.tokens, taken)
+            drafts = self._drafter.propose(rows[first_of_each(rows)], step, states)
         return StepResult(
             tokens=sampled.tokens,
             logprobs=sampled.logprobs,
@@ -75,6 +86,7 @@ class ModelRunner:
             forward_ns=self._stopwatch.nanoseconds(),
             drafts=drafts.token_ids,
             draft_ns=drafts.nanoseconds,
+            most_drafts=drafts.most_drafts,
             proposer_failures=drafts.failures,
         )
 
@@ -130,14 +142,42 @@ class ModelRunner:
             self._sampling.admit(row, sequence)
         self._batch.grow(plan)
 
-    def _compute(self, step: StepTensors) -> torch.Tensor:
-        """Logits at the wanted indices of the flattened batch, [n, vocabulary]."""
+    def _compute(self, step: StepTensors) -> tuple[torch.Tensor, torch.Tensor | None]:
+        """Logits at the wanted indices of the flattened batch, [n, vocabulary].
+
+        And the hidden states of all its tokens, if they are asked for.
+        """
+        given = (step.token_ids, step.positions, step.wanted, step.metadata)
+        hidden = None
         self._stopwatch.start()
-        logits = self._forward(
-            step.token_ids, step.positions, step.wanted, step.metadata
-        )
+        if self._tells_hidden:
+            logits, hidden = self._forward.with_hidden(*given)
+        else:
+            logits = self._forward(*given)
         self._stopwatch.stop()
-        return logits
+        return logits, hidden
+
+    def _states(
+        self, inputs: StepInputs, before: Int64, hidden: torch.Tensor
+    ) -> dict[int, HiddenStates]:
+        """By row, of all requests of the step: of the positions that are kept.
+
+        Args:
+            inputs: The step, once the batch has been advanced.
+            before: [B] computed tokens before it.
+            hidden: [T, hidden size].
+        """
+        kept = self._batch.num_computed[inputs.rows] - before
+        return {
+            row: HiddenStates(start=start, final=hidden[first : first + count])
+            for row, start, first, count in zip(
+                inputs.rows.tolist(),
+                before.tolist(),
+                inputs.query_starts.tolist()[:-1],
+                kept.tolist(),
+                strict=True,
+            )
+        }
 
     def _wanted_positions(
         self, inputs: StepInputs

@@ -8,8 +8,9 @@ import torch
 from hookline.config import EngineConfig, Kernels
 from hookline.models.decoder import Decoder
 from hookline.models.probe import LayerCache
+from hookline.spec_decode.control import DraftControl
 from hookline.spec_decode.guard import ProposerGuard
-from hookline.spec_decode.proposer import Proposer
+from hookline.spec_decode.proposer import Proposer, wants_hidden_states
 from hookline.worker.cuda_graphs import GraphedForward
 from hookline.worker.device_feed import DeviceFeed
 from hookline.worker.drafting import Drafter
@@ -113,7 +114,7 @@ class RunnerMaker:
         scheduler, speculative = self.config.scheduler, self.config.speculative
         if speculative is None:
             return scheduler.max_num_seqs
-        most = scheduler.max_num_seqs * (1 + speculative.num_speculative_tokens)
+        most = scheduler.max_num_seqs * (1 + speculative.most_speculative_tokens)
         return min(most, scheduler.max_num_batched_tokens)
 
     def runner(
@@ -149,11 +150,17 @@ class RunnerMaker:
             feed=feed,
             stopwatch=stopwatch,
             drafter=self._drafter(batch) if drafts else None,
+            tells_hidden=self.tells_hidden,
         )
+
+    @property
+    def tells_hidden(self) -> bool:
+        """Whether steps compute hidden states, those of the profile too."""
+        return self.proposer is not None and wants_hidden_states(self.proposer)
 
     def _drafter(self, batch: InputBatch) -> Drafter | None:
         speculative = self.config.speculative
         if self.proposer is None or speculative is None:
             return None
         guard = ProposerGuard(self.proposer, speculative, vocab_size=self.vocab_size)
-        return Drafter(guard, batch)
+        return Drafter(guard, batch, DraftControl.of(speculative))

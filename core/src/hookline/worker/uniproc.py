@@ -11,8 +11,10 @@ from hookline.models.cost import cost_of
 from hookline.models.description import describe
 from hookline.models.loading import load_model
 from hookline.models.probe import Probed, probe
+from hookline.models.shared_weights import shared_weights
 from hookline.scheduler.plan import StepPlan
-from hookline.spec_decode.proposer import Proposer
+from hookline.spec_decode.loading import prepare_proposer
+from hookline.spec_decode.proposer import Proposer, wants_hidden_states
 from hookline.worker.allocator import keep_freed_memory
 from hookline.worker.executor import DeferredStep, ModelShape
 from hookline.worker.forward import Forward, choose_forward
@@ -71,6 +73,10 @@ class UniprocExecutor:
         dtype = model.dtype
         architecture, cost = type(model).__name__, cost_of(model, probed.layers)
         may_compile = config.executor.kernels is not Kernels.TORCH
+        tells_hidden = proposer is not None and wants_hidden_states(proposer)
+        if proposer is not None and tells_hidden:
+            with timer.phase("prepare proposer"):
+                prepare_proposer(proposer, config, shared_weights(name, model))
         with timer.phase("adapt model"):
             forward = choose_forward(
                 model,
@@ -80,6 +86,7 @@ class UniprocExecutor:
                 max_model_len=max_model_len,
                 may_compile=may_compile,
                 platform=platform,
+                tells_hidden=tells_hidden,
             )
         del model  # what the forward pass does not need goes
         maker = RunnerMaker(

@@ -35,6 +35,7 @@ SIMULATION_HELP = {
     "prefill_token_seconds": "simulated cost of a prompt token",
     "decode_request_seconds": "simulated cost of a decoding request",
     "context_token_seconds": "simulated cost of a token of context",
+    "draft_token_seconds": "simulated cost of a draft token that is verified",
 }
 
 _MODEL = ModelConfig()
@@ -230,7 +231,7 @@ SCHEDULER_OPTIONS = (
         parse=speculation,
         metavar="JSON",
         help="guess tokens and verify many at once, such as "
-        '{"method": "ngram", "num_speculative_tokens": 4} (default: no)',
+        '{"method": "ngram", "num_speculative_tokens": "auto"} (default: no)',
     ),
 )
 

@@ -20,6 +20,7 @@ from hookline_server.listening import ListenError
 COMMANDS: Mapping[str, str] = {
     "serve": "start the server with the OpenAI API",
     "generate": "complete prompts without a server",
+    "train-draft": "train what guesses tokens for a model",
     "bench": "measure an engine or a server",
     "metrics": "tell about the metrics, and compare sets of them",
     "plugins": "list the installed plugins, or tell what is wrong with them",
@@ -58,7 +59,8 @@ def _dispatch(arguments: list[str]) -> int:
     if name not in COMMANDS:
         raise UsageError(f"unknown command {name!r}; there is {', '.join(COMMANDS)}")
     # Only the command that runs is imported: `hookline version` needs no server.
-    run: Callable[[list[str]], int] = import_module(f"hookline_server.cli.{name}").run
+    module = import_module(f"hookline_server.cli.{name.replace('-', '_')}")
+    run: Callable[[list[str]], int] = module.run
     return run(rest)
 
 
@@ -69,7 +71,7 @@ def _failed(error: Exception, status: int) -> int:
 
 
 def _help() -> str:
-    commands = "\n".join(f"  {name:<10}{text}" for name, text in COMMANDS.items())
+    commands = "\n".join(f"  {name:<12}{text}" for name, text in COMMANDS.items())
     return (
         "usage: hookline COMMAND [OPTIONS]\n\n"
         "An LLM inference engine that you can see into.\n\n"

@@ -26,7 +26,7 @@ from hookline.spec_decode import SpeculativeConfig
 from hookline.testing import assert_conserved
 from hookline.testing.oracle import Oracle, make_oracle
 from hookline.testing.plugin_site import PluginSite
-from hookline.testing.proposers import ScriptedProposer
+from hookline.testing.proposers import ScriptedProposer, WatchingProposer
 from hookline.worker.cuda_graphs import Capture, CudaCapture, Graph
 from hookline.worker.gpu_memory import GpuMemory, Profiled
 from hookline.worker.machine import Machine
@@ -194,6 +194,32 @@ def test_drafts_are_verified_as_on_processors(
     assert recorder.replays
     if not drawn:
         assert [each.token_ids for each in device] == [each.token_ids for each in plain]
+
+
+def test_hidden_states_are_no_graphs_memory(
+    llama: Oracle, serve: Serve, recorder: Recorder, tmp_path: Path
+) -> None:
+    """Kept until the end, they are still what `transformers` says, replayed or not."""
+    chosen = SpeculativeConfig(
+        method="scripted", num_speculative_tokens=2, timeout_seconds=60
+    )
+    texts = [[*prompt, *llama.greedy(prompt, 8)] for prompt in PROMPTS[:3]]
+    watching = WatchingProposer(ScriptedProposer(texts, errors=0.3))
+
+    with PluginSite(tmp_path) as site:
+        site.install("scripted", PROPOSER, group="hookline.proposers")
+        vars(site.module("scripted"))["proposer"] = watching
+        with serve(llama.folder, replace(BASE, speculative=chosen), graphs=True) as llm:
+            llm.generate(PROMPTS[:3], SamplingParams(temperature=0.0, max_tokens=8))
+
+    assert recorder.replays
+    assert watching.wrong == []
+    for text, states in watching.seen:
+        with torch.inference_mode():
+            output = llama.model(torch.tensor([text]), output_hidden_states=True)
+        for place, state in states.items():
+            expected = output.hidden_states[-1][0, place]
+            torch.testing.assert_close(state.cpu(), expected, rtol=2e-3, atol=2e-3)
 
 
 def test_experts_are_launched_and_right(

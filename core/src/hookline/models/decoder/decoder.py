@@ -120,6 +120,25 @@ class Decoder:
             hidden = layer(hidden, step)
         return hidden
 
+    def with_hidden(
+        self,
+        token_ids: torch.Tensor,
+        positions: torch.Tensor,
+        wanted: torch.Tensor,
+        metadata: PagedMetadata,
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """As a call, and the [T, hidden] states of which logits are made."""
+        states = self.states(self.hidden(token_ids, positions, metadata))
+        return self.logits_of(states.index_select(0, wanted)), states
+
+    def states(self, hidden: torch.Tensor) -> torch.Tensor:
+        """[T, hidden] of `hidden` → the same after the final norm, in new memory."""
+        return self._norm(hidden)
+
     def logits(self, hidden: torch.Tensor) -> torch.Tensor:
         """[W, hidden] of `hidden` → [W, vocabulary]."""
-        return self._output(self._norm(hidden))
+        return self.logits_of(self.states(hidden))
+
+    def logits_of(self, states: torch.Tensor) -> torch.Tensor:
+        """[W, hidden] of `states` → [W, vocabulary]."""
+        return self._output(states)

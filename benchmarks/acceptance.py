@@ -1,0 +1,116 @@
+"""How many drafts are accepted, by their position, on text that was held out.
+
+usage: python benchmarks/acceptance.py [--model demo] [--method medusa] [--drafts 1 2 4]
+           [--prompts 64] [--tokens 128] [--batch 1] [--config JSON]
+
+The prompts are the beginnings of functions and classes, 400 characters each, in those
+files of the standard library that the demo model has not been trained on. Greedy. The
+columns 1. 2. … are the shares of the steps with drafts that accepted the draft at that
+place; mean length is 1 + accepted ÷ steps with drafts.
+"""
+
+import argparse
+import hashlib
+import json
+import re
+import sysconfig
+from collections import defaultdict
+from dataclasses import dataclass
+from pathlib import Path
+
+from hookline import LLM, SamplingParams
+from hookline.metrics import Family
+
+SKIPPED = {"test", "tests", "idle_test", "site-packages", "__pycache__"}
+HELD_OUT_PERCENT = 4
+PROMPT_CHARACTERS = 400
+PREFIX = "hookline_spec_decode_"
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """Steps with drafts, and accepted drafts by position."""
+
+    drafts: int
+    accepted: list[int]
+
+
+def is_held_out(name: str) -> bool:
+    """As `models/demo/train.py` decides."""
+    return hashlib.sha256(name.encode()).digest()[0] % 100 < HELD_OUT_PERCENT
+
+
+def prompts(count: int) -> list[str]:
+    """Evenly from all that are there."""
+    root = Path(sysconfig.get_paths()["stdlib"])
+    found = []
+    for path in sorted(root.rglob("*.py")):
+        name = path.relative_to(root)
+        if SKIPPED & set(name.parts) or not is_held_out(name.as_posix()):
+            continue
+        text = path.read_text("utf-8", errors="ignore")
+        parts = re.split(r"^(?=(?:def|class) )", text, flags=re.MULTILINE)[1:]
+        found += [part[:PROMPT_CHARACTERS] for part in parts if len(part) > 1000]
+    step = max(1, len(found) // count)
+    return found[::step][:count]
+
+
+def total(families: tuple[Family, ...], name: str) -> dict[str, float]:
+    """Of a counter, by its label `position`; under "" where it has none."""
+    [family] = [each for each in families if each.name == f"{PREFIX}{name}"]
+    found: defaultdict[str, float] = defaultdict(float)
+    for sample in family.samples:
+        labels = dict(zip(family.label_names, sample.labels, strict=True))
+        assert isinstance(sample.value, float | int)
+        found[labels.get("position", "")] += sample.value
+    return dict(found)
+
+
+def measure(options: argparse.Namespace, most_drafts: int) -> Counts:
+    chosen = {
+        "method": options.method,
+        "num_speculative_tokens": most_drafts,
+        "timeout_seconds": 5,
+        **json.loads(options.config),
+    }
+    params = SamplingParams(temperature=0.0, max_tokens=options.tokens, ignore_eos=True)
+    texts = prompts(options.prompts)
+    with LLM(options.model, speculative_config=chosen) as llm:
+        for first in range(0, len(texts), options.batch):
+            llm.generate(texts[first : first + options.batch], params)
+        families = llm.get_metrics()
+    accepted = total(families, "num_accepted_tokens_per_pos")
+    return Counts(
+        int(total(families, "num_drafts")[""]),
+        [int(accepted.get(str(place), 0)) for place in range(most_drafts)],
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--model", default="demo")
+    parser.add_argument("--method", default="medusa")
+    parser.add_argument("--drafts", type=int, nargs="+", default=[1, 2, 4])
+    parser.add_argument("--prompts", type=int, default=64)
+    parser.add_argument("--tokens", type=int, default=128)
+    parser.add_argument("--batch", type=int, default=1)
+    parser.add_argument("--config", default="{}", help="other keys of the method")
+    options = parser.parse_args()
+    most = max(options.drafts)
+    places = " | ".join(f"{place + 1}." for place in range(most))
+    print(f"| method | k | steps with drafts | {places} | accepted | mean length |")
+    print("|---" * (5 + most) + "|")
+    for most_drafts in options.drafts:
+        counts = measure(options, most_drafts)
+        shares = [each / max(1, counts.drafts) for each in counts.accepted]
+        cells = [f"{share:.0%}" for share in shares] + [""] * (most - most_drafts)
+        rate = sum(shares) / most_drafts
+        print(
+            f"| {options.method} | {most_drafts} | {counts.drafts} | "
+            f"{' | '.join(cells)} | {rate:.0%} | {1 + sum(shares):.2f} |",
+            flush=True,
+        )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,34 @@
+"""The weights of a model that what drafts for it may share."""
+
+import torch
+from torch import nn
+from transformers import PreTrainedModel
+
+from hookline.exceptions import ModelLoadError
+from hookline.spec_decode.target import TargetModel
+
+
+def shared_weights(name: str, model: PreTrainedModel) -> TargetModel:
+    """Its embedding and output layer, as they lie in the model.
+
+    Raises:
+        ModelLoadError: They are no plain tables.
+    """
+    tables: list[torch.Tensor] = []
+    layers = (model.get_input_embeddings(), model.get_output_embeddings())
+    for layer in layers:
+        weight = getattr(layer, "weight", None)
+        if not isinstance(weight, torch.Tensor) or weight.ndim != 2:
+            raise ModelLoadError(
+                name, "its embedding or output layer is no plain table"
+            )
+        tables.append(weight.detach())
+    embedding, output = tables
+    bias = getattr(layers[1], "bias", None)
+    return TargetModel(
+        hidden_size=output.shape[1],
+        vocab_size=output.shape[0],
+        embedding=embedding,
+        output=output,
+        output_bias=bias.detach() if isinstance(bias, nn.Parameter) else None,
+    )

@@ -1,0 +1,145 @@
+"""Reads and writes heads in the format of the Medusa project.
+
+A folder with `config.json` (`medusa_num_heads`, `medusa_num_layers`) and the weights,
+`medusa_lm_head.safetensors` or `medusa_lm_head.pt`, under these names for head i:
+`{i}.{l}.linear.weight` and `.bias` of residual block l, `{i}.{blocks}.weight` of the
+output layer. Older heads have no output layer of their own and use the target's.
+"""
+
+import json
+import pickle
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+
+from hookline.exceptions import ConfigError
+from hookline_medusa.heads import Block, Head
+from hookline_medusa.options import OPTION
+
+WEIGHTS = ("medusa_lm_head.safetensors", "medusa_lm_head.pt")
+_NAME = re.compile(
+    r"(?:medusa_heads\.)?(?P<head>\d+)\.(?P<place>\d+)\.(?P<part>linear\.weight|"
+    r"linear\.bias|weight)"
+)
+_PICKLE_ERRORS = (
+    OSError,
+    RuntimeError,
+    EOFError,
+    ValueError,
+    TypeError,
+    LookupError,
+    AttributeError,
+    AssertionError,
+    pickle.UnpicklingError,
+)
+"""What reading a damaged file ends with."""
+
+Tensors = Mapping[tuple[int, int, str], torch.Tensor]
+"""By head, place in the head, and part."""
+
+
+def load_heads(folder: Path) -> tuple[Head, ...]:
+    """The heads of a folder, in order, on the processor.
+
+    Raises:
+        ConfigError: A file is missing or damaged, or they are no Medusa heads.
+    """
+    config = _read_config(folder / "config.json")
+    path = next((folder / name for name in WEIGHTS if (folder / name).is_file()), None)
+    if path is None:
+        raise ConfigError(OPTION, f"{folder} has neither {' nor '.join(WEIGHTS)}")
+    tensors = _named(path, _read_tensors(path))
+    count = 1 + max(head for head, _, _ in tensors)
+    heads = tuple(_head(path, tensors, index) for index in range(count))
+    # Published heads often come with a config.json that tells of fewer than there are.
+    for name, found in (
+        ("medusa_num_heads", count),
+        ("medusa_num_layers", len(heads[0].blocks)),
+    ):
+        told = config.get(name, found)
+        if not isinstance(told, int) or told > found:
+            raise ConfigError(
+                OPTION, f"{folder}: config.json says {name} {told}, {path.name} {found}"
+            )
+    return heads
+
+
+def save_heads(folder: Path, heads: Sequence[Head], target: str) -> None:
+    """Writes heads of equal structure in bfloat16, each weight in memory of its own."""
+    folder.mkdir(parents=True, exist_ok=True)
+    tensors: dict[str, torch.Tensor] = {}
+    for index, head in enumerate(heads):
+        for place, (weight, bias) in enumerate(head.blocks):
+            tensors[f"{index}.{place}.linear.weight"] = weight
+            if bias is not None:
+                tensors[f"{index}.{place}.linear.bias"] = bias
+        if head.output is not None:
+            tensors[f"{index}.{len(head.blocks)}.weight"] = head.output
+    save_file(
+        {
+            name: tensor.detach().to("cpu", torch.bfloat16).contiguous()
+            for name, tensor in tensors.items()
+        },
+        folder / WEIGHTS[0],
+        metadata={"format": "pt"},
+    )
+    config = {
+        "medusa_num_heads": len(heads),
+        "medusa_num_layers": len(heads[0].blocks),
+        "base_model_name_or_path": target,
+    }
+    (folder / "config.json").write_text(json.dumps(config, indent=1) + "\n", "utf-8")
+
+
+def _read_config(path: Path) -> dict[str, object]:
+    try:
+        found = json.loads(path.read_text("utf-8"))
+    except (OSError, ValueError) as error:
+        raise ConfigError(OPTION, f"{path} cannot be read: {error}") from error
+    if not isinstance(found, dict):
+        raise ConfigError(OPTION, f"{path} does not hold an object")
+    return found
+
+
+def _read_tensors(path: Path) -> Mapping[str, object]:
+    """Nothing that a file says is executed."""
+    try:
+        if path.suffix == ".safetensors":
+            return load_file(path)
+        found = torch.load(path, map_location="cpu", weights_only=True)
+    except (SafetensorError, *_PICKLE_ERRORS) as error:
+        raise ConfigError(OPTION, f"{path} cannot be read: {error}") from error
+    if not isinstance(found, dict):
+        raise ConfigError(OPTION, f"{path} does not hold weights by name")
+    return found
+
+
+def _named(path: Path, found: Mapping[str, object]) -> Tensors:
+    tensors: dict[tuple[int, int, str], torch.Tensor] = {}
+    for name, tensor in found.items():
+        match = _NAME.fullmatch(str(name))
+        if match is None or not isinstance(tensor, torch.Tensor):
+            raise ConfigError(OPTION, f"{path}: {name} is nothing of a Medusa head")
+        tensors[int(match["head"]), int(match["place"]), match["part"]] = tensor
+    if not tensors:
+        raise ConfigError(OPTION, f"{path} is empty")
+    return tensors
+
+
+def _head(path: Path, tensors: Tensors, index: int) -> Head:
+    blocks: list[Block] = []
+    while (weight := tensors.get((index, len(blocks), "linear.weight"))) is not None:
+        blocks.append((weight, tensors.get((index, len(blocks), "linear.bias"))))
+    output = tensors.get((index, len(blocks), "weight"))
+    known = sum(bias is not None for _, bias in blocks) + len(blocks)
+    known += output is not None
+    if not blocks or known != sum(head == index for head, _, _ in tensors):
+        raise ConfigError(
+            OPTION,
+            f"{path}: head {index} is not residual blocks and at most one output layer",
+        )
+    return Head(tuple(blocks), output)

@@ -1,0 +1,81 @@
+"""Medusa heads: small networks that guess tokens further on from one hidden state."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch.nn import functional
+
+Block = tuple[torch.Tensor, torch.Tensor | None]
+"""Weight [hidden size, hidden size] and bias [hidden size] of a residual block."""
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """What guesses one position.
+
+    Attributes:
+        blocks: x + SiLU(Linear(x)), one after another.
+        output: [vocabulary, hidden size]; None takes the target's output layer.
+    """
+
+    blocks: tuple[Block, ...]
+    output: torch.Tensor | None
+
+    def states(self, hidden: torch.Tensor) -> torch.Tensor:
+        """[n, hidden size] of the target → the same, for the output layer."""
+        for weight, bias in self.blocks:
+            hidden = hidden + functional.silu(functional.linear(hidden, weight, bias))
+        return hidden
+
+    def to(self, like: torch.Tensor) -> "Head":
+        """In the dtype and on the device of a tensor."""
+        return Head(
+            tuple(
+                (_as(weight, like), None if bias is None else _as(bias, like))
+                for weight, bias in self.blocks
+            ),
+            None if self.output is None else _as(self.output, like),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class SharedOutput:
+    """The target's output layer, for heads without one.
+
+    Attributes:
+        weight: [vocabulary, hidden size].
+        bias: [vocabulary]; or None.
+    """
+
+    weight: torch.Tensor
+    bias: torch.Tensor | None
+
+
+def likeliest(
+    heads: Sequence[Head], shared: SharedOutput | None, hidden: torch.Tensor
+) -> torch.Tensor:
+    """The token that each head holds for the likeliest.
+
+    Args:
+        heads: One or more, in order: head i guesses the token i + 2 behind the state's.
+        shared: For heads without an output layer; None if all have one.
+        hidden: [n, hidden size] of the target, after its final norm.
+
+    Returns:
+        [heads, n] int64.
+    """
+    found = []
+    for head in heads:
+        states = head.states(hidden)
+        if head.output is not None:
+            logits = functional.linear(states, head.output)
+        else:
+            assert shared is not None
+            logits = functional.linear(states, shared.weight, shared.bias)
+        found.append(logits.argmax(-1))
+    return torch.stack(found)
+
+
+def _as(tensor: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
+    return tensor.to(device=like.device, dtype=like.dtype)

@@ -1,0 +1,132 @@
+"""Greedy output with Medusa heads is the output without, for every family."""
+
+import random
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+import torch
+
+from hookline import LLM, SamplingParams
+from hookline.config import (
+    CacheConfig,
+    EngineConfig,
+    ModelConfig,
+    SchedulerConfig,
+)
+from hookline.exceptions import ConfigError
+from hookline.spec_decode import SpeculativeConfig
+from hookline.testing import assert_conserved
+from hookline.testing.oracle import FAMILIES, Oracle, make_oracle
+from hookline_medusa.checkpoint import save_heads
+from hookline_medusa.heads import Head
+
+MakeHeads = Callable[..., tuple[Head, ...]]
+
+TOKENS = 16
+GREEDY = SamplingParams(temperature=0.0, max_tokens=TOKENS)
+MODES = {
+    "batched": EngineConfig(),
+    "chunked": EngineConfig(
+        scheduler=SchedulerConfig(max_num_batched_tokens=13, max_num_seqs=4)
+    ),
+    "preempted": EngineConfig(cache=CacheConfig(block_size=4, num_kv_blocks=24)),
+}
+
+
+def prompts(count: int = 6) -> list[list[int]]:
+    source = random.Random(3)  # noqa: S311 - a test
+    common = [source.randrange(320) for _ in range(20)]
+    return [
+        [*common[: 5 * (index % 5)], *(source.randrange(320) for _ in range(index + 1))]
+        for index in range(count)
+    ]
+
+
+def config_for(folder: Path, heads: Path, mode: str, drafts: int = 4) -> EngineConfig:
+    speculative = SpeculativeConfig(
+        method="medusa",
+        num_speculative_tokens=drafts,
+        timeout_seconds=60,
+        options={"model": str(heads)},
+    )
+    model = ModelConfig(model=str(folder), max_model_len=80)
+    return replace(MODES[mode], model=model, speculative=speculative)
+
+
+def copying_heads(oracle: Oracle) -> tuple[Head, ...]:
+    """They guess what the target says next: right where a text repeats a token."""
+    output = oracle.model.get_output_embeddings().weight.detach().clone()
+    width = output.shape[1]
+    blocks = ((torch.zeros(width, width), None),)
+    return tuple(Head(blocks, None if index % 2 else output) for index in range(4))
+
+
+def check(oracle: Oracle, config: EngineConfig, many: list[list[int]]) -> int:
+    """Compares all outputs with the oracle's; gives how many drafts there were."""
+    with LLM(config=config) as llm:
+        outputs = llm.generate(many, GREEDY)
+        again = llm.generate(many, GREEDY)
+        stats = llm.front_end.stats
+        assert_conserved(llm)
+
+    expected = [oracle.greedy(prompt, TOKENS) for prompt in many]
+    assert [output.completions[0].token_ids for output in outputs] == expected
+    assert [output.completions[0].token_ids for output in again] == expected
+    assert stats.residue == type(stats.residue)()
+    return sum(output.completions[0].draft_tokens for output in outputs)
+
+
+@pytest.mark.parametrize("name", sorted(FAMILIES))
+def test_every_family_is_left_as_it_is(
+    name: str, tmp_path: Path, make_heads: MakeHeads
+) -> None:
+    """Heads that guess anything change no token; those that copy are right at times."""
+    oracle = make_oracle(name, tmp_path / "model")
+    save_heads(tmp_path / "random", make_heads(), name)
+    save_heads(tmp_path / "copying", copying_heads(oracle), name)
+
+    for kind in ("random", "copying"):
+        config = config_for(oracle.folder, tmp_path / kind, "batched")
+        assert check(oracle, config, prompts()) > TOKENS
+
+
+@pytest.mark.parametrize("mode", sorted(MODES))
+@pytest.mark.parametrize("count", [1, 5, 32])
+def test_every_mode_is_left_as_it_is(
+    mode: str, count: int, llama: Oracle, heads_folder: Path
+) -> None:
+    """1 to 32 requests, in chunks and with blocks that do not suffice."""
+    config = config_for(llama.folder, heads_folder, mode)
+
+    assert check(llama, config, prompts(count)) > 0
+
+
+def test_right_guesses_are_accepted(tmp_path: Path, llama: Oracle) -> None:
+    """Where the model repeats tokens, copying heads are right."""
+    save_heads(tmp_path / "copying", copying_heads(llama), "llama")
+    config = config_for(llama.folder, tmp_path / "copying", "batched")
+    texts = {token: llama.greedy([token], TOKENS) for token in range(60)}
+    repeated = [
+        sum(first == second for first, second in pairwise(text))
+        for text in texts.values()
+    ]
+    prompt = [max(texts, key=lambda token: repeated[token])]
+
+    with LLM(config=config) as llm:
+        [output] = llm.generate([prompt], GREEDY)
+
+    assert max(repeated) > 0
+    assert output.completions[0].accepted_tokens > 0
+
+
+def test_heads_of_another_model_end_the_start(
+    tmp_path: Path, llama: Oracle, make_heads: MakeHeads
+) -> None:
+    """As one line, when the model is loaded."""
+    save_heads(tmp_path / "narrow", make_heads(width=32), "another")
+
+    with pytest.raises(ConfigError, match="made for another model"):
+        LLM(config=config_for(llama.folder, tmp_path / "narrow", "batched"))
