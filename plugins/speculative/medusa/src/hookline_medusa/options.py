@@ -74,13 +74,15 @@ class TrainingOptions:
             target's, which is not written to the checkpoint.
         epochs: How often each token is learnt from.
         batch_tokens: Tokens of a step.
-        learning_rate: At its highest.
+        block_learning_rate: Of the residual blocks' matrices, at its highest.
+        learning_rate: Of all else, at its highest.
     """
 
     num_layers: int = 1
     own_output: bool = True
     epochs: int = 4
     batch_tokens: int = 4096
+    block_learning_rate: float = 0.02
     learning_rate: float = 2e-3
 
     def __post_init__(self) -> None:
@@ -92,11 +94,12 @@ class TrainingOptions:
                 )
         if not isinstance(self.own_output, bool):
             raise ConfigError(TRAINING_OPTION, "own_output must be true or false")
-        rate = self.learning_rate
-        if isinstance(rate, bool) or not isinstance(rate, int | float):
-            raise ConfigError(TRAINING_OPTION, "learning_rate must be a number")
-        if not 0 < rate < 1:
-            raise ConfigError(TRAINING_OPTION, "learning_rate must be between 0 and 1")
+        for name in ("block_learning_rate", "learning_rate"):
+            rate = getattr(self, name)
+            if isinstance(rate, bool) or not isinstance(rate, int | float):
+                raise ConfigError(TRAINING_OPTION, f"{name} must be a number")
+            if not 0 < rate < 1:
+                raise ConfigError(TRAINING_OPTION, f"{name} must be between 0 and 1")
 
     @classmethod
     def from_mapping(cls, given: Mapping[str, object]) -> Self:

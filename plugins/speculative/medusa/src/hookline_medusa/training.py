@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterator
 
 import torch
 from torch import nn
-from torch.nn import functional
 
 from hookline.payloads import TrainingContext, TrainingReport
 from hookline.spec_decode import TargetModel
@@ -13,10 +12,9 @@ from hookline.spec_decode.training.teacher import Teacher
 from hookline.worker.allocator import keep_freed_memory
 from hookline_medusa.checkpoint import save_heads
 from hookline_medusa.heads import Head, SharedOutput, likeliest
+from hookline_medusa.loss import cross_entropy
 from hookline_medusa.options import TrainingOptions
 
-_DISCOUNT = 0.8
-"""Of each head's loss against the one before: what comes late is needed less often."""
 _WARM_UP_STEPS = 20
 _LINES = 20
 """Of progress, while it trains."""
@@ -43,24 +41,23 @@ def train(context: TrainingContext) -> TrainingReport:
     context.say(f"{rows.numel()} tokens to learn from, {steps} steps")
     keep_freed_memory()
     states_of = _states(teacher, rows, batch_rows)
-    optimizer = torch.optim.AdamW(
-        learner.parameters(),
-        lr=options.learning_rate,
-        betas=(0.9, 0.95),
-        weight_decay=0,
-    )
-    schedule = torch.optim.lr_scheduler.LambdaLR(
-        optimizer, lambda step: _rate_factor(step, steps)
-    )
+    optimizers = learner.optimizers(options)
+    schedules = [
+        torch.optim.lr_scheduler.LambdaLR(each, lambda step: _rate_factor(step, steps))
+        for each in optimizers
+    ]
     batches = _batches(len(rows), batch_rows, seed=context.config.model.seed)
     for step in range(1, steps + 1):
         chosen = next(batches)
         tokens = rows[chosen, start:].to(teacher.device)
         losses = learner.losses(states_of(chosen)[:, start:], tokens)
-        _weighted(losses).backward()
-        optimizer.step()
-        schedule.step()
-        optimizer.zero_grad(set_to_none=True)
+        # No weights: heads share nothing that is learnt, and steps of neither optimizer
+        # grow with a loss.
+        losses.sum().backward()
+        for optimizer, schedule in zip(optimizers, schedules, strict=True):
+            optimizer.step()
+            schedule.step()
+            optimizer.zero_grad(set_to_none=True)
         if step % max(1, steps // _LINES) == 0 or step == steps:
             told = ", ".join(f"{loss:.2f}" for loss in losses.tolist())
             context.say(f"step {step} of {steps}, losses of the heads {told}")
@@ -106,6 +103,18 @@ class Learner(nn.Module):
             for index in range(self._count)
         )
 
+    def optimizers(self, options: TrainingOptions) -> list[torch.optim.Optimizer]:
+        """Muon (Jordan et al. 2024) for the residual blocks, AdamW for the rest."""
+        rest = [*self.biases, *self.outputs]
+        return [
+            torch.optim.Muon(
+                self.weights, lr=options.block_learning_rate, weight_decay=0
+            ),
+            torch.optim.AdamW(
+                rest, lr=options.learning_rate, betas=(0.9, 0.95), weight_decay=0
+            ),
+        ]
+
     def losses(self, hidden: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
         """Mean cross-entropy of each head.
 
@@ -117,16 +126,16 @@ class Learner(nn.Module):
             [heads] nats.
         """
         found = []
-        shared, bias = self._target.output, self._target.output_bias
+        target = self._target
         for behind, head in enumerate(self.heads(), 2):
             with torch.autocast(hidden.device.type, torch.bfloat16):
-                states = head.states(hidden[:, :-behind])
-                if head.output is None:
-                    logits = functional.linear(states, shared, bias)
-                else:
-                    logits = functional.linear(states, head.output)
+                states = head.states(hidden[:, :-behind]).flatten(0, 1)
             wanted = tokens[:, behind:].flatten()
-            found.append(functional.cross_entropy(logits.flatten(0, 1).float(), wanted))
+            if head.output is None:
+                output, bias = target.output, target.output_bias
+            else:
+                output, bias = head.output, None
+            found.append(cross_entropy(states, output, bias, wanted))
         return torch.stack(found)
 
 
@@ -178,11 +187,6 @@ def _accepted(row: list[int], guesses: list[list[int]], start: int) -> Iterator[
             count += 1
         yield count
         at += 1 + count
-
-
-def _weighted(losses: torch.Tensor) -> torch.Tensor:
-    weights = torch.tensor([_DISCOUNT**index for index in range(len(losses))])
-    return (losses * weights.to(losses.device)).sum()
 
 
 def _rate_factor(step: int, steps: int) -> float:
