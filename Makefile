@@ -48,7 +48,8 @@ demo-model: $(VENV)/installed  ## Train the demo model anew (half an hour)
 demo-heads: $(VENV)/installed  ## Train the demo model's Medusa heads anew: OUT=folder
 	@$(BIN)/python models/demo/train.py --write-text $(VENV)/demo-text.txt
 	@$(BIN)/hookline train-draft --method medusa --model demo --out $(OUT) \
-	    --data $(VENV)/demo-text.txt --continue-data $(ARGS)
+	    --data $(VENV)/demo-text.txt --continue-data --tokens 1000000 --row-tokens 256 \
+	    --training-config '{"num_layers": 4, "own_output": false, "epochs": 8}' $(ARGS)
 
 clean:  ## Remove the virtual environment and all caches
 	rm -rf $(VENV) build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
