@@ -62,11 +62,11 @@ class _CrossEntropy(torch.autograd.Function):
             of_states[part] = gradient @ output
             if of_output is not None:
                 of_output += gradient.T @ states[part]
-        ctx.save_for_backward(of_states, of_output)
+        ctx.save_for_backward(of_states, of_output)  # type: ignore[arg-type]
         return total / len(states)
 
     @staticmethod
-    @once_differentiable  # type: ignore[untyped-decorator]
+    @once_differentiable
     def backward(
         ctx: FunctionCtx, gradient: torch.Tensor
     ) -> tuple[torch.Tensor | None, ...]:
