@@ -28,19 +28,54 @@ if chosen.name == "compiled":
     print(attention._kernel(chosen.attend._shape).cache_hits)
 """
 
+COUNT = """
+import ctypes
+import sys
 
-def choose(cache: Path, *missing: str) -> tuple[list[str], str]:
-    """What a process of its own chooses, and what it logs."""
+import numpy as np
+from numba import njit
+from numba.core import types
+
+from hookline_kernels.cpu.elements import array_at
+from hookline_kernels.cpu.jit import compile_kernel
+
+def counting(weight):
+    @njit
+    def leaves(depth):
+        # calls of itself stay calls, by name
+        return weight if depth < 2 else leaves(depth - 1) + leaves(depth - 2)
+
+    def body(numbers):
+        found = array_at(numbers, 1, np.int64)
+        found[0] = leaves(found[0])
+
+    return body
+
+for each in sys.argv[1:]:
+    kernel = compile_kernel(counting(int(each)), types.void(types.intp), each)
+    numbers = (ctypes.c_int64 * 1)(5)
+    ctypes.CFUNCTYPE(None, ctypes.c_void_p)(kernel.address)(ctypes.addressof(numbers))
+    print(kernel.cache_hits, numbers[0])
+"""
+
+
+def run(script: str, cache: Path, *arguments: str) -> tuple[list[str], str]:
+    """What a process of its own prints, in words, and what it logs."""
     environment = {**os.environ, "XDG_CACHE_HOME": str(cache)}
     environment.pop("NUMBA_CACHE_DIR", None)
     done = subprocess.run(
-        [sys.executable, "-c", CHOOSE, *missing],
+        [sys.executable, "-c", script, *arguments],
         env=environment,
         capture_output=True,
         text=True,
         check=True,
     )
     return done.stdout.split(), done.stderr
+
+
+def choose(cache: Path, *missing: str) -> tuple[list[str], str]:
+    """What a process of its own chooses, and what it logs."""
+    return run(CHOOSE, cache, *missing)
 
 
 def test_a_second_process_finds_the_first_ones_kernel(tmp_path: Path) -> None:
@@ -52,6 +87,18 @@ def test_a_second_process_finds_the_first_ones_kernel(tmp_path: Path) -> None:
     assert second == ["compiled", "1"]
     (folder,) = (tmp_path / "hookline" / "kernels").iterdir()
     assert folder.stat().st_mode & 0o777 == 0o700
+
+
+def test_kernels_of_several_processes_are_not_taken_for_one_another(
+    tmp_path: Path,
+) -> None:
+    """Functions of one name with other closures, loaded by a process of its own."""
+    for number in ("10", "20"):
+        assert run(COUNT, tmp_path, number)[0] == ["0", str(8 * int(number))]
+
+    found, _ = run(COUNT, tmp_path, "10", "20")
+
+    assert found == ["1", "80", "1", "160"]
 
 
 def test_without_a_folder_it_is_compiled_each_time(tmp_path: Path) -> None:

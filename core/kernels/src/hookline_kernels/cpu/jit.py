@@ -6,8 +6,10 @@ change of any source of this package makes a new folder, and the oldest go.
 """
 
 import hashlib
+import itertools
 import os
 import pickle
+import secrets
 import shutil
 from collections.abc import Callable
 from functools import cache
@@ -16,6 +18,7 @@ from typing import Any
 
 import numba
 from numba.core import registry, types
+from numba.core.bytecode import FunctionIdentity
 from numba.core.caching import CompileResultCacheImpl, FunctionCache, _CacheLocator
 from numba.core.ccallback import CFunc
 from numba.core.errors import NumbaError
@@ -41,6 +44,7 @@ def compile_kernel(
         KernelError: It cannot be compiled here.
     """
     options = {"error_model": "numpy", "nopython": True}
+    _number_functions_anew()
     try:
         kernel: Any = CFunc(body, normalize_signature(signature), {}, options)
         kernel._cache = _VariantCache(body, variant)  # noqa: SLF001 - no other way
@@ -50,6 +54,17 @@ def compile_kernel(
     except NumbaError as error:
         raise KernelError(f"numba cannot compile it: {error}") from error
     return kernel
+
+
+def _number_functions_anew() -> None:
+    """The next functions get names that no process has given to others.
+
+    Numba tells functions of one name, but of other closures, apart by a number that
+    counts up from 1 in each process. Of two kernels from disk that different processes
+    compiled, functions could thus have one name, and the linker takes the first it
+    knows for both: the second kernel would run parts of the first.
+    """
+    FunctionIdentity._unique_ids = itertools.count(secrets.randbits(48))  # noqa: SLF001
 
 
 def _compile_afresh(
