@@ -118,12 +118,16 @@ class WatchingProposer:
         chunks: How often it was shown a prompt that was not complete.
         skipped: Where the first states of a request began, if not at 0.
         wrong: What did not keep what the seam promises.
+        feature_layers: Whose input it wants to be shown, too.
+        features: What it was shown of them by tokens up to a position, with these.
     """
 
     needs_hidden_states = True
 
-    def __init__(self, inner: Proposer) -> None:
+    def __init__(self, inner: Proposer, feature_layers: tuple[int, ...] = ()) -> None:
         self._inner = inner
+        self.feature_layers = feature_layers
+        self.features: dict[tuple[int, ...], torch.Tensor] = {}
         self._running: dict[int, Seen] = {}
         self.target: TargetModel | None = None
         self.ended: list[Seen] = []
@@ -164,6 +168,10 @@ class WatchingProposer:
         is_complete = told.start + len(told.final) == len(text) - 1
         if is_complete != (request.max_drafts > 0):
             self.wrong.append(f"states up to {told.start + len(told.final)}")
+        if (told.features is not None) != bool(self.feature_layers):
+            self.wrong.append("other features than it named")
+        for place, feature in enumerate(told.features if self.feature_layers else ()):
+            self.features[tuple(text[: told.start + place + 1])] = feature
         # Not copied: a later step that writes there would be seen.
         for place, state in enumerate(told.final, told.start):
             if place in known:

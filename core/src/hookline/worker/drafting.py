@@ -39,9 +39,13 @@ class StepDrafts:
 class Drafter:
     """Between the rows of a batch and a guarded proposer."""
 
-    def __init__(self, guard: ProposerGuard, batch: InputBatch) -> None:
+    def __init__(
+        self, guard: ProposerGuard, batch: InputBatch, *, tells_blocks: bool = False
+    ) -> None:
+        """With `tells_blocks` the proposer is told each request's KV blocks."""
         self._guard = guard
         self._batch = batch
+        self._tells_blocks = tells_blocks
         self._drawn: dict[int, Float32] = {}
 
     def release(self, request_id: int) -> None:
@@ -128,4 +132,5 @@ class Drafter:
             max_drafts=room if is_complete else 0,
             params=params,
             hidden_states=None if states is None else states[row],
+            block_ids=batch.block_ids(row) if self._tells_blocks else None,
         )
