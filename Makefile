@@ -3,6 +3,7 @@
 PYTHON ?= python3
 MODEL ?= demo
 PORT ?= 8000
+METHOD ?= medusa
 ARGS ?=
 
 VENV := .venv
@@ -45,9 +46,9 @@ soak: $(VENV)/installed-dev  ## Run the long tests
 demo-model: $(VENV)/installed  ## Train the demo model anew (half an hour)
 	@$(BIN)/python models/demo/train.py $(ARGS)
 
-demo-heads: $(VENV)/installed  ## Train the demo model's Medusa heads anew: OUT=folder
+demo-heads: $(VENV)/installed  ## Train what drafts for the demo model anew: METHOD=eagle OUT=folder
 	@$(BIN)/python models/demo/train.py --write-text $(VENV)/demo-text.txt
-	@$(BIN)/hookline train-draft --method medusa --model demo --out $(OUT) \
+	@$(BIN)/hookline train-draft --method $(METHOD) --model demo --out $(OUT) \
 	    --data $(VENV)/demo-text.txt --continue-data $(ARGS)
 
 clean:  ## Remove the virtual environment and all caches

@@ -10,7 +10,6 @@ blocks that nobody holds, and means nothing once the drafts are made.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -25,7 +24,8 @@ from hookline_kernels import PagedMetadata, Platform
 Int32 = npt.NDArray[np.int32]
 
 
-class Span(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Span:
     """Tokens of one sequence, one after another, that a pass computes.
 
     Attributes:

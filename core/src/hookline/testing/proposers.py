@@ -170,8 +170,9 @@ class WatchingProposer:
             self.wrong.append(f"states up to {told.start + len(told.final)}")
         if (told.features is not None) != bool(self.feature_layers):
             self.wrong.append("other features than it named")
-        for place, feature in enumerate(told.features if self.feature_layers else ()):
-            self.features[tuple(text[: told.start + place + 1])] = feature
+        if told.features is not None:
+            for end, feature in enumerate(told.features, told.start + 1):
+                self.features[tuple(text[:end])] = feature
         # Not copied: a later step that writes there would be seen.
         for place, state in enumerate(told.final, told.start):
             if place in known:

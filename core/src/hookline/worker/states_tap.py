@@ -35,8 +35,10 @@ class StatesTap:
         self._read: dict[int, torch.Tensor] = {}
         decoder = model.get_decoder()
         decoder.register_forward_hook(self._listen)
+        if not feature_layers:
+            return
         layers = getattr(decoder, "layers", getattr(decoder, "h", None))
-        if feature_layers and not isinstance(layers, nn.ModuleList):
+        if not isinstance(layers, nn.ModuleList):
             raise _unknown(model)
         for index in feature_layers:
             if index < len(layers):

@@ -10,7 +10,7 @@ from torch.nn import functional
 from hookline.spec_decode import TargetModel
 from hookline.testing.oracle import Oracle, make_oracle
 from hookline_eagle.checkpoint import save_head
-from hookline_eagle.head import Head, HeadShape, Sides, angles_at
+from hookline_eagle.head import Head, HeadShape, Sides, angles_at, output_of
 
 MakeHead = Callable[..., Head]
 Plain = Callable[..., tuple[torch.Tensor, list[int]]]
@@ -106,9 +106,11 @@ def plain() -> Plain:
         found, own = [], []
         for _ in range(count):
             angles = angles_at(torch.arange(len(features)), table)
-            embedded = head.embed(target, following)
+            embedded = head.embed(target.embedding, following)
             said = head(embedded, features, angles, causal)[-1]
-            token = int(head.tokens(head.logits(target, said[None]).argmax(-1))[0])
+            token = int(
+                head.tokens(head.logits(output_of(target), said[None]).argmax(-1))[0]
+            )
             found.append(said)
             own.append(token)
             features = torch.cat((features, said[None]))
@@ -119,8 +121,8 @@ def plain() -> Plain:
 
 
 def causal(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
-    sides = (side.transpose(0, 1)[None] for side in (query, key, value))
+    query, key, value = (side.transpose(0, 1)[None] for side in (query, key, value))
     found = functional.scaled_dot_product_attention(
-        *sides, is_causal=True, enable_gqa=True
+        query, key, value, is_causal=True, enable_gqa=True
     )
     return found[0].transpose(0, 1)

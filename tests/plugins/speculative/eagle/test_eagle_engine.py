@@ -162,3 +162,17 @@ def test_head_of_another_model_ends_the_start(
 
     with pytest.raises(ConfigError, match="made for another model"):
         LLM(config=config_for(llama.folder, tmp_path / "narrow", "batched"))
+
+
+def test_demo_model_brings_a_head() -> None:
+    """It is found without being named, and right more often than not."""
+    chosen = {"method": "eagle", "num_speculative_tokens": 4, "timeout_seconds": 60}
+    params = SamplingParams(temperature=0.0, max_tokens=96, ignore_eos=True)
+    prompts = ["def read_lines(path):\n", "class Queue:\n", "import os\n\n\ndef walk("]
+
+    with LLM("demo", speculative_config=chosen) as llm:
+        outputs = llm.generate(prompts, params)
+
+    done = [output.completions[0] for output in outputs]
+    accepted = sum(each.accepted_tokens for each in done)
+    assert accepted > sum(each.draft_tokens for each in done) / 3

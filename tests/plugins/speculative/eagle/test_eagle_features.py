@@ -60,14 +60,22 @@ class Noting(EagleProposer):
 
     Attributes:
         said: Text, drafts before it, and the feature that was said behind them.
+        plain: The head, as it was loaded.
+        target: What it was shown.
         shown: Where new positions began, and how many there were.
     """
 
     def __init__(self, folder: Path, script: ScriptedProposer) -> None:
         super().__init__(load_head(folder))
         self._script = script
+        self.plain = load_head(folder)
+        self.target: TargetModel | None = None
         self.said: list[tuple[list[int], list[int], torch.Tensor]] = []
         self.shown: list[tuple[int, int]] = []
+
+    def prepare(self, target: TargetModel) -> None:
+        self.target = target
+        super().prepare(target)
 
     def propose(self, requests: Sequence[DraftRequest]) -> list[Drafts]:
         for request in requests:
@@ -116,9 +124,9 @@ def run(
 
 def check(oracle: Oracle, noting: Noting, plain: Plain) -> int:
     """Compares all features with those said over whole texts; how many there were."""
-    head, target = noting._head, noting._target
+    head, target = noting.plain.head, noting.target
     assert target is not None
-    table = angle_table(noting._checkpoint.config, 16, 160, target.output[:0])
+    table = angle_table(noting.plain.config, 16, 160, target.output[:0])
     for text, before, feature in noting.said:
         expected, own = plain(
             head,
@@ -136,7 +144,7 @@ def check(oracle: Oracle, noting: Noting, plain: Plain) -> int:
 def told(oracle: Oracle, head: Head, tokens: list[int]) -> torch.Tensor:
     with torch.inference_mode():
         output = oracle.model(torch.tensor([tokens]), output_hidden_states=True)
-    states = [each[0] for each in output.hidden_states]
+    states: list[torch.Tensor] = [each[0] for each in output.hidden_states]
     if not head.shape.is_third:
         return states[-1]
     # What the last layer says before the norm is no member of `hidden_states`.

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -21,7 +22,7 @@ from hookline.spec_decode import (
 from hookline.spec_decode.draft_cache import DraftMemory
 from hookline_eagle import EagleProposer
 from hookline_eagle.checkpoint import load_head, save_head
-from hookline_eagle.head import Head
+from hookline_eagle.head import Head, output_of
 from hookline_eagle.rotary import angle_table
 from hookline_kernels import CPU
 
@@ -91,7 +92,8 @@ def test_greedy_drafts_are_the_likeliest_one_after_another(
     [found] = proposer.propose([asked])
 
     table = angle_table(ROTARY, 16, 40, torch.empty(0))
-    _, expected = plain(proposer._head, target(), table, TEXT, told, count=max_drafts)
+    head = load_head(tmp_path / "a").head
+    _, expected = plain(head, target(), table, TEXT, told, count=max_drafts)
     assert list(found.token_ids) == expected
     assert found.probabilities is None
 
@@ -108,14 +110,8 @@ def test_prompts_that_are_not_complete_have_no_drafts(
     states = asked.hidden_states.final
 
     def part(first: int, last: int, drafts: int) -> DraftRequest:
-        return DraftRequest(
-            request_id=1,
-            token_ids=asked.token_ids,
-            max_drafts=drafts,
-            params=asked.params,
-            hidden_states=HiddenStates(start=first, final=states[first:last]),
-            block_ids=asked.block_ids,
-        )
+        shown = HiddenStates(start=first, final=states[first:last])
+        return replace(asked, max_drafts=drafts, hidden_states=shown)
 
     [nothing] = parts.propose([part(0, 4, 0)])
     [found] = parts.propose([part(4, 6, 4)])
@@ -124,9 +120,24 @@ def test_prompts_that_are_not_complete_have_no_drafts(
     assert found == whole.propose([asked])[0]
 
 
+def test_positions_that_were_never_shown_are_no_obstacle(
+    tmp_path: Path, make_head: MakeHead
+) -> None:
+    """Behind a prefix that it knows nothing of, a head drafts all the same."""
+    save_head(tmp_path / "a", make_head(), ROTARY, "")
+    proposer = ready(EagleProposer(load_head(tmp_path / "a")))
+    asked = request(TEXT)
+    assert asked.hidden_states is not None
+    late = HiddenStates(start=4, final=asked.hidden_states.final[4:])
+
+    [found] = proposer.propose([replace(asked, hidden_states=late)])
+
+    assert len(found.token_ids) == 4
+
+
 @pytest.mark.parametrize("third", [False, True])
 def test_drawn_drafts_come_as_often_as_is_told(
-    third: bool, tmp_path: Path, make_head: MakeHead
+    third: bool, tmp_path: Path, make_head: MakeHead, plain: Plain
 ) -> None:
     """A draft's row is the head's distribution at the request's temperature."""
     save_head(tmp_path / "a", make_head(third=third), THIRD, "")
@@ -144,6 +155,14 @@ def test_drawn_drafts_come_as_often_as_is_told(
 
     assert rows.shape == (2, 320)
     np.testing.assert_allclose(rows.sum(-1), 1, atol=1e-5)
+    assert asked.hidden_states is not None
+    told = asked.hidden_states.features if third else asked.hidden_states.final
+    head = load_head(tmp_path / "a").head
+    table = angle_table(ROTARY, 16, 40, torch.empty(0))
+    features, _ = plain(head, target(), table, TEXT, told, count=1)
+    shares = (head.logits(output_of(target()), features) / 3.0).softmax(-1)[0]
+    ids = head.tokens(torch.arange(len(shares)))
+    np.testing.assert_allclose(rows[0][ids], shares, atol=1e-5)
     expected = rows[0] * draws
     common = np.flatnonzero(expected >= 8)
     assert len(common) > 5
@@ -155,7 +174,7 @@ def test_drawn_drafts_come_as_often_as_is_told(
     p = float(torch.special.gammaincc(half, torch.tensor(chi_square / 2)))
     assert p > 1e-4
     if third:
-        known = proposer._head.get_buffer("t2d").numpy()
+        known = head.get_buffer("t2d").numpy()
         assert not rows[:, ~known].any()
 
 

@@ -10,7 +10,7 @@ p - s and its own of steps 1 … s (training-time test, Li et al. 2025).
 import torch
 
 from hookline.spec_decode import TargetModel
-from hookline_eagle.head import Head, Sides, angles_at
+from hookline_eagle.head import Head, Sides, angles_at, output_of
 
 
 class ChainAttention:
@@ -70,7 +70,7 @@ class Chains:
             told: [n, length, …] what the target says at each, for `Head.fused`.
             table: Of angles, for `length` positions.
         """
-        self._head, self._target = head, target
+        self._head, self._table = head, target.embedding
         self._following = tokens[:, 1:]
         self._angles = angles_at(
             torch.arange(tokens.shape[1] - 1, device=tokens.device), table
@@ -90,8 +90,10 @@ class Chains:
         following = self._following
         if drafted is not None:
             following = _later(drafted, 1)
-        embedded = self._head.embed(self._target, following).to(self._features.dtype)
-        said = self._head(embedded, self._features, self._angles, self._attend)
+        embedded = self._head.embed(self._table, following).to(self._features.dtype)
+        said: torch.Tensor = self._head(
+            embedded, self._features, self._angles, self._attend
+        )
         self._features = _later(said, 1)
         return said
 
@@ -105,10 +107,11 @@ def guesses(
     The guess of place i at position p is of token p + 2 + i.
     """
     found: list[torch.Tensor] = []
+    shared = output_of(target)
     drafted: torch.Tensor | None = None
     for place in range(count):
         said = chains.step(drafted)
-        drafted = head.tokens(head.logits(target, said).argmax(-1))
+        drafted = head.tokens(head.logits(shared, said).argmax(-1))
         found.append(torch.roll(drafted, -place, 1))
     return torch.stack(found)
 

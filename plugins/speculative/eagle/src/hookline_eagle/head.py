@@ -9,6 +9,7 @@ the projects' checkpoints name them, so a head's state dict is such a checkpoint
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import nn
@@ -21,6 +22,9 @@ Sides = tuple[torch.Tensor, torch.Tensor]
 
 Attend = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
 """Queries, keys and values [..., heads, head dim], turned, → what is attended to."""
+
+Output = Callable[[torch.Tensor], torch.Tensor]
+"""An output layer: [..., hidden size] → [..., vocabulary]."""
 
 NUM_FEATURES = 3
 """Layers of the target that an EAGLE-3 head reads."""
@@ -78,11 +82,11 @@ class Norm(nn.Module):
     def __init__(self, width: int, epsilon: float) -> None:
         super().__init__()
         self.weight = nn.Parameter(torch.ones(width))
-        self._epsilon = epsilon
+        self.eps = epsilon
 
     def forward(self, values: torch.Tensor) -> torch.Tensor:
         weight = self.weight.to(values.dtype)
-        return functional.rms_norm(values, weight.shape, weight, self._epsilon)
+        return functional.rms_norm(values, weight.shape, weight, self.eps)
 
 
 class Attention(nn.Module):
@@ -121,9 +125,10 @@ class FeedForward(nn.Module):
         self.gate_proj = nn.Linear(width, inner, bias=False)
         self.up_proj = nn.Linear(width, inner, bias=False)
         self.down_proj = nn.Linear(inner, width, bias=False)
+        self.act_fn = nn.SiLU()
 
     def forward(self, values: torch.Tensor) -> torch.Tensor:
-        gate = functional.silu(self.gate_proj(values))
+        gate = self.act_fn(self.gate_proj(values))
         found: torch.Tensor = self.down_proj(gate * self.up_proj(values))
         return found
 
@@ -179,10 +184,10 @@ class Head(nn.Module):
         else:
             self.layers = nn.ModuleList([Layer(shape)])
 
-    def embed(self, target: TargetModel, token_ids: torch.Tensor) -> torch.Tensor:
+    def embed(self, shared: torch.Tensor, token_ids: torch.Tensor) -> torch.Tensor:
         """[...] int64 → [..., hidden size], of its own table or the target's."""
         own = self.shape.own_embedding
-        table = self.embed_tokens.weight if own else target.embedding
+        table = self.embed_tokens.weight if own else shared
         return functional.embedding(token_ids, table)
 
     def fused(self, told: torch.Tensor) -> torch.Tensor:
@@ -222,10 +227,13 @@ class Head(nn.Module):
         said: torch.Tensor = layer(read, residual, angles, attend)
         return said
 
-    def logits(self, target: TargetModel, features: torch.Tensor) -> torch.Tensor:
-        """[..., hidden size] that it said → [..., draft vocabulary]."""
+    def logits(self, shared: Output, features: torch.Tensor) -> torch.Tensor:
+        """[..., hidden size] that it said → [..., draft vocabulary].
+
+        By its own output layer, or the target's.
+        """
         if not self.shape.is_third:
-            return functional.linear(features, target.output, target.output_bias)
+            return shared(features)
         found: torch.Tensor = self.lm_head(self.norm(features))
         return found
 
@@ -235,6 +243,11 @@ class Head(nn.Module):
             return drafted
         offsets = self.get_buffer("d2t")
         return drafted + offsets[drafted]
+
+
+def output_of(target: TargetModel) -> Output:
+    """The target's output layer."""
+    return partial(functional.linear, weight=target.output, bias=target.output_bias)
 
 
 def angles_at(positions: torch.Tensor, table: Sides) -> Sides:

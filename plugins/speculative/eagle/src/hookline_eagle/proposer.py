@@ -15,7 +15,10 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from hookline.config import Kernels
 from hookline.exceptions import ConfigError
+from hookline.models.adapt import adapt
+from hookline.models.adapt.linears import FastLinear
 from hookline.payloads import ProposerContext
 from hookline.spec_decode import (
     DraftLayer,
@@ -26,7 +29,7 @@ from hookline.spec_decode import (
 )
 from hookline.spec_decode.draft_cache import DraftCache, Span
 from hookline_eagle.checkpoint import Checkpoint, load_head
-from hookline_eagle.head import Sides, angles_at
+from hookline_eagle.head import Output, Sides, angles_at, output_of
 from hookline_eagle.options import OPTION, PROBABILISTIC, EagleOptions
 from hookline_eagle.rotary import angle_table
 
@@ -65,19 +68,26 @@ class EagleProposer:
     needs_hidden_states = True
 
     def __init__(
-        self, checkpoint: Checkpoint, *, draws: bool = False, seed: int = 0
+        self,
+        checkpoint: Checkpoint,
+        *,
+        draws: bool = False,
+        seed: int = 0,
+        may_compile: bool = True,
     ) -> None:
-        """With `draws`, drafts of requests that sample are drawn.
+        """Of a head that is on no device yet.
 
         Args:
-            checkpoint: The head.
-            draws: Whether they are.
-            seed: Of the random numbers with which they are.
+            checkpoint: The head; it is taken over.
+            draws: Draw the drafts of requests that sample.
+            seed: Of the random numbers for that.
+            may_compile: Use kernels, not only plain torch.
         """
         self._checkpoint, self._head = checkpoint, checkpoint.head
-        self._draws, self._seed = draws, seed
+        self._draws, self._seed, self._may_compile = draws, seed, may_compile
         self._random: torch.Generator | None = None
-        self._target: TargetModel | None = None
+        self._embedding: torch.Tensor | None = None
+        self._output: Output | None = None
         self._cache: DraftCache | None = None
         self._table: Sides | None = None
         self.feature_layers: tuple[int, ...] = ()
@@ -103,6 +113,7 @@ class EagleProposer:
             load_head(options.folder(model.model)),
             draws=options.draft_sample_method == PROBABILISTIC,
             seed=model.seed,
+            may_compile=context.config.executor.kernels is not Kernels.TORCH,
         )
 
     def prepare(self, target: TargetModel) -> None:
@@ -128,7 +139,12 @@ class EagleProposer:
         if shape.is_third:
             self.feature_layers = _layers(self._checkpoint.layers, target.num_layers)
         self._head = self._head.to(target.output)
-        self._target = target
+        self._embedding = target.embedding
+        self._output = output_of(target)
+        if self._may_compile and target.output.device.type == "cpu":
+            adapt(self._head)
+            if not shape.is_third:
+                self._output = FastLinear(target.output, target.output_bias)
         self._random = torch.Generator(target.output.device).manual_seed(self._seed)
 
     def bind(self, cache: DraftCache) -> None:
@@ -137,13 +153,13 @@ class EagleProposer:
         Raises:
             ConfigError: The kind of rotary embedding is unknown.
         """
-        assert self._target is not None
+        assert self._embedding is not None
         self._cache = cache
         self._table = angle_table(
             self._checkpoint.config,
             self._head.shape.head_dim,
             cache.max_model_len,
-            self._target.output[:0],
+            self._embedding[:0],
         )
 
     @torch.inference_mode()
@@ -231,11 +247,11 @@ class EagleProposer:
         self, spans: Sequence[Span], tokens: torch.Tensor, features: torch.Tensor
     ) -> torch.Tensor:
         assert self._cache is not None
-        assert self._target is not None
+        assert self._embedding is not None
         assert self._table is not None
         positions = self._cache.begin(spans)
         found: torch.Tensor = self._head(
-            self._head.embed(self._target, tokens),
+            self._head.embed(self._embedding, tokens),
             features,
             angles_at(positions, self._table),
             partial(self._cache.attend, 0),
@@ -244,8 +260,8 @@ class EagleProposer:
 
     def _pick(self, chain: "_Chain", alive: int) -> None:
         """The next token of the first `alive` requests."""
-        assert self._target is not None
-        logits = self._head.logits(self._target, chain.features)
+        assert self._output is not None
+        logits = self._head.logits(self._output, chain.features)
         drafted = logits.argmax(-1)
         rows: list[torch.Tensor | None] = [None] * alive
         for row, each in enumerate(chain.shown[:alive]):

@@ -25,7 +25,7 @@ def angle_table(
     """
     given = {key: config[key] for key in _KEYS if config.get(key) is not None}
     try:
-        described = LlamaConfig(head_dim=head_dim, **given)
+        described = LlamaConfig.from_dict({**given, "head_dim": head_dim})
         module = LlamaRotaryEmbedding(described).to(like.device)
         positions = torch.arange(count, device=like.device)
         cosines, sines = module(like, positions[None])

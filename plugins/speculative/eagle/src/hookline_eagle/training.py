@@ -157,7 +157,9 @@ def chain_losses(
         meant = meant.softmax(-1, dtype=torch.float32)
         # A logit is linear in a feature, so that its mean is, too.
         mean = (meant @ output).float()
-        mean_bias = 0.0 if bias is None else (meant @ bias).float()
+        mean_bias = meant.new_zeros(meant.shape[:2])
+        if bias is not None:
+            mean_bias = (meant @ bias).float()
         del meant
     losses = []
     with torch.autocast(states.device.type, torch.bfloat16):
@@ -166,9 +168,7 @@ def chain_losses(
             first = start + place  # earlier ones belong to chains that nobody begins
             said = chains.step()[:, first:]
             logits = functional.linear(said, output, bias).float()
-            likely = (said.float() * mean[:, place:]).sum(-1) + (
-                mean_bias if bias is None else mean_bias[:, place:]
-            )
+            likely = (said.float() * mean[:, place:]).sum(-1) + mean_bias[:, place:]
             spoken = (logits.logsumexp(-1) - likely).mean()
             told = functional.smooth_l1_loss(said.float(), exact[:, first + 1 :])
             losses.append(spoken + options.feature_weight * told)
