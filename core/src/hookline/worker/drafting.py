@@ -111,7 +111,7 @@ class Drafter:
     def _request(
         self, row: int, states: Mapping[int, HiddenStates] | None
     ) -> DraftRequest | None:
-        """What the proposer is told; None if nothing more can be drafted."""
+        """What the proposer is told; None if it needs not be."""
         batch = self._batch
         params = batch.params[row]
         assert params is not None
@@ -121,7 +121,8 @@ class Drafter:
             limit = min(limit, int(batch.num_prompt_tokens[row]) + params.max_tokens)
         # The step that verifies them brings one token more.
         room = min(self._guard.num_speculative_tokens, limit - num_tokens - 1)
-        if not params.speculation or room < 1:
+        # Its blocks may be found by others, who will want what a proposer keeps there.
+        if not params.speculation or (room < 1 and not self._tells_blocks):
             return None
         token_ids = batch.token_ids[row, :num_tokens]
         token_ids.flags.writeable = False
@@ -129,7 +130,7 @@ class Drafter:
         return DraftRequest(
             request_id=batch.request_ids[row],
             token_ids=token_ids,
-            max_drafts=room if is_complete else 0,
+            max_drafts=max(0, room) if is_complete else 0,
             params=params,
             hidden_states=None if states is None else states[row],
             block_ids=batch.block_ids(row) if self._tells_blocks else None,

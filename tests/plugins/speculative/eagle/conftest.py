@@ -85,6 +85,12 @@ def head_folder(
 
 
 @pytest.fixture
+def causal() -> Callable[..., torch.Tensor]:
+    """Attention over a whole sequence."""
+    return attend_causally
+
+
+@pytest.fixture
 def plain() -> Plain:
     """Drafts by computing the whole sequence anew for each token."""
 
@@ -107,7 +113,7 @@ def plain() -> Plain:
         for _ in range(count):
             angles = angles_at(torch.arange(len(features)), table)
             embedded = head.embed(target.embedding, following)
-            said = head(embedded, features, angles, causal)[-1]
+            said = head(embedded, features, angles, attend_causally)[-1]
             token = int(
                 head.tokens(head.logits(output_of(target), said[None]).argmax(-1))[0]
             )
@@ -120,7 +126,9 @@ def plain() -> Plain:
     return draft
 
 
-def causal(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
+def attend_causally(
+    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor
+) -> torch.Tensor:
     query, key, value = (side.transpose(0, 1)[None] for side in (query, key, value))
     found = functional.scaled_dot_product_attention(
         query, key, value, is_causal=True, enable_gqa=True

@@ -194,6 +194,33 @@ def test_cached_prefixes_have_the_draft_s_keys_and_values(
     assert check(llama, noting, plain) > 12
 
 
+def test_prefixes_of_requests_without_drafts_have_them_too(
+    llama: Oracle,
+    head_folder: Path,
+    plain: Plain,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A request of one token is never drafted for, and leaves its blocks complete."""
+    monkeypatch.setitem(MODES, "cached", EngineConfig())
+    monkeypatch.setattr("hookline.LLM.generate", warmed(LLM.generate))
+
+    noting, _ = run(llama, head_folder, "cached", monkeypatch, [PROMPTS[2]])
+
+    assert noting.shown[0] == (0, len(PROMPTS[2]))
+    assert noting.shown[1][0] == 32
+    assert check(llama, noting, plain) > 6
+
+
+def warmed(generate: Callable[..., Any]) -> Callable[..., Any]:
+    """The same prompts are asked for one token before."""
+
+    def twice(llm: LLM, prompts: Any, params: SamplingParams) -> Any:
+        generate(llm, prompts, SamplingParams(temperature=0.0, max_tokens=1))
+        return generate(llm, prompts, params)
+
+    return twice
+
+
 @pytest.mark.parametrize("third", [False, True])
 def test_chains_of_training_are_those_of_whole_sequences(
     third: bool, make_head: MakeHead, plain: Plain

@@ -32,6 +32,7 @@ from hookline_eagle.checkpoint import Checkpoint, load_head
 from hookline_eagle.head import Output, Sides, angles_at, output_of
 from hookline_eagle.options import OPTION, PROBABILISTIC, EagleOptions
 from hookline_eagle.rotary import angle_table
+from hookline_kernels.sampling import argmax_reference, choose_sampling
 
 _NONE = Drafts(token_ids=())
 _LEAST_LAYERS = 3
@@ -88,6 +89,7 @@ class EagleProposer:
         self._random: torch.Generator | None = None
         self._embedding: torch.Tensor | None = None
         self._output: Output | None = None
+        self._argmax = argmax_reference
         self._cache: DraftCache | None = None
         self._table: Sides | None = None
         self.feature_layers: tuple[int, ...] = ()
@@ -143,6 +145,7 @@ class EagleProposer:
         self._output = output_of(target)
         if self._may_compile and target.output.device.type == "cpu":
             adapt(self._head)
+            self._argmax = choose_sampling(target.output.dtype).argmax
             if not shape.is_third:
                 self._output = FastLinear(target.output, target.output_bias)
         self._random = torch.Generator(target.output.device).manual_seed(self._seed)
@@ -262,7 +265,7 @@ class EagleProposer:
         """The next token of the first `alive` requests."""
         assert self._output is not None
         logits = self._head.logits(self._output, chain.features)
-        drafted = logits.argmax(-1)
+        drafted = self._argmax(logits)
         rows: list[torch.Tensor | None] = [None] * alive
         for row, each in enumerate(chain.shown[:alive]):
             if each.draws:
