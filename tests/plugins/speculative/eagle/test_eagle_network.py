@@ -19,14 +19,16 @@ from hookline_eagle.rotary import angle_table
 MakeHead = Callable[..., Head]
 
 LENGTH = 12
-CONFIG = LlamaConfig(
-    hidden_size=64,
-    intermediate_size=96,
-    num_attention_heads=4,
-    num_key_value_heads=2,
-    rms_norm_eps=1e-6,
-    rope_theta=10000.0,
-    attn_implementation="eager",
+CONFIG = LlamaConfig.from_dict(
+    {
+        "hidden_size": 64,
+        "intermediate_size": 96,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 2,
+        "rms_norm_eps": 1e-6,
+        "rope_theta": 10000.0,
+        "attn_implementation": "eager",
+    }
 )
 
 

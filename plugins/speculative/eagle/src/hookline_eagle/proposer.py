@@ -6,7 +6,7 @@ lie at p in the request's own blocks. The target is never asked: what is drafted
 made of the head's own feature.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Self
@@ -89,7 +89,7 @@ class EagleProposer:
         self._random: torch.Generator | None = None
         self._embedding: torch.Tensor | None = None
         self._output: Output | None = None
-        self._argmax = argmax_reference
+        self._argmax: Callable[[torch.Tensor], torch.Tensor] = argmax_reference
         self._cache: DraftCache | None = None
         self._table: Sides | None = None
         self.feature_layers: tuple[int, ...] = ()
@@ -182,7 +182,12 @@ class EagleProposer:
             return found
         chosen = [shown[at] for at in order]
         ends = torch.tensor([each.count for each in shown]).cumsum(0)[order] - 1
-        chain = _Chain(chosen, features[ends.to(features.device)])
+        assert self._cache is not None
+        block_ids = [
+            self._cache.with_spare(each.block_ids, row)
+            for row, each in enumerate(chosen)
+        ]
+        chain = _Chain(chosen, block_ids, features[ends.to(features.device)])
         for place in range(chosen[0].request.max_drafts):
             alive = sum(each.request.max_drafts > place for each in chosen)
             if place:
@@ -234,14 +239,11 @@ class EagleProposer:
 
     def _go_on(self, chain: "_Chain", place: int, alive: int) -> None:
         """A pass over what was drafted last, for the first `alive` requests."""
-        assert self._cache is not None
         spans = [
-            Span(
-                each.states.start + each.count - 1 + place,
-                1,
-                self._cache.with_spare(each.block_ids, row),
+            Span(each.states.start + each.count - 1 + place, 1, block_ids)
+            for each, block_ids in zip(
+                chain.shown[:alive], chain.block_ids[:alive], strict=True
             )
-            for row, each in enumerate(chain.shown[:alive])
         ]
         tokens = chain.token_ids[-1][:alive]
         chain.features = self._pass(spans, tokens, chain.features[:alive])
@@ -290,13 +292,19 @@ class _Chain:
 
     Attributes:
         shown: The requests; those that want most drafts come first.
+        block_ids: Of each, with spare ones behind.
         features: [alive, hidden size] what the head said last.
         token_ids: Of each place, [alive] int64.
         shares: Of each place, what each draft was drawn from, [vocabulary]; or None.
     """
 
-    def __init__(self, shown: Sequence[_Shown], features: torch.Tensor) -> None:
-        self.shown, self.features = shown, features
+    def __init__(
+        self,
+        shown: Sequence[_Shown],
+        block_ids: Sequence[npt.NDArray[np.int32]],
+        features: torch.Tensor,
+    ) -> None:
+        self.shown, self.block_ids, self.features = shown, block_ids, features
         self.token_ids: list[torch.Tensor] = []
         self.shares: list[list[torch.Tensor | None]] = []
 
