@@ -79,6 +79,7 @@ class TrainingOptions:
     """How a head is built and trained.
 
     Attributes:
+        start: A folder with a head of EAGLE to go on from; None begins anew.
         intermediate_size: Of its feed-forward layer; None takes the target's.
         epochs: How often each token is learnt from.
         batch_tokens: Tokens of a step.
@@ -88,6 +89,7 @@ class TrainingOptions:
         feature_weight: Of the loss of features beside that of tokens.
     """
 
+    start: str | None = None
     intermediate_size: int | None = None
     epochs: int = 4
     batch_tokens: int = 4096
@@ -96,6 +98,8 @@ class TrainingOptions:
     feature_weight: float = 0.5
 
     def __post_init__(self) -> None:
+        if self.start is not None and not isinstance(self.start, str):
+            raise ConfigError(TRAINING_OPTION, "start must name a folder")
         for name in ("intermediate_size", "epochs", "batch_tokens"):
             value = getattr(self, name)
             if name == "intermediate_size" and value is None:

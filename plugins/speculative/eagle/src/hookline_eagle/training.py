@@ -8,6 +8,7 @@ from torch import nn
 from torch.nn import functional
 from transformers import AutoConfig
 
+from hookline.exceptions import ConfigError
 from hookline.models.description import find_folder
 from hookline.payloads import TrainingContext, TrainingReport
 from hookline.spec_decode import TargetModel
@@ -22,7 +23,7 @@ from hookline.worker.allocator import keep_freed_memory
 from hookline_eagle.chains import Chains, guesses
 from hookline_eagle.checkpoint import load_head, save_head
 from hookline_eagle.head import Head, HeadShape, Sides
-from hookline_eagle.options import TrainingOptions
+from hookline_eagle.options import TRAINING_OPTION, TrainingOptions
 from hookline_eagle.rotary import angle_table
 
 _DISCOUNT = 0.8
@@ -44,6 +45,7 @@ def train(context: TrainingContext) -> TrainingReport:
         ModelLoadError: The target cannot be loaded.
     """
     options = TrainingOptions.from_mapping(context.options)
+    begun = None if options.start is None else load_head(Path(options.start)).head
     rows, held_out = map(torch.tensor, context.make_rows())
     teacher = Teacher(context.config)
     model = context.config.model
@@ -51,6 +53,8 @@ def train(context: TrainingContext) -> TrainingReport:
     rotary = _rotary(config)
     torch.manual_seed(model.seed)
     head = Head(_shape(teacher.target, config, options)).to(teacher.device)
+    if begun is not None:
+        _go_on_from(begun, head)
     keep_freed_memory()
     _fit(head, rows, context=context, teacher=teacher, options=options, rotary=rotary)
     save_head(context.folder, head, rotary, model.model)
@@ -63,6 +67,15 @@ def train(context: TrainingContext) -> TrainingReport:
         count=context.num_speculative_tokens,
         rotary=rotary,
     )
+
+
+def _go_on_from(begun: Head, head: Head) -> None:
+    """Gives a head the weights of another."""
+    if begun.shape != head.shape:
+        raise ConfigError(
+            TRAINING_OPTION, "start: its head is of another shape than the model's"
+        )
+    head.load_state_dict(begun.state_dict())
 
 
 def _fit(
