@@ -22,8 +22,16 @@ KV_CACHE_BYTES = 2 * 1024**3
 """For every engine that can be told."""
 TRANSFORMERS_BATCH = 128
 
+LOOKUP = {"method": "ngram", "prompt_lookup_max": 5, "prompt_lookup_min": 2}
+
 Generate = Callable[[list[list[int]], int], int]
 """From prompts and the tokens wanted of each to the tokens that came."""
+
+
+def prompt_lookup(work: dict[str, Any]) -> dict[str, Any] | None:
+    """Speculation as Hookline and vLLM both read it."""
+    count = work["num_drafts"]
+    return LOOKUP | {"num_speculative_tokens": count} if count else None
 
 
 def hookline(work: dict[str, Any]) -> Generate:
@@ -31,10 +39,15 @@ def hookline(work: dict[str, Any]) -> Generate:
     from hookline.config import CacheConfig, Dtype  # noqa: PLC0415
 
     cache = CacheConfig(
-        kv_cache_memory=KV_CACHE_BYTES, enable_prefix_caching=work["has_prefix_cache"]
+        kv_cache_memory=KV_CACHE_BYTES,
+        kv_cache_prefault=KV_CACHE_BYTES,  # vLLM writes all of its own at its start
+        enable_prefix_caching=work["has_prefix_cache"],
     )
     model = ModelConfig(model=work["model"], dtype=Dtype(work["dtype"]))
-    llm = LLM(config=EngineConfig(model=model, cache=cache))
+    llm = LLM(
+        config=EngineConfig(model=model, cache=cache),
+        speculative_config=prompt_lookup(work),
+    )
 
     def generate(prompts: list[list[int]], wanted: int) -> int:
         params = SamplingParams(temperature=0.0, max_tokens=wanted, ignore_eos=True)
@@ -47,7 +60,11 @@ def hookline(work: dict[str, Any]) -> Generate:
 def vllm(work: dict[str, Any]) -> Generate:
     from vllm import LLM, SamplingParams  # type: ignore[import-not-found]  # noqa: PLC0415
 
-    llm = LLM(model=work["model"], dtype=work["dtype"])
+    llm = LLM(
+        model=work["model"],
+        dtype=work["dtype"],
+        speculative_config=prompt_lookup(work),
+    )
 
     def generate(prompts: list[list[int]], wanted: int) -> int:
         params = SamplingParams(temperature=0.0, max_tokens=wanted, ignore_eos=True)
@@ -73,6 +90,7 @@ def transformers(work: dict[str, Any]) -> Generate:
             do_sample=False,
             min_new_tokens=wanted,
             max_new_tokens=wanted,
+            prompt_lookup_num_tokens=work["num_drafts"] or None,
         )
         return int(output[:, prompts.shape[1] :].numel())
 
@@ -99,7 +117,10 @@ def prompts_of(work: dict[str, Any], seed: int) -> list[list[int]]:
         return [source.randrange(3, 8000) for _ in range(count)]
 
     prefix = ids(work["prefix_tokens"])
-    return [prefix + ids(work["input_tokens"]) for _ in range(work["requests"])]
+    count = work["input_tokens"]
+    if work["repeats"]:
+        return [prefix + 2 * ids(count // 2) for _ in range(work["requests"])]
+    return [prefix + ids(count) for _ in range(work["requests"])]
 
 
 def measure(generate: Generate, work: dict[str, Any]) -> dict[str, float]:

@@ -6,6 +6,7 @@ from enum import Enum
 
 HOOKLINE = "hookline"
 UNCACHED = "hookline-uncached"
+UNDRAFTED = "hookline-undrafted"
 VLLM = "vllm"
 TRANSFORMERS = "transformers"
 
@@ -49,6 +50,9 @@ class Row:
         iterations: The work is done so often in one run, with other prompts; the
             median counts.
         concurrency: Most requests open at once, online.
+        num_drafts: Most tokens that prompt lookup drafts of a request in a step, for
+            suffixes of 2 to 5 tokens; 0 is no speculation. Such a row's prompts say
+            the same twice.
         sides: Who takes part, the first of them first.
     """
 
@@ -62,6 +66,7 @@ class Row:
     prefix_tokens: int = 0
     iterations: int = 1
     concurrency: int = 64
+    num_drafts: int = 0
     sides: tuple[str, ...] = (HOOKLINE, VLLM)
 
     @property
@@ -71,7 +76,8 @@ class Row:
             return self.model
         prefix = f"{self.prefix_tokens} shared + " if self.prefix_tokens else ""
         tokens = f"{prefix}{self.input_tokens} + {self.output_tokens}"
-        return f"{self.model}, {self.requests} × ({tokens})"
+        drafts = f", {self.num_drafts} drafts" if self.num_drafts else ""
+        return f"{self.model}, {self.requests} × ({tokens}){drafts}"
 
 
 def _latency(batch: int) -> Row:
@@ -83,6 +89,23 @@ def _latency(batch: int) -> Row:
         output_tokens=128,
         iterations=5,
         goals=(Goal("output tok/s", ratio=1.3), Goal("ms", is_higher_better=False)),
+    )
+
+
+def _ngram(batch: int, sides: tuple[str, ...]) -> Row:
+    return Row(
+        kind=Kind.OFFLINE,
+        model="llama-90m",
+        requests=batch,
+        input_tokens=256,
+        output_tokens=256,
+        iterations=3,
+        num_drafts=4,
+        sides=sides,
+        goals=tuple(
+            Goal("output tok/s", ratio=1.6 if peer == UNDRAFTED else None, peer=peer)
+            for peer in sides[1:]
+        ),
     )
 
 
@@ -163,6 +186,9 @@ ROWS: Mapping[str, Row] = {
         sides=(HOOKLINE, UNCACHED),
         goals=(Goal("output tok/s", ratio=0.99, peer=UNCACHED),),
     ),
+    # prompt lookup of transformers takes one request at a time
+    "ngram-90m-1": _ngram(1, (HOOKLINE, UNDRAFTED, VLLM, TRANSFORMERS)),
+    "ngram-90m-16": _ngram(16, (HOOKLINE, UNDRAFTED, VLLM)),
     "ready-tiny": Row(
         kind=Kind.READY,
         model="llama-tiny",

@@ -54,6 +54,8 @@ def _offline(side: Side, row: Row, model: Path, log: Path) -> Result:
         "prefix_tokens": row.prefix_tokens,
         "iterations": row.iterations,
         "has_prefix_cache": side.has_prefix_cache,
+        "repeats": bool(row.num_drafts),
+        "num_drafts": row.num_drafts if side.has_drafts else 0,
     }
     script = Path(__file__).with_name("compare_offline.py")
     with tempfile.TemporaryDirectory() as folder:

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from compare_rows import HOOKLINE, TRANSFORMERS, UNCACHED, VLLM, Row
+from compare_rows import HOOKLINE, TRANSFORMERS, UNCACHED, UNDRAFTED, VLLM, Row
 
 SERVED_NAME = "bench"
 BINDINGS = ("vllm-default", "vllm-all-cores")
-SIDES = (HOOKLINE, UNCACHED, *BINDINGS, TRANSFORMERS)
+SIDES = (HOOKLINE, UNCACHED, UNDRAFTED, *BINDINGS, TRANSFORMERS)
 
 VLLM_ENVIRONMENT = {
     "DO_NOT_TRACK": "1",
@@ -30,6 +30,7 @@ class Side:
         python: Of the environment that it lives in.
         variables: Of its environment, besides the usual ones.
         has_prefix_cache: Whether equal prefixes are computed once.
+        has_drafts: Whether it speculates, in rows that do.
     """
 
     name: str
@@ -37,6 +38,7 @@ class Side:
     python: Path
     variables: Mapping[str, str] = field(default_factory=dict)
     has_prefix_cache: bool = True
+    has_drafts: bool = True
 
     @property
     def environment(self) -> dict[str, str]:
@@ -60,6 +62,9 @@ def sides_of(row: Row, vllm: Path | None) -> list[Side]:
         HOOKLINE: [Side(name=HOOKLINE, engine=HOOKLINE, python=ours)],
         UNCACHED: [
             Side(name=UNCACHED, engine=HOOKLINE, python=ours, has_prefix_cache=False)
+        ],
+        UNDRAFTED: [
+            Side(name=UNDRAFTED, engine=HOOKLINE, python=ours, has_drafts=False)
         ],
         TRANSFORMERS: [Side(name=TRANSFORMERS, engine=TRANSFORMERS, python=ours)],
         VLLM: [] if vllm is None else _vllm_sides(vllm / "bin" / "python"),

@@ -1,7 +1,7 @@
 """What speculation brings: the same prompts with and without drafts, in turn.
 
 usage: python benchmarks/speculation.py [--model demo] [--pairs 7] [--tokens 256]
-           [--batch 1] [--config JSON]
+           [--batch 1 …] [--kinds copy fresh drawn] [--config JSON …]
 
 copy      prompts that hold a source file and its beginning once more, so that copying
           goes on where the prompt ends
@@ -9,8 +9,9 @@ fresh     beginnings of other functions, which nothing in the prompt tells the e
 drawn     the same at temperature 1, with seeds: what comes is seldom what came before
 
 The first two are greedy. In the checkpoint's dtype and one process: an engine without
-drafts and one with them, each of a pair once, in changing order. A row has the medians,
-the ratio of the times of each pair (median, least, most) and what the drafts came to.
+drafts and one for each configuration, each once a round, in changing order. A row has
+the medians, the ratio of the times of each pair (median, least, most) and what drafts
+came to. What an engine that chooses its drafts has learned stays from row to row.
 """
 
 import argparse
@@ -18,6 +19,7 @@ import json
 import statistics
 import time
 from collections.abc import Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,6 +28,7 @@ from hookline.config import CacheConfig, EngineConfig, ModelConfig
 from hookline.outputs import RequestOutput
 
 SOURCES = Path(__file__).parents[1] / "core" / "src" / "hookline"
+KINDS = ("copy", "fresh", "drawn")
 COPIED = ("cost.py", "clock.py", "scheduler/queue.py", "kv_cache/hashing.py")
 CONFIG = '{"method": "ngram", "num_speculative_tokens": 4}'
 
@@ -65,7 +68,7 @@ def run(llm: LLM, kind: str, texts: list[str], tokens: int) -> Run:
     return Run(time.perf_counter() - began, outputs)
 
 
-def table_row(kind: str, batch: int, pairs: list[tuple[Run, Run]]) -> str:
+def table_row(name: str, kind: str, batch: int, pairs: list[tuple[Run, Run]]) -> str:
     ratios = [off.seconds / on.seconds for off, on in pairs]
     rates = [
         statistics.median(each.tokens / each.seconds for each in side)
@@ -81,7 +84,7 @@ def table_row(kind: str, batch: int, pairs: list[tuple[Run, Run]]) -> str:
         for at in range(batch)
     )
     return (
-        f"| {kind} | {batch} | {rates[0]:.1f} | {rates[1]:.1f} | "
+        f"| {name} | {kind} | {batch} | {rates[0]:.1f} | {rates[1]:.1f} | "
         f"{statistics.median(ratios):.2f} ({min(ratios):.2f} – {max(ratios):.2f}) | "
         f"{drafted} | {accepted / drafted if drafted else 0:.0%} | "
         f"{'equal' if same else 'other texts'} |"
@@ -89,26 +92,43 @@ def table_row(kind: str, batch: int, pairs: list[tuple[Run, Run]]) -> str:
 
 
 def measure(
-    config: EngineConfig, speculative: Mapping[str, object], options: argparse.Namespace
+    config: EngineConfig,
+    chosen: list[Mapping[str, object]],
+    options: argparse.Namespace,
 ) -> None:
     print(
-        "| prompts | batch | tokens/s without | with | times as fast | drafts |", end=""
+        "| drafts | prompts | batch | tokens/s without | with | times as fast |", end=""
     )
-    print(" accepted | texts |\n|---|---|---|---|---|---|---|---|")
-    with (
-        LLM(config=config) as plain,
-        LLM(config=config, speculative_config=speculative) as drafting,
-    ):
-        for kind in ("copy", "fresh", "drawn"):
-            texts = prompts(kind, options.batch)
-            for llm in (plain, drafting):
-                run(llm, kind, texts, 16)
-            pairs = []
-            for number in range(options.pairs):
-                order = (plain, drafting) if number % 2 == 0 else (drafting, plain)
-                runs = {id(llm): run(llm, kind, texts, options.tokens) for llm in order}
-                pairs.append((runs[id(plain)], runs[id(drafting)]))
-            print(table_row(kind, options.batch, pairs), flush=True)
+    print(" draft tokens | accepted | texts |\n|---|---|---|---|---|---|---|---|---|")
+    with ExitStack() as stack:
+        plain = stack.enter_context(LLM(config=config))
+        engines = [plain]
+        for each in chosen:
+            llm = LLM(config=config, speculative_config=each)
+            engines.append(stack.enter_context(llm))
+        for batch in options.batch:
+            for kind in options.kinds:
+                rounds = compare(engines, kind, batch, options)
+                for index, each in enumerate(chosen, 1):
+                    name = f"{each['method']}, {each['num_speculative_tokens']}"
+                    pairs = [(runs[0], runs[index]) for runs in rounds]
+                    print(table_row(name, kind, batch, pairs), flush=True)
+
+
+def compare(
+    engines: list[LLM], kind: str, batch: int, options: argparse.Namespace
+) -> list[list[Run]]:
+    """Rounds in which each engine runs once, in an order that goes round."""
+    texts = prompts(kind, batch)
+    for llm in engines:
+        run(llm, kind, texts, 16)
+    rounds = []
+    for number in range(options.pairs):
+        shift = number % len(engines)
+        order = [*engines[shift:], *engines[:shift]]
+        runs = {id(llm): run(llm, kind, texts, options.tokens) for llm in order}
+        rounds.append([runs[id(llm)] for llm in engines])
+    return rounds
 
 
 def main() -> None:
@@ -116,14 +136,15 @@ def main() -> None:
     parser.add_argument("--model", default="demo")
     parser.add_argument("--pairs", type=int, default=7)
     parser.add_argument("--tokens", type=int, default=256)
-    parser.add_argument("--batch", type=int, default=1)
-    parser.add_argument("--config", default=CONFIG)
+    parser.add_argument("--batch", type=int, nargs="+", default=[1])
+    parser.add_argument("--kinds", nargs="+", choices=KINDS, default=KINDS)
+    parser.add_argument("--config", nargs="+", default=[CONFIG])
     options = parser.parse_args()
     config = EngineConfig(
         model=ModelConfig(model=options.model, max_model_len=2048),
         cache=CacheConfig(kv_cache_memory=512 * 2**20),
     )
-    measure(config, json.loads(options.config), options)
+    measure(config, [json.loads(each) for each in options.config], options)
 
 
 if __name__ == "__main__":

@@ -47,6 +47,7 @@ def test_options_reach_their_settings() -> None:
         "--model=m",
         "--dtype=float32",
         "--kv-cache-memory=512MiB",
+        "--kv-cache-prefault=16MiB",
         "--no-enable-prefix-caching",
         "--prefix-caching-hash-algo=blake2b",
         "--max-num-seqs=4",
@@ -61,6 +62,7 @@ def test_options_reach_their_settings() -> None:
     assert made.model.model == "m"
     assert made.model.dtype == "float32"
     assert made.cache.kv_cache_memory == 512 * 2**20
+    assert made.cache.kv_cache_prefault == 16 * 2**20
     assert not made.cache.enable_prefix_caching
     assert made.cache.hash_algorithm == "blake2b"
     assert made.scheduler.max_num_seqs == 4

@@ -93,6 +93,9 @@ class CacheConfig:
         block_size: Tokens a block.
         num_kv_blocks: Size of the pool; None derives it from the memory.
         kv_cache_memory: Bytes for the pool; None takes a share of what is free.
+        kv_cache_prefault: Bytes of the pool that the system is asked for in the
+            background after the start, where it lies in main memory; 0 asks for none.
+            The rest comes when it is first written, which takes longer.
         gpu_memory_utilization: Share of a GPU's memory for everything, where the pool
             is derived from the memory; other devices do not look at it.
         enable_prefix_caching: Reuse full blocks of earlier requests.
@@ -104,6 +107,7 @@ class CacheConfig:
     block_size: int = 16
     num_kv_blocks: int | None = None
     kv_cache_memory: int | None = None
+    kv_cache_prefault: int = 1 << 30
     gpu_memory_utilization: float = 0.9
     enable_prefix_caching: bool = True
     hash_algorithm: HashAlgorithm = HashAlgorithm.SHA256
@@ -113,6 +117,8 @@ class CacheConfig:
         _positive("block-size", self.block_size)
         _positive("num-kv-blocks", self.num_kv_blocks)
         _positive("kv-cache-memory", self.kv_cache_memory)
+        if self.kv_cache_prefault < 0:
+            raise ConfigError("kv-cache-prefault", "must be at least 0")
         if self.num_kv_blocks is not None and self.kv_cache_memory is not None:
             raise ConfigError(
                 "num-kv-blocks", "give either this or kv-cache-memory, not both"
@@ -181,12 +187,14 @@ class SimulationConfig:
         prefill_token_seconds: For each prompt token computed.
         decode_request_seconds: For each decoding request.
         context_token_seconds: For each token of context that attention reads.
+        draft_token_seconds: For each draft token that is verified.
     """
 
     step_seconds: float = 0.002
     prefill_token_seconds: float = 0.00002
     decode_request_seconds: float = 0.0001
     context_token_seconds: float = 0.0
+    draft_token_seconds: float = 0.0
 
     def __post_init__(self) -> None:
         for name in self.__slots__:

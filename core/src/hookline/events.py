@@ -117,6 +117,8 @@ class StepRecord(msgspec.Struct, frozen=True, array_like=True):
             their request, the second, …
         draft_ns: Time of making the next step's drafts, part of executing.
         proposer_failures: Of the proposer, by cause.
+        most_drafts: Of a request, that the engine would have it asked for at the end of
+            the step; 0 where speculation is off.
     """
 
     step: int
@@ -141,6 +143,7 @@ class StepRecord(msgspec.Struct, frozen=True, array_like=True):
     accepted_by_position: list[int] = []
     draft_ns: int = 0
     proposer_failures: dict[str, int] = {}
+    most_drafts: int = 0
 
     @property
     def execute_ns(self) -> int:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -26,6 +27,7 @@ from hookline.config import (
     SchedulerConfig,
 )
 from hookline.testing import save_byte_tokenizer
+from hookline.worker import uniproc
 
 Change = Callable[..., Path]
 
@@ -211,6 +213,30 @@ def test_memory_for_not_even_one_block_is_refused(folder: Path) -> None:
         load(folder, cache=CacheConfig(kv_cache_memory=12287))
 
     load(folder, max_model_len=16, cache=CacheConfig(kv_cache_memory=12288))
+
+
+def test_no_less_than_nothing_can_be_prefaulted() -> None:
+    """The option is named."""
+    with pytest.raises(ConfigError, match="kv-cache-prefault: must be at least 0"):
+        CacheConfig(kv_cache_prefault=-1)
+
+
+@pytest.mark.parametrize("wanted", [0, 8192])
+def test_as_much_of_the_cache_is_prefaulted_as_is_wanted(
+    folder: Path, wanted: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All layers' keys and values; with 0 there is no thread at all."""
+    asked: list[tuple[int, int]] = []
+
+    def warmer(memory: list[torch.Tensor], warmed_bytes: int) -> SimpleNamespace:
+        asked.append((len(memory), warmed_bytes))
+        return SimpleNamespace(close=lambda: None)
+
+    monkeypatch.setattr(uniproc, "PageWarmer", warmer)
+
+    load(folder, cache=CacheConfig(num_kv_blocks=16, kv_cache_prefault=wanted))
+
+    assert asked == ([(6, 8192)] if wanted else [])
 
 
 def test_a_budget_below_a_whole_prompt_is_refused(folder: Path) -> None:

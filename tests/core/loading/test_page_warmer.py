@@ -15,6 +15,7 @@ from hookline.worker.page_warmer import PageWarmer
 MIB = 1 << 20
 PAGE = mmap.PAGESIZE
 _MADV_POPULATE_WRITE = 23
+WARMED = 8 * MIB
 
 
 class Memory:
@@ -52,8 +53,7 @@ needs_asking = pytest.mark.skipif(
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """8 MiB in pieces of 1 MiB."""
-    monkeypatch.setattr(page_warmer, "WARMED_BYTES", 8 * MIB)
+    """Pieces of 1 MiB."""
     monkeypatch.setattr(page_warmer, "_PIECE", MIB)
 
 
@@ -63,7 +63,7 @@ def test_the_front_becomes_resident() -> None:
     memory = Memory(32 * MIB)
     assert not any(memory.resident())
 
-    PageWarmer([memory.tensor]).wait()
+    PageWarmer([memory.tensor], WARMED).wait()
 
     front = 8 * MIB // PAGE
     assert all(memory.resident()[: front - 1])
@@ -76,7 +76,7 @@ def test_each_tensor_gets_a_like_share() -> None:
     sizes = (24, 8)
     memories = [Memory(size * MIB) for size in sizes]
 
-    PageWarmer([memory.tensor for memory in memories]).wait()
+    PageWarmer([memory.tensor for memory in memories], WARMED).wait()
 
     for size, memory in zip(sizes, memories, strict=True):
         assert abs(sum(memory.resident()) - size * MIB // 4 // PAGE) <= 1
@@ -87,7 +87,7 @@ def test_memory_below_the_limit_is_warmed_whole() -> None:
     """But for pages at its ends, which may belong to others too."""
     memory = Memory(3 * MIB)
 
-    PageWarmer([memory.tensor[100:-100]]).wait()
+    PageWarmer([memory.tensor[100:-100]], WARMED).wait()
 
     assert all(memory.resident()[1:-2])
 
@@ -98,7 +98,7 @@ def test_contents_stay_and_may_change_meanwhile() -> None:
     before = torch.randint(256, (MIB,), dtype=torch.uint8)
     tensor[:MIB] = before
 
-    warmer = PageWarmer([tensor])
+    warmer = PageWarmer([tensor], WARMED)
     for at in range(MIB, 8 * MIB, MIB):
         tensor[at : at + MIB] = before
     warmer.wait()
@@ -109,7 +109,7 @@ def test_contents_stay_and_may_change_meanwhile() -> None:
 
 def test_memory_that_is_no_page_is_left_alone() -> None:
     """Nothing is asked for that belongs to others."""
-    PageWarmer([torch.zeros(3), torch.zeros(0)]).wait()
+    PageWarmer([torch.zeros(3), torch.zeros(0)], WARMED).wait()
 
 
 class Asked:
@@ -155,7 +155,7 @@ def test_pieces_follow_one_another_within_the_memory(asked: Asked) -> None:
     tensor = Memory(5 * MIB).tensor[PAGE // 2 : -PAGE // 2]
     asked.may_go_on.set()
 
-    PageWarmer([tensor]).wait()
+    PageWarmer([tensor], WARMED).wait()
 
     ends = [at + size for at, size in asked.pieces]
     assert [at for at, _ in asked.pieces][1:] == ends[:-1]
@@ -167,7 +167,7 @@ def test_pieces_follow_one_another_within_the_memory(asked: Asked) -> None:
 
 def test_close_ends_it_after_the_piece_under_way(asked: Asked) -> None:
     """And returns only when it has ended, so that the memory may go."""
-    warmer = PageWarmer([Memory(8 * MIB).tensor])
+    warmer = PageWarmer([Memory(8 * MIB).tensor], WARMED)
     assert asked.under_way.wait(60)
 
     closer = Thread(target=warmer.close)
@@ -188,6 +188,6 @@ def test_a_system_that_refuses_is_asked_once(monkeypatch: pytest.MonkeyPatch) ->
     system.may_go_on.set()
     _stand_in(system, monkeypatch)
 
-    PageWarmer([Memory(8 * MIB).tensor]).wait()
+    PageWarmer([Memory(8 * MIB).tensor], WARMED).wait()
 
     assert len(system.pieces) == 1

@@ -126,6 +126,7 @@ STEP = StepRecord(
     accepted_by_position=[1],
     draft_ns=2 * MILLISECOND,
     proposer_failures={"too_many": 1},
+    most_drafts=5,
 )
 
 ANSWERED = HttpAnswered(
@@ -310,6 +311,7 @@ EXPECTED: dict[str, Numbers] = {
     "hookline_spec_decode_acceptance_ratio": {(): 0.5},
     "hookline_spec_decode_mean_accepted_length": {(): 2},
     "hookline_spec_decode_estimated_speedup_ratio": {(): 1},
+    "hookline_spec_decode_num_speculative_tokens": {(): 5},
     "hookline_step_requests": {(): ({8: 1}, 3)},
     "hookline_scheduled_tokens": {("prefill",): 12, ("decode",): 4},
     "hookline_model_forward_seconds": {(): 0.006},

@@ -163,6 +163,31 @@ def test_features_are_what_the_named_layers_read(
     assert check_features(oracle, watching) > sum(map(len, PROMPTS[:2]))
 
 
+def test_prompts_are_shown_where_nothing_is_drafted(
+    speculating_llm: SpeculatingLLM, llama: Oracle
+) -> None:
+    """An engine that has just started drafts nothing, and shows all of each prompt."""
+    texts = [[*prompt, *llama.greedy(prompt, TOKENS)] for prompt in PROMPTS]
+    watching = WatchingProposer(ScriptedProposer(texts), drafts_always=False)
+    speculative = SpeculativeConfig(
+        method="scripted", num_speculative_tokens="auto", timeout_seconds=60
+    )
+    config = replace(config_for(llama, "chunked"), speculative=speculative)
+
+    with speculating_llm(config, watching) as llm:
+        outputs = llm.generate(PROMPTS, GREEDY)
+        assert_conserved(llm)
+
+    assert [
+        [*prompt, *output.completions[0].token_ids]
+        for prompt, output in zip(PROMPTS, outputs, strict=True)
+    ] == texts
+    assert check(llama, watching) > 0
+    for text, states in watching.seen:
+        [prompt] = [each for each in PROMPTS if text[: len(each)] == each]
+        assert set(states) >= set(range(min(states), len(prompt)))
+
+
 def test_cached_prefixes_have_no_states(
     speculating_llm: SpeculatingLLM, llama: Oracle
 ) -> None:

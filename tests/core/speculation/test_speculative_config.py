@@ -1,5 +1,6 @@
 """What can be said of speculation, and how it is told that it cannot be."""
 
+import json
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -15,6 +16,7 @@ from hookline.config import (
 )
 from hookline.exceptions import ConfigError
 from hookline.spec_decode import SpeculativeConfig
+from hookline.spec_decode.control import DraftControl
 from hookline.spec_decode.loading import load_proposer
 from hookline.testing.plugin_site import PluginSite
 
@@ -32,6 +34,35 @@ WRONG: dict[str, tuple[str, str]] = {
     "k is true": ('{"method": "ngram", "num_speculative_tokens": true}', "whole"),
     "k is no whole number": ('{"method": "a", "num_speculative_tokens": 1.5}', "whole"),
     "k is too large": ('{"method": "a", "num_speculative_tokens": 129}', "at most 128"),
+    "k is another word": (
+        '{"method": "a", "num_speculative_tokens": "automatic"}',
+        'whole number or "auto"',
+    ),
+    "most is a word": (
+        (
+            '{"method": "a", "num_speculative_tokens": "auto",'
+            ' "max_speculative_tokens": "auto"}'
+        ),
+        "max_speculative_tokens must be a whole number",
+    ),
+    "most is 0": (
+        (
+            '{"method": "a", "num_speculative_tokens": "auto",'
+            ' "max_speculative_tokens": 0}'
+        ),
+        "at least 1",
+    ),
+    "most is too large": (
+        (
+            '{"method": "a", "num_speculative_tokens": "auto",'
+            ' "max_speculative_tokens": 129}'
+        ),
+        "at most 128",
+    ),
+    "most without auto": (
+        '{"method": "a", "num_speculative_tokens": 3, "max_speculative_tokens": 8}',
+        '"auto" alone',
+    ),
     "no time": (
         '{"method": "a", "num_speculative_tokens": 1, "timeout_seconds": 0}',
         "above 0",
@@ -110,6 +141,21 @@ def test_other_keys_are_the_methods_own() -> None:
     assert (config.method, config.num_speculative_tokens) == ("ngram", 4)
     assert config.timeout_seconds == 1
     assert config.options == {"prompt_lookup_max": 3, "match": "first"}
+
+
+@pytest.mark.parametrize(
+    ("given", "most"), [({}, 8), ({"max_speculative_tokens": 3}, 3)]
+)
+def test_number_can_be_left_to_the_engine(given: dict[str, int], most: int) -> None:
+    """With `auto` there is a control, of up to eight drafts or as many as are said."""
+    text = json.dumps({"method": "a", "num_speculative_tokens": "auto", **given})
+
+    config = SpeculativeConfig.from_json(text)
+
+    assert config.is_adaptive
+    assert config.most_speculative_tokens == most
+    assert DraftControl.of(config) is not None
+    assert DraftControl.of(SpeculativeConfig.from_mapping(GOOD)) is None
 
 
 def test_overlap_is_refused() -> None:

@@ -105,7 +105,12 @@ def test_unused_blocks_are_taken_before_reusable_ones() -> None:
 
 
 def step(
-    *, requests: int, milliseconds: int, accepted: int = 0, drafts: int = 0
+    *,
+    requests: int,
+    milliseconds: int,
+    accepted: int = 0,
+    drafts: int = 0,
+    most: int = 0,
 ) -> StepRecord:
     """A step of decodes; two draft tokens for each draft."""
     end = milliseconds * MILLISECOND
@@ -114,6 +119,7 @@ def step(
         draft_tokens=2 * drafts,
         accepted_tokens=accepted,
         drafts=drafts,
+        most_drafts=most,
     )  # fmt: skip
 
 
@@ -124,7 +130,7 @@ def test_speedup_is_estimated_from_steps_without_drafts() -> None:
     before = found.reading(12 * MILLISECOND)
     found.step(step(requests=1, milliseconds=10))
     found.step(step(requests=1, milliseconds=12, accepted=1, drafts=1))
-    found.step(step(requests=8, milliseconds=50, accepted=9, drafts=8))
+    found.step(step(requests=8, milliseconds=50, accepted=9, drafts=8, most=5))
 
     after = found.reading(60 * MILLISECOND)
 
@@ -132,3 +138,4 @@ def test_speedup_is_estimated_from_steps_without_drafts() -> None:
     assert abs(after.speedup - 20 / 12) < 1e-9
     assert after.acceptance == 11 / 20
     assert after.mean_length == 1 + 11 / 10
+    assert (before.most_drafts, after.most_drafts) == (0, 5)

@@ -9,6 +9,7 @@ from hookline.clock import Clock
 from hookline.config import EngineConfig, ExecutorKind
 from hookline.engine.core import EngineCore
 from hookline.models.description import describe
+from hookline.spec_decode.control import DraftControl
 from hookline.spec_decode.guard import ProposerGuard
 from hookline.spec_decode.loading import load_proposer
 from hookline.worker.executor import Executor, ModelShape
@@ -42,12 +43,15 @@ def build_executor(config: EngineConfig, clock: Clock, timer: StartupTimer) -> E
     if config.executor.kind is ExecutorKind.SIMULATED:
         with timer.phase("read config"):
             shape = simulated_shape(config)
-        guard = None
+        guard = control = None
         if proposer is not None and config.speculative is not None:
             guard = ProposerGuard(
                 proposer, config.speculative, vocab_size=shape.vocab_size
             )
-        return SimulatedExecutor(config.executor.simulation, clock, shape, guard)
+            control = DraftControl.of(config.speculative)
+        return SimulatedExecutor(
+            config.executor.simulation, clock, shape, guard, control
+        )
     with timer.phase("import torch"):
         import_module("torch")
     with timer.phase("import model code"):

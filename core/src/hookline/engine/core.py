@@ -148,6 +148,7 @@ class EngineCore:
             accepted_by_position=verified.accepted_by_position,
             draft_ns=result.draft_ns,
             proposer_failures=result.proposer_failures,
+            most_drafts=result.most_drafts,
         )
 
     def _emit(

@@ -19,11 +19,13 @@ class SpeculationReading:
         mean_length: 1 + accepted tokens ÷ drafts; 1 where there were none.
         speedup: Estimated time without speculation ÷ time with it; 1 where nothing can
             be said.
+        most_drafts: Of a request, at present; 0 where speculation is off.
     """
 
     acceptance: float = 0.0
     mean_length: float = 1.0
     speedup: float = 1.0
+    most_drafts: int = 0
 
 
 class SpeculationYield:
@@ -41,9 +43,11 @@ class SpeculationYield:
         self._without = RateWindow(SECONDS)
         self._with = RateWindow(SECONDS)
         self._plain_ns: dict[int, float] = {}
+        self._most_drafts = 0
 
     def step(self, record: StepRecord) -> None:
         at = record.ended_at
+        self._most_drafts = record.most_drafts
         if record.drafts:
             self._drafts.add(at, record.drafts)
             self._draft_tokens.add(at, record.draft_tokens)
@@ -71,4 +75,5 @@ class SpeculationYield:
             acceptance=accepted / tokens if tokens else 0.0,
             mean_length=1 + accepted / drafts if drafts else 1.0,
             speedup=self._without.total(at) / spent if spent > 0 else 1.0,
+            most_drafts=self._most_drafts,
         )

@@ -83,6 +83,7 @@ class StepResult:
         forward_ns: Time in the model's forward pass.
         drafts: For the next step, by request id.
         draft_ns: Time that making them took.
+        most_drafts: Of a request, that the engine would have it asked for.
         proposer_failures: Of the proposer in this step, by cause.
     """
 
@@ -92,4 +93,5 @@ class StepResult:
     forward_ns: int = 0
     drafts: dict[int, list[int]] = field(default_factory=dict)
     draft_ns: int = 0
+    most_drafts: int = 0
     proposer_failures: dict[str, int] = field(default_factory=dict)

@@ -159,7 +159,7 @@ class DraftMemory:
             for layer in proposer.kv_layers
         )
         # The first draft is made at a position that the request's blocks hold.
-        behind = speculative.num_speculative_tokens - 1
+        behind = speculative.most_speculative_tokens - 1
         return cls(config, layers, -(-behind // config.cache.block_size))
 
     def spare_bytes(self, element_size: int) -> int:

@@ -65,7 +65,7 @@ class ProposerGuard:
     @property
     def num_speculative_tokens(self) -> int:
         """Most drafts of a request."""
-        return self._config.num_speculative_tokens
+        return self._config.most_speculative_tokens
 
     def release(self, request_ids: Sequence[int]) -> None:
         """Has requests forgotten, before the next drafts are asked for."""

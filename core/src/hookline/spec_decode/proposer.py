@@ -26,10 +26,10 @@ class DraftRequest:
         token_ids: [tokens] prompt and output so far: a view that cannot be written to
             and holds until `propose` returns. From one call to the next it grows by
             one token or more, and never changes before its end.
-        max_drafts: Propose at most so many tokens. 0 where nothing can be proposed:
-            only if the proposer asked for hidden states, of a request whose prompt is
-            still being computed; and if it has layers of its own, of one that is about
-            to end, whose blocks others may find.
+        max_drafts: Propose at most so many tokens. 0 where nothing is wanted: only if
+            the proposer asked for hidden states, of a request whose prompt is still
+            being computed, or has just been; and if it has layers of its own, of any,
+            also of one that is about to end, whose blocks others may find.
         params: How the request is sampled.
         hidden_states: Of the target at the request's new positions, when the proposer
             asked for them; else None.

@@ -124,10 +124,18 @@ class WatchingProposer:
 
     needs_hidden_states = True
 
-    def __init__(self, inner: Proposer, feature_layers: tuple[int, ...] = ()) -> None:
+    def __init__(
+        self,
+        inner: Proposer,
+        feature_layers: tuple[int, ...] = (),
+        *,
+        drafts_always: bool = True,
+    ) -> None:
+        """Expects to draft for every request whose prompt is complete, or not."""
         self._inner = inner
         self.feature_layers = feature_layers
         self.features: dict[tuple[int, ...], torch.Tensor] = {}
+        self._drafts_always = drafts_always
         self._running: dict[int, Seen] = {}
         self.target: TargetModel | None = None
         self.ended: list[Seen] = []
@@ -161,12 +169,15 @@ class WatchingProposer:
             return
         if request.request_id not in self._running and told.start:
             self.skipped.append(told.start)
-        _, known = self._running.get(request.request_id, ([], {}))
+        before, known = self._running.get(request.request_id, (text, {}))
         self._running[request.request_id] = (text, known)
         self.chunks += request.max_drafts == 0
-        # The newest token is not computed yet, unless the prompt is not either.
-        is_complete = told.start + len(told.final) == len(text) - 1
-        if is_complete != (request.max_drafts > 0):
+        # The newest token is not computed yet, unless the prompt is not either; of one
+        # that lacks its last token alone only the next call tells which it is.
+        is_behind = told.start + len(told.final) == len(text) - 1
+        may_draft = request.max_drafts > 0
+        must_draft = self._drafts_always and len(text) > len(before)
+        if (may_draft and not is_behind) or (must_draft and not may_draft):
             self.wrong.append(f"states up to {told.start + len(told.final)}")
         if (told.features is not None) != bool(self.feature_layers):
             self.wrong.append("other features than it named")

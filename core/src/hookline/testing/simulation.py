@@ -16,6 +16,7 @@ from hookline.engine.core import EngineCore
 from hookline.events import StepOutput
 from hookline.request import EngineRequest, RequestFacts
 from hookline.sampling_params import SamplingParams
+from hookline.spec_decode.control import DraftControl
 from hookline.spec_decode.guard import ProposerGuard
 from hookline.worker.executor import Executor, ModelShape
 from hookline.worker.simulated import SimulatedExecutor
@@ -40,6 +41,7 @@ def simulated_core(
     clock: Clock | None = None,
     wrap: Callable[[Executor], Executor] | None = None,
     guard: ProposerGuard | None = None,
+    control: DraftControl | None = None,
 ) -> EngineCore:
     """An engine core with a simulated executor.
 
@@ -52,6 +54,7 @@ def simulated_core(
         clock: A virtual one if None.
         wrap: Puts another executor around the simulated one.
         guard: Drafts, if there is one.
+        control: Says how many drafts; if None, as many as there may be.
     """
     cache = cache or CacheConfig()
     clock = clock or VirtualClock()
@@ -69,7 +72,7 @@ def simulated_core(
         eos_token_ids=(EOS,),
         cost=cost or ModelCost(),
     )
-    executor: Executor = SimulatedExecutor(simulation, clock, shape, guard)
+    executor: Executor = SimulatedExecutor(simulation, clock, shape, guard, control)
     return EngineCore(config, wrap(executor) if wrap else executor, clock)
 
 

@@ -11,6 +11,9 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
+from hookline.scheduler.plan import StepPlan
+from hookline.spec_decode.computed_step import ComputedStep
+from hookline.spec_decode.control import DraftControl
 from hookline.spec_decode.guard import ProposerGuard
 from hookline.spec_decode.proposer import DraftRequest
 from hookline.spec_decode.target import HiddenStates
@@ -28,11 +31,13 @@ class StepDrafts:
     Attributes:
         token_ids: By request id, of requests that have drafts.
         nanoseconds: That it took.
+        most_drafts: Of a request, that it may be asked for at present.
         failures: Of the proposer since the last step, by cause.
     """
 
     token_ids: dict[int, list[int]] = field(default_factory=dict)
     nanoseconds: int = 0
+    most_drafts: int = 0
     failures: dict[str, int] = field(default_factory=dict)
 
 
@@ -40,35 +45,60 @@ class Drafter:
     """Between the rows of a batch and a guarded proposer."""
 
     def __init__(
-        self, guard: ProposerGuard, batch: InputBatch, *, tells_blocks: bool = False
+        self,
+        guard: ProposerGuard,
+        batch: InputBatch,
+        control: DraftControl | None = None,
+        *,
+        tells_blocks: bool = False,
     ) -> None:
-        """With `tells_blocks` the proposer is told each request's KV blocks."""
+        """Asks for as many drafts as a control says, or for all there may be.
+
+        With `tells_blocks` the proposer is told each request's KV blocks, and shown all
+        that is computed, for it keeps something of each position.
+        """
         self._guard = guard
         self._batch = batch
+        self._control = control
         self._tells_blocks = tells_blocks
         self._drawn: dict[int, Float32] = {}
 
     def release(self, request_id: int) -> None:
         """Forgets a request that left the batch."""
         self._guard.release([request_id])
+        if self._control is not None:
+            self._control.release(request_id)
         self._drawn.pop(request_id, None)
 
+    def rests(self, plan: StepPlan) -> bool:
+        """Whether nothing would come of proposing after this step."""
+        return (
+            self._control is not None
+            and not plan.drafts
+            and not plan.prefill_requests
+            and self._control.rests()
+        )
+
     def propose(
-        self, rows: Int64, states: Mapping[int, HiddenStates] | None = None
+        self,
+        rows: Int64,
+        step: ComputedStep,
+        states: Mapping[int, HiddenStates] | None = None,
     ) -> StepDrafts:
         """Drafts for the requests of these rows, which have just got tokens.
 
         Args:
             rows: [R], none twice.
+            step: That brought them.
             states: Where the proposer wants hidden states, those of each row of the
                 step; rows that got no token are shown to it, too.
         """
         started = time.perf_counter_ns()
-        asked = rows.tolist() if states is None else states
+        limits, most = self._limits(rows.tolist(), step)
         requests = [
             request
-            for row in asked
-            if (request := self._request(row, states)) is not None
+            for row, limit in [*limits, *self._shown(rows, limits, states)]
+            if (request := self._request(row, limit, states)) is not None
         ]
         found = self._guard.propose(requests) if requests else []
         drafts: dict[int, list[int]] = {}
@@ -80,8 +110,15 @@ class Drafter:
                 self._drawn.pop(request_id, None)
             else:
                 self._drawn[request_id] = checked.probabilities
-        elapsed = time.perf_counter_ns() - started
-        return StepDrafts(drafts, elapsed, self._guard.take_failures())
+        ended = time.perf_counter_ns()
+        counts = {
+            each.request_id: (each.max_drafts, len(drafts.get(each.request_id, ())))
+            for each in requests
+            if each.max_drafts
+        }
+        if self._control is not None:
+            self._control.proposed(counts, ended - started)
+        return StepDrafts(drafts, ended - started, most, self._guard.take_failures())
 
     def drawn(self, rows: Int64) -> DrawnDrafts | None:
         """The drafts with probabilities among those that a step verifies.
@@ -108,29 +145,75 @@ class Drafter:
     def close(self) -> None:
         self._guard.close()
 
+    def _limits(
+        self, rows: list[int], step: ComputedStep
+    ) -> tuple[list[tuple[int, int]], int]:
+        """Rows with how many drafts each may have; and how many one may at present."""
+        batch = self._batch
+        rows_with = [
+            row
+            for row in rows
+            if (params := batch.params[row]) is not None and params.speculation
+        ]
+        most = self._guard.num_speculative_tokens
+        if (control := self._control) is None:
+            return [(row, most) for row in rows_with], most
+        control.observe(step)
+        limits = control.choose(
+            [batch.request_ids[row] for row in rows_with], len(rows)
+        )
+        chosen = zip(rows_with, limits, strict=True)
+        return [(row, limit) for row, limit in chosen if limit], control.num_drafts
+
+    def _shown(
+        self,
+        rows: Int64,
+        limits: list[tuple[int, int]],
+        states: Mapping[int, HiddenStates] | None,
+    ) -> list[tuple[int, int]]:
+        """Rows whose states are shown though nothing is drafted for them.
+
+        Those of prompts, and of requests that are computed again after a preemption;
+        for a proposer with layers of its own, all.
+        """
+        if states is None:
+            return []
+        has_token, chosen = set(rows.tolist()), {row for row, _ in limits}
+        return [
+            (row, 0)
+            for row, told in states.items()
+            if row not in chosen
+            and (
+                self._tells_blocks
+                or row not in has_token
+                or told.start < self._batch.num_prompt_tokens[row]
+            )
+            and (params := self._batch.params[row]) is not None
+            and params.speculation
+        ]
+
     def _request(
-        self, row: int, states: Mapping[int, HiddenStates] | None
+        self, row: int, limit: int, states: Mapping[int, HiddenStates] | None
     ) -> DraftRequest | None:
         """What the proposer is told; None if it needs not be."""
         batch = self._batch
         params = batch.params[row]
         assert params is not None
         num_tokens = int(batch.num_tokens[row])
-        limit = batch.token_ids.shape[1]
+        end = batch.token_ids.shape[1]
         if params.max_tokens is not None:
-            limit = min(limit, int(batch.num_prompt_tokens[row]) + params.max_tokens)
+            end = min(end, int(batch.num_prompt_tokens[row]) + params.max_tokens)
         # The step that verifies them brings one token more.
-        room = min(self._guard.num_speculative_tokens, limit - num_tokens - 1)
+        room = end - num_tokens - 1
         # Its blocks may be found by others, who will want what a proposer keeps there.
-        if not params.speculation or (room < 1 and not self._tells_blocks):
+        if room < 1 and not self._tells_blocks:
             return None
         token_ids = batch.token_ids[row, :num_tokens]
         token_ids.flags.writeable = False
-        is_complete = batch.num_computed[row] == num_tokens - 1
         return DraftRequest(
             request_id=batch.request_ids[row],
             token_ids=token_ids,
-            max_drafts=max(0, room) if is_complete else 0,
+            max_drafts=max(0, min(limit, room)),
             params=params,
             hidden_states=None if states is None else states[row],
             block_ids=batch.block_ids(row) if self._tells_blocks else None,

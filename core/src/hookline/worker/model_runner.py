@@ -1,5 +1,6 @@
 """Runs a model over a step's flattened batch and samples from what it says."""
 
+import time
 from typing import NamedTuple
 
 import numpy as np
@@ -8,6 +9,7 @@ import torch
 from hookline.models.with_hidden import WithHidden
 from hookline.request import TokenLogprobs
 from hookline.scheduler.plan import StepPlan, StepResult
+from hookline.spec_decode.computed_step import ComputedStep
 from hookline.spec_decode.target import HiddenStates
 from hookline.worker.drafting import Drafter, StepDrafts
 from hookline.worker.forward import Forward
@@ -60,6 +62,7 @@ class ModelRunner:
     @torch.inference_mode()
     def execute(self, plan: StepPlan) -> StepResult:
         """Follows the plan's changes to the batch, then computes its tokens."""
+        started = time.perf_counter_ns()
         self._change_batch(plan)
         inputs = self._batch.inputs(plan)
         wanted, prompts = self._wanted_positions(inputs)
@@ -72,9 +75,11 @@ class ModelRunner:
         else:
             sampled = self._sample_verified(inputs, logits[: len(rows)], rows)
         drafts = NO_DRAFTS
-        if self._drafter is not None:
+        if self._drafter is not None and not self._drafter.rests(plan):
             states = None if told is None else self._states(inputs, before, told)
-            drafts = self._drafter.propose(rows[first_of_each(rows)], states)
+            taken = time.perf_counter_ns() - started
+            step = ComputedStep.of(plan, sampled.tokens, taken)
+            drafts = self._drafter.propose(rows[first_of_each(rows)], step, states)
         return StepResult(
             tokens=sampled.tokens,
             logprobs=sampled.logprobs,
@@ -82,6 +87,7 @@ class ModelRunner:
             forward_ns=self._stopwatch.nanoseconds(),
             drafts=drafts.token_ids,
             draft_ns=drafts.nanoseconds,
+            most_drafts=drafts.most_drafts,
             proposer_failures=drafts.failures,
         )
 

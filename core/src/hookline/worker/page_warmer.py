@@ -8,10 +8,6 @@ from threading import Event, Thread
 
 import torch
 
-WARMED_BYTES = 1 << 30
-"""Of the pool; blocks are handed out from its front, and what is beyond comes when it
-is used."""
-
 _MADV_POPULATE_WRITE = 23
 _PIECE = 32 << 20
 
@@ -19,15 +15,18 @@ _PIECE = 32 << 20
 class PageWarmer:
     """A thread that walks over the front of some memory once, and ends.
 
+    Blocks are handed out from the front; what is beyond comes when it is used.
+
     The system finds and clears a page when it is first written, which takes longer
     than to compute what is written there. To ask for a page changes nothing in it, so
     requests may be served meanwhile. Where the system knows no such asking (Linux has
     it since 5.14), nothing is done.
     """
 
-    def __init__(self, memory: Sequence[torch.Tensor]) -> None:
+    def __init__(self, memory: Sequence[torch.Tensor], warmed_bytes: int) -> None:
         """Takes tensors of contiguous memory; of each a like share is warmed."""
         self._stopped = Event()
+        self._warmed_bytes = warmed_bytes
         self._memory = memory  # as long as the thread may ask for its pages
         self._thread = Thread(
             target=self._run, name="hookline-page-warmer", daemon=True
@@ -49,7 +48,7 @@ class PageWarmer:
         advise = ctypes.CDLL(None, use_errno=True).madvise
         advise.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
         total = sum(each.nbytes for each in self._memory)
-        share = min(1.0, WARMED_BYTES / max(total, 1))
+        share = min(1.0, self._warmed_bytes / max(total, 1))
         for each in self._memory:
             start = -(-each.data_ptr() // mmap.PAGESIZE) * mmap.PAGESIZE
             end = each.data_ptr() + int(each.nbytes * share)

@@ -84,7 +84,7 @@ def _most_drafts(maker: RunnerMaker) -> int:
     if config.speculative is None:
         return 0
     share = config.scheduler.max_num_batched_tokens // config.scheduler.max_num_seqs
-    most = min(config.speculative.num_speculative_tokens, maker.max_model_len - 1)
+    most = min(config.speculative.most_speculative_tokens, maker.max_model_len - 1)
     return min(most, share - 1)
 
 

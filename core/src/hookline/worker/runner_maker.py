@@ -8,6 +8,7 @@ import torch
 from hookline.config import EngineConfig, Kernels
 from hookline.models.decoder import Decoder
 from hookline.models.probe import LayerCache
+from hookline.spec_decode.control import DraftControl
 from hookline.spec_decode.draft_cache import DraftMemory
 from hookline.spec_decode.guard import ProposerGuard
 from hookline.spec_decode.loading import bind_proposer
@@ -141,7 +142,7 @@ class RunnerMaker:
         scheduler, speculative = self.config.scheduler, self.config.speculative
         if speculative is None:
             return scheduler.max_num_seqs
-        most = scheduler.max_num_seqs * (1 + speculative.num_speculative_tokens)
+        most = scheduler.max_num_seqs * (1 + speculative.most_speculative_tokens)
         return min(most, scheduler.max_num_batched_tokens)
 
     def runner(
@@ -190,4 +191,9 @@ class RunnerMaker:
         if self.proposer is None or speculative is None:
             return None
         guard = ProposerGuard(self.proposer, speculative, vocab_size=self.vocab_size)
-        return Drafter(guard, batch, tells_blocks=has_layers(self.proposer))
+        return Drafter(
+            guard,
+            batch,
+            DraftControl.of(speculative),
+            tells_blocks=has_layers(self.proposer),
+        )

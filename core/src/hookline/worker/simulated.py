@@ -4,7 +4,7 @@ With the system clock it loads everything above the model; with a virtual one it
 the scheduler through hours of traffic in seconds.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Sequence
 
 import numpy as np
 
@@ -13,6 +13,8 @@ from hookline.config import SimulationConfig
 from hookline.request import TokenLogprobs
 from hookline.sampling_params import SamplingParams
 from hookline.scheduler.plan import AdmittedSequence, StepPlan, StepResult
+from hookline.spec_decode.computed_step import ComputedStep
+from hookline.spec_decode.control import DraftControl
 from hookline.spec_decode.guard import ProposerGuard
 from hookline.spec_decode.proposer import DraftRequest
 from hookline.worker.executor import DeferredStep, ModelShape
@@ -34,10 +36,12 @@ class SimulatedExecutor:
         clock: Clock,
         shape: ModelShape,
         guard: ProposerGuard | None = None,
+        control: DraftControl | None = None,
     ) -> None:
         """Pretends; a guarded proposer, if there is one, drafts as for a model."""
         self.shape = shape
         self._guard = guard
+        self._control = control
         self._config = config
         self._clock = clock
         self._sequences: dict[int, _Sequence] = {}
@@ -55,6 +59,8 @@ class SimulatedExecutor:
             self._sequences.pop(request_id, None)
             if self._guard is not None:
                 self._guard.release([request_id])
+            if self._control is not None:
+                self._control.release(request_id)
         for admitted in plan.admitted:
             self._sequences[admitted.request_id] = _Sequence(admitted)
         started = self._clock.now()
@@ -69,7 +75,9 @@ class SimulatedExecutor:
             sequence.num_computed += num_tokens - len(drafts)
             if sequence.num_computed == sequence.num_tokens:
                 tokens[request_id] = sequence.verify(drafts, self.shape.vocab_size)
-        drafts_of, failures = self._propose(tokens)
+        computed = ComputedStep.of(plan, tokens, forward_ns)
+        asked = self._clock.now()
+        proposed = self._propose(computed, tokens)
         return StepResult(
             tokens=tokens,
             logprobs={
@@ -78,33 +86,56 @@ class SimulatedExecutor:
                 if self._sequences[request_id].params.logprobs is not None
             },
             forward_ns=forward_ns,
-            drafts=drafts_of,
-            proposer_failures=failures,
+            drafts=proposed,
+            draft_ns=self._clock.now() - asked,
+            most_drafts=self._most_drafts,
+            proposer_failures=self._guard.take_failures() if self._guard else {},
         )
 
+    @property
+    def _most_drafts(self) -> int:
+        if self._control is not None:
+            return self._control.num_drafts
+        return self._guard.num_speculative_tokens if self._guard is not None else 0
+
     def _propose(
-        self, request_ids: Iterable[int]
-    ) -> tuple[dict[int, list[int]], dict[str, int]]:
-        """Drafts by request id, and the proposer's failures."""
+        self, step: ComputedStep, sampled: Collection[int]
+    ) -> dict[int, list[int]]:
+        """Drafts by request id, of those that have just got tokens."""
         if self._guard is None:
-            return {}, {}
+            return {}
+        request_ids = [
+            each for each in sampled if self._sequences[each].params.speculation
+        ]
+        limits = [self._guard.num_speculative_tokens] * len(request_ids)
+        if self._control is not None:
+            self._control.observe(step)
+            limits = self._control.choose(request_ids, len(sampled))
         requests = [
             DraftRequest(
                 request_id=request_id,
                 token_ids=np.array(self._sequences[request_id].token_ids, np.int32),
-                max_drafts=self._guard.num_speculative_tokens,
+                max_drafts=limit,
                 params=self._sequences[request_id].params,
             )
-            for request_id in request_ids
-            if self._sequences[request_id].params.speculation
+            for request_id, limit in zip(request_ids, limits, strict=True)
+            if limit
         ]
-        found = self._guard.propose(requests) if requests else []
+        if not requests:
+            return {}
+        asked = self._clock.now()
+        found = self._guard.propose(requests)
         drafts = {
             request.request_id: checked.token_ids
             for request, checked in zip(requests, found, strict=True)
-            if checked.token_ids
         }
-        return drafts, self._guard.take_failures()
+        if self._control is not None:
+            counts = {
+                each.request_id: (each.max_drafts, len(drafts[each.request_id]))
+                for each in requests
+            }
+            self._control.proposed(counts, self._clock.now() - asked)
+        return {request_id: tokens for request_id, tokens in drafts.items() if tokens}
 
     def _step_seconds(self, plan: StepPlan) -> float:
         decodes = len(plan.request_ids) - plan.prefill_requests
@@ -113,6 +144,7 @@ class SimulatedExecutor:
             + self._config.prefill_token_seconds * plan.prefill_tokens
             + self._config.decode_request_seconds * decodes
             + self._config.context_token_seconds * plan.context_tokens
+            + self._config.draft_token_seconds * sum(map(len, plan.drafts.values()))
         )
 
 

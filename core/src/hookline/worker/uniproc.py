@@ -131,8 +131,9 @@ class UniprocExecutor:
                 host = HostFeed(has_tiles=_has_tiles(cache, probed))
                 self._runner = maker.runner(forward, host, cache, drafts=True)
         self._warmer = None
-        if platform.device.type == "cpu":
-            self._warmer = PageWarmer([*cache.keys, *cache.values])
+        prefault = config.cache.kv_cache_prefault
+        if prefault and platform.device.type == "cpu":
+            self._warmer = PageWarmer([*cache.keys, *cache.values], prefault)
         self.shape = ModelShape(
             architecture=architecture,
             dtype=str(dtype).removeprefix("torch."),

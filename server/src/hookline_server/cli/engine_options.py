@@ -35,6 +35,7 @@ SIMULATION_HELP = {
     "prefill_token_seconds": "simulated cost of a prompt token",
     "decode_request_seconds": "simulated cost of a decoding request",
     "context_token_seconds": "simulated cost of a token of context",
+    "draft_token_seconds": "simulated cost of a draft token that is verified",
 }
 
 _MODEL = ModelConfig()
@@ -130,6 +131,15 @@ CACHE_OPTIONS = (
         help="size of the pool as memory, such as 512MiB or 2GiB",
     ),
     Option(
+        flag="kv-cache-prefault",
+        target="config.cache.kv_cache_prefault",
+        group=CACHE,
+        parse=size,
+        metavar="SIZE",
+        help="memory of the pool to have ready soon after the start; 0 for none",
+        default="1GiB",
+    ),
+    Option(
         flag="gpu-memory-utilization",
         target="config.cache.gpu_memory_utilization",
         group=CACHE,
@@ -221,7 +231,7 @@ SCHEDULER_OPTIONS = (
         parse=speculation,
         metavar="JSON",
         help="guess tokens and verify many at once, such as "
-        '{"method": "ngram", "num_speculative_tokens": 4} (default: no)',
+        '{"method": "ngram", "num_speculative_tokens": "auto"} (default: no)',
     ),
 )
 

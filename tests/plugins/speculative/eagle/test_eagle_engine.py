@@ -176,3 +176,14 @@ def test_demo_model_brings_a_head() -> None:
     done = [output.completions[0] for output in outputs]
     accepted = sum(each.accepted_tokens for each in done)
     assert accepted > sum(each.draft_tokens for each in done) / 3
+
+
+def test_as_many_drafts_as_pay_leave_output_as_it_is(
+    llama: Oracle, head_folder: Path
+) -> None:
+    """With `auto`, a head is shown what is computed while it drafts nothing, too."""
+    config = config_for(llama.folder, head_folder, "chunked")
+    assert config.speculative is not None
+    speculative = replace(config.speculative, num_speculative_tokens="auto")
+
+    check(llama, replace(config, speculative=speculative), prompts(5))

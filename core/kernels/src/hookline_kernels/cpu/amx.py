@@ -57,13 +57,6 @@ def load_tile(
     _move_tile(builder, "tileloadd64", which, address, stride)
 
 
-def pass_tile(
-    builder: ir.IRBuilder, which: int, address: ir.Value, stride: ir.Value | int
-) -> None:
-    """Rows that are wanted once; they need not stay in the first cache."""
-    _move_tile(builder, "tileloaddt164", which, address, stride)
-
-
 def store_tile(
     builder: ir.IRBuilder, which: int, address: ir.Value, stride: ir.Value | int
 ) -> None:

@@ -1,6 +1,6 @@
 """Paged attention on this machine's processors by the compiled kernels."""
 
-from functools import lru_cache
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,6 +12,7 @@ from hookline_kernels.cpu.jit import compile_kernel
 from hookline_kernels.cpu.pages import CacheWriter
 from hookline_kernels.cpu.prefill import attend_sequence
 from hookline_kernels.cpu.prefill_kernel import PrefillShape, TiledPrefill
+from hookline_kernels.cpu.shared_prefixes import SharedPrefixes
 from hookline_kernels.cpu.team import Team
 from hookline_kernels.failure import KernelError
 from hookline_kernels.layout import cached_keys, cached_values
@@ -55,7 +56,10 @@ class CompiledAttention:
             block_size=block_size,
             element_size=dtype.itemsize,
         )
-        self._tiled = _tiled_prefill(self._shape, num_kv_heads, dtype)
+        tiled, shared = _tiled(self._shape, num_kv_heads, dtype)
+        self._tiled: TiledPrefill | None = tiled
+        self._shared: SharedPrefixes | None = shared
+        self._shared_tokens = 0
         self._num_kv_heads = num_kv_heads
         self._write = CacheWriter(
             num_kv_heads=num_kv_heads,
@@ -167,6 +171,9 @@ class CompiledAttention:
         call["seq_lens"] = metadata.seq_lens_tensor.data_ptr()
         call["num_seqs"] = count
         self._tokens = sum(metadata.seq_lens[:count])
+        self._shared_tokens = 0
+        if self._shared is not None and count > 1:
+            self._shared_tokens = self._shared.begin(metadata)
         if len(self._parts_done) < count:
             self._parts_done = torch.zeros(count, dtype=torch.int64)
             call["parts_done"] = self._parts_done.data_ptr()
@@ -198,6 +205,13 @@ class CompiledAttention:
         call["next_part"] = 0
         call["next_thread"] = 0
         tokens = self._tokens
+        call["prefixes"] = 0
+        if self._shared_tokens and how.window is None and how.softcap is None:
+            assert self._shared is not None
+            self._shared(query, keys=keys, values=values, scale=how.scale)
+            call["prefixes"] = self._shared.states.data_ptr()
+            call["prefix_lens"] = self._shared.lens.ctypes.data
+            tokens -= self._shared_tokens
         if how.window is not None:
             seen = how.window + self._shape.block_size
             tokens = min(tokens, len(query) * seen)
@@ -233,10 +247,10 @@ class CompiledAttention:
         return threads
 
 
-def _tiled_prefill(
+def _tiled(
     shape: DecodeShape, num_kv_heads: int, dtype: torch.dtype
-) -> TiledPrefill | None:
-    """None where prompts go by way of torch."""
+) -> tuple[TiledPrefill, SharedPrefixes] | tuple[None, None]:
+    """Nothing where prompts go by way of torch."""
     tiled = PrefillShape(
         group=shape.group,
         num_kv_heads=num_kv_heads,
@@ -245,9 +259,9 @@ def _tiled_prefill(
         block_size=shape.block_size,
     )
     try:
-        return TiledPrefill(tiled, dtype)
+        return TiledPrefill(tiled, dtype), SharedPrefixes(tiled, dtype)
     except KernelError:
-        return None
+        return None, None
 
 
 class _How(NamedTuple):
@@ -285,7 +299,7 @@ def _prefill(
     )
 
 
-@lru_cache(maxsize=32)
+@cache
 def _kernel(shape: DecodeShape) -> Any:
     """Compiled once a process, and kept: others hold its address."""
     variant = "-".join(

@@ -5,6 +5,8 @@ largest score so far, the sum of its weights and the weighted sum of the values.
 sequence cut into parts, for more threads to work on, leaves one such state a part; who
 finishes a sequence's last part merges them (Dao et al. 2023, Flash-Decoding).
 
+Where sequences begin alike, a state of what they share may be given to go on from.
+
 A state of H heads is float32: H largest scores, H sums of weights, H rows of values.
 """
 
@@ -51,19 +53,22 @@ def decode_body(shape: DecodeShape) -> Callable[[Any], None]:
         scores = query + 4 * heads * key_dim
         own_state = scores + 4 * heads * row
         state_bytes = 4 * heads * (2 + value_dim)
-        sequence = 0
-        before = 0  # parts of the sequences before this one
+        sequence, before = 0, 0  # which one, and all parts before its own
         work = take(address_of(pointer), 1)
         while sequence < call.num_seqs:
             length = int_at(call.seq_lens, sequence)
             start = max(0, length - call.window) // block * block
+            prefix = 0
+            if call.prefixes != 0 and int_at(call.prefix_lens, sequence) > 0:
+                prefix = call.prefixes + sequence * state_bytes
+                start = int_at(call.prefix_lens, sequence)
             parts = (length - start + call.part_tokens - 1) // call.part_tokens
             if work >= before + parts:
                 before += parts
                 sequence += 1
                 continue
             state = own_state if parts == 1 else call.states + work * state_bytes
-            load_query(call, sequence, query, state)
+            load_query(call, sequence, query, state, prefix if work == before else 0)
             at = start + (work - before) * call.part_tokens
             end = min(length, at + call.part_tokens)
             lowest = max(0, length - call.window)
@@ -89,8 +94,10 @@ def _query_loader(shape: DecodeShape) -> Any:
     group, key_dim, value_dim = shape.group, shape.key_dim, shape.value_dim
     size = shape.element_size
 
-    def load_query(call: Any, sequence: int, query: int, state: int) -> None:
-        """Scaled, in float32, all heads; and an empty state."""
+    def load_query(
+        call: Any, sequence: int, query: int, state: int, prefix: int
+    ) -> None:
+        """Scaled, in float32, all heads; and the prefix's state, or an empty one."""
         heads = group * call.num_kv_heads
         source = call.query + sequence * call.query_token_bytes
         for head in range(heads):
@@ -99,6 +106,9 @@ def _query_loader(shape: DecodeShape) -> Any:
             set_float(state, head, _LOWEST)
         for index in range(heads, heads * (2 + value_dim)):
             set_float(state, index, float32(0.0))
+        if prefix != 0:
+            for index in range(heads * (2 + value_dim)):
+                set_float(state, index, float_at(prefix, index))
 
     return njit(load_query)
 

@@ -23,6 +23,8 @@ CALL = np.dtype(
             "scratch",
             "states",
             "parts_done",  # by sequence; 0 before a call and after it
+            "prefixes",  # by sequence, states to go on from; 0 where there are none
+            "prefix_lens",  # by sequence, tokens that are in these: whole blocks
             "query_token_bytes",  # strides from here on
             "query_head_bytes",
             "output_token_bytes",

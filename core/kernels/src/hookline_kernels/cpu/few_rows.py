@@ -59,6 +59,7 @@ class FewRows:
 
     Attributes:
         most: Rows for which it is worth while.
+        width: Outputs that lie together in its weight.
     """
 
     most = _MOST_ROWS
@@ -68,6 +69,7 @@ class FewRows:
     ) -> None:
         """Takes a weight in blocks of so many outputs: `linear.pack`, `lay_panels`."""
         self._kept = (weight, bias)  # the kernel has their addresses
+        self.width = width
         self._outputs, self._inputs = weight.shape
         is_packed = weight.is_mkldnn
         address = torch.ops.mkldnn.data_ptr(weight) if is_packed else weight.data_ptr()

@@ -15,6 +15,7 @@ from hookline_kernels.cpu.launching import Kernel, numbers_of
 from hookline_kernels.cpu.memory import take
 from hookline_kernels.cpu.vectors import (
     INT64,
+    LOG2_E,
     Emit,
     constant,
     exponential,
@@ -22,6 +23,7 @@ from hookline_kernels.cpu.vectors import (
     load,
     multiply_add,
     offset,
+    power_of_2,
     store,
 )
 from hookline_kernels.failure import KernelError
@@ -147,6 +149,16 @@ def gated(
     argument = _gelu_argument(builder, gates, lanes) if has_cube else gates
     active = builder.fmul(gates, _sigmoid(builder, argument, lanes))
     return builder.fmul(active, ups)
+
+
+def quickly_gated(
+    builder: ir.IRBuilder, gates: ir.Value, ups: ir.Value, *, has_cube: bool
+) -> ir.Value:
+    """The same, right to 1e-4, of 16 numbers where there is AVX-512."""
+    argument = _gelu_argument(builder, gates, 16) if has_cube else gates
+    argument = builder.fmul(argument, constant(-LOG2_E, 16))
+    whole = builder.fadd(constant(1.0, 16), power_of_2(builder, argument))
+    return builder.fmul(builder.fdiv(gates, whole), ups)
 
 
 def _gelu_argument(builder: ir.IRBuilder, numbers: ir.Value, lanes: int) -> ir.Value:

@@ -1,10 +1,9 @@
-"""Weights in panels, and what the matrix unit makes of a slice of one.
+"""Weights in panels, and what the matrix unit makes of one.
 
 A panel is 32 outputs of a weight, in memory as [in ÷ 2, 32, 2]: a pair of neighbouring
-inputs of each output follows another, so that 32 inputs are two tiles. A slice of a
-panel, some of its inputs, stays in the first cache while many rows pass it; the rows
-pass by the second cache alone (a kind of load that processors have for such a use), and
-sums go to memory from slice to slice.
+inputs of each output follows another, so that 32 inputs are two tiles. A panel stays in
+the second cache while blocks of rows, which are there too, pass it. Sums stay in tiles
+for all inputs: to store and to load them costs as much as a dozen steps.
 
 Rows are numbers in bfloat16, one row after another or in blocks as `BLOCK_BYTES` says:
 32 inputs of 32 rows, then the next 32 inputs of these rows.
@@ -28,20 +27,31 @@ from hookline_kernels.cpu.amx import (
     load_tile,
     multiply_tiles,
     own_bytes,
-    pass_tile,
     store_tile,
 )
-from hookline_kernels.cpu.vectors import CACHE_LINE, INT64, Emit, offset, prefetch
+from hookline_kernels.cpu.few_rows import add_rows
+from hookline_kernels.cpu.gated import quickly_gated
+from hookline_kernels.cpu.vectors import (
+    CACHE_LINE,
+    INT64,
+    Emit,
+    load,
+    offset,
+    prefetch,
+    store,
+)
 
 OUTPUTS = 2 * ROWS
 """Of a panel."""
 HEIGHT = 2 * ROWS
-"""Rows that a panel's slice is multiplied with at once."""
+"""Rows that a panel is multiplied with at once."""
 BLOCK_BYTES = HEIGHT * DEPTH * 2
 SUM_BYTES = HEIGHT * OUTPUTS * 4
 """Of the sums of so many rows, float32 [32, 32]."""
-STEP_BYTES = DEPTH * OUTPUTS * 2
+LINES = DEPTH * OUTPUTS * 2 // CACHE_LINE
 """Of 32 inputs in a panel."""
+AS_THEY_ARE, SILU, GELU_TANH = range(3)
+"""What becomes of sums."""
 
 _SUMS, _OWN, _OTHERS = (0, 1, 2, 3), (4, 5), (6, 7)
 _ROW_BYTES = DEPTH * 2
@@ -94,7 +104,7 @@ def _own_memory(_: object, count: Any) -> tuple[Signature, Emit]:
     return types.intp(count), emit
 
 
-def _multiply_slice(  # noqa: PLR0917 - numba passes by position
+def _multiply_panel(  # noqa: PLR0917 - numba passes by position
     _: object,
     values: Any,
     row_bytes: Any,
@@ -102,62 +112,146 @@ def _multiply_slice(  # noqa: PLR0917 - numba passes by position
     steps: Any,
     sums: Any,
     ahead: Any,
+    line: Any,
     lines: Any,
-    before: Any,
+    earlier: Any,
+    shift: Any,
+    extra: Any,
+    target: Any,
+    stride: Any,
     in_blocks: Any,
+    width: Any,
+    kind: Any,
 ) -> tuple[Signature, Emit]:
-    """sums[r, o] (+)= Σ values[r, i] · weights[o, i], for 32 rows and a panel.
+    """sums[r, o] = Σ values[r, i] · weights[o, i], for 32 rows and a panel.
 
-    Of `steps` times 32 inputs. `row_bytes` lie from row to row, where rows do not lie
-    in blocks. Meanwhile `lines` cache lines a step are asked for, from `ahead` on. What
-    is in `sums` counts if there were steps `before`.
+    Of `steps` times 32 inputs, all there are. `row_bytes` lie from row to row, where
+    rows do not lie in blocks. While the matrix unit works, `lines` cache lines a step
+    of the panel at `ahead` are asked for, from its line number `line` on, and the
+    `earlier` sums, if that is not 0, are finished as by `finish_panel`.
     """
-    given = (values, row_bytes, weights, steps, sums, ahead, lines, before)
-    signature = types.void(*[types.intp for _ in given], in_blocks)
-    blocks = in_blocks.literal_value
+    given = (
+        *(values, row_bytes, weights, steps, sums, ahead, line, lines),
+        *(earlier, shift, extra, target, stride),
+    )
+    signature = types.void(*[types.intp for _ in given], in_blocks, width, kind)
+    blocks, pitch_bytes = in_blocks.literal_value, 4 * width.literal_value
+    which = kind.literal_value
 
     def emit(
         context: Any, builder: ir.IRBuilder, _: object, args: list[ir.Value]
     ) -> ir.Value:
-        source, pitch, panel, count, totals, coming, wanted, done = args[:8]
+        source, pitch, panel, count, totals, coming, asked, wanted = args[:8]
+        done, rest = args[8], args[9:13]
         if blocks:
             pitch, step, half = INT64(_ROW_BYTES), BLOCK_BYTES, INT64(BLOCK_BYTES // 2)
         else:
             step, half = _ROW_BYTES, builder.mul(pitch, INT64(ROWS))
-        places = [
-            builder.add(totals, INT64(each // 2 * ROWS * 128 + each % 2 * _ROW_BYTES))
-            for each in _SUMS
-        ]
-        is_first = builder.icmp_signed("==", done, INT64(0))
-        with builder.if_else(is_first) as (at_first, later):
-            with at_first:
-                for each in _SUMS:
-                    clear_tile(builder, each)
-            with later:
-                for each, place in zip(_SUMS, places, strict=True):
-                    load_tile(builder, each, place, 128)
-        with cgutils.for_range(builder, count, intp=INT64) as loop:
-            asked = builder.mul(loop.index, wanted)
-            with cgutils.for_range(builder, wanted, intp=INT64) as line:
-                index = builder.add(asked, line.index)
-                prefetch(builder, offset(builder, coming, index, CACHE_LINE), range(1))
-            here = offset(builder, panel, loop.index, STEP_BYTES)
-            rows = offset(builder, source, loop.index, step)
-            for index, each in enumerate(_OTHERS):
-                load_tile(builder, each, offset(builder, here, index, _ROW_BYTES), 128)
-            for index, each in enumerate(_OWN):
-                at = builder.add(rows, half) if index else rows
-                pass_tile(builder, each, at, pitch)
+
+        def load_step(index: ir.Value) -> None:
+            here = offset(builder, panel, index, ROWS * pitch_bytes)
+            rows = offset(builder, source, index, step)
+            for at, each in enumerate(_OTHERS):
+                from_ = offset(builder, here, at, _ROW_BYTES)
+                load_tile(builder, each, from_, pitch_bytes)
+            for at, each in enumerate(_OWN):
+                load_tile(builder, each, builder.add(rows, half) if at else rows, pitch)
+
+        for each in _SUMS:
+            clear_tile(builder, each)
+        last = builder.sub(count, INT64(1))
+        is_there = builder.icmp_signed("!=", done, INT64(0))
+        height = builder.select(is_there, INT64(HEIGHT), INT64(0))
+        share = builder.add(builder.udiv(INT64(HEIGHT), count), INT64(1))
+        with cgutils.for_range(builder, last, intp=INT64) as loop:
+            load_step(loop.index)
             for each in _SUMS:
                 multiply_tiles(builder, each, _OWN[each // 2], _OTHERS[each % 2])
-        for each, place in zip(_SUMS, places, strict=True):
-            store_tile(builder, each, place, 128)
+            first = builder.add(asked, builder.mul(loop.index, wanted))
+            with cgutils.for_range(builder, wanted, intp=INT64) as each_line:
+                index = builder.add(first, each_line.index)
+                place = offset(
+                    builder, coming, builder.lshr(index, INT64(1)), pitch_bytes
+                )
+                side = builder.and_(index, INT64(1))
+                prefetch(builder, offset(builder, place, side, CACHE_LINE), range(1))
+            row = builder.mul(loop.index, share)
+            bounds = (row, _smaller(builder, builder.add(row, share), height))
+            _finish_rows(builder, which, done, bounds, rest)
+        load_step(last)
+        for each in _SUMS:
+            # a sum is stored while the next one's product is under way
+            multiply_tiles(builder, each, _OWN[each // 2], _OTHERS[each % 2])
+            at = INT64(each // 2 * ROWS * 128 + each % 2 * _ROW_BYTES)
+            store_tile(builder, each, builder.add(totals, at), 128)
+        bounds = (builder.mul(last, share), height)
+        _finish_rows(builder, which, done, bounds, rest)
         return context.get_dummy_value()
 
     return signature, emit
 
 
+def _finish_panel(  # noqa: PLR0917 - numba passes by position
+    _: object, sums: Any, shift: Any, extra: Any, target: Any, stride: Any, kind: Any
+) -> tuple[Signature, Emit]:
+    """32 rows of 32 sums become bfloat16, as `add_rows` says or as a gate says.
+
+    Of a gate a row is 16 gates and 16 ups, and the target is half of a block.
+    """
+    given = (sums, shift, extra, target, stride)
+    signature = types.void(*[types.intp for _ in given], kind)
+    which = kind.literal_value
+
+    def emit(
+        context: Any, builder: ir.IRBuilder, _: object, args: list[ir.Value]
+    ) -> ir.Value:
+        bounds = (INT64(0), INT64(HEIGHT))
+        _finish_rows(builder, which, args[0], bounds, args[1:5])
+        return context.get_dummy_value()
+
+    return signature, emit
+
+
+def _finish_rows(
+    builder: ir.IRBuilder,
+    kind: int,
+    sums: ir.Value,
+    bounds: tuple[ir.Value, ir.Value],
+    rest: list[ir.Value],
+) -> None:
+    """Of rows first … last - 1, if there are any."""
+    first, last = bounds
+    shift, extra, target, stride = rest
+    if kind == AS_THEY_ARE:
+        ahead = builder.mul(first, stride)
+        has_extra = builder.icmp_signed("!=", extra, INT64(0))
+        own = builder.select(has_extra, offset(builder, extra, ahead, 2), INT64(0))
+        count = builder.sub(last, first)
+        is_none = builder.icmp_signed("<", count, INT64(0))
+        add_rows(
+            builder,
+            offset(builder, sums, first, 4 * OUTPUTS),
+            shift=shift,
+            extra=own,
+            target=offset(builder, target, ahead, 2),
+            count=builder.select(is_none, INT64(0), count),
+            stride=stride,
+        )
+        return
+    with cgutils.for_range_slice(builder, first, last, INT64(1)) as (row, _):
+        gates = offset(builder, sums, row, 4 * OUTPUTS)
+        ups = builder.add(gates, INT64(4 * ROWS))
+        sides = (load(builder, side, ROWS) for side in (gates, ups))
+        found = quickly_gated(builder, *sides, has_cube=kind == GELU_TANH)
+        store(builder, found, offset(builder, target, row, 2 * DEPTH), 2)
+
+
+def _smaller(builder: ir.IRBuilder, left: ir.Value, right: ir.Value) -> ir.Value:
+    return builder.select(builder.icmp_signed("<", left, right), left, right)
+
+
 open_tiles: Any = intrinsic(_open_tiles)
 close_tiles: Any = intrinsic(_close_tiles)
 own_memory: Any = intrinsic(prefer_literal=True)(_own_memory)
-multiply_slice: Any = intrinsic(prefer_literal=True)(_multiply_slice)
+multiply_panel: Any = intrinsic(prefer_literal=True)(_multiply_panel)
+finish_panel: Any = intrinsic(prefer_literal=True)(_finish_panel)

@@ -26,15 +26,16 @@ from hookline_kernels.cpu.prefill_panels import (
     lay_queries,
     lay_values,
     write_rows,
+    write_states,
 )
 from hookline_kernels.cpu.prefill_tiles import (
-    LOG2_E,
     clear_state,
     mask_scores,
     score_tiles,
     soften_scores,
     weigh_tiles,
 )
+from hookline_kernels.cpu.vectors import LOG2_E
 from hookline_kernels.failure import KernelError
 from hookline_kernels.metadata import PagedMetadata
 
@@ -42,6 +43,9 @@ _PIECE = 96
 """Tokens whose keys, values and scores are held at once: a first cache full."""
 _TILE_BYTES = _PIECE * ROWS * (4 + 2)
 """Of a tile's scores and weights."""
+ITEM_NUMBERS = 5
+"""What a block of queries is told; see `tiled_kernel`."""
+_ITEM_BYTES = 8 * ITEM_NUMBERS
 _MOST_ROWS = 768
 """Of a block of queries, those of all heads that share keys together."""
 
@@ -103,14 +107,11 @@ class TiledPrefill:
         Raises:
             KernelError: There is no matrix unit, or none for this shape.
         """
-        if dtype != torch.bfloat16 or not has_tiles():
-            raise KernelError(f"there is no matrix unit for {dtype}")
-        if shape.key_dim % DEPTH or shape.value_dim % DEPTH or shape.block_size % ROWS:
-            raise KernelError(f"tiles do not fit {shape}")
+        check_tiles(shape, dtype)
         self._shape = shape
-        self._kernel = _kernel(shape)
+        self._kernel = tiled_kernel(shape)
         self._numbers = numbers_of(*[0] * 14)
-        self._items = np.zeros((0, 4), np.int64)
+        self._items = np.zeros((0, ITEM_NUMBERS), np.int64)
         self._pairs = 0
         self._scratch = torch.empty(0, dtype=torch.uint8)
 
@@ -124,9 +125,7 @@ class TiledPrefill:
             most=self._shape.tokens,
         )
         self._pairs = int((self._items[:, 2] * (self._items[:, 3] + 1)).sum())
-        needed = torch.get_num_threads() * self._shape.scratch_bytes
-        if len(self._scratch) < needed + 64:
-            self._scratch = torch.empty(needed + 64, dtype=torch.uint8)
+        self._scratch = scratch_for(self._shape, self._scratch)
         numbers, tables = self._numbers, metadata.block_tables
         numbers[2], numbers[3] = len(self._items), self._items.ctypes.data
         numbers[4], numbers[5] = tables.data_ptr(), 8 * tables.stride(0)
@@ -168,7 +167,7 @@ class TiledPrefill:
 def _items(
     query_lens: Sequence[int], seq_lens: Sequence[int], *, first: int, most: int
 ) -> np.ndarray[Any, np.dtype[np.int64]]:
-    """Blocks of queries, [n, 4]: sequence, first row, tokens, first position.
+    """Blocks of queries, [n, 5], as `tiled_kernel` is told them.
 
     Those that see most come first, so that no thread is left with a long one.
     """
@@ -176,21 +175,49 @@ def _items(
     for index, (count, length) in enumerate(zip(query_lens, seq_lens, strict=True)):
         for start in range(0, count, most):
             tokens = min(most, count - start)
-            items.append((first + index, row + start, tokens, length - count + start))
+            position = length - count + start
+            last = position + tokens
+            items.append((first + index, row + start, tokens, position, last))
         row += count
     items.sort(key=lambda item: -item[2] * item[3])
-    return np.array(items, np.int64).reshape(-1, 4)
+    return np.array(items, np.int64).reshape(-1, ITEM_NUMBERS)
+
+
+def check_tiles(shape: PrefillShape, dtype: torch.dtype) -> None:
+    """Raises `KernelError` where there are none for this."""
+    if dtype != torch.bfloat16 or not has_tiles():
+        raise KernelError(f"there is no matrix unit for {dtype}")
+    if shape.key_dim % DEPTH or shape.value_dim % DEPTH or shape.block_size % ROWS:
+        raise KernelError(f"tiles do not fit {shape}")
+
+
+def scratch_for(shape: PrefillShape, scratch: torch.Tensor) -> torch.Tensor:
+    """The same memory if it is enough for all threads, or else more of it."""
+    needed = torch.get_num_threads() * shape.scratch_bytes + 64
+    if len(scratch) >= needed:
+        return scratch
+    return torch.empty(needed, dtype=torch.uint8)
 
 
 @functools.cache
-def _kernel(shape: PrefillShape) -> Kernel:
+def tiled_kernel(shape: PrefillShape, *, leaves_states: bool = False) -> Kernel:
+    """Blocks of queries attend, and leave outputs or, as decode has them, states.
+
+    Its numbers are: items, and their address; block tables' address and bytes a row;
+    address of the threads' memory; queries' address, bytes a token and a head; keys'
+    and values' addresses; address of outputs or states; window; bits of the scale in
+    powers of 2. An item is five: the sequence whose blocks are read, first row of the
+    queries, their number, position of the first, and how many tokens are seen at most.
+    """
     group, kv_heads, block = shape.group, shape.num_kv_heads, shape.block_size
     key_dim, value_dim = shape.key_dim, shape.value_dim
     query_bytes, state_bytes = shape.query_bytes, shape.state_bytes
     panel_bytes, scratch_bytes = shape.panel_bytes, shape.scratch_bytes
     record_bytes = query_bytes + state_bytes
-    token_bytes = 2 * kv_heads * group * value_dim
+    heads = kv_heads * group
+    token_bytes = heads * (4 * (2 + value_dim) if leaves_states else 2 * value_dim)
     lay_piece, attend_tile = _piece_layer(shape), _tile_attender(shape)
+    leave = _state_leaver(shape) if leaves_states else _output_writer(shape)
 
     def prefill(numbers: Any) -> None:
         given = array_at(numbers, 15, np.int64)
@@ -200,7 +227,7 @@ def _kernel(shape: PrefillShape) -> Kernel:
         before = open_tiles()
         work = take(numbers, 1)
         while work < given[2] * kv_heads:
-            item, head = given[3] + work // kv_heads * 32, work % kv_heads
+            item, head = given[3] + work // kv_heads * _ITEM_BYTES, work % kv_heads
             table = given[4] + int_at(item, 0) * given[5]
             first, count, position = int_at(item, 1), int_at(item, 2), int_at(item, 3)
             rows = count * group
@@ -219,7 +246,7 @@ def _kernel(shape: PrefillShape) -> Kernel:
                     key_dim,
                 )
                 clear_state(queries + tile * record_bytes + query_bytes, value_dim)
-            last = position + count
+            last = int_at(item, 4)
             at = max(0, position + 1 - given[13]) // block * block
             while at < last:
                 stop = min(at + _PIECE, last)
@@ -236,24 +263,43 @@ def _kernel(shape: PrefillShape) -> Kernel:
                         stop - at,
                     )
                 at = stop
-            output = given[12] + first * token_bytes + head * group * value_dim * 2
+            output = given[12] + first * token_bytes
             for tile in range(tiles):
-                whole = queries + tile * record_bytes + query_bytes + 4 * ROWS
-                write_rows(
-                    whole + 4 * ROWS,
-                    whole,
-                    output,
-                    token_bytes,
-                    tile * ROWS,
-                    rows,
-                    group,
-                    value_dim,
-                )
+                state = queries + tile * record_bytes + query_bytes
+                leave(state, output, head * group, tile * ROWS, rows)
             work = take(numbers, 1)
         close_tiles(before)
 
-    name = f"prefill-{group}-{kv_heads}-{key_dim}-{value_dim}-{block}"
+    kind = "prefix" if leaves_states else "prefill"
+    name = f"{kind}-{group}-{kv_heads}-{key_dim}-{value_dim}-{block}"
     return Kernel(prefill, name)
+
+
+def _output_writer(shape: PrefillShape) -> Any:
+    group, value_dim = shape.group, shape.value_dim
+    token_bytes = 2 * shape.num_kv_heads * group * value_dim
+
+    def write_output(state: int, output: int, head: int, row: int, rows: int) -> None:
+        """16 rows' outputs; the group's heads begin at `head`."""
+        sums, own = state + 8 * ROWS, output + head * value_dim * 2
+        whole = state + 4 * ROWS
+        write_rows(sums, whole, own, token_bytes, row, rows, group, value_dim)
+
+    return njit(write_output)
+
+
+def _state_leaver(shape: PrefillShape) -> Any:
+    group, value_dim = shape.group, shape.value_dim
+    heads = shape.num_kv_heads * group
+    token_bytes = 4 * heads * (2 + value_dim)
+
+    def leave_states(state: int, output: int, head: int, row: int, rows: int) -> None:
+        """16 rows' states."""
+        write_states(
+            state, output, token_bytes, head, row, rows, heads, group, value_dim
+        )
+
+    return njit(leave_states)
 
 
 def _tile_attender(shape: PrefillShape) -> Any:
@@ -277,7 +323,7 @@ def _tile_attender(shape: PrefillShape) -> Any:
         """
         window = given[13]
         lowest = shift + row // group
-        highest = shift + min(row + ROWS, rows) // group  # one beyond, or two
+        highest = shift + (min(row + ROWS, rows) - 1) // group
         start = max(0, lowest + 1 - window) // DEPTH * DEPTH
         end = (min(stop, highest + 1) + DEPTH - 1) // DEPTH * DEPTH
         if start >= end:

@@ -23,11 +23,14 @@ from hookline_kernels.cpu.vectors import (
     load,
     offset,
     rounded,
+    store,
     vector,
 )
 
 TILE_BYTES = ROWS * DEPTH * 2
 _HALF = ROWS // 2
+_LN_2 = 0.6931471805599453
+"""Largest scores are powers of 2 here, and of e in decode."""
 
 
 def _lay_keys(
@@ -126,12 +129,7 @@ def _lay_queries(  # noqa: PLR0917 - numba passes by position
         context: Any, builder: ir.IRBuilder, _: object, args: list[ir.Value]
     ) -> ir.Value:
         source, by_token, by_head, start, count, target = args[:6]
-        places = []
-        for lane in range(ROWS):
-            row = _least(builder, start, lane, count)
-            token = builder.mul(builder.udiv(row, INT64(heads)), by_token)
-            head = builder.mul(builder.urem(row, INT64(heads)), by_head)
-            places.append(builder.add(source, builder.add(token, head)))
+        places = _row_places(builder, source, (by_token, by_head), start, count, heads)
         for step in range(width // DEPTH):
             numbers = []
             for place in places:
@@ -167,12 +165,8 @@ def _write_rows(  # noqa: PLR0917 - numba passes by position
         source, whole, target, by_token, start, count = args[:6]
         ones = constant(1.0, ROWS)
         share = builder.fdiv(ones, load(builder, whole, ROWS))
-        places = []
-        for lane in range(ROWS):
-            row = _least(builder, start, lane, count)
-            token = builder.mul(builder.udiv(row, INT64(heads)), by_token)
-            head = builder.mul(builder.urem(row, INT64(heads)), INT64(2 * width))
-            places.append(builder.add(target, builder.add(token, head)))
+        strides = by_token, INT64(2 * width)
+        places = _row_places(builder, target, strides, start, count, heads)
         for at in range(0, width, DEPTH):
             pairs = []
             for row in range(at, at + DEPTH, 2):
@@ -190,6 +184,82 @@ def _write_rows(  # noqa: PLR0917 - numba passes by position
         return context.get_dummy_value()
 
     return signature, emit
+
+
+def _write_states(  # noqa: PLR0917 - numba passes by position
+    _: object,
+    state: Any,
+    output: Any,
+    token_bytes: Any,
+    head: Any,
+    first: Any,
+    rows: Any,
+    heads: Any,
+    group: Any,
+    dim: Any,
+) -> tuple[Signature, Emit]:
+    """A tile's state goes to the states of 16 rows, as decode has them.
+
+    Of a row's token they are `heads` largest scores, as many sums of weights, and as
+    many rows of sums of values; the group's heads begin at `head`.
+    """
+    integers = [state, output, token_bytes, head, first, rows]
+    signature = types.void(*[types.intp for _ in integers], heads, group, dim)
+    total, members = heads.literal_value, group.literal_value
+    width = dim.literal_value
+
+    def emit(
+        context: Any, builder: ir.IRBuilder, _: object, args: list[ir.Value]
+    ) -> ir.Value:
+        source, target, by_token, own, start, count = args[:6]
+        tops = builder.fmul(load(builder, source, ROWS), constant(_LN_2, ROWS))
+        sums = load(builder, builder.add(source, INT64(64)), ROWS)
+        places = []
+        for lane in range(ROWS):
+            row = _least(builder, start, lane, count)
+            token = builder.mul(builder.udiv(row, INT64(members)), by_token)
+            token = builder.add(target, token)
+            each = builder.add(own, builder.urem(row, INT64(members)))
+            for index, numbers in enumerate((tops, sums)):
+                at = builder.add(each, INT64(index * total))
+                number = builder.extract_element(numbers, INT32(lane))
+                place = offset(builder, token, at, 4)
+                pointer = builder.inttoptr(place, number.type.as_pointer())
+                builder.store(number, pointer, align=4)
+            values = offset(builder, token, each, 4 * width)
+            places.append(builder.add(values, INT64(8 * total)))
+        for at in range(0, width, ROWS):
+            found = [
+                load(builder, builder.add(source, INT64(64 * (2 + row))), ROWS)
+                for row in range(at, at + ROWS)
+            ]
+            for place, numbers in zip(places, _turned(builder, found), strict=True):
+                store(builder, numbers, builder.add(place, INT64(4 * at)))
+        return context.get_dummy_value()
+
+    return signature, emit
+
+
+def _row_places(  # noqa: PLR0917 - as the intrinsics have them
+    builder: ir.IRBuilder,
+    base: ir.Value,
+    strides: tuple[ir.Value, ir.Value],
+    start: ir.Value,
+    count: ir.Value,
+    heads: int,
+) -> list[ir.Value]:
+    """Of 16 rows from `start` on; behind the last of all it is that one's again.
+
+    The strides are from token to token and from head to head.
+    """
+    by_token, by_head = strides
+    places = []
+    for lane in range(ROWS):
+        row = _least(builder, start, lane, count)
+        token = builder.mul(builder.udiv(row, INT64(heads)), by_token)
+        head = builder.mul(builder.urem(row, INT64(heads)), by_head)
+        places.append(builder.add(base, builder.add(token, head)))
+    return places
 
 
 def _least(
@@ -248,3 +318,4 @@ lay_keys: Any = intrinsic(prefer_literal=True)(_lay_keys)
 lay_values: Any = intrinsic(prefer_literal=True)(_lay_values)
 lay_queries: Any = intrinsic(prefer_literal=True)(_lay_queries)
 write_rows: Any = intrinsic(prefer_literal=True)(_write_rows)
+write_states: Any = intrinsic(prefer_literal=True)(_write_states)

@@ -34,26 +34,22 @@ from hookline_kernels.cpu.vectors import (
     load,
     multiply_add,
     offset,
+    power_of_2,
     splat,
     store,
     vector,
 )
 
-LOG2_E = 1.4426950408889634
 _LOWEST = -1e20
 """What the largest score, as a power of 2, is before there is one."""
 _UNSEEN = -1e35
 """A score far below that, whatever it is multiplied with; still a number, so that no
 difference of two is none."""
 
-_POWER_OF_2 = (0.078024536, 0.2260672, 0.6958335, 0.99992526)
-"""Of the series of 2^x, 0 ≤ x < 1; right to 8e-5, where bfloat16 is to 4e-3."""
 _SCORE_BYTES = ROWS * 4
 """Of a token: 16 queries."""
 _TOTALS = 4
 """Vectors that are summed into at once, for the latency of an addition."""
-_FLOOR = 9
-"""Of `reduce`: what is above the next lower whole number, without a trap."""
 
 
 def _score_tiles(  # noqa: PLR0917 - numba passes by position
@@ -175,7 +171,7 @@ def _soften_scores(  # noqa: PLR0917 - numba passes by position
         grown = builder.fcmp_ordered(">", top, old)
         bits = builder.bitcast(grown, INT16)
         with builder.if_then(builder.icmp_unsigned("!=", bits, INT16(0))):
-            fade = _power_of_2(builder, builder.fsub(old, top))
+            fade = power_of_2(builder, builder.fsub(old, top))
             store(builder, top, kept)
             with _by(builder, INT64(0), INT64(1 + width), 1) as index:
                 at = offset(builder, whole, index, _SCORE_BYTES)
@@ -219,7 +215,7 @@ def _weigh(
                 at = builder.add(index, INT64(row + side))
                 numbers = load(builder, offset(builder, source, at, _SCORE_BYTES), ROWS)
                 power = multiply_add(builder, numbers, scale, shift)
-                found.append(_power_of_2(builder, power))
+                found.append(power_of_2(builder, power))
                 total = totals[(row + side) % _TOTALS]
                 so_far = builder.load(total)
                 builder.store(builder.fadd(so_far, found[-1]), total)
@@ -259,29 +255,6 @@ def _rounded_pair(builder: ir.IRBuilder, first: ir.Value, second: ir.Value) -> i
     low = builder.lshr(low, constant(16, ROWS, INT32))
     high = builder.and_(high, constant(0xFFFF0000, ROWS, INT32))
     return builder.or_(low, high)
-
-
-def _power_of_2(builder: ir.IRBuilder, numbers: ir.Value) -> ir.Value:
-    """Of what is above the next lower whole number by a series, then scaled by that."""
-    kind = numbers.type
-    rest = _masked(builder, "reduce", [kind, INT32], [numbers, INT32(_FLOOR)])
-    series = constant(_POWER_OF_2[0], ROWS)
-    for coefficient in _POWER_OF_2[1:]:
-        series = multiply_add(builder, series, rest, constant(coefficient, ROWS))
-    return _masked(builder, "scalef", [kind, kind], [series, numbers])
-
-
-def _masked(
-    builder: ir.IRBuilder, name: str, kinds: list[ir.Type], args: list[ir.Value]
-) -> ir.Value:
-    """An instruction of AVX-512 on all 16 numbers, in the current rounding mode."""
-    kind = vector(ROWS)
-    shape = ir.FunctionType(kind, [*kinds, kind, INT16, INT32])
-    call = cgutils.get_or_insert_function(
-        builder.module, shape, f"llvm.x86.avx512.mask.{name}.ps.512"
-    )
-    nothing = ir.Constant(kind, ir.Undefined)
-    return builder.call(call, [*args, nothing, INT16(-1), INT32(4)])
 
 
 def _weigh_tiles(  # noqa: PLR0917 - numba passes by position

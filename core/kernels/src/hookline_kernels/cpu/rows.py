@@ -132,29 +132,7 @@ def _scale_row(  # noqa: PLR0917 - numba passes by position
     return signature, emit
 
 
-def _fill_row(
-    _: object,
-    row: types.Type,
-    count: types.Type,
-    number: types.Type,  # noqa: ARG001
-) -> tuple[Signature, Emit]:
-    """Sets so many numbers, and some after them: up to a whole vector."""
-
-    def emit(
-        context: Any, builder: ir.IRBuilder, _: object, args: list[ir.Value]
-    ) -> ir.Value:
-        start, length, value = args
-        value = splat(builder, value, LANES)
-        length = builder.add(length, INT64(LANES - 1))
-        with _each_vector(builder, start, length) as at:
-            store(builder, value, at)
-        return context.get_dummy_value()
-
-    return types.void(row, count, types.float32), emit
-
-
 row_max: Any = intrinsic(_row_max)
 row_exp: Any = intrinsic(_row_exp)
-fill_row: Any = intrinsic(_fill_row)
 row_cap: Any = intrinsic(_row_cap)
 scale_row: Any = intrinsic(prefer_literal=True)(_scale_row)

@@ -127,4 +127,12 @@ SPECULATION_METRICS: tuple[Metric, ...] = (
         "speculation does not pay; 1 where nothing can be said.",
         lambda live: live.speculation.speedup,
     ),
+    _live(
+        "num_speculative_tokens",
+        "tokens",
+        "Most draft tokens that a request is asked for in a step at present: the "
+        "configured number, or what the engine has chosen; 0 while it has speculation "
+        "off, and without speculation.",
+        lambda live: live.speculation.most_drafts,
+    ),
 )

@@ -28,22 +28,23 @@ class FastLinear(nn.Linear):
         self.register_parameter("bias", given)
         self._product = packed_linear if self.is_packed else plain_linear
         self._operands = (self.weight, self.bias)
-        self._few_rows = _few_rows(kept, given) if self.is_packed else None
+        self._compiled = _compiled(kept, given) if self.is_packed else ()
 
     def forward(
         self, values: torch.Tensor, summand: torch.Tensor | None = None
     ) -> torch.Tensor:
         """The result, and the summand; with one that is not packed, values are flat."""
-        few = self._few_rows
-        if few is not None and values.ndim == 2 and len(values) <= few.most:
-            return few(values, summand)
+        if values.ndim == 2:
+            for product in self._compiled:
+                if len(values) <= product.most:
+                    return product(values, summand)
         return self._product(values, *self._operands, summand=summand)
 
     __call__ = forward
 
 
-class _FewRows(Protocol):
-    """A product that is quicker for at most so many rows."""
+class _Product(Protocol):
+    """One that is quicker for at most so many rows."""
 
     most: int
 
@@ -52,14 +53,17 @@ class _FewRows(Protocol):
     ) -> torch.Tensor: ...
 
 
-def _few_rows(weight: torch.Tensor, bias: torch.Tensor | None) -> _FewRows | None:
-    """None where there is no compiler, or nothing for this weight."""
+def _compiled(weight: torch.Tensor, bias: torch.Tensor | None) -> tuple[_Product, ...]:
+    """For few rows and for more; none without a compiler, or for this weight."""
     try:
-        module = import_module("hookline_kernels.cpu.few_rows")
-        found: _FewRows | None = module.few_rows(weight, bias)
+        few_rows = import_module("hookline_kernels.cpu.few_rows")
+        many_rows = import_module("hookline_kernels.cpu.many_rows")
+        few = few_rows.few_rows(weight, bias)
+        if few is None:
+            return ()
+        return few, many_rows.ManyRows(weight, bias, width=few.width)
     except (ImportError, KernelError):
-        return None
-    return found
+        return ()
 
 
 def joined(linears: Sequence[nn.Linear]) -> FastLinear:

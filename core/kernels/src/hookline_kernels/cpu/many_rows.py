@@ -1,0 +1,184 @@
+"""Products of many rows with weights in panels, on the processor's matrix unit.
+
+A thread takes some panels and so many rows as stay in its second cache. While a block
+of rows passes a panel, the sums of the block before are finished, and the next panel is
+asked for: the matrix unit does not wait for either.
+"""
+
+import functools
+from typing import Any
+
+import numpy as np
+import torch
+
+from hookline_kernels.cpu.amx import DEPTH
+from hookline_kernels.cpu.elements import array_at
+from hookline_kernels.cpu.launching import Kernel, numbers_of
+from hookline_kernels.cpu.memory import take
+from hookline_kernels.cpu.panels import (
+    AS_THEY_ARE,
+    BLOCK_BYTES,
+    HEIGHT,
+    LINES,
+    OUTPUTS,
+    SUM_BYTES,
+    close_tiles,
+    finish_panel,
+    multiply_panel,
+    open_tiles,
+    own_memory,
+)
+
+_MOST_BYTES = 1 << 20
+"""Of rows that a thread takes at once: half of a second cache."""
+_PANELS = 4
+"""That a thread takes at once."""
+_MOST_ROWS = 512
+"""Of more, oneDNN is as quick."""
+
+
+class ManyRows:
+    """values · weightᵀ + bias + summand, in bfloat16, or what a gate makes of it.
+
+    One thread calls it at a time.
+
+    Attributes:
+        least: Rows, below which it computes nothing right.
+        most: Rows for which a product without a gate is worth while.
+    """
+
+    least, most = HEIGHT, _MOST_ROWS
+
+    def __init__(
+        self,
+        weight: torch.Tensor,
+        bias: torch.Tensor | None = None,
+        *,
+        width: int = OUTPUTS,
+        kind: int = AS_THEY_ARE,
+        in_blocks: bool = False,
+    ) -> None:
+        """Compiles what is not compiled yet.
+
+        Args:
+            weight: [out, in] of `lay_panels`, or of `linear.pack` in blocks of outputs.
+            bias: [out].
+            width: Outputs that lie together, 32 or 64.
+            kind: One of those of `panels`.
+            in_blocks: Values lie in blocks, as a gate leaves them.
+        """
+        self._kept = (weight, bias)  # the kernel has their addresses
+        self._outputs, self._inputs = weight.shape
+        is_packed = weight.is_mkldnn
+        address = torch.ops.mkldnn.data_ptr(weight) if is_packed else weight.data_ptr()
+        self._kernel = _kernel(width, kind, in_blocks)
+        self._numbers = numbers_of(
+            *(0, self._inputs, self._outputs, 0, 0, address, 0, 0),
+            0 if bias is None else bias.data_ptr(),
+        )
+
+    def __call__(
+        self, values: torch.Tensor, summand: torch.Tensor | None = None
+    ) -> torch.Tensor:
+        """[T, in] → [T, out]; the summand is [T, out], contiguous."""
+        values = values.contiguous()
+        output = torch.empty((len(values), self._outputs), dtype=torch.bfloat16)
+        self.fill(output, len(values), values, summand)
+        return output
+
+    def fill(
+        self,
+        output: torch.Tensor,
+        rows: int,
+        values: torch.Tensor,
+        summand: torch.Tensor | None = None,
+    ) -> None:
+        """The same, into given memory.
+
+        Args:
+            output: [T, out], or of a gate room for the blocks of [T, out ÷ 2].
+            rows: T, 32 at least.
+            values: [T, in], contiguous, or their blocks.
+            summand: [T, out], contiguous.
+        """
+        blocks, numbers = -(-rows // HEIGHT), self._numbers
+        numbers[1], numbers[4] = rows, _blocks_at_once(blocks, self._inputs)
+        numbers[5], numbers[7] = values.data_ptr(), output.data_ptr()
+        numbers[8] = 0 if summand is None else summand.data_ptr()
+        self._kernel(self._outputs * self._inputs, numbers)
+
+
+def _blocks_at_once(blocks: int, inputs: int) -> int:
+    """How many blocks of rows pass a panel: much alike, and not too many."""
+    most = max(1, _MOST_BYTES // (2 * HEIGHT * inputs))
+    parts = -(-blocks // most)
+    return -(-blocks // parts)
+
+
+@functools.cache
+def _kernel(width: int, kind: int, in_blocks: bool) -> Kernel:
+    together, room = width // OUTPUTS, 2 * SUM_BYTES
+
+    def multiply(numbers: Any) -> None:
+        given = array_at(numbers, 10, np.int64)
+        rows, inputs, outputs, most = given[1], given[2], given[3], given[4]
+        row_bytes, steps = 2 * inputs, inputs // DEPTH
+        blocks, panels = (rows + HEIGHT - 1) // HEIGHT, outputs // OUTPUTS
+        pieces = (blocks + most - 1) // most
+        groups = (panels + _PANELS - 1) // _PANELS
+        sums = own_memory(room)
+        earlier, shift, extra, target = 0, 0, 0, 0
+        before = open_tiles()
+        task = take(numbers, 1)
+        while task < pieces * groups:
+            first = task // groups * most
+            last = min(first + most, blocks)
+            lines = (LINES + last - first - 1) // (last - first)
+            start = task % groups * _PANELS
+            for panel in range(start, min(start + _PANELS, panels)):
+                weights = given[6] + panel // together * width * row_bytes
+                weights += panel % together * 4 * OUTPUTS
+                ahead = given[6] + (panel + 1) // together * width * row_bytes
+                ahead += (panel + 1) % together * 4 * OUTPUTS
+                for block in range(first, last):
+                    # the last rows are computed twice rather than half
+                    row = min(block * HEIGHT, rows - HEIGHT)
+                    source = given[5] + row * row_bytes
+                    if in_blocks:
+                        source = given[5] + block * steps * BLOCK_BYTES
+                    place = sums
+                    if earlier == sums:
+                        place = sums + SUM_BYTES
+                    multiply_panel(
+                        source,
+                        row_bytes,
+                        weights,
+                        steps,
+                        place,
+                        ahead,
+                        (block - first) * steps * lines,
+                        lines,
+                        earlier,
+                        shift,
+                        extra,
+                        target,
+                        outputs,
+                        in_blocks,
+                        width,
+                        kind,
+                    )
+                    earlier = place
+                    if kind == AS_THEY_ARE:
+                        at = 2 * (row * outputs + panel * OUTPUTS)
+                        shift = given[9] + 2 * panel * OUTPUTS if given[9] else 0
+                        extra = given[8] + at if given[8] else 0
+                        target = given[7] + at
+                    else:
+                        at = block * (panels // 2) + panel // 2
+                        target = given[7] + at * BLOCK_BYTES + panel % 2 * DEPTH
+            task = take(numbers, 1)
+        if earlier:
+            finish_panel(earlier, shift, extra, target, outputs, kind)
+        close_tiles(before)
+
+    return Kernel(multiply, f"many-rows-{width}-{kind}-{int(in_blocks)}")
