@@ -69,7 +69,7 @@ def _install(folder: Path, wheels: list[Path]) -> None:
     """
     venv.create(folder, with_pip=False, symlinks=True)
     site = Path(sysconfig.get_path("purelib", "venv", {"base": str(folder)}))
-    pip = [sys.executable, "-m", "pip", "--python", _command(folder, "python")]
+    pip = [sys.executable, "-m", "pip", "--python", str(_command(folder, "python"))]
     options = ["--quiet", "--no-deps", "--no-index", "--disable-pip-version-check"]
     _call(*pip, "install", *options, *wheels, cwd=folder)
     outer = {sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}
