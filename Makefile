@@ -3,6 +3,7 @@
 PYTHON ?= python3
 MODEL ?= demo
 PORT ?= 8000
+METHOD ?= medusa
 ARGS ?=
 
 VENV := .venv
@@ -10,6 +11,9 @@ BIN := $(VENV)/bin
 PROJECTS := $(sort $(wildcard pyproject.toml plugins/*/*/pyproject.toml models/*/pyproject.toml))
 EDITABLE := $(foreach project,$(PROJECTS),-e ./$(patsubst %pyproject.toml,%,$(project)))
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+# As the heads that ship were trained.
+TRAINING_medusa := --tokens 1000000 --row-tokens 256 \
+    --training-config '{"num_layers": 4, "own_output": false, "epochs": 8}'
 CHOSEN_TESTS := not soak and not gpu and not slow
 
 .DEFAULT_GOAL := help
@@ -45,11 +49,10 @@ soak: $(VENV)/installed-dev  ## Run the long tests
 demo-model: $(VENV)/installed  ## Train the demo model anew (half an hour)
 	@$(BIN)/python models/demo/train.py $(ARGS)
 
-demo-heads: $(VENV)/installed  ## Train the demo model's Medusa heads anew: OUT=folder
+demo-heads: $(VENV)/installed  ## Train what drafts for the demo model anew: METHOD=eagle OUT=folder
 	@$(BIN)/python models/demo/train.py --write-text $(VENV)/demo-text.txt
-	@$(BIN)/hookline train-draft --method medusa --model demo --out $(OUT) \
-	    --data $(VENV)/demo-text.txt --continue-data --tokens 1000000 --row-tokens 256 \
-	    --training-config '{"num_layers": 4, "own_output": false, "epochs": 8}' $(ARGS)
+	@$(BIN)/hookline train-draft --method $(METHOD) --model demo --out $(OUT) \
+	    --data $(VENV)/demo-text.txt --continue-data $(TRAINING_$(METHOD)) $(ARGS)
 
 clean:  ## Remove the virtual environment and all caches
 	rm -rf $(VENV) build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache

@@ -1,30 +1,63 @@
-"""The proposer of docs/speculative.md, installed and run."""
+"""The proposer of docs/speculative.md, built and installed as its readers would."""
 
-import re
-from pathlib import Path
+import json
+from collections.abc import Callable, Mapping
+from typing import Protocol
+
+import pytest
+
+MOST_LINES = 30
+RUN = """
+import json
+import sys
 
 from hookline import LLM, SamplingParams
-from hookline.testing.plugin_site import PluginSite
 
-PAGE = (Path(__file__).parents[2] / "docs" / "speculative.md").read_text("utf-8")
-[SOURCE] = re.findall(r"^```python\n(.*?)^```$", PAGE, flags=re.MULTILINE | re.DOTALL)
-MOST_LINES = 30
-PROMPT = "def add(a, b):\n    return a + b\n\n\ndef add(a, b):\n"
+chosen = json.loads(sys.argv[1])
+with LLM("demo", speculative_config=chosen) as llm:
+    prompt = "def add(a, b):\\n    return a + b\\n\\n\\ndef add(a, b):\\n"
+    [output] = llm.generate(prompt, SamplingParams(temperature=0.0, max_tokens=48))
+[done] = output.completions
+print(json.dumps([done.text, done.draft_tokens, done.accepted_tokens]))
+"""
 
 
-def test_proposer_drafts_and_changes_nothing(tmp_path: Path) -> None:
-    """It is short, its drafts are verified, and the text is the same."""
-    code = [line for line in SOURCE.splitlines() if line and "import" not in line]
-    params = SamplingParams(temperature=0.0, max_tokens=48)
-    with LLM("demo") as llm:
-        [plain] = llm.generate(PROMPT, params)
+class Installed(Protocol):
+    """Of `install_example`."""
 
-    with PluginSite(tmp_path) as site:
-        site.install("pair_memory", SOURCE, group="hookline.proposers")
-        chosen = {"method": "pair_memory", "num_speculative_tokens": 3}
-        with LLM("demo", speculative_config=chosen) as llm:
-            [output] = llm.generate(PROMPT, params)
+    def run(self, command: str, *arguments: str) -> str: ...
 
-    assert len(code) <= MOST_LINES
-    assert output.completions[0].text == plain.completions[0].text
-    assert output.completions[0].draft_tokens > 0
+
+@pytest.fixture
+def files(files_of: Callable[[str], dict[str, str]]) -> dict[str, str]:
+    return files_of("speculative.md")
+
+
+def test_proposer_is_short(files: dict[str, str]) -> None:
+    """Without what it imports."""
+    code = files["pair_memory.py"].splitlines()
+
+    assert set(files) == {"pyproject.toml", "pair_memory.py"}
+    assert len([line for line in code if line and "import" not in line]) <= MOST_LINES
+
+
+@pytest.mark.timeout(180)
+def test_proposer_works_where_it_is_installed(
+    files: dict[str, str], install_example: Callable[[Mapping[str, str]], Installed]
+) -> None:
+    """From its wheel; its drafts are verified, and the text is the same."""
+    installed = install_example(files)
+
+    def run(chosen: object) -> tuple[str, int, int]:
+        last = installed.run("python", "-c", RUN, json.dumps(chosen)).splitlines()[-1]
+        text, drafts, accepted = json.loads(last)
+        return text, drafts, accepted
+
+    plain, none, _ = run(None)
+    found, drafts, accepted = run(
+        {"method": "pair_memory", "num_speculative_tokens": 3}
+    )
+
+    assert found == plain
+    assert none == 0
+    assert 0 < accepted <= drafts

@@ -17,6 +17,7 @@ PACKAGES = {
     "plugins/loggers/otel": {"hookline_otel"},
     "plugins/loggers/prometheus": {"hookline_prometheus"},
     "plugins/loggers/request_log": {"hookline_request_log"},
+    "plugins/speculative/eagle": {"hookline_eagle"},
     "plugins/speculative/medusa": {"hookline_medusa"},
     "plugins/speculative/ngram": {"hookline_ngram"},
 }
@@ -28,6 +29,8 @@ PROJECTS = [
 DATA = {
     "models/demo": {
         "hookline_demo_model/weights/config.json",
+        "hookline_demo_model/weights/eagle/config.json",
+        "hookline_demo_model/weights/eagle/model.safetensors",
         "hookline_demo_model/weights/medusa/config.json",
         "hookline_demo_model/weights/medusa/medusa_lm_head.safetensors",
         "hookline_demo_model/weights/model.safetensors",

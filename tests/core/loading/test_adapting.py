@@ -166,7 +166,7 @@ def test_what_does_not_fit_stays() -> None:
     model = Odd(torch.bfloat16)
     norm, linear = model.norm, model.mixed
 
-    done = adapt(model)  # type: ignore[arg-type]
+    done = adapt(model)
 
     assert done == Adaptation()
     assert model.norm is norm
@@ -194,7 +194,7 @@ def test_a_gated_layer_with_another_function_stays() -> None:
     relu.act_fn = nn.ReLU()
     model = nn.Sequential(other, relu)
 
-    done = adapt(model)  # type: ignore[arg-type]
+    done = adapt(model)
 
     assert done.gated == 0
     assert [*model] == [other, relu]

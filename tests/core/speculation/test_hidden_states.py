@@ -124,6 +124,45 @@ def test_states_are_right_however_a_text_is_computed(
         assert len(watching.seen) > len(PROMPTS)
 
 
+def check_features(oracle: Oracle, watching: WatchingProposer) -> int:
+    """Compares what was shown of the layers 0, 2 and 3, which is behind the last."""
+    said: list[torch.Tensor] = []
+    decoder = oracle.model.get_decoder()
+    layers = getattr(decoder, "layers", None) or decoder.h
+    hook = layers[-1].register_forward_hook(
+        lambda _module, _given, output: said.append(
+            output[0] if isinstance(output, tuple) else output
+        )
+    )
+    for text, features in watching.features.items():
+        with torch.inference_mode():
+            output = oracle.model(torch.tensor([text]), output_hidden_states=True)
+        last = said.pop().view(len(text), -1)[-1]
+        read = [output.hidden_states[index][0, -1] for index in (2, 0)]
+        expected = torch.cat((read[0], last, read[1]))
+        torch.testing.assert_close(features, expected, rtol=5e-3, atol=5e-3)
+    hook.remove()
+    return len(watching.features)
+
+
+@pytest.mark.parametrize("mode", ["batched", "torch-kernels"])
+@pytest.mark.parametrize("name", sorted(FAMILIES))
+def test_features_are_what_the_named_layers_read(
+    name: str, mode: str, speculating_llm: SpeculatingLLM, tmp_path: Path
+) -> None:
+    """Of each family, side by side in the order in which they were named."""
+    oracle = make_oracle(name, tmp_path / "model")
+    inner = half_right(oracle)._inner
+    watching = WatchingProposer(inner, feature_layers=(2, 3, 0))
+
+    with speculating_llm(config_for(oracle, mode), watching) as llm:
+        llm.generate(PROMPTS[:2], GREEDY)
+        assert_conserved(llm)
+
+    assert watching.wrong == []
+    assert check_features(oracle, watching) > sum(map(len, PROMPTS[:2]))
+
+
 def test_prompts_are_shown_where_nothing_is_drafted(
     speculating_llm: SpeculatingLLM, llama: Oracle
 ) -> None:

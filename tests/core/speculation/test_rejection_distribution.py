@@ -60,10 +60,19 @@ def target(params: SamplingParams) -> torch.Tensor:
     return logits.masked_fill(~kept, -torch.inf).softmax(-1)
 
 
-def draft_rows(source: np.random.Generator) -> npt.NDArray[np.float32]:
-    """[token, vocabulary] what drafts are drawn from: somewhat like the target."""
+def draft_rows(
+    source: np.random.Generator, params: SamplingParams, kind: str
+) -> npt.NDArray[np.float32]:
+    """[token, vocabulary] what drafts are drawn from: somewhat like the target.
+
+    Of a `head` at the request's temperature, and over a vocabulary that is smaller.
+    """
     noise = torch.from_numpy(source.normal(size=(VOCAB, VOCAB)))
-    return (logits_after() + noise).softmax(-1).float().numpy()
+    logits = logits_after() + noise
+    if kind == "head":
+        logits /= params.temperature
+        logits[:, [0, 5]] = -torch.inf
+    return logits.softmax(-1).float().numpy()
 
 
 def drawn_from(
@@ -92,9 +101,9 @@ def pairs(params: SamplingParams, kind: str, chosen: ChosenSampling) -> Int64:
         )
         state.admit(batch.admit(sequence), sequence)
     start = np.full(DRAWS, START)
-    rows_of_q = draft_rows(source)
+    rows_of_q = draft_rows(source, params, kind)
     first, second = start * 0 + 1, start * 0 + 6  # certain of these two
-    if kind == "drawn":
+    if kind != "certain":
         first = drawn_from(source, rows_of_q, start)
         second = drawn_from(source, rows_of_q, first)
     rows = np.array([batch._row_of[seed] for seed in range(DRAWS)])
@@ -102,7 +111,7 @@ def pairs(params: SamplingParams, kind: str, chosen: ChosenSampling) -> Int64:
     contexts = np.stack([start, first, second], 1).ravel()
     spread, ends = np.repeat(rows, 3), np.tile(np.arange(1, 4), DRAWS)
     drawn = None
-    if kind == "drawn":
+    if kind != "certain":
         probabilities = np.stack([rows_of_q[start], rows_of_q[first]], 1)
         drawn = DrawnDrafts(np.arange(3 * DRAWS), probabilities.reshape(-1, VOCAB))
     sampler = Sampler(batch, state, chosen)
@@ -137,7 +146,7 @@ def p_value(counts: Int64, params: SamplingParams) -> float:
     return float(torch.special.gammaincc(half, torch.tensor(chi_square / 2)))
 
 
-@pytest.mark.parametrize("kind", ["certain", "drawn"])
+@pytest.mark.parametrize("kind", ["certain", "drawn", "head"])
 @pytest.mark.parametrize(
     ("name", "may_compile"), [*((name, True) for name in SETTINGS), ("all", False)]
 )

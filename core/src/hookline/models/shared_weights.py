@@ -31,4 +31,5 @@ def shared_weights(name: str, model: PreTrainedModel) -> TargetModel:
         embedding=embedding,
         output=output,
         output_bias=bias.detach() if isinstance(bias, nn.Parameter) else None,
+        num_layers=model.config.get_text_config().num_hidden_layers,
     )

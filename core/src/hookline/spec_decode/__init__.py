@@ -2,14 +2,17 @@
 
 from hookline.spec_decode.config import SpeculativeConfig
 from hookline.spec_decode.proposer import (
+    CachingProposer,
     DraftRequest,
     Drafts,
     HiddenStateProposer,
     Proposer,
 )
-from hookline.spec_decode.target import HiddenStates, TargetModel
+from hookline.spec_decode.target import DraftLayer, HiddenStates, TargetModel
 
 __all__ = [
+    "CachingProposer",
+    "DraftLayer",
     "DraftRequest",
     "Drafts",
     "HiddenStateProposer",

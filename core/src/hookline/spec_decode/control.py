@@ -85,6 +85,7 @@ class DraftControl:
         self._reach = self._pause = 1
         self._rests_until = self._rested = self._slow_steps = 0
         self._is_trial = self._has_news = self._is_measure = self._is_open = False
+        self._has_asked = False
         self._expected = self._spent = self._plain = 0.0
         self.num_drafts = 0
 
@@ -174,6 +175,9 @@ class DraftControl:
         if not counts:
             return
         self._acceptance.proposed(counts)
+        if not self._has_asked:
+            # A proposer that starts up is slow once; it is charged for a step at most.
+            self._has_asked, self._spent = True, min(self._spent, self._plain)
         most = TRIAL_DRAFTS if self._is_trial else self.num_drafts
         new = len(counts.keys() - self._known)
         self._known.update(counts)

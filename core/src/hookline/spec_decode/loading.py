@@ -1,11 +1,18 @@
 """Makes the proposer that a configuration names; imports no other."""
 
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeVar
+
 from hookline import hookspecs
 from hookline.config import EngineConfig, ExecutorKind
 from hookline.exceptions import ConfigError, HooklineError
 from hookline.payloads import ProposerContext
 from hookline.spec_decode.config import OPTION
-from hookline.spec_decode.proposer import Proposer, wants_hidden_states
+from hookline.spec_decode.proposer import (
+    Proposer,
+    has_layers,
+    wants_hidden_states,
+)
 from hookline.spec_decode.target import TargetModel
 from hookline_registry import (
     BrokenPluginError,
@@ -14,6 +21,11 @@ from hookline_registry import (
     RegistryError,
     isolate,
 )
+
+if TYPE_CHECKING:  # a cache is made of tensors, which loading needs none of
+    from hookline.spec_decode.draft_cache import DraftCache
+
+T = TypeVar("T")
 
 PROPOSERS_GROUP = "hookline.proposers"
 
@@ -74,9 +86,25 @@ def prepare_proposer(
     Raises:
         ConfigError: The proposer does not fit it, or fails.
     """
-    if config.speculative is None or not wants_hidden_states(proposer):
-        return
-    outcome = isolate(proposer.prepare, target)
+    if wants_hidden_states(proposer):
+        _introduce(config, proposer.prepare, target)
+
+
+def bind_proposer(
+    proposer: Proposer, config: EngineConfig, cache: "DraftCache"
+) -> None:
+    """Gives a proposer with layers of its own their cache.
+
+    Raises:
+        ConfigError: It fails.
+    """
+    if has_layers(proposer):
+        _introduce(config, proposer.bind, cache)
+
+
+def _introduce(config: EngineConfig, method: Callable[[T], object], given: T) -> None:
+    assert config.speculative is not None
+    outcome = isolate(method, given)
     if isinstance(outcome, Failure):
         if isinstance(outcome.error, ConfigError):  # the user's mistake
             raise outcome.error

@@ -22,6 +22,7 @@ class TargetModel:
         output: [vocabulary, hidden size] of the output layer (LM head); the same
             tensor as `embedding` where they are tied.
         output_bias: [vocabulary]; None where it has none.
+        num_layers: How many decoder layers it has.
     """
 
     hidden_size: int
@@ -29,6 +30,22 @@ class TargetModel:
     embedding: "torch.Tensor"
     output: "torch.Tensor"
     output_bias: "torch.Tensor | None" = None
+    num_layers: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DraftLayer:
+    """A layer of a draft, whose keys and values lie in the blocks of the KV cache.
+
+    Attributes:
+        num_heads: Of queries.
+        num_kv_heads: Of keys, and of values.
+        head_dim: Width of each.
+    """
+
+    num_heads: int
+    num_kv_heads: int
+    head_dim: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +65,11 @@ class HiddenStates:
             layer reads: the last one is what the newest token was sampled from. In the
             target's dtype and on its device; a view that holds until `propose` returns
             and must not be written to.
+        features: [tokens, layers × hidden size] what the layers read that the proposer
+            named, side by side in its order; otherwise as `final`. None if it named
+            none.
     """
 
     start: int
     final: "torch.Tensor"
+    features: "torch.Tensor | None" = None

@@ -118,13 +118,23 @@ class WatchingProposer:
         chunks: How often it was shown a prompt that was not complete.
         skipped: Where the first states of a request began, if not at 0.
         wrong: What did not keep what the seam promises.
+        feature_layers: Whose input it wants to be shown, too.
+        features: What it was shown of them by tokens up to a position, with these.
     """
 
     needs_hidden_states = True
 
-    def __init__(self, inner: Proposer, *, drafts_always: bool = True) -> None:
+    def __init__(
+        self,
+        inner: Proposer,
+        feature_layers: tuple[int, ...] = (),
+        *,
+        drafts_always: bool = True,
+    ) -> None:
         """Expects to draft for every request whose prompt is complete, or not."""
         self._inner = inner
+        self.feature_layers = feature_layers
+        self.features: dict[tuple[int, ...], torch.Tensor] = {}
         self._drafts_always = drafts_always
         self._running: dict[int, Seen] = {}
         self.target: TargetModel | None = None
@@ -169,6 +179,11 @@ class WatchingProposer:
         must_draft = self._drafts_always and len(text) > len(before)
         if (may_draft and not is_behind) or (must_draft and not may_draft):
             self.wrong.append(f"states up to {told.start + len(told.final)}")
+        if (told.features is not None) != bool(self.feature_layers):
+            self.wrong.append("other features than it named")
+        if told.features is not None:
+            for end, feature in enumerate(told.features, told.start + 1):
+                self.features[tuple(text[:end])] = feature
         # Not copied: a later step that writes there would be seen.
         for place, state in enumerate(told.final, told.start):
             if place in known:

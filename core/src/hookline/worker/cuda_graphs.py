@@ -7,6 +7,7 @@ from typing import Protocol
 import torch
 
 from hookline.models.decoder import Decoder
+from hookline.models.with_hidden import WithHidden
 from hookline.worker.device_feed import DeviceFeed
 from hookline.worker.graph_sizes import GraphSizes
 from hookline.worker.paged_cache import PagedCache
@@ -125,13 +126,13 @@ class GraphedForward:
         positions: torch.Tensor,
         wanted: torch.Tensor,
         metadata: PagedMetadata,
-    ) -> tuple[torch.Tensor, torch.Tensor]:
+    ) -> WithHidden:
         """As of `Forward`; the states are no graph's memory, which is written again."""
         hidden = self._replayed(token_ids, wanted, metadata)
         if hidden is None:
             return self._forward.with_hidden(token_ids, positions, wanted, metadata)
         states = self._forward.states(hidden)
-        return self._forward.logits_of(states), states
+        return WithHidden(self._forward.logits_of(states), states)
 
     def _replayed(
         self, token_ids: torch.Tensor, wanted: torch.Tensor, metadata: PagedMetadata

@@ -49,11 +49,18 @@ class Drafter:
         guard: ProposerGuard,
         batch: InputBatch,
         control: DraftControl | None = None,
+        *,
+        tells_blocks: bool = False,
     ) -> None:
-        """Asks for as many drafts as a control says, or for all there may be."""
+        """Asks for as many drafts as a control says, or for all there may be.
+
+        With `tells_blocks` the proposer is told each request's KV blocks, and shown all
+        that is computed, for it keeps something of each position.
+        """
         self._guard = guard
         self._batch = batch
         self._control = control
+        self._tells_blocks = tells_blocks
         self._drawn: dict[int, Float32] = {}
 
     def release(self, request_id: int) -> None:
@@ -166,7 +173,8 @@ class Drafter:
     ) -> list[tuple[int, int]]:
         """Rows whose states are shown though nothing is drafted for them.
 
-        Those of prompts, and of requests that are computed again after a preemption.
+        Those of prompts, and of requests that are computed again after a preemption;
+        for a proposer with layers of its own, all.
         """
         if states is None:
             return []
@@ -176,7 +184,9 @@ class Drafter:
             for row, told in states.items()
             if row not in chosen
             and (
-                row not in has_token or told.start < self._batch.num_prompt_tokens[row]
+                self._tells_blocks
+                or row not in has_token
+                or told.start < self._batch.num_prompt_tokens[row]
             )
             and (params := self._batch.params[row]) is not None
             and params.speculation
@@ -185,7 +195,7 @@ class Drafter:
     def _request(
         self, row: int, limit: int, states: Mapping[int, HiddenStates] | None
     ) -> DraftRequest | None:
-        """What the proposer is told; None if nothing more can be drafted."""
+        """What the proposer is told; None if it needs not be."""
         batch = self._batch
         params = batch.params[row]
         assert params is not None
@@ -195,14 +205,16 @@ class Drafter:
             end = min(end, int(batch.num_prompt_tokens[row]) + params.max_tokens)
         # The step that verifies them brings one token more.
         room = end - num_tokens - 1
-        if room < 1:
+        # Its blocks may be found by others, who will want what a proposer keeps there.
+        if room < 1 and not self._tells_blocks:
             return None
         token_ids = batch.token_ids[row, :num_tokens]
         token_ids.flags.writeable = False
         return DraftRequest(
             request_id=batch.request_ids[row],
             token_ids=token_ids,
-            max_drafts=min(limit, room),
+            max_drafts=max(0, min(limit, room)),
             params=params,
             hidden_states=None if states is None else states[row],
+            block_ids=batch.block_ids(row) if self._tells_blocks else None,
         )

@@ -12,6 +12,7 @@ from hookline.models.attention import AttentionSlot
 from hookline.models.decoder import Decoder, NotDecoder
 from hookline.models.decoder.kit import Kit
 from hookline.models.probe import Probed
+from hookline.models.with_hidden import WithHidden
 from hookline.worker.paged_cache import PagedCache
 from hookline.worker.states_tap import StatesTap
 from hookline_kernels import CPU, KernelError, PagedMetadata, Platform
@@ -53,8 +54,8 @@ class Forward(Protocol):
         positions: torch.Tensor,
         wanted: torch.Tensor,
         metadata: PagedMetadata,
-    ) -> tuple[torch.Tensor, torch.Tensor]:
-        """As a call, and what the output layer reads, of all tokens: [T, hidden].
+    ) -> WithHidden:
+        """As a call, and what the output layer and chosen layers read, of all tokens.
 
         The states are in memory of their own, which no later step writes to.
         """
@@ -103,10 +104,10 @@ class ModuleForward:
         positions: torch.Tensor,
         wanted: torch.Tensor,
         metadata: PagedMetadata,
-    ) -> tuple[torch.Tensor, torch.Tensor]:
+    ) -> WithHidden:
         assert self._tap is not None
         logits = self(token_ids, positions, wanted, metadata)
-        return logits, self._tap.take()
+        return WithHidden(logits, self._tap.take(), self._tap.take_features())
 
 
 def choose_forward(
@@ -119,6 +120,7 @@ def choose_forward(
     may_compile: bool,
     platform: Platform = CPU,
     tells_hidden: bool = False,
+    feature_layers: tuple[int, ...] = (),
 ) -> Forward:
     """The quickest way that gives what the model gave when it was probed.
 
@@ -133,12 +135,26 @@ def choose_forward(
         may_compile: Use kernels, not only plain torch.
         platform: What it runs on.
         tells_hidden: `with_hidden` will be called.
+        feature_layers: Whose input it is to tell, too.
 
     Raises:
         ConfigError: It will be, and the model shows no hidden states.
     """
+
+    def tap_wanted() -> StatesTap | None:
+        if not tells_hidden:
+            return None
+        return _tap(
+            model,
+            probed,
+            slot,
+            block_size=block_size,
+            platform=platform,
+            feature_layers=feature_layers,
+        )
+
     if not may_compile:
-        tap = _tap(model, probed, slot, block_size, platform) if tells_hidden else None
+        tap = tap_wanted()
         reason = "kernels are torch"
         return ModuleForward(model, slot, name="modules", reason=reason, tap=tap)
     try:
@@ -150,9 +166,10 @@ def choose_forward(
     except (ImportError, NotDecoder, KernelError) as error:
         reason = str(error)
     else:
+        forward.feature_layers = feature_layers
         return forward
     _log.info("the model runs as modules: %s", reason)
-    tap = _tap(model, probed, slot, block_size, platform) if tells_hidden else None
+    tap = tap_wanted()
     if platform.is_gpu:
         return ModuleForward(model, slot, name="modules", reason=reason, tap=tap)
     adapt(model)
@@ -163,11 +180,13 @@ def _tap(
     model: PreTrainedModel,
     probed: Probed,
     slot: AttentionSlot,
+    *,
     block_size: int,
     platform: Platform,
+    feature_layers: tuple[int, ...],
 ) -> StatesTap:
     """Where the modules' hidden states are had, once that is proven to be the place."""
-    tap = StatesTap(model)
+    tap = StatesTap(model, feature_layers)
     forward = ModuleForward(model, slot, name="modules", reason="", tap=tap)
     with tap.proof():
         _try(forward, probed, model.dtype, block_size, platform)

@@ -113,6 +113,10 @@ class InputBatch:
         self._add_blocks(row, sequence.block_ids)
         return row
 
+    def block_ids(self, row: int) -> Int32:
+        """A request's blocks, in order; a copy."""
+        return self._block_tables[row, : self._num_blocks[row]].copy()
+
     def grow(self, plan: StepPlan) -> None:
         """Enters the blocks that the plan added to requests of the batch."""
         for request_id, block_ids in plan.new_block_ids.items():

@@ -6,6 +6,7 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
+from hookline.models.with_hidden import WithHidden
 from hookline.request import TokenLogprobs
 from hookline.scheduler.plan import StepPlan, StepResult
 from hookline.spec_decode.computed_step import ComputedStep
@@ -65,7 +66,7 @@ class ModelRunner:
         self._change_batch(plan)
         inputs = self._batch.inputs(plan)
         wanted, prompts = self._wanted_positions(inputs)
-        logits, hidden = self._compute(self._feed.tensors(inputs, wanted))
+        logits, told = self._compute(self._feed.tensors(inputs, wanted))
         prompt_logprobs = self._prompt_logprobs(inputs, prompts, logits)
         rows = inputs.samples.rows
         before = self._batch.num_computed[inputs.rows]
@@ -75,7 +76,7 @@ class ModelRunner:
             sampled = self._sample_verified(inputs, logits[: len(rows)], rows)
         drafts = NO_DRAFTS
         if self._drafter is not None and not self._drafter.rests(plan):
-            states = None if hidden is None else self._states(inputs, before, hidden)
+            states = None if told is None else self._states(inputs, before, told)
             taken = time.perf_counter_ns() - started
             step = ComputedStep.of(plan, sampled.tokens, taken)
             drafts = self._drafter.propose(rows[first_of_each(rows)], step, states)
@@ -142,34 +143,40 @@ class ModelRunner:
             self._sampling.admit(row, sequence)
         self._batch.grow(plan)
 
-    def _compute(self, step: StepTensors) -> tuple[torch.Tensor, torch.Tensor | None]:
+    def _compute(self, step: StepTensors) -> tuple[torch.Tensor, WithHidden | None]:
         """Logits at the wanted indices of the flattened batch, [n, vocabulary].
 
         And the hidden states of all its tokens, if they are asked for.
         """
         given = (step.token_ids, step.positions, step.wanted, step.metadata)
-        hidden = None
+        told = None
         self._stopwatch.start()
         if self._tells_hidden:
-            logits, hidden = self._forward.with_hidden(*given)
+            told = self._forward.with_hidden(*given)
+            logits = told.logits
         else:
             logits = self._forward(*given)
         self._stopwatch.stop()
-        return logits, hidden
+        return logits, told
 
     def _states(
-        self, inputs: StepInputs, before: Int64, hidden: torch.Tensor
+        self, inputs: StepInputs, before: Int64, told: WithHidden
     ) -> dict[int, HiddenStates]:
         """By row, of all requests of the step: of the positions that are kept.
 
         Args:
             inputs: The step, once the batch has been advanced.
             before: [B] computed tokens before it.
-            hidden: [T, hidden size].
+            told: Of all tokens of the step.
         """
         kept = self._batch.num_computed[inputs.rows] - before
+        features = told.features
         return {
-            row: HiddenStates(start=start, final=hidden[first : first + count])
+            row: HiddenStates(
+                start=start,
+                final=told.final[first : first + count],
+                features=None if features is None else features[first : first + count],
+            )
             for row, start, first, count in zip(
                 inputs.rows.tolist(),
                 before.tolist(),

@@ -27,13 +27,14 @@ def room_for_cache(maker: RunnerMaker) -> int:
         ConfigError: Nothing is left on the device.
     """
     platform = maker.machine.platform
+    spare = maker.drafting.spare_bytes(maker.dtype.itemsize)
     if not platform.is_gpu:
         _run_a_prompt(maker)
-        return host_room()
+        return host_room() - spare
     memory = measure(platform.device, partial(_run_largest_steps, maker))
     maker.forward.bind(maker.cache(1))  # nobody holds the cache of the profile now
     _log.info("%s", memory)
-    return memory.room(maker.config.cache.gpu_memory_utilization)
+    return memory.room(maker.config.cache.gpu_memory_utilization) - spare
 
 
 def _run_a_prompt(maker: RunnerMaker) -> None:

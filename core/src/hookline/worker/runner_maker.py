@@ -9,8 +9,15 @@ from hookline.config import EngineConfig, Kernels
 from hookline.models.decoder import Decoder
 from hookline.models.probe import LayerCache
 from hookline.spec_decode.control import DraftControl
+from hookline.spec_decode.draft_cache import DraftMemory
 from hookline.spec_decode.guard import ProposerGuard
-from hookline.spec_decode.proposer import Proposer, wants_hidden_states
+from hookline.spec_decode.loading import bind_proposer
+from hookline.spec_decode.proposer import (
+    Proposer,
+    has_layers,
+    wanted_features,
+    wants_hidden_states,
+)
 from hookline.worker.cuda_graphs import GraphedForward
 from hookline.worker.device_feed import DeviceFeed
 from hookline.worker.drafting import Drafter
@@ -64,10 +71,30 @@ class RunnerMaker:
         )
 
     @property
+    def drafting(self) -> DraftMemory:
+        """Of the layers that the proposer has itself."""
+        return DraftMemory.of(self.proposer, self.config)
+
+    def bind_proposer(self, num_blocks: int) -> None:
+        """Gives a proposer with layers of its own their part of so many blocks.
+
+        Raises:
+            ConfigError: It cannot use it.
+        """
+        if self.proposer is None or not self.drafting.layers:
+            return
+        cache = self.drafting.cache(
+            num_blocks, self.max_model_len, self.dtype, self.machine.platform
+        )
+        bind_proposer(self.proposer, self.config, cache)
+
+    @property
     def reason_without_graphs(self) -> str:
         """Why each step is launched on this device; empty if graphs are captured."""
         if self.machine.new_capture is None:
             return "enforce-eager"
+        if wanted_features(self.proposer):
+            return "the proposer reads what is within the model"
         return "" if self._capturable else "modules may wait for the device"
 
     @property
@@ -91,8 +118,9 @@ class RunnerMaker:
     def graphed(self, feed: DeviceFeed) -> GraphedForward | None:
         """The model with graphs over a feed, if it can have any."""
         capturable = self._capturable
-        if self.machine.new_capture is None or capturable is None:
+        if self.reason_without_graphs or capturable is None:
             return None
+        assert self.machine.new_capture is not None
         return GraphedForward(
             capturable,
             feed,
@@ -163,4 +191,9 @@ class RunnerMaker:
         if self.proposer is None or speculative is None:
             return None
         guard = ProposerGuard(self.proposer, speculative, vocab_size=self.vocab_size)
-        return Drafter(guard, batch, DraftControl.of(speculative))
+        return Drafter(
+            guard,
+            batch,
+            DraftControl.of(speculative),
+            tells_blocks=has_layers(self.proposer),
+        )

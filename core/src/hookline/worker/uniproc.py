@@ -14,7 +14,11 @@ from hookline.models.probe import Probed, probe
 from hookline.models.shared_weights import shared_weights
 from hookline.scheduler.plan import StepPlan
 from hookline.spec_decode.loading import prepare_proposer
-from hookline.spec_decode.proposer import Proposer, wants_hidden_states
+from hookline.spec_decode.proposer import (
+    Proposer,
+    wanted_features,
+    wants_hidden_states,
+)
 from hookline.worker.allocator import keep_freed_memory
 from hookline.worker.executor import DeferredStep, ModelShape
 from hookline.worker.forward import Forward, choose_forward
@@ -87,6 +91,7 @@ class UniprocExecutor:
                 may_compile=may_compile,
                 platform=platform,
                 tells_hidden=tells_hidden,
+                feature_layers=wanted_features(proposer),
             )
         del model  # what the forward pass does not need goes
         maker = RunnerMaker(
@@ -108,7 +113,7 @@ class UniprocExecutor:
         num_blocks = count_blocks(
             config.cache,
             config.scheduler,
-            probed.layers,
+            [*probed.layers, *maker.drafting.layers],
             element_size=dtype.itemsize,
             max_model_len=max_model_len,
             room=room,
@@ -116,6 +121,7 @@ class UniprocExecutor:
         without_graphs = ""
         with timer.phase("allocate KV cache"):
             cache = maker.cache(num_blocks)
+            maker.bind_proposer(num_blocks)
             if platform.is_gpu:
                 feed = maker.device_feed()
                 forward = maker.graphed(feed) or forward

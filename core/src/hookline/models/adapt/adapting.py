@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from types import FunctionType
 
 from torch import nn
-from transformers import PreTrainedModel
 
 from hookline.models.adapt.gated import FastGated, TiledGated, fast_gated
 from hookline.models.adapt.linears import FastLinear
@@ -30,7 +29,7 @@ class Adaptation:
     norms: int = 0
 
 
-def adapt(model: PreTrainedModel) -> Adaptation:
+def adapt(model: nn.Module) -> Adaptation:
     """Replaces the parts in place; each weight is held once when it returns.
 
     Of a tied output layer a packed copy is made, for the embedding needs the plain one.
@@ -43,7 +42,7 @@ def adapt(model: PreTrainedModel) -> Adaptation:
     return done
 
 
-def _replace_norms(model: PreTrainedModel, done: Adaptation) -> None:
+def _replace_norms(model: nn.Module, done: Adaptation) -> None:
     """Nothing where there is no compiler."""
     for parent in list(model.modules()):
         done.norms += _replace_children(parent, fast_norm)

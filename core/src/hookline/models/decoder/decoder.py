@@ -13,6 +13,7 @@ from hookline.models.decoder.kit import Kit
 from hookline.models.decoder.layer import DecoderLayer, Step, kernel_norm
 from hookline.models.decoder.parts import NotDecoder, find_parts
 from hookline.models.probe import Probed
+from hookline.models.with_hidden import WithHidden, side_by_side
 from hookline_kernels import PagedMetadata
 from hookline_kernels.head_shape import HeadShape
 
@@ -31,6 +32,7 @@ class Decoder:
     It keeps the weights, and of a model's modules only those it has no own form of.
 
     Attributes:
+        feature_layers: The layers whose input `with_hidden` tells; set from outside.
         is_capturable: No layer has a module that may wait for a device, so that
             `hidden` can be captured in a graph.
     """
@@ -80,6 +82,7 @@ class Decoder:
         ]
         self._norm = kernel_norm(kit, parts.norm)
         self._output = kit.product([parts.output])
+        self.feature_layers: tuple[int, ...] = ()
         self.is_capturable = all(layer.is_capturable for layer in self._layers)
         give_back_clean_pages()
 
@@ -110,14 +113,25 @@ class Decoder:
         return self.logits(hidden.index_select(0, wanted))
 
     def hidden(
-        self, token_ids: torch.Tensor, positions: torch.Tensor, metadata: PagedMetadata
+        self,
+        token_ids: torch.Tensor,
+        positions: torch.Tensor,
+        metadata: PagedMetadata,
+        read: dict[int, torch.Tensor] | None = None,
     ) -> torch.Tensor:
-        """What the layers make of T tokens: [T, hidden]; as of a call."""
+        """What the layers make of T tokens: [T, hidden]; as of a call.
+
+        `read` gets a copy of what each of `feature_layers` reads.
+        """
         angles = self._angles.of(positions, max(metadata.seq_lens))
         step = Step(positions, angles, metadata)
         hidden = functional.embedding(token_ids, self._embedding)
-        for layer in self._layers:
+        for index, layer in enumerate(self._layers):
+            if read is not None and index in self.feature_layers:
+                read[index] = hidden.clone()  # a layer uses up what it is given
             hidden = layer(hidden, step)
+        if read is not None and len(self._layers) in self.feature_layers:
+            read[len(self._layers)] = hidden
         return hidden
 
     def with_hidden(
@@ -126,10 +140,12 @@ class Decoder:
         positions: torch.Tensor,
         wanted: torch.Tensor,
         metadata: PagedMetadata,
-    ) -> tuple[torch.Tensor, torch.Tensor]:
-        """As a call, and the [T, hidden] states of which logits are made."""
-        states = self.states(self.hidden(token_ids, positions, metadata))
-        return self.logits_of(states.index_select(0, wanted)), states
+    ) -> WithHidden:
+        """As a call, the [T, hidden] states of which logits are made, and features."""
+        read: dict[int, torch.Tensor] = {}
+        states = self.states(self.hidden(token_ids, positions, metadata, read))
+        logits = self.logits_of(states.index_select(0, wanted))
+        return WithHidden(logits, states, side_by_side(read, self.feature_layers))
 
     def states(self, hidden: torch.Tensor) -> torch.Tensor:
         """[T, hidden] of `hidden` → the same after the final norm, in new memory."""

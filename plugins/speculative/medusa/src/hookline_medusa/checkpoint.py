@@ -7,16 +7,15 @@ output layer. Older heads have no output layer of their own and use the target's
 """
 
 import json
-import pickle
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import save_file
 
 from hookline.exceptions import ConfigError
+from hookline.spec_decode.weights import find_weights, read_config, read_weights
 from hookline_medusa.heads import Block, Head
 from hookline_medusa.options import OPTION
 
@@ -25,19 +24,6 @@ _NAME = re.compile(
     r"(?:medusa_heads\.)?(?P<head>\d+)\.(?P<place>\d+)\.(?P<part>linear\.weight|"
     r"linear\.bias|weight)"
 )
-_PICKLE_ERRORS = (
-    OSError,
-    RuntimeError,
-    EOFError,
-    ValueError,
-    TypeError,
-    LookupError,
-    AttributeError,
-    AssertionError,
-    pickle.UnpicklingError,
-)
-"""What reading a damaged file ends with."""
-
 Tensors = Mapping[tuple[int, int, str], torch.Tensor]
 """By head, place in the head, and part."""
 
@@ -48,11 +34,9 @@ def load_heads(folder: Path) -> tuple[Head, ...]:
     Raises:
         ConfigError: A file is missing or damaged, or they are no Medusa heads.
     """
-    config = _read_config(folder / "config.json")
-    path = next((folder / name for name in WEIGHTS if (folder / name).is_file()), None)
-    if path is None:
-        raise ConfigError(OPTION, f"{folder} has neither {' nor '.join(WEIGHTS)}")
-    tensors = _named(path, _read_tensors(path))
+    config = read_config(folder)
+    path = find_weights(folder, WEIGHTS)
+    tensors = _named(path, read_weights(path))
     count = 1 + max(head for head, _, _ in tensors)
     heads = tuple(_head(path, tensors, index) for index in range(count))
     # Published heads often come with a config.json that tells of fewer than there are.
@@ -93,29 +77,6 @@ def save_heads(folder: Path, heads: Sequence[Head], target: str) -> None:
         "base_model_name_or_path": target,
     }
     (folder / "config.json").write_text(json.dumps(config, indent=1) + "\n", "utf-8")
-
-
-def _read_config(path: Path) -> dict[str, object]:
-    try:
-        found = json.loads(path.read_text("utf-8"))
-    except (OSError, ValueError) as error:
-        raise ConfigError(OPTION, f"{path} cannot be read: {error}") from error
-    if not isinstance(found, dict):
-        raise ConfigError(OPTION, f"{path} does not hold an object")
-    return found
-
-
-def _read_tensors(path: Path) -> Mapping[str, object]:
-    """Nothing that a file says is executed."""
-    try:
-        if path.suffix == ".safetensors":
-            return load_file(path)
-        found = torch.load(path, map_location="cpu", weights_only=True)
-    except (SafetensorError, *_PICKLE_ERRORS) as error:
-        raise ConfigError(OPTION, f"{path} cannot be read: {error}") from error
-    if not isinstance(found, dict):
-        raise ConfigError(OPTION, f"{path} does not hold weights by name")
-    return found
 
 
 def _named(path: Path, found: Mapping[str, object]) -> Tensors:

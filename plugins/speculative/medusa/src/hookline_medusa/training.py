@@ -1,13 +1,16 @@
 """Trains heads: the target stays as it is, and its hidden states are what they read."""
 
-import math
-from collections.abc import Callable, Iterator
-
 import torch
 from torch import nn
 
 from hookline.payloads import TrainingContext, TrainingReport
 from hookline.spec_decode import TargetModel
+from hookline.spec_decode.training.fitting import (
+    Judge,
+    batches,
+    kept_states,
+    rate_factor,
+)
 from hookline.spec_decode.training.teacher import Teacher
 from hookline.worker.allocator import keep_freed_memory
 from hookline_medusa.checkpoint import save_heads
@@ -15,12 +18,8 @@ from hookline_medusa.heads import Head, SharedOutput, likeliest
 from hookline_medusa.loss import cross_entropy
 from hookline_medusa.options import TrainingOptions
 
-_WARM_UP_STEPS = 20
 _LINES = 20
 """Of progress, while it trains."""
-_LEAST_FACTOR = 0.02
-_MOST_KEPT_BYTES = 2**30
-"""Of hidden states."""
 
 
 def train(context: TrainingContext) -> TrainingReport:
@@ -40,15 +39,15 @@ def train(context: TrainingContext) -> TrainingReport:
     steps = options.epochs * -(-len(rows) // batch_rows)
     context.say(f"{rows.numel()} tokens to learn from, {steps} steps")
     keep_freed_memory()
-    states_of = _states(teacher, rows, batch_rows)
+    states_of = kept_states(teacher, rows, batch_rows)
     optimizers = learner.optimizers(options)
     schedules = [
-        torch.optim.lr_scheduler.LambdaLR(each, lambda step: _rate_factor(step, steps))
+        torch.optim.lr_scheduler.LambdaLR(each, lambda step: rate_factor(step, steps))
         for each in optimizers
     ]
-    batches = _batches(len(rows), batch_rows, seed=context.config.model.seed)
+    chosen_rows = batches(len(rows), batch_rows, seed=context.config.model.seed)
     for step in range(1, steps + 1):
-        chosen = next(batches)
+        chosen = next(chosen_rows)
         tokens = rows[chosen, start:].to(teacher.device)
         losses = learner.losses(states_of(chosen)[:, start:], tokens)
         # No weights: heads share nothing that is learnt, and steps of neither optimizer
@@ -142,7 +141,7 @@ class Learner(nn.Module):
 def judge(
     teacher: Teacher,
     heads: tuple[Head, ...],
-    batches: tuple[torch.Tensor, ...],
+    held_out: tuple[torch.Tensor, ...],
     start: int,
 ) -> TrainingReport:
     """Goes through sequences as verification would, from step to step.
@@ -150,70 +149,20 @@ def judge(
     Args:
         teacher: The target.
         heads: As they will draft.
-        batches: Of sequences that were not learnt from, [n, length] each.
+        held_out: Of sequences that were not learnt from, [n, length] each.
         start: Place in them of the first state that something is drafted from.
     """
     target = teacher.target
     like = target.output
     ready = [head.to(like) for head in heads]
     shared = SharedOutput(like, target.output_bias)
-    drafts, accepted = 0, [0] * len(heads)
-    for batch in batches:
+    found = Judge(len(heads))
+    for batch in held_out:
         tokens = batch.to(teacher.device)
         with torch.inference_mode():
             states = teacher.states(tokens)
             guessed = likeliest(ready, shared, states.flatten(0, 1))
         guessed = guessed.view(len(heads), *tokens.shape)
         for row, guesses in zip(tokens.tolist(), guessed.transpose(0, 1), strict=True):
-            for count in _accepted(row, guesses.tolist(), start):
-                drafts += 1
-                for place in range(count):
-                    accepted[place] += 1
-    return TrainingReport(drafts=drafts, accepted_by_position=tuple(accepted))
-
-
-def _accepted(row: list[int], guesses: list[list[int]], start: int) -> Iterator[int]:
-    """Of each step over a sequence, how many drafts are accepted.
-
-    Args:
-        row: The sequence.
-        guesses: Of each head, at each place.
-        start: Place of the first step's newest state.
-    """
-    at = start  # where the newest state is; the token behind it is known
-    while at + 1 + len(guesses) < len(row):
-        count = 0
-        while count < len(guesses) and guesses[count][at] == row[at + 2 + count]:
-            count += 1
-        yield count
-        at += 1 + count
-
-
-def _rate_factor(step: int, steps: int) -> float:
-    """Linear warm-up, then a cosine."""
-    if step < _WARM_UP_STEPS:
-        return (step + 1) / _WARM_UP_STEPS
-    progress = (step - _WARM_UP_STEPS) / max(1, steps - _WARM_UP_STEPS)
-    return _LEAST_FACTOR + (1 - _LEAST_FACTOR) * (1 + math.cos(math.pi * progress)) / 2
-
-
-def _batches(rows: int, count: int, *, seed: int) -> Iterator[torch.Tensor]:
-    """Endless epochs of shuffled rows: their indices."""
-    generator = torch.Generator().manual_seed(seed)
-    while True:
-        yield from torch.randperm(rows, generator=generator).split(count)
-
-
-def _states(
-    teacher: Teacher, rows: torch.Tensor, count: int
-) -> Callable[[torch.Tensor], torch.Tensor]:
-    """What gives the target's states of chosen rows: [n, length, hidden size].
-
-    They are computed once, if they can be kept, and else whenever they are wanted.
-    """
-    target, device = teacher.target, teacher.device
-    size = rows.numel() * target.hidden_size * target.output.element_size()
-    if size > _MOST_KEPT_BYTES:
-        return lambda chosen: teacher.states(rows[chosen].to(device))
-    kept = torch.cat([teacher.states(part.to(device)) for part in rows.split(count)])
-    return lambda chosen: kept[chosen]
+            found.walk(row, guesses.tolist(), start)
+    return found.report

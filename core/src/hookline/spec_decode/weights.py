@@ -1,0 +1,72 @@
+"""Reads what a draft's folder holds; nothing that a file says is executed."""
+
+import json
+import pickle
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file
+
+from hookline.exceptions import ConfigError
+from hookline.spec_decode.config import OPTION
+
+_READING_ERRORS = (
+    SafetensorError,
+    OSError,
+    RuntimeError,
+    EOFError,
+    ValueError,
+    TypeError,
+    LookupError,
+    AttributeError,
+    AssertionError,
+    pickle.UnpicklingError,
+)
+"""What reading a damaged file ends with."""
+
+
+def read_config(folder: Path) -> dict[str, object]:
+    """The object in `config.json`.
+
+    Raises:
+        ConfigError: There is none.
+    """
+    path = folder / "config.json"
+    try:
+        found = json.loads(path.read_text("utf-8"))
+    except (OSError, ValueError) as error:
+        raise ConfigError(OPTION, f"{path} cannot be read: {error}") from error
+    if not isinstance(found, dict):
+        raise ConfigError(OPTION, f"{path} does not hold an object")
+    return found
+
+
+def find_weights(folder: Path, names: Sequence[str]) -> Path:
+    """The first of these files that is there.
+
+    Raises:
+        ConfigError: None is.
+    """
+    for name in names:
+        if (folder / name).is_file():
+            return folder / name
+    raise ConfigError(OPTION, f"{folder} has neither {' nor '.join(names)}")
+
+
+def read_weights(path: Path) -> Mapping[str, object]:
+    """What a safetensors file or a pickle of torch holds by name, on the processor.
+
+    Raises:
+        ConfigError: It is damaged, or would run code.
+    """
+    try:
+        if path.suffix == ".safetensors":
+            return load_file(path)
+        found = torch.load(path, map_location="cpu", weights_only=True)
+    except _READING_ERRORS as error:
+        raise ConfigError(OPTION, f"{path} cannot be read: {error}") from error
+    if not isinstance(found, dict):
+        raise ConfigError(OPTION, f"{path} does not hold weights by name")
+    return found

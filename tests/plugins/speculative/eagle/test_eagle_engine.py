@@ -1,0 +1,189 @@
+"""Greedy output with an EAGLE head is the output without, for every family."""
+
+import random
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+import torch
+
+from hookline import LLM, SamplingParams
+from hookline.config import CacheConfig, EngineConfig, ModelConfig, SchedulerConfig
+from hookline.exceptions import ConfigError
+from hookline.spec_decode import SpeculativeConfig
+from hookline.testing import assert_conserved
+from hookline.testing.oracle import FAMILIES, Oracle, make_oracle
+from hookline_eagle.checkpoint import save_head
+from hookline_eagle.head import Head
+
+MakeHead = Callable[..., Head]
+
+TOKENS = 16
+GREEDY = SamplingParams(temperature=0.0, max_tokens=TOKENS)
+ROTARY = {"rope_theta": 10000.0, "max_position_embeddings": 256}
+THIRD = {**ROTARY, "eagle_aux_hidden_state_layer_ids": [0, 1, 3]}
+MODES = {
+    "batched": EngineConfig(),
+    "chunked": EngineConfig(
+        scheduler=SchedulerConfig(max_num_batched_tokens=13, max_num_seqs=4)
+    ),
+    "preempted": EngineConfig(cache=CacheConfig(block_size=4, num_kv_blocks=24)),
+}
+
+
+def prompts(count: int = 6) -> list[list[int]]:
+    source = random.Random(3)  # noqa: S311 - a test
+    common = [source.randrange(320) for _ in range(20)]
+    return [
+        [*common[: 5 * (index % 5)], *(source.randrange(320) for _ in range(index + 1))]
+        for index in range(count)
+    ]
+
+
+def config_for(
+    folder: Path, head: Path, mode: str, drafts: int = 4, **options: object
+) -> EngineConfig:
+    speculative = SpeculativeConfig(
+        method="eagle",
+        num_speculative_tokens=drafts,
+        timeout_seconds=60,
+        options={"model": str(head), **options},
+    )
+    model = ModelConfig(model=str(folder), max_model_len=80)
+    return replace(MODES[mode], model=model, speculative=speculative)
+
+
+def check(oracle: Oracle, config: EngineConfig, many: list[list[int]]) -> int:
+    """Compares all outputs with the oracle's; gives how many drafts there were."""
+    with LLM(config=config) as llm:
+        outputs = llm.generate(many, GREEDY)
+        again = llm.generate(many, GREEDY)
+        stats = llm.front_end.stats
+        assert_conserved(llm)
+
+    expected = [oracle.greedy(prompt, TOKENS) for prompt in many]
+    assert [output.completions[0].token_ids for output in outputs] == expected
+    assert [output.completions[0].token_ids for output in again] == expected
+    assert stats.residue == type(stats.residue)()
+    return sum(output.completions[0].draft_tokens for output in outputs)
+
+
+@pytest.mark.parametrize("name", sorted(FAMILIES))
+def test_every_family_is_left_as_it_is(
+    name: str, tmp_path: Path, make_head: MakeHead
+) -> None:
+    """Heads of both kinds that guess anything change no token."""
+    oracle = make_oracle(name, tmp_path / "model")
+    save_head(tmp_path / "eagle", make_head(), ROTARY, name)
+    save_head(tmp_path / "eagle3", make_head(third=True), THIRD, name)
+
+    for kind in ("eagle", "eagle3"):
+        config = config_for(oracle.folder, tmp_path / kind, "batched")
+        assert check(oracle, config, prompts()) > TOKENS
+
+
+@pytest.mark.parametrize("mode", sorted(MODES))
+@pytest.mark.parametrize("count", [1, 5, 32])
+def test_every_mode_is_left_as_it_is(
+    mode: str, count: int, llama: Oracle, head_folder: Path
+) -> None:
+    """1 to 32 requests, in chunks and with blocks that do not suffice."""
+    config = config_for(llama.folder, head_folder, mode)
+
+    assert check(llama, config, prompts(count)) > 0
+
+
+def echo(head: Head) -> Head:
+    """Says the feature that it reads: what the target would say next, once more."""
+    width = head.shape.hidden_size
+    for name, values in head.named_parameters():
+        if "proj" in name:
+            values.data.zero_()
+    head.fc.weight.data.zero_()
+    head.fc.weight.data[:, width:] = torch.eye(width)
+    return head
+
+
+def test_right_guesses_are_accepted(
+    tmp_path: Path, llama: Oracle, make_head: MakeHead
+) -> None:
+    """Where the model repeats tokens, a head that echoes features is right."""
+    save_head(tmp_path / "echo", echo(make_head()), ROTARY, "llama")
+    config = config_for(llama.folder, tmp_path / "echo", "batched")
+
+    with LLM(config=config) as llm:
+        outputs = llm.generate([[token] for token in range(60)], GREEDY)
+
+    texts = [list(output.completions[0].token_ids) for output in outputs]
+    assert texts == [llama.greedy([token], TOKENS) for token in range(60)]
+    assert any(first == second for text in texts for first, second in pairwise(text))
+    assert sum(output.completions[0].accepted_tokens for output in outputs) > 0
+
+
+@pytest.mark.parametrize("drafts", [1, 9, 30])
+def test_drafts_may_go_beyond_a_request_s_blocks(
+    drafts: int, llama: Oracle, head_folder: Path
+) -> None:
+    """One draft wants no block of its own, thirty want several of four tokens."""
+    config = config_for(llama.folder, head_folder, "preempted", drafts)
+
+    assert check(llama, config, prompts(3)) > 0
+
+
+def test_sampled_drafts_leave_a_greedy_request_alone(
+    llama: Oracle, head_folder: Path
+) -> None:
+    """Drafts are drawn for requests that sample, beside those that do not."""
+    config = config_for(
+        llama.folder, head_folder, "batched", draft_sample_method="probabilistic"
+    )
+    sampled = SamplingParams(temperature=0.7, seed=3, max_tokens=TOKENS)
+    many = prompts()
+
+    with LLM(config=config) as llm:
+        outputs = llm.generate(many, [GREEDY, sampled] * 3)
+        drafted = [output.completions[0].draft_tokens for output in outputs]
+        failures = llm.front_end.stats
+        assert_conserved(llm)
+
+    assert failures.residue == type(failures.residue)()
+    assert min(drafted) > 0
+    for prompt, output in list(zip(many, outputs, strict=True))[::2]:
+        assert output.completions[0].token_ids == llama.greedy(prompt, TOKENS)
+
+
+def test_head_of_another_model_ends_the_start(
+    tmp_path: Path, llama: Oracle, make_head: MakeHead
+) -> None:
+    """As one line, when the model is loaded."""
+    save_head(tmp_path / "narrow", make_head(width=32), ROTARY, "another")
+
+    with pytest.raises(ConfigError, match="made for another model"):
+        LLM(config=config_for(llama.folder, tmp_path / "narrow", "batched"))
+
+
+def test_demo_model_brings_a_head() -> None:
+    """It is found without being named, and right more often than not."""
+    chosen = {"method": "eagle", "num_speculative_tokens": 4, "timeout_seconds": 60}
+    params = SamplingParams(temperature=0.0, max_tokens=96, ignore_eos=True)
+    prompts = ["def read_lines(path):\n", "class Queue:\n", "import os\n\n\ndef walk("]
+
+    with LLM("demo", speculative_config=chosen) as llm:
+        outputs = llm.generate(prompts, params)
+
+    done = [output.completions[0] for output in outputs]
+    accepted = sum(each.accepted_tokens for each in done)
+    assert accepted > sum(each.draft_tokens for each in done) / 3
+
+
+def test_as_many_drafts_as_pay_leave_output_as_it_is(
+    llama: Oracle, head_folder: Path
+) -> None:
+    """With `auto`, a head is shown what is computed while it drafts nothing, too."""
+    config = config_for(llama.folder, head_folder, "chunked")
+    assert config.speculative is not None
+    speculative = replace(config.speculative, num_speculative_tokens="auto")
+
+    check(llama, replace(config, speculative=speculative), prompts(5))
