@@ -43,11 +43,10 @@ class ManyRows:
     One thread calls it at a time.
 
     Attributes:
-        least: Rows, below which it computes nothing right.
         most: Rows for which a product without a gate is worth while.
     """
 
-    least, most = HEIGHT, _MOST_ROWS
+    most = _MOST_ROWS
 
     def __init__(
         self,

@@ -18,7 +18,7 @@ from numba import njit
 from hookline_kernels.cpu.amx import DEPTH, ROWS, has_tiles
 from hookline_kernels.cpu.decode_call import UNBOUNDED
 from hookline_kernels.cpu.elements import array_at, float_bits, to_float
-from hookline_kernels.cpu.launching import Kernel, numbers_of
+from hookline_kernels.cpu.launching import Kernel, Numbers, numbers_of
 from hookline_kernels.cpu.memory import int_at, take
 from hookline_kernels.cpu.panels import close_tiles, open_tiles
 from hookline_kernels.cpu.prefill_panels import (
@@ -126,10 +126,7 @@ class TiledPrefill:
         )
         self._pairs = int((self._items[:, 2] * (self._items[:, 3] + 1)).sum())
         self._scratch = scratch_for(self._shape, self._scratch)
-        numbers, tables = self._numbers, metadata.block_tables
-        numbers[2], numbers[3] = len(self._items), self._items.ctypes.data
-        numbers[4], numbers[5] = tables.data_ptr(), 8 * tables.stride(0)
-        numbers[6] = -(-self._scratch.data_ptr() // 64) * 64
+        note_step(self._numbers, self._items, metadata.block_tables, self._scratch)
 
     def __call__(
         self,
@@ -153,15 +150,10 @@ class TiledPrefill:
         """
         if query.stride(2) != 1:
             query = query.contiguous()
-        numbers = self._numbers
-        numbers[1] = 0
-        numbers[7], numbers[8] = query.data_ptr(), 2 * query.stride(0)
-        numbers[9] = 2 * query.stride(1)
-        numbers[10], numbers[11] = keys.data_ptr(), values.data_ptr()
-        numbers[12] = output.data_ptr()
-        numbers[13] = UNBOUNDED if window is None else window
-        numbers[14] = float_bits(scale * LOG2_E)
-        self._kernel(self._pairs * query.shape[1], numbers)
+        note_layer(
+            self._numbers, query, (keys, values), output, scale=scale, window=window
+        )
+        self._kernel(self._pairs * query.shape[1], self._numbers)
 
 
 def _items(
@@ -197,6 +189,37 @@ def scratch_for(shape: PrefillShape, scratch: torch.Tensor) -> torch.Tensor:
     if len(scratch) >= needed:
         return scratch
     return torch.empty(needed, dtype=torch.uint8)
+
+
+def note_step(
+    numbers: Numbers,
+    items: np.ndarray[Any, np.dtype[np.int64]],
+    tables: torch.Tensor,
+    scratch: torch.Tensor,
+) -> None:
+    """Writes down what all layers of a step tell `tiled_kernel`; all must be kept."""
+    numbers[2], numbers[3] = len(items), items.ctypes.data
+    numbers[4], numbers[5] = tables.data_ptr(), 8 * tables.stride(0)
+    numbers[6] = -(-scratch.data_ptr() // 64) * 64
+
+
+def note_layer(
+    numbers: Numbers,
+    query: torch.Tensor,
+    cache: tuple[torch.Tensor, torch.Tensor],
+    target: torch.Tensor,
+    *,
+    scale: float,
+    window: int | None = None,
+) -> None:
+    """Writes down what a layer tells it besides: keys and values are the cache."""
+    numbers[1] = 0
+    numbers[7], numbers[8] = query.data_ptr(), 2 * query.stride(0)
+    numbers[9] = 2 * query.stride(1)
+    numbers[10], numbers[11] = (each.data_ptr() for each in cache)
+    numbers[12] = target.data_ptr()
+    numbers[13] = UNBOUNDED if window is None else window
+    numbers[14] = float_bits(scale * LOG2_E)
 
 
 @functools.cache

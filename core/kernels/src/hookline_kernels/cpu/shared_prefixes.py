@@ -14,17 +14,16 @@ import numpy as np
 import torch
 
 from hookline_kernels.cpu.amx import DEPTH
-from hookline_kernels.cpu.decode_call import UNBOUNDED
-from hookline_kernels.cpu.elements import float_bits
 from hookline_kernels.cpu.launching import numbers_of
 from hookline_kernels.cpu.prefill_kernel import (
     ITEM_NUMBERS,
     PrefillShape,
     check_tiles,
+    note_layer,
+    note_step,
     scratch_for,
     tiled_kernel,
 )
-from hookline_kernels.cpu.vectors import LOG2_E
 from hookline_kernels.metadata import PagedMetadata
 
 Int64 = np.ndarray[Any, np.dtype[np.int64]]
@@ -63,6 +62,7 @@ class SharedPrefixes:
         self._shape = shape
         self._kernel = tiled_kernel(shape, leaves_states=True)
         self._numbers = numbers_of(*[0] * 14)
+        self._tokens = 0
         self._scratch = torch.empty(0, dtype=torch.uint8)
         self.states = torch.empty(0, 0)
 
@@ -90,11 +90,9 @@ class SharedPrefixes:
         heads = shape.num_kv_heads * shape.group
         if len(self.states) < count:
             self.states = torch.empty(count, heads * (2 + shape.value_dim))
-        numbers, tables = self._numbers, metadata.block_tables
-        numbers[2], numbers[3] = len(items), self._items.ctypes.data
-        numbers[4], numbers[5] = tables.data_ptr(), 8 * tables.stride(0)
-        numbers[6] = -(-self._scratch.data_ptr() // 64) * 64
-        return int(self.lens.sum())
+        note_step(self._numbers, self._items, metadata.block_tables, self._scratch)
+        self._tokens = int(self.lens.sum())
+        return self._tokens
 
     def __call__(
         self,
@@ -112,14 +110,8 @@ class SharedPrefixes:
             values: Of `layout.new_values`.
             scale: Multiplies the scores.
         """
-        numbers = self._numbers
-        numbers[1] = 0
-        numbers[7], numbers[8] = query.data_ptr(), 2 * query.stride(0)
-        numbers[9] = 2 * query.stride(1)
-        numbers[10], numbers[11] = keys.data_ptr(), values.data_ptr()
-        numbers[12], numbers[13] = self.states.data_ptr(), UNBOUNDED
-        numbers[14] = float_bits(scale * LOG2_E)
-        self._kernel(int(self.lens.sum()) * query.shape[1], numbers)
+        note_layer(self._numbers, query, (keys, values), self.states, scale=scale)
+        self._kernel(self._tokens * query.shape[1], self._numbers)
 
 
 def shared_runs(tables: Int64, seq_lens: Int64, block_size: int) -> list[Shared]:
