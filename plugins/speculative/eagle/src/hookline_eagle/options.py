@@ -5,13 +5,17 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Self
 
-from hookline.exceptions import ConfigError, ModelLoadError
-from hookline.models.description import find_folder
+from hookline.exceptions import ConfigError
+from hookline.spec_decode.method_options import (
+    brought_folder,
+    model_of,
+    refuse_unknown,
+)
 
 OPTION = "speculative-config"
 TRAINING_OPTION = "training-config"
-OWN_FOLDER = "eagle"
-"""In a target's folder: the head that it brings along."""
+METHOD = "eagle"
+"""Also, in a target's folder, the head that it brings along."""
 GREEDY, PROBABILISTIC = "greedy", "probabilistic"
 
 
@@ -36,10 +40,8 @@ class EagleOptions:
         Raises:
             ConfigError: There is no such option, or its value is wrong.
         """
-        _refuse_unknown(OPTION, given, [each.name for each in fields(cls)])
-        model = given.get("model")
-        if model is not None and (not isinstance(model, str) or not model):
-            raise ConfigError(OPTION, f"model must name a folder, not {model!r}")
+        refuse_unknown(METHOD, OPTION, given, [each.name for each in fields(cls)])
+        model = model_of(OPTION, given)
         how = given.get("draft_sample_method", GREEDY)
         if not isinstance(how, str) or how not in {GREEDY, PROBABILISTIC}:
             raise ConfigError(
@@ -54,24 +56,9 @@ class EagleOptions:
         Raises:
             ConfigError: There is none.
         """
-        if self.model is not None and (Path(self.model) / "config.json").is_file():
-            return Path(self.model)
-        try:
-            brought = find_folder(self.model or target) / OWN_FOLDER
-        except ModelLoadError as error:
-            raise ConfigError(
-                OPTION,
-                f"the method eagle finds no head: {self.model or target!r} is no "
-                "folder with a config.json and no installed model",
-            ) from error
-        if not (brought / "config.json").is_file():
-            raise ConfigError(
-                OPTION,
-                f"the model {self.model or target!r} brings no head for the method "
-                'eagle; give a folder with "model", or train one with '
-                "`hookline train-draft`",
-            )
-        return brought
+        return brought_folder(
+            METHOD, OPTION, self.model, target, what="head", some="one"
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,14 +109,7 @@ class TrainingOptions:
     @classmethod
     def from_mapping(cls, given: Mapping[str, object]) -> Self:
         """Raises `ConfigError` if there is no such option, or its value is wrong."""
-        _refuse_unknown(TRAINING_OPTION, given, [each.name for each in fields(cls)])
+        refuse_unknown(
+            METHOD, TRAINING_OPTION, given, [each.name for each in fields(cls)]
+        )
         return cls(**given)  # type: ignore[arg-type]
-
-
-def _refuse_unknown(option: str, given: Mapping[str, object], known: list[str]) -> None:
-    for name in given:
-        if name not in known:
-            raise ConfigError(
-                option,
-                f"the method eagle has no option {name!r}; it has {', '.join(known)}",
-            )

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Self
 
 from hookline.exceptions import ConfigError
+from hookline.spec_decode.method_options import refuse_unknown
 
 OPTION = "speculative-config"
 MOST_TOKENS = 64
@@ -47,13 +48,7 @@ class NgramOptions:
             ConfigError: There is no such option, or its value is wrong.
         """
         known = ("prompt_lookup_max", "prompt_lookup_min", "match")
-        for name in given:
-            if name not in known:
-                raise ConfigError(
-                    OPTION,
-                    f"the method ngram has no option {name!r}; it has "
-                    f"{', '.join(known)}",
-                )
+        refuse_unknown("ngram", OPTION, given, known)
         longest, shortest = map(given.get, known[:2])
         values = dict(given)
         if shortest is None and isinstance(longest, int):
