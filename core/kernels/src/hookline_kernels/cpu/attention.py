@@ -12,6 +12,7 @@ from hookline_kernels.cpu.jit import compile_kernel
 from hookline_kernels.cpu.pages import CacheWriter
 from hookline_kernels.cpu.prefill import attend_sequence
 from hookline_kernels.cpu.prefill_kernel import PrefillShape, TiledPrefill
+from hookline_kernels.cpu.recording import Int64, current, fresh
 from hookline_kernels.cpu.shared_prefixes import SharedPrefixes
 from hookline_kernels.cpu.team import Team
 from hookline_kernels.failure import KernelError
@@ -24,6 +25,15 @@ PARTS_A_THREAD = 4
 LEAST_PART_TOKENS = 64
 LEAST_SHARED_NUMBERS = 1 << 16
 """Below so many numbers to read, one thread is done before others have woken."""
+
+_OF_A_STEP = [
+    CALL.fields[name][1] // 8  # type: ignore[index]
+    for name in (
+        *("block_tables", "table_bytes", "seq_lens", "num_seqs", "parts_done"),
+        *("part_tokens", "scratch", "scratch_bytes", "states"),
+    )
+]
+"""What all layers are told alike, and anew in each step; all of eight bytes."""
 
 
 class CompiledAttention:
@@ -71,6 +81,7 @@ class CompiledAttention:
         self._team = Team(_kernel(self._shape).address)
         self._call = np.zeros(1, CALL)
         self._call["num_kv_heads"] = num_kv_heads
+        self._again: dict[int | None, _Again] = {}
         self._metadata: PagedMetadata | None = None
         self._scratch = torch.empty(0)
         self._states = torch.empty(0)
@@ -126,7 +137,7 @@ class CompiledAttention:
             self._begin(metadata)
         how = _How(scale, window, softcap)
         single, several = metadata.num_single, len(metadata.query_lens)
-        output = query.new_empty(*query.shape[:2], values.shape[-1])
+        output = fresh((*query.shape[:2], values.shape[-1]), query.dtype)
         if single:
             self._decode(
                 query[:single], keys=keys, values=values, output=output, how=how
@@ -169,7 +180,7 @@ class CompiledAttention:
         call["block_tables"] = metadata.block_tables.data_ptr()
         call["table_bytes"] = metadata.block_tables.stride(0) * 8
         call["seq_lens"] = metadata.seq_lens_tensor.data_ptr()
-        call["num_seqs"] = count
+        call["num_seqs"] = self._num_singles = count
         self._tokens = sum(metadata.seq_lens[:count])
         self._shared_tokens = 0
         if self._shared is not None and count > 1:
@@ -204,18 +215,44 @@ class CompiledAttention:
         call["softcap"] = how.softcap or 0.0
         call["next_part"] = 0
         call["next_thread"] = 0
-        tokens = self._tokens
+        tokens = self._seen(how.window)
         call["prefixes"] = 0
+        recorder = current.recorder
         if self._shared_tokens and how.window is None and how.softcap is None:
+            if recorder is not None:
+                recorder.refuse()
             assert self._shared is not None
             self._shared(query, keys=keys, values=values, scale=how.scale)
             call["prefixes"] = self._shared.states.data_ptr()
             call["prefix_lens"] = self._shared.lens.ctypes.data
             tokens -= self._shared_tokens
-        if how.window is not None:
-            seen = how.window + self._shape.block_size
-            tokens = min(tokens, len(query) * seen)
-        self._team.run(self._call.ctypes.data, self._share(tokens, len(query)))
+        threads = self._share(tokens, len(query))
+        if recorder is not None:
+            again = self._again.setdefault(how.window, _Again(self, how.window))
+            numbers = self._call.view(np.int64).copy()
+            recorder.attend(self._team.function, numbers, again)
+        self._team.run(self._call.ctypes.data, threads)
+
+    def begin_again(
+        self, calls: Int64, metadata: PagedMetadata, window: int | None
+    ) -> int | None:
+        """As `recording.Again` of the layers that see so far back."""
+        if metadata.num_single < len(metadata.query_lens):
+            return None
+        if metadata is not self._metadata:
+            self._begin(metadata)
+        if self._shared_tokens:
+            return None
+        threads = self._share(self._seen(window), metadata.num_single)
+        calls[:, _OF_A_STEP] = self._call.view(np.int64)[_OF_A_STEP]
+        return threads
+
+    def _seen(self, window: int | None) -> int:
+        """Tokens that the step's first sequences see, or a few more."""
+        if window is None:
+            return self._tokens
+        seen = window + self._shape.block_size
+        return min(self._tokens, self._num_singles * seen)
 
     def _share(self, tokens: int, num_seqs: int) -> int:
         """Cuts the work into parts, makes room for them, and says for how many threads.
@@ -226,22 +263,22 @@ class CompiledAttention:
         """
         shape, call = self._shape, self._call[0]
         row = self._num_kv_heads * (shape.key_dim + shape.value_dim)
-        threads = torch.get_num_threads()
-        if tokens * row < LEAST_SHARED_NUMBERS:
-            threads = 1
+        all_threads = torch.get_num_threads()
+        threads = 1 if tokens * row < LEAST_SHARED_NUMBERS else all_threads
         part = UNBOUNDED
         if threads > 1:
             part = max(LEAST_PART_TOKENS, tokens // (threads * PARTS_A_THREAD))
         part = -(-part // shape.block_size) * shape.block_size
         call["part_tokens"] = part
+        # As much as any layer of the step can want: what one was told is not moved.
         scratch = -(-shape.scratch_floats(self._num_kv_heads) // 16) * 16
-        if len(self._scratch) < threads * scratch:
-            self._scratch = torch.empty(threads * scratch)
+        if len(self._scratch) < all_threads * scratch:
+            self._scratch = torch.empty(all_threads * scratch)
             call["scratch"] = self._scratch.data_ptr()
             call["scratch_bytes"] = scratch * 4
-        parts = tokens // part + num_seqs
+        parts = all_threads * PARTS_A_THREAD + 1 + num_seqs
         states = parts * shape.state_floats(self._num_kv_heads)
-        if threads > 1 and len(self._states) < states:
+        if all_threads > 1 and len(self._states) < states:
             self._states = torch.empty(states)
             call["states"] = self._states.data_ptr()
         return threads
@@ -262,6 +299,16 @@ def _tiled(
         return TiledPrefill(tiled, dtype), SharedPrefixes(tiled, dtype)
     except KernelError:
         return None, None
+
+
+class _Again(NamedTuple):
+    """Decodes of the layers of one attention that see equally far back."""
+
+    attention: CompiledAttention
+    window: int | None
+
+    def begin(self, calls: Int64, metadata: PagedMetadata) -> int | None:
+        return self.attention.begin_again(calls, metadata, self.window)
 
 
 class _How(NamedTuple):

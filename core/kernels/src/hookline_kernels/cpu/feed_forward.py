@@ -12,6 +12,7 @@ from hookline_kernels.cpu.few_rows import FewRows
 from hookline_kernels.cpu.gated import Gate
 from hookline_kernels.cpu.many_rows import ManyRows
 from hookline_kernels.cpu.panels import GELU_TANH, HEIGHT, OUTPUTS, SILU, lay_panels
+from hookline_kernels.cpu.recording import fresh
 from hookline_kernels.failure import KernelError
 
 _KINDS = {"silu": SILU, "gelu_tanh": GELU_TANH}
@@ -65,8 +66,8 @@ class FeedForward:
             return down(gate(gate_up(values)), summand)
         values = values.contiguous()
         blocks = -(-rows // HEIGHT)
-        between = torch.empty(blocks * HEIGHT * self._width, dtype=values.dtype)
-        output = torch.empty_like(values)
+        between = fresh((blocks * HEIGHT * self._width,), values.dtype)
+        output = fresh(values.shape, values.dtype)
         self._into.fill(between, rows, values)
         self._out_of.fill(output, rows, between, summand)
         return output

@@ -34,6 +34,7 @@ from hookline_kernels.cpu.elements import array_at
 from hookline_kernels.cpu.launching import Kernel, numbers_of
 from hookline_kernels.cpu.linear import packed_linear
 from hookline_kernels.cpu.memory import take
+from hookline_kernels.cpu.recording import fresh
 from hookline_kernels.cpu.vectors import (
     INT64,
     Emit,
@@ -85,7 +86,7 @@ class FewRows:
     ) -> torch.Tensor:
         """[T, in] → [T, out]; the summand is [T, out], contiguous."""
         values = values.contiguous()
-        output = torch.empty((len(values), self._outputs), dtype=torch.bfloat16)
+        output = fresh((len(values), self._outputs), torch.bfloat16)
         numbers = self._numbers
         numbers[4] = len(values)
         numbers[7] = 0 if summand is None else summand.data_ptr()

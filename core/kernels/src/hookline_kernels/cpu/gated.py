@@ -13,6 +13,7 @@ from numba.extending import intrinsic
 from hookline_kernels.cpu.elements import SCALARS, array_at
 from hookline_kernels.cpu.launching import Kernel, numbers_of
 from hookline_kernels.cpu.memory import take
+from hookline_kernels.cpu.recording import fresh
 from hookline_kernels.cpu.vectors import (
     INT64,
     LOG2_E,
@@ -72,7 +73,7 @@ class Gate:
     def __call__(self, values: torch.Tensor) -> torch.Tensor:
         """[..., 2 · width] → [..., width]."""
         values = values.contiguous()
-        output = torch.empty((*values.shape[:-1], self._width), dtype=self._dtype)
+        output = fresh((*values.shape[:-1], self._width), self._dtype)
         numbers, elements = self._numbers, output.numel()
         numbers[1] = elements // self._width
         numbers[3], numbers[4] = values.data_ptr(), output.data_ptr()

@@ -4,10 +4,12 @@ import ctypes
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import torch
 from numba.core import types
 
 from hookline_kernels.cpu.jit import compile_kernel
+from hookline_kernels.cpu.recording import current
 from hookline_kernels.cpu.team import Team
 
 Numbers = ctypes.Array[ctypes.c_int64]
@@ -39,4 +41,8 @@ class Kernel:
         """Returns when all is done; about so many elements are read."""
         numbers[0] = 0
         threads = 1 if elements < _WORTH_SHARING else torch.get_num_threads()
+        if (recorder := current.recorder) is not None:
+            recorder.start(
+                self._team.function, np.array(numbers), is_alone=threads == 1
+            )
         self._team.run(ctypes.addressof(numbers), threads)

@@ -28,6 +28,7 @@ from hookline_kernels.cpu.panels import (
     open_tiles,
     own_memory,
 )
+from hookline_kernels.cpu.recording import fresh
 
 _MOST_BYTES = 1 << 20
 """Of rows that a thread takes at once: half of a second cache."""
@@ -81,7 +82,7 @@ class ManyRows:
     ) -> torch.Tensor:
         """[T, in] → [T, out]; the summand is [T, out], contiguous."""
         values = values.contiguous()
-        output = torch.empty((len(values), self._outputs), dtype=torch.bfloat16)
+        output = fresh((len(values), self._outputs), torch.bfloat16)
         self.fill(output, len(values), values, summand)
         return output
 

@@ -18,6 +18,7 @@ from hookline_kernels.cpu.elements import (
 )
 from hookline_kernels.cpu.launching import Kernel, numbers_of
 from hookline_kernels.cpu.memory import take
+from hookline_kernels.cpu.recording import fresh
 from hookline_kernels.cpu.vectors import (
     FLOAT,
     INT64,
@@ -85,7 +86,7 @@ class RmsNorm:
             numbers[3], numbers[4] = values.stride(1), values.stride(2)
         else:
             return self(values.contiguous())
-        output = torch.empty(values.shape, dtype=values.dtype)
+        output = fresh(values.shape, values.dtype)
         elements = output.numel()
         numbers[1] = elements // self._width
         numbers[6], numbers[8] = values.data_ptr(), output.data_ptr()

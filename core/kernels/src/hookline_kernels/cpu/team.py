@@ -18,13 +18,16 @@ _RUNTIMES = ("libgomp", "libiomp5", "libomp")
 class Team:
     """Every thread of it calls the same function with the same address.
 
+    Attributes:
+        function: Its address.
+
     Raises:
         KernelError: torch's threads cannot be reached on this machine.
     """
 
     def __init__(self, function: int) -> None:
         """Takes the function by its address: void(void *)."""
-        self._fork = _openmp().GOMP_parallel
+        self._fork = openmp().GOMP_parallel
         self._fork.argtypes = [
             ctypes.c_void_p,
             ctypes.c_void_p,
@@ -32,7 +35,7 @@ class Team:
             ctypes.c_uint,
         ]
         self._fork.restype = None
-        self._function = function
+        self.function = function
         self._alone = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(function)
 
     def run(self, address: int, threads: int) -> None:
@@ -40,11 +43,11 @@ class Team:
         if threads == 1:
             self._alone(address)
         else:
-            self._fork(self._function, address, threads, 0)
+            self._fork(self.function, address, threads, 0)
 
 
 @cache
-def _openmp() -> ctypes.CDLL:
+def openmp() -> ctypes.CDLL:
     """The library that torch loaded; a second one would have threads of its own."""
     torch.get_num_threads()
     try:

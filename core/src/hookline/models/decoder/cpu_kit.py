@@ -8,7 +8,9 @@ from torch import nn
 from hookline.models.adapt.gated import FastGated, TiledGated, fast_gated
 from hookline.models.adapt.linears import FastLinear, joined
 from hookline.models.adapt.norms import FastNorm, fast_norm
+from hookline.models.decoder.again import LayersAgain
 from hookline.models.decoder.angles import Angles
+from hookline.models.decoder.layer import DecoderLayer
 from hookline_kernels.cpu.rotary_cache import RotaryCache
 from hookline_kernels.head_shape import HeadNorms, HeadShape
 
@@ -34,3 +36,8 @@ class CpuKit:
         self, rotary: nn.Module, like: torch.Tensor, head_dim: int, limit: int
     ) -> Angles:
         return Angles(rotary, like.dtype, head_dim, limit)
+
+    def layers_again(
+        self, layers: Sequence[DecoderLayer], embedding: torch.Tensor
+    ) -> LayersAgain:
+        return LayersAgain(layers, embedding.shape[1], embedding.dtype)

@@ -9,7 +9,7 @@ from transformers import PreTrainedModel
 
 from hookline.models.adapt.pages import give_back_clean_pages
 from hookline.models.attention import KeysAndValues
-from hookline.models.decoder.kit import Kit
+from hookline.models.decoder.kit import Kit, LayersAgain
 from hookline.models.decoder.layer import DecoderLayer, Step, kernel_norm
 from hookline.models.decoder.parts import NotDecoder, find_parts
 from hookline.models.probe import Probed
@@ -60,7 +60,8 @@ class Decoder:
         if len(shapes) > 1 or any(key != value for key, value in shapes):
             raise NotDecoder("its heads differ in width")
         [(dim, _)] = shapes
-        self._embedding = parts.embedding
+        self._embedding, self._kit = parts.embedding, kit
+        self._again: LayersAgain | None = None
         like = parts.embedding.new_empty(1, dtype=model.dtype)
         self._angles = kit.angles(parts.rotary, like, dim, max_model_len)
         self._layers = [
@@ -90,6 +91,7 @@ class Decoder:
         """Gives each layer its part of a cache."""
         for layer, part in zip(self._layers, cache.written_layers(), strict=True):
             layer.bind(*part)
+        self._again = self._kit.layers_again(self._layers, self._embedding)
 
     def __call__(
         self,
@@ -121,11 +123,17 @@ class Decoder:
     ) -> torch.Tensor:
         """What the layers make of T tokens: [T, hidden]; as of a call.
 
+        It may lie in memory that the next call writes to.
+
         `read` gets a copy of what each of `feature_layers` reads.
         """
         angles = self._angles.of(positions, max(metadata.seq_lens))
         step = Step(positions, angles, metadata)
         hidden = functional.embedding(token_ids, self._embedding)
+        if read is None and self._again is not None:
+            found = self._again(hidden, step)
+            if found is not None:
+                return found
         for index, layer in enumerate(self._layers):
             if read is not None and index in self.feature_layers:
                 read[index] = hidden.clone()  # a layer uses up what it is given
@@ -142,10 +150,10 @@ class Decoder:
         metadata: PagedMetadata,
     ) -> WithHidden:
         """As a call, the [T, hidden] states of which logits are made, and features."""
-        read: dict[int, torch.Tensor] = {}
+        read: dict[int, torch.Tensor] | None = {} if self.feature_layers else None
         states = self.states(self.hidden(token_ids, positions, metadata, read))
         logits = self.logits_of(states.index_select(0, wanted))
-        return WithHidden(logits, states, side_by_side(read, self.feature_layers))
+        return WithHidden(logits, states, side_by_side(read or {}, self.feature_layers))
 
     def states(self, hidden: torch.Tensor) -> torch.Tensor:
         """[T, hidden] of `hidden` → the same after the final norm, in new memory."""

@@ -1,13 +1,16 @@
 """What the layers of a usual decoder are made of, whatever device computes them."""
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import torch
 from torch import nn
 
 from hookline.models.adapt.norms import FastNorm
 from hookline_kernels.head_shape import HeadNorms, HeadShape
+
+if TYPE_CHECKING:
+    from hookline.models.decoder.layer import DecoderLayer, Step
 
 
 class Product(Protocol):
@@ -56,6 +59,14 @@ class StepAngles(Protocol):
         ...
 
 
+class LayersAgain(Protocol):
+    """Does what the layers do, for some steps."""
+
+    def __call__(self, hidden: torch.Tensor, step: "Step") -> torch.Tensor | None:
+        """[T, hidden] → the same, until the next call; None if it is not for this."""
+        ...
+
+
 class Kit(Protocol):
     """Makes the parts for one kind of device, each of which one thread calls."""
 
@@ -82,5 +93,14 @@ class Kit(Protocol):
 
         Raises:
             NotDecoder: It turns other pairs, or only a part of a head.
+        """
+        ...
+
+    def layers_again(
+        self, layers: "Sequence[DecoderLayer]", embedding: torch.Tensor
+    ) -> LayersAgain | None:
+        """For layers that are bound to a cache, behind this embedding.
+
+        None where a step has nothing to be started at once.
         """
         ...

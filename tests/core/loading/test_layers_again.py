@@ -1,0 +1,186 @@
+"""Decode steps that are done from notes bring what steps by single calls bring."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from hookline import LLM, EngineConfig, ModelConfig, SamplingParams
+from hookline.config import CacheConfig, Dtype
+from hookline.models.decoder import again
+from hookline.outputs import RequestOutput
+from hookline.testing.oracle import FAMILIES, VOCAB, Oracle, make_oracle
+from hookline_kernels.cpu.amx import has_tiles
+from hookline_kernels.cpu.recording import Recorder, Recording
+from hookline_kernels.metadata import PagedMetadata
+
+pytestmark = pytest.mark.skipif(not has_tiles(), reason="products are torch's here")
+
+DENSE = {"llama", "qwen2", "qwen3", "mistral"}
+SMALL_POOL = CacheConfig(block_size=4, num_kv_blocks=64)
+
+Generate = Callable[..., list[RequestOutput]]
+
+
+class Counts:
+    """How often steps were done from notes, and how often that was refused."""
+
+    done = refused = 0
+
+
+@pytest.fixture
+def counts(monkeypatch: pytest.MonkeyPatch) -> Counts:
+    found = Counts()
+    run, refuse = Recording.run, Recorder.refuse
+
+    def run_and_count(recording: Recording, metadata: PagedMetadata) -> bool:
+        is_done = run(recording, metadata)
+        found.done += is_done
+        return is_done
+
+    def refuse_and_count(recorder: Recorder) -> None:
+        found.refused += 1
+        refuse(recorder)
+
+    monkeypatch.setattr(Recording, "run", run_and_count)
+    monkeypatch.setattr(Recorder, "refuse", refuse_and_count)
+    return found
+
+
+def texts(lengths: list[int]) -> list[list[int]]:
+    source = torch.Generator().manual_seed(8)
+    return [
+        torch.randint(VOCAB, (length,), generator=source).tolist() for length in lengths
+    ]
+
+
+def told(outputs: list[RequestOutput]) -> list[object]:
+    """Tokens and all that was said of their likelihood."""
+    found: list[object] = []
+    for output in outputs:
+        [completion] = output.completions
+        found += [completion.token_ids, completion.logprobs]
+    return found
+
+
+def both_ways(
+    oracle: Oracle,
+    monkeypatch: pytest.MonkeyPatch,
+    generate: Callable[[LLM], list[RequestOutput]],
+    cache: CacheConfig = SMALL_POOL,
+    dtype: Dtype = Dtype.BFLOAT16,
+) -> tuple[list[object], list[object]]:
+    """With notes, and without any."""
+    model = ModelConfig(model=str(oracle.folder), dtype=dtype)
+    config = EngineConfig(model=model, cache=cache)
+    with LLM(config=config) as llm:
+        with_notes = told(generate(llm))
+    monkeypatch.setattr(again, "_MOST_TOKENS", 0)
+    with LLM(config=config) as llm:
+        return with_notes, told(generate(llm))
+
+
+def of_many_lengths(llm: LLM) -> list[RequestOutput]:
+    """Batches of five to one, some of whose requests are preempted."""
+    prompts = texts([30, 60, 50, 41, 20])
+    ends = [40, 12, 30, 25, 18]
+    params = [
+        SamplingParams(temperature=0.0, max_tokens=end, ignore_eos=True, logprobs=2)
+        for end in ends
+    ]
+    first = llm.generate(prompts, params)
+    return [*first, *llm.generate(prompts[::-1], params)]
+
+
+@pytest.mark.parametrize("family", sorted(FAMILIES))
+def test_output_is_the_same(
+    family: str, tmp_path: Path, counts: Counts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To the last bit, for every family; those with parts of torch's do without."""
+    oracle = make_oracle(family, tmp_path)
+
+    with_notes, without = both_ways(oracle, monkeypatch, of_many_lengths)
+
+    assert with_notes == without
+    assert (counts.done > 60) == (family in DENSE)
+    assert (counts.done == 0) == (family not in DENSE)
+
+
+def test_float32_does_without(
+    llama: Oracle, counts: Counts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its products are torch's; it is tried less and less often."""
+    with_notes, without = both_ways(
+        llama, monkeypatch, of_many_lengths, dtype=Dtype.FLOAT32
+    )
+
+    assert with_notes == without
+    assert counts.done == 0
+    assert counts.refused
+
+
+def test_what_is_shared_is_attended_to_once(
+    llama: Oracle, counts: Counts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Steps with a shared prefix are not done from notes of others, nor noted."""
+    common, own = texts([130])[0], texts([5] * 12)
+
+    def generate(llm: LLM) -> list[RequestOutput]:
+        params = SamplingParams(
+            temperature=0.0, max_tokens=20, ignore_eos=True, logprobs=1
+        )
+        apart = llm.generate(texts([20] * 12), params)
+        llm.generate([common], params)
+        return [*apart, *llm.generate([common + each for each in own], params)]
+
+    cache = replace(SMALL_POOL, block_size=16, num_kv_blocks=60)
+    with_notes, without = both_ways(llama, monkeypatch, generate, cache)
+
+    assert with_notes == without
+    assert 10 < counts.done < 2 * 20 + 25
+
+
+def test_longer_texts_than_the_table_of_angles(
+    llama: Oracle, counts: Counts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was noted with another table is noted anew."""
+    monkeypatch.setattr("hookline.models.decoder.angles._FIRST", 16)
+
+    with_notes, without = both_ways(llama, monkeypatch, of_many_lengths)
+
+    assert with_notes == without
+    assert counts.done > 40
+
+
+def test_a_wrong_program_is_never_used(
+    llama: Oracle, counts: Counts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that leaves something out is seen before it serves."""
+    start = Recorder.start
+
+    def start_few(
+        recorder: Recorder, function: int, numbers: object, *, is_alone: bool
+    ) -> None:
+        if len(recorder._starts) != 4:
+            start(recorder, function, numbers, is_alone=is_alone)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Recorder, "start", start_few)
+
+    with_notes, without = both_ways(llama, monkeypatch, of_many_lengths)
+
+    assert with_notes == without
+    assert counts.done == 1  # the trial
+
+
+def test_few_are_kept(
+    llama: Oracle, counts: Counts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of batches of more sizes the one that was used last goes on."""
+    monkeypatch.setattr(again, "_MOST_RECORDINGS", 2)
+
+    with_notes, without = both_ways(llama, monkeypatch, of_many_lengths)
+
+    assert with_notes == without
+    assert counts.done > 60
