@@ -16,7 +16,7 @@ from hookline_kernels.cpu.shared_prefixes import SharedPrefixes
 from hookline_kernels.cpu.team import Team
 from hookline_kernels.failure import KernelError
 from hookline_kernels.layout import cached_keys, cached_values
-from hookline_kernels.metadata import PagedMetadata
+from hookline_kernels.metadata import TREE_BITS, PagedMetadata
 
 DTYPES = (torch.float32, torch.bfloat16)
 PARTS_A_THREAD = 4
@@ -41,8 +41,9 @@ class CompiledAttention:
         value_dim: int,
         block_size: int,
         dtype: torch.dtype,
+        has_trees: bool = False,
     ) -> None:
-        """Compiles what is not compiled yet.
+        """Compiles what is not compiled yet; with trees, steps may have a `TreeMask`.
 
         Raises:
             KernelError: There is none for this shape or machine.
@@ -55,6 +56,7 @@ class CompiledAttention:
             value_dim=value_dim,
             block_size=block_size,
             element_size=dtype.itemsize,
+            has_trees=has_trees,
         )
         tiled, shared = _tiled(self._shape, num_kv_heads, dtype)
         self._tiled: TiledPrefill | None = tiled
@@ -170,6 +172,11 @@ class CompiledAttention:
         call["table_bytes"] = metadata.block_tables.stride(0) * 8
         call["seq_lens"] = metadata.seq_lens_tensor.data_ptr()
         call["num_seqs"] = count
+        call["unseen"] = call["num_unseen"] = 0
+        if (trees := metadata.trees) is not None:
+            assert self._shape.has_trees
+            call["unseen"] = trees.unseen.data_ptr()
+            call["num_unseen"] = trees.num_unseen.data_ptr()
         self._tokens = sum(metadata.seq_lens[:count])
         self._shared_tokens = 0
         if self._shared is not None and count > 1:
@@ -214,6 +221,8 @@ class CompiledAttention:
             tokens -= self._shared_tokens
         if how.window is not None:
             seen = how.window + self._shape.block_size
+            if self._shape.has_trees:
+                seen += TREE_BITS
             tokens = min(tokens, len(query) * seen)
         self._team.run(self._call.ctypes.data, self._share(tokens, len(query)))
 
@@ -306,4 +315,5 @@ def _kernel(shape: DecodeShape) -> Any:
         f"{name}{getattr(shape, name)}"
         for name in ("group", "key_dim", "value_dim", "block_size", "element_size")
     )
+    variant += "-trees" * shape.has_trees
     return compile_kernel(decode_body(shape), SIGNATURE, variant)
