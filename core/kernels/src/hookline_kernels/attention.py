@@ -185,9 +185,7 @@ def _attend_single(
     )[:, :, 0]
 
 
-def _unseen(
-    trees: TreeMask, lengths: torch.Tensor, keys: torch.Tensor
-) -> torch.Tensor:
+def _unseen(trees: TreeMask, lengths: torch.Tensor, keys: torch.Tensor) -> torch.Tensor:
     """[S, keys] whether a token is one that the sequence's newest does not see."""
     back = lengths - 1 - keys
     bits = trees.unseen[:, None] >> back.clamp(0, TREE_BITS - 1)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import torch
 
 TREE_BITS = 64
-"""Tokens of its own sequence, itself among them, that a token may be told not to see."""
+"""So far back a token may be told what it does not see, itself included."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -42,10 +42,8 @@ def decode_body(shape: DecodeShape) -> Callable[[Any], None]:
     """The kernel's Python; every thread of the team runs it on the same call."""
     row, piece_tokens, block = shape.row, shape.piece_tokens, shape.block_size
     group, key_dim, value_dim = shape.group, shape.key_dim, shape.value_dim
-    has_trees = shape.has_trees
-    load_query = _query_loader(shape)
-    score = _scorer(shape)
-    soften = _softener(shape)
+    reach, load_query = _reacher(shape), _query_loader(shape)
+    score, soften = _scorer(shape), _softener(shape)
     weigh = _weigher(shape)
     write = _writer(shape)
     merge = _merger(shape)
@@ -62,11 +60,7 @@ def decode_body(shape: DecodeShape) -> Callable[[Any], None]:
         work = take(address_of(pointer), 1)
         while sequence < call.num_seqs:
             length = int_at(call.seq_lens, sequence)
-            lowest, unseen = max(0, length - call.window), 0
-            if has_trees and call.unseen != 0:
-                unseen = int_at(call.unseen, sequence)
-                behind = length - int_at(call.num_unseen, sequence)
-                lowest = max(0, behind - call.window)
+            lowest, unseen = reach(call, sequence, length)
             start = lowest // block * block
             prefix = 0
             if call.prefixes != 0 and int_at(call.prefix_lens, sequence) > 0:
@@ -98,6 +92,19 @@ def decode_body(shape: DecodeShape) -> Callable[[Any], None]:
             work = take(address_of(pointer), 1)
 
     return decode
+
+
+def _reacher(shape: DecodeShape) -> Any:
+    has_trees = shape.has_trees
+
+    def reach(call: Any, sequence: int, length: int) -> tuple[int, int]:
+        """The first token within the window, and the bits of those that are unseen."""
+        if has_trees and call.unseen != 0:
+            behind = length - int_at(call.num_unseen, sequence)
+            return max(0, behind - call.window), int_at(call.unseen, sequence)
+        return max(0, length - call.window), 0
+
+    return njit(reach)
 
 
 def _query_loader(shape: DecodeShape) -> Any:
