@@ -37,6 +37,7 @@ def prompt_lookup(work: dict[str, Any]) -> dict[str, Any] | None:
 def hookline(work: dict[str, Any]) -> Generate:
     from hookline import LLM, EngineConfig, ModelConfig, SamplingParams  # noqa: PLC0415
     from hookline.config import CacheConfig, Dtype  # noqa: PLC0415
+    from hookline.worker.page_warmer import wait_until_warm  # noqa: PLC0415
 
     cache = CacheConfig(
         kv_cache_memory=KV_CACHE_BYTES,
@@ -48,6 +49,7 @@ def hookline(work: dict[str, Any]) -> Generate:
         config=EngineConfig(model=model, cache=cache),
         speculative_config=prompt_lookup(work),
     )
+    wait_until_warm()
 
     def generate(prompts: list[list[int]], wanted: int) -> int:
         params = SamplingParams(temperature=0.0, max_tokens=wanted, ignore_eos=True)

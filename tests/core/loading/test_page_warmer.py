@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from hookline.worker import page_warmer
-from hookline.worker.page_warmer import PageWarmer
+from hookline.worker.page_warmer import PageWarmer, wait_until_warm
 
 MIB = 1 << 20
 PAGE = mmap.PAGESIZE
@@ -63,7 +63,8 @@ def test_the_front_becomes_resident() -> None:
     memory = Memory(32 * MIB)
     assert not any(memory.resident())
 
-    PageWarmer([memory.tensor], WARMED).wait()
+    PageWarmer([memory.tensor], WARMED)
+    wait_until_warm()
 
     front = 8 * MIB // PAGE
     assert all(memory.resident()[: front - 1])
@@ -76,7 +77,8 @@ def test_each_tensor_gets_a_like_share() -> None:
     sizes = (24, 8)
     memories = [Memory(size * MIB) for size in sizes]
 
-    PageWarmer([memory.tensor for memory in memories], WARMED).wait()
+    PageWarmer([memory.tensor for memory in memories], WARMED)
+    wait_until_warm()
 
     for size, memory in zip(sizes, memories, strict=True):
         assert abs(sum(memory.resident()) - size * MIB // 4 // PAGE) <= 1
@@ -87,7 +89,8 @@ def test_memory_below_the_limit_is_warmed_whole() -> None:
     """But for pages at its ends, which may belong to others too."""
     memory = Memory(3 * MIB)
 
-    PageWarmer([memory.tensor[100:-100]], WARMED).wait()
+    PageWarmer([memory.tensor[100:-100]], WARMED)
+    wait_until_warm()
 
     assert all(memory.resident()[1:-2])
 
@@ -98,10 +101,10 @@ def test_contents_stay_and_may_change_meanwhile() -> None:
     before = torch.randint(256, (MIB,), dtype=torch.uint8)
     tensor[:MIB] = before
 
-    warmer = PageWarmer([tensor], WARMED)
+    PageWarmer([tensor], WARMED)
     for at in range(MIB, 8 * MIB, MIB):
         tensor[at : at + MIB] = before
-    warmer.wait()
+    wait_until_warm()
 
     for at in range(0, 8 * MIB, MIB):
         assert torch.equal(tensor[at : at + MIB], before)
@@ -109,7 +112,8 @@ def test_contents_stay_and_may_change_meanwhile() -> None:
 
 def test_memory_that_is_no_page_is_left_alone() -> None:
     """Nothing is asked for that belongs to others."""
-    PageWarmer([torch.zeros(3), torch.zeros(0)], WARMED).wait()
+    PageWarmer([torch.zeros(3), torch.zeros(0)], WARMED)
+    wait_until_warm()
 
 
 class Asked:
@@ -155,7 +159,8 @@ def test_pieces_follow_one_another_within_the_memory(asked: Asked) -> None:
     tensor = Memory(5 * MIB).tensor[PAGE // 2 : -PAGE // 2]
     asked.may_go_on.set()
 
-    PageWarmer([tensor], WARMED).wait()
+    PageWarmer([tensor], WARMED)
+    wait_until_warm()
 
     ends = [at + size for at, size in asked.pieces]
     assert [at for at, _ in asked.pieces][1:] == ends[:-1]
@@ -188,6 +193,7 @@ def test_a_system_that_refuses_is_asked_once(monkeypatch: pytest.MonkeyPatch) ->
     system.may_go_on.set()
     _stand_in(system, monkeypatch)
 
-    PageWarmer([Memory(8 * MIB).tensor], WARMED).wait()
+    PageWarmer([Memory(8 * MIB).tensor], WARMED)
+    wait_until_warm()
 
     assert len(system.pieces) == 1

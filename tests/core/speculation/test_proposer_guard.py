@@ -272,8 +272,26 @@ def test_hanging_proposer_is_abandoned() -> None:
     assert guard.is_abandoned
     assert guard.take_failures() == {"slow": 1, "hung": 1}
     assert (len(calls), guard._released) == (1, [])
-    guard.close()
     end.set()
+    guard.close()
+
+
+def test_a_late_call_is_waited_for_at_the_end() -> None:
+    """Torch must not compute in a thread of a process that ends."""
+    ended = threading.Event()
+
+    def act(asked: Sequence[DraftRequest]) -> object:
+        time.sleep(0.1)
+        ended.set()
+        return [Drafts(token_ids=[1]) for _ in asked]
+
+    guard = guarded(act, timeout_seconds=0.01)
+    guard.propose(requests())
+    assert not ended.is_set()
+
+    guard.close()
+
+    assert ended.is_set()
 
 
 def test_engine_outlives_a_hanging_proposer(

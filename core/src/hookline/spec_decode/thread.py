@@ -10,6 +10,9 @@ from hookline_registry import Failure, isolate
 
 Job: TypeAlias = Callable[[], object]
 
+LEAVE_SECONDS = 1.0
+"""A job that has not come back after so long when all ends is left behind."""
+
 
 @dataclass(frozen=True, slots=True)
 class Answer:
@@ -21,7 +24,8 @@ class Answer:
 class ProposerThread:
     """One job at a time; used by one other thread.
 
-    It is a daemon: a job that never ends is left behind.
+    It is a daemon, for a job may never end. One that is late is waited for a little: a
+    process that ends while torch computes in a thread of it is aborted.
 
     Attributes:
         is_busy: Whether the answer of a job is still to come.
@@ -51,8 +55,8 @@ class ProposerThread:
     def close(self) -> None:
         """Lets the thread end, behind the job it has."""
         self._jobs.put(None)
-        if self._thread is not None and not self.is_busy:
-            self._thread.join()
+        if self._thread is not None:
+            self._thread.join(LEAVE_SECONDS)
 
     def _take(self, timeout_seconds: float) -> Answer | None:
         try:

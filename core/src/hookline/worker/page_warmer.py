@@ -5,9 +5,13 @@ import mmap
 import sys
 from collections.abc import Sequence
 from threading import Event, Thread
+from threading import enumerate as live_threads
+from typing import TYPE_CHECKING
 
-import torch
+if TYPE_CHECKING:  # whoever waits for warmers needs no torch
+    import torch
 
+_NAME = "hookline-page-warmer"
 _MADV_POPULATE_WRITE = 23
 _PIECE = 2 << 20
 """Asked for at once. Whoever wants memory of the process waits meanwhile: milliseconds
@@ -25,23 +29,17 @@ class PageWarmer:
     it since 5.14), nothing is done.
     """
 
-    def __init__(self, memory: Sequence[torch.Tensor], warmed_bytes: int) -> None:
+    def __init__(self, memory: "Sequence[torch.Tensor]", warmed_bytes: int) -> None:
         """Takes tensors of contiguous memory; of each a like share is warmed."""
         self._stopped = Event()
         self._warmed_bytes = warmed_bytes
         self._memory = memory  # as long as the thread may ask for its pages
-        self._thread = Thread(
-            target=self._run, name="hookline-page-warmer", daemon=True
-        )
+        self._thread = Thread(target=self._run, name=_NAME, daemon=True)
         self._thread.start()
 
     def close(self) -> None:
         """Ends it after the piece under way; returns when it has ended."""
         self._stopped.set()
-        self._thread.join()
-
-    def wait(self) -> None:
-        """Returns when all is warm."""
         self._thread.join()
 
     def _run(self) -> None:
@@ -60,3 +58,13 @@ class PageWarmer:
                     return
                 if advise(at, size, _MADV_POPULATE_WRITE):
                     return
+
+
+def wait_until_warm() -> None:
+    """Returns when no warmer of this process is at work any more.
+
+    For whoever measures: what is computed meanwhile takes longer.
+    """
+    for thread in live_threads():
+        if thread.name == _NAME:
+            thread.join()

@@ -8,6 +8,7 @@ from typing import TypeVar
 import hookline
 from hookline.config import EngineConfig
 from hookline.sampling_params import SamplingParams
+from hookline.worker.page_warmer import wait_until_warm
 from hookline_server.bench.random_prompts import Prompt
 from hookline_server.cli.arguments import Arguments, engine_config, read_arguments
 from hookline_server.cli.engine_options import ENGINE_OPTIONS
@@ -39,6 +40,7 @@ def read_offline(
 def opened(config: EngineConfig) -> Iterator[hookline.LLM]:
     """The engine, ready; it is closed in the end."""
     llm = hookline.LLM(config=config, collect_metrics=False)
+    wait_until_warm()
     try:
         yield llm
     finally:

@@ -1,7 +1,7 @@
 """What the proposer `eagle` drafts, and what it refuses."""
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,7 +19,7 @@ from hookline.spec_decode import (
     SpeculativeConfig,
     TargetModel,
 )
-from hookline.spec_decode.draft_cache import DraftMemory
+from hookline.spec_decode.draft_cache import DraftCache, DraftMemory, Span
 from hookline_eagle import EagleProposer
 from hookline_eagle.checkpoint import load_head, save_head
 from hookline_eagle.head import Head, output_of
@@ -75,6 +75,25 @@ def request(
 
 
 TEXT = [5, 9, 300, 44, 17, 8, 9]
+
+
+def test_what_is_slow_once_is_done_at_the_start(
+    tmp_path: Path, make_head: MakeHead, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both kinds of pass, a prompt's and a single token's, before the first request."""
+    passes: list[list[int]] = []
+    begin = DraftCache.begin
+
+    def begin_and_tell(cache: DraftCache, spans: Sequence[Span]) -> torch.Tensor:
+        passes.append([span.count for span in spans])
+        return begin(cache, spans)
+
+    monkeypatch.setattr(DraftCache, "begin", begin_and_tell)
+    save_head(tmp_path / "a", make_head(third=True), THIRD, "")
+
+    ready(EagleProposer(load_head(tmp_path / "a")), drafts=1)
+
+    assert passes == [[2], [1]]
 
 
 @pytest.mark.parametrize("third", [False, True])

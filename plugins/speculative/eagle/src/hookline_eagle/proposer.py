@@ -20,6 +20,7 @@ from hookline.exceptions import ConfigError
 from hookline.models.adapt import adapt
 from hookline.models.adapt.linears import FastLinear
 from hookline.payloads import ProposerContext
+from hookline.sampling_params import SamplingParams
 from hookline.spec_decode import (
     DraftLayer,
     DraftRequest,
@@ -164,6 +165,32 @@ class EagleProposer:
             cache.max_model_len,
             self._embedding[:0],
         )
+        self._start_up()
+
+    def _start_up(self) -> None:
+        """Has all that drafting compiles and loads there before a step waits for it.
+
+        Over a block that nobody holds yet: a prompt of two tokens, then one alone.
+        """
+        assert self._embedding is not None
+        shape = self._head.shape
+        for start, count in ((0, 2), (1, 1)):
+            final = self._embedding.new_zeros(count, shape.target_size)
+            features = final.repeat(1, len(self.feature_layers))
+            self.propose(
+                [
+                    DraftRequest(
+                        request_id=-1,
+                        token_ids=np.zeros(start + count + 1, np.int32),
+                        max_drafts=1,
+                        params=SamplingParams(temperature=0.0),
+                        hidden_states=HiddenStates(
+                            start=start, final=final, features=features
+                        ),
+                        block_ids=np.zeros(2, np.int32),
+                    )
+                ]
+            )
 
     @torch.inference_mode()
     def propose(self, requests: Sequence[DraftRequest]) -> list[Drafts]:
