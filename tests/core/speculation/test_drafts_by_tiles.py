@@ -12,7 +12,7 @@ from hookline.config import Dtype, EngineConfig, ModelConfig
 from hookline.spec_decode import Proposer, SpeculativeConfig
 from hookline.testing import assert_conserved
 from hookline.testing.oracle import Oracle
-from hookline.testing.proposers import ScriptedProposer
+from hookline.testing.proposers import ScriptedProposer, ScriptedTreeProposer
 from hookline_kernels import PagedMetadata, choose_attention, new_keys, new_values
 
 SpeculatingLLM = Callable[[EngineConfig, Proposer], AbstractContextManager[LLM]]
@@ -83,8 +83,9 @@ def test_tiles_attend_as_decodes_do(window: int | None) -> None:
     assert (found - wanted).norm() / wanted.norm() < 0.01
 
 
+@pytest.mark.parametrize("form", ["chain", "tree"])
 def test_bfloat16_output_is_what_float32_finds_likely(
-    speculating_llm: SpeculatingLLM, llama: Oracle
+    speculating_llm: SpeculatingLLM, llama: Oracle, form: str
 ) -> None:
     """With drafts of which a third is wrong each token is likely, up to rounding."""
     prompts = [[7, 8, 9] * 5, list(range(50, 90)), [3]]
@@ -101,8 +102,11 @@ def test_bfloat16_output_is_what_float32_finds_likely(
         [*prompt, *output.completions[0].token_ids]
         for prompt, output in zip(prompts, plain, strict=True)
     ]
+    proposer: Proposer = ScriptedProposer(texts, errors=0.3)
+    if form == "tree":
+        proposer = ScriptedTreeProposer(texts, (None, None, 0, 1), errors=0.3)
 
-    with speculating_llm(config, ScriptedProposer(texts, errors=0.3)) as llm:
+    with speculating_llm(config, proposer) as llm:
         outputs = llm.generate(prompts, params)
         assert_conserved(llm)
 

@@ -25,6 +25,7 @@ from hookline.testing.oracle import FAMILIES, Oracle, make_oracle
 from hookline.testing.proposers import (
     RandomProposer,
     ScriptedProposer,
+    ScriptedTreeProposer,
     WatchingProposer,
 )
 
@@ -75,8 +76,12 @@ def check(oracle: Oracle, watching: WatchingProposer) -> int:
     return count
 
 
-def half_right(oracle: Oracle) -> WatchingProposer:
+def half_right(
+    oracle: Oracle, tree: tuple[int | None, ...] | None = None
+) -> WatchingProposer:
     texts = [[*prompt, *oracle.greedy(prompt, TOKENS + 4)] for prompt in PROMPTS]
+    if tree is not None:
+        return WatchingProposer(ScriptedTreeProposer(texts, tree, errors=0.3))
     return WatchingProposer(ScriptedProposer(texts, errors=0.4))
 
 
@@ -122,6 +127,24 @@ def test_states_are_right_however_a_text_is_computed(
     if mode == "preempted":
         assert stats.preemptions > 0
         assert len(watching.seen) > len(PROMPTS)
+
+
+@pytest.mark.parametrize("mode", sorted(MODES))
+def test_states_of_a_tree_are_those_of_its_accepted_path(
+    mode: str, speculating_llm: SpeculatingLLM, llama: Oracle
+) -> None:
+    """Wherever in the tree the accepted drafts are."""
+    watching = half_right(llama, (None, None, None, 0, 1, 1, 2, 4, 5, 6))
+    config = config_for(llama, mode)
+    assert config.speculative is not None
+    free = replace(config.speculative, num_speculative_tokens=None)
+
+    with speculating_llm(replace(config, speculative=free), watching) as llm:
+        outputs = llm.generate(PROMPTS, GREEDY)
+        assert_conserved(llm)
+
+    assert sum(output.completions[0].accepted_tokens for output in outputs) > 0
+    assert check(llama, watching) > sum(map(len, PROMPTS))
 
 
 def check_features(oracle: Oracle, watching: WatchingProposer) -> int:

@@ -16,6 +16,8 @@ import torch
 
 from hookline import SamplingParams
 from hookline.scheduler.plan import AdmittedSequence
+from hookline.spec_decode.tree import DraftTree
+from hookline.worker.draft_trees import TreeArrays, verify_tree
 from hookline.worker.input_batch import InputBatch
 from hookline.worker.sampler import DrawnDrafts, Sampler
 from hookline.worker.sampling_state import SamplingState
@@ -24,6 +26,7 @@ from hookline_kernels.rejection import Verified as KernelVerified
 from hookline_kernels.sampling import ChosenSampling, choose_sampling
 
 Int64 = npt.NDArray[np.int64]
+VerifyTree = Callable[[TreeArrays, Int64, Int64, Int64], Verified]
 
 DRAWS = 100_000
 VOCAB = 8
@@ -84,10 +87,11 @@ def drawn_from(
     return passed.clip(max=VOCAB - 1)
 
 
-def pairs(params: SamplingParams, kind: str, chosen: ChosenSampling) -> Int64:
-    """[VOCAB × VOCAB] counts of (first, second) token."""
-    source = np.random.default_rng(17)
-    batch, state = InputBatch(DRAWS, 4, 16), SamplingState(DRAWS, VOCAB, 0)
+def admitted(
+    params: SamplingParams, tree: TreeArrays | None = None
+) -> tuple[InputBatch, SamplingState, Int64]:
+    """Requests of other seeds, and the row of each."""
+    batch, state = InputBatch(DRAWS, 8, 16, tree), SamplingState(DRAWS, VOCAB, 0)
     for seed in range(DRAWS):
         sequence = AdmittedSequence(
             request_id=seed,
@@ -100,13 +104,19 @@ def pairs(params: SamplingParams, kind: str, chosen: ChosenSampling) -> Int64:
             bad_words_token_ids=(),
         )
         state.admit(batch.admit(sequence), sequence)
+    return batch, state, np.array([batch._row_of[seed] for seed in range(DRAWS)])
+
+
+def pairs(params: SamplingParams, kind: str, chosen: ChosenSampling) -> Int64:
+    """[VOCAB × VOCAB] counts of (first, second) token."""
+    source = np.random.default_rng(17)
+    batch, state, rows = admitted(params)
     start = np.full(DRAWS, START)
     rows_of_q = draft_rows(source, params, kind)
     first, second = start * 0 + 1, start * 0 + 6  # certain of these two
     if kind != "certain":
         first = drawn_from(source, rows_of_q, start)
         second = drawn_from(source, rows_of_q, first)
-    rows = np.array([batch._row_of[seed] for seed in range(DRAWS)])
     batch.token_ids[rows, 1], batch.token_ids[rows, 2] = first, second
     contexts = np.stack([start, first, second], 1).ravel()
     spread, ends = np.repeat(rows, 3), np.tile(np.arange(1, 4), DRAWS)
@@ -122,6 +132,36 @@ def pairs(params: SamplingParams, kind: str, chosen: ChosenSampling) -> Int64:
 
     tokens = samples.token_ids.reshape(DRAWS, 3)
     # Where the first step brought one token, the next one brings the second.
+    alone = np.flatnonzero(verified.counts == 1)
+    later = sampler.sample(
+        logits_after()[tokens[alone, 0]], rows[alone], np.full(len(alone), 2)
+    )
+    tokens[alone, 1] = later.token_ids
+    return np.bincount(tokens[:, 0] * VOCAB + tokens[:, 1], minlength=VOCAB**2)
+
+
+NODES = np.array([START, 1, 6, 2, 0, 4, 1, 5])
+"""A tree of drafts: three behind the start, four behind these."""
+TREE = TreeArrays(DraftTree((None, None, None, 0, 0, 1, 2)))
+
+
+def pairs_by_tree(
+    params: SamplingParams, chosen: ChosenSampling, verify: VerifyTree = verify_tree
+) -> Int64:
+    """The same with a tree of drafts in the first step."""
+    batch, state, rows = admitted(params, TREE)
+    sampler, count = Sampler(batch, state, chosen), len(NODES)
+    batch.token_ids[rows[:, None], np.arange(1, count)] = NODES[1:]
+    nodes, spread = np.tile(np.arange(count), DRAWS), np.repeat(rows, count)
+
+    samples = sampler.sample(
+        logits_after()[NODES[nodes]], spread, 1 + TREE.depths[nodes], nodes=nodes
+    )
+    verified = verify(TREE, spread, samples.token_ids, NODES[nodes])
+
+    kept = samples.token_ids[verified.is_kept]
+    starts = np.cumsum(verified.counts) - verified.counts
+    tokens = np.stack([kept[starts], kept[np.minimum(starts + 1, len(kept) - 1)]], 1)
     alone = np.flatnonzero(verified.counts == 1)
     later = sampler.sample(
         logits_after()[tokens[alone, 0]], rows[alone], np.full(len(alone), 2)
@@ -163,6 +203,54 @@ def test_tokens_are_distributed_as_the_target(
     p = p_value(counts, params)
     print(f"{name}, {kind}: p = {p:.3f}")  # noqa: T201 - for pytest -s
     assert p > LEAST_P
+
+
+@pytest.mark.parametrize(
+    ("name", "may_compile"), [*((name, True) for name in SETTINGS), ("all", False)]
+)
+def test_tokens_of_a_tree_are_distributed_as_the_target(
+    name: str, may_compile: bool
+) -> None:
+    """Over 100 000 requests pairs of tokens come as often as without drafts."""
+    params = SETTINGS[name]
+
+    counts = pairs_by_tree(
+        params, choose_sampling(torch.float32, may_compile=may_compile)
+    )
+
+    p = p_value(counts, params)
+    print(f"{name}, tree: p = {p:.3f}")  # noqa: T201 - for pytest -s
+    assert p > LEAST_P
+
+
+def prefer_the_first(
+    arrays: TreeArrays, rows: Int64, sampled: Int64, tokens: Int64
+) -> Verified:
+    """Wrong: if any child is what was sampled, the first one is followed."""
+    right = verify_tree(arrays, rows, sampled, tokens)
+    kept = right.is_kept.reshape(-1, len(NODES)).copy()
+    kept[:, 1] = kept[:, 1:4].any(1)
+    kept[:, 2:] = False
+    return Verified(kept.ravel(), right.firsts, kept.sum(1))
+
+
+def guess_once_more(
+    arrays: TreeArrays, rows: Int64, sampled: Int64, tokens: Int64
+) -> Verified:
+    """Wrong: where no child is what was sampled, the second one is tried again."""
+    again = sampled.reshape(-1, len(NODES)).copy()
+    is_tried = ~np.isin(again[:, 0], NODES[1:4]) & (again[:, 3] % 4 == 0)
+    again[is_tried, 0] = NODES[2]
+    sampled[:] = again.ravel()
+    return verify_tree(arrays, rows, sampled, tokens)
+
+
+@pytest.mark.parametrize("wrong", [prefer_the_first, guess_once_more])
+def test_a_wrong_rule_for_trees_is_found_out(wrong: VerifyTree) -> None:
+    """The same check fails for rules that accept what was not sampled."""
+    counts = pairs_by_tree(SETTINGS["all"], choose_sampling(torch.float32), wrong)
+
+    assert p_value(counts, SETTINGS["all"]) < LEAST_P
 
 
 def leave_out_the_draft(

@@ -13,7 +13,7 @@ from hookline.outputs import RequestOutput
 from hookline.spec_decode import Proposer, SpeculativeConfig
 from hookline.testing import assert_conserved
 from hookline.testing.oracle import Oracle
-from hookline.testing.proposers import ScriptedProposer
+from hookline.testing.proposers import ScriptedProposer, ScriptedTreeProposer
 
 SpeculatingLLM = Callable[[EngineConfig, Proposer], AbstractContextManager[LLM]]
 
@@ -22,6 +22,10 @@ PLAIN = EngineConfig(cache=CacheConfig(block_size=4, num_kv_blocks=512))
 SPECULATIVE = SpeculativeConfig(
     method="scripted", num_speculative_tokens=4, timeout_seconds=30
 )
+
+TREE = (None, None, None, 0, 0, 1, 2, 3, 3, 5, 7, 9)
+"""Twelve drafts, up to five deep."""
+FORMS = ["chain", "tree"]
 
 SEEDED = SamplingParams(max_tokens=30, seed=5)
 
@@ -49,6 +53,9 @@ CASES = {
         allowed_token_ids=tuple(range(30, 80)),
     ),
     "several": SamplingParams(n=3, max_tokens=20, seed=9),
+    "bad words": SamplingParams(
+        max_tokens=30, seed=2, allowed_token_ids=(65, 66, 67), bad_words=("AB", "CC")
+    ),
     "min tokens": SamplingParams(
         max_tokens=30, min_tokens=10, seed=4, stop_token_ids=tuple(range(0, 320, 3))
     ),
@@ -71,14 +78,28 @@ def plain_llm(llama: Oracle) -> Iterator[LLM]:
         yield llm
 
 
-def config_of(llama: Oracle) -> EngineConfig:
+def config_of(llama: Oracle, form: str = "chain") -> EngineConfig:
     model = ModelConfig(model=str(llama.folder))
-    return replace(PLAIN, model=model, speculative=SPECULATIVE)
+    speculative = SPECULATIVE
+    if form == "tree":
+        speculative = replace(SPECULATIVE, num_speculative_tokens=None)
+    return replace(PLAIN, model=model, speculative=speculative)
 
 
+def proposer_of(texts: list[list[int]], form: str, errors: float = 0.0) -> Proposer:
+    if form == "tree":
+        return ScriptedTreeProposer(texts, TREE, errors=errors)
+    return ScriptedProposer(texts, errors=errors)
+
+
+@pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("name", CASES)
 def test_request_gets_what_it_gets_without_drafts(
-    speculating_llm: SpeculatingLLM, plain_llm: LLM, llama: Oracle, name: str
+    speculating_llm: SpeculatingLLM,
+    plain_llm: LLM,
+    llama: Oracle,
+    name: str,
+    form: str,
 ) -> None:
     """Tokens, text, ends and log-probabilities are equal; half of the drafts are right.
 
@@ -89,7 +110,8 @@ def test_request_gets_what_it_gets_without_drafts(
     wanted = run(plain_llm, params)
     texts = [[*PROMPT, *each.token_ids] for each in wanted.completions]
 
-    with speculating_llm(config_of(llama), ScriptedProposer(texts, errors=0.3)) as llm:
+    proposer = proposer_of(texts, form, errors=0.3)
+    with speculating_llm(config_of(llama, form), proposer) as llm:
         found = run(llm, params)
         assert_conserved(llm)
 
@@ -119,8 +141,9 @@ def same_logprobs(mine: object, theirs: object) -> None:
         assert one.logprobs == pytest.approx(other.logprobs, abs=1e-4)
 
 
+@pytest.mark.parametrize("form", FORMS)
 def test_stop_token_inside_accepted_drafts_ends_the_request(
-    speculating_llm: SpeculatingLLM, plain_llm: LLM, llama: Oracle
+    speculating_llm: SpeculatingLLM, plain_llm: LLM, llama: Oracle, form: str
 ) -> None:
     """What was accepted behind a stop token is dropped, and counted nowhere."""
     text = run(plain_llm, SEEDED).completions[0].token_ids
@@ -128,7 +151,8 @@ def test_stop_token_inside_accepted_drafts_ends_the_request(
     end = text.index(stop) + 1
     params = msgspec.structs.replace(SEEDED, stop_token_ids=(stop,))
 
-    with speculating_llm(config_of(llama), ScriptedProposer([[*PROMPT, *text]])) as llm:
+    proposer = proposer_of([[*PROMPT, *text]], form)
+    with speculating_llm(config_of(llama, form), proposer) as llm:
         [completion] = run(llm, params).completions
         assert_conserved(llm)
 
@@ -138,8 +162,9 @@ def test_stop_token_inside_accepted_drafts_ends_the_request(
     assert completion.output_tokens == end
 
 
+@pytest.mark.parametrize("form", FORMS)
 def test_stop_string_inside_accepted_drafts_cuts_the_text(
-    speculating_llm: SpeculatingLLM, plain_llm: LLM, llama: Oracle
+    speculating_llm: SpeculatingLLM, plain_llm: LLM, llama: Oracle, form: str
 ) -> None:
     """The text ends before a stop string that drafts brought with more behind it."""
     whole = run(plain_llm, SEEDED).completions[0]
@@ -150,9 +175,9 @@ def test_stop_string_inside_accepted_drafts_cuts_the_text(
     )
     params = msgspec.structs.replace(SEEDED, stop=(stop,))
     wanted = run(plain_llm, params).completions[0]
-    proposer = ScriptedProposer([[*PROMPT, *whole.token_ids]])
+    proposer = proposer_of([[*PROMPT, *whole.token_ids]], form)
 
-    with speculating_llm(config_of(llama), proposer) as llm:
+    with speculating_llm(config_of(llama, form), proposer) as llm:
         [completion] = run(llm, params).completions
         assert_conserved(llm)
 

@@ -17,7 +17,7 @@ from hookline.config import (
 from hookline.exceptions import ConfigError
 from hookline.spec_decode import SpeculativeConfig
 from hookline.spec_decode.control import DraftControl
-from hookline.spec_decode.loading import load_proposer
+from hookline.spec_decode.loading import load_proposer, settle_drafts
 from hookline.testing.plugin_site import PluginSite
 
 GOOD = {"method": "ngram", "num_speculative_tokens": 4}
@@ -26,7 +26,6 @@ WRONG: dict[str, tuple[str, str]] = {
     "not JSON": ("{method: ngram}", "is not JSON"),
     "no object": ('["ngram"]', "is not a JSON object"),
     "no method": ('{"num_speculative_tokens": 4}', "method is missing"),
-    "no number": ('{"method": "ngram"}', "num_speculative_tokens is missing"),
     "method is a number": ('{"method": 1, "num_speculative_tokens": 4}', "method"),
     "k is 0": ('{"method": "ngram", "num_speculative_tokens": 0}', "at least 1"),
     "k is negative": ('{"method": "ngram", "num_speculative_tokens": -3}', "at least"),
@@ -156,6 +155,17 @@ def test_number_can_be_left_to_the_engine(given: dict[str, int], most: int) -> N
     assert config.most_speculative_tokens == most
     assert DraftControl.of(config) is not None
     assert DraftControl.of(SpeculativeConfig.from_mapping(GOOD)) is None
+
+
+def test_number_is_missing_only_where_there_is_no_tree(site: PluginSite) -> None:
+    """A proposer of chains has to be told how many drafts are wanted."""
+    source = PLUGINS["curious"].replace("= True", "= False")
+    site.install("chains", source, group="hookline.proposers")
+    speculative = SpeculativeConfig.from_mapping({"method": "chains"})
+    config = EngineConfig(speculative=speculative)
+
+    with pytest.raises(ConfigError, match="num_speculative_tokens is missing"):
+        settle_drafts(config, load_proposer(config))
 
 
 def test_overlap_is_refused() -> None:

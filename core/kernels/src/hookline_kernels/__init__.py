@@ -8,15 +8,17 @@ from hookline_kernels.attention import (
 from hookline_kernels.choosing import ChosenAttention, choose_attention
 from hookline_kernels.failure import KernelError
 from hookline_kernels.layout import new_keys, new_values
-from hookline_kernels.metadata import PagedMetadata
+from hookline_kernels.metadata import TREE_BITS, PagedMetadata, TreeMask
 from hookline_kernels.platform import CPU, Platform
 
 __all__ = [
     "CPU",
+    "TREE_BITS",
     "ChosenAttention",
     "KernelError",
     "PagedMetadata",
     "Platform",
+    "TreeMask",
     "choose_attention",
     "new_keys",
     "new_values",

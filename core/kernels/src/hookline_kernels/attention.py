@@ -9,7 +9,7 @@ heads share KV heads in groups (grouped-query attention, Ainslie et al. 2023).
 import torch
 from torch.nn.functional import scaled_dot_product_attention
 
-from hookline_kernels.metadata import PagedMetadata
+from hookline_kernels.metadata import TREE_BITS, PagedMetadata, TreeMask
 
 
 def write_cache(
@@ -170,6 +170,9 @@ def _attend_single(
     lengths = metadata.seq_lens_tensor[:count, None]
     keys = torch.arange(tables.shape[1] * block_size, device=query.device)[None, :]
     mask = keys < lengths
+    if (trees := metadata.trees) is not None:
+        mask &= ~_unseen(trees, lengths, keys)
+        lengths = lengths - trees.num_unseen[:, None]  # as far as positions count
     if window is not None:
         mask &= keys >= lengths - window
     return _scores_and_sum(
@@ -180,6 +183,13 @@ def _attend_single(
         scale=scale,
         softcap=softcap,
     )[:, :, 0]
+
+
+def _unseen(trees: TreeMask, lengths: torch.Tensor, keys: torch.Tensor) -> torch.Tensor:
+    """[S, keys] whether a token is one that the sequence's newest does not see."""
+    back = lengths - 1 - keys
+    bits = trees.unseen[:, None] >> back.clamp(0, TREE_BITS - 1)
+    return (bits & 1).bool() & (back < TREE_BITS)
 
 
 def _scores_and_sum(

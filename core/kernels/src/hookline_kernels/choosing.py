@@ -48,13 +48,17 @@ def choose_attention(
     dtype: torch.dtype,
     may_compile: bool = True,
     platform: Platform = CPU,
+    has_trees: bool = False,
 ) -> ChosenAttention:
     """The platform's attention, or the reference with a warning that says why.
+
+    With `has_trees`, which only processors can, steps may have a `TreeMask`.
 
     The compiler is imported here, so that whoever chooses nothing needs none.
     """
     if not may_compile:
         return _reference("")
+    own = {"has_trees": True} if has_trees else {}
     try:
         kind = _triton() if platform.is_gpu else _compiled()
         attention = kind(
@@ -64,6 +68,7 @@ def choose_attention(
             value_dim=value_dim,
             block_size=block_size,
             dtype=dtype,
+            **own,
         )
     except (ImportError, KernelError) as error:
         _log.warning("attention runs as plain tensor operations: %s", error)

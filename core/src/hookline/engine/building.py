@@ -11,7 +11,7 @@ from hookline.engine.core import EngineCore
 from hookline.models.description import describe
 from hookline.spec_decode.control import DraftControl
 from hookline.spec_decode.guard import ProposerGuard
-from hookline.spec_decode.loading import load_proposer
+from hookline.spec_decode.loading import load_proposer, settle_drafts
 from hookline.worker.executor import Executor, ModelShape
 from hookline.worker.simulated import SimulatedExecutor
 from hookline.worker.startup_timer import StartupTimer
@@ -40,6 +40,7 @@ def build_executor(config: EngineConfig, clock: Clock, timer: StartupTimer) -> E
     """
     with timer.phase("load proposer") if config.speculative else nullcontext():
         proposer = load_proposer(config)
+        config = settle_drafts(config, proposer)
     if config.executor.kind is ExecutorKind.SIMULATED:
         with timer.phase("read config"):
             shape = simulated_shape(config)

@@ -50,6 +50,7 @@ class EngineCore:
             config.scheduler,
             KVCacheManager(config.cache, shape.num_kv_blocks, clock),
             max_model_len=shape.max_model_len,
+            draft_tree=shape.draft_tree,
         )
         self.facts = EngineFacts(
             engine_index=config.engine_index,

@@ -46,7 +46,8 @@ class StepPlan:
         new_block_ids: Blocks added to requests that were in the batch before.
         context_tokens: Tokens in the cache that the scheduled requests will read.
         attention_pairs: Pairs of a token to compute and one that it attends to: for q
-            tokens after c computed ones q·c + q(q+1)/2.
+            tokens after c computed ones q·c + q(q+1)/2, which of a tree of drafts is
+            somewhat too much.
         prefill_requests: Scheduled requests that compute prompt or recomputed tokens.
         prefill_tokens: Theirs.
         drafts: By request id, tokens to verify behind its newest one; they are among

@@ -19,6 +19,7 @@ from hookline.scheduler.plan import StepPlan, StepResult
 from hookline.scheduler.plan_builder import Entry, PlanBuilder
 from hookline.scheduler.queue import WaitingQueue
 from hookline.scheduler.stopping import stop_after
+from hookline.spec_decode.tree import DraftTree
 from hookline.stats import BlockEviction, SchedulerStats
 
 
@@ -26,11 +27,17 @@ class Scheduler:
     """Owns the requests of one engine, from arrival to end."""
 
     def __init__(
-        self, config: SchedulerConfig, cache: KVCacheManager, *, max_model_len: int
+        self,
+        config: SchedulerConfig,
+        cache: KVCacheManager,
+        *,
+        max_model_len: int,
+        draft_tree: DraftTree | None = None,
     ) -> None:
         self._config = config
         self._cache = cache
         self._max_model_len = max_model_len
+        self._draft_tree = draft_tree
         self._waiting = WaitingQueue(config.policy)
         self._running: list[Request] = []
         self._requests: dict[int, Request] = {}
@@ -197,14 +204,21 @@ class Scheduler:
             drafts, request.draft_token_ids = request.draft_token_ids, []
             room = min(
                 builder.budget,
-                # The step brings one token more than it accepts.
-                request.max_tokens - request.num_output_tokens - 1,
+                self._most_drafts(request),
                 self._cache.room_for(request) - 1,
             )
             if (count := min(len(drafts), room)) > 0:
                 blocks = self._cache.grow(request, 1 + count)
                 assert blocks is not None
                 builder.add_drafts(entry, drafts[:count], blocks)
+
+    def _most_drafts(self, request: Request) -> int:
+        """That may be of use; the step brings one token more than it accepts."""
+        left = request.max_tokens - request.num_output_tokens - 1
+        if self._draft_tree is None:
+            return left
+        places = self._max_model_len - request.num_tokens
+        return min(self._draft_tree.num_within(left), places)
 
     def _chunk(self, missing: int, budget: int) -> int:
         """How many of the missing tokens to compute now; 0 means wait."""

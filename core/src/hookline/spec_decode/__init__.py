@@ -9,8 +9,10 @@ from hookline.spec_decode.proposer import (
     Proposer,
 )
 from hookline.spec_decode.target import DraftLayer, HiddenStates, TargetModel
+from hookline.spec_decode.tree import MAX_TREE_DRAFTS, TreeProposer
 
 __all__ = [
+    "MAX_TREE_DRAFTS",
     "CachingProposer",
     "DraftLayer",
     "DraftRequest",
@@ -20,4 +22,5 @@ __all__ = [
     "Proposer",
     "SpeculativeConfig",
     "TargetModel",
+    "TreeProposer",
 ]

@@ -49,7 +49,7 @@ def check_count(proposed: object, wanted: int) -> list[object]:
 
 
 def check_drafts(
-    request: DraftRequest, drafts: object, vocab_size: int
+    request: DraftRequest, drafts: object, vocab_size: int, *, is_tree: bool = False
 ) -> CheckedDrafts:
     """The drafts of one request; raises `DraftError` if they cannot be verified."""
     if not isinstance(drafts, Drafts):
@@ -72,6 +72,8 @@ def check_drafts(
         )
     if drafts.probabilities is None:
         return CheckedDrafts(token_ids)
+    if is_tree:
+        raise DraftError(FailureCause.MALFORMED, "a tree's drafts have probabilities")
     return CheckedDrafts(
         token_ids, _distributions(drafts.probabilities, token_ids, vocab_size)
     )

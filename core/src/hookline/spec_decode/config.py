@@ -22,7 +22,8 @@ class SpeculativeConfig:
     Attributes:
         method: Name in the entry-point group `hookline.proposers`.
         num_speculative_tokens: Most draft tokens of a request in a step; `auto` has
-            the engine choose from what it measures, from step to step.
+            the engine choose from what it measures, from step to step; None is as
+            many as the proposer's tree has.
         max_speculative_tokens: What `auto` may choose at most; None is 8.
         timeout_seconds: A step waits so long for its drafts.
         breaker_failures: After so many steps in a row with a failure the proposer is
@@ -32,7 +33,7 @@ class SpeculativeConfig:
     """
 
     method: str
-    num_speculative_tokens: int | Literal["auto"]
+    num_speculative_tokens: int | Literal["auto"] | None
     max_speculative_tokens: int | None = None
     timeout_seconds: float = 0.1
     breaker_failures: int = 5
@@ -49,7 +50,7 @@ class SpeculativeConfig:
                     'num_speculative_tokens must be a whole number or "auto", not '
                     f"{self.num_speculative_tokens!r}",
                 )
-        else:
+        elif self.num_speculative_tokens is not None:
             _tokens("num_speculative_tokens", self.num_speculative_tokens)
         if self.max_speculative_tokens is not None:
             _tokens("max_speculative_tokens", self.max_speculative_tokens)
@@ -72,6 +73,7 @@ class SpeculativeConfig:
         """Draft tokens that a request can have in a step."""
         if isinstance(self.num_speculative_tokens, str):
             return self.max_speculative_tokens or MOST_BY_ITSELF
+        assert self.num_speculative_tokens is not None
         return self.num_speculative_tokens
 
     @classmethod
@@ -82,11 +84,11 @@ class SpeculativeConfig:
             ConfigError: A value is missing or wrong.
         """
         own = {each.name for each in fields(cls)} - {"options"}
-        for key in ("method", "num_speculative_tokens"):
-            if key not in given:
-                raise ConfigError(OPTION, f"{key} is missing")
+        if "method" not in given:
+            raise ConfigError(OPTION, "method is missing")
         options = {key: value for key, value in given.items() if key not in own}
         named = {key: value for key, value in given.items() if key in own}
+        named.setdefault("num_speculative_tokens", None)
         return cls(**named, options=options)  # type: ignore[arg-type]
 
     @classmethod

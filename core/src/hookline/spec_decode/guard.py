@@ -21,6 +21,7 @@ from hookline.spec_decode.config import SpeculativeConfig
 from hookline.spec_decode.failure_cause import FailureCause
 from hookline.spec_decode.proposer import DraftRequest, Proposer
 from hookline.spec_decode.thread import Answer, ProposerThread
+from hookline.spec_decode.tree import tree_of
 from hookline_registry import Breaker, Failure, isolate
 
 _log = logging.getLogger(__name__)
@@ -49,6 +50,7 @@ class ProposerGuard:
         self._proposer = proposer
         self._config = config
         self._vocab_size = vocab_size
+        self._is_tree = tree_of(proposer) is not None
         self._clock = clock
         self._thread = ProposerThread()
         self._breaker = Breaker(
@@ -132,7 +134,9 @@ class ProposerGuard:
             return None
         found, successes = [], []
         for request, drafts in zip(requests, outcome, strict=True):
-            checked = isolate(check_drafts, request, drafts, self._vocab_size)
+            checked = isolate(
+                check_drafts, request, drafts, self._vocab_size, is_tree=self._is_tree
+            )
             successes.append(not isinstance(checked, Failure))
             if isinstance(checked, Failure):
                 self._note(checked)

@@ -1,6 +1,7 @@
 """Makes the proposer that a configuration names; imports no other."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
 from hookline import hookspecs
@@ -14,6 +15,7 @@ from hookline.spec_decode.proposer import (
     wants_hidden_states,
 )
 from hookline.spec_decode.target import TargetModel
+from hookline.spec_decode.tree import tree_of
 from hookline_registry import (
     BrokenPluginError,
     Failure,
@@ -56,7 +58,35 @@ def load_proposer(config: EngineConfig) -> Proposer | None:
             OPTION,
             f"{method!r} wants hidden states, and the simulated executor has none",
         )
+    if is_simulated and tree_of(proposer) is not None:
+        raise ConfigError(
+            OPTION, f"{method!r} drafts trees, and the simulated executor has chains"
+        )
     return proposer
+
+
+def settle_drafts(config: EngineConfig, proposer: Proposer | None) -> EngineConfig:
+    """With the number of drafts of the proposer's tree, if it has one.
+
+    Raises:
+        ConfigError: It was not given and there is no tree, or does not fit it.
+    """
+    if proposer is None or (speculative := config.speculative) is None:
+        return config
+    given = speculative.num_speculative_tokens
+    if (tree := tree_of(proposer)) is None:
+        if given is None:
+            raise ConfigError(OPTION, "num_speculative_tokens is missing")
+        return config
+    number = len(tree.parents)
+    if given not in {None, number}:
+        raise ConfigError(
+            OPTION,
+            f"the tree has {number} drafts: num_speculative_tokens must be {number} "
+            f"or be left out, and not {given!r}",
+        )
+    settled = replace(speculative, num_speculative_tokens=number)
+    return replace(config, speculative=settled)
 
 
 def ask_plugin(method: str, hook: str, context: object, *, option: str) -> object:

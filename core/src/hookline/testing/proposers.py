@@ -69,6 +69,69 @@ class ScriptedProposer:
         return (token + self._random.randrange(1, self._vocab_size)) % self._vocab_size
 
 
+class ScriptedTreeProposer:
+    """Knows how texts go on, and says it somewhere in a tree of guesses.
+
+    Attributes:
+        draft_parents: Of its tree.
+        calls: How often it was asked.
+    """
+
+    needs_hidden_states = False
+
+    def __init__(
+        self,
+        texts: Sequence[Sequence[int]],
+        draft_parents: tuple[int | None, ...],
+        *,
+        errors: float = 0.0,
+        vocab_size: int = 320,
+    ) -> None:
+        """Drafts the rest of whatever text begins like a request.
+
+        Args:
+            texts: Prompts with their outputs.
+            draft_parents: As `TreeProposer` has them.
+            errors: Share of the nodes on a right path of whose children none is right.
+            vocab_size: Of the target.
+        """
+        self._texts = [list(text) for text in texts]
+        self.draft_parents = draft_parents
+        self._errors = errors
+        self._vocab_size = vocab_size
+        self._random = random.Random(4)  # noqa: S311 - a test
+        self.calls = 0
+
+    def propose(self, requests: Sequence[DraftRequest]) -> list[Drafts]:
+        self.calls += 1
+        return [self._draft(request) for request in requests]
+
+    def release(self, request_ids: Sequence[int]) -> None:
+        """Keeps nothing."""
+
+    def _draft(self, request: DraftRequest) -> Drafts:
+        known = request.token_ids.tolist()
+        count = len(known)
+        rest = next((text[count:] for text in self._texts if text[:count] == known), [])
+        tokens = [0] * len(self.draft_parents)
+        right: int | None = None
+        depth = 0
+        for node in (None, *range(len(tokens))):
+            children = [
+                at for at, parent in enumerate(self.draft_parents) if parent == node
+            ]
+            others = self._random.sample(range(self._vocab_size), len(children))
+            for child, other in zip(children, others, strict=True):
+                tokens[child] = other
+            if node != right or not children or depth >= len(rest):
+                continue
+            if rest[depth] not in others and self._random.random() >= self._errors:
+                right = self._random.choice(children)
+                tokens[right] = rest[depth]
+                depth += 1
+        return Drafts(token_ids=tokens[: request.max_drafts])
+
+
 class RandomProposer:
     """Guesses anything, and seldom the same number of tokens."""
 
@@ -120,6 +183,7 @@ class WatchingProposer:
         wrong: What did not keep what the seam promises.
         feature_layers: Whose input it wants to be shown, too.
         features: What it was shown of them by tokens up to a position, with these.
+        draft_parents: Of the other's tree, if it drafts one.
     """
 
     needs_hidden_states = True
@@ -133,6 +197,7 @@ class WatchingProposer:
     ) -> None:
         """Expects to draft for every request whose prompt is complete, or not."""
         self._inner = inner
+        self.draft_parents = getattr(inner, "draft_parents", None)
         self.feature_layers = feature_layers
         self.features: dict[tuple[int, ...], torch.Tensor] = {}
         self._drafts_always = drafts_always

@@ -17,6 +17,7 @@ from hookline.spec_decode.control import DraftControl
 from hookline.spec_decode.guard import ProposerGuard
 from hookline.spec_decode.proposer import DraftRequest
 from hookline.spec_decode.target import HiddenStates
+from hookline.spec_decode.tree import DraftTree
 from hookline.worker.input_batch import InputBatch, Int64
 from hookline.worker.sampler import DrawnDrafts
 from hookline.worker.verification import first_of_each
@@ -51,8 +52,11 @@ class Drafter:
         control: DraftControl | None = None,
         *,
         tells_blocks: bool = False,
+        tree: DraftTree | None = None,
     ) -> None:
         """Asks for as many drafts as a control says, or for all there may be.
+
+        Of a tree, for those that are not too deep for what may still be said.
 
         With `tells_blocks` the proposer is told each request's KV blocks, and shown all
         that is computed, for it keeps something of each position.
@@ -61,6 +65,7 @@ class Drafter:
         self._batch = batch
         self._control = control
         self._tells_blocks = tells_blocks
+        self._tree = tree
         self._drawn: dict[int, Float32] = {}
 
     def release(self, request_id: int) -> None:
@@ -208,6 +213,8 @@ class Drafter:
         # Its blocks may be found by others, who will want what a proposer keeps there.
         if room < 1 and not self._tells_blocks:
             return None
+        if self._tree is not None:
+            room = self._tree.num_within(room)
         token_ids = batch.token_ids[row, :num_tokens]
         token_ids.flags.writeable = False
         return DraftRequest(

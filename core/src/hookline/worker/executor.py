@@ -6,6 +6,7 @@ from typing import Protocol
 
 from hookline.cost import ModelCost
 from hookline.scheduler.plan import StepPlan, StepResult
+from hookline.spec_decode.tree import DraftTree
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,6 +22,7 @@ class ModelShape:
         eos_token_ids: Tokens that end its texts.
         cost: What its steps cost; a model that only pretends costs nothing.
         kernels: What computes them, and why not what is quicker; empty if nothing does.
+        draft_tree: The form of drafts; None if they are chains, or if there are none.
     """
 
     architecture: str
@@ -31,6 +33,7 @@ class ModelShape:
     eos_token_ids: tuple[int, ...]
     cost: ModelCost = field(default_factory=ModelCost)
     kernels: str = ""
+    draft_tree: DraftTree | None = None
 
 
 class StartedStep(Protocol):

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from hookline.sampling_params import SamplingParams
 from hookline.scheduler.plan import AdmittedSequence, StepPlan
+from hookline.worker.draft_trees import TreeArrays
 from hookline.worker.verification import Verified
 
 Int32 = npt.NDArray[np.int32]
@@ -35,6 +36,8 @@ class StepInputs:
         is_sampling: [B] whether the request's last token is computed.
         num_drafts: [B]; None if no request has any.
         samples: Where tokens are sampled.
+        nodes: [T] of its tree of drafts, 0 of a token that is no draft; None if no
+            request has such a tree.
     """
 
     rows: Int64
@@ -48,6 +51,7 @@ class StepInputs:
     is_sampling: npt.NDArray[np.bool_]
     num_drafts: Int64 | None
     samples: "SamplePlaces"
+    nodes: Int64 | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +60,8 @@ class SamplePlaces:
 
     Attributes:
         rows: [S] of the requests; those of a request are adjacent.
-        ends: [S] tokens of the sequence before the sampled one.
+        ends: [S] tokens of the sequence before the sampled one; behind a node of a
+            tree, of its path.
         indices: [S] of the T tokens the one before the sampled one.
     """
 
@@ -78,8 +83,16 @@ class InputBatch:
         request_ids: By row.
     """
 
-    def __init__(self, max_num_seqs: int, max_model_len: int, block_size: int) -> None:
+    def __init__(
+        self,
+        max_num_seqs: int,
+        max_model_len: int,
+        block_size: int,
+        tree: TreeArrays | None = None,
+    ) -> None:
+        """With a tree, drafts are in its order; else they are chains."""
         self._block_size = block_size
+        self._tree = tree
         max_blocks = -(-max_model_len // block_size)
         self.token_ids: Int32 = np.zeros((max_num_seqs, max_model_len), np.int32)
         self.num_tokens: Int64 = np.zeros(max_num_seqs, np.int64)
@@ -147,16 +160,23 @@ class InputBatch:
             num_drafts = np.array(counts, np.int64)
             samples = _before_each(samples, num_drafts[is_sampling])
         owner = np.repeat(np.arange(len(rows)), query_lens)
-        positions = np.arange(query_starts[-1]) + (computed - query_starts[:-1])[owner]
+        places = np.arange(query_starts[-1]) + (computed - query_starts[:-1])[owner]
         token_rows = rows[owner]
-        blocks = self._block_tables[token_rows, positions // self._block_size]
+        blocks = self._block_tables[token_rows, places // self._block_size]
+        positions, nodes = places, None
+        if (tree := self._tree) is not None and num_drafts is not None:
+            is_drafted = (num_drafts > 0)[owner]
+            nodes = np.where(is_drafted, places - computed[owner], 0)
+            positions = places - tree.num_unseen[nodes]
+            ends = samples.ends - tree.num_unseen[nodes[samples.indices]]
+            samples = dataclasses.replace(samples, ends=ends)
         width = -(-int(seq_lens.max()) // self._block_size)
         return StepInputs(
             rows=rows,
-            token_ids=self.token_ids[token_rows, positions].astype(np.int64),
+            token_ids=self.token_ids[token_rows, places].astype(np.int64),
             positions=positions,
             slots=blocks.astype(np.int64) * self._block_size
-            + positions % self._block_size,
+            + places % self._block_size,
             query_lens=query_lens,
             seq_lens=seq_lens,
             query_starts=query_starts,
@@ -164,7 +184,33 @@ class InputBatch:
             is_sampling=is_sampling,
             num_drafts=num_drafts,
             samples=samples,
+            nodes=nodes,
         )
+
+    def history(self, row: int, end: int, node: int) -> Int32:
+        """[end] the tokens of a row up to a node of its tree; of node 0, a view."""
+        tokens = self.token_ids[row, :end]
+        if node:
+            assert self._tree is not None
+            path = self._tree.paths[node]
+            first = end - len(path)
+            tokens = np.append(tokens[:first], self.token_ids[row, first - 1 + path])
+        return tokens
+
+    def histories(self, rows: Int64, ends: Int64, nodes: Int64 | None) -> Int32:
+        """[S, most of `ends`] the same of S nodes; what is behind an end is anything.
+
+        Args:
+            rows: [S].
+            ends: [S].
+            nodes: [S]; None if each is node 0.
+        """
+        tokens = self.token_ids[rows, : ends.max()]
+        if nodes is not None:
+            for index in np.flatnonzero(nodes).tolist():
+                row, end, node = (int(each[index]) for each in (rows, ends, nodes))
+                tokens[index, :end] = self.history(row, end, node)
+        return tokens
 
     def advance(self, inputs: StepInputs, sampled: Int64) -> None:
         """Notes the step as computed and appends the sampled tokens.
@@ -192,8 +238,9 @@ class InputBatch:
         self.num_computed[inputs.rows[is_chunk]] += inputs.query_lens[is_chunk]
         rows, ends = inputs.samples.rows, inputs.samples.ends
         kept = verified.is_kept
-        self._append(rows[kept], ends[kept], sampled[kept])
-        last = verified.firsts + verified.counts - 1
+        rows, ends = rows[kept], ends[kept]
+        self._append(rows, ends, sampled[kept])
+        last = np.cumsum(verified.counts) - 1
         rows, ends = rows[last], ends[last]
         self.num_tokens[rows] = ends + 1
         self.num_computed[rows] = ends

@@ -11,14 +11,16 @@ from hookline.request import TokenLogprobs
 from hookline.scheduler.plan import StepPlan, StepResult
 from hookline.spec_decode.computed_step import ComputedStep
 from hookline.spec_decode.target import HiddenStates
+from hookline.worker.draft_trees import TreeArrays, moves_of, verify_tree
 from hookline.worker.drafting import Drafter, StepDrafts
 from hookline.worker.forward import Forward
 from hookline.worker.input_batch import InputBatch, Int64, StepInputs
-from hookline.worker.sampler import Sampler, top_logprobs
+from hookline.worker.paged_cache import PagedCache
+from hookline.worker.sampler import Sampler, Samples, top_logprobs
 from hookline.worker.sampling_state import SamplingState
 from hookline.worker.step_tensors import Feed, StepTensors
 from hookline.worker.stopwatch import Stopwatch
-from hookline.worker.verification import first_of_each, verify
+from hookline.worker.verification import Verified, first_of_each, verify
 
 _PROMPT_ROWS = 256
 """Log-probabilities of so many tokens of a prompt are in memory at once."""
@@ -46,10 +48,16 @@ class ModelRunner:
         *,
         feed: Feed,
         stopwatch: Stopwatch,
+        cache: PagedCache,
         drafter: Drafter | None = None,
         tells_hidden: bool = False,
+        tree: TreeArrays | None = None,
     ) -> None:
-        """With `tells_hidden`, steps compute hidden states, for the drafter."""
+        """With `tells_hidden`, steps compute hidden states, for the drafter.
+
+        With a tree, drafts are verified as one, and those of `cache` are moved that
+        are accepted.
+        """
         self._forward = forward
         self._batch = batch
         self._sampling = sampling
@@ -58,6 +66,8 @@ class ModelRunner:
         self._stopwatch = stopwatch
         self._drafter = drafter
         self._tells_hidden = tells_hidden
+        self._cache = cache
+        self._tree = tree
 
     @torch.inference_mode()
     def execute(self, plan: StepPlan) -> StepResult:
@@ -73,7 +83,7 @@ class ModelRunner:
         if inputs.num_drafts is None:
             sampled = self._sample(inputs, logits[: len(rows)], rows)
         else:
-            sampled = self._sample_verified(inputs, logits[: len(rows)], rows)
+            sampled = self._sample_verified(inputs, logits[: len(rows)], told)
         drafts = NO_DRAFTS
         if self._drafter is not None and not self._drafter.rests(plan):
             states = None if told is None else self._states(inputs, before, told)
@@ -110,28 +120,59 @@ class ModelRunner:
         )
 
     def _sample_verified(
-        self, inputs: StepInputs, logits: torch.Tensor, rows: Int64
+        self, inputs: StepInputs, logits: torch.Tensor, told: WithHidden | None
     ) -> "_Sampled":
         """The same at S places, of which some verify drafts."""
-        ends = inputs.samples.ends
-        drawn = None if self._drafter is None else self._drafter.drawn(rows)
-        samples = self._sampler.sample(logits, rows, ends, drawn)
-        places = np.minimum(ends, self._batch.token_ids.shape[1] - 1)
-        drafts = self._batch.token_ids[rows, places]
-        verified = verify(rows, samples.token_ids, drafts.astype(np.int64))
+        rows, ends = inputs.samples.rows, inputs.samples.ends
+        if self._tree is not None:
+            samples, verified = self._verify_tree(self._tree, inputs, logits)
+            self._straighten(inputs, verified, told)
+        else:
+            drawn = None if self._drafter is None else self._drafter.drawn(rows)
+            samples = self._sampler.sample(logits, rows, ends, drawn)
+            places = np.minimum(ends, self._batch.token_ids.shape[1] - 1)
+            drafts = self._batch.token_ids[rows, places]
+            verified = verify(rows, samples.token_ids, drafts.astype(np.int64))
         self._batch.advance_verified(inputs, samples.token_ids, verified)
-        sampled, told = _Sampled({}, {}), samples.logprobs
-        token_ids = samples.token_ids.tolist()
+        sampled, logprobs = _Sampled({}, {}), samples.logprobs
+        kept = np.flatnonzero(verified.is_kept).tolist()
+        token_ids, start = samples.token_ids[kept].tolist(), 0
         for first, count in zip(
             verified.firsts.tolist(), verified.counts.tolist(), strict=True
         ):
             request_id = self._batch.request_ids[rows[first]]
-            sampled.tokens[request_id] = token_ids[first : first + count]
-            if first in told:
-                sampled.logprobs[request_id] = [
-                    told[at] for at in range(first, first + count)
-                ]
+            end = start + count
+            sampled.tokens[request_id] = token_ids[start:end]
+            if first in logprobs:
+                sampled.logprobs[request_id] = [logprobs[at] for at in kept[start:end]]
+            start = end
         return sampled
+
+    def _verify_tree(
+        self, tree: TreeArrays, inputs: StepInputs, logits: torch.Tensor
+    ) -> tuple[Samples, Verified]:
+        """What is sampled behind each node, and which of it is kept."""
+        assert inputs.nodes is not None
+        places = inputs.samples
+        samples = self._sampler.sample(
+            logits, places.rows, places.ends, nodes=inputs.nodes[places.indices]
+        )
+        tokens = inputs.token_ids[places.indices]
+        return samples, verify_tree(tree, places.rows, samples.token_ids, tokens)
+
+    def _straighten(
+        self, inputs: StepInputs, verified: Verified, told: WithHidden | None
+    ) -> None:
+        """Moves what was computed of accepted paths to where chains would have it."""
+        sources, targets = moves_of(verified, inputs.samples.indices)
+        if not len(sources):
+            return
+        old, new = (torch.from_numpy(inputs.slots[at]) for at in (sources, targets))
+        self._cache.move(old, new)
+        if told is not None:
+            for states in (told.final, told.features):
+                if states is not None:
+                    states[targets] = states[sources]
 
     def _change_batch(self, plan: StepPlan) -> None:
         for request_id in plan.released:

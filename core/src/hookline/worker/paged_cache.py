@@ -39,7 +39,10 @@ class PagedCache:
         *,
         may_compile: bool = True,
         platform: Platform = CPU,
+        has_trees: bool = False,
     ) -> None:
+        """With trees, the metadata of steps may tell what tokens do not see."""
+
         def memory(
             new: Callable[..., torch.Tensor], heads: int, dim: int
         ) -> torch.Tensor:
@@ -61,10 +64,21 @@ class PagedCache:
                 dtype=dtype,
                 may_compile=may_compile,
                 platform=platform,
+                has_trees=has_trees,
             )
             for layer in dict.fromkeys(layers)
         }
         self._layers = [self.attention[layer] for layer in layers]
+
+    def move(self, sources: torch.Tensor, targets: torch.Tensor) -> None:
+        """Copies keys and values between slots, [n] int64 each, in all layers.
+
+        All of them are read before any is written.
+        """
+        size = self.keys[0].shape[1]
+        old, new = ((slots // size, slots % size) for slots in (sources, targets))
+        for side in (*self.keys, *self.values):
+            side[new] = side[old]
 
     def written_layers(self) -> list[KeysAndValues]:
         """Each layer's K and V, and what attends over them once they are written."""

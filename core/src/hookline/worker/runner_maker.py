@@ -18,8 +18,10 @@ from hookline.spec_decode.proposer import (
     wanted_features,
     wants_hidden_states,
 )
+from hookline.spec_decode.tree import tree_of
 from hookline.worker.cuda_graphs import GraphedForward
 from hookline.worker.device_feed import DeviceFeed
+from hookline.worker.draft_trees import TreeArrays
 from hookline.worker.drafting import Drafter
 from hookline.worker.forward import Forward
 from hookline.worker.graph_sizes import GraphSizes
@@ -48,6 +50,7 @@ class RunnerMaker:
         max_model_len: Of a sequence, in tokens.
         sampling: What picks tokens.
         proposer: What drafts, if anything does.
+        tree: The form of its drafts; None if they are chains.
     """
 
     config: EngineConfig
@@ -59,6 +62,7 @@ class RunnerMaker:
     max_model_len: int
     sampling: ChosenSampling
     proposer: Proposer | None = None
+    tree: TreeArrays | None = None
 
     def cache(self, num_blocks: int) -> PagedCache:
         return PagedCache(
@@ -68,6 +72,7 @@ class RunnerMaker:
             self.dtype,
             may_compile=self.config.executor.kernels is not Kernels.TORCH,
             platform=self.machine.platform,
+            has_trees=self.tree is not None,
         )
 
     @property
@@ -166,7 +171,8 @@ class RunnerMaker:
             self.config.scheduler.max_num_seqs,
             self.machine.platform.device,
         )
-        batch = InputBatch(seqs, self.max_model_len, self.config.cache.block_size)
+        block_size = self.config.cache.block_size
+        batch = InputBatch(seqs, self.max_model_len, block_size, self.tree)
         state = SamplingState(seqs, self.vocab_size, self.config.model.seed)
         sampler = Sampler(batch, state, self.sampling, device)
         stopwatch = stopwatch_for(device)
@@ -177,8 +183,10 @@ class RunnerMaker:
             sampler,
             feed=feed,
             stopwatch=stopwatch,
+            cache=cache,
             drafter=self._drafter(batch) if drafts else None,
             tells_hidden=self.tells_hidden,
+            tree=self.tree,
         )
 
     @property
@@ -196,4 +204,5 @@ class RunnerMaker:
             batch,
             DraftControl.of(speculative),
             tells_blocks=has_layers(self.proposer),
+            tree=tree_of(self.proposer),
         )

@@ -16,7 +16,7 @@ import numpy.typing as npt
 import torch
 
 from hookline.request import TokenLogprobs
-from hookline.worker.input_batch import InputBatch
+from hookline.worker.input_batch import InputBatch, Int32
 from hookline.worker.randomness import split_mix, uniforms
 from hookline.worker.sampling_state import SamplingState
 from hookline.worker.verification import DraftLayout
@@ -83,6 +83,7 @@ class Sampler:
         rows: Int64,
         ends: Int64 | None = None,
         drawn: DrawnDrafts | None = None,
+        nodes: Int64 | None = None,
     ) -> Samples:
         """Draws one token for each of S sequences.
 
@@ -92,6 +93,8 @@ class Sampler:
             ends: [S] tokens before the one to draw; all that the row has if None. What
                 a row holds beyond that are drafts.
             drawn: Drafts with probabilities.
+            nodes: [S] of each one's tree of drafts, behind which it is drawn; None if
+                there are no trees.
         """
         if ends is None:
             ends = self._batch.num_tokens[rows]
@@ -101,8 +104,8 @@ class Sampler:
         logits = logits.float()
         wanted = np.flatnonzero(self._state.num_logprobs[rows] >= 0)
         raw = logits[self._tensor(wanted)].log_softmax(-1) if len(wanted) else None
-        self._apply_penalties(logits, rows, ends)
-        self._apply_constraints(logits, rows, ends)
+        self._apply_penalties(logits, rows, ends, nodes)
+        self._apply_constraints(logits, rows, ends, nodes)
         token_ids = self._choose(logits, rows, ends, drawn)
         logprobs = self._logprobs(raw, wanted, rows, token_ids)
         return Samples(token_ids.cpu().numpy(), logprobs)
@@ -235,14 +238,21 @@ class Sampler:
         seeds = self._state.seeds[rows]
         return uniforms(split_mix(~seeds) if accepting else seeds, positions)
 
-    def _apply_penalties(self, logits: torch.Tensor, rows: Int64, ends: Int64) -> None:
+    def _apply_penalties(
+        self, logits: torch.Tensor, rows: Int64, ends: Int64, nodes: Int64 | None = None
+    ) -> None:
         indices = np.flatnonzero(self._state.has_penalties[rows])
         if not len(indices):
             return
         state, chosen = self._state, rows[indices]
         at = self._tensor(indices)
         part = logits[at]
-        counts, seen = self._count_tokens(chosen, ends[indices], logits.shape[1])
+        tokens = self._batch.histories(
+            chosen, ends[indices], None if nodes is None else nodes[indices]
+        )
+        counts, seen = self._count_tokens(
+            tokens, chosen, ends[indices], logits.shape[1]
+        )
         repetition = self._tensor(state.repetition[chosen])[:, None]
         scaled = torch.where(part > 0, part / repetition, part * repetition)
         scaled = scaled.clamp(-LARGEST_LOGIT, LARGEST_LOGIT)
@@ -252,12 +262,11 @@ class Sampler:
         logits[at] = part
 
     def _count_tokens(
-        self, rows: Int64, num_tokens: Int64, vocab_size: int
+        self, histories: Int32, rows: Int64, num_tokens: Int64, vocab_size: int
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Output counts [R, vocabulary] float32, and what prompt or output holds."""
-        width = int(num_tokens.max())
-        tokens = self._tensor(self._batch.token_ids[rows, :width].astype(np.int64))
-        at = torch.arange(width, device=self._device)[None, :]
+        tokens = self._tensor(histories.astype(np.int64))
+        at = torch.arange(tokens.shape[1], device=self._device)[None, :]
         ends = self._tensor(num_tokens)[:, None]
         starts = self._tensor(self._batch.num_prompt_tokens[rows])[:, None]
         counts = torch.zeros(len(rows), vocab_size, device=self._device)
@@ -267,7 +276,7 @@ class Sampler:
         return counts, seen > 0
 
     def _apply_constraints(
-        self, logits: torch.Tensor, rows: Int64, ends: Int64
+        self, logits: torch.Tensor, rows: Int64, ends: Int64, nodes: Int64 | None = None
     ) -> None:
         """Bias and masks; only rows that have any are looked at."""
         for index in np.flatnonzero(self._state.has_constraints[rows]).tolist():
@@ -280,23 +289,24 @@ class Sampler:
                 kept = part[list(allowed)].clone()
                 part.fill_(NEGATIVE_INFINITY)
                 part[list(allowed)] = kept
-            if banned := self._banned(row, int(ends[index])):
+            node = 0 if nodes is None else int(nodes[index])
+            if banned := self._banned(row, int(ends[index]), node):
                 before = part[banned]
                 part[banned] = NEGATIVE_INFINITY
                 if bool(part.isneginf().all()):  # nothing else is allowed
                     part[banned] = before
 
-    def _banned(self, row: int, end: int) -> list[int]:
-        """What must not be the token behind the first `end` ones."""
+    def _banned(self, row: int, end: int, node: int) -> list[int]:
+        """What must not be the token behind the first `end` ones, up to a node."""
         output = end - int(self._batch.num_prompt_tokens[row])
         banned: list[int] = []
         if output + 1 < self._state.min_tokens[row]:
             banned += self._state.held_back[row]
-        for *head, last in self._state.bad_words[row]:
-            start = end - len(head)
-            if output >= len(head) and (
-                self._batch.token_ids[row, start:end].tolist() == head
-            ):
+        if not (bad_words := self._state.bad_words[row]):
+            return banned
+        history = self._batch.history(row, end, node)
+        for *head, last in bad_words:
+            if output >= len(head) and history[end - len(head) :].tolist() == head:
                 banned.append(last)
         return banned
 

@@ -19,7 +19,9 @@ from hookline.spec_decode.proposer import (
     wanted_features,
     wants_hidden_states,
 )
+from hookline.spec_decode.tree import tree_of
 from hookline.worker.allocator import keep_freed_memory
+from hookline.worker.draft_trees import arrays_for
 from hookline.worker.executor import DeferredStep, ModelShape
 from hookline.worker.forward import Forward, choose_forward
 from hookline.worker.machine import Machine, choose_machine
@@ -104,6 +106,9 @@ class UniprocExecutor:
             max_model_len=max_model_len,
             sampling=choose_sampling(dtype, may_compile=may_compile, platform=platform),
             proposer=proposer,
+            tree=arrays_for(
+                tree_of(proposer), platform, [each.window for each in probed.attention]
+            ),
         )
 
         def room() -> int:
@@ -128,7 +133,8 @@ class UniprocExecutor:
                 without_graphs = maker.reason_without_graphs
                 self._runner = maker.runner(forward, feed, cache, drafts=True)
             else:
-                host = HostFeed(has_tiles=_has_tiles(cache, probed))
+                has_tiles = _has_tiles(cache, probed)
+                host = HostFeed(has_tiles=has_tiles, tree=maker.tree)
                 self._runner = maker.runner(forward, host, cache, drafts=True)
         self._warmer = None
         prefault = config.cache.kv_cache_prefault
@@ -145,6 +151,7 @@ class UniprocExecutor:
             kernels=_told(
                 forward, cache.attention.values(), maker.sampling, without_graphs
             ),
+            draft_tree=tree_of(proposer),
         )
         gc.collect()
         gc.freeze()  # what is here now stays; collections need not walk over it

@@ -56,6 +56,18 @@ def config_for(folder: Path, heads: Path, mode: str, drafts: int = 4) -> EngineC
     return replace(MODES[mode], model=model, speculative=speculative)
 
 
+TREE = [[0], [1], [2], [0, 0], [1, 0], [1, 1], [2, 1], [1, 1, 0], [1, 1, 0, 0]]
+
+
+def with_tree(config: EngineConfig) -> EngineConfig:
+    """Drafts of a tree, whose number need not be said."""
+    speculative = config.speculative
+    assert speculative is not None
+    options = {**speculative.options, "medusa_choices": TREE}
+    told = replace(speculative, num_speculative_tokens=None, options=options)
+    return replace(config, speculative=told)
+
+
 def copying_heads(oracle: Oracle) -> tuple[Head, ...]:
     """They guess what the target says next: right where a text repeats a token."""
     output = oracle.model.get_output_embeddings().weight.detach().clone()
@@ -102,6 +114,37 @@ def test_every_mode_is_left_as_it_is(
     config = config_for(llama.folder, heads_folder, mode)
 
     assert check(llama, config, prompts(count)) > 0
+
+
+@pytest.mark.parametrize("name", sorted(FAMILIES))
+def test_trees_leave_every_family_as_it_is(name: str, tmp_path: Path) -> None:
+    """With heads that are right where a text repeats a token."""
+    oracle = make_oracle(name, tmp_path / "model")
+    save_heads(tmp_path / "copying", copying_heads(oracle), name)
+    config = config_for(oracle.folder, tmp_path / "copying", "batched")
+
+    assert check(oracle, with_tree(config), prompts()) > TOKENS
+
+
+@pytest.mark.parametrize("mode", sorted(MODES))
+@pytest.mark.parametrize("count", [1, 8])
+def test_trees_leave_every_mode_as_it_is(
+    mode: str, count: int, llama: Oracle, heads_folder: Path
+) -> None:
+    """1 to 8 requests, in chunks and with blocks that do not suffice."""
+    config = config_for(llama.folder, heads_folder, mode)
+
+    assert check(llama, with_tree(config), prompts(count)) > 0
+
+
+def test_tree_cannot_be_left_to_the_engine(llama: Oracle, heads_folder: Path) -> None:
+    """`auto` chooses lengths of chains."""
+    config = with_tree(config_for(llama.folder, heads_folder, "batched"))
+    assert config.speculative is not None
+    automatic = replace(config.speculative, num_speculative_tokens="auto")
+
+    with pytest.raises(ConfigError, match="must be 9 or be left out, and not 'auto'"):
+        LLM(config=replace(config, speculative=automatic))
 
 
 def test_right_guesses_are_accepted(tmp_path: Path, llama: Oracle) -> None:

@@ -19,7 +19,8 @@ from hookline.spec_decode import (
 )
 from hookline_medusa import MedusaProposer
 from hookline_medusa.checkpoint import save_heads
-from hookline_medusa.heads import Head, SharedOutput, likeliest
+from hookline_medusa.choices import Choices
+from hookline_medusa.heads import Head, SharedOutput, likeliest, ranked
 
 MakeHeads = Callable[..., tuple[Head, ...]]
 
@@ -65,6 +66,39 @@ def test_each_head_drafts_one_token_from_the_newest_state(
     assert len({*expected[0], *expected[1]}) > 2
 
 
+CHOICES = [[0, 0], [1], [0], [0, 3], [1, 0, 2], [1, 0]]
+"""In the order in which nobody has to write them."""
+PLACES = [(0, 0), (0, 1), (1, 0), (1, 3), (1, 0), (2, 2)]
+"""Head and rank of each draft, by depth and rank."""
+
+
+def test_tree_takes_of_each_head_what_is_chosen(make_heads: MakeHeads) -> None:
+    """Its drafts are in order of depth, cut behind as many as are wanted."""
+    heads, shown = make_heads(), target()
+    proposer = MedusaProposer(heads, Choices.parse(CHOICES))
+    proposer.prepare(shown)
+    states = torch.randn(3, 64)
+    wanted = [6, 2, 4]
+    requests = [
+        request(state[None], most) for state, most in zip(states, wanted, strict=True)
+    ]
+
+    found = proposer.propose(requests)
+
+    best = ranked(heads, SharedOutput(shown.output, None), states, 4)
+    alone = likeliest(heads, SharedOutput(shown.output, None), states)
+    assert torch.equal(best[:, :, 0], alone)
+    assert proposer.draft_parents == (None, None, 0, 0, 1, 4)
+    for index, (drafts, most) in enumerate(zip(found, wanted, strict=True)):
+        expected = [int(best[head, index, rank]) for head, rank in PLACES[:most]]
+        assert list(drafts.token_ids) == expected
+
+
+def test_chains_have_no_tree(make_heads: MakeHeads) -> None:
+    """So they are verified as ever."""
+    assert MedusaProposer(make_heads()).draft_parents is None
+
+
 def test_prompts_that_are_not_complete_have_no_drafts(make_heads: MakeHeads) -> None:
     proposer = MedusaProposer(make_heads())
     proposer.prepare(target())
@@ -100,6 +134,33 @@ WRONG: dict[str, tuple[dict[str, object], int, str]] = {
     "another option": ({"heads_of": "x"}, 4, "no option 'heads_of'; it has model"),
     "no name": ({"model": 3}, 4, "must name a folder"),
     "missing": ({"model": "/there/is/none"}, 4, "'/there/is/none' is no folder"),
+    "a tree deeper than heads": (
+        {"model": "HEADS", "medusa_choices": [[0] * depth for depth in range(1, 6)]},
+        5,
+        r"path \[0, 0, 0, 0, 0\], and there are 4 heads",
+    ),
+    "no list of paths": ({"medusa_choices": "[[0]]"}, 4, "must be a list of paths"),
+    "no paths": ({"medusa_choices": []}, 4, "must be a list of paths"),
+    "no path": ({"medusa_choices": [0]}, 4, "the path 0, which is no list of ranks"),
+    "empty path": ({"medusa_choices": [[]]}, 4, "which is no list of ranks"),
+    "rank below 0": ({"medusa_choices": [[-1]]}, 4, "the rank -1, which is no whole"),
+    "rank is true": ({"medusa_choices": [[True]]}, 4, "the rank True, which is no"),
+    "rank is a text": ({"medusa_choices": [["0"]]}, 4, "the rank '0', which is no"),
+    "a path twice": (
+        {"medusa_choices": [[0], [1], [0]]},
+        4,
+        r"has the path \[0\] twice",
+    ),
+    "no tree": (
+        {"medusa_choices": [[0], [1, 0]]},
+        4,
+        r"has the path \[1, 0\], but not \[1\]",
+    ),
+    "a tree too large": (
+        {"medusa_choices": [[rank] for rank in range(65)]},
+        4,
+        "has 65 paths, and 64 are the most",
+    ),
     "too many drafts": ({"model": "HEADS"}, 5, "is 5, and .* has 4 heads"),
 }
 
@@ -119,6 +180,14 @@ def test_wrong_options_are_one_clear_error(
         load(tmp_path, drafts, **options)
 
     assert caught.value.option == "speculative-config"
+
+
+def test_ranks_beyond_the_vocabulary_are_refused(make_heads: MakeHeads) -> None:
+    """Once it is known."""
+    proposer = MedusaProposer(make_heads(), Choices.parse([[0], [320]]))
+
+    with pytest.raises(ConfigError, match="has the rank 320, and there are 320 tokens"):
+        proposer.prepare(target())
 
 
 @pytest.mark.parametrize(("width", "vocabulary"), [(32, 320), (64, 300)])

@@ -17,7 +17,7 @@ from hookline_kernels.cpu.shared_prefixes import SharedPrefixes
 from hookline_kernels.cpu.team import Team
 from hookline_kernels.failure import KernelError
 from hookline_kernels.layout import cached_keys, cached_values
-from hookline_kernels.metadata import PagedMetadata
+from hookline_kernels.metadata import TREE_BITS, PagedMetadata
 
 DTYPES = (torch.float32, torch.bfloat16)
 PARTS_A_THREAD = 4
@@ -31,6 +31,7 @@ _OF_A_STEP = [
     for name in (
         *("block_tables", "table_bytes", "seq_lens", "num_seqs", "parts_done"),
         *("part_tokens", "scratch", "scratch_bytes", "states"),
+        *("unseen", "num_unseen"),
     )
 ]
 """What all layers are told alike, and anew in each step; all of eight bytes."""
@@ -51,8 +52,9 @@ class CompiledAttention:
         value_dim: int,
         block_size: int,
         dtype: torch.dtype,
+        has_trees: bool = False,
     ) -> None:
-        """Compiles what is not compiled yet.
+        """Compiles what is not compiled yet; with trees, steps may have a `TreeMask`.
 
         Raises:
             KernelError: There is none for this shape or machine.
@@ -65,6 +67,7 @@ class CompiledAttention:
             value_dim=value_dim,
             block_size=block_size,
             element_size=dtype.itemsize,
+            has_trees=has_trees,
         )
         tiled, shared = _tiled(self._shape, num_kv_heads, dtype)
         self._tiled: TiledPrefill | None = tiled
@@ -181,6 +184,11 @@ class CompiledAttention:
         call["table_bytes"] = metadata.block_tables.stride(0) * 8
         call["seq_lens"] = metadata.seq_lens_tensor.data_ptr()
         call["num_seqs"] = self._num_singles = count
+        call["unseen"] = call["num_unseen"] = 0
+        if (trees := metadata.trees) is not None:
+            assert self._shape.has_trees
+            call["unseen"] = trees.unseen.data_ptr()
+            call["num_unseen"] = trees.num_unseen.data_ptr()
         self._tokens = sum(metadata.seq_lens[:count])
         self._shared_tokens = 0
         if self._shared is not None and count > 1:
@@ -252,6 +260,8 @@ class CompiledAttention:
         if window is None:
             return self._tokens
         seen = window + self._shape.block_size
+        if self._shape.has_trees:
+            seen += TREE_BITS
         return min(self._tokens, self._num_singles * seen)
 
     def _share(self, tokens: int, num_seqs: int) -> int:
@@ -353,4 +363,5 @@ def _kernel(shape: DecodeShape) -> Any:
         f"{name}{getattr(shape, name)}"
         for name in ("group", "key_dim", "value_dim", "block_size", "element_size")
     )
+    variant += "-trees" * shape.has_trees
     return compile_kernel(decode_body(shape), SIGNATURE, variant)

@@ -7,6 +7,9 @@ finishes a sequence's last part merges them (Dao et al. 2023, Flash-Decoding).
 
 Where sequences begin alike, a state of what they share may be given to go on from.
 
+A kernel with trees is another one: it looks up what each token does not see of those
+before it (`TreeMask`), and counts its window from the token's position.
+
 A state of H heads is float32: H largest scores, H sums of weights, H rows of values.
 """
 
@@ -30,6 +33,7 @@ from hookline_kernels.cpu.memory import (
 from hookline_kernels.cpu.rows import row_cap, row_exp, row_max, scale_row
 from hookline_kernels.cpu.tiles import score_tile, value_tile
 from hookline_kernels.cpu.vectors import LANES
+from hookline_kernels.metadata import TREE_BITS
 
 _LOWEST = np.float32(-np.inf)
 
@@ -38,9 +42,8 @@ def decode_body(shape: DecodeShape) -> Callable[[Any], None]:
     """The kernel's Python; every thread of the team runs it on the same call."""
     row, piece_tokens, block = shape.row, shape.piece_tokens, shape.block_size
     group, key_dim, value_dim = shape.group, shape.key_dim, shape.value_dim
-    load_query = _query_loader(shape)
-    score = _scorer(shape)
-    soften = _softener(shape)
+    reach, load_query = _reacher(shape), _query_loader(shape)
+    score, soften = _scorer(shape), _softener(shape)
     weigh = _weigher(shape)
     write = _writer(shape)
     merge = _merger(shape)
@@ -57,7 +60,8 @@ def decode_body(shape: DecodeShape) -> Callable[[Any], None]:
         work = take(address_of(pointer), 1)
         while sequence < call.num_seqs:
             length = int_at(call.seq_lens, sequence)
-            start = max(0, length - call.window) // block * block
+            lowest, unseen = reach(call, sequence, length)
+            start = lowest // block * block
             prefix = 0
             if call.prefixes != 0 and int_at(call.prefix_lens, sequence) > 0:
                 prefix = call.prefixes + sequence * state_bytes
@@ -71,13 +75,13 @@ def decode_body(shape: DecodeShape) -> Callable[[Any], None]:
             load_query(call, sequence, query, state, prefix if work == before else 0)
             at = start + (work - before) * call.part_tokens
             end = min(length, at + call.part_tokens)
-            lowest = max(0, length - call.window)
             table = call.block_tables + sequence * call.table_bytes
             while at < end:
                 stop = min(at + piece_tokens, end)
                 score(call, table, query, scores, at, stop)
-                soften(call, scores, state, at, max(at, lowest), stop)
-                weigh(call, table, scores, state, at, max(at, lowest), stop)
+                first = max(at, lowest)
+                soften(call, scores, state, at, first, stop, length, unseen)
+                weigh(call, table, scores, state, at, first, stop)
                 at = stop
             if parts == 1:
                 write(call, sequence, own_state)
@@ -88,6 +92,19 @@ def decode_body(shape: DecodeShape) -> Callable[[Any], None]:
             work = take(address_of(pointer), 1)
 
     return decode
+
+
+def _reacher(shape: DecodeShape) -> Any:
+    has_trees = shape.has_trees
+
+    def reach(call: Any, sequence: int, length: int) -> tuple[int, int]:
+        """The first token within the window, and the bits of those that are unseen."""
+        if has_trees and call.unseen != 0:
+            behind = length - int_at(call.num_unseen, sequence)
+            return max(0, behind - call.window), int_at(call.unseen, sequence)
+        return max(0, length - call.window), 0
+
+    return njit(reach)
 
 
 def _query_loader(shape: DecodeShape) -> Any:
@@ -150,9 +167,17 @@ def _scorer(shape: DecodeShape) -> Any:
 
 def _softener(shape: DecodeShape) -> Any:
     group, value_dim, row = shape.group, shape.value_dim, shape.row
+    has_trees = shape.has_trees
 
     def soften(  # noqa: PLR0917 - numba passes by position
-        call: Any, scores: int, state: int, start: int, first: int, stop: int
+        call: Any,
+        scores: int,
+        state: int,
+        start: int,
+        first: int,
+        stop: int,
+        length: int,
+        unseen: int,
     ) -> None:
         """Scores of first … stop - 1 become weights, others 0; the state's fade."""
         heads = group * call.num_kv_heads
@@ -165,6 +190,10 @@ def _softener(shape: DecodeShape) -> Any:
                 set_float(own, token, _LOWEST)
             for token in range(stop - start, count):
                 set_float(own, token, _LOWEST)
+            if has_trees and unseen != 0:
+                for token in range(max(first, length - TREE_BITS), stop):
+                    if unseen >> (length - 1 - token) & 1:
+                        set_float(own, token - start, _LOWEST)
             old = float_at(state, head)
             top = max(old, row_max(own, count))
             fade = float32(math.exp(old - top))

@@ -25,6 +25,8 @@ CALL = np.dtype(
             "parts_done",  # by sequence; 0 before a call and after it
             "prefixes",  # by sequence, states to go on from; 0 where there are none
             "prefix_lens",  # by sequence, tokens that are in these: whole blocks
+            "unseen",  # by sequence, as in `TreeMask`; 0 where there are no trees
+            "num_unseen",  # likewise
             "query_token_bytes",  # strides from here on
             "query_head_bytes",
             "output_token_bytes",
@@ -59,6 +61,7 @@ class DecodeShape:
         value_dim: Width of a value.
         block_size: Tokens a block.
         element_size: Bytes a number in the cache and the query: float32 or bfloat16.
+        has_trees: It may be told what a token does not see.
     """
 
     group: int
@@ -66,6 +69,7 @@ class DecodeShape:
     value_dim: int
     block_size: int
     element_size: int
+    has_trees: bool = False
 
     @property
     def piece_tokens(self) -> int:

@@ -70,11 +70,11 @@ class SharedPrefixes:
         """Notes what all layers of a step share; how many tokens are in `lens`."""
         count, shape = metadata.num_single, self._shape
         self.lens = np.zeros(count, np.int64)
-        groups = shared_runs(
-            metadata.block_tables[:count].numpy(),
-            np.array(metadata.seq_lens[:count], np.int64),
-            shape.block_size,
-        )
+        lengths = np.array(metadata.seq_lens[:count], np.int64)
+        if (trees := metadata.trees) is not None:  # what all of its nodes see
+            lengths = trees.contexts.numpy()
+        tables = metadata.block_tables[:count].numpy()
+        groups = shared_runs(tables, lengths, shape.block_size)
         items = []
         for each in groups:
             end = each.first + each.number

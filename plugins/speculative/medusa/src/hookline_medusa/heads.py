@@ -1,6 +1,6 @@
 """Medusa heads: small networks that guess tokens further on from one hidden state."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -65,16 +65,36 @@ def likeliest(
     Returns:
         [heads, n] int64.
     """
-    found = []
+    return torch.stack([each.argmax(-1) for each in _logits(heads, shared, hidden)])
+
+
+def ranked(
+    heads: Sequence[Head],
+    shared: SharedOutput | None,
+    hidden: torch.Tensor,
+    count: int,
+) -> torch.Tensor:
+    """The tokens that each head holds for the `count` likeliest, these in order.
+
+    Returns:
+        [heads, n, count] int64; what else is given is as of `likeliest`.
+    """
+    return torch.stack(
+        [each.topk(count, -1).indices for each in _logits(heads, shared, hidden)]
+    )
+
+
+def _logits(
+    heads: Sequence[Head], shared: SharedOutput | None, hidden: torch.Tensor
+) -> Iterator[torch.Tensor]:
+    """Of each head [n, vocabulary]."""
     for head in heads:
         states = head.states(hidden)
         if head.output is not None:
-            logits = functional.linear(states, head.output)
+            yield functional.linear(states, head.output)
         else:
             assert shared is not None
-            logits = functional.linear(states, shared.weight, shared.bias)
-        found.append(logits.argmax(-1))
-    return torch.stack(found)
+            yield functional.linear(states, shared.weight, shared.bias)
 
 
 def _as(tensor: torch.Tensor, like: torch.Tensor) -> torch.Tensor:

@@ -11,6 +11,7 @@ from hookline.spec_decode.method_options import (
     model_of,
     refuse_unknown,
 )
+from hookline_medusa.choices import Choices
 
 OPTION = "speculative-config"
 TRAINING_OPTION = "training-config"
@@ -25,9 +26,12 @@ class MedusaOptions:
     Attributes:
         model: A folder with heads, or the name of an installed model that brings some;
             None takes those that the target brings.
+        choices: The tree of drafts; None is a chain of what each head holds for the
+            likeliest.
     """
 
     model: str | None = None
+    choices: Choices | None = None
 
     @classmethod
     def from_mapping(cls, given: Mapping[str, object]) -> Self:
@@ -36,9 +40,11 @@ class MedusaOptions:
         Raises:
             ConfigError: There is no such option, or its value is wrong.
         """
-        refuse_unknown(METHOD, OPTION, given, ["model"])
+        refuse_unknown(METHOD, OPTION, given, ["model", "medusa_choices"])
         model = model_of(OPTION, given)
-        return cls(model=model)
+        wanted = given.get("medusa_choices")
+        choices = None if wanted is None else Choices.parse(wanted)
+        return cls(model=model, choices=choices)
 
     def folder(self, target: str) -> Path:
         """Where the heads of a target lie.

@@ -1,8 +1,8 @@
 """Guesses the next tokens from the hidden state of the last accepted one.
 
 Medusa (Cai et al. 2024): the target's own output layer says the token behind a state,
-and head i guesses the one i + 2 behind it. Only what each head holds for the likeliest
-is drafted, as one chain.
+and head i guesses the one i + 2 behind it. Drafted is what each head holds for the
+likeliest, as one chain, or a tree of what the heads hold for likely.
 """
 
 from collections.abc import Sequence
@@ -14,7 +14,8 @@ from hookline.exceptions import ConfigError
 from hookline.payloads import ProposerContext
 from hookline.spec_decode import DraftRequest, Drafts, TargetModel
 from hookline_medusa.checkpoint import load_heads
-from hookline_medusa.heads import Head, SharedOutput, likeliest
+from hookline_medusa.choices import Choices
+from hookline_medusa.heads import Head, SharedOutput, likeliest, ranked
 from hookline_medusa.options import OPTION, MedusaOptions
 
 _NONE = Drafts(token_ids=())
@@ -25,8 +26,11 @@ class MedusaProposer:
 
     needs_hidden_states = True
 
-    def __init__(self, heads: Sequence[Head]) -> None:
+    def __init__(self, heads: Sequence[Head], choices: Choices | None = None) -> None:
+        """Drafts a tree of choices, for which there are heads enough, or a chain."""
         self._heads = tuple(heads)
+        self._choices = choices
+        self.draft_parents = None if choices is None else choices.parents
         self._shared: SharedOutput | None = None
 
     @classmethod
@@ -39,6 +43,9 @@ class MedusaProposer:
         options = MedusaOptions.from_mapping(context.options)
         folder = options.folder(context.config.model.model)
         heads = load_heads(folder)
+        if options.choices is not None:
+            options.choices.check_heads(len(heads))
+            return cls(heads, options.choices)
         speculative = context.config.speculative
         wanted = None if speculative is None else speculative.num_speculative_tokens
         if isinstance(wanted, int) and wanted > len(heads):
@@ -56,6 +63,8 @@ class MedusaProposer:
             ConfigError: They were made for another model.
         """
         width, vocabulary = target.hidden_size, target.vocab_size
+        if self._choices is not None:
+            self._choices.check_vocabulary(vocabulary)
         for head in self._heads:
             for weight, bias in head.blocks:
                 _check("hidden states", weight, (width, width))
@@ -69,7 +78,7 @@ class MedusaProposer:
 
     @torch.inference_mode()
     def propose(self, requests: Sequence[DraftRequest]) -> list[Drafts]:
-        """Certain drafts: one of each head, up to as many as are wanted."""
+        """Certain drafts, of each chain or tree the first ones that are wanted."""
         states = [
             request.hidden_states.final[-1]
             for request in requests
@@ -78,14 +87,22 @@ class MedusaProposer:
         if not states:
             return [_NONE] * len(requests)
         most = max(request.max_drafts for request in requests)
-        found = likeliest(self._heads[:most], self._shared, torch.stack(states))
-        drafts = iter(found.T.tolist())
+        drafts = iter(self._guess(torch.stack(states), most))
         return [
             Drafts(token_ids=next(drafts)[: request.max_drafts])
             if request.max_drafts and request.hidden_states is not None
             else _NONE
             for request in requests
         ]
+
+    def _guess(self, states: torch.Tensor, most: int) -> list[list[int]]:
+        """Of each of n states the first drafts of a chain or tree, at most so many."""
+        if (choices := self._choices) is None:
+            return likeliest(self._heads[:most], self._shared, states).T.tolist()
+        heads, ranks = zip(*choices.places[:most], strict=True)
+        used = self._heads[: max(heads) + 1]
+        found = ranked(used, self._shared, states, choices.ranks)
+        return found[list(heads), :, list(ranks)].T.tolist()
 
     def release(self, request_ids: Sequence[int]) -> None:
         """It keeps nothing of a request."""
