@@ -84,8 +84,13 @@ def test_every_family_is_left_as_it_is(
         assert check(oracle, config, prompts()) > TOKENS
 
 
-@pytest.mark.parametrize("mode", sorted(MODES))
-@pytest.mark.parametrize("count", [1, 5, 32])
+@pytest.mark.parametrize(
+    ("mode", "count"),
+    [
+        *(("batched", count) for count in (1, 5, 32)),
+        *((mode, count) for mode in ("chunked", "preempted") for count in (2, 9)),
+    ],
+)
 def test_every_mode_is_left_as_it_is(
     mode: str, count: int, llama: Oracle, head_folder: Path
 ) -> None:
