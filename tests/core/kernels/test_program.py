@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from hookline_kernels.cpu.norm import RmsNorm
-from hookline_kernels.cpu.recording import Arena, Recorder, Recording, fresh, recording
+from hookline_kernels.cpu.recording import Arena, Recorder, Recording, recording
 from hookline_kernels.metadata import PagedMetadata
 
 WIDTH = 64
@@ -46,7 +46,7 @@ def chain(values: torch.Tensor, parts: list[RmsNorm]) -> torch.Tensor:
 def recorded(
     values: torch.Tensor, parts: list[RmsNorm]
 ) -> tuple[Recording, torch.Tensor]:
-    recorder = Recorder((Arena(),))
+    recorder = Recorder(Arena())
     with recording(recorder):
         found = chain(values, parts)
     assert not recorder.is_refused
@@ -79,7 +79,7 @@ def test_one_and_all_threads_in_turn(threads: int) -> None:
             found += [large(found[0]), small(found[-1][:2]), small(found[-1][-2:])]
         return found[1:]
 
-    recorder = Recorder((Arena(),))
+    recorder = Recorder(Arena())
     with recording(recorder):
         found = mixed()
     program = recorder.recording()
@@ -114,7 +114,7 @@ def test_what_torch_computes_is_refused() -> None:
         (lambda x: x[1:].view(-1, 2), False),
         (lambda x: x.contiguous(), False),
     ):
-        recorder = Recorder((Arena(),))
+        recorder = Recorder(Arena())
         with torch.inference_mode():
             values = torch.rand(4, WIDTH)
             with recording(recorder):
@@ -122,33 +122,35 @@ def test_what_torch_computes_is_refused() -> None:
         assert recorder.is_refused == is_refused
 
 
-def test_memory_of_two_layers_ago_is_used_again() -> None:
-    """What the last layer made is not."""
-    arenas = (Arena(), Arena())
-
-    def addresses() -> list[int]:
-        recorder, found = Recorder(arenas), []
-        with recording(recorder):
-            for _ in range(4):
-                found += [fresh((3, 5), torch.bfloat16).data_ptr() for _ in range(2)]
-                recorder.turn()
-        return found
-
-    addresses()
-    first = addresses()
-
-    assert len(set(first)) == 4
-    assert first[:4] == first[4:]
-    assert all(each % 64 == 0 for each in first)
-    assert addresses() == first
-
-
-def test_memory_that_is_too_small_is_left_out() -> None:
-    """Nothing of an earlier program moves."""
+def test_memory_that_nobody_holds_is_taken_next() -> None:
+    """A look at it holds it; programs of other sizes get the same rooms."""
     arena = Arena()
-    small = arena.new((10,), torch.float32)
-    large = arena.new((1 << 22,), torch.float32)
-    arena.rewind()
 
-    assert arena.new((10,), torch.float32).data_ptr() == small.data_ptr()
-    assert arena.new((1 << 22,), torch.float32).data_ptr() == large.data_ptr()
+    def address(rows: int) -> int:
+        return arena.new((rows, 5), torch.bfloat16).data_ptr()
+
+    first = arena.new((100, 5), torch.bfloat16)
+    look, place = first[3:].view(-1), first.data_ptr()
+    del first
+    other = arena.new((100, 5), torch.bfloat16)
+    assert other.data_ptr() != place
+    assert place % 64 == other.data_ptr() % 64 == 0
+    look.fill_(1)
+    del look
+
+    assert address(100) == address(60) == address(102) == place
+    assert address(1000) not in {place, other.data_ptr()}
+
+
+def test_memory_of_a_result_is_known_again() -> None:
+    """Its place is, and nothing of it is held."""
+    arena = Arena()
+    result = arena.new((3, 5), torch.float32)
+    again, place = arena.again(result), result.data_ptr()
+    result.fill_(2)
+    assert torch.equal(again, result)
+    del result
+
+    assert arena.new((3, 5), torch.float32).data_ptr() == place
+    with pytest.raises(ValueError, match="elsewhere"):
+        arena.again(torch.zeros(2))

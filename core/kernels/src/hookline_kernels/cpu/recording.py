@@ -8,6 +8,8 @@ sequences, `Again` says what is new.
 
 import math
 import threading
+import weakref
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Protocol
@@ -21,6 +23,7 @@ from hookline_kernels.cpu.program import Program
 from hookline_kernels.metadata import PagedMetadata
 
 Int64 = npt.NDArray[np.int64]
+Bytes = npt.NDArray[np.uint8]
 
 _PIECE_BYTES = 4 << 20
 _ALIGNMENT = 64
@@ -44,40 +47,56 @@ class Again(Protocol):
 
 
 class Arena:
-    """Memory for what lies between kernels; each program begins at its front."""
+    """Memory for what lies between kernels, the same for all programs.
+
+    It is handed out as any memory is: what nobody holds any more is taken next, while
+    it is in the caches. So a program uses memory again where the noted step did.
+    """
 
     def __init__(self) -> None:
-        self._pieces: list[torch.Tensor] = []
-        self._piece = self._used = 0
-
-    def rewind(self) -> None:
-        """Whatever is in it may be overwritten."""
-        self._piece = self._used = 0
+        self._pieces: list[Bytes] = []
+        self._used = 0
+        self._free: defaultdict[int, list[Bytes]] = defaultdict(list)
 
     def new(self, shape: Sequence[int], dtype: torch.dtype) -> torch.Tensor:
-        """Contiguous, of any content; its memory is never given back."""
+        """Contiguous, of any content."""
         size = math.prod(shape) * dtype.itemsize
-        while self._piece < len(self._pieces):
-            if self._used + size <= len(self._pieces[self._piece]):
-                break
-            self._piece, self._used = self._piece + 1, 0
-        else:
-            self._pieces.append(_memory(max(size, _PIECE_BYTES)))
-        memory = self._pieces[self._piece][self._used : self._used + size]
-        self._used += -(-size // _ALIGNMENT) * _ALIGNMENT
-        return memory.view(dtype).view(*shape)
+        # Powers of two, so that programs of many sizes have few rooms.
+        free = self._free[max(_ALIGNMENT, 1 << (size - 1).bit_length())]
+        room = free.pop() if free else self._more(max(size, 1))
+        held = room[:size]  # an object of its own, which the tensor holds
+        weakref.finalize(held, free.append, room)
+        return _as_tensor(held, shape, dtype)
+
+    def again(self, tensor: torch.Tensor) -> torch.Tensor:
+        """The memory of one of its tensors, which may be handed out again."""
+        address, size = tensor.data_ptr(), tensor.nbytes
+        for piece in self._pieces:
+            start = address - piece.ctypes.data
+            if 0 <= start < len(piece):
+                held = piece[start : start + size]
+                return _as_tensor(held, tensor.shape, tensor.dtype)
+        raise ValueError("the tensor lies elsewhere")
 
     def spoil(self) -> None:
         """Has every number in it be none."""
         for piece in self._pieces:
-            piece.fill_(0xFF)
+            piece.fill(0xFF)
+
+    def _more(self, size: int) -> Bytes:
+        """Room for so many bytes and the same again, up to the next power of two."""
+        size = max(_ALIGNMENT, 1 << (size - 1).bit_length())
+        if not self._pieces or self._used + size > len(self._pieces[-1]):
+            # Not torch's: while a step is noted, what torch does is watched.
+            piece = np.empty(max(size, _PIECE_BYTES) + _ALIGNMENT, np.uint8)
+            self._pieces.append(piece[-piece.ctypes.data % _ALIGNMENT :])
+            self._used = 0
+        self._used += size
+        return self._pieces[-1][self._used - size : self._used]
 
 
-def _memory(size: int) -> torch.Tensor:
-    """So many bytes, which torch is not asked for: what it does is watched."""
-    room = np.empty(size + _ALIGNMENT, np.uint8)
-    start = -room.ctypes.data % _ALIGNMENT
-    return torch.from_numpy(room[start : start + size])
+def _as_tensor(memory: Bytes, shape: Sequence[int], dtype: torch.dtype) -> torch.Tensor:
+    return torch.from_numpy(memory).view(dtype).view(*shape)
 
 
 class Recorder:
@@ -87,22 +106,16 @@ class Recorder:
         is_refused: The step cannot be done again like this.
     """
 
-    def __init__(self, arenas: Sequence[Arena]) -> None:
-        """Takes memory for one layer after another, in turn; of each the front."""
-        self._arenas, self._turn = arenas, 0
+    def __init__(self, arena: Arena) -> None:
+        """Takes memory for what kernels make."""
+        self._arena = arena
         self._starts: list[tuple[int, Int64, bool]] = []
         self._attentions: dict[Again, list[int]] = {}
         self.is_refused = False
-        arenas[0].rewind()
-
-    def turn(self) -> None:
-        """Between two layers: what the last one made stays, that before it does not."""
-        self._turn += 1
-        self._arenas[self._turn % len(self._arenas)].rewind()
 
     def new(self, shape: Sequence[int], dtype: torch.dtype) -> torch.Tensor:
         """Memory for what a kernel makes."""
-        return self._arenas[self._turn % len(self._arenas)].new(shape, dtype)
+        return self._arena.new(shape, dtype)
 
     def start(self, function: int, numbers: Int64, *, is_alone: bool) -> None:
         """Notes a kernel, whose first number counts what threads took of its work."""
@@ -119,7 +132,7 @@ class Recorder:
 
     def recording(self) -> "Recording":
         """What was noted."""
-        return Recording(self._starts, self._attentions, self._arenas)
+        return Recording(self._starts, self._attentions, self._arena)
 
 
 class Recording:

@@ -7,7 +7,7 @@ notes. Where torch computes a part, there is nothing to be done from notes.
 """
 
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -67,7 +67,7 @@ class LayersAgain:
     ) -> None:
         """Takes layers that are bound to a cache; `width` is that of hidden states."""
         self._layers = layers
-        self._arenas = (Arena(), Arena())
+        self._arena = Arena()
         self._inputs = _Inputs(
             torch.empty(_MOST_TOKENS, width, dtype=dtype),
             torch.empty(_MOST_TOKENS, dtype=torch.int64),
@@ -98,18 +98,18 @@ class LayersAgain:
         inputs.take(hidden, step)
         metadata = replace(step.metadata, slots=inputs.slots)
         again = Step(inputs.positions, step.angles, metadata)
-        recorder = Recorder(self._arenas)
+        recorder = Recorder(self._arena)
         with recording(recorder):
-            output = self._by_calls(inputs.hidden, again, recorder.turn)
+            output = self._by_calls(inputs.hidden, again)
         expected = output.clone()
         if recorder.is_refused:
             self._pause = min(2 * self._pause, _MOST_PAUSE)
             self._resting = self._pause
             return expected
         self._pause = 1
+        output = self._arena.again(output)
         found = _Recorded(recorder.recording(), inputs, _addresses(step), output)
-        for arena in self._arenas:
-            arena.spoil()
+        self._arena.spoil()
         inputs.take(hidden, step)
         if not found.recording.run(metadata) or not _alike(output, expected):
             self._is_off = True
@@ -120,15 +120,9 @@ class LayersAgain:
             self._recorded.popitem(last=False)
         return expected
 
-    def _by_calls(
-        self,
-        hidden: torch.Tensor,
-        step: Step,
-        between: Callable[[], None] = lambda: None,
-    ) -> torch.Tensor:
+    def _by_calls(self, hidden: torch.Tensor, step: Step) -> torch.Tensor:
         for layer in self._layers:
             hidden = layer(hidden, step)
-            between()
         return hidden
 
 
