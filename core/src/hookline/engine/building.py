@@ -8,12 +8,20 @@ from importlib import import_module
 from hookline.clock import Clock
 from hookline.config import EngineConfig, ExecutorKind
 from hookline.engine.core import EngineCore
+from hookline.kv_transfer.connector import WorkerConnector
+from hookline.kv_transfer.guard import ConnectorGuard
+from hookline.kv_transfer.loading import (
+    load_scheduler_connector,
+    load_worker_connector,
+)
 from hookline.models.description import describe
 from hookline.spec_decode.control import DraftControl
 from hookline.spec_decode.guard import ProposerGuard
 from hookline.spec_decode.loading import load_proposer
+from hookline.worker.connecting import connect
 from hookline.worker.executor import Executor, ModelShape
 from hookline.worker.simulated import SimulatedExecutor
+from hookline.worker.simulated_memory import SimulatedCache, SimulatedMemory
 from hookline.worker.startup_timer import StartupTimer
 from hookline.worker.threaded import ThreadedExecutor
 
@@ -27,17 +35,32 @@ def build_core(config: EngineConfig, clock: Clock) -> EngineCore:
     """
     timer = StartupTimer(clock)
     with timer.phase("start engine"):
-        core = EngineCore(config, build_executor(config, clock, timer), clock)
+        connector = build_connector(config)
+        executor = build_executor(config, clock, timer)
+        core = EngineCore(config, executor, clock, connector)
     core.facts = replace(core.facts, startup=timer.phases())
     return core
+
+
+def build_connector(config: EngineConfig) -> ConnectorGuard | None:
+    """The scheduler's side of the connector that a configuration names.
+
+    Raises:
+        ConfigError: It is unknown or broken, or an option does not fit it.
+    """
+    made = load_scheduler_connector(config)
+    if made is None or config.kv_transfer is None:
+        return None
+    return ConnectorGuard(made, config.kv_transfer.kv_connector)
 
 
 def build_executor(config: EngineConfig, clock: Clock, timer: StartupTimer) -> Executor:
     """Imports torch only if the executor needs it.
 
     A simulated executor needs no thread: its steps are computed when they are taken.
-    The proposer comes first: what is wrong with it should not cost a model's loading.
+    Plugins come first: what is wrong with them should not cost a model's loading.
     """
+    connector = load_worker_connector(config)
     with timer.phase("load proposer") if config.speculative else nullcontext():
         proposer = load_proposer(config)
     if config.executor.kind is ExecutorKind.SIMULATED:
@@ -49,15 +72,18 @@ def build_executor(config: EngineConfig, clock: Clock, timer: StartupTimer) -> E
                 proposer, config.speculative, vocab_size=shape.vocab_size
             )
             control = DraftControl.of(config.speculative)
+        cache = None if connector is None else simulated_cache(config, shape, connector)
         return SimulatedExecutor(
-            config.executor.simulation, clock, shape, guard, control
+            config.executor.simulation, clock, shape, guard, control, cache
         )
     with timer.phase("import torch"):
         import_module("torch")
     with timer.phase("import model code"):
         from hookline.worker.uniproc import UniprocExecutor  # noqa: PLC0415
 
-    build = partial(UniprocExecutor, config, timer, proposer=proposer)
+    build = partial(
+        UniprocExecutor, config, timer, proposer=proposer, connector=connector
+    )
     return ThreadedExecutor(build) if config.scheduler.async_scheduling else build()
 
 
@@ -74,3 +100,23 @@ def simulated_shape(config: EngineConfig) -> ModelShape:
         num_kv_blocks=config.cache.num_kv_blocks or max(SIMULATED_BLOCKS, needed),
         eos_token_ids=description.eos_token_ids,
     )
+
+
+def simulated_cache(
+    config: EngineConfig, shape: ModelShape, connector: WorkerConnector
+) -> SimulatedCache:
+    """A cache without a model, for a connector.
+
+    Raises:
+        ConfigError: The connector cannot use it.
+    """
+    memory = SimulatedMemory(shape.num_kv_blocks, config.cache.block_size)
+    transferring = connect(
+        connector,
+        config,
+        [memory],
+        num_blocks=shape.num_kv_blocks,
+        dtype="int64",
+        content=b"simulated",
+    )
+    return SimulatedCache(memory, transferring)

@@ -19,6 +19,7 @@ from hookline.scheduler.plan import StepPlan, StepResult
 from hookline.scheduler.plan_builder import Entry, PlanBuilder
 from hookline.scheduler.queue import WaitingQueue
 from hookline.scheduler.stopping import stop_after
+from hookline.scheduler.transfers import LoadEnd, Transfers
 from hookline.stats import BlockEviction, SchedulerStats
 
 
@@ -26,9 +27,15 @@ class Scheduler:
     """Owns the requests of one engine, from arrival to end."""
 
     def __init__(
-        self, config: SchedulerConfig, cache: KVCacheManager, *, max_model_len: int
+        self,
+        config: SchedulerConfig,
+        cache: KVCacheManager,
+        *,
+        max_model_len: int,
+        transfers: Transfers | None = None,
     ) -> None:
         self._config = config
+        self._transfers = transfers or Transfers(cache)
         self._cache = cache
         self._max_model_len = max_model_len
         self._waiting = WaitingQueue(config.policy)
@@ -45,6 +52,11 @@ class Scheduler:
     @property
     def has_requests(self) -> bool:
         return bool(self._requests)
+
+    @property
+    def has_transfers(self) -> bool:
+        """Whether the worker must be asked for their ends."""
+        return self._transfers.is_busy
 
     # -- arrival and end ---------------------------------------------------------
 
@@ -89,14 +101,18 @@ class Scheduler:
         if request.status is RequestStatus.RUNNING:
             self._running.remove(request)
             self._left_batch.append(request.request_id)
+        elif request.status is RequestStatus.WAITING_FOR_REMOTE_KV:
+            self._transfers.forget(request)
         else:
             self._waiting.remove(request.request_id)
+        told = self._transfers.finish(request, now)
         self._cache.release(request)
         request.status = RequestStatus.FINISHED
         del self._requests[request.request_id]
-        self.ledger.end(reason, request.num_output_tokens)
+        outputs = request.num_output_tokens
+        self.ledger.end(reason, outputs)
         self.journal.finished.append(
-            Finished(request.request_id, now, reason, cause, request.num_output_tokens)
+            Finished(request.request_id, now, reason, cause, outputs, told)
         )
 
     # -- planning a step ---------------------------------------------------------
@@ -109,6 +125,7 @@ class Scheduler:
         Returns:
             The plan, which must be executed; None if there is nothing to compute now.
         """
+        self._take_loads(self._transfers.expire(now), now)
         builder = PlanBuilder(self._config.max_num_batched_tokens)
         preempted = self._schedule_running(builder, now)
         for entry in builder.entries:
@@ -121,11 +138,16 @@ class Scheduler:
         if not builder.entries:
             return None
         self._steps += 1
-        plan = builder.plan(self._steps, self._left_batch)
+        transfers = self._transfers.orders()
+        plan = builder.plan(self._steps, self._left_batch, transfers)
         self._left_batch = []
         for entry in builder.entries:
             self._count_computed(entry)
         return plan
+
+    def plan_transfers(self) -> StepPlan:
+        """A plan that computes nothing: for when there is nothing else to plan."""
+        return StepPlan(step=self._steps, transfers=self._transfers.orders())
 
     def _schedule_running(self, builder: PlanBuilder, now: int) -> bool:
         """Gives each running request its tokens; whether any was preempted."""
@@ -150,11 +172,12 @@ class Scheduler:
                 builder.add(request, num_tokens, blocks)
         return preempted
 
-    def _preempt(self, victim: Request, now: int) -> None:
+    def _preempt(self, victim: Request, now: int, num_failed: int = 0) -> None:
         self.journal.preempted.append(
-            Preempted(victim.request_id, now, victim.num_computed_tokens)
+            Preempted(victim.request_id, now, victim.num_computed_tokens, num_failed)
         )
         self._cache.release(victim)
+        victim.external_tokens = range(0)
         self._running.remove(victim)
         self._left_batch.append(victim.request_id)
         victim.status = RequestStatus.PREEMPTED
@@ -175,10 +198,24 @@ class Scheduler:
             # one the step that was under way has brought its token.
             assert not request.num_pending_tokens
             prefix = self._cache.find_prefix(request)
+            offer = self._transfers.offer(request, prefix)
+            if offer.is_async:
+                if not self._transfers.wait_for(request, prefix, offer, now):
+                    return
+                if request.status is RequestStatus.WAITING_FOR_REMOTE_KV:
+                    self._waiting.pop()
+                continue
+            external = offer.num_tokens
             missing = request.num_tokens - len(prefix) * self._cache.block_size
-            num_tokens = self._chunk(missing, builder.budget)
-            if num_tokens == 0 or not self._cache.admit(request, prefix, num_tokens):
+            num_tokens = self._chunk(missing - external, builder.budget)
+            if num_tokens == 0 or not self._cache.admit(
+                request, prefix, num_tokens, external
+            ):
                 return
+            if external and not self._transfers.load_in_step(
+                request, prefix, offer, now
+            ):
+                continue
             self._waiting.pop()
             self._record_admission(request, now)
             request.status = RequestStatus.RUNNING
@@ -217,17 +254,20 @@ class Scheduler:
     def _record_admission(self, request: Request, now: int) -> None:
         """Counts cache hits once a request, at its first admission."""
         found = request.num_computed_tokens
+        external = self._transfers.admitted(request)
+        local = found - external
         is_resumed = request.status is RequestStatus.PREEMPTED
         if request.num_cached_tokens is None:
             request.num_cached_tokens = found
             if self._cache.can_reuse(request):
-                self.ledger.count_lookup(request.num_prompt_tokens, found)
+                self.ledger.count_lookup(request.num_prompt_tokens, local)
+                self._transfers.count_lookup(request, local, external)
         self.journal.scheduled.append(
             Scheduled(
                 request.request_id,
                 now,
-                found,
-                0,
+                local,
+                external,
                 max(0, request.max_computed_tokens - found),
                 is_resumed,
             )
@@ -254,10 +294,14 @@ class Scheduler:
 
         What comes for a request that has ended since its step was planned is dropped.
         """
+        self._take_loads(self._transfers.settle(result.transfers, now), now)
         self._keep_prompt_logprobs(result)
         for request_id, token_ids in result.tokens.items():
-            if (request := self._requests.get(request_id)) is None:
+            request = self._requests.get(request_id)
+            if request is None or request.num_doomed_results:
                 self.ledger.discarded_tokens += len(token_ids)
+                if request is not None:
+                    request.num_doomed_results -= 1
                 continue
             is_first = request.num_output_tokens == 0
             request.num_pending_tokens -= 1
@@ -285,8 +329,32 @@ class Scheduler:
             if reason is not None:
                 self._end(request, reason, cause, now)
         for request_id, draft_token_ids in result.drafts.items():
-            if (request := self._requests.get(request_id)) is not None:
+            request = self._requests.get(request_id)
+            if request is not None and request.status is RequestStatus.RUNNING:
                 request.draft_token_ids = draft_token_ids
+
+    def _take_loads(self, ends: Iterable[LoadEnd], now: int) -> None:
+        """Has requests go on whose loads have ended, one way or the other."""
+        for end in ends:
+            request, waits = end.request, end.request.status
+            if end.reason:
+                request.num_doomed_results += request.num_pending_tokens
+                request.num_pending_tokens = 0
+            if end.reason and self._transfers.failure_ends:
+                cause = f"KV load failed: {end.reason}"
+                self._end(request, FinishReason.ERROR, cause, now)
+                continue
+            self._transfers.ledger.recomputed_tokens += end.lost_tokens + end.spoilt_tokens
+            if waits is RequestStatus.WAITING_FOR_REMOTE_KV:
+                is_new = request.num_cached_tokens is None
+                request.status = (
+                    RequestStatus.WAITING if is_new else RequestStatus.PREEMPTED
+                )
+                self._waiting.push(request)
+            elif end.reason:
+                if waits is RequestStatus.RUNNING:
+                    self._preempt(request, now, end.lost_tokens)
+                request.unproven = None
 
     def _accept(self, request: Request, num_accepted: int, num_kept: int) -> int:
         """Takes the accepted drafts into the books and gives back what others took.
@@ -321,7 +389,8 @@ class Scheduler:
     def stats(self) -> SchedulerStats:
         """The state now, and the totals since the start."""
         pool = self._cache.pool
-        ledger = self.ledger
+        ledger, waiting = self.ledger, len(self._transfers.waiting)
+        is_waiting = bool(self._waiting) or waiting > 0
         return SchedulerStats(
             running=len(self._running),
             waiting=len(self._waiting),
@@ -334,17 +403,21 @@ class Scheduler:
             preemptions=ledger.preemptions,
             computed_tokens=ledger.computed_tokens,
             recomputed_tokens=ledger.recomputed_tokens,
-            oldest_waiting_at=self._oldest_waiting_at if self._waiting else None,
+            waiting_for_remote_kv=waiting,
+            oldest_waiting_at=self._oldest_waiting_at if is_waiting else None,
             oldest_running_at=self._oldest_running_at if self._running else None,
             residue=ledger.residue,
             waiting_tokens=self._waiting.num_tokens,
             discarded_tokens=ledger.discarded_tokens,
+            external_cache=self._transfers.ledger.external_cache,
+            transfers=self._transfers.stats(),
         )
 
     def audit(self) -> None:
         """Looks at every live request: conservation laws and ages."""
-        self.ledger.audit(self._requests.values(), self._cache.pool)
-        self._oldest_waiting_at = _oldest(self._waiting)
+        transferred = self._transfers.held()
+        self.ledger.audit(self._requests.values(), self._cache.pool, transferred)
+        self._oldest_waiting_at = _oldest((*self._waiting, *self._transfers.waiting))
         self._oldest_running_at = _oldest(self._running)
 
     def drain_evictions(self) -> list[BlockEviction]:
@@ -353,6 +426,9 @@ class Scheduler:
 
     def reset_prefix_cache(self) -> None:
         self._cache.reset_prefix_cache()
+
+    def close(self) -> None:
+        self._transfers.close()
 
 
 def _oldest(requests: Iterable[Request]) -> int | None:

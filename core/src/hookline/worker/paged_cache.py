@@ -1,6 +1,7 @@
 """The memory of the KV cache, and attention of a step over it."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import torch
 
@@ -15,6 +16,7 @@ from hookline_kernels import (
     new_keys,
     new_values,
 )
+from hookline_kernels.choosing import Attention
 
 
 class PagedCache:
@@ -25,6 +27,7 @@ class PagedCache:
 
     Attributes:
         metadata: Of the step under way.
+        layout: How a block's keys and values lie in memory, in words.
         attention: What attends, by the shape of the layers.
     """
 
@@ -65,6 +68,33 @@ class PagedCache:
             for layer in dict.fromkeys(layers)
         }
         self._layers = [self.attention[layer] for layer in layers]
+        self.layout = "keys by rows" if platform.is_gpu else "keys by columns"
+
+    def call_around(
+        self, before: Callable[[int], None], after: Callable[[int], None]
+    ) -> None:
+        """Has both called with each layer's index: before it reads and after it wrote.
+
+        From the next binding on; without it layers call nothing.
+        """
+
+        def around(index: int, attend: Attention) -> Attention:
+            def attended(*given: object, **named: object) -> torch.Tensor:
+                before(index)
+                output = attend(*given, **named)
+                after(index)
+                return output
+
+            return attended
+
+        self._layers = [
+            replace(
+                layer,
+                attend=around(index, layer.attend),
+                attend_written=around(index, layer.attend_written),
+            )
+            for index, layer in enumerate(self._layers)
+        ]
 
     def written_layers(self) -> list[KeysAndValues]:
         """Each layer's K and V, and what attends over them once they are written."""

@@ -31,6 +31,7 @@ from hookline.worker.sampler import Sampler
 from hookline.worker.sampling_state import SamplingState
 from hookline.worker.step_tensors import Feed
 from hookline.worker.stopwatch import stopwatch_for
+from hookline.worker.transferring import Transferring
 from hookline_kernels.sampling import ChosenSampling
 
 
@@ -93,6 +94,8 @@ class RunnerMaker:
         """Why each step is launched on this device; empty if graphs are captured."""
         if self.machine.new_capture is None:
             return "enforce-eager"
+        if self.config.kv_transfer is not None:
+            return "a KV connector is called between the layers"
         if wanted_features(self.proposer):
             return "the proposer reads what is within the model"
         return "" if self._capturable else "modules may wait for the device"
@@ -152,6 +155,7 @@ class RunnerMaker:
         cache: PagedCache,
         *,
         drafts: bool = False,
+        transferring: Transferring | None = None,
     ) -> ModelRunner:
         """With a cache, to which the forward pass is bound.
 
@@ -160,6 +164,7 @@ class RunnerMaker:
             feed: Brings it its inputs.
             cache: Of keys and values.
             drafts: Have the proposer asked after each step.
+            transferring: Moves KV into the cache and out of it.
         """
         forward.bind(cache)
         seqs, device = (
@@ -179,6 +184,7 @@ class RunnerMaker:
             stopwatch=stopwatch,
             drafter=self._drafter(batch) if drafts else None,
             tells_hidden=self.tells_hidden,
+            transferring=transferring,
         )
 
     @property

@@ -2,13 +2,16 @@
 
 import gc
 from collections.abc import Iterable
+from functools import partial
 
 import torch
 
 from hookline.config import EngineConfig, Kernels
+from hookline.kv_transfer.connector import WorkerConnector
 from hookline.models.attention import AttentionSlot
 from hookline.models.cost import cost_of
 from hookline.models.description import describe
+from hookline.models.fingerprint import fingerprint_of
 from hookline.models.loading import load_model
 from hookline.models.probe import Probed, probe
 from hookline.models.shared_weights import shared_weights
@@ -20,8 +23,10 @@ from hookline.spec_decode.proposer import (
     wants_hidden_states,
 )
 from hookline.worker.allocator import keep_freed_memory
+from hookline.worker.connecting import connect
 from hookline.worker.executor import DeferredStep, ModelShape
 from hookline.worker.forward import Forward, choose_forward
+from hookline.worker.kv_memory import layers_of
 from hookline.worker.machine import Machine, choose_machine
 from hookline.worker.memory import count_blocks
 from hookline.worker.page_warmer import PageWarmer
@@ -44,6 +49,7 @@ class UniprocExecutor:
         machine: Machine | None = None,
         *,
         proposer: Proposer | None = None,
+        connector: WorkerConnector | None = None,
     ) -> None:
         """Loads the model and sizes its cache.
 
@@ -52,6 +58,7 @@ class UniprocExecutor:
             timer: Measures the phases.
             machine: What to run on; by default what `config` asks for.
             proposer: Drafts, if `config` says how.
+            connector: Moves KV, on this side, if `config` says which.
 
         Raises:
             ModelLoadError: The model cannot be loaded or served.
@@ -75,6 +82,10 @@ class UniprocExecutor:
         with timer.phase("probe"):
             probed = probe(name, model, slot, vocab_size)
         dtype = model.dtype
+        content = b""
+        if connector is not None:
+            with timer.phase("fingerprint model"):
+                content = fingerprint_of(model)
         architecture, cost = type(model).__name__, cost_of(model, probed.layers)
         may_compile = config.executor.kernels is not Kernels.TORCH
         tells_hidden = proposer is not None and wants_hidden_states(proposer)
@@ -122,14 +133,28 @@ class UniprocExecutor:
         with timer.phase("allocate KV cache"):
             cache = maker.cache(num_blocks)
             maker.bind_proposer(num_blocks)
+            transferring = None
+            if connector is not None:
+                transferring = connect(
+                    connector,
+                    config,
+                    layers_of(cache),
+                    num_blocks=num_blocks,
+                    dtype=str(dtype).removeprefix("torch."),
+                    content=content + cache.layout.encode(),
+                )
+                cache.call_around(
+                    transferring.before_attention, transferring.after_attention
+                )
+            run = partial(maker.runner, drafts=True, transferring=transferring)
             if platform.is_gpu:
                 feed = maker.device_feed()
                 forward = maker.graphed(feed) or forward
                 without_graphs = maker.reason_without_graphs
-                self._runner = maker.runner(forward, feed, cache, drafts=True)
+                self._runner = run(forward, feed, cache)
             else:
                 host = HostFeed(has_tiles=_has_tiles(cache, probed))
-                self._runner = maker.runner(forward, host, cache, drafts=True)
+                self._runner = run(forward, host, cache)
         self._warmer = None
         prefault = config.cache.kv_cache_prefault
         if prefault and platform.device.type == "cpu":
