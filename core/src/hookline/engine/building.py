@@ -74,7 +74,7 @@ def build_executor(config: EngineConfig, clock: Clock, timer: StartupTimer) -> E
             control = DraftControl.of(config.speculative)
         cache = None if connector is None else simulated_cache(config, shape, connector)
         return SimulatedExecutor(
-            config.executor.simulation, clock, shape, guard, control, cache
+            config.executor.simulation, clock, shape, guard, control, cache=cache
         )
     with timer.phase("import torch"):
         import_module("torch")

@@ -17,7 +17,6 @@ from hookline.scheduler.journal import Journal
 from hookline.scheduler.transfers import Transfers
 from hookline.worker.executor import Executor, StartedStep
 
-
 WAIT = "wait"
 """Of an output that tells nothing: whatever there is to do waits for somebody else."""
 

@@ -1,8 +1,8 @@
-"""The bytes of KV blocks, behind gates: nobody reads or writes but for an open transfer.
+"""The bytes of KV blocks, behind gates: copies are made for open transfers alone.
 
 A gate is closed when its transfer ends or is given up. Closing waits for a copy that is
-under way, and no later one begins. So the memory may be given to others at once, however
-late a connector is.
+under way, and no later one begins. So the memory may be given to others at once,
+however late a connector is.
 """
 
 import threading
@@ -54,8 +54,8 @@ class Gate:
     @property
     def num_complete(self) -> int:
         """Blocks from the first that were written in all layers."""
-        complete = self.written.all(axis=0)
-        return int(complete.argmin()) if not complete.all() else len(complete)
+        missing = np.flatnonzero(~self.written.all(axis=0))
+        return int(missing[0]) if len(missing) else self.written.shape[1]
 
 
 class KVBlocks:

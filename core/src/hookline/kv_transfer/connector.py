@@ -135,8 +135,8 @@ class TransferResults:
 class SchedulerConnector(Protocol):
     """The scheduler's side: decides what is loaded and what is saved.
 
-    Called by the thread that plans: all requests wait for it. What it raises is counted,
-    and the request goes on without it.
+    Called by the thread that plans: all requests wait for it. What it raises is
+    counted, and the request goes on without it.
     """
 
     def get_num_new_matched_tokens(
@@ -190,7 +190,7 @@ class WorkerConnector(Protocol):
     """The worker's side: moves the bytes.
 
     Called by the executor's thread, which computes nothing meanwhile; threads of its
-    own may use the blocks of open transfers at any time. The calls of a step come in the
+    own may use the blocks of open transfers at any time. A step's calls come in the
     order below. What it raises is counted; loads that it concerns have failed.
     """
 

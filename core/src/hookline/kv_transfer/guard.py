@@ -1,8 +1,8 @@
-"""The only one that calls a connector's scheduler side: whatever it does, requests go on.
+"""The only one that calls a connector's scheduler side: requests go on, come what may.
 
 A request without a connector's help is computed as it would be anyway, so every failure
-ends in that: it is counted by its stage, logged now and then, and after several in a row
-the connector is offered nothing more for a while.
+ends in that: it is counted by its stage, logged now and then, and after several in a
+row the connector is not asked for anything for a while.
 """
 
 import time
@@ -20,6 +20,7 @@ from hookline.kv_transfer.connector import (
 )
 from hookline.kv_transfer.failure_log import FailureLog
 from hookline.kv_transfer.failure_reason import Reason, Stage
+from hookline.request import Request
 from hookline_registry import Breaker, Failure, isolate
 
 T = TypeVar("T")
@@ -67,15 +68,11 @@ class ConnectorGuard:
     def allocated(self, request: ConnectorRequest, load: Load) -> bool:
         """Whether it knows now that blocks were set aside."""
         call = self._connector.update_state_after_alloc
-        return not isinstance(
-            self._call(Stage.ALLOCATE, call, request, load), Failure
-        )
+        return not isinstance(self._call(Stage.ALLOCATE, call, request, load), Failure)
 
     def metadata(self, step: PlannedStep) -> ConnectorMetadata | None:
         """Its orders; None if it has none, or fails."""
-        answer = self._call(
-            Stage.METADATA, self._connector.build_connector_meta, step
-        )
+        answer = self._call(Stage.METADATA, self._connector.build_connector_meta, step)
         if isinstance(answer, Failure) or answer is None:
             return None
         if not isinstance(answer, ConnectorMetadata) or not isinstance(
@@ -114,34 +111,48 @@ class ConnectorGuard:
     ) -> T | Failure:
         answer = isolate(call, *arguments)
         if isinstance(answer, Failure):
-            self.failures.note(
-                stage, Reason.RAISED, answer.summary, error=answer.error
-            )
+            self.failures.note(stage, Reason.RAISED, answer.summary, error=answer.error)
             self._breaker.record([False])
         return answer
 
     def _malformed(self, stage: Stage, answer: object) -> None:
-        detail = answer.summary if isinstance(answer, Failure) else type(answer).__name__
+        detail = (
+            answer.summary if isinstance(answer, Failure) else type(answer).__name__
+        )
         self.failures.note(stage, Reason.MALFORMED, detail)
         self._breaker.record([False])
 
 
-def _offer(answer: object) -> tuple[int, bool]:
+def _offer(answer: tuple[int, bool]) -> tuple[int, bool]:
     """Raises whatever a value that is no offer raises."""
-    count, is_async = answer  # type: ignore[misc]
+    count, is_async = answer
     if type(count) is not int or type(is_async) is not bool or count < 0:
         raise ValueError(f"an offer is (tokens, bool), not {answer!r}")
     return count, is_async
 
 
-def _end(answer: object) -> tuple[bool, dict[str, object] | None]:
+def _end(
+    answer: tuple[bool, Mapping[str, object] | None],
+) -> tuple[bool, dict[str, object] | None]:
     """Raises whatever a value that is no answer of `request_finished` raises."""
-    keeps, told = answer  # type: ignore[misc]
+    keeps, told = answer
     if type(keeps) is not bool:
         raise ValueError(f"an answer is (bool, params), not {answer!r}")
     if told is None:
         return keeps, None
     # Through msgpack now: it goes to the front end, and must not fail on its way.
-    plain = msgspec.msgpack.decode(msgspec.msgpack.encode(told), type=dict[str, object])
-    assert isinstance(told, Mapping)
-    return keeps, plain
+    packed = msgspec.msgpack.encode(told)
+    return keeps, msgspec.msgpack.decode(packed, type=dict[str, object])
+
+
+def view_of(request: Request, num_computed_tokens: int) -> ConnectorRequest:
+    """What connectors see of a request; its lists are the request's own."""
+    return ConnectorRequest(
+        request_id=request.request_id,
+        token_ids=request.token_ids,
+        num_prompt_tokens=request.num_prompt_tokens,
+        num_computed_tokens=num_computed_tokens,
+        block_hashes=request.block_hashes,
+        facts=request.facts,
+        kv_transfer_params=request.inner.kv_transfer_params,
+    )

@@ -1,6 +1,7 @@
 """Makes the two sides of the connector that a configuration names; imports no other."""
 
-from typing import TYPE_CHECKING, Literal, TypeVar
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Literal, cast
 
 from hookline.config import EngineConfig
 from hookline.exceptions import ConfigError
@@ -15,8 +16,6 @@ if TYPE_CHECKING:  # blocks are made of arrays, which loading needs none of
 
 CONNECTORS_GROUP = "hookline.connectors"
 
-Side = TypeVar("Side", SchedulerConnector, WorkerConnector)
-
 
 def load_scheduler_connector(config: EngineConfig) -> SchedulerConnector | None:
     """The scheduler's side; None if nothing is transferred.
@@ -24,17 +23,22 @@ def load_scheduler_connector(config: EngineConfig) -> SchedulerConnector | None:
     Raises:
         ConfigError: It is unknown or broken, or an option does not fit it.
     """
-    return _load(config, "scheduler", SchedulerConnector)
+    made = _load(config, "scheduler", vars(SchedulerConnector))
+    return cast("SchedulerConnector | None", made)
 
 
 def load_worker_connector(config: EngineConfig) -> WorkerConnector | None:
     """The same of the worker's side."""
-    return _load(config, "worker", WorkerConnector)
+    return cast(
+        "WorkerConnector | None", _load(config, "worker", vars(WorkerConnector))
+    )
 
 
 def _load(
-    config: EngineConfig, role: Literal["scheduler", "worker"], side: type[Side]
-) -> Side | None:
+    config: EngineConfig,
+    role: Literal["scheduler", "worker"],
+    side: Mapping[str, object],
+) -> object | None:
     transfer = config.kv_transfer
     if transfer is None:
         return None
@@ -47,15 +51,14 @@ def _load(
     )
     missing = [
         method
-        for method, value in vars(side).items()
+        for method, value in side.items()
         if not method.startswith("_") and callable(value) and not hasattr(made, method)
     ]
     if missing:
         raise ConfigError(
             OPTION, f"{name!r} makes no {role}'s side: it has no {missing[0]}"
         )
-    connector: Side = made  # type: ignore[assignment]
-    return connector
+    return made
 
 
 def show_blocks(

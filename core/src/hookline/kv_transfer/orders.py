@@ -79,6 +79,4 @@ class TransferReport:
     @property
     def has_news(self) -> bool:
         """Whether anything has happened."""
-        return bool(
-            self.ended or self.closed or self.failures or self.late_reports
-        )
+        return bool(self.ended or self.closed or self.failures or self.late_reports)

@@ -13,9 +13,9 @@ _VOLATILE = ("_name_or_path", "transformers_version")
 def fingerprint_of(model: PreTrainedModel) -> bytes:
     """A digest of a loaded model's weights and configuration.
 
-    All weights count, each tensor by its name, form and the exact sum of its bits: quick
-    to make, and other for whatever training changes. It is no seal: whoever can write a
-    checkpoint can make two with the same one.
+    All weights count, each tensor by its name, form and the exact sum of its words:
+    quick to make, and other for whatever training changes. It is no seal: whoever can
+    write a checkpoint can make two with the same one.
     """
     config = model.config.to_dict()
     told = {key: value for key, value in config.items() if key not in _VOLATILE}

@@ -10,16 +10,18 @@ Drafts take what is left of it, and of the free blocks: nobody waits for them.
 from collections.abc import Iterable, Sequence
 
 from hookline.config import SchedulerConfig
-from hookline.events import Finished, NewTokens, Preempted, Queued, Scheduled
+from hookline.events import Finished, NewTokens, Preempted, Queued
 from hookline.kv_cache import KVCacheManager
 from hookline.request import EngineRequest, FinishReason, Request, RequestStatus
+from hookline.scheduler.admission import Admission, chunk
 from hookline.scheduler.journal import Journal
 from hookline.scheduler.ledger import Ledger
+from hookline.scheduler.loads import LoadEnd
 from hookline.scheduler.plan import StepPlan, StepResult
 from hookline.scheduler.plan_builder import Entry, PlanBuilder
 from hookline.scheduler.queue import WaitingQueue
 from hookline.scheduler.stopping import stop_after
-from hookline.scheduler.transfers import LoadEnd, Transfers
+from hookline.scheduler.transfers import Transfers
 from hookline.stats import BlockEviction, SchedulerStats
 
 
@@ -48,6 +50,14 @@ class Scheduler:
         self._oldest_running_at: int | None = None
         self.ledger = Ledger()
         self.journal = Journal()
+        self._admission = Admission(
+            config,
+            cache,
+            self._waiting,
+            self._running,
+            self._transfers,
+            self.ledger,
+        )
 
     @property
     def has_requests(self) -> bool:
@@ -101,9 +111,7 @@ class Scheduler:
         if request.status is RequestStatus.RUNNING:
             self._running.remove(request)
             self._left_batch.append(request.request_id)
-        elif request.status is RequestStatus.WAITING_FOR_REMOTE_KV:
-            self._transfers.forget(request)
-        else:
+        elif request.status is not RequestStatus.WAITING_FOR_REMOTE_KV:
             self._waiting.remove(request.request_id)
         told = self._transfers.finish(request, now)
         self._cache.release(request)
@@ -133,7 +141,7 @@ class Scheduler:
                 entry.request, entry.request.num_computed_tokens + entry.num_tokens
             )
         if not preempted:
-            self._admit_waiting(builder, now)
+            self._admission.admit(builder, self.journal, now)
         self._add_drafts(builder)
         if not builder.entries:
             return None
@@ -156,7 +164,7 @@ class Scheduler:
         for request in decodes_first:
             if request.status is not RequestStatus.RUNNING or request.is_complete:
                 continue
-            num_tokens = self._chunk(request.num_missing_tokens, builder.budget)
+            num_tokens = chunk(request.num_missing_tokens, builder.budget, self._config)
             if num_tokens == 0:
                 continue
             blocks = self._cache.grow(request, num_tokens)
@@ -187,44 +195,6 @@ class Scheduler:
         self.ledger.preemptions += 1
         self._waiting.push(victim)
 
-    def _admit_waiting(self, builder: PlanBuilder, now: int) -> None:
-        while (
-            self._waiting
-            and builder.budget > 0
-            and len(self._running) < self._config.max_num_seqs
-        ):
-            request = self._waiting.peek()
-            # Who is preempted is not admitted by the same plan, and before the next
-            # one the step that was under way has brought its token.
-            assert not request.num_pending_tokens
-            prefix = self._cache.find_prefix(request)
-            offer = self._transfers.offer(request, prefix)
-            if offer.is_async:
-                if not self._transfers.wait_for(request, prefix, offer, now):
-                    return
-                if request.status is RequestStatus.WAITING_FOR_REMOTE_KV:
-                    self._waiting.pop()
-                continue
-            external = offer.num_tokens
-            missing = request.num_tokens - len(prefix) * self._cache.block_size
-            num_tokens = self._chunk(missing - external, builder.budget)
-            if num_tokens == 0 or not self._cache.admit(
-                request, prefix, num_tokens, external
-            ):
-                return
-            if external and not self._transfers.load_in_step(
-                request, prefix, offer, now
-            ):
-                continue
-            self._waiting.pop()
-            self._record_admission(request, now)
-            request.status = RequestStatus.RUNNING
-            self._running.append(request)
-            self._cache.enter_full_blocks(
-                request, request.num_computed_tokens + num_tokens
-            )
-            builder.admit(request, num_tokens)
-
     def _add_drafts(self, builder: PlanBuilder) -> None:
         """Has as many drafts verified as fit beside everything else."""
         for entry in builder.entries:
@@ -242,36 +212,6 @@ class Scheduler:
                 blocks = self._cache.grow(request, 1 + count)
                 assert blocks is not None
                 builder.add_drafts(entry, drafts[:count], blocks)
-
-    def _chunk(self, missing: int, budget: int) -> int:
-        """How many of the missing tokens to compute now; 0 means wait."""
-        if not self._config.enable_chunked_prefill:
-            return missing if missing <= budget else 0
-        if (threshold := self._config.long_prefill_token_threshold) is not None:
-            missing = min(missing, threshold)
-        return min(missing, budget)
-
-    def _record_admission(self, request: Request, now: int) -> None:
-        """Counts cache hits once a request, at its first admission."""
-        found = request.num_computed_tokens
-        external = self._transfers.admitted(request)
-        local = found - external
-        is_resumed = request.status is RequestStatus.PREEMPTED
-        if request.num_cached_tokens is None:
-            request.num_cached_tokens = found
-            if self._cache.can_reuse(request):
-                self.ledger.count_lookup(request.num_prompt_tokens, local)
-                self._transfers.count_lookup(request, local, external)
-        self.journal.scheduled.append(
-            Scheduled(
-                request.request_id,
-                now,
-                local,
-                external,
-                max(0, request.max_computed_tokens - found),
-                is_resumed,
-            )
-        )
 
     def _count_computed(self, entry: Entry) -> None:
         """Drafts count as computed work, and as the request's once accepted."""
@@ -344,7 +284,9 @@ class Scheduler:
                 cause = f"KV load failed: {end.reason}"
                 self._end(request, FinishReason.ERROR, cause, now)
                 continue
-            self._transfers.ledger.recomputed_tokens += end.lost_tokens + end.spoilt_tokens
+            self._transfers.ledger.recomputed_tokens += (
+                end.lost_tokens + end.spoilt_tokens
+            )
             if waits is RequestStatus.WAITING_FOR_REMOTE_KV:
                 is_new = request.num_cached_tokens is None
                 request.status = (

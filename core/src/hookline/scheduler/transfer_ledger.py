@@ -2,8 +2,12 @@
 
 from dataclasses import dataclass, field
 
+from hookline.kv_transfer.failure_reason import Reason
 from hookline.kv_transfer.orders import Failures, TransferReport
 from hookline.stats import PrefixCacheCounts, TransferStats
+
+MOST_REASONS = 24
+"""That are told apart: connectors have words of their own, and labels are bounded."""
 
 
 @dataclass(slots=True)
@@ -36,6 +40,7 @@ class TransferLedger:
     expired_blocks: int = 0
     late_reports: int = 0
     failures: Failures = field(default_factory=dict)
+    _reasons: set[str] = field(default_factory=lambda: set(Reason))
 
     def take(self, report: TransferReport) -> None:
         """Adds what the worker counts itself."""
@@ -50,6 +55,12 @@ class TransferLedger:
                 self.fail(stage, reason, count)
 
     def fail(self, stage: str, reason: str, count: int = 1) -> None:
+        """Counts a failure; reasons beyond the first ones are told as `other`."""
+        if reason not in self._reasons:
+            if len(self._reasons) == MOST_REASONS:
+                reason = "other"
+            else:
+                self._reasons.add(str(reason))
         by_reason = self.failures.setdefault(str(stage), {})
         by_reason[str(reason)] = by_reason.get(str(reason), 0) + count
 

@@ -1,4 +1,4 @@
-"""A KV connector over a dictionary, and what can go wrong with one, as a test decides."""
+"""A KV connector over a dictionary, and with it what a test wants to go wrong."""
 
 import random
 import time
@@ -41,6 +41,7 @@ class SaveTask(msgspec.Struct):
 
     transfer_id: int
     block_ids: list[int]
+    block_hashes: list[bytes]
 
 
 class Tasks(msgspec.Struct):
@@ -122,14 +123,19 @@ class DictScheduler:
         self, request: ConnectorRequest, num_computed_tokens: int
     ) -> tuple[int, bool]:
         self._store.maybe_raise()
-        count = 0
-        for block_hash in request.block_hashes[num_computed_tokens // self._block_size :]:
-            if block_hash not in self._store.content or count == self._store.max_blocks:
+        store, count = self._store, 0
+        computed = num_computed_tokens // self._block_size
+        for block_hash in request.block_hashes[computed:]:
+            if block_hash not in store.content or count == store.max_blocks:
                 break
             count += 1
         return count * self._block_size, self._store.is_async and count > 0
 
-    def update_state_after_alloc(self, request: ConnectorRequest, load: Load) -> None:
+    def update_state_after_alloc(
+        self,
+        request: ConnectorRequest,  # noqa: ARG002
+        load: Load,
+    ) -> None:
         self._store.maybe_raise()
         self._tasks.loads.append(
             LoadTask(
@@ -164,7 +170,8 @@ class DictScheduler:
         self._store.maybe_raise()
         if not self._store.keeps or not block_ids:
             return False, None
-        self._tasks.saves.append(SaveTask(transfer_id, list(block_ids)))
+        hashes = request.block_hashes[: request.num_computed_tokens // self._block_size]
+        self._tasks.saves.append(SaveTask(transfer_id, list(block_ids), list(hashes)))
         return True, {"request": request.request_id}
 
     def shutdown(self) -> None:
@@ -279,13 +286,18 @@ class DictWorker:
     def _saving(self, task: SaveTask) -> Callable[[], None]:
         def save() -> None:
             try:
-                self._blocks.read_blocks(
-                    0, task.block_ids, transfer_id=task.transfer_id
-                )
+                found = [
+                    self._blocks.read_blocks(
+                        layer, task.block_ids, transfer_id=task.transfer_id
+                    )
+                    for layer in range(self._blocks.layout.num_layers)
+                ]
             except TransferClosedError:
                 self._store.refused += 1
                 return
             self._store.saved += len(task.block_ids)
+            for place, block_hash in enumerate(task.block_hashes):
+                self._store.content[block_hash] = [layer[place] for layer in found]
             self._add(saved=[task.transfer_id])
 
         return save

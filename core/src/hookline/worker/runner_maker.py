@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import torch
 
 from hookline.config import EngineConfig, Kernels
+from hookline.kv_transfer.connector import WorkerConnector
 from hookline.models.decoder import Decoder
 from hookline.models.probe import LayerCache
 from hookline.spec_decode.control import DraftControl
@@ -18,12 +19,14 @@ from hookline.spec_decode.proposer import (
     wanted_features,
     wants_hidden_states,
 )
+from hookline.worker.connecting import connect
 from hookline.worker.cuda_graphs import GraphedForward
 from hookline.worker.device_feed import DeviceFeed
 from hookline.worker.drafting import Drafter
 from hookline.worker.forward import Forward
 from hookline.worker.graph_sizes import GraphSizes
 from hookline.worker.input_batch import InputBatch
+from hookline.worker.kv_memory import layers_of
 from hookline.worker.machine import Machine
 from hookline.worker.model_runner import ModelRunner
 from hookline.worker.paged_cache import PagedCache
@@ -49,6 +52,8 @@ class RunnerMaker:
         max_model_len: Of a sequence, in tokens.
         sampling: What picks tokens.
         proposer: What drafts, if anything does.
+        connector: What moves KV, if anything does.
+        content: What the KV depends on beside the tokens, if anything moves it.
     """
 
     config: EngineConfig
@@ -60,6 +65,8 @@ class RunnerMaker:
     max_model_len: int
     sampling: ChosenSampling
     proposer: Proposer | None = None
+    connector: WorkerConnector | None = None
+    content: bytes = b""
 
     def cache(self, num_blocks: int) -> PagedCache:
         return PagedCache(
@@ -94,7 +101,7 @@ class RunnerMaker:
         """Why each step is launched on this device; empty if graphs are captured."""
         if self.machine.new_capture is None:
             return "enforce-eager"
-        if self.config.kv_transfer is not None:
+        if self.connector is not None:
             return "a KV connector is called between the layers"
         if wanted_features(self.proposer):
             return "the proposer reads what is within the model"
@@ -154,8 +161,7 @@ class RunnerMaker:
         feed: Feed,
         cache: PagedCache,
         *,
-        drafts: bool = False,
-        transferring: Transferring | None = None,
+        serves: bool = False,
     ) -> ModelRunner:
         """With a cache, to which the forward pass is bound.
 
@@ -163,9 +169,9 @@ class RunnerMaker:
             forward: Computes logits.
             feed: Brings it its inputs.
             cache: Of keys and values.
-            drafts: Have the proposer asked after each step.
-            transferring: Moves KV into the cache and out of it.
+            serves: Have plugins called with each step.
         """
+        transferring = self._transferring(cache) if serves else None
         forward.bind(cache)
         seqs, device = (
             self.config.scheduler.max_num_seqs,
@@ -182,7 +188,7 @@ class RunnerMaker:
             sampler,
             feed=feed,
             stopwatch=stopwatch,
-            drafter=self._drafter(batch) if drafts else None,
+            drafter=self._drafter(batch) if serves else None,
             tells_hidden=self.tells_hidden,
             transferring=transferring,
         )
@@ -191,6 +197,25 @@ class RunnerMaker:
     def tells_hidden(self) -> bool:
         """Whether steps compute hidden states, those of the profile too."""
         return self.proposer is not None and wants_hidden_states(self.proposer)
+
+    def _transferring(self, cache: PagedCache) -> Transferring | None:
+        """What calls the connector, between this cache's layers from now on.
+
+        Raises:
+            ConfigError: It cannot use the cache.
+        """
+        if self.connector is None:
+            return None
+        transferring = connect(
+            self.connector,
+            self.config,
+            layers_of(cache),
+            num_blocks=len(cache.keys[0]),
+            dtype=str(self.dtype).removeprefix("torch."),
+            content=self.content + cache.layout.encode(),
+        )
+        cache.call_around(transferring.before_attention, transferring.after_attention)
+        return transferring
 
     def _drafter(self, batch: InputBatch) -> Drafter | None:
         speculative = self.config.speculative

@@ -39,6 +39,7 @@ class SimulatedExecutor:
         shape: ModelShape,
         guard: ProposerGuard | None = None,
         control: DraftControl | None = None,
+        *,
         cache: SimulatedCache | None = None,
     ) -> None:
         """Pretends.

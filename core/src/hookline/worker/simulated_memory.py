@@ -1,7 +1,7 @@
 """A KV cache without a model: each slot holds a number made of all tokens up to it.
 
 What K and V are to a model these numbers are to the simulated one: a step that reads
-others than its tokens' computes wrong tokens. So connectors can be tried without a model.
+others than its tokens' computes wrong tokens. So connectors are tried without a model.
 """
 
 from collections.abc import Sequence

@@ -149,12 +149,14 @@ class Transferring:
         if transfer_id in self._in_step:
             self._in_step.remove(transfer_id)
             took = self._held_up
-        self._ended.append(EndedTransfer(
-            transfer_id=transfer_id,
-            reason=reason,
-            num_blocks=num_blocks,
-            nanoseconds=took,
-        ))
+        self._ended.append(
+            EndedTransfer(
+                transfer_id=transfer_id,
+                reason=reason,
+                num_blocks=num_blocks,
+                nanoseconds=took,
+            )
+        )
 
     def _close(self, transfer_id: int) -> None:
         self._blocks.close(transfer_id)

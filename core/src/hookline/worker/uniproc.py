@@ -2,7 +2,6 @@
 
 import gc
 from collections.abc import Iterable
-from functools import partial
 
 import torch
 
@@ -23,10 +22,8 @@ from hookline.spec_decode.proposer import (
     wants_hidden_states,
 )
 from hookline.worker.allocator import keep_freed_memory
-from hookline.worker.connecting import connect
 from hookline.worker.executor import DeferredStep, ModelShape
 from hookline.worker.forward import Forward, choose_forward
-from hookline.worker.kv_memory import layers_of
 from hookline.worker.machine import Machine, choose_machine
 from hookline.worker.memory import count_blocks
 from hookline.worker.page_warmer import PageWarmer
@@ -82,10 +79,7 @@ class UniprocExecutor:
         with timer.phase("probe"):
             probed = probe(name, model, slot, vocab_size)
         dtype = model.dtype
-        content = b""
-        if connector is not None:
-            with timer.phase("fingerprint model"):
-                content = fingerprint_of(model)
+        content = b"" if connector is None else fingerprint_of(model)
         architecture, cost = type(model).__name__, cost_of(model, probed.layers)
         may_compile = config.executor.kernels is not Kernels.TORCH
         tells_hidden = proposer is not None and wants_hidden_states(proposer)
@@ -115,6 +109,8 @@ class UniprocExecutor:
             max_model_len=max_model_len,
             sampling=choose_sampling(dtype, may_compile=may_compile, platform=platform),
             proposer=proposer,
+            connector=connector,
+            content=content,
         )
 
         def room() -> int:
@@ -133,28 +129,14 @@ class UniprocExecutor:
         with timer.phase("allocate KV cache"):
             cache = maker.cache(num_blocks)
             maker.bind_proposer(num_blocks)
-            transferring = None
-            if connector is not None:
-                transferring = connect(
-                    connector,
-                    config,
-                    layers_of(cache),
-                    num_blocks=num_blocks,
-                    dtype=str(dtype).removeprefix("torch."),
-                    content=content + cache.layout.encode(),
-                )
-                cache.call_around(
-                    transferring.before_attention, transferring.after_attention
-                )
-            run = partial(maker.runner, drafts=True, transferring=transferring)
             if platform.is_gpu:
                 feed = maker.device_feed()
                 forward = maker.graphed(feed) or forward
                 without_graphs = maker.reason_without_graphs
-                self._runner = run(forward, feed, cache)
+                self._runner = maker.runner(forward, feed, cache, serves=True)
             else:
                 host = HostFeed(has_tiles=_has_tiles(cache, probed))
-                self._runner = run(forward, host, cache)
+                self._runner = maker.runner(forward, host, cache, serves=True)
         self._warmer = None
         prefault = config.cache.kv_cache_prefault
         if prefault and platform.device.type == "cpu":
