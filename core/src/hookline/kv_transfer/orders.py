@@ -78,5 +78,5 @@ class TransferReport:
 
     @property
     def has_news(self) -> bool:
-        """Whether anything has happened."""
-        return bool(self.ended or self.closed or self.failures or self.late_reports)
+        """Whether a transfer has ended; calls that fail can wait to be told."""
+        return bool(self.ended or self.closed)
