@@ -12,6 +12,7 @@ from hookline.kv_transfer import (
     KVRole,
     LoadFailurePolicy,
     SchedulerConnector,
+    TransferResults,
     WorkerConnector,
 )
 from hookline.request import FinishReason
@@ -23,7 +24,7 @@ from hookline.testing.connected_core import (
     dict_sides,
     tokens_by_request,
 )
-from hookline.testing.connectors import DictStore, Faults
+from hookline.testing.connectors import DictStore, DictWorker, Faults
 from hookline.testing.simulation import engine_request
 
 PROMPT = list(range(3, 24))
@@ -120,10 +121,12 @@ def test_failed_load_is_computed(*, is_async: bool, lead: bool) -> None:
     assert stats.preemptions == (0 if is_async else 1)
     # What was computed after all is found by the second request.
     assert stats.prefix_cache.hit_tokens >= 20
-    firsts = [event for output in outputs for event in output.preempted]
-    assert [event.failed_external_tokens for event in firsts] == (
+    lost = [event for output in outputs for event in output.preempted]
+    assert [event.failed_external_tokens for event in lost] == (
         [] if is_async else [20 - good]
     )
+    *_, last = [event for output in outputs for event in output.scheduled]
+    assert last.local_cached_tokens + last.external_cached_tokens == good > 0
 
 
 @pytest.mark.parametrize("is_async", [False, True])
@@ -342,6 +345,63 @@ def test_whatever_is_malformed_is_contained(method: str) -> None:
 
     assert found == tokens
     assert stats.transfers.failures[METHODS[method]]["malformed"] >= 1
+
+
+def test_wrong_kind_of_end_is_a_failure() -> None:
+    """A synchronous load that is reported as saved has not been loaded."""
+    store = DictStore()
+    tokens = filled(store)
+
+    class Confused(DictWorker):
+        def get_finished(self) -> TransferResults:
+            found = super().get_finished()
+            return TransferResults(saved=found.loaded)
+
+    def sides(
+        store: DictStore, clock: VirtualClock
+    ) -> tuple[SchedulerConnector, WorkerConnector]:
+        return dict_sides(store, clock)[0], Confused(store)
+
+    engine = connected_core(store, sides=sides)
+
+    assert tokens_by_request(run(engine))[1] == tokens
+    assert stats_of(engine).transfers.failures == {"load": {"malformed": 1}}
+
+
+def test_connector_is_asked_again_after_a_preemption() -> None:
+    """Whose KV came well, and was used, may load it once more."""
+    store = DictStore(is_async=True)
+    filled(store)
+    engine = connected_core(store)
+    engine.core.add(engine_request(1, PROMPT, 9))
+    request = engine.core._scheduler._requests[1]
+
+    engine.step()
+    while_waiting = request.may_load
+    while not request.num_output_tokens:
+        engine.step()
+
+    assert (while_waiting, request.may_load) == (False, True)
+    engine.run()
+
+
+def test_failing_loads_open_the_breaker() -> None:
+    """After five in a row no more is loaded, for a while."""
+    store = DictStore(is_async=True, faults=Faults(hides=1.0))
+    prompts = [[at + 3] * 9 for at in range(8)]
+    faults, store.faults = store.faults, Faults()
+    saving = connected_core(store)
+    for at, prompt in enumerate(prompts):
+        saving.core.add(engine_request(at, prompt, 1))
+    saving.run()
+    store.faults = faults
+    engine = connected_core(store)
+
+    for at, prompt in enumerate(prompts):
+        engine.core.add(engine_request(at, prompt, 1))
+        engine.run()
+
+    assert stats_of(engine).transfers.failures == {"load": {"incomplete": 5}}
 
 
 def test_broken_connector_is_left_alone() -> None:

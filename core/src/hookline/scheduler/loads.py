@@ -164,7 +164,8 @@ class Loads:
         if (entry := self._open.pop(ended.transfer_id, None)) is None:
             return None
         load, reason = entry.load, ended.reason
-        loaded = min(ended.num_blocks, len(load.block_ids))
+        # Of a failed load at least the last block is not there, whatever is said.
+        loaded = min(ended.num_blocks, len(load.block_ids) - bool(reason))
         assert reason or loaded == len(load.block_ids)
         self._ledger.count_load(ended.nanoseconds)
         self._guard.load_ended(is_good=not reason)
