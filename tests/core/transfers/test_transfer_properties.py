@@ -97,7 +97,7 @@ SCHEDULERS = st.builds(
     policy=st.sampled_from(LoadFailurePolicy),
     seed=st.integers(0, 1000),
 )
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_nothing_is_wrong_and_nothing_is_left(
     store: DictStore,
     scheduler: SchedulerConfig,

@@ -177,7 +177,7 @@ class SchedulerConnector(Protocol):
 
         Returns:
             Whether the blocks must be kept until the worker's side reports the transfer
-            `saved`; and what the client gets as `kv_transfer_params`.
+            `saved`; and what the request's end tells as `kv_transfer_params`.
         """
         ...
 
