@@ -99,8 +99,8 @@ def test_prefix_caching_is_needed() -> None:
 @pytest.mark.parametrize(
     ("act", "detail"),
     [
-        ("return None", "makes no scheduler's side: it has no get_num_new"),
-        ("return Side()", "makes no scheduler's side: it has no get_num_new"),
+        ("return None", "makes no scheduler's side: it has no register_kv_layout"),
+        ("return Side()", "makes no scheduler's side: it has no register_kv_layout"),
         ("raise ConfigError('kv-transfer-config', 'no such path')", "no such path"),
         ("raise OSError('disk gone')", "disk gone"),
     ],

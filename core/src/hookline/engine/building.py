@@ -8,11 +8,12 @@ from importlib import import_module
 from hookline.clock import Clock
 from hookline.config import EngineConfig, ExecutorKind
 from hookline.engine.core import EngineCore
-from hookline.kv_transfer.connector import WorkerConnector
+from hookline.kv_transfer.connector import SchedulerConnector, WorkerConnector
 from hookline.kv_transfer.guard import ConnectorGuard
 from hookline.kv_transfer.loading import (
     load_scheduler_connector,
     load_worker_connector,
+    show_layout,
 )
 from hookline.models.description import describe
 from hookline.spec_decode.control import DraftControl
@@ -35,23 +36,26 @@ def build_core(config: EngineConfig, clock: Clock) -> EngineCore:
     """
     timer = StartupTimer(clock)
     with timer.phase("start engine"):
-        connector = build_connector(config)
+        connector = load_scheduler_connector(config)
         executor = build_executor(config, clock, timer)
-        core = EngineCore(config, executor, clock, connector)
+        core = EngineCore(config, executor, clock, guarded(config, connector, executor))
     core.facts = replace(core.facts, startup=timer.phases())
     return core
 
 
-def build_connector(config: EngineConfig) -> ConnectorGuard | None:
-    """The scheduler's side of the connector that a configuration names.
+def guarded(
+    config: EngineConfig, connector: SchedulerConnector | None, executor: Executor
+) -> ConnectorGuard | None:
+    """The scheduler's side of a connector, once it has been told of the blocks.
 
     Raises:
-        ConfigError: It is unknown or broken, or an option does not fit it.
+        ConfigError: It cannot use them.
     """
-    made = load_scheduler_connector(config)
-    if made is None or config.kv_transfer is None:
+    layout = executor.shape.kv_layout
+    if connector is None or config.kv_transfer is None or layout is None:
         return None
-    return ConnectorGuard(made, config.kv_transfer.kv_connector)
+    show_layout(connector, config, layout)
+    return ConnectorGuard(connector, config.kv_transfer.kv_connector)
 
 
 def build_executor(config: EngineConfig, clock: Clock, timer: StartupTimer) -> Executor:

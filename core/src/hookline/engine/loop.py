@@ -11,7 +11,7 @@ Receive = Callable[[float], Command | None]
 """Waits up to so many seconds for a command; 0 only looks."""
 
 
-SHORTEST_PAUSE, LONGEST_PAUSE = 0.0005, 0.02
+SHORTEST_PAUSE, LONGEST_PAUSE = 0.0005, 0.05
 """Between two questions whether KV has come, in seconds, while nothing is computed."""
 
 

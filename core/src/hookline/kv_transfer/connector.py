@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
+from hookline.kv_transfer.layout import KVLayout
 from hookline.request import RequestFacts
 
 if TYPE_CHECKING:  # blocks are made of arrays, which whoever reads options needs not
@@ -138,6 +139,14 @@ class SchedulerConnector(Protocol):
     Called by the thread that plans: all requests wait for it. What it raises is
     counted, and the request goes on without it.
     """
+
+    def register_kv_layout(self, layout: KVLayout) -> None:
+        """Called once, when the model is loaded, and before everything else.
+
+        Raises:
+            ConfigError: It cannot use such blocks; the start ends with it.
+        """
+        ...
 
     def get_num_new_matched_tokens(
         self, request: ConnectorRequest, num_computed_tokens: int

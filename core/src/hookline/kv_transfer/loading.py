@@ -1,18 +1,21 @@
 """Makes the two sides of the connector that a configuration names; imports no other."""
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Literal, cast
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Literal, TypeVar, cast
 
 from hookline.config import EngineConfig
 from hookline.exceptions import ConfigError
 from hookline.kv_transfer.config import OPTION
 from hookline.kv_transfer.connector import SchedulerConnector, WorkerConnector
+from hookline.kv_transfer.layout import KVLayout
 from hookline.payloads import ConnectorContext
 from hookline.plugin_choice import ask_plugin
 from hookline_registry import Failure, isolate
 
 if TYPE_CHECKING:  # blocks are made of arrays, which loading needs none of
     from hookline.kv_transfer.blocks import KVBlocks
+
+T = TypeVar("T")
 
 CONNECTORS_GROUP = "hookline.connectors"
 
@@ -69,8 +72,23 @@ def show_blocks(
     Raises:
         ConfigError: It cannot use them, or fails.
     """
+    _show(connector.register_kv_caches, blocks, config)
+
+
+def show_layout(
+    connector: SchedulerConnector, config: EngineConfig, layout: KVLayout
+) -> None:
+    """Tells the scheduler's side what blocks there are.
+
+    Raises:
+        ConfigError: It cannot use them, or fails.
+    """
+    _show(connector.register_kv_layout, layout, config)
+
+
+def _show(method: Callable[[T], object], given: T, config: EngineConfig) -> None:
     assert config.kv_transfer is not None
-    outcome = isolate(connector.register_kv_caches, blocks)
+    outcome = isolate(method, given)
     if isinstance(outcome, Failure):
         if isinstance(outcome.error, ConfigError):  # the user's mistake
             raise outcome.error

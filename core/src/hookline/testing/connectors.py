@@ -16,7 +16,7 @@ from hookline.kv_transfer.connector import (
     PlannedStep,
     TransferResults,
 )
-from hookline.kv_transfer.layout import TransferClosedError
+from hookline.kv_transfer.layout import KVLayout, TransferClosedError
 
 
 class LoadTask(msgspec.Struct):
@@ -118,6 +118,9 @@ class DictScheduler:
         self._store = store
         self._block_size = block_size
         self._tasks = Tasks()
+
+    def register_kv_layout(self, layout: KVLayout) -> None:
+        assert layout.block_size == self._block_size
 
     def get_num_new_matched_tokens(
         self, request: ConnectorRequest, num_computed_tokens: int

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from hookline.cost import ModelCost
+from hookline.kv_transfer.layout import KVLayout
 from hookline.scheduler.plan import StepPlan, StepResult
 
 
@@ -21,6 +22,7 @@ class ModelShape:
         eos_token_ids: Tokens that end its texts.
         cost: What its steps cost; a model that only pretends costs nothing.
         kernels: What computes them, and why not what is quicker; empty if nothing does.
+        kv_layout: What its KV blocks are, if a connector moves them.
     """
 
     architecture: str
@@ -31,6 +33,7 @@ class ModelShape:
     eos_token_ids: tuple[int, ...]
     cost: ModelCost = field(default_factory=ModelCost)
     kernels: str = ""
+    kv_layout: KVLayout | None = None
 
 
 class StartedStep(Protocol):

@@ -6,6 +6,7 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
+from hookline.kv_transfer.layout import KVLayout
 from hookline.kv_transfer.orders import TransferReport
 from hookline.models.with_hidden import WithHidden
 from hookline.request import TokenLogprobs
@@ -99,6 +100,11 @@ class ModelRunner:
             proposer_failures=drafts.failures,
             transfers=transfers,
         )
+
+    @property
+    def kv_layout(self) -> KVLayout | None:
+        """Of the blocks that a connector moves, if one does."""
+        return None if self._transferring is None else self._transferring.layout
 
     def close(self) -> None:
         """Ends the threads of plugins."""

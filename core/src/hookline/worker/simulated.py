@@ -5,6 +5,7 @@ the scheduler through hours of traffic in seconds.
 """
 
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -48,6 +49,8 @@ class SimulatedExecutor:
         there is one, holds KV for a connector.
         """
         self.shape = shape
+        if cache is not None:
+            self.shape = replace(shape, kv_layout=cache.layout)
         self._cache = cache
         self._guard = guard
         self._control = control

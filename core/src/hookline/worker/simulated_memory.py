@@ -49,11 +49,16 @@ class SimulatedMemory:
 
 
 class SimulatedCache:
-    """The memory with a connector beside it, and what requests have there."""
+    """The memory with a connector beside it, and what requests have there.
+
+    Attributes:
+        layout: Of its blocks.
+    """
 
     def __init__(self, memory: SimulatedMemory, transferring: Transferring) -> None:
         self._memory = memory
         self._transferring = transferring
+        self.layout = transferring.layout
         self._blocks: dict[int, list[int]] = {}
         self._numbers: dict[int, list[int]] = {}
         self._written: dict[int, int] = {}

@@ -27,12 +27,16 @@ class Transferring:
 
     A step is `begin`, the layers' two calls each, `end`. A question between steps is
     `begin` and `end`.
+
+    Attributes:
+        layout: Of the blocks.
     """
 
     def __init__(self, connector: WorkerConnector, name: str, blocks: KVBlocks) -> None:
         """Takes a connector that has been shown its blocks."""
         self._connector = connector
         self._blocks = blocks
+        self.layout = blocks.layout
         self._failures = FailureLog(name)
         self._began: dict[int, int] = {}
         self._ended: list[EndedTransfer] = []

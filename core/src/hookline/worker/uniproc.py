@@ -152,6 +152,7 @@ class UniprocExecutor:
             kernels=_told(
                 forward, cache.attention.values(), maker.sampling, without_graphs
             ),
+            kv_layout=self._runner.kv_layout,
         )
         gc.collect()
         gc.freeze()  # what is here now stays; collections need not walk over it
