@@ -77,6 +77,7 @@ def told_parts() -> list[type]:
     undescribed = (
         "hookline.config",
         "hookline.sampling_params",
+        "hookline.kv_transfer.config",
         "hookline.spec_decode.config",
     )
     return sorted(

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from hookline.exceptions import ConfigError
+from hookline.kv_transfer.config import OPTION as KV_TRANSFER_OPTION
+from hookline.kv_transfer.config import KVTransferConfig
 from hookline.slo import Slo
 from hookline.spec_decode.config import OPTION, SpeculativeConfig
 
@@ -330,6 +332,7 @@ class EngineConfig:
 
     Attributes:
         speculative: How to speculate; None does not.
+        kv_transfer: How KV comes from elsewhere or goes there; None moves none.
         engine: Name in the entry-point group `hookline.engines`.
         engine_index: Which of several engines this is; on every event and series.
         in_process: Run the core in this process rather than in one of its own.
@@ -341,6 +344,7 @@ class EngineConfig:
     executor: ExecutorConfig = field(default_factory=ExecutorConfig)
     observers: ObserverConfig = field(default_factory=ObserverConfig)
     speculative: SpeculativeConfig | None = None
+    kv_transfer: KVTransferConfig | None = None
     engine: str = "native"
     engine_index: int = 0
     in_process: bool = True
@@ -353,6 +357,11 @@ class EngineConfig:
                 OPTION,
                 "cannot be combined with async-scheduling: drafts are made of the "
                 "tokens of the step before, and there is nothing to plan ahead",
+            )
+        if self.kv_transfer is not None and not self.cache.enable_prefix_caching:
+            raise ConfigError(
+                KV_TRANSFER_OPTION,
+                "needs prefix caching, which is off: blocks are known by their hashes",
             )
 
 

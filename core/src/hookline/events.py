@@ -41,11 +41,14 @@ class Preempted(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
     Attributes:
         computed_tokens: Tokens whose K and V it gave up.
+        failed_external_tokens: Of these, tokens that a KV connector should have brought
+            and did not; 0 unless that is why.
     """
 
     request_id: int
     at: int
     computed_tokens: int
+    failed_external_tokens: int = 0
 
 
 class NewTokens(msgspec.Struct, frozen=True, array_like=True):
@@ -75,6 +78,7 @@ class Finished(msgspec.Struct, frozen=True, array_like=True):
     Attributes:
         cause: More than the reason tells: the stop token, who aborted, what failed.
         output_tokens: Tokens generated in all.
+        kv_transfer_params: What the KV connector has for the client, or None.
     """
 
     request_id: int
@@ -82,6 +86,7 @@ class Finished(msgspec.Struct, frozen=True, array_like=True):
     reason: FinishReason
     cause: str
     output_tokens: int
+    kv_transfer_params: dict[str, object] | None = None
 
 
 class StepRecord(msgspec.Struct, frozen=True, array_like=True):
@@ -164,7 +169,8 @@ class StepOutput(msgspec.Struct, frozen=True, array_like=True):
     Attributes:
         at: One timestamp for the batch.
         cause: `step`, or what changed the state: `start` (of the first of several
-            overlapping steps), `idle`, `abort`, `heartbeat`, `reset`.
+            overlapping steps), `transfer` (of KV, that ended between steps), `idle`,
+            `abort`, `heartbeat`, `reset`.
         record: Present for a step.
         stats: The state after it.
         evictions: Of sampled blocks, where residency is measured.

@@ -15,6 +15,7 @@ from hookline.engine.failure import FailureBarrier
 from hookline.engine.front_end import FrontEnd, start_front_end
 from hookline.engine.input_processor import PreparedRequest
 from hookline.exceptions import EngineDeadError, RequestError
+from hookline.kv_transfer import KVTransferConfig
 from hookline.metrics import Family, Recorder
 from hookline.outputs import RequestOutput
 from hookline.request import RequestFacts
@@ -40,6 +41,7 @@ class LLM:
         *,
         config: EngineConfig | None = None,
         speculative_config: Mapping[str, object] | None = None,
+        kv_transfer_config: Mapping[str, object] | None = None,
         collect_metrics: bool = True,
     ) -> None:
         """Loads a model and its loggers.
@@ -48,6 +50,7 @@ class LLM:
             model: Shorthand for a configuration that names just the model.
             config: Everything else; give one of the two.
             speculative_config: How to speculate, as `--speculative-config` says it.
+            kv_transfer_config: How to move KV, as `--kv-transfer-config` says it.
             collect_metrics: Keep what `get_metrics` tells.
 
         Raises:
@@ -62,6 +65,9 @@ class LLM:
         if speculative_config is not None:
             speculative = SpeculativeConfig.from_mapping(speculative_config)
             config = replace(config, speculative=speculative)
+        if kv_transfer_config is not None:
+            transfer = KVTransferConfig.from_mapping(kv_transfer_config)
+            config = replace(config, kv_transfer=transfer)
         self._recorder = Recorder(config) if collect_metrics else None
         self._front_end = start_front_end(config, self._recorder)
         self._clock = SystemClock()

@@ -308,7 +308,7 @@ class ConnectorContext:
     Attributes:
         role: `scheduler` or `worker`: which of the two Protocols is wanted.
         config: The engine's configuration.
-        options: The JSON object of `--kv-transfer-config`.
+        options: `kv_connector_extra_config` of `--kv-transfer-config`.
     """
 
     role: str

@@ -56,6 +56,7 @@ class EngineRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
         bad_words_token_ids: Token sequences that may not be completed.
         cache_salt: Keeps this request's prefix blocks apart from others'.
         facts: Who asked.
+        kv_transfer_params: For the KV connector, which alone knows what it means.
     """
 
     request_id: int
@@ -65,6 +66,7 @@ class EngineRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     bad_words_token_ids: tuple[tuple[int, ...], ...] = ()
     cache_salt: str | None = None
     facts: RequestFacts = RequestFacts()
+    kv_transfer_params: dict[str, object] | None = None
 
 
 class TokenLogprobs(msgspec.Struct, frozen=True, array_like=True):
@@ -115,18 +117,27 @@ class Request:
         num_drafts: So many of them does the step under way verify.
         max_computed_tokens: High-water mark of `num_computed_tokens`; computing below
             it again is recomputation.
+        may_load: Whether a KV connector is asked for its KV.
+        external_tokens: Of its KV, the range of positions that a connector brought
+            since it last waited.
+        unproven: The synchronous load that its KV rests on and whose end is not known.
+        num_doomed_results: So many results that are under way rest on KV that turned
+            out wrong: their tokens are dropped.
     """
 
     __slots__ = (
         "block_hashes",
         "block_ids",
         "draft_token_ids",
+        "external_tokens",
         "facts",
         "inner",
         "max_computed_tokens",
         "max_tokens",
+        "may_load",
         "num_cached_tokens",
         "num_computed_tokens",
+        "num_doomed_results",
         "num_drafts",
         "num_hashed_blocks",
         "num_pending_tokens",
@@ -140,6 +151,7 @@ class Request:
         "status",
         "stop_token_ids",
         "token_ids",
+        "unproven",
     )
 
     def __init__(
@@ -165,6 +177,10 @@ class Request:
         self.block_ids: list[int] = []
         self.block_hashes: list[bytes] = []
         self.num_hashed_blocks = 0
+        self.may_load = True
+        self.external_tokens = range(0)
+        self.unproven: int | None = None
+        self.num_doomed_results = 0
         self.status = RequestStatus.WAITING
         eos = () if self.params.ignore_eos else inner.eos_token_ids
         self.stop_token_ids = frozenset((*eos, *self.params.stop_token_ids))

@@ -30,7 +30,8 @@ class Residue(msgspec.Struct, frozen=True, array_like=True, gc=False):
     Attributes:
         requests: Received − finished − in flight.
         tokens: Sampled − those of finished requests − those of requests in flight.
-        blocks: Pool size − free − held, and references − block-table entries.
+        blocks: Pool size − free − held, and references − entries of block tables and of
+            KV transfers.
     """
 
     requests: int = 0
@@ -51,6 +52,59 @@ class BlockEviction(msgspec.Struct, frozen=True, array_like=True, gc=False):
     lifetime: int
     idle: int
     reuse_gaps: tuple[int, ...] = ()
+
+
+class TransferStats(msgspec.Struct, frozen=True, array_like=True):
+    """KV transfers: those of the moment, and totals since the engine's start.
+
+    Attributes:
+        loading: Loads under way.
+        saving: Saves of kept blocks under way.
+        closing: Transfers that were given up, and that the worker has not closed yet.
+        held_blocks: Blocks that transfers hold, not requests.
+        oldest_load_at: When the oldest load under way began (monotonic ns).
+        oldest_save_at: When the oldest save under way began.
+        loads: Loads that ended, failed ones included, but not those given up.
+        saves: Likewise, saves of kept blocks.
+        load_ns: Time of these loads; of a synchronous one, what it held its step up.
+        save_ns: Time of these saves, from the end of their requests.
+        loaded_bytes: Written to blocks by the connector.
+        saved_bytes: Read from blocks by the connector.
+        recomputed_tokens: Tokens that failed loads should have brought, or that were
+            computed on what they brought.
+        expired_blocks: Blocks that were kept until their deadline, and not saved.
+        late_reports: Reports of transfers that had ended, or had been given up.
+        failures: By stage and reason.
+    """
+
+    loading: int = 0
+    saving: int = 0
+    closing: int = 0
+    held_blocks: int = 0
+    oldest_load_at: int | None = None
+    oldest_save_at: int | None = None
+    loads: int = 0
+    saves: int = 0
+    load_ns: int = 0
+    save_ns: int = 0
+    loaded_bytes: int = 0
+    saved_bytes: int = 0
+    recomputed_tokens: int = 0
+    expired_blocks: int = 0
+    late_reports: int = 0
+    failures: dict[str, dict[str, int]] = {}
+
+    def at_rest(self) -> "TransferStats":
+        """The same totals with nothing under way."""
+        return msgspec.structs.replace(
+            self,
+            loading=0,
+            saving=0,
+            closing=0,
+            held_blocks=0,
+            oldest_load_at=None,
+            oldest_save_at=None,
+        )
 
 
 class SchedulerStats(msgspec.Struct, frozen=True, array_like=True):
@@ -74,7 +128,8 @@ class SchedulerStats(msgspec.Struct, frozen=True, array_like=True):
         computed_tokens: Tokens ever computed, recomputed ones included.
         recomputed_tokens: Tokens ever computed again after a preemption.
         discarded_tokens: Tokens ever sampled for requests that had ended meanwhile,
-            where steps overlap.
+            where steps overlap, or whose KV turned out wrong.
+        transfers: Of KV, to and from a connector.
         oldest_waiting_at: When the oldest waiting request was queued (monotonic ns).
         oldest_running_at: When the oldest running request was queued.
         residue: Of the conservation laws.
@@ -99,6 +154,7 @@ class SchedulerStats(msgspec.Struct, frozen=True, array_like=True):
     external_cache: PrefixCacheCounts = PrefixCacheCounts()
     waiting_tokens: int = 0
     discarded_tokens: int = 0
+    transfers: TransferStats = TransferStats()
 
     @property
     def kv_usage(self) -> float:
@@ -118,6 +174,7 @@ class SchedulerStats(msgspec.Struct, frozen=True, array_like=True):
             kv_blocks_cached=0,
             oldest_waiting_at=None,
             oldest_running_at=None,
+            transfers=self.transfers.at_rest(),
         )
 
 

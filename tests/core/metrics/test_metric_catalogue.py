@@ -34,6 +34,7 @@ VLLM_FAMILIES = {
     "vllm:kv_block_reuse_gap_seconds",
     "vllm:kv_cache_usage_perc",
     "vllm:num_preemptions_total",
+    "vllm:num_requests_kv_fetch_by_stage",
     "vllm:num_requests_running",
     "vllm:num_requests_waiting",
     "vllm:num_requests_waiting_by_reason",

@@ -8,12 +8,21 @@ from importlib import import_module
 from hookline.clock import Clock
 from hookline.config import EngineConfig, ExecutorKind
 from hookline.engine.core import EngineCore
+from hookline.kv_transfer.connector import SchedulerConnector, WorkerConnector
+from hookline.kv_transfer.guard import ConnectorGuard
+from hookline.kv_transfer.loading import (
+    load_scheduler_connector,
+    load_worker_connector,
+    show_layout,
+)
 from hookline.models.description import describe
 from hookline.spec_decode.control import DraftControl
 from hookline.spec_decode.guard import ProposerGuard
 from hookline.spec_decode.loading import load_proposer, settle_drafts
+from hookline.worker.connecting import connect
 from hookline.worker.executor import Executor, ModelShape
 from hookline.worker.simulated import SimulatedExecutor
+from hookline.worker.simulated_memory import SimulatedCache, SimulatedMemory
 from hookline.worker.startup_timer import StartupTimer
 from hookline.worker.threaded import ThreadedExecutor
 
@@ -27,17 +36,35 @@ def build_core(config: EngineConfig, clock: Clock) -> EngineCore:
     """
     timer = StartupTimer(clock)
     with timer.phase("start engine"):
-        core = EngineCore(config, build_executor(config, clock, timer), clock)
+        connector = load_scheduler_connector(config)
+        executor = build_executor(config, clock, timer)
+        core = EngineCore(config, executor, clock, guarded(config, connector, executor))
     core.facts = replace(core.facts, startup=timer.phases())
     return core
+
+
+def guarded(
+    config: EngineConfig, connector: SchedulerConnector | None, executor: Executor
+) -> ConnectorGuard | None:
+    """The scheduler's side of a connector, once it has been told of the blocks.
+
+    Raises:
+        ConfigError: It cannot use them.
+    """
+    layout = executor.shape.kv_layout
+    if connector is None or config.kv_transfer is None or layout is None:
+        return None
+    show_layout(connector, config, layout)
+    return ConnectorGuard(connector, config.kv_transfer.kv_connector)
 
 
 def build_executor(config: EngineConfig, clock: Clock, timer: StartupTimer) -> Executor:
     """Imports torch only if the executor needs it.
 
     A simulated executor needs no thread: its steps are computed when they are taken.
-    The proposer comes first: what is wrong with it should not cost a model's loading.
+    Plugins come first: what is wrong with them should not cost a model's loading.
     """
+    connector = load_worker_connector(config)
     with timer.phase("load proposer") if config.speculative else nullcontext():
         proposer = load_proposer(config)
         config = settle_drafts(config, proposer)
@@ -50,15 +77,18 @@ def build_executor(config: EngineConfig, clock: Clock, timer: StartupTimer) -> E
                 proposer, config.speculative, vocab_size=shape.vocab_size
             )
             control = DraftControl.of(config.speculative)
+        cache = None if connector is None else simulated_cache(config, shape, connector)
         return SimulatedExecutor(
-            config.executor.simulation, clock, shape, guard, control
+            config.executor.simulation, clock, shape, guard, control, cache=cache
         )
     with timer.phase("import torch"):
         import_module("torch")
     with timer.phase("import model code"):
         from hookline.worker.uniproc import UniprocExecutor  # noqa: PLC0415
 
-    build = partial(UniprocExecutor, config, timer, proposer=proposer)
+    build = partial(
+        UniprocExecutor, config, timer, proposer=proposer, connector=connector
+    )
     return ThreadedExecutor(build) if config.scheduler.async_scheduling else build()
 
 
@@ -75,3 +105,23 @@ def simulated_shape(config: EngineConfig) -> ModelShape:
         num_kv_blocks=config.cache.num_kv_blocks or max(SIMULATED_BLOCKS, needed),
         eos_token_ids=description.eos_token_ids,
     )
+
+
+def simulated_cache(
+    config: EngineConfig, shape: ModelShape, connector: WorkerConnector
+) -> SimulatedCache:
+    """A cache without a model, for a connector.
+
+    Raises:
+        ConfigError: The connector cannot use it.
+    """
+    memory = SimulatedMemory(shape.num_kv_blocks, config.cache.block_size)
+    transferring = connect(
+        connector,
+        config,
+        [memory],
+        num_blocks=shape.num_kv_blocks,
+        dtype="int64",
+        content=b"simulated",
+    )
+    return SimulatedCache(memory, transferring)

@@ -9,11 +9,16 @@ from hookline.config import EngineConfig
 from hookline.engine.startup import check_capacity
 from hookline.events import ClockPair, StepOutput, StepRecord
 from hookline.kv_cache import KVCacheManager
+from hookline.kv_transfer.guard import ConnectorGuard
 from hookline.payloads import EngineFacts
 from hookline.request import EngineRequest, FinishReason
 from hookline.scheduler import Scheduler, StepPlan, StepResult
 from hookline.scheduler.journal import Journal
+from hookline.scheduler.transfers import Transfers
 from hookline.worker.executor import Executor, StartedStep
+
+WAIT = "wait"
+"""Of an output that tells nothing: whatever there is to do waits for somebody else."""
 
 
 class _Step(NamedTuple):
@@ -31,8 +36,20 @@ class EngineCore:
     Not thread-safe: whoever drives it owns it.
     """
 
-    def __init__(self, config: EngineConfig, executor: Executor, clock: Clock) -> None:
+    def __init__(
+        self,
+        config: EngineConfig,
+        executor: Executor,
+        clock: Clock,
+        connector: ConnectorGuard | None = None,
+    ) -> None:
         """Builds an engine around an executor that has its model ready.
+
+        Args:
+            config: Of the engine.
+            executor: Runs the model.
+            clock: Tells the time.
+            connector: Of KV, on this side, if `config` names one.
 
         Raises:
             ConfigError: The block pool or the token budget is too small for even one
@@ -46,11 +63,13 @@ class EngineCore:
         self._lead = int(config.scheduler.async_scheduling)
         self._under_way: deque[_Step] = deque()
         self._last_executed = clock.now()
+        cache = KVCacheManager(config.cache, shape.num_kv_blocks, clock)
         self._scheduler = Scheduler(
             config.scheduler,
-            KVCacheManager(config.cache, shape.num_kv_blocks, clock),
+            cache,
             max_model_len=shape.max_model_len,
             draft_tree=shape.draft_tree,
+            transfers=Transfers(cache, connector, config.kv_transfer),
         )
         self.facts = EngineFacts(
             engine_index=config.engine_index,
@@ -72,8 +91,10 @@ class EngineCore:
 
     @property
     def has_work(self) -> bool:
-        """Whether there is a step to take: for requests, or one still under way."""
-        return self._scheduler.has_requests or bool(self._under_way)
+        """Whether there is a step to take: for requests, or something under way."""
+        scheduler = self._scheduler
+        under_way = bool(self._under_way) or scheduler.has_transfers
+        return scheduler.has_requests or under_way
 
     def clock_pair(self) -> ClockPair:
         return ClockPair(self.clock.wall(), self.clock.now())
@@ -93,10 +114,14 @@ class EngineCore:
         """Runs one step and tells all that happened since the last output.
 
         With asynchronous scheduling it starts a step and takes the one before it, and
-        at first there is none: the output then tells a start. There must be work.
+        at first there is none: the output then tells a start. There must be work. Where
+        all of it waits for transfers of KV, it asks for these alone; the output tells a
+        `transfer`, or that it is to be asked again later: `WAIT`.
         """
         if self._start_step() and len(self._under_way) <= self._lead:
             return self._emit("start", self.clock.now(), None)
+        if not self._under_way:
+            return self._ask_for_transfers()
         step = self._under_way.popleft()
         result = step.started.result()
         executed = self.clock.now()
@@ -113,6 +138,14 @@ class EngineCore:
         self._under_way.append(step)
         return True
 
+    def _ask_for_transfers(self) -> StepOutput:
+        result = self._executor.start(self._scheduler.plan_transfers()).result()
+        now = self.clock.now()
+        self._scheduler.update(result, now)
+        has_news = result.transfers is not None and result.transfers.has_news
+        has_news = has_news or not self._scheduler.journal.is_empty
+        return self._emit("transfer" if has_news else WAIT, now, None)
+
     def state(self, cause: str) -> StepOutput:
         """Tells the present state, and what happened since the last output."""
         self._scheduler.audit()
@@ -120,6 +153,7 @@ class EngineCore:
 
     def close(self) -> None:
         self._executor.close()
+        self._scheduler.close()
 
     def _record(self, step: _Step, result: StepResult, executed: int) -> StepRecord:
         plan = step.plan

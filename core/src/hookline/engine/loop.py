@@ -4,11 +4,15 @@ from collections.abc import Callable
 
 from hookline.clock import NANOSECONDS
 from hookline.engine.commands import Add, Command, Finish
-from hookline.engine.core import EngineCore
+from hookline.engine.core import WAIT, EngineCore
 from hookline.events import StepOutput
 
 Receive = Callable[[float], Command | None]
 """Waits up to so many seconds for a command; 0 only looks."""
+
+
+SHORTEST_PAUSE, LONGEST_PAUSE = 0.0005, 0.05
+"""Between two questions whether KV has come, in seconds, while nothing is computed."""
 
 
 class EngineLoop:
@@ -21,6 +25,7 @@ class EngineLoop:
         self._changed = ""
         self._was_reset = False
         self._has_stepped = False
+        self._pause = SHORTEST_PAUSE
 
     def turn(self, receive: Receive, timeout_seconds: float) -> StepOutput | None:
         """Takes in what has come, then steps, or tells a change, or waits.
@@ -38,13 +43,26 @@ class EngineLoop:
         if is_busy:
             self._changed = "idle"
             self._has_stepped = True
-            return self._core.step()
+            output = self._core.step()
+            if output.cause != WAIT:
+                self._pause = SHORTEST_PAUSE
+                return output
+            self._wait(receive, min(timeout_seconds, self._next_pause()))
+            return None
         if self._changed:
             return self._state(self._changed)
+        self._wait(receive, timeout_seconds)
+        return None
+
+    def _wait(self, receive: Receive, timeout_seconds: float) -> None:
         wait = min(timeout_seconds, self._seconds_to_heartbeat())
         if (command := receive(max(wait, 0))) is not None:
             self._handle(command)
-        return None
+
+    def _next_pause(self) -> float:
+        """As long as all pauses before it: what ends is seen late by its own time."""
+        pause, self._pause = self._pause, min(2 * self._pause, LONGEST_PAUSE)
+        return pause
 
     def _seconds_to_heartbeat(self) -> float:
         due = self._last_state + self._heartbeat

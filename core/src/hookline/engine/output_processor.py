@@ -6,7 +6,14 @@ from hookline.clock import Clock
 from hookline.engine.client_request import ClientRequest, Completion
 from hookline.engine.iteration import IterationBuilder
 from hookline.engine.wall_time import WallTime
-from hookline.events import ClockPair, Finished, NewTokens, StepOutput, StepRecord
+from hookline.events import (
+    ClockPair,
+    Finished,
+    NewTokens,
+    Preempted,
+    StepOutput,
+    StepRecord,
+)
 from hookline.exceptions import EngineDeadError
 from hookline.request import FinishReason, RequestFacts
 from hookline.stats import FinishedGroup, FinishedRequest, IterationStats
@@ -157,15 +164,24 @@ class OutputProcessor:
         for queued in output.queued:
             if (known := self._completions.get(queued.request_id)) is not None:
                 known.timeline.queued(queued)
-        # Preempted comes first: the step that resumes a request is a later one.
-        for preempted in output.preempted:
-            iteration.preemptions += 1
-            if (known := self._completions.get(preempted.request_id)) is not None:
-                known.timeline.preempted(preempted)
+        # Preempted comes first: the step that resumes a request is a later one. Only a
+        # load that failed has its request preempted by the end of its own step.
+        failed = [each for each in output.preempted if each.failed_external_tokens]
+        others = [each for each in output.preempted if not each.failed_external_tokens]
+        self._note_preempted(others, iteration)
         for scheduled in output.scheduled:
             iteration.recomputed_tokens += scheduled.recomputed_tokens
             if (known := self._completions.get(scheduled.request_id)) is not None:
                 known.timeline.scheduled(scheduled)
+        self._note_preempted(failed, iteration)
+
+    def _note_preempted(
+        self, events: Iterable[Preempted], iteration: IterationBuilder
+    ) -> None:
+        for event in events:
+            iteration.preemptions += 1
+            if (known := self._completions.get(event.request_id)) is not None:
+                known.timeline.preempted(event)
 
     def _count_tokens(
         self,

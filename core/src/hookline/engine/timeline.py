@@ -89,6 +89,8 @@ class Timeline:
         self._end_stall(event.at)
 
     def preempted(self, event: Preempted) -> None:
+        if not self._preemptions:  # else it is not of the first admission
+            self.external_cached_tokens -= event.failed_external_tokens
         self._preemptions += 1
         self._preempted_at = event.at
         # What was to be computed again and was not is announced anew at the resume.

@@ -75,14 +75,31 @@ class FreeList:
         return block
 
 
+class PoolChanges:
+    """What became findable and what was evicted since it was last asked.
+
+    Attributes:
+        entered: (block id, hash) of blocks that can be found now.
+        evicted: The same of reusable blocks that were taken for something else.
+    """
+
+    def __init__(self) -> None:
+        self.entered: list[tuple[int, bytes]] = []
+        self.evicted: list[tuple[int, bytes]] = []
+
+
 class BlockPool:
     """A fixed number of blocks with reference counts and a prefix index.
 
     Invariants: `num_free + num_held == num_blocks`; `num_references` is the sum of all
     reference counts; a block in the free list has none.
+
+    Attributes:
+        changes: Are noted if somebody put a list here.
     """
 
     def __init__(self, num_blocks: int) -> None:
+        self.changes: PoolChanges | None = None
         self._blocks = [Block(block_id) for block_id in range(num_blocks)]
         self._free = FreeList(self._blocks)
         self._by_hash: dict[bytes, Block] = {}
@@ -181,6 +198,8 @@ class BlockPool:
         if block.block_hash is None and block_hash not in self._by_hash:
             block.block_hash = block_hash
             self._by_hash[block_hash] = block
+            if self.changes is not None:
+                self.changes.entered.append((block_id, block_hash))
 
     def find(self, block_hash: bytes) -> int | None:
         block = self._by_hash.get(block_hash)
@@ -195,6 +214,8 @@ class BlockPool:
     def _evict(self, block: Block) -> None:
         """A reusable block is taken for something else."""
         self._num_reusable -= 1
+        if self.changes is not None and block.block_hash is not None:
+            self.changes.evicted.append((block.block_id, block.block_hash))
         self._forget(block)
 
     def _forget(self, block: Block) -> None:

@@ -49,21 +49,44 @@ class KVCacheManager:
         return found
 
     def admit(
-        self, request: Request, prefix: Sequence[int], num_new_tokens: int
+        self,
+        request: Request,
+        prefix: Sequence[int],
+        num_new_tokens: int,
+        num_external_tokens: int = 0,
     ) -> bool:
         """Gives a request without blocks its prefix and room for the next tokens.
 
         Refuses (and changes nothing) unless the whole of its present tokens would fit:
-        a prompt admitted by its first chunk alone would soon be preempted.
+        a prompt admitted by its first chunk alone would soon be preempted. External
+        tokens come between the prefix and the next ones, and count as computed.
         """
-        needed = self._blocks_for(request.num_tokens) - len(prefix)
-        if needed > self.pool.num_free - self.pool.num_unheld(prefix):
+        if not self._would_fit(request, prefix):
             return False
         self.pool.share(prefix)
         request.block_ids = list(prefix)
         request.num_computed_tokens = len(prefix) * self.block_size
         request.num_hashed_blocks = len(prefix)
-        return self.grow(request, num_new_tokens) is not None
+        taken = self.grow(request, num_external_tokens + num_new_tokens)
+        request.num_computed_tokens += num_external_tokens
+        return taken is not None
+
+    def set_aside(
+        self, request: Request, prefix: Sequence[int], num_blocks: int
+    ) -> list[int] | None:
+        """Takes blocks behind a prefix for a request that waits, and shares the prefix.
+
+        Whoever asked for them gives all of them back. None, and nothing is changed,
+        unless the whole of the request's present tokens would fit.
+        """
+        if not self._would_fit(request, prefix):
+            return None
+        self.pool.share(prefix)
+        return self.pool.take(num_blocks)
+
+    def _would_fit(self, request: Request, prefix: Sequence[int]) -> bool:
+        needed = self._blocks_for(request.num_tokens) - len(prefix)
+        return needed <= self.pool.num_free - self.pool.num_unheld(prefix)
 
     def grow(self, request: Request, num_new_tokens: int) -> list[int] | None:
         """Adds the blocks that the next tokens need; None if too few are free."""
@@ -93,8 +116,11 @@ class KVCacheManager:
 
         May be called as soon as their computation is sure to be part of the next step:
         a step writes all its keys and values before it reads any. A block with a token
-        that is still under way has no hash yet, and is entered later.
+        that is still under way has no hash yet, and is entered later; so is one that
+        rests on a load whose end is not known.
         """
+        if request.unproven is not None:
+            return
         full = min(num_computed_tokens, request.num_tokens) // self.block_size
         if not self._is_caching or full <= request.num_hashed_blocks:
             return
@@ -102,6 +128,12 @@ class KVCacheManager:
         for index in range(request.num_hashed_blocks, full):
             self.pool.enter(request.block_ids[index], request.block_hashes[index])
         request.num_hashed_blocks = full
+
+    def prove(self, request: Request, num_blocks: int) -> None:
+        """Makes a request's first blocks findable, whatever the rest is."""
+        for index in range(request.num_hashed_blocks, num_blocks):
+            self.pool.enter(request.block_ids[index], request.block_hashes[index])
+        request.num_hashed_blocks = max(request.num_hashed_blocks, num_blocks)
 
     def release(self, request: Request) -> None:
         """Gives all blocks back; full ones stay findable until they are evicted.

@@ -1,15 +1,32 @@
 """KV transfer: the seam that KV connectors implement, one Protocol a side."""
 
+from hookline.kv_transfer.config import KVRole, KVTransferConfig, LoadFailurePolicy
 from hookline.kv_transfer.connector import (
+    BlockContent,
     ConnectorMetadata,
+    ConnectorRequest,
+    FailedTransfer,
+    Load,
+    PlannedStep,
     SchedulerConnector,
     TransferResults,
     WorkerConnector,
 )
+from hookline.kv_transfer.layout import KVLayout, TransferClosedError
 
 __all__ = [
+    "BlockContent",
     "ConnectorMetadata",
+    "ConnectorRequest",
+    "FailedTransfer",
+    "KVLayout",
+    "KVRole",
+    "KVTransferConfig",
+    "Load",
+    "LoadFailurePolicy",
+    "PlannedStep",
     "SchedulerConnector",
+    "TransferClosedError",
     "TransferResults",
     "WorkerConnector",
 ]

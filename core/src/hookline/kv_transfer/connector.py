@@ -1,14 +1,95 @@
 """What a KV connector does on the scheduler's side and on the worker's side.
 
-Every transfer has a deadline, a state and a terminal event: each request id that a
-worker was told to load or save is reported exactly once by `get_finished`.
+A transfer is a load or a save. The engine numbers each, gives it a deadline, and opens
+its blocks to the connector; it ends when the connector reports it, once, or when the
+engine gives it up. From then on its blocks are closed: whoever is late finds that out
+(`TransferClosedError`) and can do no harm.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from hookline.request import Request
+from hookline.kv_transfer.layout import KVLayout
+from hookline.request import RequestFacts
+
+if TYPE_CHECKING:  # blocks are made of arrays, which whoever reads options needs not
+    from hookline.kv_transfer.blocks import KVBlocks
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConnectorRequest:
+    """A request as connectors see it; nothing of it may be changed.
+
+    Attributes:
+        request_id: Internal id, unique among the live requests.
+        token_ids: Prompt, then output so far.
+        num_prompt_tokens: Of these, the prompt.
+        num_computed_tokens: So many have their K and V in the request's blocks.
+        block_hashes: Of the full blocks of `token_ids`, chained, so that each stands
+            for all tokens up to its end; equal in every engine with the same block
+            size and hash algorithm.
+        facts: Who asked.
+        kv_transfer_params: What came with the request for the connector.
+    """
+
+    request_id: int
+    token_ids: Sequence[int]
+    num_prompt_tokens: int
+    num_computed_tokens: int
+    block_hashes: Sequence[bytes]
+    facts: RequestFacts
+    kv_transfer_params: Mapping[str, object] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Load:
+    """Blocks that were set aside for tokens which a connector offered.
+
+    Attributes:
+        transfer_id: Its number, never used again.
+        request_id: For whom.
+        block_ids: Where they go, in order.
+        block_hashes: What goes there.
+        is_async: Whether the request waits until it is reported, while others are
+            computed; else it is part of the step that it is ordered with.
+    """
+
+    transfer_id: int
+    request_id: int
+    block_ids: Sequence[int]
+    block_hashes: Sequence[bytes]
+    is_async: bool
+
+
+@dataclass(frozen=True, slots=True)
+class BlockContent:
+    """A full block of the prefix cache.
+
+    Attributes:
+        block_id: Where it is.
+        block_hash: What is there.
+    """
+
+    block_id: int
+    block_hash: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedStep:
+    """What a step does to blocks, beside the loads that were told before.
+
+    Attributes:
+        written: Blocks that are full, and findable, once the step is computed. Their
+            content stays until the step has ended.
+        evicted: Blocks that this step will overwrite. Their content is there until the
+            first load of the step is started.
+        cancelled: Loads and saves that the engine has given up.
+    """
+
+    written: Sequence[BlockContent] = ()
+    evicted: Sequence[BlockContent] = ()
+    cancelled: Sequence[int] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,10 +97,25 @@ class ConnectorMetadata:
     """What the scheduler's side tells the worker's side for one step.
 
     Attributes:
-        payload: The connector's own msgpack.
+        payload: The connector's own, such as msgpack.
     """
 
     payload: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class FailedTransfer:
+    """A load or a save that did not succeed.
+
+    Attributes:
+        transfer_id: Which.
+        reason: A word of the connector's own; few different ones, for they are counted.
+        num_loaded_blocks: Of a load, so many blocks from its first are filled rightly.
+    """
+
+    transfer_id: int
+    reason: str
+    num_loaded_blocks: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,62 +123,131 @@ class TransferResults:
     """Transfers that reached their end since the last question.
 
     Attributes:
-        saved: Request ids whose blocks may be freed.
-        loaded: Request ids whose blocks are filled.
-        failed: (request id, reason) of loads that did not succeed.
+        loaded: Loads whose blocks are filled, all of them.
+        saved: Saves whose blocks may be freed.
+        failed: Both kinds.
     """
 
-    saved: Sequence[int] = ()
     loaded: Sequence[int] = ()
-    failed: Sequence[tuple[int, str]] = ()
+    saved: Sequence[int] = ()
+    failed: Sequence[FailedTransfer] = ()
 
 
 class SchedulerConnector(Protocol):
-    """The scheduler's side: decides what is loaded and what is saved."""
+    """The scheduler's side: decides what is loaded and what is saved.
 
-    def get_num_new_matched_tokens(
-        self, request: Request, num_computed_tokens: int
-    ) -> tuple[int, bool]:
-        """Tokens that can be loaded beyond those computed, and whether asynchronously.
+    Called by the thread that plans: all requests wait for it. What it raises is
+    counted, and the request goes on without it.
+    """
 
-        Must have no effect: it may be asked many times.
+    def register_kv_layout(self, layout: KVLayout) -> None:
+        """Called once, when the model is loaded, and before everything else.
+
+        Raises:
+            ConfigError: It cannot use such blocks; the start ends with it.
         """
         ...
 
-    def update_state_after_alloc(
-        self, request: Request, block_ids: Sequence[int], num_external_tokens: int
-    ) -> None:
-        """Notes that blocks were set aside for the tokens that it offered."""
+    def get_num_new_matched_tokens(
+        self, request: ConnectorRequest, num_computed_tokens: int
+    ) -> tuple[int, bool]:
+        """Tokens that can be loaded behind those computed, and whether asynchronously.
+
+        Must have no effect: it may be asked many times. The engine takes full blocks of
+        what is offered, and leaves at least the request's last token to compute.
+        """
         ...
 
-    def build_connector_meta(self) -> ConnectorMetadata:
-        """Returns the step's orders for the workers and starts the next list."""
+    def update_state_after_alloc(self, request: ConnectorRequest, load: Load) -> None:
+        """Notes that blocks were set aside for tokens that it offered.
+
+        The load begins with the worker's `start_load_kv` that is given the next
+        metadata.
+        """
         ...
 
-    def request_finished(self, request: Request, block_ids: Sequence[int]) -> bool:
-        """Whether the blocks must be kept until the worker reports them saved."""
+    def build_connector_meta(self, step: PlannedStep) -> ConnectorMetadata | None:
+        """Returns the step's orders for the worker's side and starts the next list.
+
+        Without any the worker's side is only asked what has finished.
+        """
+        ...
+
+    def request_finished(
+        self, request: ConnectorRequest, block_ids: Sequence[int], transfer_id: int
+    ) -> tuple[bool, Mapping[str, object] | None]:
+        """Called when a request has ended, whatever the reason.
+
+        Args:
+            request: It.
+            block_ids: Its blocks with right content, in order; none if it was waiting
+                or its KV may be wrong.
+            transfer_id: Of the save that begins if the blocks are to be kept.
+
+        Returns:
+            Whether the blocks must be kept until the worker's side reports the transfer
+            `saved`; and what the request's end tells as `kv_transfer_params`.
+        """
+        ...
+
+    def shutdown(self) -> None:
+        """Gives everything back; nothing else is called afterwards."""
         ...
 
 
 class WorkerConnector(Protocol):
-    """The worker's side: moves the bytes."""
+    """The worker's side: moves the bytes.
+
+    Called by the executor's thread, which computes nothing meanwhile; threads of its
+    own may use the blocks of open transfers at any time. A step's calls come in the
+    order below. What it raises is counted; loads that it concerns have failed.
+    """
+
+    def register_kv_caches(self, blocks: "KVBlocks") -> None:
+        """Called once, before everything else.
+
+        Raises:
+            ConfigError: It cannot use them; the start ends with it.
+        """
+        ...
 
     def start_load_kv(self, metadata: ConnectorMetadata) -> None:
-        """Starts the step's loads; called before the forward pass."""
+        """Starts the step's loads; called before the forward pass.
+
+        What is to be kept of evicted blocks must be read before anything is loaded.
+        """
         ...
 
     def wait_for_layer_load(self, layer_index: int) -> None:
-        """Returns when the layer's synchronous loads are in place."""
+        """Returns when the layer's synchronous loads are in place.
+
+        Called before the layer's attention, if the step has such loads. It must not
+        wait for ever: nothing else ends it.
+        """
         ...
 
     def save_kv_layer(self, layer_index: int) -> None:
-        """Starts saving what the step wrote to the layer."""
+        """Starts saving what the step wrote to the layer; called behind its attention.
+
+        Only if the step has metadata.
+        """
         ...
 
     def wait_for_save(self) -> None:
-        """Returns when what the step wrote may be overwritten."""
+        """Returns when what the step wrote may be overwritten.
+
+        Only if the step has metadata.
+        """
         ...
 
     def get_finished(self) -> TransferResults:
-        """Transfers that ended since the last call."""
+        """Transfers that ended since the last call, synchronous loads included.
+
+        Called at the end of each step, and now and then while nothing is computed. A
+        synchronous load that is not reported in its own step has failed.
+        """
+        ...
+
+    def shutdown(self) -> None:
+        """Ends its threads; nothing else is called afterwards."""
         ...

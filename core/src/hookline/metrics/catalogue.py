@@ -13,6 +13,7 @@ from hookline.metrics.families.speculation import SPECULATION_METRICS
 from hookline.metrics.families.state import ENGINE_METRICS
 from hookline.metrics.families.step import STEP_METRICS
 from hookline.metrics.families.tenant import TENANT_METRICS
+from hookline.metrics.families.transfers import TRANSFER_METRICS
 from hookline.metrics.metric import OWN_DIALECT, Metric
 
 _OWN: tuple[Metric, ...] = (
@@ -21,6 +22,7 @@ _OWN: tuple[Metric, ...] = (
     *LIVE_METRICS,
     *STEP_METRICS,
     *SPECULATION_METRICS,
+    *TRANSFER_METRICS,
     *REQUEST_METRICS,
     *SLO_METRICS,
     *TENANT_METRICS,

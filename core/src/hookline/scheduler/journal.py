@@ -42,3 +42,9 @@ class Journal:
     new_tokens: list[NewTokens] = field(default_factory=list)
     finished: list[Finished] = field(default_factory=list)
     verified: VerifiedDrafts = field(default_factory=VerifiedDrafts)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no event was noted."""
+        events = (self.queued, self.scheduled, self.preempted, self.new_tokens)
+        return not any((*events, self.finished))

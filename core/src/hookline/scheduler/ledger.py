@@ -1,6 +1,6 @@
 """The engine's books: what came in, what went out, and that the two agree."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from hookline.kv_cache import BlockPool
@@ -17,7 +17,8 @@ class Ledger:
         finished: Requests ended, by reason.
         preemptions: Preemptions.
         sampled_tokens: Tokens given to requests.
-        discarded_tokens: Tokens that came for requests that had ended meanwhile.
+        discarded_tokens: Tokens that came for requests that had ended meanwhile, or
+            whose KV turned out wrong.
         finished_tokens: Of the sampled ones, tokens of requests that have ended.
         computed_tokens: Tokens computed, recomputed ones included.
         recomputed_tokens: Tokens computed again after a preemption.
@@ -48,10 +49,19 @@ class Ledger:
             before.hit_tokens + hit_tokens,
         )
 
-    def audit(self, live: Collection[Request], pool: BlockPool) -> None:
-        """Recounts what is in flight and notes what does not add up."""
-        held = {block_id for request in live for block_id in request.block_ids}
-        entries = sum(len(request.block_ids) for request in live)
+    def audit(
+        self,
+        live: Collection[Request],
+        pool: BlockPool,
+        transferred: Iterable[Sequence[int]] = (),
+    ) -> None:
+        """Recounts what is in flight and notes what does not add up.
+
+        Blocks are held by requests, and by transfers, of which each holds some.
+        """
+        tables = [*(request.block_ids for request in live), *transferred]
+        held = set().union(*tables)
+        entries = sum(map(len, tables))
         outputs = sum(request.num_output_tokens for request in live)
         self.residue = Residue(
             requests=self.received - sum(self.finished.values()) - len(live),

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from hookline.kv_transfer.orders import TransferOrders, TransferReport
 from hookline.request import TokenLogprobs
 from hookline.sampling_params import SamplingParams
 
@@ -52,6 +53,8 @@ class StepPlan:
         prefill_tokens: Theirs.
         drafts: By request id, tokens to verify behind its newest one; they are among
             its `num_tokens`, and their blocks are its.
+        transfers: Orders of the KV connector, where there is one. A plan without
+            requests has nothing else, and is no step.
     """
 
     step: int
@@ -65,6 +68,7 @@ class StepPlan:
     prefill_requests: int = 0
     prefill_tokens: int = 0
     drafts: dict[int, list[int]] = field(default_factory=dict)
+    transfers: TransferOrders | None = None
 
     @property
     def total_tokens(self) -> int:
@@ -86,6 +90,7 @@ class StepResult:
         draft_ns: Time that making them took.
         most_drafts: Of a request, that the engine would have it asked for.
         proposer_failures: Of the proposer in this step, by cause.
+        transfers: What became of KV transfers, where there is a connector.
     """
 
     tokens: dict[int, list[int]] = field(default_factory=dict)
@@ -96,3 +101,4 @@ class StepResult:
     draft_ns: int = 0
     most_drafts: int = 0
     proposer_failures: dict[str, int] = field(default_factory=dict)
+    transfers: TransferReport | None = None

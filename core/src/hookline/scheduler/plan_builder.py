@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from hookline.kv_transfer.orders import TransferOrders
 from hookline.request import Request
 from hookline.scheduler.plan import AdmittedSequence, StepPlan
 
@@ -62,7 +63,12 @@ class PlanBuilder:
                 self.budget += entry.num_tokens
                 return
 
-    def plan(self, step: int, released: Sequence[int]) -> StepPlan:
+    def plan(
+        self,
+        step: int,
+        released: Sequence[int],
+        transfers: TransferOrders | None = None,
+    ) -> StepPlan:
         entries = self.entries
         entries.sort(key=_kind)
         prefills = [each.num_tokens for each in entries if _computes(each.request)]
@@ -85,6 +91,7 @@ class PlanBuilder:
                 for each in entries
                 if each.drafts
             },
+            transfers=transfers,
         )
 
 

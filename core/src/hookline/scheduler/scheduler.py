@@ -10,15 +10,18 @@ Drafts take what is left of it, and of the free blocks: nobody waits for them.
 from collections.abc import Iterable, Sequence
 
 from hookline.config import SchedulerConfig
-from hookline.events import Finished, NewTokens, Preempted, Queued, Scheduled
+from hookline.events import Finished, NewTokens, Preempted, Queued
 from hookline.kv_cache import KVCacheManager
 from hookline.request import EngineRequest, FinishReason, Request, RequestStatus
+from hookline.scheduler.admission import Admission, chunk
 from hookline.scheduler.journal import Journal
 from hookline.scheduler.ledger import Ledger
+from hookline.scheduler.loads import LoadEnd
 from hookline.scheduler.plan import StepPlan, StepResult
 from hookline.scheduler.plan_builder import Entry, PlanBuilder
 from hookline.scheduler.queue import WaitingQueue
 from hookline.scheduler.stopping import stop_after
+from hookline.scheduler.transfers import Transfers
 from hookline.spec_decode.tree import DraftTree
 from hookline.stats import BlockEviction, SchedulerStats
 
@@ -33,8 +36,10 @@ class Scheduler:
         *,
         max_model_len: int,
         draft_tree: DraftTree | None = None,
+        transfers: Transfers | None = None,
     ) -> None:
         self._config = config
+        self._transfers = transfers or Transfers(cache)
         self._cache = cache
         self._max_model_len = max_model_len
         self._draft_tree = draft_tree
@@ -48,10 +53,23 @@ class Scheduler:
         self._oldest_running_at: int | None = None
         self.ledger = Ledger()
         self.journal = Journal()
+        self._admission = Admission(
+            config,
+            cache,
+            self._waiting,
+            self._running,
+            self._transfers,
+            self.ledger,
+        )
 
     @property
     def has_requests(self) -> bool:
         return bool(self._requests)
+
+    @property
+    def has_transfers(self) -> bool:
+        """Whether the worker must be asked for their ends."""
+        return self._transfers.is_busy
 
     # -- arrival and end ---------------------------------------------------------
 
@@ -96,14 +114,16 @@ class Scheduler:
         if request.status is RequestStatus.RUNNING:
             self._running.remove(request)
             self._left_batch.append(request.request_id)
-        else:
+        elif request.status is not RequestStatus.WAITING_FOR_REMOTE_KV:
             self._waiting.remove(request.request_id)
+        told = self._transfers.finish(request, now)
         self._cache.release(request)
         request.status = RequestStatus.FINISHED
         del self._requests[request.request_id]
-        self.ledger.end(reason, request.num_output_tokens)
+        outputs = request.num_output_tokens
+        self.ledger.end(reason, outputs)
         self.journal.finished.append(
-            Finished(request.request_id, now, reason, cause, request.num_output_tokens)
+            Finished(request.request_id, now, reason, cause, outputs, told)
         )
 
     # -- planning a step ---------------------------------------------------------
@@ -116,6 +136,7 @@ class Scheduler:
         Returns:
             The plan, which must be executed; None if there is nothing to compute now.
         """
+        self._take_loads(self._transfers.expire(now), now)
         builder = PlanBuilder(self._config.max_num_batched_tokens)
         preempted = self._schedule_running(builder, now)
         for entry in builder.entries:
@@ -123,16 +144,21 @@ class Scheduler:
                 entry.request, entry.request.num_computed_tokens + entry.num_tokens
             )
         if not preempted:
-            self._admit_waiting(builder, now)
+            self._admission.admit(builder, self.journal, now)
         self._add_drafts(builder)
         if not builder.entries:
             return None
         self._steps += 1
-        plan = builder.plan(self._steps, self._left_batch)
+        transfers = self._transfers.orders()
+        plan = builder.plan(self._steps, self._left_batch, transfers)
         self._left_batch = []
         for entry in builder.entries:
             self._count_computed(entry)
         return plan
+
+    def plan_transfers(self) -> StepPlan:
+        """A plan that computes nothing: for when there is nothing else to plan."""
+        return StepPlan(step=self._steps, transfers=self._transfers.orders())
 
     def _schedule_running(self, builder: PlanBuilder, now: int) -> bool:
         """Gives each running request its tokens; whether any was preempted."""
@@ -141,7 +167,7 @@ class Scheduler:
         for request in decodes_first:
             if request.status is not RequestStatus.RUNNING or request.is_complete:
                 continue
-            num_tokens = self._chunk(request.num_missing_tokens, builder.budget)
+            num_tokens = chunk(request.num_missing_tokens, builder.budget, self._config)
             if num_tokens == 0:
                 continue
             blocks = self._cache.grow(request, num_tokens)
@@ -157,11 +183,12 @@ class Scheduler:
                 builder.add(request, num_tokens, blocks)
         return preempted
 
-    def _preempt(self, victim: Request, now: int) -> None:
+    def _preempt(self, victim: Request, now: int, num_failed: int = 0) -> None:
         self.journal.preempted.append(
-            Preempted(victim.request_id, now, victim.num_computed_tokens)
+            Preempted(victim.request_id, now, victim.num_computed_tokens, num_failed)
         )
         self._cache.release(victim)
+        victim.external_tokens = range(0)
         self._running.remove(victim)
         self._left_batch.append(victim.request_id)
         victim.status = RequestStatus.PREEMPTED
@@ -170,30 +197,6 @@ class Scheduler:
             victim.prompt_logprobs = []
         self.ledger.preemptions += 1
         self._waiting.push(victim)
-
-    def _admit_waiting(self, builder: PlanBuilder, now: int) -> None:
-        while (
-            self._waiting
-            and builder.budget > 0
-            and len(self._running) < self._config.max_num_seqs
-        ):
-            request = self._waiting.peek()
-            # Who is preempted is not admitted by the same plan, and before the next
-            # one the step that was under way has brought its token.
-            assert not request.num_pending_tokens
-            prefix = self._cache.find_prefix(request)
-            missing = request.num_tokens - len(prefix) * self._cache.block_size
-            num_tokens = self._chunk(missing, builder.budget)
-            if num_tokens == 0 or not self._cache.admit(request, prefix, num_tokens):
-                return
-            self._waiting.pop()
-            self._record_admission(request, now)
-            request.status = RequestStatus.RUNNING
-            self._running.append(request)
-            self._cache.enter_full_blocks(
-                request, request.num_computed_tokens + num_tokens
-            )
-            builder.admit(request, num_tokens)
 
     def _add_drafts(self, builder: PlanBuilder) -> None:
         """Has as many drafts verified as fit beside everything else."""
@@ -220,33 +223,6 @@ class Scheduler:
         places = self._max_model_len - request.num_tokens
         return min(self._draft_tree.num_within(left), places)
 
-    def _chunk(self, missing: int, budget: int) -> int:
-        """How many of the missing tokens to compute now; 0 means wait."""
-        if not self._config.enable_chunked_prefill:
-            return missing if missing <= budget else 0
-        if (threshold := self._config.long_prefill_token_threshold) is not None:
-            missing = min(missing, threshold)
-        return min(missing, budget)
-
-    def _record_admission(self, request: Request, now: int) -> None:
-        """Counts cache hits once a request, at its first admission."""
-        found = request.num_computed_tokens
-        is_resumed = request.status is RequestStatus.PREEMPTED
-        if request.num_cached_tokens is None:
-            request.num_cached_tokens = found
-            if self._cache.can_reuse(request):
-                self.ledger.count_lookup(request.num_prompt_tokens, found)
-        self.journal.scheduled.append(
-            Scheduled(
-                request.request_id,
-                now,
-                found,
-                0,
-                max(0, request.max_computed_tokens - found),
-                is_resumed,
-            )
-        )
-
     def _count_computed(self, entry: Entry) -> None:
         """Drafts count as computed work, and as the request's once accepted."""
         request = entry.request
@@ -268,10 +244,14 @@ class Scheduler:
 
         What comes for a request that has ended since its step was planned is dropped.
         """
+        self._take_loads(self._transfers.settle(result.transfers, now), now)
         self._keep_prompt_logprobs(result)
         for request_id, token_ids in result.tokens.items():
-            if (request := self._requests.get(request_id)) is None:
+            request = self._requests.get(request_id)
+            if request is None or request.num_doomed_results:
                 self.ledger.discarded_tokens += len(token_ids)
+                if request is not None:
+                    request.num_doomed_results -= 1
                 continue
             is_first = request.num_output_tokens == 0
             request.num_pending_tokens -= 1
@@ -299,8 +279,34 @@ class Scheduler:
             if reason is not None:
                 self._end(request, reason, cause, now)
         for request_id, draft_token_ids in result.drafts.items():
-            if (request := self._requests.get(request_id)) is not None:
+            request = self._requests.get(request_id)
+            if request is not None and request.status is RequestStatus.RUNNING:
                 request.draft_token_ids = draft_token_ids
+
+    def _take_loads(self, ends: Iterable[LoadEnd], now: int) -> None:
+        """Has requests go on whose loads have ended, one way or the other."""
+        for end in ends:
+            request, waits = end.request, end.request.status
+            if end.reason:
+                request.num_doomed_results += request.num_pending_tokens
+                request.num_pending_tokens = 0
+            if end.reason and self._transfers.failure_ends:
+                cause = f"KV load failed: {end.reason}"
+                self._end(request, FinishReason.ERROR, cause, now)
+                continue
+            self._transfers.ledger.recomputed_tokens += (
+                end.lost_tokens + end.spoilt_tokens
+            )
+            if waits is RequestStatus.WAITING_FOR_REMOTE_KV:
+                is_new = request.num_cached_tokens is None
+                request.status = (
+                    RequestStatus.WAITING if is_new else RequestStatus.PREEMPTED
+                )
+                self._waiting.push(request)
+            elif end.reason:
+                if waits is RequestStatus.RUNNING:
+                    self._preempt(request, now, end.lost_tokens)
+                request.unproven = None
 
     def _accept(self, request: Request, num_accepted: int, num_kept: int) -> int:
         """Takes the accepted drafts into the books and gives back what others took.
@@ -335,7 +341,8 @@ class Scheduler:
     def stats(self) -> SchedulerStats:
         """The state now, and the totals since the start."""
         pool = self._cache.pool
-        ledger = self.ledger
+        ledger, waiting = self.ledger, len(self._transfers.waiting)
+        is_waiting = bool(self._waiting) or waiting > 0
         return SchedulerStats(
             running=len(self._running),
             waiting=len(self._waiting),
@@ -348,17 +355,21 @@ class Scheduler:
             preemptions=ledger.preemptions,
             computed_tokens=ledger.computed_tokens,
             recomputed_tokens=ledger.recomputed_tokens,
-            oldest_waiting_at=self._oldest_waiting_at if self._waiting else None,
+            waiting_for_remote_kv=waiting,
+            oldest_waiting_at=self._oldest_waiting_at if is_waiting else None,
             oldest_running_at=self._oldest_running_at if self._running else None,
             residue=ledger.residue,
             waiting_tokens=self._waiting.num_tokens,
             discarded_tokens=ledger.discarded_tokens,
+            external_cache=self._transfers.ledger.external_cache,
+            transfers=self._transfers.stats(),
         )
 
     def audit(self) -> None:
         """Looks at every live request: conservation laws and ages."""
-        self.ledger.audit(self._requests.values(), self._cache.pool)
-        self._oldest_waiting_at = _oldest(self._waiting)
+        transferred = self._transfers.held()
+        self.ledger.audit(self._requests.values(), self._cache.pool, transferred)
+        self._oldest_waiting_at = _oldest((*self._waiting, *self._transfers.waiting))
         self._oldest_running_at = _oldest(self._running)
 
     def drain_evictions(self) -> list[BlockEviction]:
@@ -367,6 +378,9 @@ class Scheduler:
 
     def reset_prefix_cache(self) -> None:
         self._cache.reset_prefix_cache()
+
+    def close(self) -> None:
+        self._transfers.close()
 
 
 def _oldest(requests: Iterable[Request]) -> int | None:

@@ -4,9 +4,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
-from hookline import hookspecs
+from hookline import plugin_choice as choice
 from hookline.config import EngineConfig, ExecutorKind
-from hookline.exceptions import ConfigError, HooklineError
+from hookline.exceptions import ConfigError
 from hookline.payloads import ProposerContext
 from hookline.spec_decode.config import OPTION
 from hookline.spec_decode.proposer import (
@@ -16,13 +16,7 @@ from hookline.spec_decode.proposer import (
 )
 from hookline.spec_decode.target import TargetModel
 from hookline.spec_decode.tree import tree_of
-from hookline_registry import (
-    BrokenPluginError,
-    Failure,
-    PluginRegistry,
-    RegistryError,
-    isolate,
-)
+from hookline_registry import Failure, isolate
 
 if TYPE_CHECKING:  # a cache is made of tensors, which loading needs none of
     from hookline.spec_decode.draft_cache import DraftCache
@@ -96,16 +90,7 @@ def ask_plugin(method: str, hook: str, context: object, *, option: str) -> objec
         ConfigError: It is unknown or broken, of `option`.
         HooklineError: Whatever of these it raised itself.
     """
-    registry = PluginRegistry("hookline", hookspecs)
-    try:
-        plugin = registry.load(PROPOSERS_GROUP, method)
-        return registry.create(plugin, hook, context=context)
-    except BrokenPluginError as error:
-        if isinstance(error.__cause__, HooklineError):  # the user's mistake
-            raise error.__cause__ from None
-        raise ConfigError(option, str(error)) from error
-    except RegistryError as error:
-        raise ConfigError(option, str(error)) from error
+    return choice.ask_plugin(PROPOSERS_GROUP, method, hook, context, option=option)
 
 
 def prepare_proposer(

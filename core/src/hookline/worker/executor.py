@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from hookline.cost import ModelCost
+from hookline.kv_transfer.layout import KVLayout
 from hookline.scheduler.plan import StepPlan, StepResult
 from hookline.spec_decode.tree import DraftTree
 
@@ -23,6 +24,7 @@ class ModelShape:
         cost: What its steps cost; a model that only pretends costs nothing.
         kernels: What computes them, and why not what is quicker; empty if nothing does.
         draft_tree: The form of drafts; None if they are chains, or if there are none.
+        kv_layout: What its KV blocks are, if a connector moves them.
     """
 
     architecture: str
@@ -34,6 +36,7 @@ class ModelShape:
     cost: ModelCost = field(default_factory=ModelCost)
     kernels: str = ""
     draft_tree: DraftTree | None = None
+    kv_layout: KVLayout | None = None
 
 
 class StartedStep(Protocol):

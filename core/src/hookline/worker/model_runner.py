@@ -6,6 +6,8 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
+from hookline.kv_transfer.layout import KVLayout
+from hookline.kv_transfer.orders import TransferReport
 from hookline.models.with_hidden import WithHidden
 from hookline.request import TokenLogprobs
 from hookline.scheduler.plan import StepPlan, StepResult
@@ -20,6 +22,7 @@ from hookline.worker.sampler import Sampler, Samples, top_logprobs
 from hookline.worker.sampling_state import SamplingState
 from hookline.worker.step_tensors import Feed, StepTensors
 from hookline.worker.stopwatch import Stopwatch
+from hookline.worker.transferring import Transferring
 from hookline.worker.verification import Verified, first_of_each, verify
 
 _PROMPT_ROWS = 256
@@ -52,6 +55,7 @@ class ModelRunner:
         drafter: Drafter | None = None,
         tells_hidden: bool = False,
         tree: TreeArrays | None = None,
+        transferring: Transferring | None = None,
     ) -> None:
         """With `tells_hidden`, steps compute hidden states, for the drafter.
 
@@ -68,15 +72,20 @@ class ModelRunner:
         self._tells_hidden = tells_hidden
         self._cache = cache
         self._tree = tree
+        self._transferring = transferring
 
     @torch.inference_mode()
     def execute(self, plan: StepPlan) -> StepResult:
         """Follows the plan's changes to the batch, then computes its tokens."""
         started = time.perf_counter_ns()
+        self._begin_transfers(plan)
+        if not plan.request_ids:
+            return StepResult(transfers=self._end_transfers())
         self._change_batch(plan)
         inputs = self._batch.inputs(plan)
         wanted, prompts = self._wanted_positions(inputs)
         logits, told = self._compute(self._feed.tensors(inputs, wanted))
+        transfers = self._end_transfers()
         prompt_logprobs = self._prompt_logprobs(inputs, prompts, logits)
         rows = inputs.samples.rows
         before = self._batch.num_computed[inputs.rows]
@@ -99,12 +108,27 @@ class ModelRunner:
             draft_ns=drafts.nanoseconds,
             most_drafts=drafts.most_drafts,
             proposer_failures=drafts.failures,
+            transfers=transfers,
         )
 
+    @property
+    def kv_layout(self) -> KVLayout | None:
+        """Of the blocks that a connector moves, if one does."""
+        return None if self._transferring is None else self._transferring.layout
+
     def close(self) -> None:
-        """Ends the drafter's thread."""
+        """Ends the threads of plugins."""
         if self._drafter is not None:
             self._drafter.close()
+        if self._transferring is not None:
+            self._transferring.close()
+
+    def _begin_transfers(self, plan: StepPlan) -> None:
+        if self._transferring is not None:
+            self._transferring.begin(plan.transfers)
+
+    def _end_transfers(self) -> TransferReport | None:
+        return None if self._transferring is None else self._transferring.end()
 
     def _sample(
         self, inputs: StepInputs, logits: torch.Tensor, rows: Int64

@@ -1,6 +1,7 @@
 """The memory of the KV cache, and attention of a step over it."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import torch
 
@@ -15,6 +16,7 @@ from hookline_kernels import (
     new_keys,
     new_values,
 )
+from hookline_kernels.choosing import Attention
 
 
 class PagedCache:
@@ -25,7 +27,9 @@ class PagedCache:
 
     Attributes:
         metadata: Of the step under way.
+        layout: How a block's keys and values lie in memory, in words.
         attention: What attends, by the shape of the layers.
+        is_called_around: Something else is called before and after attention.
     """
 
     metadata: PagedMetadata
@@ -69,6 +73,35 @@ class PagedCache:
             for layer in dict.fromkeys(layers)
         }
         self._layers = [self.attention[layer] for layer in layers]
+        self.layout = "keys by rows" if platform.is_gpu else "keys by columns"
+        self.is_called_around = False
+
+    def call_around(
+        self, before: Callable[[int], None], after: Callable[[int], None]
+    ) -> None:
+        """Has both called with each layer's index: before it reads and after it wrote.
+
+        From the next binding on; without it layers call nothing.
+        """
+
+        def around(index: int, attend: Attention) -> Attention:
+            def attended(*given: object, **named: object) -> torch.Tensor:
+                before(index)
+                output = attend(*given, **named)
+                after(index)
+                return output
+
+            return attended
+
+        self.is_called_around = True
+        self._layers = [
+            replace(
+                layer,
+                attend=around(index, layer.attend),
+                attend_written=around(index, layer.attend_written),
+            )
+            for index, layer in enumerate(self._layers)
+        ]
 
     def move(self, sources: torch.Tensor, targets: torch.Tensor) -> None:
         """Copies keys and values between slots, [n] int64 each, in all layers.

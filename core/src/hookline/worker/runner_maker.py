@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import torch
 
 from hookline.config import EngineConfig, Kernels
+from hookline.kv_transfer.connector import WorkerConnector
 from hookline.models.decoder import Decoder
 from hookline.models.probe import LayerCache
 from hookline.spec_decode.control import DraftControl
@@ -19,6 +20,7 @@ from hookline.spec_decode.proposer import (
     wants_hidden_states,
 )
 from hookline.spec_decode.tree import tree_of
+from hookline.worker.connecting import connect
 from hookline.worker.cuda_graphs import GraphedForward
 from hookline.worker.device_feed import DeviceFeed
 from hookline.worker.draft_trees import TreeArrays
@@ -26,6 +28,7 @@ from hookline.worker.drafting import Drafter
 from hookline.worker.forward import Forward
 from hookline.worker.graph_sizes import GraphSizes
 from hookline.worker.input_batch import InputBatch
+from hookline.worker.kv_memory import layers_of
 from hookline.worker.machine import Machine
 from hookline.worker.model_runner import ModelRunner
 from hookline.worker.paged_cache import PagedCache
@@ -33,6 +36,7 @@ from hookline.worker.sampler import Sampler
 from hookline.worker.sampling_state import SamplingState
 from hookline.worker.step_tensors import Feed
 from hookline.worker.stopwatch import stopwatch_for
+from hookline.worker.transferring import Transferring
 from hookline_kernels.sampling import ChosenSampling
 
 
@@ -51,6 +55,8 @@ class RunnerMaker:
         sampling: What picks tokens.
         proposer: What drafts, if anything does.
         tree: The form of its drafts; None if they are chains.
+        connector: What moves KV, if anything does.
+        content: What the KV depends on beside the tokens, if anything moves it.
     """
 
     config: EngineConfig
@@ -63,6 +69,8 @@ class RunnerMaker:
     sampling: ChosenSampling
     proposer: Proposer | None = None
     tree: TreeArrays | None = None
+    connector: WorkerConnector | None = None
+    content: bytes = b""
 
     def cache(self, num_blocks: int) -> PagedCache:
         return PagedCache(
@@ -98,6 +106,8 @@ class RunnerMaker:
         """Why each step is launched on this device; empty if graphs are captured."""
         if self.machine.new_capture is None:
             return "enforce-eager"
+        if self.connector is not None:
+            return "a KV connector is called between the layers"
         if wanted_features(self.proposer):
             return "the proposer reads what is within the model"
         return "" if self._capturable else "modules may wait for the device"
@@ -156,7 +166,7 @@ class RunnerMaker:
         feed: Feed,
         cache: PagedCache,
         *,
-        drafts: bool = False,
+        serves: bool = False,
     ) -> ModelRunner:
         """With a cache, to which the forward pass is bound.
 
@@ -164,8 +174,9 @@ class RunnerMaker:
             forward: Computes logits.
             feed: Brings it its inputs.
             cache: Of keys and values.
-            drafts: Have the proposer asked after each step.
+            serves: Have plugins called with each step.
         """
+        transferring = self._transferring(cache) if serves else None
         forward.bind(cache)
         seqs, device = (
             self.config.scheduler.max_num_seqs,
@@ -184,15 +195,35 @@ class RunnerMaker:
             feed=feed,
             stopwatch=stopwatch,
             cache=cache,
-            drafter=self._drafter(batch) if drafts else None,
+            drafter=self._drafter(batch) if serves else None,
             tells_hidden=self.tells_hidden,
             tree=self.tree,
+            transferring=transferring,
         )
 
     @property
     def tells_hidden(self) -> bool:
         """Whether steps compute hidden states, those of the profile too."""
         return self.proposer is not None and wants_hidden_states(self.proposer)
+
+    def _transferring(self, cache: PagedCache) -> Transferring | None:
+        """What calls the connector, between this cache's layers from now on.
+
+        Raises:
+            ConfigError: It cannot use the cache.
+        """
+        if self.connector is None:
+            return None
+        transferring = connect(
+            self.connector,
+            self.config,
+            layers_of(cache),
+            num_blocks=len(cache.keys[0]),
+            dtype=str(self.dtype).removeprefix("torch."),
+            content=self.content + cache.layout.encode(),
+        )
+        cache.call_around(transferring.before_attention, transferring.after_attention)
+        return transferring
 
     def _drafter(self, batch: InputBatch) -> Drafter | None:
         speculative = self.config.speculative

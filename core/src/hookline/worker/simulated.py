@@ -5,11 +5,13 @@ the scheduler through hours of traffic in seconds.
 """
 
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from hookline.clock import Clock
 from hookline.config import SimulationConfig
+from hookline.kv_transfer.orders import TransferReport
 from hookline.request import TokenLogprobs
 from hookline.sampling_params import SamplingParams
 from hookline.scheduler.plan import AdmittedSequence, StepPlan, StepResult
@@ -18,6 +20,7 @@ from hookline.spec_decode.control import DraftControl
 from hookline.spec_decode.guard import ProposerGuard
 from hookline.spec_decode.proposer import DraftRequest
 from hookline.worker.executor import DeferredStep, ModelShape
+from hookline.worker.simulated_memory import SimulatedCache
 
 _MULTIPLIER = 6364136223846793005
 """Of Knuth's MMIX linear congruential generator; spreads ids and positions."""
@@ -37,9 +40,18 @@ class SimulatedExecutor:
         shape: ModelShape,
         guard: ProposerGuard | None = None,
         control: DraftControl | None = None,
+        *,
+        cache: SimulatedCache | None = None,
     ) -> None:
-        """Pretends; a guarded proposer, if there is one, drafts as for a model."""
+        """Pretends.
+
+        A guarded proposer, if there is one, drafts as for a model; and a cache, if
+        there is one, holds KV for a connector.
+        """
         self.shape = shape
+        if cache is not None:
+            self.shape = replace(shape, kv_layout=cache.layout)
+        self._cache = cache
         self._guard = guard
         self._control = control
         self._config = config
@@ -53,8 +65,14 @@ class SimulatedExecutor:
         self._sequences.clear()
         if self._guard is not None:
             self._guard.close()
+        if self._cache is not None:
+            self._cache.close()
 
     def _execute(self, plan: StepPlan) -> StepResult:
+        if self._cache is not None:
+            self._cache.begin(plan)
+            if not plan.request_ids:
+                return StepResult(transfers=self._cache.end())
         for request_id in plan.released:
             self._sequences.pop(request_id, None)
             if self._guard is not None:
@@ -73,8 +91,10 @@ class SimulatedExecutor:
             sequence = self._sequences[request_id]
             drafts = plan.drafts.get(request_id, [])
             sequence.num_computed += num_tokens - len(drafts)
+            self._write(request_id)
             if sequence.num_computed == sequence.num_tokens:
                 tokens[request_id] = sequence.verify(drafts, self.shape.vocab_size)
+        transfers = self._read(tokens)
         computed = ComputedStep.of(plan, tokens, forward_ns)
         asked = self._clock.now()
         proposed = self._propose(computed, tokens)
@@ -90,7 +110,24 @@ class SimulatedExecutor:
             draft_ns=self._clock.now() - asked,
             most_drafts=self._most_drafts,
             proposer_failures=self._guard.take_failures() if self._guard else {},
+            transfers=transfers,
         )
+
+    def _write(self, request_id: int) -> None:
+        if self._cache is not None:
+            sequence = self._sequences[request_id]
+            self._cache.write(request_id, sequence.token_ids, sequence.num_computed)
+
+    def _read(self, tokens: dict[int, list[int]]) -> TransferReport | None:
+        """Spoils the tokens of requests whose KV is not what it should be."""
+        if self._cache is None:
+            return None
+        for request_id, new in tokens.items():
+            self._write(request_id)  # of drafts, those that were accepted
+            sequence = self._sequences[request_id]
+            if not self._cache.is_right(request_id, sequence.num_computed):
+                new[:] = [(token + 1) % self.shape.vocab_size for token in new]
+        return self._cache.end()
 
     @property
     def _most_drafts(self) -> int:

@@ -6,9 +6,11 @@ from collections.abc import Iterable
 import torch
 
 from hookline.config import EngineConfig, Kernels
+from hookline.kv_transfer.connector import WorkerConnector
 from hookline.models.attention import AttentionSlot
 from hookline.models.cost import cost_of
 from hookline.models.description import describe
+from hookline.models.fingerprint import fingerprint_of
 from hookline.models.loading import load_model
 from hookline.models.probe import Probed, probe
 from hookline.models.shared_weights import shared_weights
@@ -46,6 +48,7 @@ class UniprocExecutor:
         machine: Machine | None = None,
         *,
         proposer: Proposer | None = None,
+        connector: WorkerConnector | None = None,
     ) -> None:
         """Loads the model and sizes its cache.
 
@@ -54,6 +57,7 @@ class UniprocExecutor:
             timer: Measures the phases.
             machine: What to run on; by default what `config` asks for.
             proposer: Drafts, if `config` says how.
+            connector: Moves KV, on this side, if `config` says which.
 
         Raises:
             ModelLoadError: The model cannot be loaded or served.
@@ -77,6 +81,7 @@ class UniprocExecutor:
         with timer.phase("probe"):
             probed = probe(name, model, slot, vocab_size)
         dtype = model.dtype
+        content = b"" if connector is None else fingerprint_of(model)
         architecture, cost = type(model).__name__, cost_of(model, probed.layers)
         may_compile = config.executor.kernels is not Kernels.TORCH
         tells_hidden = proposer is not None and wants_hidden_states(proposer)
@@ -109,6 +114,8 @@ class UniprocExecutor:
             tree=arrays_for(
                 tree_of(proposer), platform, [each.window for each in probed.attention]
             ),
+            connector=connector,
+            content=content,
         )
 
         def room() -> int:
@@ -131,11 +138,10 @@ class UniprocExecutor:
                 feed = maker.device_feed()
                 forward = maker.graphed(feed) or forward
                 without_graphs = maker.reason_without_graphs
-                self._runner = maker.runner(forward, feed, cache, drafts=True)
+                self._runner = maker.runner(forward, feed, cache, serves=True)
             else:
-                has_tiles = _has_tiles(cache, probed)
-                host = HostFeed(has_tiles=has_tiles, tree=maker.tree)
-                self._runner = maker.runner(forward, host, cache, drafts=True)
+                host = HostFeed(has_tiles=_has_tiles(cache, probed), tree=maker.tree)
+                self._runner = maker.runner(forward, host, cache, serves=True)
         self._warmer = None
         prefault = config.cache.kv_cache_prefault
         if prefault and platform.device.type == "cpu":
@@ -152,6 +158,7 @@ class UniprocExecutor:
                 forward, cache.attention.values(), maker.sampling, without_graphs
             ),
             draft_tree=tree_of(proposer),
+            kv_layout=self._runner.kv_layout,
         )
         gc.collect()
         gc.freeze()  # what is here now stays; collections need not walk over it

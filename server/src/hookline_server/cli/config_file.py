@@ -8,6 +8,9 @@ import yaml
 
 from hookline_server.cli.parser import Kind, Option, UsageError
 
+JSON_OPTIONS = frozenset(
+    {"histogram-buckets", "kv-transfer-config", "speculative-config"}
+)
 REPEATABLE = (Kind.LIST, Kind.WORDS, Kind.MAP)
 
 
@@ -66,7 +69,7 @@ def _values(option: Option, value: object) -> list[object]:
             return _logger_values(value)
         if option.flag == "metrics-label":
             return [f"{key}={one}" for key, one in value.items()]
-        if option.flag in {"histogram-buckets", "speculative-config"}:
+        if option.flag in JSON_OPTIONS:
             return [json.dumps(value, default=str)]
     return [value]
 

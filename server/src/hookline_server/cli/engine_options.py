@@ -24,7 +24,13 @@ from hookline_server.cli.observer_options import (
     RESIDENCY_OPTIONS,
 )
 from hookline_server.cli.parser import Kind, Option
-from hookline_server.cli.values import number, size, speculation, whole
+from hookline_server.cli.values import (
+    kv_transfer,
+    number,
+    size,
+    speculation,
+    whole,
+)
 
 MODEL = "model"
 SCHEDULER = "scheduler"
@@ -232,6 +238,15 @@ SCHEDULER_OPTIONS = (
         metavar="JSON",
         help="guess tokens and verify many at once, such as "
         '{"method": "ngram", "num_speculative_tokens": "auto"} (default: no)',
+    ),
+    Option(
+        flag="kv-transfer-config",
+        target="config.kv_transfer",
+        group=SCHEDULER,
+        parse=kv_transfer,
+        metavar="JSON",
+        help="have a plugin bring KV from elsewhere, and save it there, such as "
+        '{"kv_connector": "shared_storage"} (default: no)',
     ),
 )
 

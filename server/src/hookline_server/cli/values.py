@@ -5,6 +5,7 @@ import dataclasses
 import math
 import re
 
+from hookline.kv_transfer import KVTransferConfig
 from hookline.spec_decode import SpeculativeConfig
 
 UNITS = {
@@ -51,6 +52,11 @@ def number(text: str) -> float:
     if not math.isfinite(value):
         raise argparse.ArgumentTypeError(f"{text!r} is not a finite number")
     return value
+
+
+def kv_transfer(text: str) -> dict[str, object]:
+    """A JSON object; raises `ConfigError` where it says nothing that can be done."""
+    return dataclasses.asdict(KVTransferConfig.from_json(text))
 
 
 def speculation(text: str) -> dict[str, object]:

@@ -288,7 +288,7 @@ NOT_APPLICABLE: Mapping[str, str] = {
     "sglang:mamba_usage": "state-space models are not served",
     "sglang:lora_pool_slots_used": "adapters are not served",
     "sglang:num_grammar_total": "outputs are not structured by grammars",
-    "sglang:kv_transfer_latency_ms": "no KV connector is called yet",
+    "sglang:kv_transfer_latency_ms": "times of KV transfers are summed, not sorted",
     "sglang:hicache_host_used_tokens": "the cache has one tier",
     "sglang:is_cuda_graph": "there are no CUDA graphs",
     "sglang:new_token_ratio": "admission does not guess output lengths",

@@ -45,6 +45,11 @@ NAMES: Mapping[str, tuple[Alias, ...]] = {
                 }
             },
         ),
+        Alias(
+            name="vllm:num_requests_kv_fetch_by_stage",
+            rename={"reason": "stage"},
+            values={"reason": {"remote_kv": "in_progress"}},
+        ),
     ),
     "hookline_kv_cache_usage_ratio": _named("kv_cache_usage_perc"),
     "hookline_preemptions": _named("num_preemptions"),
@@ -173,7 +178,6 @@ NOT_APPLICABLE: Mapping[str, str] = {
     "vllm:mm_cache_hits_total": "texts only: there is no multimodal cache",
     "vllm:lora_requests_info": "adapters are not served",
     "vllm:engine_sleep_state": "an engine cannot be put to sleep",
-    "vllm:num_requests_kv_fetch_by_stage": "no KV connector is called yet",
     "vllm:corrupted_requests_total": "logits are not checked for NaN",
     "vllm:watermark_requests_total": "outputs are not watermarked",
     "vllm:tool_call_parser_invocations_total": "tool calls are not parsed",

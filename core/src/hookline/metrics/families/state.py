@@ -213,8 +213,8 @@ ENGINE_METRICS: tuple[Metric, ...] = (
         name="hookline_discarded_tokens",
         kind=Kind.COUNTER,
         unit="tokens",
-        help="Tokens that were sampled for requests that had ended meanwhile; 0 "
-        "without asynchronous scheduling.",
+        help="Tokens that were sampled for requests that had ended meanwhile, or whose "
+        "KV turned out wrong; 0 without asynchronous scheduling and KV connectors.",
         value=Reading(StateReading, lambda state: one(state.stats.discarded_tokens)),
     ),
     Metric(

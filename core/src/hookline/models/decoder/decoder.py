@@ -19,7 +19,13 @@ from hookline_kernels.head_shape import HeadShape
 
 
 class WrittenLayers(Protocol):
-    """A paged cache."""
+    """A paged cache.
+
+    Attributes:
+        is_called_around: Something else is called before and after attention.
+    """
+
+    is_called_around: bool
 
     def written_layers(self) -> Sequence[KeysAndValues]:
         """Of each layer."""
@@ -91,7 +97,9 @@ class Decoder:
         """Gives each layer its part of a cache."""
         for layer, part in zip(self._layers, cache.written_layers(), strict=True):
             layer.bind(*part)
-        self._again = self._kit.layers_again(self._layers, self._embedding)
+        self._again = None
+        if not cache.is_called_around:
+            self._again = self._kit.layers_again(self._layers, self._embedding)
 
     def __call__(
         self,

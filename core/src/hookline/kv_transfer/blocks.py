@@ -1,0 +1,190 @@
+"""The bytes of KV blocks, behind gates: copies are made for open transfers alone.
+
+A gate is closed when its transfer ends or is given up. Closing waits for a copy that is
+under way, and no later one begins. So the memory may be given to others at once,
+however late a connector is.
+"""
+
+import threading
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from hookline.kv_transfer.connector import Load
+from hookline.kv_transfer.layout import KVLayout, TransferClosedError
+
+Bytes = npt.NDArray[np.uint8]
+
+
+class LayerMemory(Protocol):
+    """One layer's blocks as bytes: K, then V; copied in and out in any thread."""
+
+    @property
+    def block_bytes(self) -> int: ...
+
+    def read(self, block_ids: Sequence[int]) -> Bytes:
+        """A copy, [blocks, bytes]."""
+        ...
+
+    def write(self, block_ids: Sequence[int], data: Bytes) -> None:
+        """From [blocks, bytes]."""
+        ...
+
+
+@dataclass(slots=True)
+class Gate:
+    """Of one transfer.
+
+    Attributes:
+        places: Of the blocks that it opens, in their order.
+        load: If it is one; saves only read.
+        written: [layers, blocks] what was written.
+        is_open: Guarded by `lock`, as is every copy.
+    """
+
+    places: dict[int, int]
+    load: Load | None
+    written: npt.NDArray[np.bool_]
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    is_open: bool = True
+
+    @property
+    def num_complete(self) -> int:
+        """Blocks from the first that were written in all layers."""
+        missing = np.flatnonzero(~self.written.all(axis=0))
+        return int(missing[0]) if len(missing) else self.written.shape[1]
+
+
+class KVBlocks:
+    """What a worker's connector gets at the start.
+
+    Attributes:
+        layout: What the blocks are.
+    """
+
+    def __init__(self, layout: KVLayout, layers: Sequence[LayerMemory]) -> None:
+        self.layout = layout
+        self._layers = layers
+        self._gates: dict[int, Gate] = {}
+        self._step_thread: int | None = None
+        self._counting = threading.Lock()
+        self._bytes_read = self._bytes_written = 0
+
+    # -- for connectors ----------------------------------------------------------
+
+    def read_blocks(
+        self, layer: int, block_ids: Sequence[int], *, transfer_id: int | None = None
+    ) -> Bytes:
+        """A copy of blocks of a layer: [blocks, `layout.block_bytes[layer]`] uint8.
+
+        Without a transfer any block may be read, but only in the executor's thread
+        within a step: from `start_load_kv` until `wait_for_save` has returned.
+
+        Raises:
+            TransferClosedError: Neither is the case.
+            ValueError: A block is not the transfer's.
+        """
+        if transfer_id is None:
+            if threading.get_ident() != self._step_thread:
+                raise TransferClosedError(None)
+            found = self._layers[layer].read(block_ids)
+        else:
+            gate = self._gate(transfer_id)
+            with gate.lock:
+                _check(gate, transfer_id, block_ids)
+                found = self._layers[layer].read(block_ids)
+        with self._counting:
+            self._bytes_read += found.nbytes
+        return found
+
+    def write_blocks(
+        self, transfer_id: int, layer: int, block_ids: Sequence[int], data: Bytes
+    ) -> None:
+        """Fills blocks of a layer; in any thread.
+
+        Args:
+            transfer_id: An open load.
+            layer: Which, from 0.
+            block_ids: Some of its blocks.
+            data: [blocks, `layout.block_bytes[layer]`] uint8.
+
+        Raises:
+            TransferClosedError: The load has ended, or was given up.
+            ValueError: A block is not the load's, or the data are of another size.
+        """
+        size = self.layout.block_bytes[layer]
+        if data.dtype != np.uint8 or data.shape != (len(block_ids), size):
+            raise ValueError(
+                f"{len(block_ids)} blocks of layer {layer} are [{len(block_ids)}, "
+                f"{size}] uint8, not {list(data.shape)} {data.dtype}"
+            )
+        gate = self._gate(transfer_id)
+        with gate.lock:
+            places = _check(gate, transfer_id, block_ids)
+            if gate.load is None:
+                raise ValueError(f"transfer {transfer_id} is a save")
+            self._layers[layer].write(block_ids, data)
+            gate.written[layer, places] = True
+        with self._counting:
+            self._bytes_written += data.nbytes
+
+    # -- for the engine ----------------------------------------------------------
+
+    def open_load(self, load: Load) -> None:
+        self._open(load.transfer_id, load.block_ids, load)
+
+    def open_save(self, transfer_id: int, block_ids: Sequence[int]) -> None:
+        self._open(transfer_id, block_ids, None)
+
+    def _open(
+        self, transfer_id: int, block_ids: Sequence[int], load: Load | None
+    ) -> None:
+        written = np.zeros((self.layout.num_layers, len(block_ids)), np.bool_)
+        places = {block_id: place for place, block_id in enumerate(block_ids)}
+        self._gates[transfer_id] = Gate(places, load, written)
+
+    def close(self, transfer_id: int) -> Gate | None:
+        """Ends a transfer; None if it had ended. Afterwards nobody touches its blocks.
+
+        Waits for a copy that is under way.
+        """
+        if (gate := self._gates.pop(transfer_id, None)) is None:
+            return None
+        with gate.lock:
+            gate.is_open = False
+        return gate
+
+    def begin_step(self) -> None:
+        """Lets the calling thread read any block until `end_step`."""
+        self._step_thread = threading.get_ident()
+
+    def end_step(self) -> None:
+        self._step_thread = None
+
+    def take_bytes(self) -> tuple[int, int]:
+        """Bytes written and read since the last call."""
+        with self._counting:
+            moved = self._bytes_written, self._bytes_read
+            self._bytes_written = self._bytes_read = 0
+        return moved
+
+    def _gate(self, transfer_id: int) -> Gate:
+        gate = self._gates.get(transfer_id)
+        if gate is None:
+            raise TransferClosedError(transfer_id)
+        return gate
+
+
+def _check(gate: Gate, transfer_id: int, block_ids: Iterable[int]) -> list[int]:
+    """Places of blocks in a transfer that must be open, under its lock."""
+    if not gate.is_open:
+        raise TransferClosedError(transfer_id)
+    try:
+        return [gate.places[block_id] for block_id in block_ids]
+    except KeyError as error:
+        raise ValueError(
+            f"block {error.args[0]} does not belong to transfer {transfer_id}"
+        ) from None

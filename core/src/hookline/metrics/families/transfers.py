@@ -1,0 +1,176 @@
+"""Metrics of KV transfers: what is under way, what it moved, what went wrong."""
+
+from collections.abc import Callable, Iterable
+
+from hookline.clock import NANOSECONDS
+from hookline.kv_transfer.failure_reason import Reason, Stage
+from hookline.metrics.metric import Kind, Label, Metric, Point
+from hookline.metrics.readings import Reading, StateReading, by_label, one
+from hookline.stats import TransferStats
+
+_DIRECTION = Label("direction", ("load", "save"))
+
+
+def _age(at: int, since: int | None) -> float:
+    return 0.0 if since is None else max(at - since, 0) / NANOSECONDS
+
+
+def _ages(state: StateReading) -> Iterable[Point]:
+    transfers = state.stats.transfers
+    return by_label(
+        {
+            "load": _age(state.at, transfers.oldest_load_at),
+            "save": _age(state.at, transfers.oldest_save_at),
+        }
+    )
+
+
+_ALWAYS_TOLD: tuple[tuple[str, str], ...] = (
+    (Stage.LOAD, Reason.RAISED),
+    (Stage.LOAD, Reason.DEADLINE),
+    (Stage.LOAD, Reason.ABORTED),
+    (Stage.LOAD, Reason.UNREPORTED),
+    (Stage.LOAD, Reason.INCOMPLETE),
+    (Stage.SAVE, Reason.RAISED),
+    (Stage.SAVE, Reason.DEADLINE),
+)
+"""Series that are there before their first failure."""
+
+
+def _failures(state: StateReading) -> Iterable[Point]:
+    counts: dict[tuple[str, str], float] = dict.fromkeys(_ALWAYS_TOLD, 0)
+    for stage, by_reason in state.stats.transfers.failures.items():
+        for reason, count in by_reason.items():
+            counts[stage, reason] = count
+    return [(labels, count, 1) for labels, count in counts.items()]
+
+
+def _each_way(
+    name: str,
+    kind: Kind,
+    unit: str,
+    text: str,
+    numbers: Callable[[TransferStats], tuple[float, float]],
+) -> Metric:
+    """Of (loads, saves)."""
+
+    def points(state: StateReading) -> Iterable[Point]:
+        load, save = numbers(state.stats.transfers)
+        return by_label({"load": load, "save": save})
+
+    return Metric(
+        name=f"hookline_kv_transfer_{name}",
+        kind=kind,
+        unit=unit,
+        help=text,
+        labels=(_DIRECTION,),
+        value=Reading(StateReading, points),
+    )
+
+
+def _count(
+    name: str,
+    unit: str,
+    text: str,
+    number: Callable[[TransferStats], float],
+    kind: Kind = Kind.COUNTER,
+) -> Metric:
+    return Metric(
+        name=f"hookline_kv_transfer_{name}",
+        kind=kind,
+        unit=unit,
+        help=text,
+        value=Reading(StateReading, lambda state: one(number(state.stats.transfers))),
+    )
+
+
+TRANSFER_METRICS: tuple[Metric, ...] = (
+    _each_way(
+        "in_flight",
+        Kind.GAUGE,
+        "transfers",
+        "KV transfers under way: loads, and saves of blocks kept for them.",
+        lambda transfers: (transfers.loading, transfers.saving),
+    ),
+    Metric(
+        name="hookline_kv_transfer_oldest_age_seconds",
+        kind=Kind.GAUGE,
+        unit="seconds",
+        help="Time since the oldest KV transfer under way began; 0 when there is none.",
+        labels=(_DIRECTION,),
+        value=Reading(StateReading, _ages),
+    ),
+    _count(
+        "closing",
+        "transfers",
+        "KV transfers that were given up, and whose blocks the worker has not yet "
+        "confirmed to be closed.",
+        lambda transfers: transfers.closing,
+        Kind.GAUGE,
+    ),
+    _count(
+        "held_blocks",
+        "blocks",
+        "KV blocks held by transfers; requests may hold some of them, too.",
+        lambda transfers: transfers.held_blocks,
+        Kind.GAUGE,
+    ),
+    _each_way(
+        "ended",
+        Kind.COUNTER,
+        "transfers",
+        "KV transfers that the worker ended, failed ones included. Those given up at "
+        "their deadline, or with their request, are failures alone.",
+        lambda transfers: (transfers.loads, transfers.saves),
+    ),
+    _each_way(
+        "seconds",
+        Kind.COUNTER,
+        "seconds",
+        "Time of the KV transfers that ended, from their begin; of a synchronous load "
+        "what it held its step up.",
+        lambda transfers: (
+            transfers.load_ns / NANOSECONDS,
+            transfers.save_ns / NANOSECONDS,
+        ),
+    ),
+    _each_way(
+        "bytes",
+        Kind.COUNTER,
+        "bytes",
+        "Bytes that the KV connector wrote to blocks, and read from them.",
+        lambda transfers: (transfers.loaded_bytes, transfers.saved_bytes),
+    ),
+    Metric(
+        name="hookline_kv_transfer_failures",
+        kind=Kind.COUNTER,
+        unit="failures",
+        help="Failures of the KV connector by stage (load and save are transfers, the "
+        "others calls of it) and reason: it raised; its answer was malformed; the "
+        "deadline passed; the request was aborted; a synchronous load was not "
+        "reported, a load was reported and not complete, its orders were missing; or a "
+        "word of the connector's own.",
+        labels=(Label("stage", tuple(Stage)), Label("reason")),
+        value=Reading(StateReading, _failures),
+    ),
+    _count(
+        "late_reports",
+        "reports",
+        "Reports of KV transfers that had ended, or had been given up.",
+        lambda transfers: transfers.late_reports,
+    ),
+    _count(
+        "recomputed_tokens",
+        "tokens",
+        "Tokens to compute because a load failed: those that it should have brought, "
+        "and those that had been computed on them.",
+        lambda transfers: transfers.recomputed_tokens,
+    ),
+    _count(
+        "expired_blocks",
+        "blocks",
+        "KV blocks of ended requests that were kept to be saved until their deadline, "
+        "and were not.",
+        lambda transfers: transfers.expired_blocks,
+    ),
+)

@@ -1,0 +1,243 @@
+"""The books of loads: what is brought, for whom, until when."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import takewhile
+
+from hookline.kv_cache import KVCacheManager
+from hookline.kv_transfer.connector import Load
+from hookline.kv_transfer.failure_reason import Reason, Stage
+from hookline.kv_transfer.guard import ConnectorGuard, view_of
+from hookline.kv_transfer.orders import EndedTransfer
+from hookline.request import Request, RequestStatus
+from hookline.scheduler.transfer_ledger import TransferLedger
+from hookline.scheduler.transfer_outbox import Outbox
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """What a connector can bring behind a request's local prefix.
+
+    Attributes:
+        num_tokens: Of full blocks.
+        is_async: Whether the request waits for them.
+    """
+
+    num_tokens: int = 0
+    is_async: bool = False
+
+
+NOTHING = Offer()
+
+
+@dataclass(frozen=True, slots=True)
+class LoadEnd:
+    """What a load has come to, for its request.
+
+    Attributes:
+        request: It is alive.
+        reason: Of a failure; empty if all was loaded.
+        lost_tokens: That the load should have brought, and did not.
+        spoilt_tokens: That were computed on what it should have brought.
+    """
+
+    request: Request
+    reason: str = ""
+    lost_tokens: int = 0
+    spoilt_tokens: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class OpenLoad:
+    """A load under way.
+
+    Attributes:
+        load: As the connector knows it.
+        request: For whom; of a synchronous one it may have ended.
+        first_block: Its first block's index in the request.
+        held: All blocks that it has a reference to; a synchronous one has none.
+        started_at: When, ns.
+        is_first: Whether the request was never admitted before.
+    """
+
+    load: Load
+    request: Request
+    first_block: int
+    held: Sequence[int]
+    started_at: int
+    is_first: bool
+
+
+class Loads:
+    """Those of one scheduler.
+
+    Blocks of an asynchronous load are the load's: its request has none while it waits,
+    and finds them afterwards as it finds others. Those of a synchronous one are the
+    request's, which is in the batch; nobody else finds them until the load has ended.
+    """
+
+    def __init__(
+        self,
+        cache: KVCacheManager,
+        guard: ConnectorGuard,
+        outbox: Outbox,
+        ledger: TransferLedger,
+        *,
+        timeout_ns: int,
+    ) -> None:
+        self._cache = cache
+        self._guard = guard
+        self._outbox = outbox
+        self._ledger = ledger
+        self._timeout_ns = timeout_ns
+        self._open: dict[int, OpenLoad] = {}
+
+    def __iter__(self) -> Iterator[OpenLoad]:
+        return iter(self._open.values())
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def offer(self, request: Request, prefix: Sequence[int]) -> Offer:
+        """What the connector has behind a waiting request's local prefix."""
+        size = self._cache.block_size
+        room = (request.num_tokens - 1) // size - len(prefix)
+        if room < 1 or not request.may_load or not self._cache.can_reuse(request):
+            return NOTHING
+        computed = len(prefix) * size
+        view = view_of(request, computed)
+        found, is_async = self._guard.matched_tokens(view, computed)
+        blocks = min(found // size, room)
+        return Offer(blocks * size, is_async) if blocks else NOTHING
+
+    def wait_for(
+        self, request: Request, prefix: Sequence[int], offer: Offer, now: int
+    ) -> bool:
+        """Sets blocks aside for a waiting request, and has them loaded.
+
+        The request waits for them from now on, unless the connector fails.
+
+        Returns:
+            False, and nothing is changed, if there is no room.
+        """
+        blocks = self._cache.set_aside(
+            request, prefix, offer.num_tokens // self._cache.block_size
+        )
+        if blocks is None:
+            return False
+        held = (*prefix, *blocks)
+        load = self._new_load(request, len(prefix), blocks, is_async=True)
+        if self._begin(request, load, len(prefix), held, now):
+            request.status = RequestStatus.WAITING_FOR_REMOTE_KV
+        else:
+            self._cache.pool.give_back(held)
+        return True
+
+    def load_in_step(
+        self, request: Request, prefix: Sequence[int], offer: Offer, now: int
+    ) -> bool:
+        """Has an admitted request's external tokens loaded by the step being planned.
+
+        False, and the request has lost its blocks again, if the connector fails.
+        """
+        first, count = len(prefix), offer.num_tokens // self._cache.block_size
+        blocks = request.block_ids[first : first + count]
+        load = self._new_load(request, first, blocks, is_async=False)
+        if self._begin(request, load, first, (), now):
+            request.unproven = load.transfer_id
+            request.external_tokens = self._range(first, count)
+            return True
+        # Its blocks hold nothing yet.
+        request.num_computed_tokens = first * self._cache.block_size
+        self._cache.release(request)
+        return False
+
+    def forget(self, request: Request) -> None:
+        """A request that waits for its load has ended, or its load has failed it."""
+        for entry in list(self):
+            if entry.request is request and entry.load.is_async:
+                self._ledger.fail(Stage.LOAD, Reason.ABORTED)
+                self._give_up(entry)
+
+    def end(self, ended: EndedTransfer) -> LoadEnd | None:
+        """Takes in a load's end; None if it is no load, or nobody cares any more."""
+        if (entry := self._open.pop(ended.transfer_id, None)) is None:
+            return None
+        load, reason = entry.load, ended.reason
+        # Of a failed load at least the last block is not there, whatever is said.
+        loaded = min(ended.num_blocks, len(load.block_ids) - bool(reason))
+        assert reason or loaded == len(load.block_ids)
+        self._ledger.count_load(ended.nanoseconds)
+        self._guard.load_ended(is_good=not reason)
+        if reason:
+            self._ledger.fail(Stage.LOAD, reason)
+        if load.is_async:
+            for block_id, block_hash in zip(
+                load.block_ids[:loaded], load.block_hashes[:loaded], strict=True
+            ):
+                self._cache.pool.enter(block_id, block_hash)
+            self._cache.pool.give_back(entry.held)
+        if entry.request.status is RequestStatus.FINISHED:
+            return None
+        return self._told(entry, loaded, reason)
+
+    def expire(self, now: int) -> list[LoadEnd]:
+        """Gives up asynchronous loads past their deadline; others end with a step."""
+        bound = now - self._timeout_ns
+        old = takewhile(lambda entry: entry.started_at <= bound, self)
+        ends = []
+        for entry in [each for each in old if each.load.is_async]:
+            self._guard.load_ended(is_good=False)
+            detail = f"load {entry.load.transfer_id} has not ended"
+            self._guard.failures.note(Stage.LOAD, Reason.DEADLINE, detail)
+            self._give_up(entry)
+            ends.append(self._told(entry, 0, Reason.DEADLINE))
+        return ends
+
+    def _new_load(
+        self, request: Request, first: int, blocks: Sequence[int], *, is_async: bool
+    ) -> Load:
+        return Load(
+            transfer_id=self._outbox.new_id(),
+            request_id=request.request_id,
+            block_ids=tuple(blocks),
+            block_hashes=tuple(request.block_hashes[first : first + len(blocks)]),
+            is_async=is_async,
+        )
+
+    def _begin(
+        self, request: Request, load: Load, first: int, held: Sequence[int], now: int
+    ) -> bool:
+        request.may_load = False  # again only after it ran and was preempted
+        view = view_of(request, first * self._cache.block_size)
+        if not self._guard.allocated(view, load):
+            return False
+        is_first = request.num_cached_tokens is None
+        entry = OpenLoad(load, request, first, held, now, is_first)
+        self._open[load.transfer_id] = entry
+        self._outbox.loads.append(load)
+        return True
+
+    def _told(self, entry: OpenLoad, loaded: int, reason: str) -> LoadEnd:
+        size, request = self._cache.block_size, entry.request
+        end = entry.first_block + len(entry.load.block_ids)
+        has_blocks, spoilt = entry.load.is_async, 0
+        if not entry.load.is_async:
+            if has_blocks := request.status is RequestStatus.RUNNING:
+                self._cache.prove(request, entry.first_block + loaded)
+                spoilt = request.num_computed_tokens - end * size if reason else 0
+            if entry.is_first:
+                self._ledger.count_hits(loaded * size)
+            if not reason:
+                request.unproven, request.may_load = None, True
+        request.external_tokens = self._range(entry.first_block, loaded * has_blocks)
+        lost = (len(entry.load.block_ids) - loaded) * size
+        return LoadEnd(request, reason, lost, spoilt)
+
+    def _give_up(self, entry: OpenLoad) -> None:
+        del self._open[entry.load.transfer_id]
+        self._outbox.give_up(entry.load.transfer_id, entry.held)
+
+    def _range(self, first: int, num_blocks: int) -> range:
+        size = self._cache.block_size
+        return range(first * size, (first + num_blocks) * size)

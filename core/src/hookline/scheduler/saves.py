@@ -1,0 +1,96 @@
+"""The books of saves: whose blocks are kept, until when."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import takewhile
+
+from hookline.kv_cache import KVCacheManager
+from hookline.kv_transfer.failure_reason import Reason, Stage
+from hookline.kv_transfer.guard import ConnectorGuard, view_of
+from hookline.kv_transfer.orders import EndedTransfer, Save
+from hookline.request import Request
+from hookline.scheduler.transfer_ledger import TransferLedger
+from hookline.scheduler.transfer_outbox import Outbox
+
+
+@dataclass(frozen=True, slots=True)
+class OpenSave:
+    """Blocks of an ended request that are kept.
+
+    Attributes:
+        save: As the worker knows it; it has a reference to its blocks.
+        started_at: When, ns.
+    """
+
+    save: Save
+    started_at: int
+
+
+class Saves:
+    """Those of one scheduler."""
+
+    def __init__(
+        self,
+        cache: KVCacheManager,
+        guard: ConnectorGuard,
+        outbox: Outbox,
+        ledger: TransferLedger,
+        *,
+        timeout_ns: int,
+        keeps: bool,
+    ) -> None:
+        """Those who save nothing keep nothing, whatever the connector says."""
+        self._cache = cache
+        self._guard = guard
+        self._outbox = outbox
+        self._ledger = ledger
+        self._timeout_ns = timeout_ns
+        self._keeps = keeps
+        self._open: dict[int, OpenSave] = {}
+
+    def __iter__(self) -> Iterator[OpenSave]:
+        return iter(self._open.values())
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def finish(self, request: Request, now: int) -> dict[str, object] | None:
+        """Tells that a request has ended, which still has its blocks.
+
+        Returns:
+            What the client is told.
+        """
+        computed = request.num_computed_tokens
+        blocks: tuple[int, ...] = ()
+        if self._keeps and request.unproven is None:
+            self._cache.enter_full_blocks(request, computed)  # for their hashes
+            blocks = tuple(request.block_ids[: -(-computed // self._cache.block_size)])
+        transfer_id = self._outbox.new_id()
+        view = view_of(request, computed)
+        keeps, told = self._guard.finished(view, blocks, transfer_id)
+        if keeps and blocks:
+            self._cache.pool.share(blocks)
+            save = Save(transfer_id, blocks)
+            self._open[transfer_id] = OpenSave(save, now)
+            self._outbox.saves.append(save)
+        return told
+
+    def end(self, ended: EndedTransfer, now: int) -> None:
+        """Takes in a save's end."""
+        if (entry := self._open.pop(ended.transfer_id, None)) is None:
+            return
+        self._cache.pool.give_back(entry.save.block_ids)
+        self._ledger.count_save(now - entry.started_at)
+        if ended.reason:
+            self._ledger.fail(Stage.SAVE, ended.reason)
+
+    def expire(self, now: int) -> None:
+        """Gives up those past their deadline."""
+        bound = now - self._timeout_ns
+        for entry in list(takewhile(lambda each: each.started_at <= bound, self)):
+            save = entry.save
+            detail = f"save {save.transfer_id} has not ended"
+            self._guard.failures.note(Stage.SAVE, Reason.DEADLINE, detail)
+            self._ledger.expired_blocks += len(save.block_ids)
+            del self._open[save.transfer_id]
+            self._outbox.give_up(save.transfer_id, save.block_ids)

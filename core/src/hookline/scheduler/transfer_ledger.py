@@ -1,0 +1,118 @@
+"""Totals of KV transfers since the engine's start."""
+
+from dataclasses import dataclass, field
+
+from hookline.kv_transfer.failure_reason import Reason
+from hookline.kv_transfer.orders import Failures, TransferReport
+from hookline.stats import PrefixCacheCounts, TransferStats
+
+MOST_REASONS = 24
+"""That are told apart: connectors have words of their own, and labels are bounded."""
+
+
+@dataclass(slots=True)
+class TransferLedger:
+    """What `TransferStats` tells, in the making.
+
+    Attributes:
+        external_cache: Lookups, once a request.
+        loads: Ended.
+        saves: Likewise, of kept blocks.
+        load_ns: Of the loads, from their begin to their end.
+        save_ns: Likewise.
+        loaded_bytes: Written to blocks.
+        saved_bytes: Read from blocks.
+        recomputed_tokens: That failed loads should have brought, or that were computed
+            on what they brought.
+        expired_blocks: Kept until their deadline, and not saved.
+        late_reports: Of transfers that were over.
+        failures: By stage and reason.
+    """
+
+    external_cache: PrefixCacheCounts = field(default_factory=PrefixCacheCounts)
+    loads: int = 0
+    saves: int = 0
+    load_ns: int = 0
+    save_ns: int = 0
+    loaded_bytes: int = 0
+    saved_bytes: int = 0
+    recomputed_tokens: int = 0
+    expired_blocks: int = 0
+    late_reports: int = 0
+    failures: Failures = field(default_factory=dict)
+    _reasons: set[str] = field(default_factory=lambda: set(Reason))
+
+    def take(self, report: TransferReport) -> None:
+        """Adds what the worker counts itself."""
+        self.add_failures(report.failures)
+        self.late_reports += report.late_reports
+        self.loaded_bytes += report.loaded_bytes
+        self.saved_bytes += report.saved_bytes
+
+    def add_failures(self, failures: Failures) -> None:
+        for stage, by_reason in failures.items():
+            for reason, count in by_reason.items():
+                self.fail(stage, reason, count)
+
+    def fail(self, stage: str, reason: str, count: int = 1) -> None:
+        """Counts a failure; reasons beyond the first ones are told as `other`."""
+        if reason not in self._reasons:
+            if len(self._reasons) == MOST_REASONS:
+                reason = "other"
+            else:
+                self._reasons.add(str(reason))
+        by_reason = self.failures.setdefault(str(stage), {})
+        by_reason[str(reason)] = by_reason.get(str(reason), 0) + count
+
+    def count_load(self, nanoseconds: int) -> None:
+        self.loads += 1
+        self.load_ns += nanoseconds
+
+    def count_save(self, nanoseconds: int) -> None:
+        self.saves += 1
+        self.save_ns += nanoseconds
+
+    def count_lookup(self, queried_tokens: int, hit_tokens: int) -> None:
+        before = self.external_cache
+        self.external_cache = PrefixCacheCounts(
+            before.requests + 1,
+            before.queried_tokens + queried_tokens,
+            before.hit_tokens + hit_tokens,
+        )
+
+    def count_hits(self, tokens: int) -> None:
+        """Of a lookup that was counted before."""
+        before = self.external_cache
+        self.external_cache = PrefixCacheCounts(
+            before.requests, before.queried_tokens, before.hit_tokens + tokens
+        )
+
+    def stats(
+        self,
+        *,
+        loading: int,
+        saving: int,
+        closing: int,
+        held_blocks: int,
+        oldest_load_at: int | None,
+        oldest_save_at: int | None,
+    ) -> TransferStats:
+        """With the state of the moment."""
+        return TransferStats(
+            loading=loading,
+            saving=saving,
+            closing=closing,
+            held_blocks=held_blocks,
+            oldest_load_at=oldest_load_at,
+            oldest_save_at=oldest_save_at,
+            loads=self.loads,
+            saves=self.saves,
+            load_ns=self.load_ns,
+            save_ns=self.save_ns,
+            loaded_bytes=self.loaded_bytes,
+            saved_bytes=self.saved_bytes,
+            recomputed_tokens=self.recomputed_tokens,
+            expired_blocks=self.expired_blocks,
+            late_reports=self.late_reports,
+            failures={stage: dict(counts) for stage, counts in self.failures.items()},
+        )

@@ -1,0 +1,207 @@
+"""KV transfers of one scheduler: to and from a connector, which may not be there.
+
+===============  ================================================================
+blocks of        are held by
+===============  ================================================================
+a load, async    the load, until it ends: its request has none while it waits
+a load, sync     the request, which is in the batch; not findable until it ended
+a save           the save, beside whoever finds them
+what is given up the outbox, until the worker confirms that it is closed
+===============  ================================================================
+"""
+
+from collections.abc import Iterator, Sequence
+
+from hookline.clock import NANOSECONDS
+from hookline.kv_cache import KVCacheManager, PoolChanges
+from hookline.kv_transfer.config import KVTransferConfig, LoadFailurePolicy
+from hookline.kv_transfer.connector import BlockContent, PlannedStep
+from hookline.kv_transfer.guard import ConnectorGuard
+from hookline.kv_transfer.orders import TransferOrders, TransferReport
+from hookline.request import Request, RequestStatus
+from hookline.scheduler.loads import NOTHING, LoadEnd, Loads, Offer
+from hookline.scheduler.saves import Saves
+from hookline.scheduler.transfer_ledger import TransferLedger
+from hookline.scheduler.transfer_outbox import Outbox
+from hookline.stats import TransferStats
+
+
+class Transfers:
+    """Without a connector there never are any, and nothing is asked.
+
+    Attributes:
+        ledger: Totals.
+        failure_ends: Whether a request ends when its KV cannot be loaded.
+    """
+
+    def __init__(
+        self,
+        cache: KVCacheManager,
+        guard: ConnectorGuard | None = None,
+        config: KVTransferConfig | None = None,
+    ) -> None:
+        self._cache = cache
+        self._guard = guard
+        self._outbox = Outbox(cache.pool)
+        self._changes = PoolChanges()
+        self.ledger = TransferLedger()
+        self._may_load = self._may_save = self.failure_ends = False
+        if guard is None or config is None:
+            return
+        cache.pool.changes = self._changes
+        self._may_load, self._may_save = config.loads, config.saves
+        policy = config.kv_load_failure_policy
+        self.failure_ends = policy is LoadFailurePolicy.FAIL
+        self._loads = Loads(
+            cache,
+            guard,
+            self._outbox,
+            self.ledger,
+            timeout_ns=round(config.kv_load_timeout_seconds * NANOSECONDS),
+        )
+        self._saves = Saves(
+            cache,
+            guard,
+            self._outbox,
+            self.ledger,
+            timeout_ns=round(config.kv_save_timeout_seconds * NANOSECONDS),
+            keeps=config.saves,
+        )
+
+    # -- of requests -------------------------------------------------------------
+
+    def offer(self, request: Request, prefix: Sequence[int]) -> Offer:
+        """As of `Loads`, as are the next two."""
+        return self._loads.offer(request, prefix) if self._may_load else NOTHING
+
+    def wait_for(
+        self, request: Request, prefix: Sequence[int], offer: Offer, now: int
+    ) -> bool:
+        return self._loads.wait_for(request, prefix, offer, now)
+
+    def load_in_step(
+        self, request: Request, prefix: Sequence[int], offer: Offer, now: int
+    ) -> bool:
+        return self._loads.load_in_step(request, prefix, offer, now)
+
+    def admitted(self, request: Request) -> int:
+        """Of the tokens that a request is admitted with, those a connector brought."""
+        brought = request.external_tokens
+        found = max(0, min(request.num_computed_tokens, brought.stop) - brought.start)
+        if found and request.unproven is None:
+            request.may_load = True  # should it be preempted
+        return found
+
+    def count_lookup(self, request: Request, num_local: int, num_external: int) -> None:
+        """Counts what the connector was asked for, once a request."""
+        if self._may_load:
+            proven = num_external if request.unproven is None else 0
+            queried = request.num_prompt_tokens - num_local
+            self.ledger.count_lookup(queried, proven)
+
+    def finish(self, request: Request, now: int) -> dict[str, object] | None:
+        """Tells that a request has ended, which still has its blocks.
+
+        Returns:
+            What the client is told.
+        """
+        if self._guard is None:
+            return None
+        if request.status is RequestStatus.WAITING_FOR_REMOTE_KV:
+            self._loads.forget(request)
+        return self._saves.finish(request, now)
+
+    # -- with each step ----------------------------------------------------------
+
+    def expire(self, now: int) -> list[LoadEnd]:
+        """Gives up whatever is past its deadline."""
+        if self._guard is None:
+            return []
+        self._saves.expire(now)
+        return self._loads.expire(now)
+
+    def orders(self) -> TransferOrders | None:
+        """What the executor is told with the step that is being planned."""
+        if self._guard is None:
+            return None
+        loads, saves, cancelled = self._outbox.take()
+        changes, find = self._changes, self._cache.pool.find
+        written, evicted = [], []
+        if self._may_save:
+            # One that was entered may have been evicted since.
+            written = [entry for entry in changes.entered if find(entry[1]) == entry[0]]
+            evicted = changes.evicted
+        step = PlannedStep(
+            written=[BlockContent(*entry) for entry in written],
+            evicted=[BlockContent(*entry) for entry in evicted],
+            cancelled=cancelled,
+        )
+        changes.entered, changes.evicted = [], []
+        return TransferOrders(
+            metadata=self._guard.metadata(step),
+            loads=loads,
+            saves=saves,
+            cancelled=cancelled,
+        )
+
+    def settle(self, report: TransferReport | None, now: int) -> list[LoadEnd]:
+        """Takes in what the executor says; gives what it means for requests."""
+        if report is None:
+            return []
+        self.ledger.take(report)
+        ends = []
+        for ended in report.ended:
+            if ended.transfer_id in self._outbox.closing:
+                # It had ended when it was given up, which nobody knew yet.
+                self._outbox.confirmed(ended.transfer_id)
+                self.ledger.late_reports += 1
+            elif (end := self._loads.end(ended)) is not None:
+                ends.append(end)
+            else:
+                self._saves.end(ended, now)
+        for transfer_id in report.closed:
+            self._outbox.confirmed(transfer_id)
+        return ends
+
+    # -- telling -----------------------------------------------------------------
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether the worker must be asked now and then, though nothing is computed."""
+        if self._guard is None:
+            return False
+        return bool(self._loads) or bool(self._saves) or bool(self._outbox.closing)
+
+    @property
+    def waiting(self) -> list[Request]:
+        """Requests that wait for KV."""
+        if self._guard is None:
+            return []
+        return [entry.request for entry in self._loads if entry.load.is_async]
+
+    def held(self) -> Iterator[Sequence[int]]:
+        """The blocks of each transfer that holds some."""
+        if self._guard is not None:
+            yield from (entry.held for entry in self._loads)
+            yield from (entry.save.block_ids for entry in self._saves)
+            yield from self._outbox.closing.values()
+
+    def stats(self) -> TransferStats:
+        if self._guard is None:
+            return NO_TRANSFERS
+        self.ledger.add_failures(self._guard.failures.take())
+        return self.ledger.stats(
+            loading=len(self._loads),
+            saving=len(self._saves),
+            closing=len(self._outbox.closing),
+            held_blocks=sum(map(len, self.held())),
+            oldest_load_at=next((each.started_at for each in self._loads), None),
+            oldest_save_at=next((each.started_at for each in self._saves), None),
+        )
+
+    def close(self) -> None:
+        if self._guard is not None:
+            self._guard.close()
+
+
+NO_TRANSFERS = TransferStats()

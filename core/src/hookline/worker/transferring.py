@@ -1,0 +1,220 @@
+"""The only one that calls a connector's worker side: around each step, and its layers.
+
+Opens the blocks of transfers that begin and closes those of transfers that end, so that
+whatever the connector does it touches no block at the wrong time.
+"""
+
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+from hookline.kv_transfer.blocks import KVBlocks
+from hookline.kv_transfer.connector import (
+    FailedTransfer,
+    TransferResults,
+    WorkerConnector,
+)
+from hookline.kv_transfer.failure_log import FailureLog
+from hookline.kv_transfer.failure_reason import MOST_LETTERS, Reason, Stage
+from hookline.kv_transfer.orders import EndedTransfer, TransferOrders, TransferReport
+from hookline_registry import Failure, isolate
+
+T = TypeVar("T")
+
+
+class Transferring:
+    """One engine's worker side; the executor's thread calls it.
+
+    A step is `begin`, the layers' two calls each, `end`. A question between steps is
+    `begin` and `end`.
+
+    Attributes:
+        layout: Of the blocks.
+    """
+
+    def __init__(self, connector: WorkerConnector, name: str, blocks: KVBlocks) -> None:
+        """Takes a connector that has been shown its blocks."""
+        self._connector = connector
+        self._blocks = blocks
+        self.layout = blocks.layout
+        self._failures = FailureLog(name)
+        self._began: dict[int, int] = {}
+        self._ended: list[EndedTransfer] = []
+        self._closed: list[int] = []
+        self._late = 0
+        self._in_step: set[int] = set()
+        self._held_up = 0
+        self._saves = False
+
+    def begin(self, orders: TransferOrders | None) -> None:
+        """Opens and closes what is ordered, and starts the step's loads."""
+        self._blocks.begin_step()
+        self._in_step, self._held_up, self._saves = set(), 0, False
+        if orders is None:
+            return
+        for transfer_id in orders.cancelled:
+            self._close(transfer_id)
+            self._closed.append(transfer_id)
+        now = time.perf_counter_ns()
+        for load in orders.loads:
+            self._blocks.open_load(load)
+            self._began[load.transfer_id] = now
+            if not load.is_async:
+                self._in_step.add(load.transfer_id)
+        for save in orders.saves:
+            self._blocks.open_save(save.transfer_id, save.block_ids)
+            self._began[save.transfer_id] = now
+        if orders.metadata is None:
+            self._fail([load.transfer_id for load in orders.loads], Reason.NO_METADATA)
+            return
+        self._saves = True
+        if not self._timed(self._connector.start_load_kv, orders.metadata):
+            self._fail([load.transfer_id for load in orders.loads], Reason.RAISED)
+
+    def before_attention(self, layer: int) -> None:
+        """Waits for what the layer is about to read."""
+        if self._in_step and not self._timed(
+            self._connector.wait_for_layer_load, layer
+        ):
+            self._fail(list(self._in_step), Reason.RAISED)
+
+    def after_attention(self, layer: int) -> None:
+        """Has saved what the layer has written."""
+        if self._saves:
+            outcome = self._call(Stage.SAVE, self._connector.save_kv_layer, layer)
+            self._saves = not isinstance(outcome, Failure)
+
+    def end(self) -> TransferReport:
+        """Closes what has ended; afterwards the blocks of the step may change."""
+        if self._saves:
+            self._call(Stage.SAVE, self._connector.wait_for_save)
+        results = self._call(Stage.POLL, self._connector.get_finished)
+        if not isinstance(results, Failure):
+            taken = isolate(_checked, results)
+            if isinstance(taken, Failure):
+                self._failures.note(Stage.POLL, Reason.MALFORMED, taken.summary)
+            else:
+                self._take(taken)
+        self._fail(list(self._in_step), Reason.UNREPORTED)
+        self._blocks.end_step()
+        return self._report()
+
+    def close(self) -> None:
+        """Closes all blocks and ends the connector."""
+        for transfer_id in list(self._began):
+            self._close(transfer_id)
+        isolate(self._connector.shutdown)
+
+    def _take(self, results: TransferResults) -> None:
+        for transfer_id in results.loaded:
+            self._end(transfer_id, is_load=True)
+        for transfer_id in results.saved:
+            self._end(transfer_id, is_load=False)
+        for failed in results.failed:
+            self._end(
+                failed.transfer_id, reason=failed.reason, most=failed.num_loaded_blocks
+            )
+
+    def _end(
+        self,
+        transfer_id: int,
+        *,
+        is_load: bool | None = None,
+        reason: str = "",
+        most: int | None = None,
+    ) -> None:
+        """A load is as good as what was written, not as what is said of it."""
+        gate = self._blocks.close(transfer_id)
+        if gate is None:
+            self._late += 1
+            return
+        count = gate.num_complete if gate.load is not None else 0
+        if reason:
+            count = min(count, most or 0)
+        elif is_load is not (gate.load is not None):
+            reason, count = Reason.MALFORMED, 0
+        elif gate.load is not None and count < len(gate.load.block_ids):
+            reason = Reason.INCOMPLETE
+        if reason:
+            stage = Stage.SAVE if gate.load is None else Stage.LOAD
+            detail = f"transfer {transfer_id}: {count} blocks are good"
+            self._failures.log(stage, reason, detail)
+        self._note_end(transfer_id, reason, count)
+
+    def _fail(self, transfer_ids: list[int], reason: Reason) -> None:
+        """Ends loads that cannot have succeeded."""
+        for transfer_id in transfer_ids:
+            if self._blocks.close(transfer_id) is not None:
+                self._failures.log(Stage.LOAD, reason, f"transfer {transfer_id}")
+                self._note_end(transfer_id, reason, 0)
+
+    def _note_end(self, transfer_id: int, reason: str, num_blocks: int) -> None:
+        took = time.perf_counter_ns() - self._began.pop(transfer_id)
+        if transfer_id in self._in_step:
+            self._in_step.remove(transfer_id)
+            took = self._held_up
+        self._ended.append(
+            EndedTransfer(
+                transfer_id=transfer_id,
+                reason=reason,
+                num_blocks=num_blocks,
+                nanoseconds=took,
+            )
+        )
+
+    def _close(self, transfer_id: int) -> None:
+        self._blocks.close(transfer_id)
+        self._began.pop(transfer_id, None)
+
+    def _report(self) -> TransferReport:
+        loaded_bytes, saved_bytes = self._blocks.take_bytes()
+        report = TransferReport(
+            ended=self._ended,
+            closed=self._closed,
+            failures=self._failures.take(),
+            late_reports=self._late,
+            loaded_bytes=loaded_bytes,
+            saved_bytes=saved_bytes,
+        )
+        self._ended, self._closed, self._late = [], [], 0
+        return report
+
+    def _timed(self, call: Callable[..., object], *arguments: object) -> bool:
+        """Calls for loads, which hold the step up; whether it did not fail."""
+        started = time.perf_counter_ns()
+        outcome = self._call(Stage.LOAD, call, *arguments)
+        self._held_up += time.perf_counter_ns() - started
+        return not isinstance(outcome, Failure)
+
+    def _call(
+        self, stage: Stage, call: Callable[..., T], *arguments: object
+    ) -> T | Failure:
+        outcome = isolate(call, *arguments)
+        if isinstance(outcome, Failure):
+            self._failures.note(
+                stage, Reason.RAISED, outcome.summary, error=outcome.error
+            )
+        return outcome
+
+
+def _checked(results: TransferResults) -> TransferResults:
+    """A copy with nothing in it but what there should be; raises whatever it is not."""
+    failed = [
+        FailedTransfer(
+            _whole(each.transfer_id),
+            str(each.reason)[:MOST_LETTERS] or Reason.MALFORMED,
+            max(0, _whole(each.num_loaded_blocks)),
+        )
+        for each in results.failed
+    ]
+    return TransferResults(
+        loaded=[_whole(each) for each in results.loaded],
+        saved=[_whole(each) for each in results.saved],
+        failed=failed,
+    )
+
+
+def _whole(value: object) -> int:
+    if type(value) is not int:
+        raise TypeError(f"{value!r} is not a whole number")
+    return value

@@ -1,0 +1,26 @@
+"""KV blocks in files that engines share: the connector `shared_storage`."""
+
+from hookline.hookspecs import hookimpl
+from hookline.payloads import ConnectorContext
+from hookline_shared_storage.options import StorageOptions
+from hookline_shared_storage.scheduler_side import SchedulerSide
+from hookline_shared_storage.store import BlockStore, DamagedError
+from hookline_shared_storage.worker_side import WorkerSide
+
+__all__ = [
+    "BlockStore",
+    "DamagedError",
+    "SchedulerSide",
+    "StorageOptions",
+    "WorkerSide",
+    "create_kv_connector",
+]
+
+
+@hookimpl
+def create_kv_connector(context: ConnectorContext) -> SchedulerSide | WorkerSide:
+    """Raises `ConfigError` for an option that it does not have or cannot use."""
+    options = StorageOptions.from_mapping(context.options)
+    if context.role == "scheduler":
+        return SchedulerSide(options)
+    return WorkerSide(options)

@@ -1,0 +1,142 @@
+"""Moves blocks between the cache and files, in threads of its own."""
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from itertools import accumulate
+
+import msgspec
+import numpy as np
+
+from hookline.kv_transfer import (
+    ConnectorMetadata,
+    FailedTransfer,
+    TransferClosedError,
+    TransferResults,
+)
+from hookline.kv_transfer.blocks import Bytes, KVBlocks
+from hookline_shared_storage.options import StorageOptions
+from hookline_shared_storage.store import BlockStore, DamagedError
+from hookline_shared_storage.tasks import LoadTask, Tasks
+
+_MOST_BLOCKS = 64
+"""Of a load that are in memory at once."""
+
+
+class WorkerSide:
+    """Reads in some threads, writes in one."""
+
+    def __init__(self, options: StorageOptions) -> None:
+        self._options = options
+        self._tasks = Tasks()
+        self._filled: Bytes | None = None
+        self._lock = threading.Lock()
+        self._loaded: list[int] = []
+        self._failed: list[FailedTransfer] = []
+        self._pending_bytes = 0
+        self._error: OSError | None = None
+
+    def register_kv_caches(self, blocks: KVBlocks) -> None:
+        self._blocks = blocks
+        self._store = BlockStore(self._options, blocks.layout)
+        self._ends = list(accumulate(blocks.layout.block_bytes))
+        name = "hookline-shared-storage"
+        self._readers = ThreadPoolExecutor(self._options.num_threads, f"{name}-read")
+        self._writer = ThreadPoolExecutor(1, f"{name}-write")
+
+    def start_load_kv(self, metadata: ConnectorMetadata) -> None:
+        self._tasks = msgspec.msgpack.decode(metadata.payload, type=Tasks)
+        for task in self._tasks.loads:
+            if task.is_async:
+                self._readers.submit(self._load, task)
+            else:
+                self._load(task)
+        size = len(self._tasks.saves) * self._blocks.layout.total_bytes
+        self._filled = None
+        with self._lock:
+            if size and self._pending_bytes + size <= self._options.max_pending_bytes:
+                self._pending_bytes += size
+                shape = (len(self._tasks.saves), self._blocks.layout.total_bytes)
+                self._filled = np.empty(shape, np.uint8)
+
+    def wait_for_layer_load(self, layer_index: int) -> None:
+        """Synchronous loads are done before the forward pass."""
+
+    def save_kv_layer(self, layer_index: int) -> None:
+        if self._filled is not None:
+            block_ids = [block_id for block_id, _ in self._tasks.saves]
+            found = self._blocks.read_blocks(layer_index, block_ids)
+            self._filled[:, self._columns(layer_index)] = found
+
+    def wait_for_save(self) -> None:
+        """Raises `OSError` if an earlier save has failed: there is no other way."""
+        if self._filled is not None:
+            hashes = [block_hash for _, block_hash in self._tasks.saves]
+            self._writer.submit(self._save, hashes, self._filled)
+            self._filled = None
+        error, self._error = self._error, None
+        if error is not None:
+            raise error
+
+    def get_finished(self) -> TransferResults:
+        with self._lock:
+            loaded, self._loaded = self._loaded, []
+            failed, self._failed = self._failed, []
+        return TransferResults(loaded=loaded, failed=failed)
+
+    def shutdown(self) -> None:
+        """Waits for what is being read, and for all that is to be written."""
+        self._readers.shutdown(cancel_futures=True)
+        self._writer.shutdown()
+
+    def _columns(self, layer: int) -> slice:
+        end = self._ends[layer]
+        return slice(end - self._blocks.layout.block_bytes[layer], end)
+
+    def _load(self, task: LoadTask) -> None:
+        done = 0
+        try:
+            for start in range(0, len(task.block_ids), _MOST_BLOCKS):
+                end = start + _MOST_BLOCKS
+                contents, reason = self._read(task.block_hashes[start:end])
+                self._fill(task, start, contents)
+                done += len(contents)
+                if reason:
+                    break
+        except TransferClosedError:
+            return  # it was given up
+        with self._lock:
+            if done == len(task.block_ids):
+                self._loaded.append(task.transfer_id)
+            else:
+                failed = FailedTransfer(task.transfer_id, reason, done)
+                self._failed.append(failed)
+
+    def _read(self, block_hashes: list[bytes]) -> tuple[list[Bytes], str]:
+        """Blocks up to the first that cannot be had, and why not."""
+        contents: list[Bytes] = []
+        for block_hash in block_hashes:
+            try:
+                contents.append(self._store.read(block_hash))
+            except DamagedError as error:
+                return contents, error.reason
+        return contents, ""
+
+    def _fill(self, task: LoadTask, start: int, contents: list[Bytes]) -> None:
+        if not contents:
+            return
+        block_ids = task.block_ids[start : start + len(contents)]
+        together = np.stack(contents)
+        for layer in range(self._blocks.layout.num_layers):
+            self._blocks.write_blocks(
+                task.transfer_id, layer, block_ids, together[:, self._columns(layer)]
+            )
+
+    def _save(self, block_hashes: list[bytes], contents: Bytes) -> None:
+        try:
+            for block_hash, content in zip(block_hashes, contents, strict=True):
+                self._store.write(block_hash, content)
+        except OSError as error:
+            self._error = error
+        finally:
+            with self._lock:
+                self._pending_bytes -= contents.nbytes

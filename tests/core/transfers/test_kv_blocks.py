@@ -1,0 +1,181 @@
+"""Blocks as bytes, and the gates in front of them."""
+
+import threading
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import pytest
+import torch
+
+from hookline.kv_transfer import KVLayout, Load, TransferClosedError
+from hookline.kv_transfer.blocks import Bytes, KVBlocks
+from hookline.models.probe import LayerCache
+from hookline.worker.kv_memory import layers_of
+from hookline.worker.paged_cache import PagedCache
+
+LAYOUT = KVLayout(
+    fingerprint="f", num_blocks=8, block_size=4, dtype="float32", block_bytes=(6, 6)
+)
+LOAD = Load(
+    transfer_id=1,
+    request_id=5,
+    block_ids=(3, 4),
+    block_hashes=(b"a", b"b"),
+    is_async=True,
+)
+DATA = np.arange(12, dtype=np.uint8).reshape(2, 6)
+
+
+class Memory:
+    """One layer; a write may be made to wait."""
+
+    block_bytes = 6
+
+    def __init__(self, wait: Callable[[], object] = lambda: None) -> None:
+        self.bytes = np.zeros((8, 6), np.uint8)
+        self._wait = wait
+
+    def read(self, block_ids: Sequence[int]) -> Bytes:
+        return self.bytes[list(block_ids)]
+
+    def write(self, block_ids: Sequence[int], data: Bytes) -> None:
+        self._wait()
+        self.bytes[list(block_ids)] = data
+
+
+def make(*layers: Memory) -> KVBlocks:
+    blocks = KVBlocks(LAYOUT, layers or (Memory(), Memory()))
+    blocks.open_load(LOAD)
+    return blocks
+
+
+def test_open_load_is_written_and_counted() -> None:
+    """A load is complete as far as its blocks were written in every layer."""
+    blocks = make()
+
+    blocks.write_blocks(1, 0, [3, 4], DATA)
+    blocks.write_blocks(1, 1, [3], DATA[:1])
+    found = blocks.read_blocks(0, [4, 3], transfer_id=1)
+    gate = blocks.close(1)
+
+    assert gate is not None
+    assert gate.num_complete == 1
+    np.testing.assert_array_equal(found, DATA[::-1])
+    assert blocks.take_bytes() == (18, 12)
+    assert blocks.take_bytes() == (0, 0)
+
+
+@pytest.mark.parametrize(
+    ("block_ids", "data"),
+    [
+        ([2], DATA[:1]),
+        ([3], DATA),
+        ([3, 4], DATA[:, :5]),
+        ([3], DATA[:1].view(np.int8)),
+    ],
+)
+def test_nothing_else_can_be_written(block_ids: list[int], data: Bytes) -> None:
+    """Blocks of others, and data of other sizes, are refused."""
+    blocks = make()
+
+    with pytest.raises(ValueError, match="block"):
+        blocks.write_blocks(1, 0, block_ids, data)
+
+
+def test_save_is_not_written() -> None:
+    """Its blocks may be found by others, who rely on them."""
+    blocks = make()
+    blocks.open_save(2, [5])
+
+    blocks.read_blocks(0, [5], transfer_id=2)
+    with pytest.raises(ValueError, match="save"):
+        blocks.write_blocks(2, 0, [5], DATA[:1])
+
+
+def test_closed_is_closed() -> None:
+    """Also to who had come as far as the gate when it was closed."""
+    blocks = make()
+    gate = blocks._gates[1]
+    blocks.close(1)
+
+    with pytest.raises(TransferClosedError):
+        blocks.write_blocks(1, 0, [3], DATA[:1])
+    blocks._gates[1] = gate
+    with pytest.raises(TransferClosedError):
+        blocks.write_blocks(1, 0, [3], DATA[:1])
+    with pytest.raises(TransferClosedError):
+        blocks.read_blocks(0, [3], transfer_id=1)
+    assert blocks.close(2) is None
+
+
+def test_closing_waits_for_a_copy() -> None:
+    """When a gate is closed nobody writes any more."""
+    begun, go = threading.Event(), threading.Event()
+
+    def wait() -> None:
+        begun.set()
+        go.wait(5)
+
+    memory = Memory(wait)
+    blocks = make(memory, Memory())
+    writing = threading.Thread(
+        target=blocks.write_blocks, args=(1, 0, [3, 4], DATA), daemon=True
+    )
+    closing = threading.Thread(target=blocks.close, args=(1,), daemon=True)
+
+    writing.start()
+    begun.wait(5)
+    closing.start()
+    closing.join(0.05)
+    was_open = closing.is_alive()
+    go.set()
+    closing.join(5)
+
+    assert was_open
+    assert not closing.is_alive()
+    assert memory.bytes[4].any()
+
+
+def test_steps_own_thread_reads_within_the_step() -> None:
+    """Any block, without a transfer; nobody else does, and not afterwards."""
+    blocks = make()
+    refused = []
+
+    def try_it() -> None:
+        try:
+            blocks.read_blocks(0, [0])
+        except TransferClosedError as error:
+            refused.append(error)
+
+    try_it()
+    blocks.begin_step()
+    blocks.read_blocks(0, [0])
+    other = threading.Thread(target=try_it)
+    other.start()
+    other.join(5)
+    blocks.end_step()
+    try_it()
+
+    assert len(refused) == 3
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("may_compile", [False, True])
+def test_cache_goes_there_and_back(dtype: torch.dtype, *, may_compile: bool) -> None:
+    """What is read of one cache and written to another is the same there."""
+    layer = LayerCache(num_heads=4, num_kv_heads=2, key_dim=16, value_dim=24)
+    first, second = (
+        PagedCache([layer, layer], 6, 4, dtype, may_compile=may_compile)
+        for _ in range(2)
+    )
+    for side in (*first.keys, *first.values):
+        side.copy_(torch.randn(side.shape))
+    [_, source], [_, target] = layers_of(first), layers_of(second)
+
+    target.write([5, 0], source.read([1, 2]))
+
+    assert source.block_bytes == 4 * 2 * (16 + 24) * dtype.itemsize
+    assert torch.equal(second.keys[1][[5, 0]], first.keys[1][[1, 2]])
+    assert torch.equal(second.values[1][[5, 0]], first.values[1][[1, 2]])
+    assert not second.keys[1][[1, 2, 3, 4]].any()
+    assert not second.keys[0].any()

@@ -1,0 +1,189 @@
+"""What `--kv-transfer-config` takes, and how a start with it ends."""
+
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from hookline import LLM, SamplingParams
+from hookline.config import (
+    CacheConfig,
+    EngineConfig,
+    ExecutorConfig,
+    ExecutorKind,
+    ModelConfig,
+)
+from hookline.exceptions import ConfigError
+from hookline.kv_transfer import KVRole, KVTransferConfig, LoadFailurePolicy
+from hookline.models.fingerprint import fingerprint_of
+from hookline.testing import assert_conserved
+from hookline.testing.connectors import DictStore, Faults
+from hookline.testing.oracle import Oracle, make_oracle
+from hookline.testing.plugin_site import PluginSite
+
+ConnectedLLM = Callable[[EngineConfig, DictStore], AbstractContextManager[LLM]]
+
+SIMULATED = EngineConfig(
+    cache=CacheConfig(block_size=4),
+    executor=ExecutorConfig(kind=ExecutorKind.SIMULATED),
+    kv_transfer=KVTransferConfig(kv_connector="dict", kv_load_timeout_seconds=0.5),
+)
+SIDES = """
+from hookline import hookimpl
+from hookline.exceptions import ConfigError
+
+class Side:
+    pass
+
+@hookimpl
+def create_kv_connector(context):
+    {act}
+"""
+
+
+def naming(connector: str) -> EngineConfig:
+    return replace(SIMULATED, kv_transfer=KVTransferConfig(kv_connector=connector))
+
+
+@pytest.mark.parametrize(
+    ("text", "detail"),
+    [
+        ("attic", "is not JSON"),
+        ("[]", "is not a JSON object"),
+        ("{}", "kv_connector is missing"),
+        ('{"kv_connector": ""}', "must name an installed connector"),
+        ('{"kv_connector": "a", "kv_rank": 1}', "there is no 'kv_rank'"),
+        ('{"kv_connector": "a", "kv_role": "both"}', "one of kv_producer, kv_consumer"),
+        ('{"kv_connector": "a", "kv_load_failure_policy": "x"}', "one of recompute"),
+        ('{"kv_connector": "a", "kv_load_timeout_seconds": 0}', "must be above 0"),
+        ('{"kv_connector": "a", "kv_save_timeout_seconds": "1"}', "must be a number"),
+        ('{"kv_connector": "a", "kv_connector_extra_config": 1}', "must be an object"),
+    ],
+)
+def test_mistakes_are_told(text: str, detail: str) -> None:
+    """Each in one line that says what to do."""
+    with pytest.raises(ConfigError, match=detail) as caught:
+        KVTransferConfig.from_json(text)
+
+    assert caught.value.option == "kv-transfer-config"
+
+
+def test_all_keys_are_read() -> None:
+    """With vLLM's names and values."""
+    config = KVTransferConfig.from_json(
+        '{"kv_connector": "a", "kv_role": "kv_consumer", "kv_load_failure_policy": '
+        '"fail", "kv_load_timeout_seconds": 2, "kv_save_timeout_seconds": 3.5, '
+        '"kv_connector_extra_config": {"path": "kv"}}'
+    )
+
+    assert config == KVTransferConfig(
+        kv_connector="a",
+        kv_role=KVRole.CONSUMER,
+        kv_load_failure_policy=LoadFailurePolicy.FAIL,
+        kv_load_timeout_seconds=2,
+        kv_save_timeout_seconds=3.5,
+        kv_connector_extra_config={"path": "kv"},
+    )
+
+
+def test_prefix_caching_is_needed() -> None:
+    """Without it blocks have no hashes."""
+    with pytest.raises(ConfigError, match="needs prefix caching"):
+        replace(SIMULATED, cache=CacheConfig(enable_prefix_caching=False))
+
+
+@pytest.mark.parametrize(
+    ("act", "detail"),
+    [
+        ("return None", "makes no scheduler's side: it has no register_kv_layout"),
+        ("return Side()", "makes no scheduler's side: it has no register_kv_layout"),
+        ("raise ConfigError('kv-transfer-config', 'no such path')", "no such path"),
+        ("raise OSError('disk gone')", "disk gone"),
+    ],
+)
+def test_broken_plugin_ends_the_start(tmp_path: Path, act: str, detail: str) -> None:
+    """With what is wrong with it, before anything is loaded."""
+    with PluginSite(tmp_path) as site:
+        site.install("bad", SIDES.format(act=act), group="hookline.connectors")
+
+        with pytest.raises(ConfigError, match=detail):
+            LLM(config=naming("bad"))
+
+
+def test_unknown_connector_ends_the_start() -> None:
+    """With those that are installed."""
+    with pytest.raises(ConfigError, match="installed:"):
+        LLM(config=naming("no"))
+
+
+def test_failed_tokens_are_not_told_as_cached(connected_llm: ConnectedLLM) -> None:
+    """`cached_tokens` of a request whose load failed are those that came."""
+    store, prompt = DictStore(), list(range(3, 24))
+    params = SamplingParams(max_tokens=2)
+    with connected_llm(SIMULATED, store) as llm:
+        llm.generate([prompt], params)
+    store.faults = Faults(hides=1.0)
+    with connected_llm(SIMULATED, store) as llm:
+        [output] = llm.generate([prompt], params)
+        hits = llm.front_end.stats.external_cache.hit_tokens
+        assert_conserved(llm)
+
+    assert output.cached_tokens == hits < 20
+
+
+def test_waiting_costs_no_core(connected_llm: ConnectedLLM) -> None:
+    """While everything waits for KV the engine asks now and then, and else sleeps."""
+    store = DictStore(is_async=True, delay_seconds=0.4)
+    prompt = list(range(3, 24))
+    with connected_llm(SIMULATED, store) as llm:
+        llm.generate([prompt], SamplingParams(max_tokens=1))
+    with connected_llm(SIMULATED, store) as llm:
+        started, used = time.monotonic(), time.thread_time()
+        llm.generate([prompt], SamplingParams(max_tokens=1))
+        waited, used = time.monotonic() - started, time.thread_time() - used
+
+    assert waited > 0.4
+    assert used < 0.1 * waited  # some 50 questions; a busy loop takes all of it
+
+
+def test_fingerprint_is_the_models_own(tmp_path: Path, llama: Oracle) -> None:
+    """The same for the same weights, elsewhere; another for one other number."""
+    model = make_oracle("llama", tmp_path).model
+    same = fingerprint_of(llama.model)
+
+    assert fingerprint_of(model) == same
+    with torch.no_grad():
+        next(model.parameters())[3, 5] += 1e-3
+    assert fingerprint_of(model) != same
+    model.config.rope_parameters["rope_theta"] = 5.0
+    assert fingerprint_of(model) != same
+
+
+def test_bfloat16_is_brought_bit_by_bit(
+    connected_llm: ConnectedLLM, llama: Oracle
+) -> None:
+    """Texts are those of an engine that finds the same in its own cache."""
+    config = replace(
+        SIMULATED,
+        model=ModelConfig(model=str(llama.folder), dtype="bfloat16"),  # type: ignore[arg-type]
+        executor=ExecutorConfig(),
+    )
+    greedy = SamplingParams(temperature=0.0, max_tokens=16)
+    prompts = [list(range(3, 40)), list(range(50, 77))]
+    with LLM(config=replace(config, kv_transfer=None)) as llm:
+        llm.generate(prompts, greedy)
+        plain = llm.generate(prompts, greedy)
+    store = DictStore()
+    with connected_llm(config, store) as llm:
+        llm.generate(prompts, greedy)
+    with connected_llm(config, store) as llm:
+        loading = llm.generate(prompts, greedy)
+
+    assert [each.completions for each in loading] == [
+        each.completions for each in plain
+    ]
+    assert [each.cached_tokens for each in loading] == [36, 24]

@@ -1,0 +1,417 @@
+"""Loads and saves from their begin to their end, one at a time."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from hookline.clock import VirtualClock
+from hookline.config import SchedulerConfig
+from hookline.events import StepOutput
+from hookline.kv_transfer import (
+    KVRole,
+    LoadFailurePolicy,
+    SchedulerConnector,
+    TransferResults,
+    WorkerConnector,
+)
+from hookline.request import FinishReason
+from hookline.stats import Residue, SchedulerStats
+from hookline.testing.connected_core import (
+    SHORT,
+    ConnectedCore,
+    connected_core,
+    dict_sides,
+    tokens_by_request,
+)
+from hookline.testing.connectors import DictStore, DictWorker, Faults
+from hookline.testing.simulation import engine_request
+
+PROMPT = list(range(3, 24))
+"""Five full blocks, and a token."""
+
+
+def stats_of(engine: ConnectedCore) -> SchedulerStats:
+    """Once it rests: nothing is left of any request or transfer."""
+    stats = engine.core.state("test").stats
+    assert stats.residue == Residue()
+    assert stats.kv_blocks_used == 0
+    assert stats.transfers == stats.transfers.at_rest()
+    return stats
+
+
+def filled(store: DictStore) -> list[int]:
+    """Has another engine compute and save the prompt; gives its tokens."""
+    faults, store.faults = store.faults, Faults()
+    engine = connected_core(store)
+    engine.core.add(engine_request(1, PROMPT, 3))
+    tokens = tokens_by_request(engine.run())[1]
+    store.faults = faults
+    assert len(store.content) == 5
+    return tokens
+
+
+def run(engine: ConnectedCore, max_tokens: int = 3) -> list[StepOutput]:
+    engine.core.add(engine_request(1, PROMPT, max_tokens))
+    return engine.run()
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_what_is_brought_is_told(*, is_async: bool) -> None:
+    """Of the prompt's 21 tokens 20 were loaded, and one was computed."""
+    store = DictStore(is_async=is_async, delay_seconds=0.02)
+    tokens = filled(store)
+    engine = connected_core(store)
+
+    outputs = run(engine)
+
+    assert tokens_by_request(outputs)[1] == tokens
+    [scheduled] = [event for output in outputs for event in output.scheduled]
+    assert (scheduled.local_cached_tokens, scheduled.external_cached_tokens) == (0, 20)
+    stats = stats_of(engine)
+    assert stats.computed_tokens == 1 + 2
+    assert stats.external_cache.queried_tokens == 21
+    assert stats.external_cache.hit_tokens == 20
+    assert (stats.prefix_cache.queried_tokens, stats.prefix_cache.hit_tokens) == (21, 0)
+    assert (stats.transfers.loads, stats.transfers.failures) == (1, {})
+    assert stats.transfers.loaded_bytes == 5 * 4 * 8
+    assert stats.transfers.load_ns >= 0
+
+
+def test_waiting_request_holds_nobody_up() -> None:
+    """It is counted as waiting for KV, and one behind it runs to its end."""
+    store = DictStore(is_async=True, delay_seconds=0.04)
+    filled(store)
+    engine = connected_core(store)
+    engine.core.add(engine_request(1, PROMPT, 3))
+    engine.core.add(engine_request(2, [5, 6], 2))
+
+    engine.step()
+    stats = engine.core.state("test").stats
+    outputs = engine.run()
+
+    assert (stats.running, stats.waiting, stats.waiting_for_remote_kv) == (1, 0, 1)
+    assert stats.transfers.loading == 1
+    assert stats.transfers.oldest_load_at is not None
+    assert stats.oldest_waiting_at is not None
+    assert stats.residue == Residue()
+    ended = [event.request_id for output in outputs for event in output.finished]
+    assert ended == [2, 1]
+    stats_of(engine)
+
+
+@pytest.mark.parametrize("lead", [False, True])
+@pytest.mark.parametrize("is_async", [False, True])
+def test_failed_load_is_computed(*, is_async: bool, lead: bool) -> None:
+    """What is good of it is kept; and the connector is not asked a second time."""
+    store = DictStore(is_async=is_async, faults=Faults(fails=1.0))
+    tokens = filled(store)
+    engine = connected_core(store, scheduler=SchedulerConfig(async_scheduling=lead))
+
+    outputs = run(engine)
+    again = run(engine)
+
+    assert tokens_by_request(outputs)[1] == tokens_by_request(again)[1] == tokens
+    stats = stats_of(engine)
+    assert stats.transfers.failures == {"load": {"as_wanted": 1}}
+    good = stats.external_cache.hit_tokens
+    spoilt = 0 if is_async else 1 + (1 if lead else 0)
+    assert stats.transfers.recomputed_tokens == 20 - good + spoilt
+    assert stats.discarded_tokens == spoilt
+    assert stats.preemptions == (0 if is_async else 1)
+    # What was computed after all is found by the second request.
+    assert stats.prefix_cache.hit_tokens >= 20
+    lost = [event for output in outputs for event in output.preempted]
+    assert [event.failed_external_tokens for event in lost] == (
+        [] if is_async else [20 - good]
+    )
+    *_, last = [event for output in outputs for event in output.scheduled]
+    assert last.local_cached_tokens + last.external_cached_tokens == good > 0
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_failed_load_may_end_the_request(*, is_async: bool) -> None:
+    """With the policy `fail` the client is told why, and gets no token."""
+    store = DictStore(is_async=is_async, faults=Faults(fails=1.0))
+    filled(store)
+    transfer = replace(SHORT, kv_load_failure_policy=LoadFailurePolicy.FAIL)
+    engine = connected_core(store, transfer=transfer)
+
+    outputs = run(engine)
+
+    [end] = [event for output in outputs for event in output.finished]
+    assert (end.reason, end.cause) == (
+        FinishReason.ERROR,
+        "KV load failed: as_wanted",
+    )
+    assert tokens_by_request(outputs) == {}
+    assert stats_of(engine).finished == {"error": 1}
+
+
+def test_late_load_finds_its_blocks_closed() -> None:
+    """Past its deadline the request goes on; blocks are free once they are closed."""
+    store = DictStore(is_async=True, faults=Faults(late=1.0, late_seconds=0.2))
+    tokens = filled(store)
+    engine = connected_core(store)
+
+    outputs = run(engine)
+    before = engine.core.state("test").stats
+    engine.clock.sleep(0.3)
+    again = run(engine)
+
+    assert tokens_by_request(outputs)[1] == tokens_by_request(again)[1] == tokens
+    assert before.transfers.failures == {"load": {"deadline": 1}}
+    assert (before.transfers.closing, before.kv_blocks_used) == (0, 0)
+    assert store.refused == 1
+    assert stats_of(engine).transfers.late_reports == 1
+
+
+def test_blocks_of_an_aborted_load_are_closed_first() -> None:
+    """They are held until the worker has confirmed it, and then by nobody."""
+    store = DictStore(is_async=True, delay_seconds=0.02)
+    filled(store)
+    engine = connected_core(store)
+    engine.core.add(engine_request(1, PROMPT, 3))
+    engine.step()
+
+    engine.core.finish([1], FinishReason.ABORT, "gone")
+    held = engine.core.state("test").stats
+    engine.step()
+    freed = engine.core.state("test").stats
+
+    assert (held.transfers.closing, held.kv_blocks_used) == (1, 5)
+    assert held.residue == freed.residue == Residue()
+    assert (freed.transfers.closing, freed.kv_blocks_used) == (0, 0)
+    assert freed.transfers.failures == {"load": {"aborted": 1}}
+    assert not engine.core.has_work
+
+
+@pytest.mark.parametrize("fault", ["hides", "forgets"])
+def test_load_is_as_good_as_what_was_written(fault: str) -> None:
+    """Not all blocks written, or not reported: a synchronous load has failed."""
+    store = DictStore(faults=Faults(**{fault: 1.0}))
+    tokens = filled(store)
+    engine = connected_core(store)
+
+    outputs = run(engine)
+
+    reason = "incomplete" if fault == "hides" else "unreported"
+    assert tokens_by_request(outputs)[1] == tokens
+    assert stats_of(engine).transfers.failures == {"load": {reason: 1}}
+
+
+def test_kept_blocks_are_freed_when_they_are_saved() -> None:
+    """Until then the ended request's blocks are held, and can be read."""
+    store = DictStore(keeps=True, delay_seconds=0.02)
+    engine = connected_core(store)
+
+    engine.core.add(engine_request(1, PROMPT, 1))
+    end = engine.step()
+    held = engine.core.state("test").stats
+    engine.run()
+
+    assert end.finished[0].kv_transfer_params == {"request": 1}
+    assert (held.transfers.saving, held.kv_blocks_used) == (1, 6)
+    assert held.residue == Residue()
+    assert store.saved == 6
+    stats = stats_of(engine)
+    assert (stats.transfers.saves, stats.transfers.expired_blocks) == (1, 0)
+
+
+def test_kept_blocks_expire() -> None:
+    """Past their deadline they are closed to the connector, and freed."""
+    store = DictStore(keeps=True, delay_seconds=0.2)
+    engine = connected_core(store)
+
+    run(engine, max_tokens=1)
+    stats = stats_of(engine)
+    engine.clock.sleep(0.3)
+    run(engine, max_tokens=1)
+
+    assert stats.transfers.expired_blocks == 6
+    assert stats.transfers.failures == {"save": {"deadline": 1}}
+    assert store.refused >= 1
+    assert store.saved == 0
+
+
+def test_evicted_blocks_are_seen_before_they_are_overwritten() -> None:
+    """A second tier saves what falls out of a small cache, and brings it back."""
+    store = DictStore(saves_evicted=True)
+    engine = connected_core(store, num_blocks=16)
+    first = tokens_by_request(run(engine))[1]
+    assert not store.content
+
+    for other in range(2):
+        engine.core.add(engine_request(2, [other + 100] * 50, 1))
+        engine.run()
+    again = run(engine)
+
+    assert len(store.content) >= 5
+    assert tokens_by_request(again)[1] == first
+    assert stats_of(engine).external_cache.hit_tokens == 20
+
+
+@pytest.mark.parametrize(
+    ("role", "saved", "loaded"),
+    [(KVRole.PRODUCER, 5, 0), (KVRole.CONSUMER, 0, 20)],
+)
+def test_role_says_what_is_done(role: KVRole, saved: int, loaded: int) -> None:
+    """A producer loads nothing, a consumer saves nothing and keeps nothing."""
+    store = DictStore(keeps=True)
+    if role is KVRole.CONSUMER:
+        filled(DictStore(content=store.content))
+    before = len(store.content)
+    engine = connected_core(store, transfer=replace(SHORT, kv_role=role))
+    engine.core.add(engine_request(1, [*PROMPT, 99, 98, 97, 96], 1))
+
+    engine.run()
+
+    stats = stats_of(engine)
+    assert stats.external_cache.hit_tokens == loaded
+    assert (len(store.content) - before >= saved) if saved else store.saved == 0
+    assert (stats.transfers.saves > 0) == (role is KVRole.PRODUCER)
+
+
+class Broken:
+    """A side of a connector of which one method does what a test wants."""
+
+    def __init__(self, inner: object, method: str, act: Callable[[], object]) -> None:
+        self._inner, self._method, self._act = inner, method, act
+
+    def __getattr__(self, name: str) -> object:
+        if name == self._method:
+            return lambda *_: self._act()
+        return getattr(self._inner, name)
+
+
+def fail() -> object:
+    raise SystemExit("a plugin's own idea")
+
+
+METHODS = {
+    "get_num_new_matched_tokens": "lookup",
+    "update_state_after_alloc": "allocate",
+    "build_connector_meta": "metadata",
+    "request_finished": "finish",
+    "start_load_kv": "load",
+    "wait_for_layer_load": "load",
+    "save_kv_layer": "save",
+    "wait_for_save": "save",
+    "get_finished": "poll",
+}
+WRONG = {
+    "get_num_new_matched_tokens": (-4, False),
+    "build_connector_meta": "bytes",
+    "request_finished": (1, {"a": object()}),
+    "get_finished": [1, 2],
+}
+
+
+def broken_run(
+    method: str, act: Callable[[], object], *, is_async: bool
+) -> tuple[list[int], list[int], SchedulerStats]:
+    """The right tokens, those of an engine with a broken connector, and its state."""
+    store = DictStore(is_async=is_async)
+    tokens = filled(store)
+
+    def sides(
+        store: DictStore, clock: VirtualClock
+    ) -> tuple[SchedulerConnector, WorkerConnector]:
+        made = dict_sides(store, clock)
+        first, second = (Broken(side, method, act) for side in made)
+        return first, second  # type: ignore[return-value]
+
+    engine = connected_core(store, sides=sides)
+    found = tokens_by_request(run(engine))[1]
+    return tokens, found, stats_of(engine)
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+@pytest.mark.parametrize("method", sorted(METHODS))
+def test_whatever_raises_is_contained(method: str, *, is_async: bool) -> None:
+    """The request is served, and the failure counted under its stage."""
+    tokens, found, stats = broken_run(method, fail, is_async=is_async)
+
+    assert found == tokens
+    assert stats.finished == {"length": 1}
+    if not (is_async and method == "wait_for_layer_load"):  # which is never called
+        assert stats.transfers.failures[METHODS[method]]["raised"] >= 1
+
+
+@pytest.mark.parametrize("method", sorted(WRONG))
+def test_whatever_is_malformed_is_contained(method: str) -> None:
+    """The same of answers that are none."""
+    tokens, found, stats = broken_run(method, lambda: WRONG[method], is_async=False)
+
+    assert found == tokens
+    assert stats.transfers.failures[METHODS[method]]["malformed"] >= 1
+
+
+def test_wrong_kind_of_end_is_a_failure() -> None:
+    """A synchronous load that is reported as saved has not been loaded."""
+    store = DictStore()
+    tokens = filled(store)
+
+    class Confused(DictWorker):
+        def get_finished(self) -> TransferResults:
+            found = super().get_finished()
+            return TransferResults(saved=found.loaded)
+
+    def sides(
+        store: DictStore, clock: VirtualClock
+    ) -> tuple[SchedulerConnector, WorkerConnector]:
+        return dict_sides(store, clock)[0], Confused(store)
+
+    engine = connected_core(store, sides=sides)
+
+    assert tokens_by_request(run(engine))[1] == tokens
+    assert stats_of(engine).transfers.failures == {"load": {"malformed": 1}}
+
+
+def test_connector_is_asked_again_after_a_preemption() -> None:
+    """Whose KV came well, and was used, may load it once more."""
+    store = DictStore(is_async=True)
+    filled(store)
+    engine = connected_core(store)
+    engine.core.add(engine_request(1, PROMPT, 9))
+    request = engine.core._scheduler._requests[1]
+
+    engine.step()
+    while_waiting = request.may_load
+    while not request.num_output_tokens:
+        engine.step()
+
+    assert (while_waiting, request.may_load) == (False, True)
+    engine.run()
+
+
+def test_failing_loads_open_the_breaker() -> None:
+    """After five in a row no more is loaded, for a while."""
+    store = DictStore(is_async=True, faults=Faults(hides=1.0))
+    prompts = [[at + 3] * 9 for at in range(8)]
+    faults, store.faults = store.faults, Faults()
+    saving = connected_core(store)
+    for at, prompt in enumerate(prompts):
+        saving.core.add(engine_request(at, prompt, 1))
+    saving.run()
+    store.faults = faults
+    engine = connected_core(store)
+
+    for at, prompt in enumerate(prompts):
+        engine.core.add(engine_request(at, prompt, 1))
+        engine.run()
+
+    assert stats_of(engine).transfers.failures == {"load": {"incomplete": 5}}
+
+
+def test_broken_connector_is_left_alone() -> None:
+    """After five failures in a row it is not asked any more, for thirty seconds."""
+    store = DictStore(faults=Faults(raises=1.0))
+    engine = connected_core(store)
+    for at in range(8):
+        engine.core.add(engine_request(at, [at + 3] * 9, 1))
+
+    engine.run()
+
+    failures = stats_of(engine).transfers.failures
+    assert failures["lookup"]["raised"] <= 5

@@ -1,0 +1,251 @@
+"""The connector `shared_storage`: files, what may be wrong with them, and engines."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from hookline import LLM, SamplingParams
+from hookline.config import CacheConfig, EngineConfig, ExecutorConfig, ExecutorKind
+from hookline.exceptions import ConfigError
+from hookline.kv_transfer import KVLayout, KVTransferConfig
+from hookline.stats import SchedulerStats
+from hookline.testing import assert_conserved
+from hookline.testing.plugin_site import PluginSite
+from hookline_shared_storage import BlockStore, DamagedError, StorageOptions
+
+LAYOUT = KVLayout(
+    fingerprint="ab" * 32,
+    num_blocks=8,
+    block_size=4,
+    dtype="float32",
+    block_bytes=(50, 50),
+)
+HASH = bytes(range(32))
+CONTENT = np.arange(100, dtype=np.uint8)
+PROMPT = list(range(3, 24))
+
+
+def store_in(folder: Path, max_bytes: int = 10**6) -> BlockStore:
+    options = StorageOptions(shared_storage_path=folder, max_bytes=max_bytes)
+    return BlockStore(options, LAYOUT)
+
+
+def flip_last_bit(data: bytes) -> bytes:
+    return data[:-1] + bytes([data[-1] ^ 1])
+
+
+DAMAGES: dict[str, tuple[Callable[[bytes], bytes], str]] = {
+    "bit": (flip_last_bit, "corrupt"),
+    "short": (lambda data: data[:-1], "truncated"),
+    "long": (lambda data: data + b"x", "truncated"),
+    "empty": (lambda _: b"", "truncated"),
+    "header": (lambda data: data[:8] + b"[" + data[9:], "corrupt"),
+    "other model": (lambda data: data.replace(b"ab" * 32, b"cd" * 32), "foreign"),
+}
+
+
+def test_block_goes_there_and_back(tmp_path: Path) -> None:
+    """Another process reads what one wrote; others' leave nothing but the file."""
+    store_in(tmp_path).write(HASH, CONTENT)
+
+    other = store_in(tmp_path)
+
+    assert other.has(HASH)
+    np.testing.assert_array_equal(other.read(HASH), CONTENT)
+    assert not other.has(b"x" * 32)
+    [file] = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert file.stat().st_mode & 0o077 == 0
+
+
+@pytest.mark.parametrize("damage", sorted(DAMAGES))
+def test_damage_is_found(tmp_path: Path, damage: str) -> None:
+    """It is told with its reason, and the file is gone, so that it is written anew."""
+    change, reason = DAMAGES[damage]
+    store = store_in(tmp_path)
+    store.write(HASH, CONTENT)
+    path = store.path_of(HASH)
+    path.write_bytes(change(path.read_bytes()))
+
+    with pytest.raises(DamagedError) as caught:
+        store.read(HASH)
+
+    assert caught.value.reason == reason
+    assert not store.has(HASH)
+
+
+def test_missing_block_is_told(tmp_path: Path) -> None:
+    """Somebody else may have removed it since it was found."""
+    with pytest.raises(DamagedError) as caught:
+        store_in(tmp_path).read(HASH)
+
+    assert caught.value.reason == "missing"
+
+
+def test_block_under_anothers_name_is_foreign(tmp_path: Path) -> None:
+    """A file says which block it is."""
+    store = store_in(tmp_path)
+    store.write(HASH, CONTENT)
+    other = b"y" * 32
+    store.path_of(other).parent.mkdir()
+    store.path_of(HASH).rename(store.path_of(other))
+
+    with pytest.raises(DamagedError) as caught:
+        store.read(other)
+
+    assert caught.value.reason == "foreign"
+
+
+def test_least_recently_used_goes_first(tmp_path: Path) -> None:
+    """Beyond its limit the folder loses what nobody has read for longest."""
+    store = store_in(tmp_path)
+    hashes = [bytes([number]) * 32 for number in range(10)]
+    for age, block_hash in enumerate(hashes):
+        store.write(block_hash, CONTENT)
+        os.utime(store.path_of(block_hash), (1000.0 + age, 1000.0 + age))
+    size = store.path_of(hashes[0]).stat().st_size
+    store.read(hashes[0])
+
+    store_in(tmp_path, max_bytes=10 * size).shrink()
+    all_fit = [store.has(each) for each in hashes]
+    store_in(tmp_path, max_bytes=5 * size).shrink()
+
+    assert all(all_fit)
+    assert [number for number in range(10) if store.has(hashes[number])] == [0, 7, 8, 9]
+
+
+def test_limit_is_looked_at_while_writing(tmp_path: Path) -> None:
+    """However much is written, the folder stays about as large as it may be."""
+    store = store_in(tmp_path, max_bytes=4000)
+
+    for number in range(60):
+        store.write(bytes([number]) * 32, CONTENT)
+
+    sizes = [path.stat().st_size for path in tmp_path.rglob("*.safetensors")]
+    assert 2000 < sum(sizes) <= 4400
+
+
+def test_failed_write_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A full disk: the error is told, and no half a file is there."""
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    store = store_in(tmp_path)
+    monkeypatch.setattr(os, "replace", full)
+
+    with pytest.raises(OSError, match="No space"):
+        store.write(HASH, CONTENT)
+
+    assert not [path for path in tmp_path.rglob("*") if path.is_file()]
+
+
+@pytest.mark.parametrize(
+    ("given", "detail"),
+    [
+        ({}, "needs shared_storage_path"),
+        ({"shared_storage_path": 3}, "needs shared_storage_path"),
+        ({"shared_storage_path": "x", "path": "y"}, "no option 'path'"),
+        ({"shared_storage_path": "x", "max_bytes": 0}, "above 0"),
+        ({"shared_storage_path": "x", "num_threads": True}, "above 0"),
+        ({"shared_storage_path": "x", "load_async": 1}, "true or false"),
+    ],
+)
+def test_mistakes_are_told(given: dict[str, object], detail: str) -> None:
+    """Each in one line."""
+    with pytest.raises(ConfigError, match=detail):
+        StorageOptions.from_mapping(given)
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> "PluginSite":
+    folder = tmp_path / "site"
+    folder.mkdir()
+    return PluginSite(folder)
+
+
+def run(
+    site: PluginSite, folder: Path, **options: object
+) -> tuple[list[int], SchedulerStats]:
+    """The tokens of an engine with this folder, and its state."""
+    config = EngineConfig(
+        cache=CacheConfig(block_size=4),
+        executor=ExecutorConfig(kind=ExecutorKind.SIMULATED),
+        kv_transfer=KVTransferConfig(
+            kv_connector="stored",
+            kv_connector_extra_config={"shared_storage_path": str(folder), **options},
+        ),
+    )
+    with site:
+        if not (site._folder / "stored.py").exists():
+            source = "from hookline_shared_storage import create_kv_connector\n"
+            site.install("stored", source, group="hookline.connectors")
+        with LLM(config=config) as llm:
+            [output] = llm.generate([PROMPT], SamplingParams(max_tokens=4))
+            assert_conserved(llm)
+            return output.completions[0].token_ids, llm.front_end.stats
+
+
+@pytest.mark.parametrize("load_async", [False, True])
+def test_engines_share_what_was_computed(
+    site: PluginSite, tmp_path: Path, *, load_async: bool
+) -> None:
+    """The second one loads all but a token of the prompt."""
+    first, saving = run(site, tmp_path / "kv", load_async=load_async)
+
+    second, loading = run(site, tmp_path / "kv", load_async=load_async)
+
+    assert first == second
+    hits = [each.external_cache.hit_tokens for each in (saving, loading)]
+    assert hits == [0, 20]
+    assert loading.transfers.failures == {}
+    assert saving.transfers.saved_bytes == 6 * 4 * 8  # one was filled by the output
+    assert loading.transfers.loaded_bytes == 5 * 4 * 8
+
+
+@pytest.mark.parametrize("load_async", [False, True])
+@pytest.mark.parametrize("damage", sorted(DAMAGES))
+def test_damaged_files_cost_no_token(
+    site: PluginSite, tmp_path: Path, damage: str, *, load_async: bool
+) -> None:
+    """What lies before the damage is used; the rest is computed, and counted."""
+    change, _ = DAMAGES[damage]
+    folder = tmp_path / "kv"
+    first, _ = run(site, folder, load_async=load_async)
+    for path in list(folder.rglob("*.safetensors"))[::2]:
+        data = path.read_bytes()
+        fingerprint = path.parent.parent.name.encode()
+        spoilt = change(data)
+        if damage == "other model":
+            spoilt = data.replace(fingerprint, b"cd" * 32)
+        path.write_bytes(spoilt)
+
+    second, stats = run(site, folder, load_async=load_async)
+    third, healed = run(site, folder, load_async=load_async)
+
+    assert first == second == third
+    [reason] = stats.transfers.failures["load"]
+    assert reason == DAMAGES[damage][1]
+    assert stats.external_cache.hit_tokens < 20
+    assert healed.external_cache.hit_tokens >= stats.external_cache.hit_tokens
+
+
+def test_full_disk_is_counted(
+    site: PluginSite, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing is saved; the engine serves as before, and says so."""
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    first, _ = run(site, tmp_path / "other")
+    monkeypatch.setattr(os, "replace", full)
+
+    second, _ = run(site, tmp_path / "kv")
+
+    assert first == second
+    assert not list((tmp_path / "kv").rglob("*.safetensors"))
