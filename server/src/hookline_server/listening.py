@@ -23,6 +23,11 @@ class Listening:
     def all(self) -> tuple[socket.socket, ...]:
         return (self.api,) if self.pages is None else (self.api, self.pages)
 
+    def close(self) -> None:
+        """Nobody listens any more."""
+        for each in self.all:
+            each.close()
+
 
 class ListenError(Exception):
     """The address cannot be listened on.

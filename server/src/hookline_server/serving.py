@@ -44,8 +44,6 @@ async def serve(
     async with _sites(loading):
         engine = await _started(start_engine, stopping)
     if engine is None:
-        for each in listening.all:
-            each.close()
         return
     try:
         await _serve_engine(engine, listening, settings, stopping, when_ready)

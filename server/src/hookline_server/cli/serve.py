@@ -4,6 +4,7 @@ import asyncio
 import logging
 import sys
 import time
+from contextlib import closing
 from importlib import import_module
 from typing import cast
 
@@ -17,7 +18,7 @@ from hookline_server.cli.logger_options import default_loggers
 from hookline_server.cli.output import say
 from hookline_server.cli.server_options import SERVER_OPTIONS
 from hookline_server.engine import ServingEngine
-from hookline_server.listening import Listening, listen, url
+from hookline_server.listening import ListenError, Listening, listen, url
 from hookline_server.serving import StartEngine, serve
 from hookline_server.settings import ServerSettings
 
@@ -51,14 +52,15 @@ def run(argv: list[str]) -> int:
         seconds = time.monotonic() - began
         say(banner(app, root=root, pages_root=pages_root, seconds=seconds))
 
-    asyncio.run(
-        serve(
-            listening,
-            settings,
-            start_engine=_engine_starter(config),
-            when_ready=when_ready,
+    with closing(listening):
+        asyncio.run(
+            serve(
+                listening,
+                settings,
+                start_engine=_engine_starter(config),
+                when_ready=when_ready,
+            )
         )
-    )
     return 0
 
 
@@ -68,7 +70,11 @@ def _listening(settings: ServerSettings) -> Listening:
     if settings.metrics_port is None:
         return Listening(api)
     host = settings.metrics_host or settings.host
-    return Listening(api, listen(host, settings.metrics_port))
+    try:
+        return Listening(api, listen(host, settings.metrics_port))
+    except ListenError:
+        api.close()
+        raise
 
 
 def _engine_starter(config: EngineConfig) -> StartEngine:

@@ -80,6 +80,8 @@ class Noting(EagleProposer):
     def propose(self, requests: Sequence[DraftRequest]) -> list[Drafts]:
         for request in requests:
             assert request.hidden_states is not None
+            if request.request_id < 0:  # its own, at the start
+                return super().propose(requests)
             states = request.hidden_states
             self.shown.append((states.start, len(states.final)))
         super().propose(requests)
@@ -87,6 +89,8 @@ class Noting(EagleProposer):
 
     def _pick(self, chain: Any, alive: int) -> None:
         for row, each in enumerate(chain.shown[:alive]):
+            if each.request.request_id < 0:
+                break
             before = [int(place[row]) for place in chain.token_ids]
             feature = chain.features[row].clone()
             self.said.append((each.request.token_ids.tolist(), before, feature))

@@ -37,6 +37,9 @@ class GpuKit:
     ) -> WholeAngles:
         return WholeAngles(rotary, like, head_dim, limit)
 
+    def layers_again(self, _layers: object, _embedding: object) -> None:
+        """Graphs do that, which the runner captures."""
+
 
 class GpuProduct:
     """Linear layers side by side; a summand is added inside of the product."""
@@ -78,9 +81,6 @@ class GpuGated:
     ) -> torch.Tensor:
         flat = self._gate(self._gate_up(values.flatten(0, -2)))
         return self._down(flat, summand).view(*values.shape[:-1], -1)
-
-    def layers_again(self, _layers: object, _embedding: object) -> None:
-        """Graphs do that, which the runner captures."""
 
 
 def _norm(weight: torch.Tensor, epsilon: float, *, unit_offset: bool) -> NormKernel:
