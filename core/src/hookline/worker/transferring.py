@@ -106,6 +106,9 @@ class Transferring:
         isolate(self._connector.shutdown)
 
     def _take(self, results: TransferResults) -> None:
+        for reason, count in results.incidents.items():
+            detail = f"{count} times"
+            self._failures.note(Stage.INCIDENT, reason, detail, count=count)
         for transfer_id in results.loaded:
             self._end(transfer_id, is_load=True)
         for transfer_id in results.saved:
@@ -207,10 +210,15 @@ def _checked(results: TransferResults) -> TransferResults:
         )
         for each in results.failed
     ]
+    incidents = {
+        str(reason)[:MOST_LETTERS] or Reason.MALFORMED: max(0, _whole(count))
+        for reason, count in results.incidents.items()
+    }
     return TransferResults(
         loaded=[_whole(each) for each in results.loaded],
         saved=[_whole(each) for each in results.saved],
         failed=failed,
+        incidents=incidents,
     )
 
 
