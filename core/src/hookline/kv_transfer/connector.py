@@ -84,7 +84,7 @@ class PlannedStep:
             content stays until the step has ended.
         evicted: Blocks that this step will overwrite. Their content is there until the
             first load of the step is started.
-        cancelled: Loads and saves that the engine has given up.
+        cancelled: Loads and saves that the engine has given up, before they began perhaps.
     """
 
     written: Sequence[BlockContent] = ()

@@ -52,9 +52,6 @@ class Transferring:
         self._in_step, self._held_up, self._saves = set(), 0, False
         if orders is None:
             return
-        for transfer_id in orders.cancelled:
-            self._close(transfer_id)
-            self._closed.append(transfer_id)
         now = time.perf_counter_ns()
         for load in orders.loads:
             self._blocks.open_load(load)
@@ -64,6 +61,9 @@ class Transferring:
         for save in orders.saves:
             self._blocks.open_save(save.transfer_id, save.block_ids)
             self._began[save.transfer_id] = now
+        for transfer_id in orders.cancelled:  # some that begin here, perhaps
+            self._close(transfer_id)
+            self._closed.append(transfer_id)
         if orders.metadata is None:
             self._fail([load.transfer_id for load in orders.loads], Reason.NO_METADATA)
             return
