@@ -34,7 +34,8 @@ def create_kv_connector(context):
     options = P2POptions.from_mapping(context.options)
     if context.role == "scheduler":
         return SchedulerSide(options)
-    return WorkerSide(options, SpoiltTransport(make_transport(options), wires[-1]))
+    transport = SpoiltTransport(make_transport(options), wires[-1])
+    return WorkerSide(options, transport, chunk_bytes=64)
 """
 
 MakeEngine = Callable[..., tuple[DrivenEngine, Wire]]
@@ -44,7 +45,7 @@ MakeEngine = Callable[..., tuple[DrivenEngine, Wire]]
 def make_engine(tmp_path: Path) -> Iterator[MakeEngine]:
     """Starts engines with options of their own, each behind a wire, and ends them.
 
-    Without a model an engine's tokens are right only on the right KV, too.
+    Two of their blocks go into a message. Without a model an engine's tokens are right only on the right KV, too.
     """
     folder = tmp_path / "site"
     folder.mkdir()
@@ -56,15 +57,15 @@ def make_engine(tmp_path: Path) -> Iterator[MakeEngine]:
         ) -> tuple[DrivenEngine, Wire]:
             transfer = KVTransferConfig(
                 kv_connector="peers",
-                kv_load_timeout_seconds=3.0,
-                kv_save_timeout_seconds=6.0,
+                kv_load_timeout_seconds=1.5,
+                kv_save_timeout_seconds=2.0,
             )
             config = config or EngineConfig(
                 model=ModelConfig(max_model_len=512),
                 cache=CacheConfig(block_size=4, num_kv_blocks=256),
                 executor=ExecutorConfig(kind=ExecutorKind.SIMULATED),
             )
-            given = {"peer_timeout_seconds": 1.0, **options}
+            given = {"peer_timeout_seconds": 0.6, **options}
             transfer = replace(
                 config.kv_transfer or transfer, kv_connector_extra_config=given
             )

@@ -9,8 +9,6 @@ from hookline.kv_transfer.blocks import Bytes, KVBlocks
 from hookline_p2p.params import Source
 from hookline_p2p.tasks import LoadTask
 
-FIRST_RETRY_SECONDS = 1.0
-
 
 class Sink(Protocol):
     """Where blocks go that have come and are right."""
@@ -35,11 +33,12 @@ class Fetch:
         chunk: So many are asked for at once.
         sink: Where they go.
         began_at: When.
+        patience: Without news, before it is asked again for the first time.
         to_ask: Indices of chunks' first blocks.
         asked: Of those asked for, when.
         good: Of each block, whether it has come.
         news_at: When something has come of it, or was asked again.
-        pause: Without news, before it is asked again.
+        pause: Without news, before the next time.
     """
 
     number: int
@@ -48,16 +47,17 @@ class Fetch:
     chunk: int
     sink: Sink
     began_at: float
+    patience: float
     to_ask: deque[int] = field(init=False)
     asked: dict[int, float] = field(default_factory=dict)
     good: bytearray = field(init=False)
     news_at: float = field(init=False)
-    pause: float = FIRST_RETRY_SECONDS
+    pause: float = field(init=False)
 
     def __post_init__(self) -> None:
         self.to_ask = deque(range(0, len(self.hashes), self.chunk))
         self.good = bytearray(len(self.hashes))
-        self.news_at = self.began_at
+        self.news_at, self.pause = self.began_at, self.patience
 
     @property
     def is_complete(self) -> bool:
@@ -76,7 +76,7 @@ class Fetch:
     def note(self, first: int, count: int, now: float) -> None:
         """So many blocks have come."""
         self.good[first : first + count] = b"\1" * count
-        self.news_at, self.pause = now, FIRST_RETRY_SECONDS
+        self.news_at, self.pause = now, self.patience
 
 
 class LoadSink:

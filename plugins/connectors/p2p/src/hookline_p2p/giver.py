@@ -8,7 +8,7 @@ from hookline.kv_transfer import TransferClosedError
 from hookline.kv_transfer.blocks import KVBlocks
 from hookline_p2p.results import Results
 from hookline_p2p.tasks import KeepTask
-from hookline_p2p.transport import CHUNK_BYTES, Peer, Transport, Visitor
+from hookline_p2p.transport import Peer, Transport, Visitor
 from hookline_p2p.wire import (
     Ask,
     Blocks,
@@ -22,7 +22,8 @@ from hookline_p2p.wire import (
 )
 
 _MOST_EARLY = 256
-_FIRST_RETRY_SECONDS = 0.5
+_RETRIES = 10
+"""Of an offer, before it is given up; fewer, for pauses grow."""
 
 
 @dataclass(slots=True)
@@ -41,7 +42,7 @@ class _OpenOffer:
     header: bytes
     began_at: float
     due_at: float
-    pause: float = _FIRST_RETRY_SECONDS
+    pause: float
 
 
 class Giver:
@@ -59,12 +60,14 @@ class Giver:
         own: Peer,
         *,
         timeout_seconds: float,
+        chunk_bytes: int,
     ) -> None:
         self._blocks = blocks
         self._transport = transport
         self._results = results
         self._own = own
         self._timeout = timeout_seconds
+        self._most_blocks = max(1, chunk_bytes // blocks.layout.total_bytes)
         self._kept: dict[int, dict[bytes, int]] = {}
         self._offers: dict[int, _OpenOffer] = {}
         self._latest = 0
@@ -154,8 +157,9 @@ class Giver:
         fingerprint = self._blocks.layout.fingerprint
         offer = Offer(*self._own, task.transfer_id, fingerprint, task.block_hashes)
         header = encode(offer)
+        pause = self._timeout / _RETRIES
         self._offers[task.transfer_id] = _OpenOffer(
-            peer, header, now, now + _FIRST_RETRY_SECONDS
+            peer, header, now, now + pause, pause
         )
         self._transport.send(peer, header)
 
@@ -170,7 +174,7 @@ class Giver:
         if len(block_ids) < len(ask.hashes) or not block_ids:
             self._deny(visitor, ask, "missing")
             return
-        if len(block_ids) > max(1, CHUNK_BYTES // layout.total_bytes):
+        if len(block_ids) > self._most_blocks:
             self._deny(visitor, ask, "malformed")
             return
         try:

@@ -6,7 +6,8 @@ from hookline_p2p.params import Source
 from hookline_p2p.transport import Transport
 from hookline_p2p.wire import Release, encode
 
-_FIRST_RETRY_SECONDS = 0.5
+_RETRIES = 10
+"""Before it is given up; fewer, for pauses grow."""
 _MOST = 1024
 
 
@@ -16,7 +17,7 @@ class _Told:
 
     until: float | None = None
     due_at: float = 0.0
-    pause: float = _FIRST_RETRY_SECONDS
+    pause: float = 0.0
 
 
 class Releases:
@@ -47,6 +48,7 @@ class Releases:
         for source, told in list(self._open.items()):
             if told.until is None:
                 told.until = now + self._timeout
+                told.pause = self._timeout / _RETRIES
             elif now > told.until:
                 del self._open[source]
                 continue

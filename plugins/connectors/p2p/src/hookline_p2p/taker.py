@@ -11,11 +11,14 @@ from hookline_p2p.params import Source
 from hookline_p2p.releases import Releases
 from hookline_p2p.results import Results
 from hookline_p2p.tasks import LoadTask
-from hookline_p2p.transport import CHUNK_BYTES, Message, Peer, Transport
+from hookline_p2p.transport import Message, Peer, Transport
 from hookline_p2p.wire import Ask, Blocks, Denial, Offer, checksums, encode
 
 _WINDOW = 8
 """Chunks of one fetch that are under way at once."""
+
+_RETRIES = 5
+"""Of a question, before its peer is given up; fewer, for pauses grow."""
 
 _LOST = frozenset({"peer", "refused"})
 """Reasons for which a producer need not be told anything: it is not there."""
@@ -34,6 +37,8 @@ class Taker:
         transport: Transport,
         results: Results,
         options: P2POptions,
+        *,
+        chunk_bytes: int,
     ) -> None:
         self._blocks = blocks
         self._transport = transport
@@ -41,7 +46,7 @@ class Taker:
         self._options = options
         size = blocks.layout.total_bytes
         self._block_bytes = size
-        self._chunk = max(1, CHUNK_BYTES // size)
+        self._chunk = max(1, chunk_bytes // size)
         self._last_number = 0
         self._fetches: dict[int, Fetch] = {}
         self._staged: dict[Source, Staged] = {}
@@ -212,7 +217,10 @@ class Taker:
         self, source: Source, hashes: Sequence[bytes], sink: Sink, now: float
     ) -> None:
         self._last_number += 1
-        fetch = Fetch(self._last_number, source, hashes, self._chunk, sink, now)
+        patience = self._options.peer_timeout_seconds / _RETRIES
+        fetch = Fetch(
+            self._last_number, source, hashes, self._chunk, sink, now, patience
+        )
         self._fetches[fetch.number] = fetch
 
     def _ask(self, fetch: Fetch, first: int, now: float) -> None:

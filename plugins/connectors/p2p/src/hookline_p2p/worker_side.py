@@ -16,7 +16,7 @@ from hookline_p2p.params import Source
 from hookline_p2p.results import Results
 from hookline_p2p.taker import Taker
 from hookline_p2p.tasks import Address, Tasks
-from hookline_p2p.transport import Message, Peer, Transport, Visitor
+from hookline_p2p.transport import CHUNK_BYTES, Message, Peer, Transport, Visitor
 from hookline_p2p.wire import (
     Ask,
     Blocks,
@@ -44,9 +44,15 @@ class WorkerSide:
     """Hands orders to the thread, and its results to the engine."""
 
     def __init__(
-        self, options: P2POptions, transport: Transport, *, takes_pushed: bool = True
+        self,
+        options: P2POptions,
+        transport: Transport,
+        *,
+        takes_pushed: bool = True,
+        chunk_bytes: int = CHUNK_BYTES,
     ) -> None:
-        """`takes_pushed`: whether to take what others offer."""
+        """Is told whether to take what others offer, and how much a message holds."""
+        self._chunk_bytes = chunk_bytes
         self._options = options
         self._transport = transport
         self._takes_pushed = takes_pushed
@@ -72,8 +78,15 @@ class WorkerSide:
             self._results,
             own,
             timeout_seconds=self._options.peer_timeout_seconds,
+            chunk_bytes=self._chunk_bytes,
         )
-        self._taker = Taker(blocks, self._transport, self._results, self._options)
+        self._taker = Taker(
+            blocks,
+            self._transport,
+            self._results,
+            self._options,
+            chunk_bytes=self._chunk_bytes,
+        )
         self._thread = threading.Thread(
             target=self._run, name="hookline-p2p", daemon=True
         )
@@ -145,12 +158,12 @@ class WorkerSide:
     def _take_orders(self, now: float) -> None:
         while not self._orders.empty():
             tasks = self._orders.get()
-            self._giver.drop(tasks.cancelled)
-            self._taker.cancel(tasks.cancelled)
             for keep in tasks.keeps:
                 self._giver.keep(keep, now)
             for load in tasks.loads:
                 self._taker.load(load, now)
+            self._giver.drop(tasks.cancelled)  # some that begin here, perhaps
+            self._taker.cancel(tasks.cancelled)
             for place in tasks.unwanted:
                 peer = Peer(place.engine_id, place.host, place.port)
                 self._taker.forget(Source(peer, place.transfer_id))
