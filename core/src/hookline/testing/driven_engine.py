@@ -75,7 +75,9 @@ def turn_until(
     return time.monotonic() - began_at
 
 
-def rest(engines: Sequence[DrivenEngine], seconds: float = 20.0) -> list[SchedulerStats]:
+def rest(
+    engines: Sequence[DrivenEngine], seconds: float = 20.0
+) -> list[SchedulerStats]:
     """Lets engines come to rest; afterwards nothing is held by anybody."""
     turn_until(
         engines, lambda: not any(each.core.has_work for each in engines), seconds

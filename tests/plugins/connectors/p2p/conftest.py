@@ -1,7 +1,7 @@
 """Engines in this process that take KV from each other, over a wire that tests spoil."""
 
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -41,14 +41,13 @@ def create_kv_connector(context):
 MakeEngine = Callable[..., tuple[DrivenEngine, Wire]]
 
 
-@pytest.fixture
-def make_engine(tmp_path: Path) -> Iterator[MakeEngine]:
+@contextmanager
+def engines(folder: Path) -> Iterator[MakeEngine]:
     """Starts engines with options of their own, each behind a wire, and ends them.
 
-    Two of their blocks go into a message. Without a model an engine's tokens are right only on the right KV, too.
+    Two of their blocks go into a message. Without a model an engine's tokens are right
+    only on the right KV, too.
     """
-    folder = tmp_path / "site"
-    folder.mkdir()
     with PluginSite(folder) as site, ExitStack() as stack:
         site.install("peers", _PLUGIN, group="hookline.connectors")
 
@@ -75,4 +74,13 @@ def make_engine(tmp_path: Path) -> Iterator[MakeEngine]:
             stack.callback(core.close)
             return DrivenEngine(core), wire
 
+        yield make
+
+
+@pytest.fixture
+def make_engine(tmp_path: Path) -> Iterator[MakeEngine]:
+    """As `engines`."""
+    folder = tmp_path / "site"
+    folder.mkdir()
+    with engines(folder) as make:
         yield make

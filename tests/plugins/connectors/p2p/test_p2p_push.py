@@ -6,15 +6,13 @@ from collections.abc import Callable
 import pytest
 
 from hookline.testing.driven_engine import DrivenEngine, rest, turn_until
-from hookline_p2p.testing import PREFILL, Wire, flipped, prefilled
-from hookline_p2p.wire import Blocks, Offer, Released, decode
+from hookline_p2p.testing import PREFILL, Wire, flipped, prefilled, slowly
+from hookline_p2p.wire import Offer, Released, decode
 
 MakeEngine = Callable[..., tuple[DrivenEngine, Wire]]
 
 PROMPT = list(range(3, 44))
 """Ten full blocks of 32 bytes, and a token."""
-
-MIB = 1 << 20
 
 
 class Pushing:
@@ -64,25 +62,16 @@ def test_blocks_are_there_before_their_request(make_engine: MakeEngine) -> None:
 def test_request_that_comes_while_they_come_waits(make_engine: MakeEngine) -> None:
     """It is filled once they are there; nothing is brought twice."""
     pushing = Pushing(make_engine)
-    count = 0
-
-    def slow(header: bytes, frames):  # type: ignore[no-untyped-def]
-        nonlocal count
-        if isinstance(decode(header), Blocks):
-            time.sleep(0.05)
-            count += 1
-        return [(header, frames)]
-
-    pushing.giving.spoil = slow
+    pushing.giving.spoil = slowly(0.05)
     told = prefilled(pushing.producer, PROMPT, pushing.to)
-    turn_until([pushing.producer], lambda: count > 0)
+    turn_until([pushing.producer], lambda: saved_bytes(pushing.producer) > 0)
 
     tokens = pushing.serve(told)
 
     giving, taking = rest(pushing.both)
     assert tokens == pushing.right
     assert taking.external_cache.hit_tokens == 40
-    assert count == 5
+    assert giving.transfers.saved_bytes == 10 * 32
     assert (giving.transfers.failures, taking.transfers.failures) == ({}, {})
 
 
@@ -118,6 +107,10 @@ def test_full_staging_leaves_blocks_to_be_asked_for(
     assert tokens == [pushing.right] * 2
     assert giving.transfers.failures == {"incident": {"push_full": 1}}
     assert (giving.transfers.saves, taking.transfers.loads) == (2, 2)
+
+
+def saved_bytes(engine: DrivenEngine) -> int:
+    return engine.stats.transfers.saved_bytes
 
 
 def failures(engine: DrivenEngine) -> dict[str, dict[str, int]]:

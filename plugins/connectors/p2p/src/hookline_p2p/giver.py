@@ -136,7 +136,9 @@ class Giver:
 
     def turned_away(self, peer: Peer) -> None:
         """A decoder does not let this engine in."""
-        self._end_offers([key for key, each in self._offers.items() if each.peer == peer])
+        self._end_offers(
+            [key for key, each in self._offers.items() if each.peer == peer]
+        )
 
     def tick(self, now: float) -> None:
         """Says again what was not answered, and gives up what never is."""

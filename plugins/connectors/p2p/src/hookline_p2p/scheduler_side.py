@@ -96,9 +96,7 @@ class SchedulerSide:
                 self._decoder(request.kv_transfer_params),
             )
         )
-        own = Peer(
-            self._address.engine_id, self._options.told_host, self._address.port
-        )
+        own = Peer(self._address.engine_id, self._options.told_host, self._address.port)
         return True, told_params(Source(own, transfer_id), count * self._block_size)
 
     def shutdown(self) -> None:
@@ -119,9 +117,7 @@ class SchedulerSide:
             return None
         return found
 
-    def _decoder(
-        self, params: Mapping[str, object] | None
-    ) -> tuple[str, int] | None:
+    def _decoder(self, params: Mapping[str, object] | None) -> tuple[str, int] | None:
         if self._options.mode is not Mode.PUSH:
             return None
         try:

@@ -1,5 +1,6 @@
 """A transport that spoils what an engine sends, as a test wants it."""
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -78,6 +79,19 @@ class SpoiltTransport:
         self._inner.close()
 
 
+def slowly(seconds: float) -> Spoil:
+    """Takes so long for each message with blocks."""
+
+    def spoil(
+        header: bytes, frames: Sequence[Bytes]
+    ) -> list[tuple[bytes, Sequence[Bytes]]]:
+        if frames:
+            time.sleep(seconds)
+        return [(header, frames)]
+
+    return spoil
+
+
 def flipped(frames: Sequence[Bytes], at: int) -> list[Bytes]:
     """A copy with one bit changed."""
     spoilt = [np.array(each) for each in frames]
@@ -94,6 +108,19 @@ PREFILL: dict[str, object] = {
     "remote_port": None,
 }
 """What a router says to a prefill instance."""
+
+
+def slowly(seconds: float) -> Spoil:
+    """Takes so long for each message with blocks."""
+
+    def spoil(
+        header: bytes, frames: Sequence[Bytes]
+    ) -> list[tuple[bytes, Sequence[Bytes]]]:
+        if frames:
+            time.sleep(seconds)
+        return [(header, frames)]
+
+    return spoil
 
 
 def flipped(frames: Sequence[Bytes], at: int) -> list[Bytes]:

@@ -99,9 +99,7 @@ class ZmqTransport:
         parts: list[bytes | memoryview] = [header, *(each.data for each in frames)]
         try:
             if isinstance(to, Visitor):
-                self._router.send_multipart(
-                    [to.route, *parts], zmq.NOBLOCK, copy=False
-                )
+                self._router.send_multipart([to.route, *parts], zmq.NOBLOCK, copy=False)
                 return True
             if (line := self._line(to)) is None:
                 return False
