@@ -84,7 +84,8 @@ class PlannedStep:
             content stays until the step has ended.
         evicted: Blocks that this step will overwrite. Their content is there until the
             first load of the step is started.
-        cancelled: Loads and saves that the engine has given up, before they began perhaps.
+        cancelled: Loads and saves that the engine has given up, some of them perhaps
+            before they began.
     """
 
     written: Sequence[BlockContent] = ()

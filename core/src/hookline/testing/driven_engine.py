@@ -69,7 +69,8 @@ def turn_until(
     """Lets engines work until something is so; gives how long it took."""
     began_at = time.monotonic()
     while not is_so():
-        if not any([each.turn() for each in engines]):
+        have_worked = [each.turn() for each in engines]
+        if not any(have_worked):
             time.sleep(0.002)
         assert time.monotonic() < began_at + seconds, [each.stats for each in engines]
     return time.monotonic() - began_at

@@ -1,4 +1,4 @@
-"""Engines in this process that take KV from each other, over a wire that tests spoil."""
+"""Engines that take KV from each other, over a wire that tests spoil."""
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager

@@ -3,23 +3,27 @@
 import random
 import socket
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
 
 import pytest
 import zmq
 
-from hookline.config import CacheConfig, EngineConfig, ExecutorConfig, ExecutorKind
-from hookline.config import ModelConfig
-from hookline.kv_transfer import KVTransferConfig
+from hookline.config import (
+    CacheConfig,
+    EngineConfig,
+    ExecutorConfig,
+    ExecutorKind,
+    ModelConfig,
+)
 from hookline.kv_transfer.blocks import Bytes
 from hookline.stats import SchedulerStats
 from hookline.testing.driven_engine import DrivenEngine, rest, turn_until
 from hookline_p2p.testing import Wire, flipped, prefilled
-from hookline_p2p.wire import Ask, Blocks, Pong, Release, decode
+from hookline_p2p.wire import Blocks, decode
 
 MakeEngine = Callable[..., tuple[DrivenEngine, Wire]]
 Sent = list[tuple[bytes, Sequence[Bytes]]]
+Spoil = Callable[[bytes, Sequence[Bytes]], Sent]
 
 PROMPT = list(range(3, 44))
 """Ten full blocks, and a token; five messages of blocks."""
@@ -64,7 +68,7 @@ def is_of(header: bytes, *kinds: type) -> bool:
     return isinstance(decode(header), kinds)
 
 
-def drop_some() -> Callable[[bytes, Sequence[Bytes]], Sent]:
+def drop_some() -> Spoil:
     source = random.Random(5)  # noqa: S311 - a test
 
     def spoil(header: bytes, frames: Sequence[Bytes]) -> Sent:
@@ -77,7 +81,7 @@ def say_twice(header: bytes, frames: Sequence[Bytes]) -> Sent:
     return [(header, frames), (header, frames)]
 
 
-def shuffle() -> Callable[[bytes, Sequence[Bytes]], Sent]:
+def shuffle() -> Spoil:
     """Each message comes behind the next one."""
     held: Sent = []
 
@@ -92,7 +96,7 @@ def add_garbage(header: bytes, frames: Sequence[Bytes]) -> Sent:
     return [(b"\xc1garbage", frames), (header, frames)]
 
 
-HARMLESS = {
+HARMLESS: dict[str, Callable[[], Spoil]] = {
     "drop": drop_some,
     "twice": lambda: say_twice,
     "shuffle": shuffle,
@@ -104,7 +108,7 @@ HARMLESS = {
 def test_lossy_wire_costs_time_alone(
     make_engine: MakeEngine, right: list[int], fault: str
 ) -> None:
-    """What is lost is asked for again; what comes twice, late or as garbage is nothing."""
+    """What is lost is asked for again; what comes twice or late is nothing."""
     pair = Pair(make_engine)
     pair.giving.spoil = HARMLESS[fault]()
     pair.taking.spoil = HARMLESS[fault]()
@@ -122,9 +126,7 @@ def test_lossy_wire_costs_time_alone(
         assert stats.transfers.expired_blocks == 0
 
 
-def spoil_blocks(
-    change: Callable[[bytes, Sequence[Bytes]], Sent], first: int
-) -> Callable[[bytes, Sequence[Bytes]], Sent]:
+def spoil_blocks(change: Spoil, first: int) -> Spoil:
     """Changes the message with the block of this index."""
 
     def spoil(header: bytes, frames: Sequence[Bytes]) -> Sent:

@@ -27,6 +27,7 @@ class FakeAgent:
     polls = 2
 
     def __init__(self, name: str, config: object) -> None:
+        assert config == ["UCX"]
         self.name, self.remote, self.steps = name, set[str](), dict[object, int]()
 
     def register_memory(self, reg_list: object, mem_type: str) -> object:
@@ -46,6 +47,7 @@ class FakeAgent:
         self.remote.remove(agent)
 
     def get_xfer_descs(self, descs: list[Region], mem_type: str) -> list[Region]:
+        assert mem_type == "DRAM"
         return descs
 
     def initialize_xfer(
@@ -92,7 +94,7 @@ def nixl(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str
 def pass_on(
     make_engine: MakeEngine, prepare: Callable[[Wire], None] = lambda _: None
 ) -> tuple[bool, dict[str, dict[str, int]], int]:
-    """Whether the consumer's tokens are right, its failures, and tokens it was brought."""
+    """Whether the tokens are right, the failures, and tokens that were brought."""
     (producer, wire), (consumer, _) = (
         make_engine(transport="nixl"),
         make_engine(transport="nixl"),

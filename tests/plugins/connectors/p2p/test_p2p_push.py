@@ -92,7 +92,7 @@ def test_known_beginning_is_left_out(make_engine: MakeEngine) -> None:
 def test_full_staging_leaves_blocks_to_be_asked_for(
     make_engine: MakeEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nothing grows without a bound: the offer is refused, counted, and pulled later."""
+    """The offer is refused, and counted; what was offered is pulled later."""
     monkeypatch.setattr("hookline_p2p.options._LEAST_BYTES", 1)
     pushing = Pushing(make_engine, max_staged_bytes=500)  # one prompt and a half
     first = pushing.push()

@@ -146,10 +146,10 @@ TRANSFER_METRICS: tuple[Metric, ...] = (
         kind=Kind.COUNTER,
         unit="failures",
         help="Failures of the KV connector by stage (load and save are transfers, an "
-        "incident is what it tells of none, the others are calls of it) and reason: it raised; its answer was malformed; the "
-        "deadline passed; the request was aborted; a synchronous load was not "
-        "reported, a load was reported and not complete, its orders were missing; or a "
-        "word of the connector's own.",
+        "incident is what it tells of none, the others are calls of it) and reason: it "
+        "raised; its answer was malformed; the deadline passed; the request was "
+        "aborted; a synchronous load was not reported, a load was reported and not "
+        "complete, its orders were missing; or a word of the connector's own.",
         labels=(Label("stage", tuple(Stage)), Label("reason")),
         value=Reading(StateReading, _failures),
     ),

@@ -1,8 +1,8 @@
 """Blocks by NIXL, from one engine's registered memory into another's; words by ZMQ.
 
-Who sends frames copies them into a slot of memory that NIXL knows, and says by ZMQ where
-they are. Who receives reads them into a slot of its own, and says when the other may use
-its slot again. Source: NVIDIA's Python API of NIXL, https://docs.nvidia.com/nixl.
+Who sends frames copies them into a slot of memory that NIXL knows, and says by ZMQ
+where they are. Who receives reads them into a slot of its own, and says when the other
+may use its slot again. Source: NIXL's Python API, https://docs.nvidia.com/nixl.
 """
 
 import time
@@ -99,7 +99,8 @@ class Slots:
     """Registered memory in equal parts."""
 
     def __init__(self, agent: Agent, total_bytes: int, slot_bytes: int) -> None:
-        self._memory = np.zeros((max(2, total_bytes // slot_bytes), slot_bytes), "u1")
+        count = max(2, total_bytes // slot_bytes)
+        self._memory: Bytes = np.zeros((count, slot_bytes), np.uint8)
         address, size = self._memory.ctypes.data, self._memory.nbytes
         self._registered = agent.register_memory([(address, size, 0, "")], _MEMORY)
         self._agent = agent
@@ -113,7 +114,8 @@ class Slots:
         self._free.append(slot)
 
     def __getitem__(self, slot: int) -> Bytes:
-        return self._memory[slot]
+        found: Bytes = self._memory[slot]
+        return found
 
     def close(self) -> None:
         isolate(self._agent.deregister_memory, self._registered)

@@ -114,28 +114,28 @@ def is_loopback(host: str) -> bool:
 
 def _checked(name: str, value: object) -> object:
     if name in {"mode", "transport"}:
-        kind = Mode if name == "mode" else TransportKind
-        if value not in list(kind):
+        return _word(name, Mode if name == "mode" else TransportKind, value)
+    if name.endswith("_seconds"):
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        if not is_number or not 0 < value < float("inf"):  # type: ignore[operator]
+            raise ConfigError(OPTION, f"{name} must be above 0, not {value!r}")
+    elif name == "port" or name.endswith("_bytes"):
+        least, most = (0, (1 << 16) - 1) if name == "port" else (_LEAST_BYTES, 1 << 62)
+        if type(value) is not int or not least <= value <= most:
             raise ConfigError(
-                OPTION, f"{name} must be one of {', '.join(kind)}, not {value!r}"
+                OPTION, f"{name} must be {least} to {most}, not {value!r}"
             )
-        return kind(str(value))
-    if name in {"host", "advertised_host", "secret_file"}:
-        if not isinstance(value, str) or not value:
-            raise ConfigError(OPTION, f"{name} must be a text, not {value!r}")
-    elif name == "port":
-        if type(value) is not int or not 0 <= value < 1 << 16:
-            raise ConfigError(OPTION, f"port must be 0 to 65535, not {value!r}")
-    elif name.endswith("_bytes"):
-        if type(value) is not int or value < _LEAST_BYTES:
-            raise ConfigError(
-                OPTION, f"{name} must be {_LEAST_BYTES} or more, not {value!r}"
-            )
-    elif isinstance(value, bool) or not isinstance(value, int | float):
-        raise ConfigError(OPTION, f"{name} must be a number, not {value!r}")
-    elif not 0 < value < float("inf"):
-        raise ConfigError(OPTION, f"{name} must be above 0, not {value!r}")
+    elif not isinstance(value, str) or not value:
+        raise ConfigError(OPTION, f"{name} must be a text, not {value!r}")
     return value
+
+
+def _word(name: str, kind: type[Mode] | type[TransportKind], value: object) -> object:
+    if value not in list(kind):
+        raise ConfigError(
+            OPTION, f"{name} must be one of {', '.join(kind)}, not {value!r}"
+        )
+    return kind(str(value))
 
 
 def _secret(file: object) -> bytes | None:

@@ -79,26 +79,6 @@ class SpoiltTransport:
         self._inner.close()
 
 
-def slowly(seconds: float) -> Spoil:
-    """Takes so long for each message with blocks."""
-
-    def spoil(
-        header: bytes, frames: Sequence[Bytes]
-    ) -> list[tuple[bytes, Sequence[Bytes]]]:
-        if frames:
-            time.sleep(seconds)
-        return [(header, frames)]
-
-    return spoil
-
-
-def flipped(frames: Sequence[Bytes], at: int) -> list[Bytes]:
-    """A copy with one bit changed."""
-    spoilt = [np.array(each) for each in frames]
-    spoilt[-1].reshape(-1)[at] ^= 4
-    return spoilt
-
-
 PREFILL: dict[str, object] = {
     "do_remote_decode": True,
     "do_remote_prefill": False,

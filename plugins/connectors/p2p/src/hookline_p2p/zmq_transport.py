@@ -1,9 +1,9 @@
 """Messages over TCP with ZMQ: one socket that listens, one for each peer.
 
-With a secret every connection is encrypted and checked by CURVE: the pair of keys of all
-engines is made of the secret, and who does not know it neither gets past the handshake
-nor can pretend to be an engine. Handshakes use fresh keys, so what was recorded is worth
-nothing to anybody. Sources: http://curvezmq.org, RFC 7914 (scrypt).
+With a secret every connection is encrypted and checked by CURVE: the pair of keys of
+all engines is made of the secret, and who does not know it neither gets past the
+handshake nor can pretend to be an engine. Each handshake uses fresh keys: what was
+recorded cannot be said again. Sources: http://curvezmq.org, RFC 7914 (scrypt).
 """
 
 import hashlib
