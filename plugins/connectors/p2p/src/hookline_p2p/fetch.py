@@ -102,6 +102,7 @@ class Staged:
         num_bytes: Of all of them.
         expires_at: When they are given up; set once they are complete.
         followers: Loads that wait for them.
+        is_used: Whether a load was filled from them.
     """
 
     def __init__(self, hashes: Sequence[bytes], num_bytes: int) -> None:
@@ -109,6 +110,7 @@ class Staged:
         self.num_bytes = num_bytes
         self.expires_at: float | None = None
         self.followers: list[LoadTask] = []
+        self.is_used = False
         self._chunks: dict[int, Sequence[Bytes]] = {}
 
     def write(self, first: int, layers: Sequence[Bytes]) -> None:

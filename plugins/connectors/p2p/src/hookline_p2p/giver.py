@@ -10,6 +10,7 @@ from hookline_p2p.results import Results
 from hookline_p2p.tasks import KeepTask
 from hookline_p2p.transport import Peer, Transport, Visitor
 from hookline_p2p.wire import (
+    REFUSALS,
     Ask,
     Blocks,
     Denial,
@@ -132,7 +133,8 @@ class Giver:
             return
         del self._offers[reply.transfer_id]
         if reply.refusal:
-            self._results.incident(f"push_{reply.refusal}")
+            known = reply.refusal in REFUSALS
+            self._results.incident(f"push_{reply.refusal if known else 'malformed'}")
 
     def turned_away(self, peer: Peer) -> None:
         """A decoder does not let this engine in."""

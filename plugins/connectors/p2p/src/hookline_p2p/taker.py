@@ -12,13 +12,16 @@ from hookline_p2p.releases import Releases
 from hookline_p2p.results import Results
 from hookline_p2p.tasks import LoadTask
 from hookline_p2p.transport import Message, Peer, Transport
-from hookline_p2p.wire import Ask, Blocks, Denial, Offer, checksums, encode
+from hookline_p2p.wire import DENIALS, Ask, Blocks, Denial, Offer, checksums, encode
 
 _WINDOW = 8
 """Chunks of one fetch that are under way at once."""
 
 _RETRIES = 5
 """Of a question, before its peer is given up; fewer, for pauses grow."""
+
+_USED_SECONDS = 1.0
+"""What came before its request is kept so long once it was used."""
 
 _LOST = frozenset({"peer", "refused"})
 """Reasons for which a producer need not be told anything: it is not there."""
@@ -77,7 +80,7 @@ class Taker:
         elif staged.expires_at is None:
             staged.followers.append(task)
         else:
-            self._fill(source, staged, task)
+            self._fill(staged, task, now)
 
     def cancel(self, transfer_ids: Sequence[int]) -> None:
         """The engine has given these up; producers are told."""
@@ -86,11 +89,14 @@ class Taker:
             sink = fetch.sink
             if isinstance(sink, LoadSink) and sink.task.transfer_id in given_up:
                 self._end(fetch)
-                self._releases.add(fetch.source)
-        for staged in self._staged.values():
-            staged.followers = [
+                self._let_go(fetch.source)
+        for source, staged in list(self._staged.items()):
+            rest = [
                 each for each in staged.followers if each.transfer_id not in given_up
             ]
+            if staged.followers and not rest:
+                self.forget(source)
+            staged.followers = rest
 
     def forget(self, source: Source) -> None:
         """The request for which there is something there needs it no longer."""
@@ -147,7 +153,7 @@ class Taker:
                 fetch.sink.write(said.first, [layer[:good] for layer in layers])
         except TransferClosedError:  # the engine's word of it will come, or has
             self._end(fetch)
-            self._releases.add(fetch.source)
+            self._let_go(fetch.source)
             return
         fetch.note(said.first, good, now)
         if good < len(hashes):
@@ -161,7 +167,7 @@ class Taker:
         """A producer has not what was asked for."""
         fetch = self._fetches.get(denial.number)
         if fetch is not None and fetch.source.peer == sender:
-            reason = denial.reason if denial.reason in _DENIALS else "malformed"
+            reason = denial.reason if denial.reason in DENIALS else "malformed"
             self._fail(fetch, reason)
 
     def released(self, peer: Peer, transfer_id: int) -> None:
@@ -209,7 +215,8 @@ class Taker:
         for source, staged in list(self._staged.items()):
             if staged.expires_at is not None and staged.expires_at <= now:
                 del self._staged[source]
-                self._results.incident("staged_expired")
+                if not staged.is_used:
+                    self._results.incident("staged_expired")
 
     # -- fetches -----------------------------------------------------------------
 
@@ -263,18 +270,25 @@ class Taker:
 
     def _complete(self, fetch: Fetch, now: float) -> None:
         self._end(fetch)
-        self._releases.add(fetch.source)
+        self._let_go(fetch.source)
         if isinstance(fetch.sink, LoadSink):
             self._results.loaded(fetch.sink.task.transfer_id)
             return
         assert isinstance(fetch.sink, Staged)
         fetch.sink.expires_at = now + self._options.staged_seconds
         for task in fetch.sink.followers:
-            self._fill(fetch.source, fetch.sink, task)
+            self._fill(fetch.sink, task, now)
 
-    def _fill(self, source: Source, staged: Staged, task: LoadTask) -> None:
-        """Fills a load from memory."""
-        self._staged.pop(source, None)
+    def _let_go(self, source: Source) -> None:
+        """Tells the producer, unless somebody else here still asks it for the same."""
+        if all(each.source != source for each in self._fetches.values()):
+            self._releases.add(source)
+
+    def _fill(self, staged: Staged, task: LoadTask, now: float) -> None:
+        """Fills a load from memory, which is kept for others of the same request."""
+        assert staged.expires_at is not None
+        staged.is_used = True
+        staged.expires_at = min(staged.expires_at, now + _USED_SECONDS)
         try:
             staged.fill(task.block_hashes, LoadSink(self._blocks, task))
         except TransferClosedError:
@@ -284,7 +298,7 @@ class Taker:
     def _fail(self, fetch: Fetch, reason: str) -> None:
         self._end(fetch)
         if reason not in _LOST:
-            self._releases.add(fetch.source)
+            self._let_go(fetch.source)
         if isinstance(fetch.sink, LoadSink):
             task = fetch.sink.task
             self._results.failed(task.transfer_id, reason, fetch.num_good)
@@ -298,9 +312,6 @@ class Taker:
     def _fail_all(self, concerns: Callable[[Fetch], bool], reason: str) -> None:
         for fetch in [each for each in self._fetches.values() if concerns(each)]:
             self._fail(fetch, reason)
-
-
-_DENIALS = frozenset({"gone", "foreign", "missing", "malformed"})
 
 
 def _num_equal(found: Sequence[int], told: Sequence[int]) -> int:

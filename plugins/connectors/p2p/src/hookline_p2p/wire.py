@@ -47,12 +47,16 @@ class Blocks(msgspec.Struct, array_like=True, tag="blocks", frozen=True):
     checksums: list[int]
 
 
+DENIALS = frozenset({"gone", "foreign", "missing", "malformed"})
+"""Of a question."""
+
+
 class Denial(msgspec.Struct, array_like=True, tag="denial", frozen=True):
     """Of an `Ask`.
 
     Attributes:
         number: Of the question.
-        reason: One of a few words.
+        reason: One of `DENIALS`.
     """
 
     number: int
@@ -92,12 +96,16 @@ class Offer(msgspec.Struct, array_like=True, tag="offer", frozen=True):
     hashes: list[bytes]
 
 
+REFUSALS = frozenset({"full", "foreign", "address", "unwilling"})
+"""Of an offer."""
+
+
 class Reply(msgspec.Struct, array_like=True, tag="reply", frozen=True):
     """To an `Offer`.
 
     Attributes:
         transfer_id: Of the offer.
-        refusal: Why the blocks are not taken; empty if they are.
+        refusal: Why the blocks are not taken, one of `REFUSALS`; empty if they are.
     """
 
     transfer_id: int
