@@ -97,8 +97,8 @@ class Storm:
         if time.monotonic() > self.heals_at:
             for wire in self.wires:
                 wire.is_cut = False
-        if self.decoding and self.source.random() < 0.002:
-            consumer, request, _ = self.source.choice(self.decoding)
+        if self.decoding and self.source.random() < 0.02:
+            consumer, request, _ = self.source.choice(self.decoding[-4:])
             consumer.abort(request)
 
 
