@@ -58,6 +58,7 @@ class ZmqTransport:
     def __init__(self, options: P2POptions) -> None:
         self._options = options
         self._lines: dict[Peer, _Line] = {}
+        self._swept_at = 0.0
         self._refused_visitors = 0
         self._refused_by: list[Peer] = []
         self._most_waiting = 16 + options.max_in_flight_bytes // CHUNK_BYTES
@@ -112,6 +113,7 @@ class ZmqTransport:
     def poll(self, timeout_seconds: float) -> Sequence[Message]:
         ready = dict(self._poller.poll(max(0, round(timeout_seconds * 1000))))
         found: list[Message] = []
+        self._end_idle()
         if self._woken.fileno() in ready:
             with suppress(BlockingIOError):
                 while self._woken.recv(4096):
@@ -160,13 +162,10 @@ class ZmqTransport:
         self._waker.close()
 
     def _line(self, peer: Peer) -> _Line | None:
-        """A connection; None if there are too many, none of them idle."""
+        """A connection; None if there are too many."""
         if (line := self._lines.get(peer)) is not None:
             return line
         now = time.monotonic()
-        for other, old in list(self._lines.items()):
-            if old.used_at < now - _IDLE_SECONDS:
-                self.forget(other)
         if len(self._lines) >= _MOST_PEERS:
             return None
         made = self._new_socket(zmq.DEALER, peer.host)
@@ -185,6 +184,15 @@ class ZmqTransport:
             self.forget(peer)
             raise
         return line
+
+    def _end_idle(self) -> None:
+        now = time.monotonic()
+        if now < self._swept_at + _IDLE_SECONDS / 4:
+            return
+        self._swept_at = now
+        for peer, line in list(self._lines.items()):
+            if line.used_at < now - _IDLE_SECONDS:
+                self.forget(peer)
 
     def _watch(self, peer: Peer, line: _Line) -> None:
         for event in _events(line.monitor):
