@@ -68,11 +68,15 @@ def is_of(header: bytes, *kinds: type) -> bool:
     return isinstance(decode(header), kinds)
 
 
-def drop_some() -> Spoil:
-    source = random.Random(5)  # noqa: S311 - a test
+def lose_first() -> Spoil:
+    """Whatever is said is lost when it is said for the first time."""
+    said = set[bytes]()
 
     def spoil(header: bytes, frames: Sequence[Bytes]) -> Sent:
-        return [] if source.random() < 0.3 else [(header, frames)]
+        if header in said:
+            return [(header, frames)]
+        said.add(header)
+        return []
 
     return spoil
 
@@ -97,7 +101,7 @@ def add_garbage(header: bytes, frames: Sequence[Bytes]) -> Sent:
 
 
 HARMLESS: dict[str, Callable[[], Spoil]] = {
-    "drop": drop_some,
+    "first": lose_first,
     "twice": lambda: say_twice,
     "shuffle": shuffle,
     "garbage": lambda: add_garbage,
