@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from hookline.testing.driven_engine import DrivenEngine, rest, turn_until
-from hookline_p2p.testing import PREFILL, Wire, prefilled
+from hookline_p2p.testing import PREFILL, Wire, prefilled, slowly
 
 MakeEngine = Callable[..., tuple[DrivenEngine, Wire]]
 
@@ -30,3 +30,21 @@ def test_what_one_engine_computed_another_continues(make_engine: MakeEngine) -> 
     assert taking.transfers.loaded_bytes == 10 * 4 * 8
     assert giving.transfers.saved_bytes == 10 * 4 * 8
     assert giving.transfers.expired_blocks == 0
+
+
+def test_completions_of_one_request_load_side_by_side(make_engine: MakeEngine) -> None:
+    """The producer keeps the blocks until the last of them has them."""
+    (producer, wire), (consumer, _) = make_engine(), make_engine()
+    alone = producer.add(PROMPT, 6)
+    rest([producer])
+    wire.spoil = slowly(0.02)
+    told = prefilled(producer, PROMPT)
+
+    requests = [consumer.add(PROMPT, 6, told) for _ in range(2)]
+    turn_until([producer, consumer], lambda: set(requests) <= set(consumer.ended))
+
+    giving, taking = rest([producer, consumer])
+    for request in requests:
+        assert consumer.tokens[request] == producer.tokens[alone]
+    assert taking.transfers.loads == 2
+    assert (giving.transfers.saves, taking.transfers.failures) == (1, {})

@@ -183,6 +183,35 @@ def test_aborted_request_drops_what_was_staged(make_engine: MakeEngine) -> None:
     assert taking.transfers.failures == {}  # nothing was left to expire
 
 
+def test_completions_of_one_request_share_what_was_pushed(
+    make_engine: MakeEngine,
+) -> None:
+    """One of them goes before it was served; the others are."""
+    pushing = Pushing(make_engine)
+    pushing.giving.spoil = slowly(0.05)
+    told = prefilled(pushing.producer, PROMPT, pushing.to)
+    turn_until([pushing.producer], lambda: saved_bytes(pushing.producer) > 0)
+    first, second, gone, early = (
+        pushing.consumer.add(PROMPT, 6, told) for _ in range(4)
+    )
+    pushing.consumer.abort(early)
+    turn_until([pushing.consumer], lambda: loading(pushing.consumer) == 3)
+    pushing.consumer.abort(gone)
+
+    turn_until(pushing.both, lambda: {first, second} <= set(pushing.consumer.ended))
+
+    giving, taking = rest(pushing.both)
+    tokens = pushing.consumer.tokens
+    assert tokens[first] == tokens[second] == pushing.right
+    assert taking.transfers.failures == {"load": {"aborted": 1}}
+    assert giving.transfers.saved_bytes == 10 * 32
+    assert (giving.transfers.saves, giving.transfers.failures) == (1, {})
+
+
+def loading(engine: DrivenEngine) -> int:
+    return engine.stats.transfers.loading
+
+
 def test_lost_confirmation_frees_the_producer(make_engine: MakeEngine) -> None:
     """What it has heard it need not be told again, though it is."""
     pushing = Pushing(make_engine)

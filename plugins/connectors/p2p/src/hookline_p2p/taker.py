@@ -94,17 +94,20 @@ class Taker:
             rest = [
                 each for each in staged.followers if each.transfer_id not in given_up
             ]
-            if staged.followers and not rest:
+            had_some, staged.followers = bool(staged.followers), rest
+            if had_some:
                 self.forget(source)
-            staged.followers = rest
 
     def forget(self, source: Source) -> None:
-        """The request for which there is something there needs it no longer."""
+        """A request for which there is something there needs it no longer."""
+        staged = self._staged.get(source)
+        if staged is not None and staged.followers:
+            return  # others of the same request do
         for fetch in list(self._fetches.values()):
             if fetch.source == source and isinstance(fetch.sink, Staged):
                 self._end(fetch)
         self._staged.pop(source, None)
-        self._releases.add(source)
+        self._let_go(source)
 
     # -- what is said ------------------------------------------------------------
 
