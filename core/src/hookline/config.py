@@ -213,7 +213,10 @@ class ExecutorConfig:
         device: Where the model runs; `auto` takes a GPU if torch finds one.
         enforce_eager: On a GPU, launch each step rather than replay graphs of decodes;
             other devices have none.
-        threads: Intra-op threads of torch on processors; None leaves torch's choice.
+        threads: Intra-op threads of torch on processors; None is one for small models
+            beside a front end, else torch's choice.
+        shares_cores: Whether a front end in another process wants the processors, too;
+            whoever starts the engine says so.
         kernels: `auto` takes the quickest ones that the machine has; `torch` runs the
             modules of `transformers` and plain tensor operations, which all others
             are checked against.
@@ -224,6 +227,7 @@ class ExecutorConfig:
     device: Device = Device.AUTO
     enforce_eager: bool = False
     threads: int | None = None
+    shares_cores: bool = False
     kernels: Kernels = Kernels.AUTO
     simulation: SimulationConfig = field(default_factory=SimulationConfig)
 

@@ -296,7 +296,8 @@ EXECUTOR_OPTIONS = (
         group=EXECUTOR,
         parse=whole,
         metavar="COUNT",
-        help="torch's threads for one operation (default: torch's choice)",
+        help="torch's threads for one operation (default: one for small models, else "
+        "torch's choice)",
     ),
     Option(
         flag="kernels",
