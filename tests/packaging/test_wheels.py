@@ -19,6 +19,7 @@ PACKAGES = {
     "plugins/loggers/request_log": {"hookline_request_log"},
     "plugins/speculative/eagle": {"hookline_eagle"},
     "plugins/speculative/medusa": {"hookline_medusa"},
+    "plugins/connectors/p2p": {"hookline_p2p"},
     "plugins/connectors/shared_storage": {"hookline_shared_storage"},
     "plugins/speculative/ngram": {"hookline_ngram"},
 }

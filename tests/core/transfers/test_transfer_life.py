@@ -186,6 +186,26 @@ def test_blocks_of_an_aborted_load_are_closed_first() -> None:
     assert not engine.core.has_work
 
 
+def test_load_that_is_given_up_before_it_began_touches_nothing() -> None:
+    """Steps overlap: the order to begin and the order to end come together."""
+    store = DictStore(is_async=True, delay_seconds=0.02)
+    filled(store)
+    lead = SchedulerConfig(async_scheduling=True)
+    engine = connected_core(store, scheduler=lead)
+    engine.core.add(engine_request(1, [5, 6], 1))
+    engine.step()
+    engine.core.add(engine_request(2, PROMPT, 3))
+    engine.step()  # takes the first one's step; the load is ordered with the next
+
+    engine.core.finish([2], FinishReason.ABORT, "gone")
+    engine.run()
+    engine.clock.sleep(0.1)
+    run(engine)
+
+    assert store.refused == 1
+    assert stats_of(engine).transfers.failures == {"load": {"aborted": 1}}
+
+
 @pytest.mark.parametrize("fault", ["hides", "forgets"])
 def test_load_is_as_good_as_what_was_written(fault: str) -> None:
     """Not all blocks written, or not reported: a synchronous load has failed."""

@@ -7,7 +7,7 @@ engine gives it up. From then on its blocks are closed: whoever is late finds th
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 from hookline.kv_transfer.layout import KVLayout
@@ -84,7 +84,8 @@ class PlannedStep:
             content stays until the step has ended.
         evicted: Blocks that this step will overwrite. Their content is there until the
             first load of the step is started.
-        cancelled: Loads and saves that the engine has given up.
+        cancelled: Loads and saves that the engine has given up, some of them perhaps
+            before they began.
     """
 
     written: Sequence[BlockContent] = ()
@@ -126,11 +127,14 @@ class TransferResults:
         loaded: Loads whose blocks are filled, all of them.
         saved: Saves whose blocks may be freed.
         failed: Both kinds.
+        incidents: What else has gone wrong, and is no transfer's: how often, by reason;
+            few different ones, for they are counted.
     """
 
     loaded: Sequence[int] = ()
     saved: Sequence[int] = ()
     failed: Sequence[FailedTransfer] = ()
+    incidents: Mapping[str, int] = field(default_factory=dict)
 
 
 class SchedulerConnector(Protocol):
@@ -203,8 +207,12 @@ class WorkerConnector(Protocol):
     order below. What it raises is counted; loads that it concerns have failed.
     """
 
-    def register_kv_caches(self, blocks: "KVBlocks") -> None:
+    def register_kv_caches(self, blocks: "KVBlocks") -> bytes | None:
         """Called once, before everything else.
+
+        Returns:
+            What the scheduler's side is to know of it, as `KVLayout.handshake`; such as
+            the port that it listens on.
 
         Raises:
             ConfigError: It cannot use them; the start ends with it.

@@ -44,6 +44,7 @@ class Transfers:
         self._guard = guard
         self._outbox = Outbox(cache.pool)
         self._changes = PoolChanges()
+        self._has_told_an_end = False
         self.ledger = TransferLedger()
         self._may_load = self._may_save = self.failure_ends = False
         if guard is None or config is None:
@@ -109,6 +110,7 @@ class Transfers:
             return None
         if request.status is RequestStatus.WAITING_FOR_REMOTE_KV:
             self._loads.forget(request)
+        self._has_told_an_end = True
         return self._saves.finish(request, now)
 
     # -- with each step ----------------------------------------------------------
@@ -125,6 +127,7 @@ class Transfers:
         if self._guard is None:
             return None
         loads, saves, cancelled = self._outbox.take()
+        self._has_told_an_end = False
         changes, find = self._changes, self._cache.pool.find
         written, evicted = [], []
         if self._may_save:
@@ -167,9 +170,14 @@ class Transfers:
 
     @property
     def is_busy(self) -> bool:
-        """Whether the worker must be asked now and then, though nothing is computed."""
+        """Whether the worker must be asked now and then, though nothing is computed.
+
+        Once more after a request's end: the connector may have orders because of it.
+        """
         if self._guard is None:
             return False
+        if self._has_told_an_end:
+            return True
         return bool(self._loads) or bool(self._saves) or bool(self._outbox.closing)
 
     @property

@@ -52,9 +52,6 @@ class Transferring:
         self._in_step, self._held_up, self._saves = set(), 0, False
         if orders is None:
             return
-        for transfer_id in orders.cancelled:
-            self._close(transfer_id)
-            self._closed.append(transfer_id)
         now = time.perf_counter_ns()
         for load in orders.loads:
             self._blocks.open_load(load)
@@ -64,6 +61,9 @@ class Transferring:
         for save in orders.saves:
             self._blocks.open_save(save.transfer_id, save.block_ids)
             self._began[save.transfer_id] = now
+        for transfer_id in orders.cancelled:  # some that begin here, perhaps
+            self._close(transfer_id)
+            self._closed.append(transfer_id)
         if orders.metadata is None:
             self._fail([load.transfer_id for load in orders.loads], Reason.NO_METADATA)
             return
@@ -106,6 +106,9 @@ class Transferring:
         isolate(self._connector.shutdown)
 
     def _take(self, results: TransferResults) -> None:
+        for reason, count in results.incidents.items():
+            detail = f"{count} times"
+            self._failures.note(Stage.INCIDENT, reason, detail, count=count)
         for transfer_id in results.loaded:
             self._end(transfer_id, is_load=True)
         for transfer_id in results.saved:
@@ -207,10 +210,15 @@ def _checked(results: TransferResults) -> TransferResults:
         )
         for each in results.failed
     ]
+    incidents = {
+        str(reason)[:MOST_LETTERS] or Reason.MALFORMED: max(0, _whole(count))
+        for reason, count in results.incidents.items()
+    }
     return TransferResults(
         loaded=[_whole(each) for each in results.loaded],
         saved=[_whole(each) for each in results.saved],
         failed=failed,
+        incidents=incidents,
     )
 
 
