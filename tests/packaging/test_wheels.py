@@ -19,6 +19,7 @@ PACKAGES = {
     "plugins/loggers/request_log": {"hookline_request_log"},
     "plugins/speculative/eagle": {"hookline_eagle"},
     "plugins/speculative/medusa": {"hookline_medusa"},
+    "plugins/connectors/cpu_offload": {"hookline_cpu_offload"},
     "plugins/connectors/shared_storage": {"hookline_shared_storage"},
     "plugins/speculative/ngram": {"hookline_ngram"},
 }

@@ -25,8 +25,8 @@ class LayerMemory(Protocol):
     @property
     def block_bytes(self) -> int: ...
 
-    def read(self, block_ids: Sequence[int]) -> Bytes:
-        """A copy, [blocks, bytes]."""
+    def read(self, block_ids: Sequence[int], out: Bytes | None = None) -> Bytes:
+        """A copy, [blocks, bytes]; in `out`, if there is one."""
         ...
 
     def write(self, block_ids: Sequence[int], data: Bytes) -> None:
@@ -76,9 +76,16 @@ class KVBlocks:
     # -- for connectors ----------------------------------------------------------
 
     def read_blocks(
-        self, layer: int, block_ids: Sequence[int], *, transfer_id: int | None = None
+        self,
+        layer: int,
+        block_ids: Sequence[int],
+        *,
+        transfer_id: int | None = None,
+        out: Bytes | None = None,
     ) -> Bytes:
         """A copy of blocks of a layer: [blocks, `layout.block_bytes[layer]`] uint8.
+
+        In `out`, if there is one: contiguous, and of this shape.
 
         Without a transfer any block may be read, but only in the executor's thread
         within a step: from `start_load_kv` until `wait_for_save` has returned.
@@ -90,12 +97,12 @@ class KVBlocks:
         if transfer_id is None:
             if threading.get_ident() != self._step_thread:
                 raise TransferClosedError(None)
-            found = self._layers[layer].read(block_ids)
+            found = self._layers[layer].read(block_ids, out)
         else:
             gate = self._gate(transfer_id)
             with gate.lock:
                 _check(gate, transfer_id, block_ids)
-                found = self._layers[layer].read(block_ids)
+                found = self._layers[layer].read(block_ids, out)
         with self._counting:
             self._bytes_read += found.nbytes
         return found

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from hookline.kv_transfer.layout import KVLayout
 from hookline.request import RequestFacts
+from hookline.stats import TierStats
 
 if TYPE_CHECKING:  # blocks are made of arrays, which whoever reads options needs not
     from hookline.kv_transfer.blocks import KVBlocks
@@ -126,11 +127,14 @@ class TransferResults:
         loaded: Loads whose blocks are filled, all of them.
         saved: Saves whose blocks may be freed.
         failed: Both kinds.
+        payload: The connector's own, such as msgpack, for `update_connector_output` of
+            the scheduler's side; empty if it has nothing to tell.
     """
 
     loaded: Sequence[int] = ()
     saved: Sequence[int] = ()
     failed: Sequence[FailedTransfer] = ()
+    payload: bytes = b""
 
 
 class SchedulerConnector(Protocol):
@@ -192,6 +196,25 @@ class SchedulerConnector(Protocol):
 
     def shutdown(self) -> None:
         """Gives everything back; nothing else is called afterwards."""
+        ...
+
+
+class ListeningConnector(SchedulerConnector, Protocol):
+    """A scheduler's side that hears from the worker's side."""
+
+    def update_connector_output(self, payload: bytes) -> None:
+        """Takes in the payload of a step's results; later steps may be planned."""
+        ...
+
+
+class TieredConnector(SchedulerConnector, Protocol):
+    """A scheduler's side that keeps blocks in tiers, of which the metrics tell."""
+
+    def tier_stats(self) -> Mapping[str, TierStats]:
+        """By a tier's name: its state, and totals since the start.
+
+        Asked after every step: must cost next to nothing. There are 8 tiers at most.
+        """
         ...
 
 

@@ -117,6 +117,8 @@ def connected_core(
     for_scheduler, for_worker = sides(store, clock)
     cache = simulated_cache(config, shape, for_worker)
     executor = SimulatedExecutor(STEPS, clock, shape, cache=cache)
+    assert executor.shape.kv_layout is not None
+    for_scheduler.register_kv_layout(executor.shape.kv_layout)
     guard = ConnectorGuard(
         for_scheduler, "dict", clock=lambda: clock.now() / NANOSECONDS
     )

@@ -20,13 +20,13 @@ class HostLayer:
     def block_bytes(self) -> int:
         return sum(side.shape[1] for side in self._sides)
 
-    def read(self, block_ids: Sequence[int]) -> Bytes:
+    def read(self, block_ids: Sequence[int], out: Bytes | None = None) -> Bytes:
         ids = np.asarray(block_ids, np.int64)
-        found = np.empty((len(ids), self.block_bytes), np.uint8)
+        found = _new(len(ids), self.block_bytes) if out is None else out
         start = 0
         for side in self._sides:
             end = start + side.shape[1]
-            np.take(side, ids, axis=0, out=found[:, start:end])
+            found[:, start:end] = side[ids]
             start = end
         return found
 
@@ -50,10 +50,11 @@ class DeviceLayer:
     def block_bytes(self) -> int:
         return sum(side.shape[1] for side in self._sides)
 
-    def read(self, block_ids: Sequence[int]) -> Bytes:
+    def read(self, block_ids: Sequence[int], out: Bytes | None = None) -> Bytes:
         ids = self._ids(block_ids)
         parts = [side.index_select(0, ids) for side in self._sides]
-        found: Bytes = torch.cat(parts, dim=1).cpu().numpy()
+        found = _new(len(ids), self.block_bytes) if out is None else out
+        torch.from_numpy(found).copy_(torch.cat(parts, dim=1))
         return found
 
     def write(self, block_ids: Sequence[int], data: Bytes) -> None:
@@ -78,6 +79,10 @@ def layers_of(cache: PagedCache) -> list[HostLayer | DeviceLayer]:
         else:
             layers.append(DeviceLayer(sides))
     return layers
+
+
+def _new(count: int, block_bytes: int) -> Bytes:
+    return np.empty((count, block_bytes), np.uint8)
 
 
 def _bytes(side: torch.Tensor) -> torch.Tensor:

@@ -29,8 +29,12 @@ class SimulatedMemory:
     def block_bytes(self) -> int:
         return self._block_size * self._slots.itemsize
 
-    def read(self, block_ids: Sequence[int]) -> Bytes:
-        return self._slots[list(block_ids)].view(np.uint8)
+    def read(self, block_ids: Sequence[int], out: Bytes | None = None) -> Bytes:
+        found = self._slots[list(block_ids)].view(np.uint8)
+        if out is None:
+            return found
+        out[:] = found
+        return out
 
     def write(self, block_ids: Sequence[int], data: Bytes) -> None:
         self._slots[list(block_ids)] = np.ascontiguousarray(data).view(np.int64)
