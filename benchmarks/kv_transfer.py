@@ -1,23 +1,27 @@
 """What it costs to have a prompt's KV from somewhere, beside computing it.
 
 usage: python benchmarks/kv_transfer.py [--model PATH] [--tokens 2000] [--pairs 7]
-           [--rows recompute local cpu_offload shared_storage …]
+           [--rows recompute local cpu_offload …]
 
 recompute       the prompt is new
 local           it is in the engine's own prefix cache
-cpu_offload     it was evicted from there, to host memory
+cpu_offload     it was evicted from there, to host memory; what makes room for it was
+                there before, too, and needs not be copied
+offload_both    what makes room for it is new, and is copied to host memory in the step
 offload_disk    and from there to disk
 shared_storage  another engine has left it in files
 evictions       64 new prompts of 64 tokens and 32 tokens for each, where every new
                 block evicts one to host memory; beside one that just overwrites them
 
 In one process, an engine a row, asked in turn with the same prompt: the time to its
-first token, and the ratio to `recompute` in the same round (median, least, most). A
-prompt that does not come from where it should ends the benchmark; rounds with different
-tokens are told. Connectors have to be installed.
+first token, the ratio to `recompute` in the same round (median, least, most), and the
+ratio for the prefix alone: both less `local`, which computes the prompt's last tokens
+just so. A prompt that does not come from where it should ends the benchmark; rounds
+with different tokens are told. Connectors have to be installed.
 """
 
 import argparse
+import json
 import random
 import statistics
 import sys
@@ -60,8 +64,9 @@ class Side:
                 kv_connector=connector, kv_connector_extra_config=options
             )
         blocks = round(prompts_in_pool * tokens / BLOCK)
+        longest = min(tokens + BLOCK, 2048)
         config = EngineConfig(
-            model=ModelConfig(model=model),
+            model=ModelConfig(model=model, max_model_len=longest),
             cache=CacheConfig(block_size=BLOCK, num_kv_blocks=blocks),
             kv_transfer=transfer,
         )
@@ -83,7 +88,8 @@ class Side:
         seconds = time.perf_counter() - began
         brought = self.llm.front_end.stats.external_cache.hit_tokens - before
         if brought != self.brought:
-            sys.exit(f"{brought} tokens were brought, not {self.brought}")
+            name = type(self).__name__
+            sys.exit(f"{name}: {brought} tokens were brought, not {self.brought}")
         return seconds, output.completions[0].token_ids
 
 
@@ -111,7 +117,7 @@ class OnDisk(Offloaded):
             tokens,
             "cpu_offload",
             prompts_in_pool=1.1,
-            cpu_bytes_to_use=2**22,
+            cpu_bytes_to_use=round(1.05 * tokens * token_bytes(model)),
             disk={"path": str(folder), "max_pending_bytes": 2**30},
         )
         self._folder = folder
@@ -136,6 +142,14 @@ class Stored(Side):
         self.llm.reset_prefix_cache()
 
 
+def token_bytes(model: str) -> int:
+    """Of the KV of a token."""
+    config = json.loads((Path(model) / "config.json").read_text("utf-8"))
+    heads = config["num_key_value_heads"] * config["head_dim"]
+    size = 4 if config["dtype"] == "float32" else 2
+    return int(config["num_hidden_layers"] * 2 * heads * size)
+
+
 def wait_for_files(folder: Path) -> None:
     """Until nothing has been written for a quarter of a second."""
     deadline, seen = time.monotonic() + WAIT_SECONDS, -1
@@ -146,14 +160,27 @@ def wait_for_files(folder: Path) -> None:
         time.sleep(0.25)
 
 
-def offloaded(model: str, tokens: int, _: Path) -> Side:
-    return Offloaded(model, tokens, "cpu_offload", prompts_in_pool=1.1)
+class OffloadedBefore(Offloaded):
+    """Likewise, and all of them before that."""
+
+    def prepare(self, prompt: list[int], others: list[list[int]]) -> None:
+        super().prepare(prompt, others)
+        super().prepare(prompt, others)
+
+
+def offloaded(kind: type[Offloaded], model: str, tokens: int) -> Side:
+    """Host memory that is full after the first rounds, as that of a server is."""
+    size = round(5.5 * tokens * token_bytes(model))
+    return kind(
+        model, tokens, "cpu_offload", prompts_in_pool=1.1, cpu_bytes_to_use=size
+    )
 
 
 SIDES: dict[str, Callable[[str, int, Path], Side]] = {
     "recompute": lambda model, tokens, _: Side(model, tokens),
     "local": lambda model, tokens, _: Local(model, tokens),
-    "cpu_offload": offloaded,
+    "cpu_offload": lambda model, tokens, _: offloaded(OffloadedBefore, model, tokens),
+    "offload_both": lambda model, tokens, _: offloaded(Offloaded, model, tokens),
     "offload_disk": OnDisk,
     "shared_storage": Stored,
 }
@@ -175,25 +202,32 @@ def compare_prefixes(rows: list[str], model: str, tokens: int, pairs: int) -> No
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
             sides[name] = SIDES[name](model, tokens, folder)
             stack.enter_context(sides[name].llm)
-        for number in range(pairs + 1):
-            new = [[source.randrange(3, 8000) for _ in range(tokens)] for _ in range(3)]
+        for number in range(pairs + 2):
+            new = [[source.randrange(3, 8000) for _ in range(tokens)] for _ in range(4)]
             found = set()
             for name in sorted(rows, key=lambda _: source.random()):
                 sides[name].prepare(new[0], new[1:])
                 seconds, told = sides[name].ask(new[0])
                 found.add(tuple(told))
-                if number:  # the first round warms up
+                if number > 1:  # the first two warm up
                     times[name].append(seconds)
             if len(found) != 1:
                 print(f"round {number}: the tokens differ: {sorted(found)}")
-    print(f"| {tokens} tokens from | ms to the first token | ÷ recompute |")
-    print("|---|---|---|")
+    print(
+        f"| {tokens} tokens from | ms to the first token | ÷ recompute | prefix alone |"
+    )
+    print("|---|---|---|---|")
     for name in rows:
-        ratios = [
-            own / other for own, other in zip(times[name], times[rows[0]], strict=True)
-        ]
+        ratios, alone = [], []
+        for own, new, found in zip(
+            times[name], times["recompute"], times["local"], strict=True
+        ):
+            ratios.append(own / new)
+            alone.append((own - found) / (new - found))
         ms = [seconds * 1000 for seconds in times[name]]
-        print(f"| {name} | {spread(ms, 1)} | {spread(ratios, 3)} |")
+        print(
+            f"| {name} | {spread(ms, 1)} | {spread(ratios, 3)} | {spread(alone, 3)} |"
+        )
 
 
 def compare_evictions(model: str, pairs: int) -> None:
@@ -239,7 +273,8 @@ def main() -> None:
     options = parser.parse_args()
     rows = [name for name in SIDES if name in options.rows]
     if rows:
-        rows = ["recompute", *(name for name in rows if name != "recompute")]
+        both = ["recompute", "local"]
+        rows = [*both, *(name for name in rows if name not in both)]
         compare_prefixes(rows, options.model, options.tokens, options.pairs)
     if "evictions" in options.rows:
         compare_evictions(options.model, options.pairs)

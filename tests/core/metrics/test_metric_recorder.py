@@ -416,7 +416,7 @@ EXPECTED: dict[str, Numbers] = {
             *("architecture", "dtype", "block_size", "num_kv_blocks", "max_model_len"),
             *("max_num_seqs", "max_num_batched_tokens", "enable_prefix_caching"),
             *("executor", "phase", "code", "tenant", "route", "method"),
-            *("logger", "label", "position", "reason"),
+            *("logger", "label", "position", "reason", "tier"),
         )
     },
     "hookline_logger_lane_depth": {("prometheus",): 3},

@@ -3,18 +3,24 @@
 from collections.abc import Callable
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from hookline.clock import VirtualClock
 from hookline.config import SchedulerConfig
 from hookline.events import StepOutput
 from hookline.kv_transfer import (
+    KVLayout,
     KVRole,
+    Load,
     LoadFailurePolicy,
     SchedulerConnector,
+    TransferClosedError,
     TransferResults,
     WorkerConnector,
 )
+from hookline.kv_transfer.blocks import KVBlocks
+from hookline.kv_transfer.orders import TransferOrders
 from hookline.request import FinishReason
 from hookline.stats import Residue, SchedulerStats
 from hookline.testing.connected_core import (
@@ -26,6 +32,8 @@ from hookline.testing.connected_core import (
 )
 from hookline.testing.connectors import DictStore, DictWorker, Faults
 from hookline.testing.simulation import engine_request
+from hookline.worker.simulated_memory import SimulatedMemory
+from hookline.worker.transferring import Transferring
 
 PROMPT = list(range(3, 24))
 """Five full blocks, and a token."""
@@ -415,3 +423,31 @@ def test_broken_connector_is_left_alone() -> None:
 
     failures = stats_of(engine).transfers.failures
     assert failures["lookup"]["raised"] <= 5
+
+
+def test_load_given_up_before_it_was_told_is_closed() -> None:
+    """An abort may come between the plan that orders a load and the next one told."""
+    blocks = KVBlocks(
+        KVLayout(
+            fingerprint="00",
+            num_blocks=4,
+            block_size=4,
+            dtype="int64",
+            block_bytes=(32,),
+        ),
+        [SimulatedMemory(4, 4)],
+    )
+    worker = DictWorker(DictStore())
+    worker.register_kv_caches(blocks)
+    transferring = Transferring(worker, "dict", blocks)
+    load = Load(
+        transfer_id=7, request_id=1, block_ids=[2], block_hashes=[b"x"], is_async=True
+    )
+
+    transferring.begin(TransferOrders(loads=[load], cancelled=[7]))
+    report = transferring.end()
+
+    assert list(report.closed) == [7]
+    assert not report.ended
+    with pytest.raises(TransferClosedError):
+        blocks.write_blocks(7, 0, [2], np.zeros((1, 32), np.uint8))

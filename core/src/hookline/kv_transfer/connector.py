@@ -224,6 +224,9 @@ class WorkerConnector(Protocol):
     Called by the executor's thread, which computes nothing meanwhile; threads of its
     own may use the blocks of open transfers at any time. A step's calls come in the
     order below. What it raises is counted; loads that it concerns have failed.
+
+    One that has an attribute `needs_layers`, and it is false, is called around the
+    step alone, not around its layers: decode steps are quicker so.
     """
 
     def register_kv_caches(self, blocks: "KVBlocks") -> None:
@@ -274,3 +277,8 @@ class WorkerConnector(Protocol):
     def shutdown(self) -> None:
         """Ends its threads; nothing else is called afterwards."""
         ...
+
+
+def needs_layers(connector: WorkerConnector | None) -> bool:
+    """Whether there is one that is called between the layers of a step."""
+    return connector is not None and bool(getattr(connector, "needs_layers", True))

@@ -1,6 +1,8 @@
 """Options, slots and memory of the connector `cpu_offload`."""
 
+import mmap
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +13,6 @@ from hookline.kv_transfer import KVLayout, KVRole, KVTransferConfig
 from hookline_cpu_offload.arena import Arena
 from hookline_cpu_offload.options import OffloadOptions, check_role
 from hookline_cpu_offload.slots import Assigned, Slots
-from hookline_cpu_offload.worker_side import _new_buffer
 
 LAYOUT = KVLayout(
     fingerprint="ab" * 32,
@@ -29,7 +30,6 @@ LAYOUT = KVLayout(
         ({"cpu_bytes_to_use": 0}, "cpu_bytes_to_use must be a whole number above 0"),
         ({"cpu_bytes_to_use": True}, "cpu_bytes_to_use must be a whole number above 0"),
         ({"cpu_bytes_to_use": 2**60}, "bytes of memory"),
-        ({"pin_memory": 1}, "pin_memory must be true or false"),
         ({"disk": "x"}, "disk must be an object"),
         ({"disk": {}}, "disk needs path"),
         ({"disk": {"path": 3}}, "disk needs path"),
@@ -50,7 +50,6 @@ def test_options_are_taken(tmp_path: Path) -> None:
     options = OffloadOptions.from_mapping({"cpu_bytes_to_use": 10, "disk": disk})
 
     assert options.cpu_bytes_to_use == 10
-    assert not options.pin_memory
     assert options.disk is not None
     assert (options.disk.path, options.disk.max_bytes) == (tmp_path, 5)
     assert OffloadOptions.from_mapping({"disk": None}) == OffloadOptions()
@@ -78,15 +77,6 @@ def test_memory_must_hold_a_block() -> None:
     assert OffloadOptions(cpu_bytes_to_use=29).num_slots(LAYOUT) == 2
     with pytest.raises(ConfigError, match="one block of this model has 10 bytes"):
         OffloadOptions(cpu_bytes_to_use=9).num_slots(LAYOUT)
-
-
-def test_memory_is_pinned_for_a_gpu_only() -> None:
-    """Without one the option is a mistake."""
-    torch = pytest.importorskip("torch")
-    if torch.cuda.is_available():
-        pytest.skip("there is a GPU")
-    with pytest.raises(ConfigError, match="pin_memory needs a GPU"):
-        _new_buffer(10, is_pinned=True)
 
 
 def test_slots_go_to_what_was_used_last() -> None:
@@ -131,18 +121,33 @@ def test_arena_keeps_what_it_was_given() -> None:
     first = np.arange(12, dtype=np.uint8).reshape(2, 6)
     second = np.arange(20, 28, dtype=np.uint8).reshape(2, 4)
     arena.open([2, 0])
-    arena.put(0, [2, 0], first)
-    arena.put(1, [2, 0], second)
+    arena.layers[0][[2, 0]] = first
+    arena.layers[1][[2, 0]] = second
     assert not arena.holds(2, b"x")
     arena.settle([2, 0], [b"x", b"y"])
 
-    out = np.empty((2, 6), np.uint8)
-    arena.get(0, [0, 2], out)
-
-    np.testing.assert_array_equal(out, first[::-1])
     whole = np.concatenate([first, second], axis=1)
     np.testing.assert_array_equal(arena.copy([2, 0]), whole)
+    assert not arena.copy([1]).any()
     assert arena.holds(2, b"x")
     assert arena.holds(0, b"y")
     arena.open([2])
     assert not arena.holds(2, b"x")
+    arena.close()
+
+
+def resident_bytes() -> int:
+    pages = int(Path("/proc/self/statm").read_text("utf-8").split()[1])
+    return pages * mmap.PAGESIZE
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
+def test_memory_is_taken_a_little_ahead() -> None:
+    """Of a gigabyte some tens of megabytes, until there are blocks to keep."""
+    layout = replace(LAYOUT, block_bytes=(1 << 20,))
+    before = resident_bytes()
+    arena = Arena(layout, 1024)
+    arena._warmer.shutdown()
+
+    assert resident_bytes() - before < 100 << 20
+    arena.close()

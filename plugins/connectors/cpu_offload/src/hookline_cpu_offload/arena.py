@@ -1,7 +1,11 @@
 """Host memory for blocks: one allocation of a fixed size, in slots."""
 
+import ctypes
 import mmap
+import sys
 from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import accumulate
 
 import numpy as np
 
@@ -10,12 +14,22 @@ from hookline.kv_transfer import KVLayout
 from hookline.kv_transfer.blocks import Bytes
 from hookline.kv_transfer.config import OPTION
 
+_AHEAD = 64 << 20
+"""So many bytes are the process's before they are needed."""
+_PIECE = 2 << 20
+"""Asked for at once: whoever wants memory of the process waits meanwhile."""
+_MADV_POPULATE_WRITE = 23
+
 
 class Arena:
-    """Slots of one block each; layer by layer, as blocks are read and written.
+    """Slots of one block each, one after another, a block's layers together.
 
-    Pages are the system's until they are written to: what is not used costs nothing.
-    Each slot knows whose content it has, so that none is taken for another's.
+    Pages are the system's until they are about to be used: a thread asks for them, a
+    little ahead, since the system takes longer to clear a page than it takes to fill
+    it. Each slot knows whose content it has, so that none is taken for another's.
+
+    Attributes:
+        layers: Of each, [slots, bytes].
     """
 
     def __init__(self, layout: KVLayout, num_slots: int) -> None:
@@ -24,24 +38,27 @@ class Arena:
         Raises:
             ConfigError: The system does not give so much.
         """
+        size = layout.total_bytes
         try:
-            memory = mmap.mmap(-1, num_slots * layout.total_bytes)
+            memory = mmap.mmap(-1, num_slots * size)
         except OSError as error:
             raise ConfigError(
                 OPTION,
-                f"cpu_bytes_to_use: {num_slots * layout.total_bytes} bytes cannot be "
-                f"had: {error}",
+                f"cpu_bytes_to_use: {num_slots * size} bytes cannot be had: {error}",
             ) from error
-        if hasattr(mmap, "MADV_HUGEPAGE"):  # fewer faults as it fills
+        if hasattr(mmap, "MADV_HUGEPAGE"):
             memory.madvise(mmap.MADV_HUGEPAGE)
-        everything = np.frombuffer(memory, np.uint8)
-        self._layers: list[Bytes] = []
-        start = 0
-        for size in layout.block_bytes:
-            end = start + num_slots * size
-            self._layers.append(everything[start:end].reshape(num_slots, size))
-            start = end
+        self._bytes: Bytes = np.frombuffer(memory, np.uint8)
+        self._slots = self._bytes.reshape(num_slots, size)
+        ends = accumulate(layout.block_bytes)
+        self.layers: list[Bytes] = [
+            self._slots[:, end - own : end]
+            for own, end in zip(layout.block_bytes, ends, strict=True)
+        ]
         self._content: list[bytes | None] = [None] * num_slots
+        self._warmed = 0
+        self._warmer = ThreadPoolExecutor(1, "hookline-cpu-offload-warm")
+        self._warm(0)
 
     def holds(self, slot: int, block_hash: bytes) -> bool:
         return self._content[slot] == block_hash
@@ -51,19 +68,39 @@ class Arena:
         for slot in slots:
             self._content[slot] = None
 
-    def settle(self, slots: Iterable[int], block_hashes: Iterable[bytes]) -> None:
+    def settle(self, slots: Sequence[int], block_hashes: Sequence[bytes]) -> None:
         """Their content is there, in all layers."""
         for slot, block_hash in zip(slots, block_hashes, strict=True):
             self._content[slot] = block_hash
-
-    def put(self, layer: int, slots: Sequence[int], data: Bytes) -> None:
-        """From [slots, bytes]."""
-        self._layers[layer][slots] = data
-
-    def get(self, layer: int, slots: Sequence[int], out: Bytes) -> None:
-        """Into [slots, bytes]."""
-        np.take(self._layers[layer], slots, axis=0, out=out, mode="clip")
+        self._warm(max(slots) + 1)
 
     def copy(self, slots: Sequence[int]) -> Bytes:
         """[slots, bytes of all layers]."""
-        return np.concatenate([layer[slots] for layer in self._layers], axis=1)
+        return self._slots[slots]
+
+    def close(self) -> None:
+        """Ends the thread; memory goes with the last who has a part of it."""
+        self._warmer.shutdown(cancel_futures=True)
+
+    def _warm(self, used_slots: int) -> None:
+        """Has pages ready behind the slots that are used."""
+        goal = min(used_slots * self._slots.shape[1] + _AHEAD, self._bytes.nbytes)
+        if goal - self._warmed >= min(_AHEAD // 2, self._bytes.nbytes):
+            self._warmer.submit(_populate, self._bytes[self._warmed : goal])
+            self._warmed = goal
+
+
+def _populate(part: Bytes) -> None:
+    """Has the system give pages, which changes nothing in them; Linux does, from 5.14.
+
+    Elsewhere they come when they are written to.
+    """
+    if not sys.platform.startswith("linux"):
+        return
+    advise = ctypes.CDLL(None).madvise
+    advise.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
+    start = part.ctypes.data // mmap.PAGESIZE * mmap.PAGESIZE
+    end = part.ctypes.data + part.nbytes
+    for at in range(start, end, _PIECE):
+        if advise(at, min(_PIECE, end - at), _MADV_POPULATE_WRITE):
+            return

@@ -63,12 +63,10 @@ class OffloadOptions:
     Attributes:
         cpu_bytes_to_use: Of host memory; it is touched as it is filled. The name is
             vLLM's.
-        pin_memory: Copies to and from a GPU go through a buffer that it reads itself.
         disk: What leaves host memory goes there; None if it is lost.
     """
 
     cpu_bytes_to_use: int = 4 * 2**30
-    pin_memory: bool = False
     disk: DiskOptions | None = None
 
     @classmethod
@@ -87,13 +85,9 @@ class OffloadOptions:
                 f"cpu_bytes_to_use is {size}, and this machine has {memory} bytes of "
                 "memory",
             )
-        pins = given.get("pin_memory", False)
-        if not isinstance(pins, bool):
-            raise ConfigError(OPTION, f"pin_memory must be true or false, not {pins!r}")
         disk = given.get("disk")
         return cls(
             cpu_bytes_to_use=size,
-            pin_memory=pins,
             disk=None if disk is None else DiskOptions.from_mapping(disk),
         )
 

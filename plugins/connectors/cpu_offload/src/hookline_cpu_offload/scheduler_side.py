@@ -89,13 +89,15 @@ class SchedulerSide:
         loads, self._loads = self._loads, []
         spills, takes = [], []
         # Of more than there is room for, the beginnings of chains: they come last.
-        for each in step.evicted[-self._num_slots :]:
+        evicted = step.evicted[-self._num_slots :]
+        self._counts.dropped(len(step.evicted) - len(evicted))
+        for each in evicted:
             if each.block_hash in self._slots:
                 self._slots.touch(each.block_hash)
                 continue
             assigned = self._slots.assign(each.block_hash, self._busy)
             if assigned is None:
-                self._counts.dropped()
+                self._counts.dropped(1)
                 continue
             self._busy.add(assigned.slot)
             takes.append(Move(each.block_id, assigned.slot, each.block_hash))

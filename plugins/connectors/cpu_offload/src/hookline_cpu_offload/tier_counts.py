@@ -44,9 +44,9 @@ class TierCounts:
         """None of them are, any more."""
         self._queried += self._asked.pop(request_id, 0)
 
-    def dropped(self) -> None:
-        """A block found no slot."""
-        self._num_dropped += 1
+    def dropped(self, num_blocks: int) -> None:
+        """Blocks found no slot."""
+        self._num_dropped += num_blocks
 
     def evicted(self) -> None:
         """A block lost its slot to another."""

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import msgspec
 import numpy as np
 
-from hookline.exceptions import ConfigError
 from hookline.kv_transfer import (
     ConnectorMetadata,
     FailedTransfer,
@@ -16,7 +15,6 @@ from hookline.kv_transfer import (
     TransferResults,
 )
 from hookline.kv_transfer.blocks import Bytes, KVBlocks
-from hookline.kv_transfer.config import OPTION
 from hookline_cpu_offload.arena import Arena
 from hookline_cpu_offload.options import OffloadOptions
 from hookline_cpu_offload.tasks import (
@@ -33,10 +31,18 @@ if TYPE_CHECKING:
 
 _MOST_BLOCKS = 64
 """That are copied by one call: one layer of so many fits a processor's cache."""
+_MOST_READ = 16
+"""Blocks of a load that are read before they are copied."""
 
 
 class WorkerSide:
-    """Copies to and from host memory in the step's thread, reads files in others."""
+    """Copies to and from host memory in the step's thread, reads files in others.
+
+    Attributes:
+        needs_layers: All is copied before the forward pass: no layer needs to wait.
+    """
+
+    needs_layers = False
 
     def __init__(self, options: OffloadOptions) -> None:
         self._options = options
@@ -53,10 +59,6 @@ class WorkerSide:
         self._blocks = blocks
         self._arena = Arena(layout, self._options.num_slots(layout))
         self._ends = list(accumulate(layout.block_bytes))
-        rows = min(_MOST_BLOCKS, layout.num_blocks)
-        self._buffer = _new_buffer(
-            rows * max(layout.block_bytes), is_pinned=self._options.pin_memory
-        )
         if self._options.disk is not None:
             from hookline_cpu_offload.disk import Disk  # noqa: PLC0415
 
@@ -99,6 +101,7 @@ class WorkerSide:
         """Waits for what is being read, and for all that is to be written."""
         if self._disk is not None:
             self._disk.close()
+        self._arena.close()
         del self._arena
 
     # -- down --------------------------------------------------------------------
@@ -121,9 +124,8 @@ class WorkerSide:
         self._arena.open(slots)
         try:
             for layer in range(self._blocks.layout.num_layers):
-                rows = self._rows(layer, len(moves))
-                self._blocks.read_blocks(layer, block_ids, out=rows)
-                self._arena.put(layer, slots, rows)
+                target = self._arena.layers[layer]
+                self._blocks.copy_out(layer, block_ids, target, slots)
         except BaseException:
             self._lose(moves)
             raise
@@ -169,9 +171,8 @@ class WorkerSide:
         block_ids = [move.block_id for move in moves]
         slots = [move.slot for move in moves]
         for layer in range(self._blocks.layout.num_layers):
-            rows = self._rows(layer, len(moves))
-            self._arena.get(layer, slots, rows)
-            self._blocks.write_blocks(transfer_id, layer, block_ids, rows)
+            source = self._arena.layers[layer]
+            self._blocks.copy_in(transfer_id, layer, block_ids, source, slots)
         self._given_bytes += len(moves) * self._blocks.layout.total_bytes
 
     def _read(self, task: LoadTask, places: list[int], good: int) -> None:
@@ -181,23 +182,31 @@ class WorkerSide:
         assert self._disk is not None
         reason = "missing"
         try:
-            for place in places:
-                move = task.moves[place]
-                try:
-                    content = self._disk.read(move.block_hash)
-                except DamagedError as error:
-                    good, reason = place, error.reason
+            for start in range(0, len(places), _MOST_READ):
+                contents: list[Bytes] = []
+                chosen = places[start : start + _MOST_READ]
+                for place in chosen:
+                    try:
+                        contents.append(self._disk.read(task.moves[place].block_hash))
+                    except DamagedError as error:
+                        good, reason = place, error.reason
+                        break
+                self._fill(task, chosen[: len(contents)], contents)
+                if len(contents) < len(chosen):
                     break
-                self._fill(task.transfer_id, move.block_id, content)
         except TransferClosedError:
             return  # it was given up
         self._say(task, good, reason)
 
-    def _fill(self, transfer_id: int, block_id: int, content: Bytes) -> None:
+    def _fill(self, task: LoadTask, places: list[int], contents: list[Bytes]) -> None:
+        if not contents:
+            return
+        block_ids = [task.moves[place].block_id for place in places]
+        together, rows = np.stack(contents), range(len(contents))
         start = 0
         for layer, end in enumerate(self._ends):
-            rows = content[None, start:end]
-            self._blocks.write_blocks(transfer_id, layer, [block_id], rows)
+            source = together[:, start:end]
+            self._blocks.copy_in(task.transfer_id, layer, block_ids, source, rows)
             start = end
 
     def _say(self, task: LoadTask, good: int, reason: str) -> None:
@@ -208,11 +217,6 @@ class WorkerSide:
                 self._failed.append(FailedTransfer(task.transfer_id, reason, good))
 
     # -- parts -------------------------------------------------------------------
-
-    def _rows(self, layer: int, count: int) -> Bytes:
-        """The buffer as [count, bytes of the layer]."""
-        size = self._blocks.layout.block_bytes[layer]
-        return self._buffer[: count * size].reshape(count, size)
 
     def _report(self, lost: list[tuple[int, bytes]]) -> Report:
         disk = self._disk
@@ -228,19 +232,3 @@ class WorkerSide:
 
 def _place(of: Move | Spill) -> tuple[int, bytes]:
     return of.slot, of.block_hash
-
-
-def _new_buffer(size: int, *, is_pinned: bool) -> Bytes:
-    """Memory that copies go through.
-
-    Raises:
-        ConfigError: It is to be pinned, and there is no GPU.
-    """
-    if not is_pinned:
-        return np.empty(size, np.uint8)
-    import torch  # noqa: PLC0415 - of no use without a model
-
-    if not torch.cuda.is_available():
-        raise ConfigError(OPTION, "pin_memory needs a GPU")
-    pinned: Bytes = torch.empty(size, dtype=torch.uint8, pin_memory=True).numpy()
-    return pinned
