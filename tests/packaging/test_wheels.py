@@ -13,6 +13,7 @@ ROOT = Path(__file__).parents[2]
 PACKAGES = {
     ".": {"hookline", "hookline_kernels", "hookline_registry", "hookline_server"},
     "models/demo": {"hookline_demo_model"},
+    "plugins/loggers/kv_events": {"hookline_kv_events"},
     "plugins/loggers/logging": {"hookline_logging"},
     "plugins/loggers/otel": {"hookline_otel"},
     "plugins/loggers/prometheus": {"hookline_prometheus"},

@@ -1,7 +1,7 @@
 """Engines with the logger `kv_events`: a reader knows what they have cached."""
 
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -71,6 +71,15 @@ def index_of(batches: list[KVEventBatch]) -> set[int]:
     return hashes
 
 
+def documented_reader() -> Callable[[str], set[int]]:
+    """The one of docs/kv_events.md."""
+    page = (Path(__file__).parents[4] / "docs" / "kv_events.md").read_text("utf-8")
+    source = page.partition("```python\n")[2].partition("```")[0]
+    names: dict[str, Callable[[str], set[int]]] = {}
+    exec(compile(source, "docs/kv_events.md", "exec"), names)  # noqa: S102
+    return names["cached_blocks"]
+
+
 @pytest.mark.parametrize("in_process", [True, False])
 @pytest.mark.usefixtures("site")
 def test_reader_knows_what_is_cached(tmp_path: Path, *, in_process: bool) -> None:
@@ -90,6 +99,7 @@ def test_reader_knows_what_is_cached(tmp_path: Path, *, in_process: bool) -> Non
         llm.front_end.flush(5)
         batches = replayed(endpoint)
         index = index_of(batches)
+        assert documented_reader()(endpoint) == index
         stats = llm.front_end.stats
         llm.reset_prefix_cache()
         llm.generate([prompts[0]], params)
