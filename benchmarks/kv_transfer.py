@@ -36,7 +36,6 @@ from hookline.config import CacheConfig, EngineConfig, ModelConfig
 from hookline.kv_transfer import KVTransferConfig
 
 FIRST = SamplingParams(temperature=0.0, max_tokens=1, ignore_eos=True)
-SHORT = SamplingParams(temperature=0.0, max_tokens=32, ignore_eos=True)
 BLOCK = 16
 WAIT_SECONDS = 60
 
@@ -219,11 +218,11 @@ def compare_prefixes(rows: list[str], model: str, tokens: int, pairs: int) -> No
     print("|---|---|---|---|")
     for name in rows:
         ratios, alone = [], []
-        for own, new, found in zip(
+        for own, computed, local in zip(
             times[name], times["recompute"], times["local"], strict=True
         ):
-            ratios.append(own / new)
-            alone.append((own - found) / (new - found))
+            ratios.append(own / computed)
+            alone.append((own - local) / (computed - local))
         ms = [seconds * 1000 for seconds in times[name]]
         print(
             f"| {name} | {spread(ms, 1)} | {spread(ratios, 3)} | {spread(alone, 3)} |"
@@ -233,13 +232,12 @@ def compare_prefixes(rows: list[str], model: str, tokens: int, pairs: int) -> No
 def compare_evictions(model: str, pairs: int) -> None:
     """Prints what evictions to host memory add to steps of many requests."""
     source = random.Random(2)  # noqa: S311 - prompts
-    requests, length = 64, 64
+    requests, length, outputs = 64, 64, 32
+    params = SamplingParams(temperature=0.0, max_tokens=outputs, ignore_eos=True)
     times: tuple[list[float], list[float]] = ([], [])
     with ExitStack() as stack:
         sides = [
-            Side(
-                model, requests * (length + SHORT.max_tokens), name, prompts_in_pool=1.1
-            )
+            Side(model, requests * (length + outputs), name, prompts_in_pool=1.1)
             for name in (None, "cpu_offload")
         ]
         for side in sides:
@@ -251,7 +249,7 @@ def compare_evictions(model: str, pairs: int) -> None:
             ]
             for at in (0, 1) if number % 2 else (1, 0):
                 began = time.perf_counter()
-                sides[at].llm.generate(prompts, SHORT)
+                sides[at].llm.generate(prompts, params)
                 if number:
                     times[at].append(time.perf_counter() - began)
         cpu = sides[1].llm.front_end.stats.transfers.tiers["cpu"]

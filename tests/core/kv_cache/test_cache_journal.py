@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from hookline.config import SchedulerConfig
+from hookline.engine.core import WAIT
 from hookline.events import (
     BlocksRemoved,
     BlocksStored,
@@ -123,7 +124,7 @@ def test_replay_is_the_index(
         if engine.core.has_work:
             output = engine.step()
             # What waits tells nothing, so that it can be left out.
-            assert output.cause != "wait" or output.cache_changes is None
+            assert output.cause != WAIT or output.cache_changes is None
             reader.take(output.cache_changes)
             assert reader.hashes == index_of(engine)
     reader.take(engine.core.state("test").cache_changes)
@@ -151,6 +152,25 @@ def test_run_of_blocks_is_one_event() -> None:
     assert first.token_ids == prompt[:12]
     assert second.parent_hash == first.block_hashes[1]
     assert second.token_ids == list(range(50, 58))
+
+
+def test_evictions_for_a_load_are_told_at_once() -> None:
+    """Though nothing is computed while it is waited for."""
+    store = DictStore(is_async=True, delay_seconds=0.03)
+    engine = connected_core(store, num_blocks=16, follows_cache=True)
+    reader, prompts = Reader(), [list(range(at, at + 41)) for at in (3, 103, 203)]
+    causes = []
+    for prompt in (*prompts, prompts[0]):
+        engine.core.add(engine_request(1, prompt, 1))
+        while engine.core.has_work:
+            output = engine.step()
+            if output.cause != WAIT:  # which nobody is told
+                reader.take(output.cache_changes)
+            causes.append(output.cause)
+            assert reader.hashes == index_of(engine)
+
+    assert WAIT in causes
+    assert engine.core.state("test").stats.external_cache.hit_tokens == 40
 
 
 def test_reset_is_told() -> None:

@@ -109,9 +109,9 @@ class ConnectorGuard:
 
     def tier_stats(self) -> dict[str, TierStats]:
         """Of its tiers; none if it has none. One that fails is not asked again."""
-        if self._tiers is None:
+        if (ask := self._tiers) is None:
             return {}
-        found = isolate(lambda: _tiers(self._tiers()))
+        found = isolate(lambda: _tiers(ask()))
         if isinstance(found, Failure):
             self._tiers = None
             self.failures.note(

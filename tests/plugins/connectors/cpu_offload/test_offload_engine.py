@@ -8,7 +8,13 @@ from pathlib import Path
 import pytest
 
 from hookline import LLM, SamplingParams
-from hookline.config import CacheConfig, EngineConfig, ModelConfig, SchedulerConfig
+from hookline.config import (
+    CacheConfig,
+    Dtype,
+    EngineConfig,
+    ModelConfig,
+    SchedulerConfig,
+)
 from hookline.kv_transfer import KVTransferConfig
 from hookline.testing import assert_conserved
 from hookline.testing.oracle import make_oracle
@@ -40,7 +46,7 @@ def offload(tmp_path: Path) -> Iterator[None]:
         yield
 
 
-def config_for(folder: Path, dtype: str = "float32") -> EngineConfig:
+def config_for(folder: Path, dtype: Dtype = Dtype.FLOAT32) -> EngineConfig:
     """A pool of hardly more than a prompt, so that each evicts the one before it."""
     return EngineConfig(
         model=ModelConfig(model=str(folder), max_model_len=64, dtype=dtype),
@@ -84,7 +90,7 @@ def test_bfloat16_comes_back_as_it_went(tmp_path: Path) -> None:
     """To the bit: as if the blocks had never left the cache."""
     make_oracle("llama", tmp_path)
     params = SamplingParams(temperature=0.0, max_tokens=OUTPUT_TOKENS, logprobs=1)
-    small = config_for(tmp_path, "bfloat16")
+    small = config_for(tmp_path, Dtype.BFLOAT16)
     roomy = CacheConfig(block_size=4, num_kv_blocks=256)
     large = replace(small, cache=roomy, kv_transfer=None)
     found = []

@@ -44,7 +44,7 @@ def config_with(events: KVEventsConfig, **given: object) -> EngineConfig:
 
 def replayed(endpoint: str) -> list[KVEventBatch]:
     """All batches that are kept; their numbers leave none out."""
-    batches = []
+    batches: list[KVEventBatch] = []
     with zmq.Context() as context, context.socket(zmq.DEALER) as replay:
         replay.setsockopt(zmq.RCVTIMEO, 5000)
         replay.connect(endpoint)

@@ -44,7 +44,7 @@ def socket(kind: int, endpoint: str) -> Iterator["zmq.Socket[bytes]"]:
 
 def asked(made: Publisher, first: int, kind: int = zmq.REQ) -> list[tuple[int, bytes]]:
     """What is told again, from a number on."""
-    found = []
+    found: list[tuple[int, bytes]] = []
     with socket(zmq.DEALER, made.endpoints[1]) as replay:
         empty = [b""] if kind == zmq.REQ else []
         replay.send_multipart([*empty, number(first)])
@@ -130,7 +130,7 @@ def test_all_that_is_kept_reaches_who_is_slow() -> None:
     """More than ZMQ would let wait by itself."""
     with publisher(buffer_steps=3000) as made:
         for sequence in range(3000):
-            made.publish(sequence, bytes(500))
+            made.publish(sequence, bytes(8000))
         while not (found := asked(made, 2999)):
             pass
 

@@ -7,7 +7,12 @@ from hookline.exceptions import HooklineError
 from hookline.hookspecs import hookimpl
 from hookline.payloads import CacheChanged, EngineFailed, EngineStarted, EngineStopped
 from hookline_kv_events.publisher import Publisher
-from hookline_kv_events.wire import AllBlocksCleared, KVEventBatch, wire_event
+from hookline_kv_events.wire import (
+    AllBlocksCleared,
+    KVEventBatch,
+    WireEvent,
+    wire_event,
+)
 
 
 class LostBatchesError(HooklineError):
@@ -74,11 +79,11 @@ class KVEventsLogger:
         finally:
             self._publisher.close()
 
-    def _publish(self, sequence: int, events: list[object]) -> None:
+    def _publish(self, sequence: int, events: list[WireEvent]) -> None:
         self._last = sequence
         batch = KVEventBatch(
             self._clock.wall() / NANOSECONDS,
-            events,  # type: ignore[arg-type]
+            events,
             self._rank,
         )
         self._publisher.publish(sequence, self._encoder.encode(batch))

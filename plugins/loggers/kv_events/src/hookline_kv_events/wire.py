@@ -53,6 +53,9 @@ class AllBlocksCleared(KVCacheEvent):
     """None can."""
 
 
+WireEvent = BlockStored | BlockRemoved | AllBlocksCleared
+
+
 class KVEventBatch(msgspec.Struct, array_like=True, gc=False):
     """Of one step.
 
@@ -63,7 +66,7 @@ class KVEventBatch(msgspec.Struct, array_like=True, gc=False):
     """
 
     ts: float
-    events: list[BlockStored | BlockRemoved | AllBlocksCleared]
+    events: list[WireEvent]
     data_parallel_rank: int | None = None
 
 
@@ -72,9 +75,7 @@ def number_of(block_hash: bytes) -> int:
     return int.from_bytes(block_hash[-8:], "big")
 
 
-def wire_event(
-    event: CacheEvent, block_size: int
-) -> BlockStored | BlockRemoved | AllBlocksCleared:
+def wire_event(event: CacheEvent, block_size: int) -> WireEvent:
     """An event of the engine as it is told."""
     match event:
         case CacheCleared():
@@ -82,10 +83,11 @@ def wire_event(
         case BlocksRemoved():
             return BlockRemoved(list(map(number_of, event.block_hashes)), MEDIUM)
         case BlocksStored():
-            parent, extra_keys = event.parent_hash, None
+            parent = event.parent_hash
+            extra_keys: list[tuple[str, ...] | None] | None = None
             if event.cache_salt is not None and parent is None:
-                rest = [None] * (len(event.block_hashes) - 1)
-                extra_keys = [(event.cache_salt,), *rest]
+                extra_keys = [None] * len(event.block_hashes)
+                extra_keys[0] = (event.cache_salt,)
             return BlockStored(
                 block_hashes=list(map(number_of, event.block_hashes)),
                 parent_block_hash=None if parent is None else number_of(parent),
