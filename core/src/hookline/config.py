@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from hookline.exceptions import ConfigError
+from hookline.kv_events import OPTION as KV_EVENTS_OPTION
+from hookline.kv_events import KVEventsConfig
 from hookline.kv_transfer.config import OPTION as KV_TRANSFER_OPTION
 from hookline.kv_transfer.config import KVTransferConfig
 from hookline.slo import Slo
@@ -337,6 +339,7 @@ class EngineConfig:
     Attributes:
         speculative: How to speculate; None does not.
         kv_transfer: How KV comes from elsewhere or goes there; None moves none.
+        kv_events: How changes of the prefix cache are published; None follows none.
         engine: Name in the entry-point group `hookline.engines`.
         engine_index: Which of several engines this is; on every event and series.
         in_process: Run the core in this process rather than in one of its own.
@@ -349,6 +352,7 @@ class EngineConfig:
     observers: ObserverConfig = field(default_factory=ObserverConfig)
     speculative: SpeculativeConfig | None = None
     kv_transfer: KVTransferConfig | None = None
+    kv_events: KVEventsConfig | None = None
     engine: str = "native"
     engine_index: int = 0
     in_process: bool = True
@@ -367,6 +371,15 @@ class EngineConfig:
                 KV_TRANSFER_OPTION,
                 "needs prefix caching, which is off: blocks are known by their hashes",
             )
+        if self.follows_cache and not self.cache.enable_prefix_caching:
+            raise ConfigError(
+                KV_EVENTS_OPTION, "needs prefix caching, which is off: nothing changes"
+            )
+
+    @property
+    def follows_cache(self) -> bool:
+        """Whether changes of the prefix cache are told."""
+        return self.kv_events is not None and self.kv_events.enable_kv_cache_events
 
 
 def _positive(option: str, value: int | None) -> None:
