@@ -15,7 +15,9 @@ from hookline.kv_transfer import (
     TransferResults,
     WorkerConnector,
 )
+from hookline.outputs import RequestOutput
 from hookline.request import FinishReason
+from hookline.sampling_params import SamplingParams
 from hookline.stats import Residue, SchedulerStats
 from hookline.testing.connected_core import (
     SHORT,
@@ -25,6 +27,7 @@ from hookline.testing.connected_core import (
     tokens_by_request,
 )
 from hookline.testing.connectors import DictStore, DictWorker, Faults
+from hookline.testing.observed import ObservedEngine
 from hookline.testing.simulation import engine_request
 
 PROMPT = list(range(3, 24))
@@ -216,6 +219,23 @@ def test_kept_blocks_are_freed_when_they_are_saved() -> None:
     assert store.saved == 6
     stats = stats_of(engine)
     assert (stats.transfers.saves, stats.transfers.expired_blocks) == (1, 0)
+
+
+@pytest.mark.parametrize("stop", [(), ("c",)])
+def test_client_is_told_at_its_end(stop: tuple[str, ...]) -> None:
+    """Once, with the last news, also where a stop string was the end of it."""
+    engine = connected_core(DictStore(keeps=True))
+    front_end = ObservedEngine(engine.core, engine.clock)
+
+    front_end.submit(PROMPT, SamplingParams(max_tokens=1, n=2, stop=stop))
+    front_end.run()
+
+    [*before, last] = front_end.news
+    assert isinstance(last, RequestOutput)
+    assert last.is_finished
+    assert last.kv_transfer_params in ({"request": 1}, {"request": 2})
+    assert not [each for each in before if getattr(each, "kv_transfer_params", None)]
+    assert last.followed_by(last).kv_transfer_params == last.kv_transfer_params
 
 
 def test_kept_blocks_expire() -> None:
