@@ -8,13 +8,14 @@ from functools import partial
 from importlib.metadata import version
 from socket import socket
 
+from hookline.exceptions import ConfigError
 from hookline_server.cli.arguments import Arguments
 from hookline_server.cli.log import set_up_log
 from hookline_server.cli.output import say
 from hookline_server.cli.parser import UsageError, make_parser
 from hookline_server.cli.route_options import ROUTE_OPTIONS
-from hookline_server.listening import listen, url
-from hookline_server.route.demo import SHARED_STORAGE, Demo, DemoSettings
+from hookline_server.listening import bound_port, listen, url
+from hookline_server.route.demo import HOST, SHARED_STORAGE, Demo, DemoSettings
 from hookline_server.route.instance import Role
 from hookline_server.route.serving import serve_route
 from hookline_server.route.settings import RouteSettings
@@ -24,6 +25,8 @@ DESCRIPTION = (
     "One address before prefill and decode instances: a prompt is computed by one, its "
     "answer by another."
 )
+
+LARGEST_PORT = 65535
 
 
 def run(argv: list[str]) -> int:
@@ -61,7 +64,7 @@ def _run_demo(arguments: Arguments, rest: Sequence[str]) -> None:
         demo = DemoSettings(
             connector=str(arguments.given.get("demo.connector", SHARED_STORAGE)),
             arguments=rest,
-            ports=_ports(listening.getsockname()[1]),
+            ports=_ports(HOST, asked.port),
         )
         settings = replace(
             asked, prefill=[demo.url(Role.PREFILL)], decode=[demo.url(Role.DECODE)]
@@ -70,9 +73,15 @@ def _run_demo(arguments: Arguments, rest: Sequence[str]) -> None:
         asyncio.run(Demo(demo).run(listening, settings, when_ready))
 
 
-def _ports(port: int) -> dict[Role, int]:
-    """The two after the route's own."""
-    return {role: port + 1 + number for number, role in enumerate(Role)}
+def _ports(host: str, port: int) -> dict[Role, int]:
+    """The two after the route's own, or free ones where that is free, too."""
+    if port == 0:
+        with listen(host, 0) as one, listen(host, 0) as other:
+            return {Role.PREFILL: bound_port(one), Role.DECODE: bound_port(other)}
+    ports = {role: port + 1 + number for number, role in enumerate(Role)}
+    if max(ports.values()) > LARGEST_PORT:
+        raise ConfigError("port", "must leave room for the two ports after it")
+    return ports
 
 
 def _teller(listening: socket, settings: RouteSettings) -> Callable[[], None]:
