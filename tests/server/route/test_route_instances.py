@@ -69,9 +69,9 @@ def test_load_is_read_off_metrics(page: str, expected: Load | None) -> None:
     assert read_load(page) == expected
 
 
-def test_name_is_host_and_port() -> None:
-    """The URL has no slash at its end, and the name no path."""
-    assert (made().url, made().name) == ("http://host:1/base", "host:1")
+def test_name_is_the_url_without_its_scheme() -> None:
+    """Neither has a slash at its end, and no two instances have one name."""
+    assert (made().url, made().name) == ("http://host:1/base", "host:1/base")
 
 
 def test_own_requests_are_known_between_looks() -> None:

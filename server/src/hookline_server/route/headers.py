@@ -1,9 +1,13 @@
 """Which headers go through the route, and which belong to one connection."""
 
+from collections.abc import Mapping
+
 from aiohttp import web
-from multidict import CIMultiDict, CIMultiDictProxy
 
 from hookline_server.request_identity import request_id
+
+Headers = list[tuple[str, str]]
+"""Names and values, in their order; a name may come several times."""
 
 HOP_BY_HOP = frozenset(
     {
@@ -20,34 +24,38 @@ HOP_BY_HOP = frozenset(
 )
 """RFC 9110, 7.6.1, and what is still met of RFC 2616, 13.5.1."""
 
-OWN_OF_REQUESTS = frozenset({"content-length", "expect", "host", "x-request-id"})
+ID = "X-Request-Id"
+
+OWN_OF_REQUESTS = frozenset({"content-length", "expect", "host", ID.lower()})
 """The route says these itself; it has the whole body before it sends anything."""
 
-OWN_OF_ANSWERS = frozenset({"content-length", "x-request-id"})
+OWN_OF_ANSWERS = frozenset({"content-length", ID.lower()})
 
 
-def request_headers(request: web.Request) -> CIMultiDict[str]:
+def request_headers(request: web.Request) -> Headers:
     """What an instance is sent: the client's headers, and the id of its request.
 
     Authorization, `traceparent` and `tracestate` are among them.
     """
-    headers = _passed(request.headers, OWN_OF_REQUESTS)
-    headers["X-Request-Id"] = request_id(request)
-    return headers
+    return [*_passed(request.headers, OWN_OF_REQUESTS), (ID, request_id(request))]
 
 
-def answer_headers(headers: CIMultiDictProxy[str]) -> CIMultiDict[str]:
+def answer_headers(headers: Mapping[str, str]) -> Headers:
     """What the client is sent of an instance's headers."""
     return _passed(headers, OWN_OF_ANSWERS)
 
 
-def _passed(headers: CIMultiDictProxy[str], own: frozenset[str]) -> CIMultiDict[str]:
+def without(headers: Headers, name: str) -> Headers:
+    """All but those of one name."""
+    return [each for each in headers if each[0].lower() != name.lower()]
+
+
+def _passed(headers: Mapping[str, str], own: frozenset[str]) -> Headers:
     named = {
-        name.strip().lower()
-        for value in headers.getall("Connection", ())
-        for name in value.split(",")
+        word.strip().lower()
+        for name, value in headers.items()
+        if name.lower() == "connection"
+        for word in value.split(",")
     }
     dropped = HOP_BY_HOP | own | named
-    return CIMultiDict(
-        (name, value) for name, value in headers.items() if name.lower() not in dropped
-    )
+    return [each for each in headers.items() if each[0].lower() not in dropped]

@@ -5,7 +5,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from enum import StrEnum
-from urllib.parse import urlsplit
 
 from hookline_server.route.load import Load
 
@@ -40,7 +39,7 @@ class Instance:
     Attributes:
         role: What it is for.
         url: Without a slash at its end.
-        name: Host and port, for people and for metrics.
+        name: Its URL without the scheme, for people and for metrics.
         in_flight: Requests that the route has open there.
         is_up: Whether it is given requests.
         retry_at: When it is looked at again, if it is down.
@@ -57,7 +56,7 @@ class Instance:
     ) -> None:
         self.role = role
         self.url = url.rstrip("/")
-        self.name = urlsplit(url).netloc
+        self.name = self.url.partition("://")[2]
         self.in_flight = 0
         self.is_up = True
         self.retry_at = 0.0

@@ -5,9 +5,9 @@ import time
 from dataclasses import dataclass
 
 import msgspec
-from multidict import CIMultiDict
 
 from hookline_server.route.asked import Asked
+from hookline_server.route.headers import Headers, without
 from hookline_server.route.instance import Instance, Role
 from hookline_server.route.numbers import Fallback, Numbers
 from hookline_server.route.pool import Pool
@@ -51,17 +51,18 @@ class Prefill:
         self._settings = settings
         self._numbers = numbers
 
-    async def run(self, asked: Asked, headers: CIMultiDict[str]) -> msgspec.Raw | None:
+    async def run(self, asked: Asked, headers: Headers) -> msgspec.Raw | None:
         """What the instance tells the next one; None if it tells nothing, or failed.
 
         It never fails itself: without it the decode instance computes the prompt.
         """
         began = time.perf_counter()
         # What is read here is read as it stands.
-        plain = CIMultiDict(headers)
-        plain.popall("Accept-Encoding", None)
         message = Message(
-            method="POST", path=asked.path, headers=plain, body=asked.for_prefill()
+            method="POST",
+            path=asked.path,
+            headers=without(headers, "Accept-Encoding"),
+            body=asked.for_prefill(),
         )
         try:
             async with asyncio.timeout(self._settings.prefill_timeout):

@@ -6,9 +6,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 import aiohttp
-from multidict import CIMultiDict
-from yarl import URL
 
+from hookline_server.route.headers import Headers
 from hookline_server.route.instance import Instance
 
 UPSTREAM_ERRORS = (aiohttp.ClientError, OSError, TimeoutError)
@@ -42,12 +41,12 @@ class Message:
     """What is sent.
 
     Attributes:
-        path: With the query, as it is to be on the wire.
+        path: With the query.
     """
 
     method: str
     path: str
-    headers: CIMultiDict[str]
+    headers: Headers
     body: bytes
 
 
@@ -116,7 +115,7 @@ class Upstream:
                 try:
                     head = await self._session.request(
                         message.method,
-                        URL(instance.url + message.path, encoded=True),
+                        instance.url + message.path,
                         headers=message.headers,
                         # aiohttp complains of bytes that are many.
                         data=io.BytesIO(message.body) if message.body else None,
