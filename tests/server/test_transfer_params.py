@@ -9,7 +9,7 @@ import pytest
 from hookline_server.protocol.transfer_params import MAX_BYTES, MAX_DEPTH
 from hookline_server.testing import FakeEngine, client_of
 
-BODIES = {
+BODIES: dict[str, dict[str, object]] = {
     "/v1/completions": {"model": "fake", "prompt": "ab"},
     "/v1/chat/completions": {
         "model": "fake",

@@ -11,6 +11,7 @@ from aiohttp.test_utils import TestClient, TestServer
 
 from hookline.config import (
     CacheConfig,
+    Dtype,
     EngineConfig,
     ModelConfig,
     ObserverConfig,
@@ -33,22 +34,25 @@ BODY = {"model": "demo", "max_tokens": 24, "temperature": 0}
 
 @dataclass
 class Instances:
-    """One of each kind; `plain` has no connector."""
+    """One without a connector, one for prefill, one for decode; a client of a route."""
 
-    plain: AsyncEngine
-    prefill: AsyncEngine
-    decode: AsyncEngine
+    engines: list[AsyncEngine]
     urls: list[FakeInstance]
     client: TestClient[Any, Any]
 
 
-def config(transfer: KVTransferConfig | None) -> EngineConfig:
+def config(role: KVRole | None, folder: Path) -> EngineConfig:
+    transfer = KVTransferConfig(
+        kv_connector="shared_storage",
+        kv_role=role or KVRole.BOTH,
+        kv_connector_extra_config={"shared_storage_path": str(folder)},
+    )
     return EngineConfig(
-        model=ModelConfig(model="demo", dtype="float32"),
+        model=ModelConfig(model="demo", dtype=Dtype.FLOAT32),
         cache=CacheConfig(num_kv_blocks=256),
         scheduler=SchedulerConfig(max_num_seqs=8, max_num_batched_tokens=64),
         observers=ObserverConfig(stat_loggers=("prometheus",)),
-        kv_transfer=transfer,
+        kv_transfer=None if role is None else transfer,
         in_process=True,
     )
 
@@ -56,15 +60,10 @@ def config(transfer: KVTransferConfig | None) -> EngineConfig:
 @asynccontextmanager
 async def served(folder: Path) -> AsyncIterator[Instances]:
     async with AsyncExitStack() as stack:
-        engines = []
-        urls = []
+        engines: list[AsyncEngine] = []
+        urls: list[FakeInstance] = []
         for role in (None, KVRole.PRODUCER, KVRole.CONSUMER):
-            transfer = role and KVTransferConfig(
-                kv_connector="shared_storage",
-                kv_role=role,
-                kv_connector_extra_config={"shared_storage_path": str(folder)},
-            )
-            engine = await AsyncEngine.start(config(transfer))
+            engine = await AsyncEngine.start(config(role, folder))
             stack.push_async_callback(engine.close)
             server = TestServer(create_app(engine, ServerSettings()))
             await stack.enter_async_context(server)
@@ -73,7 +72,7 @@ async def served(folder: Path) -> AsyncIterator[Instances]:
             place.url = str(server.make_url("")).rstrip("/")
             urls.append(place)
         client = await stack.enter_async_context(routed([urls[1]], [urls[2]]))
-        yield Instances(*engines, urls, client)
+        yield Instances(engines, urls, client)
 
 
 async def text(client: TestClient[Any, Any], prompt: str) -> str:
@@ -91,7 +90,7 @@ async def test_tokens_are_those_of_one_engine(tmp_path: Path) -> None:
         asking = (text(instances.client, prompt) for prompt in PROMPTS)
         found = await asyncio.gather(*asking)
         numbers = await numbers_of(instances.client)
-        stats = instances.decode._front_end.stats
+        stats = instances.engines[-1]._front_end.stats
 
     assert found == expected
     assert numbers["prefill_seconds_count"] == len(PROMPTS)

@@ -1,6 +1,8 @@
 """The two phases of a completion behind a route, and what goes through unchanged."""
 
 import json
+import re
+from pathlib import Path
 
 import pytest
 
@@ -250,3 +252,17 @@ async def test_unknown_paths_are_the_routes_own_404() -> None:
 
     assert (response.status, answer["error"]["code"]) == (404, "route_not_found")
     assert not decode.received
+
+
+async def test_metrics_are_documented() -> None:
+    """Every name and every value of a label stands in docs/disaggregation.md."""
+    docs = Path(__file__).parents[3] / "docs" / "disaggregation.md"
+    text = docs.read_text("utf-8")
+
+    async with routed([FakeInstance()], [FakeInstance()]) as client:
+        page = await (await client.get("/metrics")).text()
+
+    names = re.findall(r"^# TYPE (\S+) ", page, re.MULTILINE)
+    values = re.findall(r'(?:reason|outcome)="([^"]+)"', page)
+    assert len(names) == 7
+    assert not [each for each in {*names, *values} if f"`{each}`" not in text]
