@@ -21,7 +21,9 @@ from hookline.kv_transfer import (
 )
 from hookline.kv_transfer.blocks import KVBlocks
 from hookline.kv_transfer.orders import TransferOrders
+from hookline.outputs import RequestOutput
 from hookline.request import FinishReason
+from hookline.sampling_params import SamplingParams
 from hookline.stats import Residue, SchedulerStats, TierStats
 from hookline.testing.connected_core import (
     BLOCK,
@@ -37,6 +39,7 @@ from hookline.testing.connectors import (
     DictWorker,
     Faults,
 )
+from hookline.testing.observed import ObservedEngine
 from hookline.testing.simulation import engine_request
 from hookline.worker.simulated_memory import SimulatedMemory
 from hookline.worker.transferring import Transferring
@@ -250,6 +253,23 @@ def test_kept_blocks_are_freed_when_they_are_saved() -> None:
     assert store.saved == 6
     stats = stats_of(engine)
     assert (stats.transfers.saves, stats.transfers.expired_blocks) == (1, 0)
+
+
+@pytest.mark.parametrize("stop", [(), ("c",)])
+def test_client_is_told_at_its_end(stop: tuple[str, ...]) -> None:
+    """Once, with the last news, also where a stop string was the end of it."""
+    engine = connected_core(DictStore(keeps=True))
+    front_end = ObservedEngine(engine.core, engine.clock)
+
+    front_end.submit(PROMPT, SamplingParams(max_tokens=1, n=2, stop=stop))
+    front_end.run()
+
+    [*before, last] = front_end.news
+    assert isinstance(last, RequestOutput)
+    assert last.is_finished
+    assert last.kv_transfer_params in ({"request": 1}, {"request": 2})
+    assert not [each for each in before if getattr(each, "kv_transfer_params", None)]
+    assert last.followed_by(last).kv_transfer_params == last.kv_transfer_params
 
 
 def test_kept_blocks_expire() -> None:
