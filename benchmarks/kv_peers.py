@@ -50,7 +50,9 @@ class Engine:
         config = EngineConfig(
             model=ModelConfig(model=str(folder)),
             cache=CacheConfig(block_size=BLOCK, num_kv_blocks=POOL_BLOCKS),
-            kv_transfer=transfer and KVTransferConfig.from_mapping(transfer),
+            kv_transfer=None
+            if transfer is None
+            else KVTransferConfig.from_mapping(transfer),
         )
         self.client = InprocClient(build_core(config, SystemClock()), 60.0)
         self._last_id = 0
