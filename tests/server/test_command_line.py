@@ -20,6 +20,7 @@ from hookline_server.cli.server_options import SERVER_OPTIONS
 from hookline_server.settings import ServerSettings
 
 OPTIONS = [*SERVER_OPTIONS, *ENGINE_OPTIONS]
+DOCUMENTED = [*OPTIONS, *GENERATE_OPTIONS, *ROUTE_OPTIONS]
 
 
 def read(*argv: str, default_loggers: tuple[str, ...] = ()) -> Arguments:
