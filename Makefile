@@ -4,6 +4,7 @@ PYTHON ?= python3
 MODEL ?= demo
 PORT ?= 8000
 METHOD ?= medusa
+CONNECTOR ?= shared_storage
 ARGS ?=
 
 VENV := .venv
@@ -18,13 +19,16 @@ CHOSEN_TESTS := not soak and not gpu and not slow
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help serve test lint types imports bench soak demo-model demo-heads clean
+.PHONY: help serve disagg test lint types imports bench soak demo-model demo-heads clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 serve: $(VENV)/installed  ## Serve a model: MODEL=demo PORT=8000 ARGS='...'
 	@exec $(BIN)/hookline serve --model $(MODEL) --port $(PORT) $(ARGS)
+
+disagg: $(VENV)/installed  ## Serve with prefill and decode apart: CONNECTOR=shared_storage
+	@exec $(BIN)/hookline route --demo --model $(MODEL) --port $(PORT) --connector $(CONNECTOR) $(ARGS)
 
 test: $(VENV)/installed-dev  ## Run the tests: ARGS='...' goes to pytest
 	@$(BIN)/python -m pytest -n 2 -m '$(CHOSEN_TESTS)' $(ARGS)

@@ -15,10 +15,12 @@ from hookline_server.cli.arguments import Arguments, engine_config, read_argumen
 from hookline_server.cli.engine_options import ENGINE_OPTIONS
 from hookline_server.cli.generate_options import GENERATE_OPTIONS
 from hookline_server.cli.parser import Kind, Option
+from hookline_server.cli.route_options import ROUTE_OPTIONS
 from hookline_server.cli.server_options import SERVER_OPTIONS
 from hookline_server.settings import ServerSettings
 
 OPTIONS = [*SERVER_OPTIONS, *ENGINE_OPTIONS]
+DOCUMENTED = [*OPTIONS, *GENERATE_OPTIONS, *ROUTE_OPTIONS]
 
 
 def read(*argv: str, default_loggers: tuple[str, ...] = ()) -> Arguments:
@@ -89,7 +91,11 @@ def test_every_simulated_cost_has_an_option(field: object) -> None:
 
 
 @pytest.mark.parametrize(
-    "option", [*OPTIONS, *GENERATE_OPTIONS], ids=lambda option: option.flag
+    "option",
+    {
+        each.flag: each for each in (*OPTIONS, *GENERATE_OPTIONS, *ROUTE_OPTIONS)
+    }.values(),
+    ids=lambda option: option.flag,
 )
 def test_every_option_is_documented(option: Option) -> None:
     """

@@ -28,13 +28,19 @@ class SlowEngine(FakeEngine):
         *,
         facts: RequestFacts | None = None,
         cache_salt: str | None = None,
+        kv_transfer_params: dict[str, object] | None = None,
         is_streamed: bool = True,
     ) -> FakeStream:
         if self.streams:
             self.is_stuck.set()
             await asyncio.Event().wait()
         return await super().submit(
-            prompt, params, facts=facts, cache_salt=cache_salt, is_streamed=is_streamed
+            prompt,
+            params,
+            facts=facts,
+            cache_salt=cache_salt,
+            kv_transfer_params=kv_transfer_params,
+            is_streamed=is_streamed,
         )
 
 

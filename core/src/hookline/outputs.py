@@ -61,6 +61,8 @@ class RequestOutput:
             token but the first.
         cached_tokens: Prompt tokens that came from a cache.
         is_finished: Whether this is the last output.
+        kv_transfer_params: With the last output: what the KV connector has for the
+            client, of the completion that ended first where it has it for several.
     """
 
     prompt_token_ids: list[int]
@@ -68,6 +70,7 @@ class RequestOutput:
     prompt_logprobs: list[TokenLogprobs] | None
     cached_tokens: int
     is_finished: bool
+    kv_transfer_params: dict[str, object] | None = None
 
     def followed_by(self, later: "RequestOutput") -> "RequestOutput":
         """Both pieces of news as one."""
@@ -83,4 +86,5 @@ class RequestOutput:
             prompt_logprobs=self.prompt_logprobs or later.prompt_logprobs,
             cached_tokens=max(self.cached_tokens, later.cached_tokens),
             is_finished=later.is_finished,
+            kv_transfer_params=later.kv_transfer_params,
         )

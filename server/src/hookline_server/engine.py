@@ -86,9 +86,12 @@ class ServingEngine(Protocol):
         *,
         facts: RequestFacts | None = None,
         cache_salt: str | None = None,
+        kv_transfer_params: dict[str, object] | None = None,
         is_streamed: bool = True,
     ) -> OutputStream:
         """Takes a prompt in; with `is_streamed=False` exactly one output comes.
+
+        `kv_transfer_params` are for the KV connector; without one they do nothing.
 
         Raises:
             RequestError: The prompt or the parameters cannot be served.

@@ -6,7 +6,6 @@ from aiohttp import web
 
 from hookline.exceptions import EngineDeadError, RequestError
 from hookline_server.api_error import ApiError, as_api_error, error_body
-from hookline_server.context import SETTINGS
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -59,7 +58,7 @@ def _own_error(request: web.Request, status: int) -> ApiError:
         message = f"{request.path} does not take {request.method}"
         return ApiError(405, message, code="method_not_allowed")
     if status == 413:
-        limit = request.app[SETTINGS].max_body_bytes
+        limit = request.client_max_size
         message = f"the request body is larger than {limit} bytes"
         return ApiError(413, message, code="body_too_large")
     if status >= 500:

@@ -75,6 +75,12 @@ def _bound(
     return taken
 
 
+def bound_port(bound: socket.socket) -> int:
+    """The port of a bound socket."""
+    port: int = bound.getsockname()[1]
+    return port
+
+
 def url(bound: socket.socket) -> str:
     """The URL of a bound socket."""
     host, port = bound.getsockname()[:2]

@@ -3,14 +3,10 @@
 import asyncio
 import logging
 import os
-import signal
-import socket
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import Awaitable, Callable
 
 from aiohttp import web
 
-from hookline_server.access_log import QuietAccessLogger
 from hookline_server.app import create_app
 from hookline_server.context import OPEN_STREAMS
 from hookline_server.engine import ServingEngine
@@ -18,17 +14,12 @@ from hookline_server.listening import Listening
 from hookline_server.loading import create_loading_app
 from hookline_server.pages_app import PAGES_APP
 from hookline_server.settings import ServerSettings
-
-LAST_WRITES_SECONDS = 5.0
-"""After the drain, handlers get so long to write what clients have yet to read."""
-
-SIGNALS = (signal.SIGTERM, signal.SIGINT)
+from hookline_server.sites import LAST_WRITES_SECONDS, sites, stop_on_signals
 
 logger = logging.getLogger(__name__)
 
 StartEngine = Callable[[], Awaitable[ServingEngine]]
 WhenReady = Callable[[web.Application], None]
-Served = tuple[web.Application, socket.socket]
 
 
 async def serve(
@@ -39,9 +30,9 @@ async def serve(
     when_ready: WhenReady,
 ) -> None:
     """Serves until SIGTERM or SIGINT; a second signal ends the process."""
-    stopping = _stop_on_signals()
+    stopping = stop_on_signals()
     loading = [(create_loading_app(), each.dup()) for each in listening.all]
-    async with _sites(loading):
+    async with sites(loading):
         engine = await _started(start_engine, stopping)
     if engine is None:
         return
@@ -63,7 +54,7 @@ async def _serve_engine(
     if listening.pages is not None:
         served.append((app[PAGES_APP], listening.pages))
     # The last is ended first, so the API's application hears all that is measured.
-    async with _sites(served):
+    async with sites(served):
         when_ready(app)
         telling = asyncio.create_task(_tell_of_failure(engine))
         await stopping.wait()
@@ -75,20 +66,6 @@ async def _serve_engine(
 async def _tell_of_failure(engine: ServingEngine) -> None:
     await engine.failed.wait()
     logger.error("the engine has failed: %s", engine.failure)
-
-
-def _stop_on_signals() -> asyncio.Event:
-    stopping = asyncio.Event()
-    loop = asyncio.get_running_loop()
-
-    def stop(number: int) -> None:
-        if stopping.is_set():
-            os._exit(128 + number)
-        stopping.set()
-
-    for number in SIGNALS:
-        loop.add_signal_handler(number, stop, number)
-    return stopping
 
 
 async def _started(
@@ -113,28 +90,3 @@ async def _give_up(starting: asyncio.Future[ServingEngine]) -> None:
         os._exit(0)
     if starting.exception() is None:
         await starting.result().close()
-
-
-@asynccontextmanager
-async def _sites(served: Iterable[Served]) -> AsyncIterator[None]:
-    async with AsyncExitStack() as stack:
-        for app, listening in served:
-            await stack.enter_async_context(_site(app, listening))
-        yield
-
-
-@asynccontextmanager
-async def _site(app: web.Application, listening: socket.socket) -> AsyncIterator[None]:
-    runner = web.AppRunner(
-        app,
-        # A handler whose client has left is cancelled, which aborts its request.
-        handler_cancellation=True,
-        access_log_class=QuietAccessLogger,
-        shutdown_timeout=LAST_WRITES_SECONDS,
-    )
-    await runner.setup()
-    try:
-        await web.SockSite(runner, listening).start()
-        yield
-    finally:
-        await runner.cleanup()

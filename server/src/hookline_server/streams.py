@@ -29,6 +29,7 @@ class Ask:
         params: The same for all of them.
         facts: Who asked.
         cache_salt: Keeps the prefixes apart from others'.
+        kv_transfer_params: For the KV connector.
         is_streamed: Whether outputs come step by step.
         may_be_shorter: The length is our default, not the client's wish: where the
             context ends earlier, so does the completion.
@@ -40,6 +41,7 @@ class Ask:
     cache_salt: str | None
     is_streamed: bool
     may_be_shorter: bool = False
+    kv_transfer_params: dict[str, object] | None = None
 
 
 class OpenStreams:
@@ -155,6 +157,7 @@ async def _submit(engine: ServingEngine, prompt: Prompt, ask: Ask) -> OutputStre
         prompt,
         facts=ask.facts,
         cache_salt=ask.cache_salt,
+        kv_transfer_params=ask.kv_transfer_params,
         is_streamed=ask.is_streamed,
     )
     try:

@@ -48,6 +48,7 @@ class FakeStream:
     facts: RequestFacts
     is_streamed: bool
     cache_salt: str | None = None
+    kv_transfer_params: dict[str, object] | None = None
     aborted: asyncio.Event = field(default_factory=asyncio.Event)
     cause: str | None = None
     is_over: bool = False
@@ -100,6 +101,7 @@ class FakeStream:
             ),
             cached_tokens=self.engine.cached_tokens,
             is_finished=self.is_over,
+            kv_transfer_params=self.engine.transfer_params if self.is_over else None,
         )
 
     def _completion(self, index: int, piece: str, total: int) -> CompletionOutput:
@@ -134,6 +136,7 @@ class FakeEngine:
         needs_http: Whether the server shall tell of answered HTTP requests.
         answered: What the server told of them.
         told: Set whenever it did.
+        transfer_params: What its KV connector has for clients.
     """
 
     def __init__(
@@ -162,6 +165,7 @@ class FakeEngine:
         self.needs_http = True
         self.answered: list[HttpAnswered] = []
         self.told = asyncio.Event()
+        self.transfer_params: dict[str, object] | None = None
         self.is_draining = False
         self.is_closed = False
 
@@ -205,6 +209,7 @@ class FakeEngine:
         *,
         facts: RequestFacts | None = None,
         cache_salt: str | None = None,
+        kv_transfer_params: dict[str, object] | None = None,
         is_streamed: bool = True,
     ) -> FakeStream:
         if self.failure is not None:
@@ -218,7 +223,13 @@ class FakeEngine:
             )
         self.check_room(params.n)
         stream = FakeStream(
-            self, tokens, params, facts or RequestFacts(), is_streamed, cache_salt
+            self,
+            tokens,
+            params,
+            facts or RequestFacts(),
+            is_streamed,
+            cache_salt,
+            kv_transfer_params,
         )
         self.streams.append(stream)
         self.submitted.set()

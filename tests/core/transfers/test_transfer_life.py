@@ -3,29 +3,46 @@
 from collections.abc import Callable
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from hookline.clock import VirtualClock
 from hookline.config import SchedulerConfig
 from hookline.events import StepOutput
 from hookline.kv_transfer import (
+    KVLayout,
     KVRole,
+    Load,
     LoadFailurePolicy,
     SchedulerConnector,
+    TransferClosedError,
     TransferResults,
     WorkerConnector,
 )
+from hookline.kv_transfer.blocks import KVBlocks
+from hookline.kv_transfer.orders import TransferOrders
+from hookline.outputs import RequestOutput
 from hookline.request import FinishReason
-from hookline.stats import Residue, SchedulerStats
+from hookline.sampling_params import SamplingParams
+from hookline.stats import Residue, SchedulerStats, TierStats
 from hookline.testing.connected_core import (
+    BLOCK,
     SHORT,
     ConnectedCore,
     connected_core,
     dict_sides,
     tokens_by_request,
 )
-from hookline.testing.connectors import DictStore, DictWorker, Faults
+from hookline.testing.connectors import (
+    DictScheduler,
+    DictStore,
+    DictWorker,
+    Faults,
+)
+from hookline.testing.observed import ObservedEngine
 from hookline.testing.simulation import engine_request
+from hookline.worker.simulated_memory import SimulatedMemory
+from hookline.worker.transferring import Transferring
 
 PROMPT = list(range(3, 24))
 """Five full blocks, and a token."""
@@ -238,6 +255,23 @@ def test_kept_blocks_are_freed_when_they_are_saved() -> None:
     assert (stats.transfers.saves, stats.transfers.expired_blocks) == (1, 0)
 
 
+@pytest.mark.parametrize("stop", [(), ("c",)])
+def test_client_is_told_at_its_end(stop: tuple[str, ...]) -> None:
+    """Once, with the last news, also where a stop string was the end of it."""
+    engine = connected_core(DictStore(keeps=True))
+    front_end = ObservedEngine(engine.core, engine.clock)
+
+    front_end.submit(PROMPT, SamplingParams(max_tokens=1, n=2, stop=stop))
+    front_end.run()
+
+    [*before, last] = front_end.news
+    assert isinstance(last, RequestOutput)
+    assert last.is_finished
+    assert last.kv_transfer_params in ({"request": 1}, {"request": 2})
+    assert not [each for each in before if getattr(each, "kv_transfer_params", None)]
+    assert last.followed_by(last).kv_transfer_params == last.kv_transfer_params
+
+
 def test_kept_blocks_expire() -> None:
     """Past their deadline they are closed to the connector, and freed."""
     store = DictStore(keeps=True, delay_seconds=0.2)
@@ -435,3 +469,117 @@ def test_broken_connector_is_left_alone() -> None:
 
     failures = stats_of(engine).transfers.failures
     assert failures["lookup"]["raised"] <= 5
+
+
+def test_load_given_up_before_it_was_told_is_closed() -> None:
+    """An abort may come between the plan that orders a load and the next one told."""
+    blocks = KVBlocks(
+        KVLayout(
+            fingerprint="00",
+            num_blocks=4,
+            block_size=4,
+            dtype="int64",
+            block_bytes=(32,),
+        ),
+        [SimulatedMemory(4, 4)],
+    )
+    worker = DictWorker(DictStore())
+    worker.register_kv_caches(blocks)
+    transferring = Transferring(worker, "dict", blocks)
+    load = Load(
+        transfer_id=7, request_id=1, block_ids=[2], block_hashes=[b"x"], is_async=True
+    )
+
+    transferring.begin(TransferOrders(loads=[load], cancelled=[7]))
+    report = transferring.end()
+
+    assert list(report.closed) == [7]
+    assert not report.ended
+    with pytest.raises(TransferClosedError):
+        blocks.write_blocks(7, 0, [2], np.zeros((1, 32), np.uint8))
+
+
+class TellingWorker(DictWorker):
+    """Has something to tell with every step."""
+
+    payload: object = b"news"
+
+    def get_finished(self) -> TransferResults:
+        results = super().get_finished()
+        return TransferResults(loaded=results.loaded, payload=self.payload)  # type: ignore[arg-type]
+
+
+class TieredScheduler(DictScheduler):
+    """Hears the worker, and has a tier."""
+
+    def __init__(self, store: DictStore) -> None:
+        super().__init__(store, BLOCK)
+        self.heard: list[bytes] = []
+        self.tiers: object = {"attic": TierStats(blocks=3)}
+        self.asked = 0
+
+    def update_connector_output(self, payload: bytes) -> None:
+        self.heard.append(payload)
+        if payload == b"bad":
+            raise RuntimeError("as the test wants it")
+
+    def tier_stats(self) -> dict[str, TierStats]:
+        self.asked += 1
+        if self.tiers is None:
+            raise RuntimeError("as the test wants it")
+        return self.tiers  # type: ignore[return-value]
+
+
+def telling(
+    scheduler: TieredScheduler, worker: TellingWorker
+) -> tuple[SchedulerStats, list[StepOutput]]:
+    def sides(
+        store: DictStore,  # noqa: ARG001
+        clock: VirtualClock,  # noqa: ARG001
+    ) -> tuple[SchedulerConnector, WorkerConnector]:
+        return scheduler, worker
+
+    engine = connected_core(DictStore(), sides=sides)
+    outputs = run(engine)
+    return stats_of(engine), outputs
+
+
+def test_worker_tells_the_scheduler() -> None:
+    """A payload a step, and the tiers of the connector are told."""
+    scheduler, worker = TieredScheduler(DictStore()), TellingWorker(DictStore())
+
+    stats, outputs = telling(scheduler, worker)
+
+    assert scheduler.heard == [b"news"] * len(outputs)
+    assert stats.transfers.tiers == {"attic": TierStats(blocks=3)}
+    assert stats.transfers.failures == {}
+
+
+@pytest.mark.parametrize(
+    ("payload", "reason"), [(b"bad", "raised"), ("text", "malformed")]
+)
+def test_what_is_told_wrongly_is_counted(payload: object, reason: str) -> None:
+    """And the request goes on."""
+    scheduler, worker = TieredScheduler(DictStore()), TellingWorker(DictStore())
+    worker.payload = payload
+
+    stats, outputs = telling(scheduler, worker)
+
+    assert stats.transfers.failures == {"poll": {reason: len(outputs)}}
+    assert stats.finished == {"length": 1}
+
+
+@pytest.mark.parametrize(
+    "tiers", [None, 3, {"attic": 3}, {str(n): TierStats() for n in range(9)}]
+)
+def test_tiers_that_cannot_be_told_are_not_asked_for_again(tiers: object) -> None:
+    """One failure, and no tiers."""
+    scheduler, worker = TieredScheduler(DictStore()), TellingWorker(DictStore())
+    scheduler.tiers = tiers
+
+    stats, outputs = telling(scheduler, worker)
+
+    assert len(outputs) > 1
+    assert scheduler.asked == 1
+    assert stats.transfers.tiers == {}
+    assert stats.transfers.failures == {"poll": {"malformed": 1}}

@@ -169,9 +169,12 @@ class AsyncEngine:
         *,
         facts: RequestFacts | None = None,
         cache_salt: str | None = None,
+        kv_transfer_params: dict[str, object] | None = None,
         is_streamed: bool = True,
     ) -> OutputStream:
         """Sends a request; its news come from the stream.
+
+        `kv_transfer_params` are for the KV connector; without one they do nothing.
 
         Raises:
             RequestError: The request cannot be served.
@@ -181,7 +184,11 @@ class AsyncEngine:
         arrived_at = self._clock.now()
         prepared = await self._off_loop(
             lambda: self._front_end.prepare(
-                prompt, params, facts=facts, cache_salt=cache_salt
+                prompt,
+                params,
+                facts=facts,
+                cache_salt=cache_salt,
+                kv_transfer_params=kv_transfer_params,
             )
         )
         if self._is_draining and self.failure is None:

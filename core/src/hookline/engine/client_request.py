@@ -132,6 +132,7 @@ class ClientRequest:
         num_open: Completions whose news the client still expects.
         num_confirmed: Completions that the engine has ended.
         prompt_logprobs: Once they have come.
+        kv_transfer_params: What the KV connector has for the client, once it is known.
         is_streamed: Whether the client gets its tokens as they come.
     """
 
@@ -143,6 +144,7 @@ class ClientRequest:
         self.num_open = prepared.params.n
         self.num_confirmed = 0
         self.prompt_logprobs: list[TokenLogprobs] | None = None
+        self.kv_transfer_params: dict[str, object] | None = None
         self._deliver = deliver
         self.is_streamed = is_streamed
 
@@ -163,6 +165,7 @@ class ClientRequest:
                     for completion in self.completions[:1]
                 ),
                 is_finished=self.num_open == 0,
+                kv_transfer_params=None if self.num_open else self.kv_transfer_params,
             )
         )
 

@@ -98,6 +98,7 @@ class FrontEnd:
         *,
         facts: RequestFacts | None = None,
         cache_salt: str | None = None,
+        kv_transfer_params: dict[str, object] | None = None,
     ) -> PreparedRequest:
         """Checks and tokenizes.
 
@@ -105,7 +106,11 @@ class FrontEnd:
             RequestError: The request cannot be served.
         """
         prepared = self._inputs.prepare(
-            prompt, params, facts=facts or RequestFacts(), cache_salt=cache_salt
+            prompt,
+            params,
+            facts=facts or RequestFacts(),
+            cache_salt=cache_salt,
+            kv_transfer_params=kv_transfer_params,
         )
         return replace(prepared, facts=self._context.complete(prepared.facts))
 

@@ -23,6 +23,7 @@ class PreparedRequest:
         bad_words_token_ids: `bad_words` in tokens.
         facts: Who asked.
         cache_salt: See `EngineRequest`.
+        kv_transfer_params: Likewise.
     """
 
     prompt_token_ids: list[int]
@@ -30,6 +31,7 @@ class PreparedRequest:
     bad_words_token_ids: tuple[tuple[int, ...], ...]
     facts: RequestFacts
     cache_salt: str | None
+    kv_transfer_params: dict[str, object] | None = None
 
     def child(
         self, index: int, request_id: int, eos_token_ids: tuple[int, ...]
@@ -46,6 +48,7 @@ class PreparedRequest:
             bad_words_token_ids=self.bad_words_token_ids,
             cache_salt=self.cache_salt,
             facts=self.facts,
+            kv_transfer_params=self.kv_transfer_params,
         )
 
 
@@ -63,13 +66,14 @@ class InputProcessor:
         *,
         facts: RequestFacts,
         cache_salt: str | None,
+        kv_transfer_params: dict[str, object] | None = None,
     ) -> PreparedRequest:
         """Tokenizes and checks.
 
         Raises:
             RequestError: The request cannot be served; the message says why.
         """
-        _check_types(params, facts, cache_salt)
+        _check_types(params, facts, cache_salt, kv_transfer_params)
         token_ids = self._token_ids(prompt)
         self._check_tokens("prompt", token_ids)
         self._check_tokens("logit_bias", list(params.logit_bias))
@@ -81,6 +85,7 @@ class InputProcessor:
             bad_words_token_ids=self._bad_words(params.bad_words),
             facts=facts,
             cache_salt=cache_salt,
+            kv_transfer_params=kv_transfer_params,
         )
 
     def _token_ids(self, prompt: str | Sequence[int]) -> list[int]:
@@ -130,7 +135,10 @@ class InputProcessor:
 
 
 def _check_types(
-    params: SamplingParams, facts: RequestFacts, cache_salt: str | None
+    params: SamplingParams,
+    facts: RequestFacts,
+    cache_salt: str | None,
+    kv_transfer_params: dict[str, object] | None,
 ) -> None:
     """What cannot be sent to an engine is refused here, wherever the engine runs."""
     request = EngineRequest(
@@ -139,10 +147,17 @@ def _check_types(
         params=params,
         facts=facts,
         cache_salt=cache_salt,
+        kv_transfer_params=kv_transfer_params,
     )
     try:
         msgspec.msgpack.decode(msgspec.msgpack.encode(request), type=EngineRequest)
-    except (msgspec.MsgspecError, TypeError, ValueError, OverflowError) as error:
+    except (
+        msgspec.MsgspecError,
+        TypeError,
+        ValueError,
+        OverflowError,
+        RecursionError,
+    ) as error:
         raise RequestError(f"the request is malformed: {error}") from error
 
 

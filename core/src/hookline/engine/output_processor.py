@@ -218,6 +218,8 @@ class OutputProcessor:
         reason = completion.finish_reason or event.reason
         self._count_finished(reason)
         iteration.finished.append(self._summary(completion, event, reason, now))
+        if request.kv_transfer_params is None:
+            request.kv_transfer_params = event.kv_transfer_params
         request.num_confirmed += 1
         if request.num_confirmed == len(request.completions):
             longest = max(each.timeline.output_tokens for each in request.completions)

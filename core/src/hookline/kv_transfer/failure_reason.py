@@ -33,4 +33,4 @@ class Reason(StrEnum):
 
 
 MOST_LETTERS = 40
-"""Of a connector's own reason."""
+"""Of a connector's own words in labels."""

@@ -151,7 +151,10 @@ class Transfers:
         """Takes in what the executor says; gives what it means for requests."""
         if report is None:
             return []
+        assert self._guard is not None
         self.ledger.take(report)
+        if report.payload:
+            self._guard.hear(report.payload)
         ends = []
         for ended in report.ended:
             if ended.transfer_id in self._outbox.closing:
@@ -205,6 +208,7 @@ class Transfers:
             held_blocks=sum(map(len, self.held())),
             oldest_load_at=next((each.started_at for each in self._loads), None),
             oldest_save_at=next((each.started_at for each in self._saves), None),
+            tiers=self._guard.tier_stats(),
         )
 
     def close(self) -> None:

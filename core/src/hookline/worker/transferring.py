@@ -42,6 +42,7 @@ class Transferring:
         self._ended: list[EndedTransfer] = []
         self._closed: list[int] = []
         self._late = 0
+        self._payload = b""
         self._in_step: set[int] = set()
         self._held_up = 0
         self._saves = False
@@ -61,7 +62,8 @@ class Transferring:
         for save in orders.saves:
             self._blocks.open_save(save.transfer_id, save.block_ids)
             self._began[save.transfer_id] = now
-        for transfer_id in orders.cancelled:  # some that begin here, perhaps
+        # Last: what is ordered may have been given up before it was told.
+        for transfer_id in orders.cancelled:
             self._close(transfer_id)
             self._closed.append(transfer_id)
         if orders.metadata is None:
@@ -109,6 +111,7 @@ class Transferring:
         for reason, count in results.incidents.items():
             detail = f"{count} times"
             self._failures.note(Stage.INCIDENT, reason, detail, count=count)
+        self._payload = results.payload
         for transfer_id in results.loaded:
             self._end(transfer_id, is_load=True)
         for transfer_id in results.saved:
@@ -178,8 +181,9 @@ class Transferring:
             late_reports=self._late,
             loaded_bytes=loaded_bytes,
             saved_bytes=saved_bytes,
+            payload=self._payload,
         )
-        self._ended, self._closed, self._late = [], [], 0
+        self._ended, self._closed, self._late, self._payload = [], [], 0, b""
         return report
 
     def _timed(self, call: Callable[..., object], *arguments: object) -> bool:
@@ -219,7 +223,14 @@ def _checked(results: TransferResults) -> TransferResults:
         saved=[_whole(each) for each in results.saved],
         failed=failed,
         incidents=incidents,
+        payload=_octets(results.payload),
     )
+
+
+def _octets(value: object) -> bytes:
+    if not isinstance(value, bytes):
+        raise TypeError(f"{value!r} is not bytes")
+    return value
 
 
 def _whole(value: object) -> int:

@@ -5,10 +5,12 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 import msgspec
+from msgspec import UNSET
 
 from hookline.outputs import CompletionOutput, RequestOutput
 from hookline.request import FinishReason
 from hookline_server.api_error import ApiError
+from hookline_server.protocol.transfer_params import TransferParams
 from hookline_server.protocol.usage import Usage, make_usage
 from hookline_server.streams import Batch
 
@@ -69,6 +71,11 @@ class UsageMeter:
             draft_tokens=sum(each.draft_tokens for each in completions),
             accepted_tokens=sum(each.accepted_tokens for each in completions),
         )
+
+
+def transfer_params(output: RequestOutput) -> TransferParams:
+    """What a KV connector has for the client; no field at all where it has nothing."""
+    return UNSET if output.kv_transfer_params is None else output.kv_transfer_params
 
 
 def finish_word(reason: FinishReason | None) -> str | None:

@@ -6,7 +6,12 @@ from msgspec import UNSET, UnsetType
 
 from hookline.outputs import CompletionOutput, RequestOutput
 from hookline.request import TokenLogprobs
-from hookline_server.answers.answer import Identity, UsageMeter, finish_word
+from hookline_server.answers.answer import (
+    Identity,
+    UsageMeter,
+    finish_word,
+    transfer_params,
+)
 from hookline_server.answers.chat_logprobs import chat_logprobs
 from hookline_server.engine import ServingEngine
 from hookline_server.protocol.chat import (
@@ -19,6 +24,7 @@ from hookline_server.protocol.chat import (
     ChunkChoice,
     Delta,
 )
+from hookline_server.protocol.transfer_params import TransferParams
 from hookline_server.protocol.usage import Usage
 
 
@@ -44,15 +50,21 @@ class ChatAnswer:
             model=self._identity.model,
             choices=[self._choice(completion) for completion in output.completions],
             usage=self._meter.usage,
+            kv_transfer_params=transfer_params(output),
         )
 
     def chunks(self, batch: Iterable[tuple[int, RequestOutput]]) -> Iterator[ChatChunk]:
         """For each choice its role first, then text, then its end."""
         for _, output in batch:
             self._meter.take(0, output, n=1)
-            for completion in output.completions:
-                for choice in self._chunk_choices(completion):
-                    yield self._chunk([choice], self._usage_so_far())
+            choices = [
+                choice
+                for completion in output.completions
+                for choice in self._chunk_choices(completion)
+            ]
+            for choice in choices:
+                told = transfer_params(output) if choice is choices[-1] else UNSET
+                yield self._chunk([choice], self._usage_so_far(), told)
 
     def usage_chunk(self) -> ChatChunk | None:
         """The last event, where the client asked for it."""
@@ -100,7 +112,10 @@ class ChatAnswer:
         return None if self._request.has_usage_chunk else UNSET
 
     def _chunk(
-        self, choices: list[ChunkChoice], usage: Usage | UnsetType | None
+        self,
+        choices: list[ChunkChoice],
+        usage: Usage | UnsetType | None,
+        told: TransferParams = UNSET,
     ) -> ChatChunk:
         return ChatChunk(
             id=self._identity.id,
@@ -108,4 +123,5 @@ class ChatAnswer:
             model=self._identity.model,
             choices=choices,
             usage=usage,
+            kv_transfer_params=told,
         )

@@ -6,7 +6,12 @@ from dataclasses import dataclass
 from msgspec import UNSET, UnsetType
 
 from hookline.outputs import CompletionOutput, RequestOutput
-from hookline_server.answers.answer import Identity, UsageMeter, finish_word
+from hookline_server.answers.answer import (
+    Identity,
+    UsageMeter,
+    finish_word,
+    transfer_params,
+)
 from hookline_server.answers.completion_logprobs import CompletionLogprobsMaker, joined
 from hookline_server.engine import ServingEngine
 from hookline_server.protocol.completion import (
@@ -15,6 +20,7 @@ from hookline_server.protocol.completion import (
     CompletionLogprobs,
     CompletionRequest,
 )
+from hookline_server.protocol.transfer_params import TransferParams
 from hookline_server.protocol.usage import Usage
 
 
@@ -56,15 +62,18 @@ class CompletionAnswer:
             for number, output in enumerate(outputs)
             for choice in self._choices(number, output)
         ]
-        return self._message(choices, self._usage)
+        told = transfer_params(outputs[0]) if len(outputs) == 1 else UNSET
+        return self._message(choices, self._usage, told)
 
     def chunks(
         self, batch: Iterable[tuple[int, RequestOutput]]
     ) -> Iterator[Completion]:
         """One event for each choice with news."""
         for number, output in batch:
-            for choice in self._choices(number, output):
-                yield self._message([choice], self._usage_so_far())
+            choices = list(self._choices(number, output))
+            for choice in choices:
+                told = transfer_params(output) if choice is choices[-1] else UNSET
+                yield self._message([choice], self._usage_so_far(), told)
 
     def usage_chunk(self) -> Completion | None:
         """The last event, where the client asked for it."""
@@ -130,7 +139,10 @@ class CompletionAnswer:
         return None if self._request.has_usage_chunk else UNSET
 
     def _message(
-        self, choices: list[CompletionChoice], usage: Usage | UnsetType | None
+        self,
+        choices: list[CompletionChoice],
+        usage: Usage | UnsetType | None,
+        told: TransferParams = UNSET,
     ) -> Completion:
         return Completion(
             id=self._identity.id,
@@ -138,4 +150,5 @@ class CompletionAnswer:
             model=self._identity.model,
             choices=choices,
             usage=usage,
+            kv_transfer_params=told,
         )

@@ -16,10 +16,12 @@ from hookline_registry import RegistryError
 from hookline_server.cli.output import complain, say
 from hookline_server.cli.parser import UsageError
 from hookline_server.listening import ListenError
+from hookline_server.route.instance_ended import InstanceEndedError
 
 COMMANDS: Mapping[str, str] = {
     "serve": "start the server with the OpenAI API",
     "generate": "complete prompts without a server",
+    "route": "send prompts to prefill and answers to decode instances",
     "train-draft": "train what guesses tokens for a model",
     "bench": "measure an engine or a server",
     "metrics": "tell about the metrics, and compare sets of them",
@@ -42,7 +44,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _dispatch(list(argv))
     except (UsageError, ConfigError, RequestError, RegistryError) as error:
         return _failed(error, WRONG_INPUT)
-    except (ListenError, ModelLoadError, EngineDeadError) as error:
+    except (
+        ListenError,
+        ModelLoadError,
+        EngineDeadError,
+        InstanceEndedError,
+    ) as error:
         return _failed(error, FAILURE)
     except KeyboardInterrupt:
         return INTERRUPTED

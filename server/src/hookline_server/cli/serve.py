@@ -1,7 +1,6 @@
 """`hookline serve`."""
 
 import asyncio
-import logging
 import sys
 import time
 from contextlib import closing
@@ -14,6 +13,7 @@ from hookline.config import EngineConfig
 from hookline_server.cli.arguments import engine_config, read_arguments
 from hookline_server.cli.banner import banner
 from hookline_server.cli.engine_options import ENGINE_OPTIONS
+from hookline_server.cli.log import set_up_log
 from hookline_server.cli.logger_options import default_loggers
 from hookline_server.cli.output import say
 from hookline_server.cli.server_options import SERVER_OPTIONS
@@ -44,7 +44,7 @@ def run(argv: list[str]) -> int:
     config = engine_config(arguments, in_process=False)
     settings = arguments.make("server", ServerSettings)
     listening = _listening(settings)
-    _set_up_log(settings.log_level)
+    set_up_log(settings.log_level)
     root = url(listening.api)
     pages_root = url(listening.pages or listening.api)
 
@@ -84,11 +84,3 @@ def _engine_starter(config: EngineConfig) -> StartEngine:
         return cast("ServingEngine", await module.start_engine(config))
 
     return start
-
-
-def _set_up_log(level: str) -> None:
-    logging.basicConfig(
-        stream=sys.stderr,
-        level=level.upper(),
-        format="%(asctime)s %(levelname)s %(name)s: %(message)s",
-    )

@@ -7,6 +7,7 @@ from hookline.exceptions import RequestError
 from hookline.sampling_params import MAX_LOGPROBS
 from hookline_server.protocol.generation import GenerationRequest, check_delivery
 from hookline_server.protocol.message import ChatMessage
+from hookline_server.protocol.transfer_params import TransferParams
 from hookline_server.protocol.unsupported import refuse
 from hookline_server.protocol.usage import Usage
 from hookline_server.protocol.wire import Int64
@@ -110,6 +111,7 @@ class ChatCompletion(msgspec.Struct, frozen=True, kw_only=True):
     model: str
     choices: list[ChatChoice]
     usage: Usage
+    kv_transfer_params: TransferParams = UNSET
 
 
 class Delta(msgspec.Struct, frozen=True, kw_only=True):
@@ -138,6 +140,7 @@ class ChatChunk(msgspec.Struct, frozen=True, kw_only=True):
     model: str
     choices: list[ChunkChoice]
     usage: Usage | UnsetType | None = UNSET
+    kv_transfer_params: TransferParams = UNSET
 
 
 def check(request: ChatRequest) -> None:

@@ -5,6 +5,7 @@ from msgspec import UNSET, UnsetType
 
 from hookline.exceptions import RequestError
 from hookline_server.protocol.generation import GenerationRequest, check_delivery
+from hookline_server.protocol.transfer_params import TransferParams
 from hookline_server.protocol.unsupported import refuse
 from hookline_server.protocol.usage import Usage
 from hookline_server.protocol.wire import Int64
@@ -65,6 +66,7 @@ class Completion(msgspec.Struct, frozen=True, kw_only=True):
     model: str
     choices: list[CompletionChoice]
     usage: Usage | UnsetType | None = UNSET
+    kv_transfer_params: TransferParams = UNSET
 
 
 def check(request: CompletionRequest) -> None:
@@ -102,6 +104,12 @@ def prompts(request: CompletionRequest) -> list[Prompt]:
             "prompt must be a string, a list of strings, a list of token ids or a "
             "list of lists of token ids",
             param="prompt",
+        )
+    if request.kv_transfer_params is not None and len(found) > 1:
+        raise RequestError(
+            "kv_transfer_params are those of one prompt, and there are "
+            f"{len(found)}: send them one by one",
+            param="kv_transfer_params",
         )
     if len(found) * (request.n or 1) > MAX_CHOICES:
         raise RequestError(

@@ -6,6 +6,7 @@ import msgspec
 
 from hookline.exceptions import RequestError
 from hookline.sampling_params import SamplingParams
+from hookline_server.protocol.transfer_params import check_transfer_params
 from hookline_server.protocol.wire import Int64
 
 MAX_CACHE_SALT_LENGTH = 256
@@ -48,6 +49,7 @@ class GenerationRequest(msgspec.Struct, frozen=True, kw_only=True):
     priority: Int64 | None = None
     cache_salt: str | None = None
     speculation: bool | None = None
+    kv_transfer_params: dict[str, object] | None = None
 
     @property
     def is_streamed(self) -> bool:
@@ -66,7 +68,7 @@ class GenerationRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def check_delivery(request: GenerationRequest) -> None:
-    """Refuses what contradicts itself about streaming, and a useless salt."""
+    """Refuses what contradicts itself about streaming, and useless values."""
     if request.stream_options is not None and not request.is_streamed:
         raise RequestError(
             "stream_options needs stream to be true", param="stream_options"
@@ -77,6 +79,8 @@ def check_delivery(request: GenerationRequest) -> None:
             f"cache_salt must have 1 to {MAX_CACHE_SALT_LENGTH} characters",
             param="cache_salt",
         )
+    if request.kv_transfer_params is not None:
+        check_transfer_params(request.kv_transfer_params)
 
 
 def sampling_params(

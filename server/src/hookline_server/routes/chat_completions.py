@@ -41,6 +41,7 @@ async def chat_completions(request: web.Request) -> web.StreamResponse:
         facts=request_facts(request, priority=asked.priority or 0, slo=slo),
         cache_salt=asked.cache_salt,
         is_streamed=asked.is_streamed,
+        kv_transfer_params=asked.kv_transfer_params,
     )
     answer = ChatAnswer(make_identity(request, "chatcmpl"), asked, engine)
     with _fields_named(asked):

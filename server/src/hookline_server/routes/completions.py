@@ -46,6 +46,7 @@ async def completions(request: web.Request) -> web.StreamResponse:
         cache_salt=asked.cache_salt,
         is_streamed=asked.is_streamed,
         may_be_shorter=asked.max_tokens is None,
+        kv_transfer_params=asked.kv_transfer_params,
     )
     identity = make_identity(request, "cmpl")
     return await deliver(request, ask, CompletionAnswer(identity, asked, engine, echo))

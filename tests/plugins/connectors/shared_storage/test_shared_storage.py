@@ -1,7 +1,10 @@
 """The connector `shared_storage`: files, what may be wrong with them, and engines."""
 
+import asyncio
 import os
+import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -9,12 +12,19 @@ import pytest
 
 from hookline import LLM, SamplingParams
 from hookline.config import CacheConfig, EngineConfig, ExecutorConfig, ExecutorKind
+from hookline.engine.async_engine import AsyncEngine
 from hookline.exceptions import ConfigError
 from hookline.kv_transfer import KVLayout, KVTransferConfig
+from hookline.outputs import RequestOutput
 from hookline.stats import SchedulerStats
 from hookline.testing import assert_conserved
 from hookline.testing.plugin_site import PluginSite
-from hookline_shared_storage import BlockStore, DamagedError, StorageOptions
+from hookline_shared_storage import (
+    BlockStore,
+    DamagedError,
+    StorageOptions,
+    worker_side,
+)
 
 LAYOUT = KVLayout(
     fingerprint="ab" * 32,
@@ -168,11 +178,12 @@ def site(tmp_path: Path) -> "PluginSite":
     return PluginSite(folder)
 
 
-def run(
-    site: PluginSite, folder: Path, **options: object
-) -> tuple[list[int], SchedulerStats]:
-    """The tokens of an engine with this folder, and its state."""
-    config = EngineConfig(
+def config_of(site: PluginSite, folder: Path, **options: object) -> EngineConfig:
+    """Of an engine with this folder."""
+    if not (site._folder / "stored.py").exists():
+        source = "from hookline_shared_storage import create_kv_connector\n"
+        site.install("stored", source, group="hookline.connectors")
+    return EngineConfig(
         cache=CacheConfig(block_size=4),
         executor=ExecutorConfig(kind=ExecutorKind.SIMULATED),
         kv_transfer=KVTransferConfig(
@@ -180,14 +191,45 @@ def run(
             kv_connector_extra_config={"shared_storage_path": str(folder), **options},
         ),
     )
+
+
+def run(
+    site: PluginSite, folder: Path, **options: object
+) -> tuple[list[int], SchedulerStats]:
+    """The tokens of an engine with this folder, and its state."""
+    config = config_of(site, folder, **options)
+    with site, LLM(config=config) as llm:
+        [output] = llm.generate([PROMPT], SamplingParams(max_tokens=4))
+        assert_conserved(llm)
+        return output.completions[0].token_ids, llm.front_end.stats
+
+
+async def run_with(
+    site: PluginSite,
+    folder: Path,
+    params: dict[str, object],
+    *,
+    meanwhile: Callable[[], None] | None = None,
+    **options: object,
+) -> tuple[RequestOutput, SchedulerStats]:
+    """The same with what a client says to the connector."""
+    config = replace(config_of(site, folder, **options), in_process=True)
     with site:
-        if not (site._folder / "stored.py").exists():
-            source = "from hookline_shared_storage import create_kv_connector\n"
-            site.install("stored", source, group="hookline.connectors")
-        with LLM(config=config) as llm:
-            [output] = llm.generate([PROMPT], SamplingParams(max_tokens=4))
-            assert_conserved(llm)
-            return output.completions[0].token_ids, llm.front_end.stats
+        engine = await AsyncEngine.start(config)
+        try:
+            stream = await engine.submit(
+                PROMPT,
+                SamplingParams(max_tokens=4),
+                kv_transfer_params=params,
+                is_streamed=False,
+            )
+            if meanwhile is not None:
+                await asyncio.sleep(0.1)
+                meanwhile()
+            output = await anext(stream)
+        finally:
+            await engine.close()
+    return output, engine._front_end.stats
 
 
 @pytest.mark.parametrize("load_async", [False, True])
@@ -249,3 +291,83 @@ def test_full_disk_is_counted(
 
     assert first == second
     assert not list((tmp_path / "kv").rglob("*.safetensors"))
+
+
+ASKS: dict[str, object] = {"do_remote_decode": True, "do_remote_prefill": False}
+
+
+def promise(blocks: object) -> dict[str, object]:
+    return {
+        "do_remote_prefill": True,
+        "do_remote_decode": False,
+        "remote_num_blocks": blocks,
+    }
+
+
+def remove_but(kept: int, folder: Path) -> None:
+    """Of the blocks only the first ones are there."""
+    files = list(folder.rglob("*.safetensors"))
+    for path in sorted(files, key=lambda each: each.stat().st_mtime_ns)[kept:]:
+        path.unlink()
+
+
+async def test_producer_promises_what_it_stores(
+    site: PluginSite, tmp_path: Path
+) -> None:
+    """Whoever asks is told how many blocks of its prompt will be there."""
+    told, _ = await run_with(site, tmp_path, ASKS)
+    untold, _ = await run_with(site, tmp_path, {"do_remote_decode": "yes"})
+
+    assert told.kv_transfer_params == promise(5)
+    assert untold.kv_transfer_params is None
+
+
+async def test_promised_blocks_are_waited_for(site: PluginSite, tmp_path: Path) -> None:
+    """They may be on their way into storage when their request comes."""
+    first, _ = run(site, tmp_path / "kv")
+    (tmp_path / "kv").rename(tmp_path / "later")
+
+    def arrive() -> None:
+        shutil.copytree(tmp_path / "later", tmp_path / "kv", dirs_exist_ok=True)
+
+    output, stats = await run_with(site, tmp_path / "kv", promise(5), meanwhile=arrive)
+
+    assert output.completions[0].token_ids == first
+    assert stats.external_cache.hit_tokens == 20
+    assert stats.transfers.failures == {}
+
+
+@pytest.mark.parametrize("blocks", [5, 10**9])
+async def test_broken_promise_costs_no_token(
+    site: PluginSite, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, blocks: int
+) -> None:
+    """What is there in the end is used; the rest is computed, and counted."""
+    monkeypatch.setattr(worker_side, "PROMISE_SECONDS", 0.05)
+    first, _ = run(site, tmp_path)
+    remove_but(2, tmp_path)
+
+    output, stats = await run_with(site, tmp_path, promise(blocks))
+
+    assert output.completions[0].token_ids == first
+    assert stats.transfers.failures == {"load": {"missing": 1}}
+    assert stats.external_cache.hit_tokens == 8
+
+
+@pytest.mark.parametrize("blocks", [-1, True, "5", None, 2.0])
+async def test_rubbish_is_no_promise(
+    site: PluginSite, tmp_path: Path, blocks: object
+) -> None:
+    """Clients choose these values."""
+    output, stats = await run_with(site, tmp_path, promise(blocks))
+
+    assert output.is_finished
+    assert stats.transfers.loads == 0
+    assert stats.transfers.failures == {}
+
+
+async def test_steps_wait_for_no_promise(site: PluginSite, tmp_path: Path) -> None:
+    """Where loads are synchronous, all requests would wait."""
+    _, stats = await run_with(site, tmp_path, promise(5), load_async=False)
+
+    assert stats.transfers.loads == 0
+    assert stats.transfers.failures == {}

@@ -15,6 +15,9 @@ from hookline_shared_storage.options import StorageOptions
 from hookline_shared_storage.store import BlockStore
 from hookline_shared_storage.tasks import LoadTask, Tasks
 
+PROMISED = "remote_num_blocks"
+"""In `kv_transfer_params`: full blocks of the prompt that are or will soon be there."""
+
 
 class SchedulerSide:
     """Looks for files, and for nothing in them."""
@@ -35,19 +38,18 @@ class SchedulerSide:
             if not self._store.has(block_hash):
                 break
             count += 1
+        if self._options.load_async:
+            count = max(count, self._promised_blocks(request) - computed)
         return count * self._block_size, self._options.load_async and count > 0
 
-    def update_state_after_alloc(
-        self,
-        request: ConnectorRequest,  # noqa: ARG002 - the load says all
-        load: Load,
-    ) -> None:
+    def update_state_after_alloc(self, request: ConnectorRequest, load: Load) -> None:
         self._loads.append(
             LoadTask(
                 load.transfer_id,
                 list(load.block_ids),
                 list(load.block_hashes),
                 load.is_async,
+                self._promised_blocks(request) > 0,
             )
         )
 
@@ -64,11 +66,31 @@ class SchedulerSide:
 
     def request_finished(
         self,
-        request: ConnectorRequest,  # noqa: ARG002 - blocks are saved as they are filled
-        block_ids: Sequence[int],  # noqa: ARG002
-        transfer_id: int,  # noqa: ARG002
+        request: ConnectorRequest,
+        block_ids: Sequence[int],
+        transfer_id: int,  # noqa: ARG002 - blocks are saved as they are filled
     ) -> tuple[bool, Mapping[str, object] | None]:
-        return False, None
+        """Promises what is on its way into storage to whoever decodes elsewhere."""
+        params = request.kv_transfer_params or {}
+        if params.get("do_remote_decode") is not True or not block_ids:
+            return False, None
+        tokens = min(request.num_computed_tokens, request.num_prompt_tokens)
+        return False, {
+            "do_remote_prefill": True,
+            "do_remote_decode": False,
+            PROMISED: tokens // self._block_size,
+        }
 
     def shutdown(self) -> None:
         """Has nothing to give back."""
+
+    def _promised_blocks(self, request: ConnectorRequest) -> int:
+        """How many of the prompt's blocks another engine says it is storing.
+
+        Clients may write what they like: who promises too much only waits.
+        """
+        params = request.kv_transfer_params or {}
+        promised = params.get(PROMISED)
+        if params.get("do_remote_prefill") is not True or type(promised) is not int:
+            return 0
+        return min(promised, len(request.block_hashes))

@@ -4,12 +4,17 @@ import msgspec
 
 
 class LoadTask(msgspec.Struct, array_like=True):
-    """A load."""
+    """A load.
+
+    Attributes:
+        is_promised: The last of its blocks may still be on their way into storage.
+    """
 
     transfer_id: int
     block_ids: list[int]
     block_hashes: list[bytes]
     is_async: bool
+    is_promised: bool = False
 
 
 class Tasks(msgspec.Struct, array_like=True):

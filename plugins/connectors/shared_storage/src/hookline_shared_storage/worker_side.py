@@ -1,6 +1,7 @@
 """Moves blocks between the cache and files, in threads of its own."""
 
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from itertools import accumulate
 
@@ -21,6 +22,12 @@ from hookline_shared_storage.tasks import LoadTask, Tasks
 _MOST_BLOCKS = 64
 """Of a load that are in memory at once."""
 
+PROMISE_SECONDS = 2.0
+"""Promised blocks that are not there after so long will not come."""
+
+_MOST_PROMISED = 64
+"""Loads that wait for promised blocks; others take what is there."""
+
 
 class WorkerSide:
     """Reads in some threads, writes in one."""
@@ -32,6 +39,7 @@ class WorkerSide:
         self._lock = threading.Lock()
         self._loaded: list[int] = []
         self._failed: list[FailedTransfer] = []
+        self._promised: list[tuple[float, LoadTask]] = []
         self._pending_bytes = 0
         self._error: OSError | None = None
 
@@ -46,10 +54,13 @@ class WorkerSide:
     def start_load_kv(self, metadata: ConnectorMetadata) -> None:
         self._tasks = msgspec.msgpack.decode(metadata.payload, type=Tasks)
         for task in self._tasks.loads:
-            if task.is_async:
-                self._readers.submit(self._load, task)
-            else:
+            if not task.is_async:
                 self._load(task)
+            elif task.is_promised and len(self._promised) < _MOST_PROMISED:
+                deadline = time.monotonic() + PROMISE_SECONDS
+                self._promised.append((deadline, task))
+            else:
+                self._readers.submit(self._load, task)
         size = len(self._tasks.saves) * self._blocks.layout.total_bytes
         self._filled = None
         with self._lock:
@@ -78,6 +89,9 @@ class WorkerSide:
             raise error
 
     def get_finished(self) -> TransferResults:
+        """Also begins the loads whose blocks have come: it is asked all the time."""
+        if self._promised:
+            self._begin_promised()
         with self._lock:
             loaded, self._loaded = self._loaded, []
             failed, self._failed = self._failed, []
@@ -87,6 +101,16 @@ class WorkerSide:
         """Waits for what is being read, and for all that is to be written."""
         self._readers.shutdown(cancel_futures=True)
         self._writer.shutdown()
+
+    def _begin_promised(self) -> None:
+        now, waiting = time.monotonic(), []
+        for deadline, task in self._promised:
+            # Blocks are written in the order of the prompt.
+            if now >= deadline or self._store.has(task.block_hashes[-1]):
+                self._readers.submit(self._load, task)
+            else:
+                waiting.append((deadline, task))
+        self._promised = waiting
 
     def _columns(self, layer: int) -> slice:
         end = self._ends[layer]

@@ -1,0 +1,1 @@
+"""`hookline route`: one address before prefill and decode instances."""

@@ -1,0 +1,61 @@
+"""Which headers go through the route, and which belong to one connection."""
+
+from collections.abc import Mapping
+
+from aiohttp import web
+
+from hookline_server.request_identity import request_id
+
+Headers = list[tuple[str, str]]
+"""Names and values, in their order; a name may come several times."""
+
+HOP_BY_HOP = frozenset(
+    {
+        "connection",
+        "keep-alive",
+        "proxy-authenticate",
+        "proxy-authorization",
+        "proxy-connection",
+        "te",
+        "trailer",
+        "transfer-encoding",
+        "upgrade",
+    }
+)
+"""RFC 9110, 7.6.1, and what is still met of RFC 2616, 13.5.1."""
+
+ID = "X-Request-Id"
+
+OWN_OF_REQUESTS = frozenset({"content-length", "expect", "host", ID.lower()})
+"""The route says these itself; it has the whole body before it sends anything."""
+
+OWN_OF_ANSWERS = frozenset({"content-length", ID.lower()})
+
+
+def request_headers(request: web.Request) -> Headers:
+    """What an instance is sent: the client's headers, and the id of its request.
+
+    Authorization, `traceparent` and `tracestate` are among them.
+    """
+    return [*_passed(request.headers, OWN_OF_REQUESTS), (ID, request_id(request))]
+
+
+def answer_headers(headers: Mapping[str, str]) -> Headers:
+    """What the client is sent of an instance's headers."""
+    return _passed(headers, OWN_OF_ANSWERS)
+
+
+def without(headers: Headers, name: str) -> Headers:
+    """All but those of one name."""
+    return [each for each in headers if each[0].lower() != name.lower()]
+
+
+def _passed(headers: Mapping[str, str], own: frozenset[str]) -> Headers:
+    named = {
+        word.strip().lower()
+        for name, value in headers.items()
+        if name.lower() == "connection"
+        for word in value.split(",")
+    }
+    dropped = HOP_BY_HOP | own | named
+    return [each for each in headers.items() if each[0].lower() not in dropped]

@@ -1,0 +1,129 @@
+"""`kv_transfer_params`: from a request to the engine, and from its end back."""
+
+import io
+import json
+from typing import Any
+
+import pytest
+
+from hookline_server.protocol.transfer_params import MAX_BYTES, MAX_DEPTH
+from hookline_server.testing import FakeEngine, client_of
+
+BODIES: dict[str, dict[str, object]] = {
+    "/v1/completions": {"model": "fake", "prompt": "ab"},
+    "/v1/chat/completions": {
+        "model": "fake",
+        "messages": [{"role": "user", "content": "ab"}],
+    },
+}
+PARAMS = {"do_remote_decode": True, "remote_block_ids": [1, 2], "remote_host": None}
+TOLD = {"remote_engine_id": "p", "remote_block_ids": [[3], []], "remote_port": 5}
+
+
+def nested(levels: int) -> Any:
+    value: Any = 1
+    for _ in range(levels):
+        value = {"a": value}
+    return value
+
+
+async def post(
+    engine: FakeEngine, path: str, **fields: object
+) -> tuple[int, list[Any]]:
+    """The status, and all messages of the answer, streamed or not."""
+    async with client_of(engine) as client:
+        body = io.BytesIO(json.dumps({**BODIES[path], **fields}).encode())
+        response = await client.post(path, data=body)
+        text = await response.text()
+    if "stream" not in fields or response.status != 200:
+        return response.status, [json.loads(text)]
+    *events, done, rest = text.split("\n\n")
+    assert (done, rest) == ("data: [DONE]", "")
+    return 200, [json.loads(event.removeprefix("data: ")) for event in events]
+
+
+@pytest.mark.parametrize("path", BODIES)
+async def test_engine_gets_what_the_client_sent(path: str) -> None:
+    """It is handed on as it is, and means nothing to the server."""
+    engine = FakeEngine()
+
+    await post(engine, path, kv_transfer_params=PARAMS)
+
+    assert engine.streams[0].kv_transfer_params == PARAMS
+
+
+@pytest.mark.parametrize("path", BODIES)
+async def test_answer_tells_what_the_engine_has(path: str) -> None:
+    """It is a field of the answer, beside its usage, and absent where there is none."""
+    engine = FakeEngine()
+
+    _, [before] = await post(engine, path)
+    engine.transfer_params = TOLD
+    _, [after] = await post(engine, path)
+
+    assert "kv_transfer_params" not in before
+    assert after["kv_transfer_params"] == TOLD
+
+
+@pytest.mark.parametrize("path", BODIES)
+async def test_stream_tells_it_with_its_end(path: str) -> None:
+    """Of all events only the one with the reason of the end has it."""
+    engine = FakeEngine(["x", "y"])
+    engine.transfer_params = TOLD
+
+    _, events = await post(
+        engine, path, stream=True, stream_options={"include_usage": True}
+    )
+
+    told = [event for event in events if "kv_transfer_params" in event]
+    [end] = [
+        event
+        for event in events
+        if event["choices"] and event["choices"][0]["finish_reason"]
+    ]
+    assert told == [end]
+    assert end["kv_transfer_params"] == TOLD
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        ([1], "expected object"),
+        ("x", "expected object"),
+        (nested(MAX_DEPTH + 1), "nested deeper"),
+        ({"a": "x" * MAX_BYTES}, "bytes as JSON"),
+    ],
+)
+async def test_rubbish_is_refused(value: object, words: str) -> None:
+    """What is no object, too deep or too large is a 400 that names the field."""
+    engine = FakeEngine()
+
+    status, [answer] = await post(engine, "/v1/completions", kv_transfer_params=value)
+
+    assert status == 400
+    assert answer["error"]["param"] == "kv_transfer_params"
+    assert words in answer["error"]["message"]
+    assert not engine.streams
+
+
+async def test_as_deep_as_allowed_is_taken() -> None:
+    """The limit is the last depth that is taken."""
+    engine = FakeEngine()
+    value = nested(MAX_DEPTH)
+
+    status, _ = await post(engine, "/v1/completions", kv_transfer_params=value)
+
+    assert status == 200
+    assert engine.streams[0].kv_transfer_params == value
+
+
+async def test_several_prompts_are_refused() -> None:
+    """The parameters describe the KV of one prompt."""
+    engine = FakeEngine()
+
+    status, [answer] = await post(
+        engine, "/v1/completions", prompt=["a", "b"], kv_transfer_params=PARAMS
+    )
+
+    assert status == 400
+    assert answer["error"]["param"] == "kv_transfer_params"
