@@ -3,6 +3,7 @@
 usage: python benchmarks/kv_peers.py [--model llama-90m] [--tokens 2000]
            [--rounds 5] [--connectors p2p shared_storage] [--p2p-options '{…}']
 
+Beside `kv_transfer.py`, here the other engine is another process, and nothing is local.
 Seconds from a request's arrival to its first token, when its prompt is
 
 computed         by the engine itself
