@@ -1,4 +1,4 @@
-"""A route before real engines, which give each other KV by shared storage."""
+"""A route before real engines, which give each other KV."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pytest
 from aiohttp.test_utils import TestClient, TestServer
 
 from hookline.config import (
@@ -41,11 +42,14 @@ class Instances:
     client: TestClient[Any, Any]
 
 
-def config(role: KVRole | None, folder: Path) -> EngineConfig:
+def config(role: KVRole | None, connector: str, folder: Path) -> EngineConfig:
+    own: dict[str, dict[str, object]] = {
+        "shared_storage": {"shared_storage_path": str(folder)}
+    }
     transfer = KVTransferConfig(
-        kv_connector="shared_storage",
+        kv_connector=connector,
         kv_role=role or KVRole.BOTH,
-        kv_connector_extra_config={"shared_storage_path": str(folder)},
+        kv_connector_extra_config=own.get(connector, {}),
     )
     return EngineConfig(
         model=ModelConfig(model="demo", dtype=Dtype.FLOAT32),
@@ -58,12 +62,12 @@ def config(role: KVRole | None, folder: Path) -> EngineConfig:
 
 
 @asynccontextmanager
-async def served(folder: Path) -> AsyncIterator[Instances]:
+async def served(connector: str, folder: Path) -> AsyncIterator[Instances]:
     async with AsyncExitStack() as stack:
         engines: list[AsyncEngine] = []
         urls: list[FakeInstance] = []
         for role in (None, KVRole.PRODUCER, KVRole.CONSUMER):
-            engine = await AsyncEngine.start(config(role, folder))
+            engine = await AsyncEngine.start(config(role, connector, folder))
             stack.push_async_callback(engine.close)
             server = TestServer(create_app(engine, ServerSettings()))
             await stack.enter_async_context(server)
@@ -82,9 +86,10 @@ async def text(client: TestClient[Any, Any], prompt: str) -> str:
     return str(answer["choices"][0]["text"])
 
 
-async def test_tokens_are_those_of_one_engine(tmp_path: Path) -> None:
+@pytest.mark.parametrize("connector", ["p2p", "shared_storage"])
+async def test_tokens_are_those_of_one_engine(connector: str, tmp_path: Path) -> None:
     """The answers are a plain engine's, and the decode instance loads their prompts."""
-    async with served(tmp_path) as instances:
+    async with served(connector, tmp_path) as instances:
         async with routed([], instances.urls[:1]) as plain:
             expected = [await text(plain, prompt) for prompt in PROMPTS]
         asking = (text(instances.client, prompt) for prompt in PROMPTS)

@@ -128,5 +128,10 @@ def test_all_requests_end_rightly(make_engine: MakeEngine, mode: str) -> None:
         is_cut_short = consumer.ended[request].reason is FinishReason.ABORT
         assert tokens == (right[: len(tokens)] if is_cut_short else right)
     assert sum(each.external_cache.hit_tokens for each in found) > 1000
-    failures = [each.transfers.failures.get("load", {}) for each in found]
-    assert any("checksum" in each for each in failures)
+    reasons = {
+        reason
+        for stats in found
+        for by_reason in stats.transfers.failures.values()
+        for reason in by_reason
+    }
+    assert reasons & {"checksum", "staging_checksum"}  # there was a storm
