@@ -56,6 +56,7 @@ FEATURES = (
     "--tenant-header=X-Tenant",
     "--tenant=known",
     '--speculative-config={"method": "ngram", "num_speculative_tokens": 3}',
+    '--kv-transfer-config={"kv_connector": "cpu_offload"}',
 )
 
 
