@@ -293,7 +293,7 @@ def test_full_disk_is_counted(
     assert not list((tmp_path / "kv").rglob("*.safetensors"))
 
 
-ASKS = {"do_remote_decode": True, "do_remote_prefill": False}
+ASKS: dict[str, object] = {"do_remote_decode": True, "do_remote_prefill": False}
 
 
 def promise(blocks: object) -> dict[str, object]:
