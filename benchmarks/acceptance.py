@@ -1,13 +1,15 @@
 """How many drafts are accepted, by their position, on text that was held out.
 
 usage: python benchmarks/acceptance.py [--model demo] [--method medusa] [--drafts 1 2 4]
-           [--prompts 64] [--tokens 128] [--batch 1] [--config JSON] [--tree]
+           [--prompts 64] [--tokens 128] [--batch 1] [--config JSON] [--tree] [--copy]
 
 The prompts are the beginnings of functions and classes, 400 characters each, in those
 files of the standard library that the demo model has not been trained on. Greedy. The
 columns 1. 2. … are the shares of the steps with drafts that accepted the draft at that
 place; mean length is 1 + accepted ÷ steps with drafts. With `--tree` there is a row
-more, of medusa with a tree of 16 drafts, four deep, whose places are its depths.
+more, of medusa with a tree of 16 drafts, four deep, whose places are its depths. With
+`--copy` a prompt is 2400 characters from there and its first 400 once more, so that
+copying goes on where it ends.
 """
 
 import argparse
@@ -25,6 +27,7 @@ from hookline.metrics import Family
 SKIPPED = {"test", "tests", "idle_test", "site-packages", "__pycache__"}
 HELD_OUT_PERCENT = 4
 PROMPT_CHARACTERS = 400
+COPIED_CHARACTERS = 2400
 PREFIX = "hookline_spec_decode_"
 TREE = [
     *([0], [1], [2], [3]),
@@ -49,7 +52,7 @@ def is_held_out(name: str) -> bool:
     return hashlib.sha256(name.encode()).digest()[0] % 100 < HELD_OUT_PERCENT
 
 
-def prompts(count: int) -> list[str]:
+def prompts(count: int, *, copies: bool) -> list[str]:
     """Evenly from all that are there."""
     root = Path(sysconfig.get_paths()["stdlib"])
     found = []
@@ -59,7 +62,15 @@ def prompts(count: int) -> list[str]:
             continue
         text = path.read_text("utf-8", errors="ignore")
         parts = re.split(r"^(?=(?:def|class) )", text, flags=re.MULTILINE)[1:]
-        found += [part[:PROMPT_CHARACTERS] for part in parts if len(part) > 1000]
+        if copies:
+            long = [part[:COPIED_CHARACTERS] for part in parts]
+            found += [
+                f"{part}\n\n# The same again:\n{part[:PROMPT_CHARACTERS]}"
+                for part in long
+                if len(part) == COPIED_CHARACTERS
+            ]
+        else:
+            found += [part[:PROMPT_CHARACTERS] for part in parts if len(part) > 1000]
     step = max(1, len(found) // count)
     return found[::step][:count]
 
@@ -86,7 +97,7 @@ def measure(
         **json.loads(options.config),
     }
     params = SamplingParams(temperature=0.0, max_tokens=options.tokens, ignore_eos=True)
-    texts = prompts(options.prompts)
+    texts = prompts(options.prompts, copies=options.copy)
     with LLM(options.model, speculative_config=chosen) as llm:
         for first in range(0, len(texts), options.batch):
             llm.generate(texts[first : first + options.batch], params)
@@ -111,6 +122,7 @@ def main() -> None:
     parser.add_argument("--batch", type=int, default=1)
     parser.add_argument("--config", default="{}", help="other keys of the method")
     parser.add_argument("--tree", action="store_true", help="of 16 drafts, too")
+    parser.add_argument("--copy", action="store_true", help="prompts to be copied")
     options = parser.parse_args()
     most = max(options.drafts)
     places = " | ".join(f"{place + 1}." for place in range(most))

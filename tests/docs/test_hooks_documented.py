@@ -13,7 +13,8 @@ import pytest
 
 from hookline import hookspecs
 from hookline.config import EngineConfig
-from hookline.payloads import LoggerContext, PageRequest, PageResponse
+from hookline.kv_events import KVEventsConfig
+from hookline.payloads import EngineStopped, LoggerContext, PageRequest, PageResponse
 from hookline.testing import RecordingLogger
 from hookline_registry import InstalledPlugin, PluginRegistry, installed
 
@@ -29,6 +30,14 @@ HOOKS: list[FunctionType] = [
 ]
 OPTIONS = {"otel": {"traces_endpoint": "http://127.0.0.1:9"}}
 """For the loggers that cannot be made without."""
+CONFIGS = {
+    "kv_events": EngineConfig(
+        kv_events=KVEventsConfig(
+            enable_kv_cache_events=True, endpoint="inproc://kv-events"
+        )
+    )
+}
+"""Likewise; what they make has to be stopped."""
 GROUPS = ("hookline.loggers", "hookline.proposers", "hookline.connectors")
 PLUGINS = [plugin for group in GROUPS for plugin in installed(group)]
 CODE = re.findall(r"^```python\n(.*?)^```$", PAGE, flags=re.MULTILINE | re.DOTALL)
@@ -76,6 +85,7 @@ def told_parts() -> list[type]:
     payloads = {payload_of(hook) for hook in HOOKS}
     undescribed = (
         "hookline.config",
+        "hookline.kv_events",
         "hookline.sampling_params",
         "hookline.kv_transfer.config",
         "hookline.spec_decode.config",
@@ -180,7 +190,7 @@ def test_plugin_agrees_with_the_specs(plugin: InstalledPlugin) -> None:
     assert_agrees(registry, name, module)
     context = LoggerContext(
         name=plugin.name,
-        config=EngineConfig(),
+        config=CONFIGS.get(plugin.name, EngineConfig()),
         options=OPTIONS.get(plugin.name, {}),
     )
     if "create_stat_logger" in registry.hooks_of(name):
@@ -188,6 +198,9 @@ def test_plugin_agrees_with_the_specs(plugin: InstalledPlugin) -> None:
         assert made is not None
         registry.register(made, "made")
         assert_agrees(registry, "made", made)
+        if plugin.name in CONFIGS:
+            stopped = EngineStopped(engine_index=0, reason="test")
+            registry.call_one("made", "engine_stopped", stopped=stopped)
 
 
 def assert_agrees(registry: PluginRegistry, name: str, plugin: object) -> None:

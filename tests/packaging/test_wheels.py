@@ -13,12 +13,15 @@ ROOT = Path(__file__).parents[2]
 PACKAGES = {
     ".": {"hookline", "hookline_kernels", "hookline_registry", "hookline_server"},
     "models/demo": {"hookline_demo_model"},
+    "plugins/loggers/kv_events": {"hookline_kv_events"},
     "plugins/loggers/logging": {"hookline_logging"},
     "plugins/loggers/otel": {"hookline_otel"},
     "plugins/loggers/prometheus": {"hookline_prometheus"},
     "plugins/loggers/request_log": {"hookline_request_log"},
     "plugins/speculative/eagle": {"hookline_eagle"},
     "plugins/speculative/medusa": {"hookline_medusa"},
+    "plugins/connectors/cpu_offload": {"hookline_cpu_offload"},
+    "plugins/connectors/p2p": {"hookline_p2p"},
     "plugins/connectors/shared_storage": {"hookline_shared_storage"},
     "plugins/speculative/ngram": {"hookline_ngram"},
 }

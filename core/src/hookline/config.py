@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from hookline.exceptions import ConfigError
+from hookline.kv_events import OPTION as KV_EVENTS_OPTION
+from hookline.kv_events import KVEventsConfig
 from hookline.kv_transfer.config import OPTION as KV_TRANSFER_OPTION
 from hookline.kv_transfer.config import KVTransferConfig
 from hookline.slo import Slo
@@ -213,7 +215,10 @@ class ExecutorConfig:
         device: Where the model runs; `auto` takes a GPU if torch finds one.
         enforce_eager: On a GPU, launch each step rather than replay graphs of decodes;
             other devices have none.
-        threads: Intra-op threads of torch on processors; None leaves torch's choice.
+        threads: Intra-op threads of torch on processors; None is one for small models
+            beside a front end, else torch's choice.
+        shares_cores: Whether a front end in another process wants the processors, too;
+            whoever starts the engine says so.
         kernels: `auto` takes the quickest ones that the machine has; `torch` runs the
             modules of `transformers` and plain tensor operations, which all others
             are checked against.
@@ -224,6 +229,7 @@ class ExecutorConfig:
     device: Device = Device.AUTO
     enforce_eager: bool = False
     threads: int | None = None
+    shares_cores: bool = False
     kernels: Kernels = Kernels.AUTO
     simulation: SimulationConfig = field(default_factory=SimulationConfig)
 
@@ -333,6 +339,7 @@ class EngineConfig:
     Attributes:
         speculative: How to speculate; None does not.
         kv_transfer: How KV comes from elsewhere or goes there; None moves none.
+        kv_events: How changes of the prefix cache are published; None follows none.
         engine: Name in the entry-point group `hookline.engines`.
         engine_index: Which of several engines this is; on every event and series.
         in_process: Run the core in this process rather than in one of its own.
@@ -345,6 +352,7 @@ class EngineConfig:
     observers: ObserverConfig = field(default_factory=ObserverConfig)
     speculative: SpeculativeConfig | None = None
     kv_transfer: KVTransferConfig | None = None
+    kv_events: KVEventsConfig | None = None
     engine: str = "native"
     engine_index: int = 0
     in_process: bool = True
@@ -363,6 +371,15 @@ class EngineConfig:
                 KV_TRANSFER_OPTION,
                 "needs prefix caching, which is off: blocks are known by their hashes",
             )
+        if self.follows_cache and not self.cache.enable_prefix_caching:
+            raise ConfigError(
+                KV_EVENTS_OPTION, "needs prefix caching, which is off: nothing changes"
+            )
+
+    @property
+    def follows_cache(self) -> bool:
+        """Whether changes of the prefix cache are told."""
+        return self.kv_events is not None and self.kv_events.enable_kv_cache_events
 
 
 def _positive(option: str, value: int | None) -> None:

@@ -89,6 +89,53 @@ class Finished(msgspec.Struct, frozen=True, array_like=True):
     kv_transfer_params: dict[str, object] | None = None
 
 
+class BlocksStored(msgspec.Struct, frozen=True, array_like=True, tag="stored"):
+    """Full blocks can be found in the prefix cache: a run of one request's blocks.
+
+    Attributes:
+        block_hashes: Theirs, chained: each stands for all tokens up to its end.
+        parent_hash: Of the block before the first; None if that begins a request.
+        token_ids: Of all these blocks.
+        lora: Adapter that their content depends on.
+        cache_salt: What else it depends on: only requests with the same find them.
+    """
+
+    block_hashes: list[bytes]
+    parent_hash: bytes | None
+    token_ids: list[int]
+    lora: str | None = None
+    cache_salt: str | None = None
+
+
+class BlocksRemoved(msgspec.Struct, frozen=True, array_like=True, tag="removed"):
+    """Blocks were evicted from the prefix cache.
+
+    Attributes:
+        block_hashes: Theirs.
+    """
+
+    block_hashes: list[bytes]
+
+
+class CacheCleared(msgspec.Struct, frozen=True, array_like=True, tag="cleared"):
+    """No block can be found any more: the prefix cache was reset."""
+
+
+CacheEvent = BlocksStored | BlocksRemoved | CacheCleared
+
+
+class CacheChanges(msgspec.Struct, frozen=True, array_like=True):
+    """What the prefix cache gained and lost since it was last told.
+
+    Attributes:
+        sequence: Counts from 1; none is left out.
+        events: In order.
+    """
+
+    sequence: int
+    events: list[CacheEvent]
+
+
 class StepRecord(msgspec.Struct, frozen=True, array_like=True):
     """One step of the engine.
 
@@ -175,6 +222,7 @@ class StepOutput(msgspec.Struct, frozen=True, array_like=True):
         stats: The state after it.
         evictions: Of sampled blocks, where residency is measured.
         clock: Now and then, for placing spans.
+        cache_changes: Of the prefix cache, where they are followed and there are any.
     """
 
     engine_index: int
@@ -189,3 +237,4 @@ class StepOutput(msgspec.Struct, frozen=True, array_like=True):
     finished: list[Finished] = []
     evictions: list[BlockEviction] = []
     clock: ClockPair | None = None
+    cache_changes: CacheChanges | None = None

@@ -9,6 +9,7 @@ import pluggy
 
 from hookline.kv_transfer import SchedulerConnector, WorkerConnector
 from hookline.payloads import (
+    CacheChanged,
     CliOptions,
     ConnectorContext,
     EngineFailed,
@@ -72,6 +73,11 @@ def tokens_generated(generated: TokensGenerated) -> None:
 @hookspec
 def requests_finished(finished: RequestsFinished) -> None:
     """Called when requests ended, for whatever reason, once for each request."""
+
+
+@hookspec
+def cache_changed(changed: CacheChanged) -> None:
+    """Called for each step in which the prefix cache gained or lost blocks."""
 
 
 @hookspec

@@ -15,6 +15,7 @@ from hookline.engine.failure import FailureBarrier
 from hookline.engine.front_end import FrontEnd, start_front_end
 from hookline.engine.input_processor import PreparedRequest
 from hookline.exceptions import EngineDeadError, RequestError
+from hookline.kv_events import KVEventsConfig
 from hookline.kv_transfer import KVTransferConfig
 from hookline.metrics import Family, Recorder
 from hookline.outputs import RequestOutput
@@ -42,6 +43,7 @@ class LLM:
         config: EngineConfig | None = None,
         speculative_config: Mapping[str, object] | None = None,
         kv_transfer_config: Mapping[str, object] | None = None,
+        kv_events_config: Mapping[str, object] | None = None,
         collect_metrics: bool = True,
     ) -> None:
         """Loads a model and its loggers.
@@ -51,6 +53,8 @@ class LLM:
             config: Everything else; give one of the two.
             speculative_config: How to speculate, as `--speculative-config` says it.
             kv_transfer_config: How to move KV, as `--kv-transfer-config` says it.
+            kv_events_config: How to publish changes of the prefix cache, as
+                `--kv-events-config` says it.
             collect_metrics: Keep what `get_metrics` tells.
 
         Raises:
@@ -68,6 +72,9 @@ class LLM:
         if kv_transfer_config is not None:
             transfer = KVTransferConfig.from_mapping(kv_transfer_config)
             config = replace(config, kv_transfer=transfer)
+        if kv_events_config is not None:
+            events = KVEventsConfig.from_mapping(kv_events_config)
+            config = replace(config, kv_events=events)
         self._recorder = Recorder(config) if collect_metrics else None
         self._front_end = start_front_end(config, self._recorder)
         self._clock = SystemClock()

@@ -8,6 +8,7 @@ from typing import Protocol
 from hookline.config import EngineConfig
 from hookline.cost import ModelCost
 from hookline.events import (
+    CacheChanges,
     ClockPair,
     Finished,
     NewTokens,
@@ -154,6 +155,18 @@ class RequestsFinished:
     engine_index: int
     events: tuple[Finished, ...]
     facts: Mapping[int, RequestFacts]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CacheChanged:
+    """Of `cache_changed`.
+
+    Attributes:
+        changes: Of the prefix cache; told only where `--kv-events-config` asks for it.
+    """
+
+    engine_index: int
+    changes: CacheChanges
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

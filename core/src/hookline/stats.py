@@ -54,6 +54,38 @@ class BlockEviction(msgspec.Struct, frozen=True, array_like=True, gc=False):
     reuse_gaps: tuple[int, ...] = ()
 
 
+class TierStats(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """A tier of KV blocks that a connector keeps: now, and since the engine's start.
+
+    Attributes:
+        blocks: That it has.
+        max_blocks: That it may have.
+        bytes: Theirs.
+        max_bytes: Likewise.
+        hit_tokens: Looked for in it, and loaded.
+        missed_tokens: Looked for in it, and not there.
+        in_bytes: That came into it.
+        out_bytes: That were loaded from it.
+        evicted_blocks: That made room for others.
+        dropped_blocks: That should have come into it, and could not.
+    """
+
+    blocks: int = 0
+    max_blocks: int = 0
+    bytes: int = 0
+    max_bytes: int = 0
+    hit_tokens: int = 0
+    missed_tokens: int = 0
+    in_bytes: int = 0
+    out_bytes: int = 0
+    evicted_blocks: int = 0
+    dropped_blocks: int = 0
+
+
+MOST_TIERS = 8
+"""Of a connector."""
+
+
 class TransferStats(msgspec.Struct, frozen=True, array_like=True):
     """KV transfers: those of the moment, and totals since the engine's start.
 
@@ -75,6 +107,7 @@ class TransferStats(msgspec.Struct, frozen=True, array_like=True):
         expired_blocks: Blocks that were kept until their deadline, and not saved.
         late_reports: Reports of transfers that had ended, or had been given up.
         failures: By stage and reason.
+        tiers: Of the connector, by name.
     """
 
     loading: int = 0
@@ -93,6 +126,7 @@ class TransferStats(msgspec.Struct, frozen=True, array_like=True):
     expired_blocks: int = 0
     late_reports: int = 0
     failures: dict[str, dict[str, int]] = {}
+    tiers: dict[str, TierStats] = {}
 
     def at_rest(self) -> "TransferStats":
         """The same totals with nothing under way."""

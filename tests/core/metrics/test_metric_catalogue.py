@@ -16,8 +16,6 @@ from hookline.metrics import (
 from hookline.metrics.metric import Stability
 
 VLLM_FAMILIES = {
-    *("http_request_duration_highr_seconds", "http_request_duration_seconds"),
-    *("http_request_size_bytes", "http_requests_total", "http_response_size_bytes"),
     "vllm:admission_rejections_total",
     "vllm:cache_config_info",
     "vllm:e2e_request_latency_seconds",
@@ -33,6 +31,8 @@ VLLM_FAMILIES = {
     "vllm:kv_block_lifetime_seconds",
     "vllm:kv_block_reuse_gap_seconds",
     "vllm:kv_cache_usage_perc",
+    "vllm:kv_offload_load_bytes_total",
+    "vllm:kv_offload_store_bytes_total",
     "vllm:num_preemptions_total",
     "vllm:num_requests_kv_fetch_by_stage",
     "vllm:num_requests_running",
@@ -44,10 +44,6 @@ VLLM_FAMILIES = {
     "vllm:prompt_tokens_cached_by_source_total",
     "vllm:prompt_tokens_cached_total",
     "vllm:prompt_tokens_total",
-    "vllm:spec_decode_num_accepted_tokens_total",
-    "vllm:spec_decode_num_accepted_tokens_per_pos_total",
-    "vllm:spec_decode_num_draft_tokens_total",
-    "vllm:spec_decode_num_drafts_total",
     "vllm:request_decode_time_seconds",
     "vllm:request_generation_tokens",
     "vllm:request_inference_time_seconds",
@@ -61,7 +57,13 @@ VLLM_FAMILIES = {
     "vllm:request_queue_time_seconds",
     "vllm:request_success_total",
     "vllm:request_time_per_output_token_seconds",
+    "vllm:spec_decode_num_accepted_tokens_per_pos_total",
+    "vllm:spec_decode_num_accepted_tokens_total",
+    "vllm:spec_decode_num_draft_tokens_total",
+    "vllm:spec_decode_num_drafts_total",
     "vllm:time_to_first_token_seconds",
+    *("http_request_duration_highr_seconds", "http_request_duration_seconds"),
+    *("http_request_size_bytes", "http_requests_total", "http_response_size_bytes"),
 }
 """Of vLLM 0.33: those that an engine for texts can feed."""
 

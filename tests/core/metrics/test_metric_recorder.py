@@ -44,6 +44,7 @@ from hookline.stats import (
     PrefixCacheCounts,
     Residue,
     SchedulerStats,
+    TierStats,
     TransferStats,
 )
 from hookline_registry import LaneStats
@@ -188,6 +189,7 @@ BUSY = SchedulerStats(
         expired_blocks=12,
         late_reports=13,
         failures={"load": {"deadline": 2, "bad_checksum": 1}, "poll": {"raised": 3}},
+        tiers={"cpu": TierStats(1, 2, 3, 4, 5, 6, 7, 8, 9, 10)},
     ),
 )
 
@@ -337,6 +339,14 @@ EXPECTED: dict[str, Numbers] = {
     "hookline_kv_transfer_late_reports": {(): 13},
     "hookline_kv_transfer_recomputed_tokens": {(): 11},
     "hookline_kv_transfer_expired_blocks": {(): 12},
+    "hookline_kv_tier_used_blocks": {("cpu",): 1},
+    "hookline_kv_tier_limit_blocks": {("cpu",): 2},
+    "hookline_kv_tier_used_bytes": {("cpu",): 3},
+    "hookline_kv_tier_limit_bytes": {("cpu",): 4},
+    "hookline_kv_tier_lookup_tokens": {("cpu", "hit"): 5, ("cpu", "miss"): 6},
+    "hookline_kv_tier_moved_bytes": {("cpu", "in"): 7, ("cpu", "out"): 8},
+    "hookline_kv_tier_evicted_blocks": {("cpu",): 9},
+    "hookline_kv_tier_dropped_blocks": {("cpu",): 10},
     "hookline_spec_decode_num_drafts": {(): 1},
     "hookline_spec_decode_num_draft_tokens": {(): 2},
     "hookline_spec_decode_num_accepted_tokens": {(): 1},
@@ -406,7 +416,7 @@ EXPECTED: dict[str, Numbers] = {
             *("architecture", "dtype", "block_size", "num_kv_blocks", "max_model_len"),
             *("max_num_seqs", "max_num_batched_tokens", "enable_prefix_caching"),
             *("executor", "phase", "code", "tenant", "route", "method"),
-            *("logger", "label", "position", "reason"),
+            *("logger", "label", "position", "reason", "tier"),
         )
     },
     "hookline_logger_lane_depth": {("prometheus",): 3},

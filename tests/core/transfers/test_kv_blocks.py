@@ -35,12 +35,16 @@ class Memory:
         self.bytes = np.zeros((8, 6), np.uint8)
         self._wait = wait
 
-    def read(self, block_ids: Sequence[int]) -> Bytes:
-        return self.bytes[list(block_ids)]
+    def copy_out(
+        self, block_ids: Sequence[int], target: Bytes, rows: Sequence[int]
+    ) -> None:
+        target[list(rows)] = self.bytes[list(block_ids)]
 
-    def write(self, block_ids: Sequence[int], data: Bytes) -> None:
+    def copy_in(
+        self, block_ids: Sequence[int], source: Bytes, rows: Sequence[int]
+    ) -> None:
         self._wait()
-        self.bytes[list(block_ids)] = data
+        self.bytes[list(block_ids)] = source[list(rows)]
 
 
 def make(*layers: Memory) -> KVBlocks:
@@ -80,6 +84,24 @@ def test_nothing_else_can_be_written(block_ids: list[int], data: Bytes) -> None:
 
     with pytest.raises(ValueError, match="block"):
         blocks.write_blocks(1, 0, block_ids, data)
+
+
+def test_copies_go_to_rows_of_ones_own() -> None:
+    """In any order; memory of another form is refused."""
+    blocks = make()
+    mine = np.zeros((5, 6), np.uint8)
+    mine[[4, 1]] = DATA
+
+    blocks.copy_in(1, 0, [3, 4], mine, [4, 1])
+    found = np.zeros((3, 6), np.uint8)
+    blocks.copy_out(0, [3, 4], found, [0, 2], transfer_id=1)
+
+    np.testing.assert_array_equal(found, [DATA[0], [0] * 6, DATA[1]])
+    assert blocks.take_bytes() == (12, 12)
+    with pytest.raises(ValueError, match="rows for"):
+        blocks.copy_out(0, [3, 4], found, [0], transfer_id=1)
+    with pytest.raises(ValueError, match="uint8"):
+        blocks.copy_in(1, 0, [3], mine[:, :5], [0])
 
 
 def test_save_is_not_written() -> None:
@@ -161,8 +183,15 @@ def test_steps_own_thread_reads_within_the_step() -> None:
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("may_compile", [False, True])
-def test_cache_goes_there_and_back(dtype: torch.dtype, *, may_compile: bool) -> None:
-    """What is read of one cache and written to another is the same there."""
+@pytest.mark.parametrize("extra", [0, 3, 8])
+def test_cache_goes_there_and_back(
+    dtype: torch.dtype, extra: int, *, may_compile: bool
+) -> None:
+    """What is read of one cache and written to another is the same there.
+
+    However the bytes between them lie: without gaps and only to be read, at odd
+    places, or with gaps.
+    """
     layer = LayerCache(num_heads=4, num_kv_heads=2, key_dim=16, value_dim=24)
     first, second = (
         PagedCache([layer, layer], 6, 4, dtype, may_compile=may_compile)
@@ -172,7 +201,10 @@ def test_cache_goes_there_and_back(dtype: torch.dtype, *, may_compile: bool) -> 
         side.copy_(torch.randn(side.shape))
     [_, source], [_, target] = layers_of(first), layers_of(second)
 
-    target.write([5, 0], source.read([1, 2]))
+    between = np.zeros((4, source.block_bytes + extra), np.uint8)[:, extra:]
+    source.copy_out([1, 2], between, [3, 0])
+    between.flags.writeable = extra > 0
+    target.copy_in([5, 0], between, [3, 0])
 
     assert source.block_bytes == 4 * 2 * (16 + 24) * dtype.itemsize
     assert torch.equal(second.keys[1][[5, 0]], first.keys[1][[1, 2]])

@@ -3,32 +3,46 @@
 from collections.abc import Callable
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from hookline.clock import VirtualClock
 from hookline.config import SchedulerConfig
 from hookline.events import StepOutput
 from hookline.kv_transfer import (
+    KVLayout,
     KVRole,
+    Load,
     LoadFailurePolicy,
     SchedulerConnector,
+    TransferClosedError,
     TransferResults,
     WorkerConnector,
 )
+from hookline.kv_transfer.blocks import KVBlocks
+from hookline.kv_transfer.orders import TransferOrders
 from hookline.outputs import RequestOutput
 from hookline.request import FinishReason
 from hookline.sampling_params import SamplingParams
-from hookline.stats import Residue, SchedulerStats
+from hookline.stats import Residue, SchedulerStats, TierStats
 from hookline.testing.connected_core import (
+    BLOCK,
     SHORT,
     ConnectedCore,
     connected_core,
     dict_sides,
     tokens_by_request,
 )
-from hookline.testing.connectors import DictStore, DictWorker, Faults
+from hookline.testing.connectors import (
+    DictScheduler,
+    DictStore,
+    DictWorker,
+    Faults,
+)
 from hookline.testing.observed import ObservedEngine
 from hookline.testing.simulation import engine_request
+from hookline.worker.simulated_memory import SimulatedMemory
+from hookline.worker.transferring import Transferring
 
 PROMPT = list(range(3, 24))
 """Five full blocks, and a token."""
@@ -187,6 +201,26 @@ def test_blocks_of_an_aborted_load_are_closed_first() -> None:
     assert (freed.transfers.closing, freed.kv_blocks_used) == (0, 0)
     assert freed.transfers.failures == {"load": {"aborted": 1}}
     assert not engine.core.has_work
+
+
+def test_load_that_is_given_up_before_it_began_touches_nothing() -> None:
+    """Steps overlap: the order to begin and the order to end come together."""
+    store = DictStore(is_async=True, delay_seconds=0.02)
+    filled(store)
+    lead = SchedulerConfig(async_scheduling=True)
+    engine = connected_core(store, scheduler=lead)
+    engine.core.add(engine_request(1, [5, 6], 1))
+    engine.step()
+    engine.core.add(engine_request(2, PROMPT, 3))
+    engine.step()  # takes the first one's step; the load is ordered with the next
+
+    engine.core.finish([2], FinishReason.ABORT, "gone")
+    engine.run()
+    engine.clock.sleep(0.1)
+    run(engine)
+
+    assert store.refused == 1
+    assert stats_of(engine).transfers.failures == {"load": {"aborted": 1}}
 
 
 @pytest.mark.parametrize("fault", ["hides", "forgets"])
@@ -435,3 +469,117 @@ def test_broken_connector_is_left_alone() -> None:
 
     failures = stats_of(engine).transfers.failures
     assert failures["lookup"]["raised"] <= 5
+
+
+def test_load_given_up_before_it_was_told_is_closed() -> None:
+    """An abort may come between the plan that orders a load and the next one told."""
+    blocks = KVBlocks(
+        KVLayout(
+            fingerprint="00",
+            num_blocks=4,
+            block_size=4,
+            dtype="int64",
+            block_bytes=(32,),
+        ),
+        [SimulatedMemory(4, 4)],
+    )
+    worker = DictWorker(DictStore())
+    worker.register_kv_caches(blocks)
+    transferring = Transferring(worker, "dict", blocks)
+    load = Load(
+        transfer_id=7, request_id=1, block_ids=[2], block_hashes=[b"x"], is_async=True
+    )
+
+    transferring.begin(TransferOrders(loads=[load], cancelled=[7]))
+    report = transferring.end()
+
+    assert list(report.closed) == [7]
+    assert not report.ended
+    with pytest.raises(TransferClosedError):
+        blocks.write_blocks(7, 0, [2], np.zeros((1, 32), np.uint8))
+
+
+class TellingWorker(DictWorker):
+    """Has something to tell with every step."""
+
+    payload: object = b"news"
+
+    def get_finished(self) -> TransferResults:
+        results = super().get_finished()
+        return TransferResults(loaded=results.loaded, payload=self.payload)  # type: ignore[arg-type]
+
+
+class TieredScheduler(DictScheduler):
+    """Hears the worker, and has a tier."""
+
+    def __init__(self, store: DictStore) -> None:
+        super().__init__(store, BLOCK)
+        self.heard: list[bytes] = []
+        self.tiers: object = {"attic": TierStats(blocks=3)}
+        self.asked = 0
+
+    def update_connector_output(self, payload: bytes) -> None:
+        self.heard.append(payload)
+        if payload == b"bad":
+            raise RuntimeError("as the test wants it")
+
+    def tier_stats(self) -> dict[str, TierStats]:
+        self.asked += 1
+        if self.tiers is None:
+            raise RuntimeError("as the test wants it")
+        return self.tiers  # type: ignore[return-value]
+
+
+def telling(
+    scheduler: TieredScheduler, worker: TellingWorker
+) -> tuple[SchedulerStats, list[StepOutput]]:
+    def sides(
+        store: DictStore,  # noqa: ARG001
+        clock: VirtualClock,  # noqa: ARG001
+    ) -> tuple[SchedulerConnector, WorkerConnector]:
+        return scheduler, worker
+
+    engine = connected_core(DictStore(), sides=sides)
+    outputs = run(engine)
+    return stats_of(engine), outputs
+
+
+def test_worker_tells_the_scheduler() -> None:
+    """A payload a step, and the tiers of the connector are told."""
+    scheduler, worker = TieredScheduler(DictStore()), TellingWorker(DictStore())
+
+    stats, outputs = telling(scheduler, worker)
+
+    assert scheduler.heard == [b"news"] * len(outputs)
+    assert stats.transfers.tiers == {"attic": TierStats(blocks=3)}
+    assert stats.transfers.failures == {}
+
+
+@pytest.mark.parametrize(
+    ("payload", "reason"), [(b"bad", "raised"), ("text", "malformed")]
+)
+def test_what_is_told_wrongly_is_counted(payload: object, reason: str) -> None:
+    """And the request goes on."""
+    scheduler, worker = TieredScheduler(DictStore()), TellingWorker(DictStore())
+    worker.payload = payload
+
+    stats, outputs = telling(scheduler, worker)
+
+    assert stats.transfers.failures == {"poll": {reason: len(outputs)}}
+    assert stats.finished == {"length": 1}
+
+
+@pytest.mark.parametrize(
+    "tiers", [None, 3, {"attic": 3}, {str(n): TierStats() for n in range(9)}]
+)
+def test_tiers_that_cannot_be_told_are_not_asked_for_again(tiers: object) -> None:
+    """One failure, and no tiers."""
+    scheduler, worker = TieredScheduler(DictStore()), TellingWorker(DictStore())
+    scheduler.tiers = tiers
+
+    stats, outputs = telling(scheduler, worker)
+
+    assert len(outputs) > 1
+    assert scheduler.asked == 1
+    assert stats.transfers.tiers == {}
+    assert stats.transfers.failures == {"poll": {"malformed": 1}}

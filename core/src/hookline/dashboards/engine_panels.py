@@ -101,6 +101,7 @@ def kv_transfer(make: StandardPanels) -> Row:
                 "hookline_external_cache_hit_tokens",
             ),
             *make.named("hookline_kv_transfer_"),
+            *make.named("hookline_kv_tier_"),
         ),
     )
 

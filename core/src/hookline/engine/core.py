@@ -7,7 +7,7 @@ from typing import NamedTuple
 from hookline.clock import Clock
 from hookline.config import EngineConfig
 from hookline.engine.startup import check_capacity
-from hookline.events import ClockPair, StepOutput, StepRecord
+from hookline.events import CacheChanges, ClockPair, StepOutput, StepRecord
 from hookline.kv_cache import KVCacheManager
 from hookline.kv_transfer.guard import ConnectorGuard
 from hookline.payloads import EngineFacts
@@ -64,6 +64,10 @@ class EngineCore:
         self._under_way: deque[_Step] = deque()
         self._last_executed = clock.now()
         cache = KVCacheManager(config.cache, shape.num_kv_blocks, clock)
+        self._follows_cache = config.follows_cache
+        self._cache_changes = 0
+        if self._follows_cache:
+            cache.follow()
         self._scheduler = Scheduler(
             config.scheduler,
             cache,
@@ -144,6 +148,7 @@ class EngineCore:
         self._scheduler.update(result, now)
         has_news = result.transfers is not None and result.transfers.has_news
         has_news = has_news or not self._scheduler.journal.is_empty
+        has_news = has_news or self._scheduler.has_cache_changes
         return self._emit("transfer" if has_news else WAIT, now, None)
 
     def state(self, cause: str) -> StepOutput:
@@ -208,4 +213,11 @@ class EngineCore:
             finished=journal.finished,
             evictions=self._scheduler.drain_evictions(),
             clock=clock,
+            cache_changes=self._take_cache_changes() if self._follows_cache else None,
         )
+
+    def _take_cache_changes(self) -> CacheChanges | None:
+        if not (events := self._scheduler.take_cache_changes()):
+            return None
+        self._cache_changes += 1
+        return CacheChanges(self._cache_changes, events)

@@ -60,8 +60,8 @@ class EngineLoop:
             self._handle(command)
 
     def _next_pause(self) -> float:
-        """As long as all pauses before it: what ends is seen late by its own time."""
-        pause, self._pause = self._pause, min(2 * self._pause, LONGEST_PAUSE)
+        """An eighth of all pauses before it: by so much what ends is seen late."""
+        pause, self._pause = self._pause, min(1.125 * self._pause, LONGEST_PAUSE)
         return pause
 
     def _seconds_to_heartbeat(self) -> float:

@@ -8,6 +8,7 @@ from hookline.events import ClockPair, Finished, StepOutput
 from hookline.exceptions import ConfigError
 from hookline.metrics import Recorder
 from hookline.payloads import (
+    CacheChanged,
     EngineFacts,
     EngineFailed,
     EngineStarted,
@@ -64,6 +65,8 @@ class Observers:
             ConfigError: Options are given for a logger that was not chosen.
         """
         chosen = config.observers.stat_loggers
+        if config.kv_events is not None and (name := config.kv_events.logger):
+            chosen = (*chosen, name)
         for name in config.observers.options:
             if name not in chosen:
                 raise ConfigError(
@@ -203,6 +206,9 @@ class Observers:
                 engine_index=index, events=tuple(output.new_tokens), facts=facts
             )
             batch.append(("tokens_generated", {"generated": generated}))
+        if output.cache_changes is not None and listens("cache_changed"):
+            changed = CacheChanged(engine_index=index, changes=output.cache_changes)
+            batch.append(("cache_changed", {"changed": changed}))
         if output.finished and listens("requests_finished"):
             finished = RequestsFinished(
                 engine_index=index, events=tuple(output.finished), facts=facts

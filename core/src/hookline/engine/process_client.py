@@ -78,7 +78,8 @@ class ProcessClient:
                 env={**PATIENT_THREADS, **os.environ},
             )
             try:
-                self._transmit(self._encode(config))
+                executor = replace(config.executor, shares_cores=True)
+                self._transmit(self._encode(replace(config, executor=executor)))
                 ready = self._wait_until_ready()
             except BaseException:
                 self.close()

@@ -12,6 +12,10 @@ empty      0           yes        no
 """
 
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from hookline.kv_cache.journal import CacheJournal
 
 
 class Block:
@@ -96,10 +100,12 @@ class BlockPool:
 
     Attributes:
         changes: Are noted if somebody put a list here.
+        journal: Is told what is removed, if there is one.
     """
 
     def __init__(self, num_blocks: int) -> None:
         self.changes: PoolChanges | None = None
+        self.journal: CacheJournal | None = None
         self._blocks = [Block(block_id) for block_id in range(num_blocks)]
         self._free = FreeList(self._blocks)
         self._by_hash: dict[bytes, Block] = {}
@@ -192,14 +198,16 @@ class BlockPool:
         """How many of these would leave the free list when shared."""
         return sum(self._blocks[block_id].references == 0 for block_id in block_ids)
 
-    def enter(self, block_id: int, block_hash: bytes) -> None:
+    def enter(self, block_id: int, block_hash: bytes) -> bool:
         """Makes a held, full block findable, unless another has the same content."""
         block = self._blocks[block_id]
-        if block.block_hash is None and block_hash not in self._by_hash:
-            block.block_hash = block_hash
-            self._by_hash[block_hash] = block
-            if self.changes is not None:
-                self.changes.entered.append((block_id, block_hash))
+        if block.block_hash is not None or block_hash in self._by_hash:
+            return False
+        block.block_hash = block_hash
+        self._by_hash[block_hash] = block
+        if self.changes is not None:
+            self.changes.entered.append((block_id, block_hash))
+        return True
 
     def find(self, block_hash: bytes) -> int | None:
         block = self._by_hash.get(block_hash)
@@ -210,12 +218,16 @@ class BlockPool:
         for block in list(self._by_hash.values()):
             self._forget(block)
         self._num_reusable = 0
+        if self.journal is not None:
+            self.journal.cleared()
 
     def _evict(self, block: Block) -> None:
         """A reusable block is taken for something else."""
         self._num_reusable -= 1
         if self.changes is not None and block.block_hash is not None:
             self.changes.evicted.append((block.block_id, block.block_hash))
+        if self.journal is not None and block.block_hash is not None:
+            self.journal.removed(block.block_hash)
         self._forget(block)
 
     def _forget(self, block: Block) -> None:

@@ -4,8 +4,10 @@ from collections.abc import Sequence
 
 from hookline.clock import Clock
 from hookline.config import CacheConfig
+from hookline.events import CacheEvent
 from hookline.kv_cache.block_pool import BlockPool
 from hookline.kv_cache.hashing import BlockHasher
+from hookline.kv_cache.journal import CacheJournal
 from hookline.kv_cache.residency import MeasuredBlockPool
 from hookline.request import Request
 from hookline.stats import BlockEviction
@@ -16,6 +18,7 @@ class KVCacheManager:
 
     def __init__(self, config: CacheConfig, num_blocks: int, clock: Clock) -> None:
         self._measured: MeasuredBlockPool | None = None
+        self._journal: CacheJournal | None = None
         if config.residency_sample > 0:
             self._measured = MeasuredBlockPool(
                 num_blocks, share=config.residency_sample, clock=clock
@@ -125,15 +128,24 @@ class KVCacheManager:
         if not self._is_caching or full <= request.num_hashed_blocks:
             return
         self._update_hashes(request)
-        for index in range(request.num_hashed_blocks, full):
-            self.pool.enter(request.block_ids[index], request.block_hashes[index])
+        first = request.num_hashed_blocks
+        self.enter_blocks(request, first, request.block_ids[first:full])
         request.num_hashed_blocks = full
+
+    def enter_blocks(
+        self, request: Request, first: int, block_ids: Sequence[int]
+    ) -> None:
+        """Makes blocks findable that have what a request has from its `first` on."""
+        for index, block_id in enumerate(block_ids, first):
+            is_new = self.pool.enter(block_id, request.block_hashes[index])
+            if is_new and self._journal is not None:
+                self._journal.stored(request, index)
 
     def prove(self, request: Request, num_blocks: int) -> None:
         """Makes a request's first blocks findable, whatever the rest is."""
-        for index in range(request.num_hashed_blocks, num_blocks):
-            self.pool.enter(request.block_ids[index], request.block_hashes[index])
-        request.num_hashed_blocks = max(request.num_hashed_blocks, num_blocks)
+        first = request.num_hashed_blocks
+        self.enter_blocks(request, first, request.block_ids[first:num_blocks])
+        request.num_hashed_blocks = max(first, num_blocks)
 
     def release(self, request: Request) -> None:
         """Gives all blocks back; full ones stay findable until they are evicted.
@@ -150,6 +162,19 @@ class KVCacheManager:
     def reset_prefix_cache(self) -> None:
         """Forgets every reusable prefix; running requests keep what they hold."""
         self.pool.forget_all()
+
+    def follow(self) -> None:
+        """Has changes of the prefix cache noted from now on."""
+        self.pool.journal = self._journal = CacheJournal(self.block_size)
+
+    @property
+    def has_changes(self) -> bool:
+        """Whether some are noted."""
+        return self._journal is not None and not self._journal.is_empty
+
+    def take_changes(self) -> list[CacheEvent]:
+        """Of the prefix cache since the last call; none if it is not followed."""
+        return [] if self._journal is None else self._journal.take()
 
     def drain_evictions(self) -> list[BlockEviction]:
         """Evictions of measured blocks since the last call."""

@@ -25,12 +25,16 @@ class LayerMemory(Protocol):
     @property
     def block_bytes(self) -> int: ...
 
-    def read(self, block_ids: Sequence[int]) -> Bytes:
-        """A copy, [blocks, bytes]."""
+    def copy_out(
+        self, block_ids: Sequence[int], target: Bytes, rows: Sequence[int]
+    ) -> None:
+        """Into rows of [any number, bytes], whose own bytes follow one another."""
         ...
 
-    def write(self, block_ids: Sequence[int], data: Bytes) -> None:
-        """From [blocks, bytes]."""
+    def copy_in(
+        self, block_ids: Sequence[int], source: Bytes, rows: Sequence[int]
+    ) -> None:
+        """From such rows."""
         ...
 
 
@@ -87,18 +91,46 @@ class KVBlocks:
             TransferClosedError: Neither is the case.
             ValueError: A block is not the transfer's.
         """
+        found = np.empty((len(block_ids), self.layout.block_bytes[layer]), np.uint8)
+        rows = range(len(block_ids))
+        self.copy_out(layer, block_ids, found, rows, transfer_id=transfer_id)
+        return found
+
+    def copy_out(
+        self,
+        layer: int,
+        block_ids: Sequence[int],
+        target: Bytes,
+        rows: Sequence[int],
+        *,
+        transfer_id: int | None = None,
+    ) -> None:
+        """The same into rows of the connector's own memory.
+
+        Args:
+            layer: Which, from 0.
+            block_ids: Blocks, as of `read_blocks`.
+            target: [any number, `layout.block_bytes[layer]`] uint8; the bytes of a row
+                follow one another.
+            rows: Of it, one for each block.
+            transfer_id: As of `read_blocks`.
+
+        Raises:
+            TransferClosedError: As of `read_blocks`.
+            ValueError: A block is not the transfer's, or the target is of another form.
+        """
+        self._check_rows(layer, block_ids, target, rows)
         if transfer_id is None:
             if threading.get_ident() != self._step_thread:
                 raise TransferClosedError(None)
-            found = self._layers[layer].read(block_ids)
+            self._layers[layer].copy_out(block_ids, target, rows)
         else:
             gate = self._gate(transfer_id)
             with gate.lock:
                 _check(gate, transfer_id, block_ids)
-                found = self._layers[layer].read(block_ids)
+                self._layers[layer].copy_out(block_ids, target, rows)
         with self._counting:
-            self._bytes_read += found.nbytes
-        return found
+            self._bytes_read += len(block_ids) * self.layout.block_bytes[layer]
 
     def write_blocks(
         self, transfer_id: int, layer: int, block_ids: Sequence[int], data: Bytes
@@ -121,15 +153,44 @@ class KVBlocks:
                 f"{len(block_ids)} blocks of layer {layer} are [{len(block_ids)}, "
                 f"{size}] uint8, not {list(data.shape)} {data.dtype}"
             )
+        self.copy_in(transfer_id, layer, block_ids, data, range(len(block_ids)))
+
+    def copy_in(
+        self,
+        transfer_id: int,
+        layer: int,
+        block_ids: Sequence[int],
+        source: Bytes,
+        rows: Sequence[int],
+    ) -> None:
+        """The same from rows of memory of the connector's own, as of `copy_out`.
+
+        Raises:
+            TransferClosedError: The load has ended, or was given up.
+            ValueError: A block is not the load's, or the source is of another form.
+        """
+        self._check_rows(layer, block_ids, source, rows)
         gate = self._gate(transfer_id)
         with gate.lock:
             places = _check(gate, transfer_id, block_ids)
             if gate.load is None:
                 raise ValueError(f"transfer {transfer_id} is a save")
-            self._layers[layer].write(block_ids, data)
+            self._layers[layer].copy_in(block_ids, source, rows)
             gate.written[layer, places] = True
         with self._counting:
-            self._bytes_written += data.nbytes
+            self._bytes_written += len(block_ids) * self.layout.block_bytes[layer]
+
+    def _check_rows(
+        self, layer: int, block_ids: Sequence[int], memory: Bytes, rows: Sequence[int]
+    ) -> None:
+        size = self.layout.block_bytes[layer]
+        if memory.dtype != np.uint8 or memory.ndim != 2 or memory.shape[1] != size:
+            raise ValueError(
+                f"blocks of layer {layer} are [any number, {size}] uint8, not "
+                f"{list(memory.shape)} {memory.dtype}"
+            )
+        if len(rows) != len(block_ids):
+            raise ValueError(f"{len(rows)} rows for {len(block_ids)} blocks")
 
     # -- for the engine ----------------------------------------------------------
 

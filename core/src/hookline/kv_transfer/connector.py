@@ -7,11 +7,12 @@ engine gives it up. From then on its blocks are closed: whoever is late finds th
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 from hookline.kv_transfer.layout import KVLayout
 from hookline.request import RequestFacts
+from hookline.stats import TierStats
 
 if TYPE_CHECKING:  # blocks are made of arrays, which whoever reads options needs not
     from hookline.kv_transfer.blocks import KVBlocks
@@ -84,7 +85,8 @@ class PlannedStep:
             content stays until the step has ended.
         evicted: Blocks that this step will overwrite. Their content is there until the
             first load of the step is started.
-        cancelled: Loads and saves that the engine has given up.
+        cancelled: Loads and saves that the engine has given up, some of them perhaps
+            before they began.
     """
 
     written: Sequence[BlockContent] = ()
@@ -126,11 +128,17 @@ class TransferResults:
         loaded: Loads whose blocks are filled, all of them.
         saved: Saves whose blocks may be freed.
         failed: Both kinds.
+        incidents: What else has gone wrong, and is no transfer's: how often, by reason;
+            few different ones, for they are counted.
+        payload: The connector's own, such as msgpack, for `update_connector_output` of
+            the scheduler's side; empty if it has nothing to tell.
     """
 
     loaded: Sequence[int] = ()
     saved: Sequence[int] = ()
     failed: Sequence[FailedTransfer] = ()
+    incidents: Mapping[str, int] = field(default_factory=dict)
+    payload: bytes = b""
 
 
 class SchedulerConnector(Protocol):
@@ -195,16 +203,42 @@ class SchedulerConnector(Protocol):
         ...
 
 
+class ListeningConnector(SchedulerConnector, Protocol):
+    """A scheduler's side that hears from the worker's side."""
+
+    def update_connector_output(self, payload: bytes) -> None:
+        """Takes in the payload of a step's results; later steps may be planned."""
+        ...
+
+
+class TieredConnector(SchedulerConnector, Protocol):
+    """A scheduler's side that keeps blocks in tiers, of which the metrics tell."""
+
+    def tier_stats(self) -> Mapping[str, TierStats]:
+        """By a tier's name: its state, and totals since the start.
+
+        Asked after every step: must cost next to nothing. There are 8 tiers at most.
+        """
+        ...
+
+
 class WorkerConnector(Protocol):
     """The worker's side: moves the bytes.
 
     Called by the executor's thread, which computes nothing meanwhile; threads of its
     own may use the blocks of open transfers at any time. A step's calls come in the
     order below. What it raises is counted; loads that it concerns have failed.
+
+    One that has an attribute `needs_layers`, and it is false, is called around the
+    step alone, not around its layers: decode steps are quicker so.
     """
 
-    def register_kv_caches(self, blocks: "KVBlocks") -> None:
+    def register_kv_caches(self, blocks: "KVBlocks") -> bytes | None:
         """Called once, before everything else.
+
+        Returns:
+            What the scheduler's side is to know of it, as `KVLayout.handshake`; such as
+            the port that it listens on.
 
         Raises:
             ConfigError: It cannot use them; the start ends with it.
@@ -251,3 +285,8 @@ class WorkerConnector(Protocol):
     def shutdown(self) -> None:
         """Ends its threads; nothing else is called afterwards."""
         ...
+
+
+def needs_layers(connector: WorkerConnector | None) -> bool:
+    """Whether there is one that is called between the layers of a step."""
+    return connector is not None and bool(getattr(connector, "needs_layers", True))

@@ -31,10 +31,11 @@ class FailureLog:
         detail: str,
         *,
         error: BaseException | None = None,
+        count: int = 1,
     ) -> None:
         """Counts a failure; its detail goes into the log."""
         by_reason = self._counts.setdefault(str(stage), {})
-        by_reason[str(reason)] = by_reason.get(str(reason), 0) + 1
+        by_reason[str(reason)] = by_reason.get(str(reason), 0) + count
         self.log(stage, reason, detail, error=error)
 
     def log(

@@ -6,7 +6,8 @@ from enum import StrEnum
 class Stage(StrEnum):
     """What was being done.
 
-    A `load` and a `save` are transfers; the others are calls of the connector.
+    A `load` and a `save` are transfers, an `incident` is what a connector tells of no
+    transfer; the others are calls of the connector.
     """
 
     LOOKUP = "lookup"
@@ -16,6 +17,7 @@ class Stage(StrEnum):
     SAVE = "save"
     FINISH = "finish"
     POLL = "poll"
+    INCIDENT = "incident"
 
 
 class Reason(StrEnum):
@@ -31,4 +33,4 @@ class Reason(StrEnum):
 
 
 MOST_LETTERS = 40
-"""Of a connector's own reason."""
+"""Of a connector's own words in labels."""

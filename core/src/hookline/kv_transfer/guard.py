@@ -19,8 +19,9 @@ from hookline.kv_transfer.connector import (
     SchedulerConnector,
 )
 from hookline.kv_transfer.failure_log import FailureLog
-from hookline.kv_transfer.failure_reason import Reason, Stage
+from hookline.kv_transfer.failure_reason import MOST_LETTERS, Reason, Stage
 from hookline.request import Request
+from hookline.stats import MOST_TIERS, TierStats
 from hookline_registry import Breaker, Failure, isolate
 
 T = TypeVar("T")
@@ -48,6 +49,8 @@ class ConnectorGuard:
             failures=BREAKER_FAILURES, cool_down_seconds=BREAKER_SECONDS, clock=clock
         )
         self.failures = FailureLog(name, clock)
+        self._hears = getattr(connector, "update_connector_output", None)
+        self._tiers = getattr(connector, "tier_stats", None)
 
     def matched_tokens(
         self, request: ConnectorRequest, num_computed_tokens: int
@@ -99,6 +102,24 @@ class ConnectorGuard:
             return False, None
         return found
 
+    def hear(self, payload: bytes) -> None:
+        """What the worker's side tells."""
+        if self._hears is not None:
+            self._call(Stage.POLL, self._hears, payload)
+
+    def tier_stats(self) -> dict[str, TierStats]:
+        """Of its tiers; none if it has none. One that fails is not asked again."""
+        if (ask := self._tiers) is None:
+            return {}
+        found = isolate(lambda: _tiers(ask()))
+        if isinstance(found, Failure):
+            self._tiers = None
+            self.failures.note(
+                Stage.POLL, Reason.MALFORMED, found.summary, error=found.error
+            )
+            return {}
+        return found
+
     def load_ended(self, *, is_good: bool) -> None:
         """Loads that fail count as failures of the connector, too."""
         self._breaker.record([is_good])
@@ -143,6 +164,17 @@ def _end(
     # Through msgpack now: it goes to the front end, and must not fail on its way.
     packed = msgspec.msgpack.encode(told)
     return keeps, msgspec.msgpack.decode(packed, type=dict[str, object])
+
+
+def _tiers(answer: Mapping[str, TierStats]) -> dict[str, TierStats]:
+    """Raises whatever a value that tells no tiers raises."""
+    tiers = {str(name)[:MOST_LETTERS]: stats for name, stats in answer.items()}
+    if len(tiers) > MOST_TIERS:
+        raise ValueError(f"{len(tiers)} tiers, {MOST_TIERS} at most")
+    for stats in tiers.values():
+        if not isinstance(stats, TierStats):
+            raise TypeError(f"{stats!r} is no TierStats")
+    return tiers
 
 
 def view_of(request: Request, num_computed_tokens: int) -> ConnectorRequest:

@@ -18,6 +18,8 @@ class KVLayout:
         block_size: Tokens a block.
         dtype: Of K and V.
         block_bytes: Of one block, in each layer.
+        handshake: What the worker's side of the connector told when it was shown the
+            blocks; empty until then.
     """
 
     fingerprint: str
@@ -25,6 +27,7 @@ class KVLayout:
     block_size: int
     dtype: str
     block_bytes: tuple[int, ...]
+    handshake: bytes = b""
 
     @property
     def num_layers(self) -> int:

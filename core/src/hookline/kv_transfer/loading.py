@@ -66,13 +66,14 @@ def _load(
 
 def show_blocks(
     connector: WorkerConnector, config: EngineConfig, blocks: "KVBlocks"
-) -> None:
-    """Gives the worker's side the blocks.
+) -> bytes:
+    """Gives the worker's side the blocks; gives what the scheduler's side is to know.
 
     Raises:
         ConfigError: It cannot use them, or fails.
     """
-    _show(connector.register_kv_caches, blocks, config)
+    told = _show(connector.register_kv_caches, blocks, config)
+    return told if isinstance(told, bytes) else b""
 
 
 def show_layout(
@@ -86,7 +87,7 @@ def show_layout(
     _show(connector.register_kv_layout, layout, config)
 
 
-def _show(method: Callable[[T], object], given: T, config: EngineConfig) -> None:
+def _show(method: Callable[[T], object], given: T, config: EngineConfig) -> object:
     assert config.kv_transfer is not None
     outcome = isolate(method, given)
     if isinstance(outcome, Failure):
@@ -96,3 +97,4 @@ def _show(method: Callable[[T], object], given: T, config: EngineConfig) -> None
         raise ConfigError(
             OPTION, f"{name!r} cannot use the KV cache: {outcome.summary}"
         ) from outcome.error
+    return outcome

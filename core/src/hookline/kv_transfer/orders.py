@@ -67,6 +67,7 @@ class TransferReport:
         late_reports: Reports of transfers that had ended, or were given up.
         loaded_bytes: Written to blocks.
         saved_bytes: Read from blocks.
+        payload: Of the worker's side for the scheduler's; empty if there is none.
     """
 
     ended: Sequence[EndedTransfer] = ()
@@ -75,6 +76,7 @@ class TransferReport:
     late_reports: int = 0
     loaded_bytes: int = 0
     saved_bytes: int = 0
+    payload: bytes = b""
 
     @property
     def has_news(self) -> bool:

@@ -13,6 +13,7 @@ from hookline.metrics.families.speculation import SPECULATION_METRICS
 from hookline.metrics.families.state import ENGINE_METRICS
 from hookline.metrics.families.step import STEP_METRICS
 from hookline.metrics.families.tenant import TENANT_METRICS
+from hookline.metrics.families.tiers import TIER_METRICS
 from hookline.metrics.families.transfers import TRANSFER_METRICS
 from hookline.metrics.metric import OWN_DIALECT, Metric
 
@@ -23,6 +24,7 @@ _OWN: tuple[Metric, ...] = (
     *STEP_METRICS,
     *SPECULATION_METRICS,
     *TRANSFER_METRICS,
+    *TIER_METRICS,
     *REQUEST_METRICS,
     *SLO_METRICS,
     *TENANT_METRICS,

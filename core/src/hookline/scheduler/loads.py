@@ -172,10 +172,9 @@ class Loads:
         if reason:
             self._ledger.fail(Stage.LOAD, reason)
         if load.is_async:
-            for block_id, block_hash in zip(
-                load.block_ids[:loaded], load.block_hashes[:loaded], strict=True
-            ):
-                self._cache.pool.enter(block_id, block_hash)
+            self._cache.enter_blocks(
+                entry.request, entry.first_block, load.block_ids[:loaded]
+            )
             self._cache.pool.give_back(entry.held)
         if entry.request.status is RequestStatus.FINISHED:
             return None

@@ -10,7 +10,7 @@ Drafts take what is left of it, and of the free blocks: nobody waits for them.
 from collections.abc import Iterable, Sequence
 
 from hookline.config import SchedulerConfig
-from hookline.events import Finished, NewTokens, Preempted, Queued
+from hookline.events import CacheEvent, Finished, NewTokens, Preempted, Queued
 from hookline.kv_cache import KVCacheManager
 from hookline.request import EngineRequest, FinishReason, Request, RequestStatus
 from hookline.scheduler.admission import Admission, chunk
@@ -375,6 +375,14 @@ class Scheduler:
     def drain_evictions(self) -> list[BlockEviction]:
         """Evictions of measured blocks since the last call."""
         return self._cache.drain_evictions()
+
+    @property
+    def has_cache_changes(self) -> bool:
+        return self._cache.has_changes
+
+    def take_cache_changes(self) -> list[CacheEvent]:
+        """Of the prefix cache since the last call; none if it is not followed."""
+        return self._cache.take_changes()
 
     def reset_prefix_cache(self) -> None:
         self._cache.reset_prefix_cache()

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 from hookline.kv_transfer.failure_reason import Reason
 from hookline.kv_transfer.orders import Failures, TransferReport
-from hookline.stats import PrefixCacheCounts, TransferStats
+from hookline.stats import PrefixCacheCounts, TierStats, TransferStats
 
 MOST_REASONS = 24
 """That are told apart: connectors have words of their own, and labels are bounded."""
@@ -96,6 +96,7 @@ class TransferLedger:
         held_blocks: int,
         oldest_load_at: int | None,
         oldest_save_at: int | None,
+        tiers: dict[str, TierStats],
     ) -> TransferStats:
         """With the state of the moment."""
         return TransferStats(
@@ -115,4 +116,5 @@ class TransferLedger:
             expired_blocks=self.expired_blocks,
             late_reports=self.late_reports,
             failures={stage: dict(counts) for stage, counts in self.failures.items()},
+            tiers=tiers,
         )

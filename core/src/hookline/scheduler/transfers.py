@@ -44,6 +44,7 @@ class Transfers:
         self._guard = guard
         self._outbox = Outbox(cache.pool)
         self._changes = PoolChanges()
+        self._has_told_an_end = False
         self.ledger = TransferLedger()
         self._may_load = self._may_save = self.failure_ends = False
         if guard is None or config is None:
@@ -109,6 +110,7 @@ class Transfers:
             return None
         if request.status is RequestStatus.WAITING_FOR_REMOTE_KV:
             self._loads.forget(request)
+        self._has_told_an_end = True
         return self._saves.finish(request, now)
 
     # -- with each step ----------------------------------------------------------
@@ -125,6 +127,7 @@ class Transfers:
         if self._guard is None:
             return None
         loads, saves, cancelled = self._outbox.take()
+        self._has_told_an_end = False
         changes, find = self._changes, self._cache.pool.find
         written, evicted = [], []
         if self._may_save:
@@ -148,7 +151,10 @@ class Transfers:
         """Takes in what the executor says; gives what it means for requests."""
         if report is None:
             return []
+        assert self._guard is not None
         self.ledger.take(report)
+        if report.payload:
+            self._guard.hear(report.payload)
         ends = []
         for ended in report.ended:
             if ended.transfer_id in self._outbox.closing:
@@ -167,9 +173,14 @@ class Transfers:
 
     @property
     def is_busy(self) -> bool:
-        """Whether the worker must be asked now and then, though nothing is computed."""
+        """Whether the worker must be asked now and then, though nothing is computed.
+
+        Once more after a request's end: the connector may have orders because of it.
+        """
         if self._guard is None:
             return False
+        if self._has_told_an_end:
+            return True
         return bool(self._loads) or bool(self._saves) or bool(self._outbox.closing)
 
     @property
@@ -197,6 +208,7 @@ class Transfers:
             held_blocks=sum(map(len, self.held())),
             oldest_load_at=next((each.started_at for each in self._loads), None),
             oldest_save_at=next((each.started_at for each in self._saves), None),
+            tiers=self._guard.tier_stats(),
         )
 
     def close(self) -> None:

@@ -16,6 +16,7 @@ from hookline.config import (
 from hookline.engine.building import simulated_cache
 from hookline.engine.core import WAIT, EngineCore
 from hookline.events import StepOutput
+from hookline.kv_events import KVEventsConfig
 from hookline.kv_transfer.config import KVTransferConfig
 from hookline.kv_transfer.connector import SchedulerConnector, WorkerConnector
 from hookline.kv_transfer.guard import ConnectorGuard
@@ -88,6 +89,7 @@ def connected_core(
     num_blocks: int = 64,
     transfer: KVTransferConfig = SHORT,
     scheduler: SchedulerConfig | None = None,
+    follows_cache: bool = False,
 ) -> ConnectedCore:
     """An engine core whose KV a connector moves.
 
@@ -97,6 +99,7 @@ def connected_core(
         num_blocks: Of the cache, `BLOCK` tokens each.
         transfer: How it may load and save.
         scheduler: The defaults, for few requests, if None.
+        follows_cache: Whether outputs tell changes of the prefix cache.
     """
     clock = VirtualClock()
     config = EngineConfig(
@@ -105,6 +108,7 @@ def connected_core(
         or SchedulerConfig(max_num_seqs=8, max_num_batched_tokens=32),
         executor=ExecutorConfig(kind=ExecutorKind.SIMULATED, simulation=STEPS),
         kv_transfer=transfer,
+        kv_events=KVEventsConfig(enable_kv_cache_events=follows_cache),
     )
     shape = ModelShape(
         architecture="Simulated",
@@ -117,6 +121,8 @@ def connected_core(
     for_scheduler, for_worker = sides(store, clock)
     cache = simulated_cache(config, shape, for_worker)
     executor = SimulatedExecutor(STEPS, clock, shape, cache=cache)
+    assert executor.shape.kv_layout is not None
+    for_scheduler.register_kv_layout(executor.shape.kv_layout)
     guard = ConnectorGuard(
         for_scheduler, "dict", clock=lambda: clock.now() / NANOSECONDS
     )

@@ -2,6 +2,7 @@
 
 from hookline.hookspecs import hookimpl
 from hookline.payloads import (
+    CacheChanged,
     EngineFailed,
     EngineStarted,
     EngineStopped,
@@ -57,6 +58,10 @@ class RecordingLogger:
     @hookimpl
     def requests_finished(self, finished: RequestsFinished) -> None:
         self.calls.append(("requests_finished", finished))
+
+    @hookimpl
+    def cache_changed(self, changed: CacheChanged) -> None:
+        self.calls.append(("cache_changed", changed))
 
     @hookimpl
     def step_finished(self, step: StepFinished) -> None:

@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Sequence
+from dataclasses import replace
 
 from hookline.config import EngineConfig
 from hookline.kv_transfer.blocks import KVBlocks, LayerMemory
@@ -47,5 +48,5 @@ def connect(
         block_bytes=block_bytes,
     )
     blocks = KVBlocks(layout, layers)
-    show_blocks(connector, config, blocks)
+    blocks.layout = replace(layout, handshake=show_blocks(connector, config, blocks))
     return Transferring(connector, config.kv_transfer.kv_connector, blocks)

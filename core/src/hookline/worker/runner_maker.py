@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import torch
 
 from hookline.config import EngineConfig, Kernels
-from hookline.kv_transfer.connector import WorkerConnector
+from hookline.kv_transfer.connector import WorkerConnector, needs_layers
 from hookline.models.decoder import Decoder
 from hookline.models.probe import LayerCache
 from hookline.spec_decode.control import DraftControl
@@ -106,7 +106,7 @@ class RunnerMaker:
         """Why each step is launched on this device; empty if graphs are captured."""
         if self.machine.new_capture is None:
             return "enforce-eager"
-        if self.connector is not None:
+        if needs_layers(self.connector):
             return "a KV connector is called between the layers"
         if wanted_features(self.proposer):
             return "the proposer reads what is within the model"
@@ -207,7 +207,7 @@ class RunnerMaker:
         return self.proposer is not None and wants_hidden_states(self.proposer)
 
     def _transferring(self, cache: PagedCache) -> Transferring | None:
-        """What calls the connector, between this cache's layers from now on.
+        """What calls the connector, perhaps between this cache's layers from now on.
 
         Raises:
             ConfigError: It cannot use the cache.
@@ -222,7 +222,10 @@ class RunnerMaker:
             dtype=str(self.dtype).removeprefix("torch."),
             content=self.content + cache.layout.encode(),
         )
-        cache.call_around(transferring.before_attention, transferring.after_attention)
+        if needs_layers(self.connector):
+            cache.call_around(
+                transferring.before_attention, transferring.after_attention
+            )
         return transferring
 
     def _drafter(self, batch: InputBatch) -> Drafter | None:

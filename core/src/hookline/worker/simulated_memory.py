@@ -29,11 +29,16 @@ class SimulatedMemory:
     def block_bytes(self) -> int:
         return self._block_size * self._slots.itemsize
 
-    def read(self, block_ids: Sequence[int]) -> Bytes:
-        return self._slots[list(block_ids)].view(np.uint8)
+    def copy_out(
+        self, block_ids: Sequence[int], target: Bytes, rows: Sequence[int]
+    ) -> None:
+        target[list(rows)] = self._slots[list(block_ids)].view(np.uint8)
 
-    def write(self, block_ids: Sequence[int], data: Bytes) -> None:
-        self._slots[list(block_ids)] = np.ascontiguousarray(data).view(np.int64)
+    def copy_in(
+        self, block_ids: Sequence[int], source: Bytes, rows: Sequence[int]
+    ) -> None:
+        data = np.ascontiguousarray(source[list(rows)])
+        self._slots[list(block_ids)] = data.view(np.int64)
 
     def places(self, block_ids: Sequence[int], start: int, end: int) -> Int64:
         """Slots of positions of a sequence with these blocks."""

@@ -42,6 +42,7 @@ class Transferring:
         self._ended: list[EndedTransfer] = []
         self._closed: list[int] = []
         self._late = 0
+        self._payload = b""
         self._in_step: set[int] = set()
         self._held_up = 0
         self._saves = False
@@ -52,9 +53,6 @@ class Transferring:
         self._in_step, self._held_up, self._saves = set(), 0, False
         if orders is None:
             return
-        for transfer_id in orders.cancelled:
-            self._close(transfer_id)
-            self._closed.append(transfer_id)
         now = time.perf_counter_ns()
         for load in orders.loads:
             self._blocks.open_load(load)
@@ -64,6 +62,10 @@ class Transferring:
         for save in orders.saves:
             self._blocks.open_save(save.transfer_id, save.block_ids)
             self._began[save.transfer_id] = now
+        # Last: what is ordered may have been given up before it was told.
+        for transfer_id in orders.cancelled:
+            self._close(transfer_id)
+            self._closed.append(transfer_id)
         if orders.metadata is None:
             self._fail([load.transfer_id for load in orders.loads], Reason.NO_METADATA)
             return
@@ -106,6 +108,10 @@ class Transferring:
         isolate(self._connector.shutdown)
 
     def _take(self, results: TransferResults) -> None:
+        for reason, count in results.incidents.items():
+            detail = f"{count} times"
+            self._failures.note(Stage.INCIDENT, reason, detail, count=count)
+        self._payload = results.payload
         for transfer_id in results.loaded:
             self._end(transfer_id, is_load=True)
         for transfer_id in results.saved:
@@ -175,8 +181,9 @@ class Transferring:
             late_reports=self._late,
             loaded_bytes=loaded_bytes,
             saved_bytes=saved_bytes,
+            payload=self._payload,
         )
-        self._ended, self._closed, self._late = [], [], 0
+        self._ended, self._closed, self._late, self._payload = [], [], 0, b""
         return report
 
     def _timed(self, call: Callable[..., object], *arguments: object) -> bool:
@@ -207,11 +214,23 @@ def _checked(results: TransferResults) -> TransferResults:
         )
         for each in results.failed
     ]
+    incidents = {
+        str(reason)[:MOST_LETTERS] or Reason.MALFORMED: max(0, _whole(count))
+        for reason, count in results.incidents.items()
+    }
     return TransferResults(
         loaded=[_whole(each) for each in results.loaded],
         saved=[_whole(each) for each in results.saved],
         failed=failed,
+        incidents=incidents,
+        payload=_octets(results.payload),
     )
+
+
+def _octets(value: object) -> bytes:
+    if not isinstance(value, bytes):
+        raise TypeError(f"{value!r} is not bytes")
+    return value
 
 
 def _whole(value: object) -> int:

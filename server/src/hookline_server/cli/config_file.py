@@ -9,7 +9,12 @@ import yaml
 from hookline_server.cli.parser import Kind, Option, UsageError
 
 JSON_OPTIONS = frozenset(
-    {"histogram-buckets", "kv-transfer-config", "speculative-config"}
+    {
+        "histogram-buckets",
+        "kv-events-config",
+        "kv-transfer-config",
+        "speculative-config",
+    }
 )
 REPEATABLE = (Kind.LIST, Kind.WORDS, Kind.MAP)
 

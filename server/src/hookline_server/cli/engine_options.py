@@ -25,6 +25,7 @@ from hookline_server.cli.observer_options import (
 )
 from hookline_server.cli.parser import Kind, Option
 from hookline_server.cli.values import (
+    kv_events,
     kv_transfer,
     number,
     size,
@@ -248,6 +249,15 @@ SCHEDULER_OPTIONS = (
         help="have a plugin bring KV from elsewhere, and save it there, such as "
         '{"kv_connector": "shared_storage"} (default: no)',
     ),
+    Option(
+        flag="kv-events-config",
+        target="config.kv_events",
+        group=SCHEDULER,
+        parse=kv_events,
+        metavar="JSON",
+        help="publish what the prefix cache gains and loses, such as "
+        '{"enable_kv_cache_events": true} (default: no)',
+    ),
 )
 
 EXECUTOR_OPTIONS = (
@@ -296,7 +306,8 @@ EXECUTOR_OPTIONS = (
         group=EXECUTOR,
         parse=whole,
         metavar="COUNT",
-        help="torch's threads for one operation (default: torch's choice)",
+        help="torch's threads for one operation (default: one for small models, else "
+        "torch's choice)",
     ),
     Option(
         flag="kernels",

@@ -5,6 +5,7 @@ import dataclasses
 import math
 import re
 
+from hookline.kv_events import KVEventsConfig
 from hookline.kv_transfer import KVTransferConfig
 from hookline.spec_decode import SpeculativeConfig
 
@@ -57,6 +58,11 @@ def number(text: str) -> float:
 def kv_transfer(text: str) -> dict[str, object]:
     """A JSON object; raises `ConfigError` where it says nothing that can be done."""
     return dataclasses.asdict(KVTransferConfig.from_json(text))
+
+
+def kv_events(text: str) -> dict[str, object]:
+    """A JSON object; raises `ConfigError` where it says nothing that can be done."""
+    return dataclasses.asdict(KVEventsConfig.from_json(text))
 
 
 def speculation(text: str) -> dict[str, object]:

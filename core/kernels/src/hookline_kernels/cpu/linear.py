@@ -1,4 +1,4 @@
-"""Linear layers on CPU; in bfloat16 with weights that oneDNN has packed once.
+"""Linear layers by torch; in bfloat16 with weights that oneDNN has packed once.
 
 A plain weight is packed again in every product. A summand is added inside of the
 product, before its result is rounded.
@@ -14,7 +14,7 @@ _TOKENS = 256
 def can_pack(weight: torch.Tensor) -> bool:
     """Whether packing this weight pays: bfloat16, on a processor with products of it.
 
-    In float32 the gain for several tokens is a loss for one.
+    For float32 there are panels of our own, where there is a compiler.
     """
     return (
         weight.dtype == torch.bfloat16

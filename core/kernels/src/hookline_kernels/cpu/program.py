@@ -46,7 +46,7 @@ class Program:
             KernelError: torch's threads cannot be reached on this machine.
         """
         self.entries = np.array(entries, np.int64).reshape(-1, 3)
-        self._team = Team(_walk().address)
+        self._team = Team(walker().address)
         addresses = [_address(openmp(), name) for name in _OPENMP]
         addresses.append(_address(ctypes.CDLL(None), "sched_yield"))
         self._header = np.array(
@@ -68,8 +68,12 @@ def _address(library: ctypes.CDLL, name: str) -> int:
 
 
 @cache
-def _walk() -> Any:
-    """Compiled once a process, and kept: programs hold its address."""
+def walker() -> Any:
+    """Compiled once a process, and kept: programs hold its address.
+
+    Raises:
+        KernelError: There is no compiler.
+    """
 
     def walk(header: Any) -> None:
         given = array_at(header, 7, np.int64)

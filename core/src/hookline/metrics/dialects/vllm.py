@@ -30,6 +30,14 @@ def _latency(name: str) -> tuple[Alias, ...]:
     return _named(name, BucketFamily.REQUEST_LATENCY)
 
 
+def _offloaded(name: str, direction: str) -> Alias:
+    return Alias(
+        name=f"vllm:{name}",
+        values={"tier": {"cpu": ""}, "direction": {direction: ""}},
+        drop=frozenset({"tier", "direction"}),
+    )
+
+
 NAMES: Mapping[str, tuple[Alias, ...]] = {
     "hookline_engine_info": (_ENGINE_INFO,),
     "hookline_requests_running": _named("num_requests_running"),
@@ -134,6 +142,10 @@ NAMES: Mapping[str, tuple[Alias, ...]] = {
     "hookline_estimated_flops": _named("estimated_flops_per_gpu"),
     "hookline_estimated_read_bytes": _named("estimated_read_bytes_per_gpu"),
     "hookline_estimated_write_bytes": _named("estimated_write_bytes_per_gpu"),
+    "hookline_kv_tier_moved_bytes": (
+        _offloaded("kv_offload_store_bytes", "in"),
+        _offloaded("kv_offload_load_bytes", "out"),
+    ),
     "hookline_spec_decode_num_drafts": _named("spec_decode_num_drafts"),
     "hookline_spec_decode_num_draft_tokens": _named("spec_decode_num_draft_tokens"),
     "hookline_spec_decode_num_accepted_tokens": _named(

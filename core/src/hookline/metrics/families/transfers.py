@@ -145,11 +145,11 @@ TRANSFER_METRICS: tuple[Metric, ...] = (
         name="hookline_kv_transfer_failures",
         kind=Kind.COUNTER,
         unit="failures",
-        help="Failures of the KV connector by stage (load and save are transfers, the "
-        "others calls of it) and reason: it raised; its answer was malformed; the "
-        "deadline passed; the request was aborted; a synchronous load was not "
-        "reported, a load was reported and not complete, its orders were missing; or a "
-        "word of the connector's own.",
+        help="Failures of the KV connector by stage (load and save are transfers, an "
+        "incident is what it tells of none, the others are calls of it) and reason: it "
+        "raised; its answer was malformed; the deadline passed; the request was "
+        "aborted; a synchronous load was not reported, a load was reported and not "
+        "complete, its orders were missing; or a word of the connector's own.",
         labels=(Label("stage", tuple(Stage)), Label("reason")),
         value=Reading(StateReading, _failures),
     ),

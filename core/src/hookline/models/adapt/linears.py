@@ -1,6 +1,7 @@
 """Linear layers with packed weights, and several that read the same input as one."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from importlib import import_module
 from typing import Protocol, TypeGuard
 
@@ -21,40 +22,88 @@ class FastLinear(nn.Linear):
     def __init__(self, weight: torch.Tensor, bias: torch.Tensor | None) -> None:
         nn.Module.__init__(self)
         self.out_features, self.in_features = weight.shape
-        self.is_packed = can_pack(weight)
-        kept = pack(weight) if self.is_packed else weight
-        self.weight = nn.Parameter(kept, requires_grad=False)
+        products = _in_panels(weight, bias) or _by_torch(weight, bias)
+        self.is_packed = products.weight is not weight
+        self.weight = nn.Parameter(products.weight, requires_grad=False)
         given = None if bias is None else nn.Parameter(bias, requires_grad=False)
         self.register_parameter("bias", given)
-        self._product = packed_linear if self.is_packed else plain_linear
-        self._operands = (self.weight, self.bias)
-        self._compiled = _compiled(kept, given) if self.is_packed else ()
+        self._for_few, self._product = products.for_few, products.for_all
 
     def forward(
         self, values: torch.Tensor, summand: torch.Tensor | None = None
     ) -> torch.Tensor:
         """The result, and the summand; with one that is not packed, values are flat."""
         if values.ndim == 2:
-            for product in self._compiled:
+            for product in self._for_few:
                 if len(values) <= product.most:
                     return product(values, summand)
-        return self._product(values, *self._operands, summand=summand)
+        return self._product(values, summand)
 
     __call__ = forward
 
 
 class _Product(Protocol):
-    """One that is quicker for at most so many rows."""
-
-    most: int
-
     def __call__(
         self, values: torch.Tensor, summand: torch.Tensor | None = None
     ) -> torch.Tensor: ...
 
 
-def _compiled(weight: torch.Tensor, bias: torch.Tensor | None) -> tuple[_Product, ...]:
-    """For few rows and for more; none without a compiler, or for this weight."""
+class _ForFew(_Product, Protocol):
+    """One that is quicker for at most so many rows."""
+
+    most: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Products:
+    """How a layer is computed.
+
+    Attributes:
+        weight: As these products read it.
+        for_all: Takes any number of rows.
+        for_few: Tried before, in this order.
+    """
+
+    weight: torch.Tensor
+    for_all: _Product
+    for_few: tuple[_ForFew, ...] = ()
+
+
+def _in_panels(weight: torch.Tensor, bias: torch.Tensor | None) -> _Products | None:
+    """In float32; None without a compiler, or for this weight."""
+    try:
+        panels = import_module("hookline_kernels.cpu.float_panels")
+        laid = panels.lay_floats(weight)
+        return _Products(laid, panels.FloatPanels(laid, bias))
+    except (ImportError, KernelError):
+        return None
+
+
+def _by_torch(weight: torch.Tensor, bias: torch.Tensor | None) -> _Products:
+    """By oneDNN's or by plain products, and in bfloat16 by kernels of few rows."""
+    if not can_pack(weight):
+        return _Products(weight, _bound(plain_linear, weight, bias))
+    packed = pack(weight)
+    return _Products(
+        packed, _bound(packed_linear, packed, bias), _for_few(packed, bias)
+    )
+
+
+def _bound(
+    product: Callable[..., torch.Tensor],
+    weight: torch.Tensor,
+    bias: torch.Tensor | None,
+) -> _Product:
+    def multiply(
+        values: torch.Tensor, summand: torch.Tensor | None = None
+    ) -> torch.Tensor:
+        return product(values, weight, bias, summand=summand)
+
+    return multiply
+
+
+def _for_few(weight: torch.Tensor, bias: torch.Tensor | None) -> tuple[_ForFew, ...]:
+    """None without a compiler, or for this weight."""
     try:
         few_rows = import_module("hookline_kernels.cpu.few_rows")
         many_rows = import_module("hookline_kernels.cpu.many_rows")

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 import torch
 
 from hookline.models.decoder.layer import DecoderLayer, Step
+from hookline_kernels.cpu.program import walker
 from hookline_kernels.cpu.recording import Arena, Recorder, Recording, recording
 
 _MOST_TOKENS = 512
@@ -65,7 +66,12 @@ class LayersAgain:
     def __init__(
         self, layers: Sequence[DecoderLayer], width: int, dtype: torch.dtype
     ) -> None:
-        """Takes layers that are bound to a cache; `width` is that of hidden states."""
+        """Takes layers that are bound to a cache; `width` is that of hidden states.
+
+        Raises:
+            KernelError: There is no compiler.
+        """
+        walker()  # compiled, or read from disk, before a request waits for it
         self._layers = layers
         self._arena = Arena()
         self._inputs = _Inputs(

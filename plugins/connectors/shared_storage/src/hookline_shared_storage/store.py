@@ -41,7 +41,12 @@ class DamagedError(Exception):
 
 
 class BlockStore:
-    """The files of one layout under a folder that others may share."""
+    """The files of one layout under a folder that others may share.
+
+    Attributes:
+        num_files: In the folder, when it was last looked at, and own ones since then.
+        num_bytes: Theirs.
+    """
 
     def __init__(self, options: StorageOptions, layout: KVLayout) -> None:
         """Makes the folder.
@@ -56,6 +61,7 @@ class BlockStore:
         self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         # Many write: each looks again before its own share of the limit is used up.
         self._unseen_bytes = self._max_bytes
+        self.num_files = self.num_bytes = 0
 
     def path_of(self, block_hash: bytes) -> Path:
         """Hexadecimal digits alone: no hash leads out of the folder."""
@@ -115,6 +121,8 @@ class BlockStore:
                 os.unlink(beside)  # noqa: PTH108 - likewise
             raise
         self._unseen_bytes += len(data)
+        self.num_files += 1
+        self.num_bytes += len(data)
         if self._unseen_bytes > self._max_bytes // 20:
             self.shrink()
 
@@ -125,6 +133,7 @@ class BlockStore:
         total = sum(status.st_size for _, status in files)
         now = max((status.st_mtime for _, status in files), default=0.0)
         is_too_much = total > self._max_bytes
+        count = len(files)
         for path, status in files:
             is_left = path.suffix == ".tmp"
             is_old = is_left and status.st_mtime < now - _ABANDONED_SECONDS
@@ -134,6 +143,8 @@ class BlockStore:
                 with suppress(FileNotFoundError):  # somebody else was quicker
                     path.unlink()
                 total -= status.st_size
+                count -= 1
+        self.num_files, self.num_bytes = count, total
 
     def _files(self) -> Iterator[tuple[Path, os.stat_result]]:
         """Of all layouts: the limit is the folder's."""

@@ -1,0 +1,219 @@
+"""Products in float32 with weights in panels.
+
+A panel is the outputs of two vectors, in memory as [in, outputs]. While it is in the
+second cache rows of values pass it, some at once, whose sums stay in registers for all
+inputs. Each sum is made in the order of the inputs, so that a token's result is the
+same whatever is computed with it.
+"""
+
+import functools
+from typing import Any
+
+import numpy as np
+import torch
+from llvmlite import ir
+from numba.core import cgutils, types
+from numba.core.typing.templates import Signature
+from numba.extending import intrinsic
+
+from hookline_kernels.cpu.elements import array_at
+from hookline_kernels.cpu.launching import Kernel, numbers_of
+from hookline_kernels.cpu.memory import take
+from hookline_kernels.cpu.recording import fresh
+from hookline_kernels.cpu.vectors import (
+    INT64,
+    LANES,
+    Emit,
+    added,
+    constant,
+    load,
+    load_number,
+    multiply_add,
+    offset,
+    splat,
+    store,
+)
+from hookline_kernels.failure import KernelError
+
+OUTPUTS = 2 * LANES
+"""Of a panel."""
+_ROWS = LANES // 2
+"""Of values that pass a panel at once: their sums fill half of the registers, which is
+enough to hide how long an addition takes."""
+_NEAR = 1 << 20
+"""Bytes of values that stay in the second cache beside a panel."""
+
+
+class FloatPanels:
+    """values · weightᵀ + bias + summand, in float32. One thread calls it at a time."""
+
+    def __init__(self, weight: torch.Tensor, bias: torch.Tensor | None) -> None:
+        """Compiles what is not compiled yet.
+
+        Args:
+            weight: Of `lay_floats`.
+            bias: [out].
+
+        Raises:
+            KernelError: There is no kernel on this machine.
+        """
+        self._kept = (weight, bias)  # the kernel has their addresses
+        self._outputs, self._inputs = weight.shape
+        self._kernel = _kernel()
+        self._numbers = numbers_of(
+            *(self._inputs, self._outputs, 0, weight.data_ptr()),
+            *(0 if bias is None else bias.data_ptr(), 0, 0, 0),
+        )
+
+    def __call__(
+        self, values: torch.Tensor, summand: torch.Tensor | None = None
+    ) -> torch.Tensor:
+        """[..., in] → [..., out]; the summand is [..., out], contiguous."""
+        values = values.contiguous()
+        output = fresh((*values.shape[:-1], self._outputs), torch.float32)
+        rows = values.numel() // self._inputs
+        numbers = self._numbers
+        numbers[3] = rows
+        numbers[6] = 0 if summand is None else summand.data_ptr()
+        numbers[7], numbers[8] = values.data_ptr(), output.data_ptr()
+        passes = -(-rows // _ROWS)
+        self._kernel(self._outputs * self._inputs * passes, numbers)
+        return output
+
+
+def can_lay(weight: torch.Tensor) -> bool:
+    """Whether a weight can lie in panels: [out, in] in float32, in main memory."""
+    return (
+        weight.dtype == torch.float32
+        and weight.device.type == "cpu"
+        and weight.shape[0] % OUTPUTS == 0
+    )
+
+
+def lay_floats(weight: torch.Tensor) -> torch.Tensor:
+    """A copy of [out, in], of the same shape, that lies in panels.
+
+    Raises:
+        KernelError: It cannot.
+    """
+    if not can_lay(weight):
+        raise KernelError(f"no panels for {weight.dtype} {tuple(weight.shape)}")
+    outputs, inputs = weight.shape
+    panels = weight.view(outputs // OUTPUTS, OUTPUTS, inputs)
+    return panels.transpose(1, 2).contiguous().view(outputs, inputs)
+
+
+@functools.cache
+def _kernel() -> Kernel:
+    def multiply(numbers: Any) -> None:
+        given = array_at(numbers, 9, np.int64)
+        inputs, outputs, rows = given[1], given[2], given[3]
+        near = max(_NEAR // (4 * inputs * _ROWS), 1) * _ROWS
+        panels, parts = outputs // OUTPUTS, (rows + near - 1) // near
+        taken = take(numbers, 1)
+        while taken < panels * parts:
+            panel, row = taken % panels, taken // panels * near
+            last = min(row + near, rows)
+            weights = given[4] + 4 * panel * OUTPUTS * inputs
+            bias = given[5] + 4 * panel * OUTPUTS if given[5] else 0
+            while row < last:
+                here = 4 * (row * outputs + panel * OUTPUTS)
+                summand = given[6] + here if given[6] else 0
+                values = given[7] + 4 * row * inputs
+                target = given[8] + here
+                # The number of rows must be known when this is compiled.
+                if row + _ROWS <= last:
+                    multiply_rows(
+                        values,
+                        weights,
+                        bias,
+                        summand,
+                        target,
+                        inputs,
+                        outputs,
+                        _ROWS,
+                    )
+                    row += _ROWS
+                elif row + 2 <= last:
+                    multiply_rows(
+                        values, weights, bias, summand, target, inputs, outputs, 2
+                    )
+                    row += 2
+                else:
+                    multiply_rows(
+                        values, weights, bias, summand, target, inputs, outputs, 1
+                    )
+                    row += 1
+            taken = take(numbers, 1)
+
+    return Kernel(multiply, f"float-panels-{LANES}")
+
+
+def _multiply_rows(  # noqa: PLR0917 - numba passes by position
+    _: object,
+    values: Any,
+    weights: Any,
+    bias: Any,
+    summand: Any,
+    output: Any,
+    inputs: Any,
+    outputs: Any,
+    rows: Any,
+) -> tuple[Signature, Emit]:
+    """So many rows times a panel.
+
+    All but `rows` are addresses, 0 where there is none, and whole numbers.
+    """
+    integers = [
+        types.intp for _ in (values, weights, bias, summand, output, inputs, outputs)
+    ]
+    signature = types.void(*integers, rows)
+    high = rows.literal_value
+
+    def emit(
+        context: Any, builder: ir.IRBuilder, _: object, args: list[ir.Value]
+    ) -> ir.Value:
+        source, panel, shift, extra, target, length, stride = args[:7]
+        zero = constant(0.0, LANES)
+        sums = [
+            [cgutils.alloca_once_value(builder, zero) for _ in "01"]
+            for _ in range(high)
+        ]
+        with cgutils.for_range(builder, length, intp=INT64) as loop:
+            line = offset(builder, panel, loop.index, 4 * OUTPUTS)
+            columns = [
+                load(builder, offset(builder, line, part, 4 * LANES), LANES)
+                for part in range(2)
+            ]
+            for row, places in enumerate(sums):
+                start = builder.add(source, builder.mul(length, INT64(4 * row)))
+                number = load_number(builder, offset(builder, start, loop.index, 4))
+                number = splat(builder, number, LANES)
+                for column, place in zip(columns, places, strict=True):
+                    total = multiply_add(builder, number, column, builder.load(place))
+                    builder.store(total, place)
+        for row, places in enumerate(sums):
+            for part, place in enumerate(places):
+                total = builder.load(place)
+                total = _add_at(builder, shift, INT64(part * LANES), total)
+                at = builder.mul(stride, INT64(row))
+                at = builder.add(at, INT64(part * LANES))
+                total = _add_at(builder, extra, at, total)
+                store(builder, total, offset(builder, target, at, 4))
+        return context.get_dummy_value()
+
+    return signature, emit
+
+
+def _add_at(
+    builder: ir.IRBuilder, address: ir.Value, index: ir.Value, total: ir.Value
+) -> ir.Value:
+    """The total, and the numbers there, if there are any."""
+    place = cgutils.alloca_once_value(builder, total)
+    with builder.if_then(builder.icmp_signed("!=", address, INT64(0))):
+        numbers = load(builder, offset(builder, address, index, 4), LANES)
+        builder.store(added(builder, total, numbers), place)
+    return builder.load(place)
+
+
+multiply_rows: Any = intrinsic(prefer_literal=True)(_multiply_rows)

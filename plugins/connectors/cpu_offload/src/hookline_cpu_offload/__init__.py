@@ -1,0 +1,19 @@
+"""A second cache tier in host memory, and a third on disk: `cpu_offload`."""
+
+from hookline.hookspecs import hookimpl
+from hookline.payloads import ConnectorContext
+from hookline_cpu_offload.options import OffloadOptions, check_role
+from hookline_cpu_offload.scheduler_side import SchedulerSide
+from hookline_cpu_offload.worker_side import WorkerSide
+
+__all__ = ["OffloadOptions", "SchedulerSide", "WorkerSide", "create_kv_connector"]
+
+
+@hookimpl
+def create_kv_connector(context: ConnectorContext) -> SchedulerSide | WorkerSide:
+    """Raises `ConfigError` for an option that it does not have or cannot use."""
+    check_role(context.config.kv_transfer)
+    options = OffloadOptions.from_mapping(context.options)
+    if context.role == "scheduler":
+        return SchedulerSide(options)
+    return WorkerSide(options)

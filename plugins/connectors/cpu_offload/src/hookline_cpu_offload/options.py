@@ -1,0 +1,134 @@
+"""What `kv_connector_extra_config` says to this connector."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Self
+
+from hookline.exceptions import ConfigError
+from hookline.kv_transfer import KVLayout, KVRole, KVTransferConfig
+from hookline.kv_transfer.config import OPTION
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DiskOptions:
+    """The third tier.
+
+    Attributes:
+        path: A folder of shared storage; it is made if need be.
+        max_bytes: Of all files together; the least recently used ones go first.
+        max_pending_bytes: Blocks that wait to be written, at most; more are dropped.
+    """
+
+    path: Path
+    max_bytes: int = 10 * 2**30
+    max_pending_bytes: int = 256 * 2**20
+
+    @classmethod
+    def from_mapping(cls, given: object) -> Self:
+        """What users write.
+
+        Raises:
+            ConfigError: An option is unknown, missing or wrong, or shared storage is
+                not installed.
+        """
+        if not isinstance(given, Mapping):
+            raise ConfigError(OPTION, "cpu_offload's disk must be an object, or null")
+        _refuse_unknown("cpu_offload's disk", cls, given)
+        path = given.get("path")
+        if not isinstance(path, str) or not path:
+            raise ConfigError(
+                OPTION, "cpu_offload's disk needs path, the folder to use"
+            )
+        sizes = {
+            name: _bytes(f"cpu_offload's disk: {name}", value)
+            for name, value in given.items()
+            if name != "path"
+        }
+        if find_spec("hookline_shared_storage") is None:
+            raise ConfigError(
+                OPTION,
+                "cpu_offload's disk needs hookline-shared-storage, which is not "
+                "installed",
+            )
+        return cls(path=Path(path), **sizes)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffloadOptions:
+    """How much is kept, and where.
+
+    Attributes:
+        cpu_bytes_to_use: Of host memory; it is touched as it is filled. The name is
+            vLLM's.
+        disk: What leaves host memory goes there; None if it is lost.
+    """
+
+    cpu_bytes_to_use: int = 4 * 2**30
+    disk: DiskOptions | None = None
+
+    @classmethod
+    def from_mapping(cls, given: Mapping[str, object]) -> Self:
+        """What users write.
+
+        Raises:
+            ConfigError: An option is unknown or wrong.
+        """
+        _refuse_unknown("cpu_offload", cls, given)
+        size = _bytes("cpu_bytes_to_use", given.get("cpu_bytes_to_use", 4 * 2**30))
+        memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+        if size > memory:
+            raise ConfigError(
+                OPTION,
+                f"cpu_bytes_to_use is {size}, and this machine has {memory} bytes of "
+                "memory",
+            )
+        disk = given.get("disk")
+        return cls(
+            cpu_bytes_to_use=size,
+            disk=None if disk is None else DiskOptions.from_mapping(disk),
+        )
+
+    def num_slots(self, layout: KVLayout) -> int:
+        """Blocks that host memory has room for.
+
+        Raises:
+            ConfigError: Not even one.
+        """
+        count = self.cpu_bytes_to_use // layout.total_bytes
+        if not count:
+            raise ConfigError(
+                OPTION,
+                f"cpu_bytes_to_use is {self.cpu_bytes_to_use}, and one block of this "
+                f"model has {layout.total_bytes} bytes",
+            )
+        return count
+
+
+def check_role(config: KVTransferConfig | None) -> None:
+    """Raises `ConfigError` unless blocks go both ways."""
+    if config is not None and config.kv_role is not KVRole.BOTH:
+        raise ConfigError(
+            OPTION,
+            "cpu_offload saves and loads: its kv_role is kv_both, not "
+            f"{config.kv_role}",
+        )
+
+
+def _refuse_unknown(whose: str, kind: type, given: Mapping[str, object]) -> None:
+    known = [each.name for each in fields(kind)]
+    for name in given:
+        if name not in known:
+            raise ConfigError(
+                OPTION, f"{whose} has no option {name!r}; it has {', '.join(known)}"
+            )
+
+
+def _bytes(name: str, value: object) -> int:
+    if type(value) is not int or value < 1:
+        raise ConfigError(
+            OPTION, f"{name} must be a whole number above 0, not {value!r}"
+        )
+    return value

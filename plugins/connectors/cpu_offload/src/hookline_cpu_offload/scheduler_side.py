@@ -1,0 +1,133 @@
+"""Knows which block is in which tier, and orders what is to be moved.
+
+What is known here is what host memory will have once the steps that are planned are
+computed. The worker's side does every step's moves in the executor's thread and in the
+order of the plans, so no slot is read or written by two steps at once, however many are
+planned ahead. Within a step blocks come into slots before loads read slots; a slot that
+a load of the step reads is given to no other block by it.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from hookline.kv_transfer import (
+    ConnectorMetadata,
+    ConnectorRequest,
+    KVLayout,
+    Load,
+    PlannedStep,
+)
+from hookline.stats import TierStats
+from hookline_cpu_offload.options import OffloadOptions
+from hookline_cpu_offload.slots import Slots
+from hookline_cpu_offload.tasks import (
+    ON_DISK,
+    LoadTask,
+    Move,
+    Report,
+    Spill,
+    Tasks,
+)
+from hookline_cpu_offload.tier_counts import TierCounts
+
+if TYPE_CHECKING:
+    from hookline_shared_storage import BlockStore
+
+
+class SchedulerSide:
+    """Decides; touches no block."""
+
+    def __init__(self, options: OffloadOptions) -> None:
+        self._options = options
+        self._loads: list[LoadTask] = []
+        self._busy: set[int] = set()
+        self._store: BlockStore | None = None
+
+    def register_kv_layout(self, layout: KVLayout) -> None:
+        self._layout = layout
+        self._num_slots = self._options.num_slots(layout)
+        self._slots = Slots(self._num_slots)
+        self._counts = TierCounts(self._options, layout, self._num_slots)
+        if self._options.disk is not None:
+            from hookline_cpu_offload.disk import open_store  # noqa: PLC0415
+
+            self._store = open_store(self._options.disk, layout)
+
+    def get_num_new_matched_tokens(
+        self, request: ConnectorRequest, num_computed_tokens: int
+    ) -> tuple[int, bool]:
+        """Waits for what is on disk; what is in memory is there within the step."""
+        size = self._layout.block_size
+        first = num_computed_tokens // size
+        wanted = request.block_hashes[first : (len(request.token_ids) - 1) // size]
+        count = on_disk = 0
+        for block_hash in wanted:
+            if block_hash not in self._slots:
+                if self._store is None or not self._store.has(block_hash):
+                    break
+                on_disk += 1
+            count += 1
+        self._counts.asked(request.request_id, len(wanted))
+        return count * size, on_disk > 0
+
+    def update_state_after_alloc(self, request: ConnectorRequest, load: Load) -> None:
+        moves = []
+        for block_id, block_hash in zip(load.block_ids, load.block_hashes, strict=True):
+            slot = self._slots.find(block_hash)
+            moves.append(Move(block_id, ON_DISK if slot is None else slot, block_hash))
+        for move in reversed(moves):  # the end of a chain goes before its beginning
+            if move.slot != ON_DISK:
+                self._slots.touch(move.block_hash)
+                self._busy.add(move.slot)
+        in_memory = sum(move.slot != ON_DISK for move in moves)
+        self._counts.found(request.request_id, in_memory, len(moves) - in_memory)
+        self._loads.append(LoadTask(load.transfer_id, moves))
+
+    def build_connector_meta(self, step: PlannedStep) -> ConnectorMetadata | None:
+        loads, self._loads = self._loads, []
+        spills, takes = [], []
+        # Of more than there is room for, the beginnings of chains: they come last.
+        evicted = step.evicted[-self._num_slots :]
+        self._counts.dropped(len(step.evicted) - len(evicted))
+        for each in evicted:
+            if each.block_hash in self._slots:
+                self._slots.touch(each.block_hash)
+                continue
+            assigned = self._slots.assign(each.block_hash, self._busy)
+            if assigned is None:
+                self._counts.dropped(1)
+                continue
+            self._busy.add(assigned.slot)
+            takes.append(Move(each.block_id, assigned.slot, each.block_hash))
+            if assigned.victim is not None:
+                self._counts.evicted()
+                if self._store is not None and not self._store.has(assigned.victim):
+                    spills.append(Spill(assigned.slot, assigned.victim))
+        self._busy.clear()
+        if not loads and not takes:
+            return None
+        return ConnectorMetadata(msgspec.msgpack.encode(Tasks(spills, takes, loads)))
+
+    def request_finished(
+        self,
+        request: ConnectorRequest,
+        block_ids: Sequence[int],  # noqa: ARG002 - blocks move when they are evicted
+        transfer_id: int,  # noqa: ARG002
+    ) -> tuple[bool, Mapping[str, object] | None]:
+        self._counts.ended(request.request_id)
+        return False, None
+
+    def update_connector_output(self, payload: bytes) -> None:
+        """Forgets what slots turned out not to have, so that it is kept anew."""
+        report = msgspec.msgpack.decode(payload, type=Report)
+        for slot, block_hash in report.lost:
+            self._slots.forget(block_hash, slot)
+        self._counts.report = report
+
+    def tier_stats(self) -> Mapping[str, TierStats]:
+        return self._counts.stats(len(self._slots))
+
+    def shutdown(self) -> None:
+        """Has nothing to give back."""

@@ -1,0 +1,234 @@
+"""Moves blocks between the cache, host memory and disk."""
+
+import threading
+from functools import partial
+from itertools import accumulate
+from typing import TYPE_CHECKING
+
+import msgspec
+import numpy as np
+
+from hookline.kv_transfer import (
+    ConnectorMetadata,
+    FailedTransfer,
+    TransferClosedError,
+    TransferResults,
+)
+from hookline.kv_transfer.blocks import Bytes, KVBlocks
+from hookline_cpu_offload.arena import Arena
+from hookline_cpu_offload.options import OffloadOptions
+from hookline_cpu_offload.tasks import (
+    ON_DISK,
+    LoadTask,
+    Move,
+    Report,
+    Spill,
+    Tasks,
+)
+
+if TYPE_CHECKING:
+    from hookline_cpu_offload.disk import Disk
+
+_MOST_BLOCKS = 64
+"""That are copied by one call: one layer of so many fits a processor's cache."""
+_MOST_READ = 16
+"""Blocks of a load that are read before they are copied."""
+
+
+class WorkerSide:
+    """Copies to and from host memory in the step's thread, reads files in others.
+
+    Attributes:
+        needs_layers: All is copied before the forward pass: no layer needs to wait.
+    """
+
+    needs_layers = False
+
+    def __init__(self, options: OffloadOptions) -> None:
+        self._options = options
+        self._disk: Disk | None = None
+        self._lock = threading.Lock()
+        self._loaded: list[int] = []
+        self._failed: list[FailedTransfer] = []
+        self._lost: list[tuple[int, bytes]] = []
+        self._taken_bytes = self._given_bytes = 0
+        self._told = Report()
+
+    def register_kv_caches(self, blocks: KVBlocks) -> None:
+        layout = blocks.layout
+        self._blocks = blocks
+        self._arena = Arena(layout, self._options.num_slots(layout))
+        self._ends = list(accumulate(layout.block_bytes))
+        if self._options.disk is not None:
+            from hookline_cpu_offload.disk import Disk  # noqa: PLC0415
+
+            self._disk = Disk(self._options.disk, layout)
+
+    def start_load_kv(self, metadata: ConnectorMetadata) -> None:
+        tasks = msgspec.msgpack.decode(metadata.payload, type=Tasks)
+        if tasks.spills:
+            self._spill(tasks.spills)
+        for start in range(0, len(tasks.takes), _MOST_BLOCKS):
+            self._take(tasks.takes[start : start + _MOST_BLOCKS])
+        for task in tasks.loads:
+            self._load(task)
+
+    def wait_for_layer_load(self, layer_index: int) -> None:
+        """What is in host memory was loaded before the forward pass."""
+
+    def save_kv_layer(self, layer_index: int) -> None:
+        """Blocks are kept when they are evicted, not when they are written."""
+
+    def wait_for_save(self) -> None:
+        """Raises `OSError` if an earlier write has failed: there is no other way."""
+        error = None if self._disk is None else self._disk.take_error()
+        if error is not None:
+            raise error
+
+    def get_finished(self) -> TransferResults:
+        with self._lock:
+            loaded, self._loaded = self._loaded, []
+            failed, self._failed = self._failed, []
+            lost, self._lost = self._lost, []
+        report = self._report(lost)
+        payload = b""
+        if report != self._told:
+            payload = msgspec.msgpack.encode(report)
+            self._told = msgspec.structs.replace(report, lost=[])
+        return TransferResults(loaded=loaded, failed=failed, payload=payload)
+
+    def shutdown(self) -> None:
+        """Waits for what is being read, and for all that is to be written."""
+        if self._disk is not None:
+            self._disk.close()
+        self._arena.close()
+        del self._arena
+
+    # -- down --------------------------------------------------------------------
+
+    def _spill(self, spills: list[Spill]) -> None:
+        """Has the old content of slots written to disk."""
+        assert self._disk is not None
+        good = [each for each in spills if self._arena.holds(*_place(each))]
+        slots = [each.slot for each in good]
+        self._disk.write(
+            [each.block_hash for each in good],
+            partial(self._arena.copy, slots),
+            len(good) * self._blocks.layout.total_bytes,
+        )
+
+    def _take(self, moves: list[Move]) -> None:
+        """Copies evicted blocks into slots."""
+        block_ids = [move.block_id for move in moves]
+        slots = [move.slot for move in moves]
+        self._arena.open(slots)
+        try:
+            for layer in range(self._blocks.layout.num_layers):
+                target = self._arena.layers[layer]
+                self._blocks.copy_out(layer, block_ids, target, slots)
+        except BaseException:
+            self._lose(moves)
+            raise
+        self._arena.settle(slots, [move.block_hash for move in moves])
+        self._taken_bytes += len(moves) * self._blocks.layout.total_bytes
+
+    def _lose(self, moves: list[Move]) -> None:
+        with self._lock:
+            self._lost += [(move.slot, move.block_hash) for move in moves]
+
+    # -- up ----------------------------------------------------------------------
+
+    def _load(self, task: LoadTask) -> None:
+        """Gives what is in slots now, and has the rest read.
+
+        What comes behind a block that is not there is of no use.
+        """
+        moves = task.moves
+        lost = [move for move in moves if not self._is_there(move)]
+        good = moves.index(lost[0]) if lost else len(moves)
+        in_memory = [move for move in moves[:good] if move.slot != ON_DISK]
+        on_disk = [at for at in range(good) if moves[at].slot == ON_DISK]
+        self._lose(lost)
+        try:
+            for start in range(0, len(in_memory), _MOST_BLOCKS):
+                chosen = in_memory[start : start + _MOST_BLOCKS]
+                self._give(task.transfer_id, chosen)
+        except TransferClosedError:
+            return  # it was given up before it began
+        if on_disk:
+            assert self._disk is not None
+            self._disk.submit(partial(self._read, task, on_disk, good))
+        else:
+            self._say(task, good, "missing")
+
+    def _is_there(self, move: Move) -> bool:
+        if move.slot == ON_DISK:
+            return self._disk is not None
+        return self._arena.holds(*_place(move))
+
+    def _give(self, transfer_id: int, moves: list[Move]) -> None:
+        """Copies slots into blocks."""
+        block_ids = [move.block_id for move in moves]
+        slots = [move.slot for move in moves]
+        for layer in range(self._blocks.layout.num_layers):
+            source = self._arena.layers[layer]
+            self._blocks.copy_in(transfer_id, layer, block_ids, source, slots)
+        self._given_bytes += len(moves) * self._blocks.layout.total_bytes
+
+    def _read(self, task: LoadTask, places: list[int], good: int) -> None:
+        """Reads blocks from disk; in a thread of the disk's."""
+        from hookline_cpu_offload.disk import DamagedError  # noqa: PLC0415
+
+        assert self._disk is not None
+        reason = "missing"
+        try:
+            for start in range(0, len(places), _MOST_READ):
+                contents: list[Bytes] = []
+                chosen = places[start : start + _MOST_READ]
+                for place in chosen:
+                    try:
+                        contents.append(self._disk.read(task.moves[place].block_hash))
+                    except DamagedError as error:
+                        good, reason = place, error.reason
+                        break
+                self._fill(task, chosen[: len(contents)], contents)
+                if len(contents) < len(chosen):
+                    break
+        except TransferClosedError:
+            return  # it was given up
+        self._say(task, good, reason)
+
+    def _fill(self, task: LoadTask, places: list[int], contents: list[Bytes]) -> None:
+        if not contents:
+            return
+        block_ids = [task.moves[place].block_id for place in places]
+        together, rows = np.stack(contents), range(len(contents))
+        start = 0
+        for layer, end in enumerate(self._ends):
+            source = together[:, start:end]
+            self._blocks.copy_in(task.transfer_id, layer, block_ids, source, rows)
+            start = end
+
+    def _say(self, task: LoadTask, good: int, reason: str) -> None:
+        with self._lock:
+            if good == len(task.moves):
+                self._loaded.append(task.transfer_id)
+            else:
+                self._failed.append(FailedTransfer(task.transfer_id, reason, good))
+
+    # -- parts -------------------------------------------------------------------
+
+    def _report(self, lost: list[tuple[int, bytes]]) -> Report:
+        disk = self._disk
+        report = Report(lost, self._taken_bytes, self._given_bytes)
+        if disk is not None:
+            report.disk_written_bytes = disk.written_bytes
+            report.disk_read_bytes = disk.read_bytes
+            report.disk_blocks = disk.num_blocks
+            report.disk_bytes = disk.num_bytes
+            report.disk_dropped_blocks = disk.dropped_blocks
+        return report
+
+
+def _place(of: Move | Spill) -> tuple[int, bytes]:
+    return of.slot, of.block_hash

@@ -1,0 +1,31 @@
+"""KV blocks straight from one engine to another: the connector `p2p`."""
+
+from hookline.hookspecs import hookimpl
+from hookline.payloads import ConnectorContext
+from hookline_p2p.options import P2POptions
+from hookline_p2p.scheduler_side import SchedulerSide
+from hookline_p2p.transport import Message, Peer, Transport
+from hookline_p2p.transports import make_transport
+from hookline_p2p.worker_side import WorkerSide
+
+__all__ = [
+    "Message",
+    "P2POptions",
+    "Peer",
+    "SchedulerSide",
+    "Transport",
+    "WorkerSide",
+    "create_kv_connector",
+    "make_transport",
+]
+
+
+@hookimpl
+def create_kv_connector(context: ConnectorContext) -> SchedulerSide | WorkerSide:
+    """Raises `ConfigError` for an option that it does not have or cannot use."""
+    options = P2POptions.from_mapping(context.options)
+    if context.role == "scheduler":
+        return SchedulerSide(options)
+    transfer = context.config.kv_transfer
+    takes = transfer is None or transfer.loads
+    return WorkerSide(options, make_transport(options), takes_pushed=takes)

@@ -1,0 +1,158 @@
+"""What `kv_connector_extra_config` says to this connector."""
+
+import ipaddress
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from enum import StrEnum
+from pathlib import Path
+from typing import Self
+
+from hookline.exceptions import ConfigError
+from hookline.kv_transfer.config import OPTION
+
+SECRET_VARIABLE = "HOOKLINE_P2P_SECRET"  # noqa: S105 - the name of one
+_LEAST_SECRET = 16
+_LEAST_BYTES = 1 << 20
+
+
+class Mode(StrEnum):
+    """When blocks set out: when the consumer wants them, or when they are there."""
+
+    PULL = "pull"
+    PUSH = "push"
+
+
+class TransportKind(StrEnum):
+    """What carries them."""
+
+    ZMQ = "zmq"
+    NIXL = "nixl"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class P2POptions:
+    """Where an engine listens, to whom it talks, and how much it moves at once.
+
+    Attributes:
+        host: Address to listen on.
+        port: Likewise; 0 is any free one.
+        advertised_host: What others are told to connect to; `host` if None.
+        secret_file: Its first line is what all engines know, and nobody else.
+        mode: What a producer does whose request names who is to decode.
+        transport: What carries blocks.
+        max_in_flight_bytes: Asked for and not here yet, and waiting to be sent to one
+            engine, at most.
+        max_staged_bytes: That came before their request, at most.
+        staged_seconds: What came before its request is kept so long.
+        peer_timeout_seconds: An engine that has said nothing for so long is gone.
+        secret: What is in the file, or in the environment.
+    """
+
+    host: str = "127.0.0.1"
+    port: int = 0
+    advertised_host: str | None = None
+    secret_file: str | None = None
+    mode: Mode = Mode.PULL
+    transport: TransportKind = TransportKind.ZMQ
+    max_in_flight_bytes: int = 64 * 2**20
+    max_staged_bytes: int = 256 * 2**20
+    staged_seconds: float = 60.0
+    peer_timeout_seconds: float = 5.0
+    secret: bytes | None = field(default=None, repr=False)
+
+    @classmethod
+    def from_mapping(cls, given: Mapping[str, object]) -> Self:
+        """What users write.
+
+        Raises:
+            ConfigError: An option is unknown or wrong, or they do not go together.
+        """
+        known = [each.name for each in fields(cls) if each.name != "secret"]
+        values = dict(given)
+        for name, value in given.items():
+            if name not in known:
+                raise ConfigError(
+                    OPTION, f"p2p has no option {name!r}; it has {', '.join(known)}"
+                )
+            values[name] = _checked(name, value)
+        made = cls(**values, secret=_secret(values.get("secret_file")))  # type: ignore[arg-type]
+        made._check_together()
+        return made
+
+    @property
+    def told_host(self) -> str:
+        """Where others connect to."""
+        return self.advertised_host or self.host
+
+    def may_connect(self, host: str) -> bool:
+        """Whether to connect there: to this machine, or with a secret to any."""
+        return self.secret is not None or is_loopback(host)
+
+    def _check_together(self) -> None:
+        if not self.may_connect(self.host):
+            raise ConfigError(
+                OPTION,
+                f"p2p listens on {self.host} only with a secret: name a secret_file, "
+                f"or set {SECRET_VARIABLE}",
+            )
+        if self.told_host in {"0.0.0.0", "::", "*"}:  # noqa: S104 - to refuse it
+            raise ConfigError(
+                OPTION,
+                f"p2p listens on {self.host}: say in advertised_host where others "
+                "find this engine",
+            )
+
+
+def is_loopback(host: str) -> bool:
+    """Whether this machine alone is reached there."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _checked(name: str, value: object) -> object:
+    if name in {"mode", "transport"}:
+        return _word(name, Mode if name == "mode" else TransportKind, value)
+    if name.endswith("_seconds"):
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        if not is_number or not 0 < value < float("inf"):  # type: ignore[operator]
+            raise ConfigError(OPTION, f"{name} must be above 0, not {value!r}")
+    elif name == "port" or name.endswith("_bytes"):
+        least, most = (0, (1 << 16) - 1) if name == "port" else (_LEAST_BYTES, 1 << 62)
+        if type(value) is not int or not least <= value <= most:
+            raise ConfigError(
+                OPTION, f"{name} must be {least} to {most}, not {value!r}"
+            )
+    elif not isinstance(value, str) or not value:
+        raise ConfigError(OPTION, f"{name} must be a text, not {value!r}")
+    return value
+
+
+def _word(name: str, kind: type[Mode] | type[TransportKind], value: object) -> object:
+    if value not in list(kind):
+        raise ConfigError(
+            OPTION, f"{name} must be one of {', '.join(kind)}, not {value!r}"
+        )
+    return kind(str(value))
+
+
+def _secret(file: object) -> bytes | None:
+    where, found = SECRET_VARIABLE, os.environ.get(SECRET_VARIABLE)
+    if isinstance(file, str):
+        where = file
+        try:
+            found = Path(file).read_text("utf-8").partition("\n")[0].strip()
+        except (OSError, ValueError) as error:
+            raise ConfigError(
+                OPTION, f"secret_file {file!r} cannot be read: {error}"
+            ) from error
+    if found is None:
+        return None
+    if len(found) < _LEAST_SECRET:
+        raise ConfigError(
+            OPTION,
+            f"the secret in {where} has fewer than {_LEAST_SECRET} characters",
+        )
+    return found.encode()

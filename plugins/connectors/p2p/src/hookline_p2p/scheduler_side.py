@@ -1,0 +1,133 @@
+"""Reads and writes `kv_transfer_params`, and orders what is to be moved."""
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from hookline.kv_transfer import (
+    ConnectorMetadata,
+    ConnectorRequest,
+    KVLayout,
+    Load,
+    PlannedStep,
+)
+from hookline_p2p.options import Mode, P2POptions
+from hookline_p2p.params import (
+    RemotePrefill,
+    Source,
+    decoder_of,
+    remote_prefill,
+    told_params,
+    wants_remote_decode,
+)
+from hookline_p2p.tasks import Address, KeepTask, LoadTask, Place, Tasks
+from hookline_p2p.transport import Peer
+
+
+class SchedulerSide:
+    """Talks to nobody: what requests say is all that it knows."""
+
+    def __init__(self, options: P2POptions) -> None:
+        self._options = options
+        self._tasks = Tasks()
+        self._asked: set[int] = set()
+
+    def register_kv_layout(self, layout: KVLayout) -> None:
+        self._block_size = layout.block_size
+        self._address = msgspec.msgpack.decode(layout.handshake, type=Address)
+
+    def get_num_new_matched_tokens(
+        self, request: ConnectorRequest, num_computed_tokens: int
+    ) -> tuple[int, bool]:
+        """What the producer kept; once a request, for it keeps nothing longer."""
+        if request.request_id in self._asked:
+            return 0, False
+        if (found := self._remote(request)) is None:
+            return 0, False
+        size = self._block_size
+        hashes = len(request.block_hashes) * size
+        count = min(found.num_tokens // size * size, hashes) - num_computed_tokens
+        return max(0, count), count > 0
+
+    def update_state_after_alloc(self, request: ConnectorRequest, load: Load) -> None:
+        found = self._remote(request)
+        assert found is not None  # or it had offered nothing
+        self._asked.add(request.request_id)
+        self._tasks.loads.append(
+            LoadTask(
+                load.transfer_id,
+                list(load.block_ids),
+                list(load.block_hashes),
+                _place(found.source),
+            )
+        )
+
+    def build_connector_meta(self, step: PlannedStep) -> ConnectorMetadata | None:
+        tasks, self._tasks = self._tasks, Tasks()
+        tasks.cancelled = list(step.cancelled)
+        if tasks == Tasks():
+            return None
+        return ConnectorMetadata(msgspec.msgpack.encode(tasks))
+
+    def request_finished(
+        self, request: ConnectorRequest, block_ids: Sequence[int], transfer_id: int
+    ) -> tuple[bool, Mapping[str, object] | None]:
+        """Keeps the prompt's blocks for whoever is to decode.
+
+        A request that ends without having asked for what was kept for it lets it go.
+        """
+        was_asked = request.request_id in self._asked
+        self._asked.discard(request.request_id)
+        found = self._remote(request, counts=not was_asked)
+        if found is not None and not was_asked:
+            self._tasks.unwanted.append(_place(found.source))
+        if not wants_remote_decode(request.kv_transfer_params):
+            return False, None
+        if request.num_computed_tokens < request.num_prompt_tokens:
+            return False, None  # it was ended before there was all
+        count = min(len(block_ids), request.num_computed_tokens // self._block_size)
+        if count == 0:
+            return False, None
+        self._tasks.keeps.append(
+            KeepTask(
+                transfer_id,
+                list(block_ids[:count]),
+                list(request.block_hashes[:count]),
+                self._decoder(request.kv_transfer_params),
+            )
+        )
+        own = Peer(self._address.engine_id, self._options.told_host, self._address.port)
+        return True, told_params(Source(own, transfer_id), count * self._block_size)
+
+    def shutdown(self) -> None:
+        """Has nothing to give back."""
+
+    def _remote(
+        self, request: ConnectorRequest, *, counts: bool = False
+    ) -> RemotePrefill | None:
+        """What was prefilled elsewhere; None if nothing, or nobody knows where."""
+        try:
+            found = remote_prefill(request.kv_transfer_params)
+        except ValueError:
+            self._tasks.bad_params += counts
+            return None
+        if found is None or self._options.may_connect(found.source.peer.host):
+            return found
+        self._tasks.bad_params += counts
+        return None
+
+    def _decoder(self, params: Mapping[str, object] | None) -> tuple[str, int] | None:
+        if self._options.mode is not Mode.PUSH:
+            return None
+        try:
+            peer = decoder_of(params)
+        except ValueError:
+            peer = None
+            self._tasks.bad_params += 1
+        if peer is None or not self._options.may_connect(peer.host):
+            return None
+        return peer.host, peer.port
+
+
+def _place(source: Source) -> Place:
+    return Place(*source.peer, source.transfer_id)

@@ -1,0 +1,215 @@
+"""Moves blocks between engines, in one thread of its own."""
+
+import logging
+import queue
+import threading
+import time
+import uuid
+
+import msgspec
+
+from hookline.kv_transfer import ConnectorMetadata, TransferResults
+from hookline.kv_transfer.blocks import KVBlocks
+from hookline_p2p.giver import Giver
+from hookline_p2p.options import P2POptions
+from hookline_p2p.params import Source
+from hookline_p2p.results import Results
+from hookline_p2p.taker import Taker
+from hookline_p2p.tasks import Address, Tasks
+from hookline_p2p.transport import CHUNK_BYTES, Message, Peer, Transport, Visitor
+from hookline_p2p.wire import (
+    Ask,
+    Blocks,
+    Denial,
+    Offer,
+    Ping,
+    Pong,
+    Release,
+    Released,
+    Reply,
+    decode,
+    encode,
+)
+from hookline_registry import Failure, isolate
+
+_log = logging.getLogger(__name__)
+
+_BUSY_SECONDS, _IDLE_SECONDS = 0.05, 1.0
+"""Between two looks at what is overdue; whatever comes is seen at once."""
+
+_SHUTDOWN_SECONDS = 5.0
+
+
+class WorkerSide:
+    """Hands orders to the thread, and its results to the engine."""
+
+    def __init__(
+        self,
+        options: P2POptions,
+        transport: Transport,
+        *,
+        takes_pushed: bool = True,
+        chunk_bytes: int = CHUNK_BYTES,
+    ) -> None:
+        """Is told whether to take what others offer, and how much a message holds."""
+        self._chunk_bytes = chunk_bytes
+        self._options = options
+        self._transport = transport
+        self._takes_pushed = takes_pushed
+        self._orders: queue.SimpleQueue[Tasks] = queue.SimpleQueue()
+        self._results = Results()
+        self._is_over = False
+        self._time = 0.0
+        self._looked_at = time.monotonic()
+        self._thread: threading.Thread | None = None
+
+    def register_kv_caches(self, blocks: KVBlocks) -> bytes:
+        """Listens from now on.
+
+        Raises:
+            ConfigError: It cannot.
+        """
+        engine_id = uuid.uuid4().hex
+        port = self._transport.listen(engine_id, blocks.layout.total_bytes)
+        own = Peer(engine_id, self._options.told_host, port)
+        self._giver = Giver(
+            blocks,
+            self._transport,
+            self._results,
+            own,
+            timeout_seconds=self._options.peer_timeout_seconds,
+            chunk_bytes=self._chunk_bytes,
+        )
+        self._taker = Taker(
+            blocks,
+            self._transport,
+            self._results,
+            self._options,
+            chunk_bytes=self._chunk_bytes,
+        )
+        self._thread = threading.Thread(
+            target=self._run, name="hookline-p2p", daemon=True
+        )
+        self._thread.start()
+        return msgspec.msgpack.encode(Address(engine_id, port))
+
+    def start_load_kv(self, metadata: ConnectorMetadata) -> None:
+        self._orders.put(msgspec.msgpack.decode(metadata.payload, type=Tasks))
+        self._transport.wake()
+
+    def wait_for_layer_load(self, layer_index: int) -> None:
+        """All loads are asynchronous."""
+
+    def save_kv_layer(self, layer_index: int) -> None:
+        """Blocks are read when somebody asks for them."""
+
+    def wait_for_save(self) -> None:
+        """What is asked for is kept."""
+
+    def get_finished(self) -> TransferResults:
+        return self._results.take()
+
+    def shutdown(self) -> None:
+        """Waits a few seconds at most."""
+        self._is_over = True
+        if self._thread is not None:
+            self._transport.wake()
+            self._thread.join(_SHUTDOWN_SECONDS)
+
+    def _run(self) -> None:
+        while not self._is_over:
+            outcome = isolate(self._turn)
+            if isinstance(outcome, Failure):
+                # Others' mistakes are dealt with one by one; this is our own.
+                self._results.incident("raised")
+                _log.error("p2p: %s", outcome.summary, exc_info=outcome.error)
+                time.sleep(_BUSY_SECONDS)
+        self._transport.close()
+
+    def _turn(self) -> None:
+        """Takes in what has come and what was ordered, and does what is due."""
+        is_busy = self._taker.is_busy or self._giver.is_busy
+        pause = _BUSY_SECONDS if is_busy else _IDLE_SECONDS
+        pause = min(pause, self._options.peer_timeout_seconds / 8)
+        messages = self._transport.poll(pause)
+        now = self._now(pause)
+        self._take_orders(now)
+        for message in messages:
+            self._hear(message, now)
+        refusals = self._transport.refusals()
+        if refusals.visitors:
+            self._results.incident("refused", refusals.visitors)
+        for peer in refusals.peers:
+            self._taker.turned_away(peer)
+            self._giver.turned_away(peer)
+        self._giver.tick(now)
+        self._taker.tick(now)
+
+    def _now(self, pause: float) -> float:
+        """Seconds that this thread has listened.
+
+        While it does not, for it gets no time, nobody else is late.
+        """
+        now = time.monotonic()
+        self._time += min(now - self._looked_at, 2 * pause)
+        self._looked_at = now
+        return self._time
+
+    def _take_orders(self, now: float) -> None:
+        while not self._orders.empty():
+            tasks = self._orders.get()
+            for keep in tasks.keeps:
+                self._giver.keep(keep, now)
+            for load in tasks.loads:
+                self._taker.load(load, now)
+            self._giver.drop(tasks.cancelled)  # some that begin here, perhaps
+            self._taker.cancel(tasks.cancelled)
+            for place in tasks.unwanted:
+                peer = Peer(place.engine_id, place.host, place.port)
+                self._taker.forget(Source(peer, place.transfer_id))
+            if tasks.bad_params:
+                self._results.incident("bad_params", tasks.bad_params)
+
+    def _hear(self, message: Message, now: float) -> None:
+        sender, word = message.sender, decode(message.header)
+        if word is None:
+            self._results.incident("malformed")
+        elif isinstance(sender, Visitor):
+            self._hear_visitor(sender, word, now)
+        else:
+            self._taker.heard(sender, now)
+            self._hear_peer(sender, word, message, now)
+
+    def _hear_visitor(self, visitor: Visitor, word: object, now: float) -> None:
+        match word:
+            case Ask():
+                self._giver.asked(visitor, word)
+            case Release():
+                self._giver.released(visitor, word)
+            case Offer():
+                refusal = "unwilling"
+                if self._takes_pushed:
+                    refusal = self._taker.offered(word, now)
+                reply = Reply(word.transfer_id, refusal)
+                self._transport.send(visitor, encode(reply))
+            case Ping():
+                self._transport.send(visitor, encode(Pong()))
+            case _:
+                self._results.incident("malformed")
+
+    def _hear_peer(
+        self, peer: Peer, word: object, message: Message, now: float
+    ) -> None:
+        match word:
+            case Blocks():
+                self._taker.got(message, word, now)
+            case Denial():
+                self._taker.denied(peer, word)
+            case Released():
+                self._taker.released(peer, word.transfer_id)
+            case Reply():
+                self._giver.replied(peer, word)
+            case Pong():
+                pass
+            case _:
+                self._results.incident("malformed")

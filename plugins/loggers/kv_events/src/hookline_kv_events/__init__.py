@@ -1,0 +1,40 @@
+"""Stat logger `kv_events`: what the prefix cache gains and loses, over ZMQ."""
+
+from hookline.clock import SystemClock
+from hookline.exceptions import ConfigError
+from hookline.hookspecs import hookimpl
+from hookline.kv_events import OPTION
+from hookline.payloads import LoggerContext
+from hookline_kv_events.logger import KVEventsLogger, LostBatchesError
+from hookline_kv_events.publisher import Publisher
+from hookline_kv_events.wire import (
+    AllBlocksCleared,
+    BlockRemoved,
+    BlockStored,
+    KVEventBatch,
+)
+
+__all__ = [
+    "AllBlocksCleared",
+    "BlockRemoved",
+    "BlockStored",
+    "KVEventBatch",
+    "KVEventsLogger",
+    "LostBatchesError",
+    "create_stat_logger",
+]
+
+
+@hookimpl
+def create_stat_logger(context: LoggerContext) -> KVEventsLogger:
+    """Raises `ConfigError` if events are not asked for, or a socket cannot be had."""
+    config = context.config.kv_events
+    if config is None or not config.enable_kv_cache_events:
+        raise ConfigError(OPTION, "the logger kv_events needs enable_kv_cache_events")
+    rank = context.config.engine_index
+    return KVEventsLogger(
+        Publisher(config, rank),
+        SystemClock(),
+        block_size=context.config.cache.block_size,
+        rank=rank,
+    )

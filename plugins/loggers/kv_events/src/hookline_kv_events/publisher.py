@@ -1,0 +1,158 @@
+"""A thread that has the sockets: publishes batches, and tells old ones again."""
+
+import threading
+from collections import deque
+
+import zmq
+
+from hookline.exceptions import ConfigError
+from hookline.kv_events import OPTION, KVEventsConfig
+
+END = (-1).to_bytes(8, "big", signed=True)
+"""Instead of a number: nothing more is told again."""
+_WAKE = "inproc://wake"
+_CLOSE_SECONDS = 1.0
+
+
+class Publisher:
+    """Of one engine.
+
+    A message has three frames: the topic, the batch's number in 8 bytes, big-endian,
+    and the batch. Who has missed some asks the other socket with the first number that
+    it wants, and gets a message (number, batch) for each that is still kept, and then
+    `END` with an empty batch.
+
+    Attributes:
+        dropped_batches: Were not published: more waited than may. The oldest go.
+    """
+
+    def __init__(self, config: KVEventsConfig, rank: int) -> None:
+        """Binds the sockets and starts the thread.
+
+        Raises:
+            ConfigError: An address cannot be used.
+        """
+        self._topic = config.topic.encode()
+        self._most_waiting = config.max_queue_size
+        self._waiting: deque[tuple[int, bytes]] = deque()
+        self._kept: deque[tuple[int, bytes]] = deque(maxlen=config.buffer_steps)
+        self._lock = threading.Lock()
+        self.dropped_batches = 0
+        self._context = zmq.Context()
+        self._pub = self._context.socket(zmq.PUB)
+        self._pub.set_hwm(config.hwm)
+        self._replay = self._context.socket(zmq.ROUTER)
+        # All that is kept may be on its way to one who asks slowly.
+        self._replay.set_hwm(config.buffer_steps + 1)
+        self._woken = self._context.socket(zmq.PAIR)
+        self._woken.bind(_WAKE)
+        self._waker = self._context.socket(zmq.PAIR)
+        self._waker.connect(_WAKE)
+        try:
+            self._open(self._pub, config.endpoint, rank)
+            if config.replay_endpoint is not None:
+                self._open(self._replay, config.replay_endpoint, rank, binds=True)
+        except ConfigError:
+            self._context.destroy(linger=0)
+            raise
+        self._thread = threading.Thread(
+            target=self._run, name="hookline-kv-events", daemon=True
+        )
+        self._thread.start()
+
+    @property
+    def endpoints(self) -> tuple[str, str]:
+        """Where it publishes and answers, ports and all; empty if it does not."""
+        found = (each.getsockopt_string(zmq.LAST_ENDPOINT) for each in self._sockets)
+        first, second = (each.rstrip("\0") for each in found)
+        return first, second
+
+    @property
+    def _sockets(self) -> "tuple[zmq.Socket[bytes], zmq.Socket[bytes]]":
+        return self._pub, self._replay
+
+    def publish(self, sequence: int, payload: bytes) -> None:
+        """Has a batch published; returns at once."""
+        with self._lock:
+            if len(self._waiting) == self._most_waiting:
+                self._waiting.popleft()
+                self.dropped_batches += 1
+            self._waiting.append((sequence, payload))
+            is_first = len(self._waiting) == 1
+        if is_first:
+            self._waker.send(b"")
+
+    def close(self) -> None:
+        """Publishes what waits, for a second at most, and ends the thread."""
+        if self._context.closed:
+            return
+        self._waker.send(b"end")
+        self._thread.join(_CLOSE_SECONDS)
+        self._context.destroy(linger=0)
+
+    def _run(self) -> None:
+        poller = zmq.Poller()
+        poller.register(self._woken, zmq.POLLIN)
+        poller.register(self._replay, zmq.POLLIN)
+        while True:
+            ready = dict(poller.poll())
+            if self._woken in ready:
+                word = self._woken.recv()
+                self._publish_waiting()
+                if word:
+                    for socket in self._sockets:
+                        socket.close(linger=round(_CLOSE_SECONDS * 1000))
+                    return
+            if self._replay in ready:
+                self._answer(self._replay.recv_multipart())
+
+    def _publish_waiting(self) -> None:
+        while True:
+            with self._lock:
+                if not self._waiting:
+                    return
+                sequence, payload = self._waiting.popleft()
+            number = sequence.to_bytes(8, "big")
+            self._pub.send_multipart((self._topic, number, payload))
+            self._kept.append((sequence, payload))
+
+    def _answer(self, frames: list[bytes]) -> None:
+        """Requests of REQ sockets have an empty frame, which DEALERs may leave out."""
+        *way, asked = frames
+        if len(asked) != 8 or len(way) not in {1, 2}:
+            return
+        first = int.from_bytes(asked, "big")
+        for sequence, payload in self._kept:
+            if sequence >= first:
+                number = sequence.to_bytes(8, "big")
+                self._replay.send_multipart((*way, number, payload))
+        self._replay.send_multipart((*way, END, b""))
+
+    def _open(
+        self,
+        socket: "zmq.Socket[bytes]",
+        endpoint: str,
+        rank: int,
+        *,
+        binds: bool = False,
+    ) -> None:
+        address = address_of(endpoint, rank)
+        is_tcp = address.startswith("tcp://")
+        binds = binds or not is_tcp or "*" in address or "::" in address
+        try:
+            if binds:
+                socket.bind(address)
+            else:
+                socket.connect(address)
+        except zmq.ZMQError as error:
+            raise ConfigError(OPTION, f"{address} cannot be used: {error}") from error
+
+
+def address_of(endpoint: str, rank: int) -> str:
+    """An engine's own: its index is added to a port, or put behind a name."""
+    if rank == 0:
+        return endpoint
+    if not endpoint.startswith("tcp://"):
+        return f"{endpoint}_dp{rank}"
+    host, _, port = endpoint.rpartition(":")
+    return endpoint if port == "*" else f"{host}:{int(port) + rank}"

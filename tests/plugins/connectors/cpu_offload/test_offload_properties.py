@@ -1,0 +1,323 @@
+"""Whatever is evicted, preempted, aborted or lost: right tokens, and no block leaks."""
+
+import random
+import tempfile
+import time
+from collections.abc import Mapping
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from hookline.clock import VirtualClock
+from hookline.config import SchedulerConfig
+from hookline.engine.core import WAIT
+from hookline.events import StepOutput
+from hookline.kv_transfer import (
+    ConnectorMetadata,
+    KVTransferConfig,
+    PlannedStep,
+    SchedulerConnector,
+    WorkerConnector,
+)
+from hookline.request import FinishReason
+from hookline.stats import Residue, TierStats
+from hookline.testing.connected_core import (
+    BLOCK,
+    ConnectedCore,
+    connected_core,
+    tokens_by_request,
+)
+from hookline.testing.connectors import DictStore
+from hookline.testing.simulation import engine_request
+from hookline_cpu_offload import OffloadOptions, SchedulerSide, WorkerSide
+from hookline_cpu_offload.options import DiskOptions
+from hookline_cpu_offload.tasks import Move
+
+BLOCK_BYTES = BLOCK * 8
+VOCAB_SIZE = 1000
+
+
+class LosingScheduler(SchedulerSide):
+    """Some of its orders never reach the worker's side."""
+
+    def __init__(self, options: OffloadOptions, lost: float) -> None:
+        super().__init__(options)
+        self.lost = lost
+        self._source = random.Random(1)  # noqa: S311 - a test
+
+    def build_connector_meta(self, step: PlannedStep) -> ConnectorMetadata | None:
+        orders = super().build_connector_meta(step)
+        is_lost = orders is not None and self._source.random() < self.lost
+        return None if is_lost else orders
+
+
+class LosingWorker(WorkerSide):
+    """Some of what it should take it does not."""
+
+    def __init__(self, options: OffloadOptions, lost: float) -> None:
+        super().__init__(options)
+        self._share_lost = lost
+        self._source = random.Random(2)  # noqa: S311 - a test
+
+    def _take(self, moves: list[Move]) -> None:
+        if self._source.random() < self._share_lost:
+            self._lose(moves)
+            raise RuntimeError("as the test wants it")
+        super()._take(moves)
+
+
+def engine_with(
+    options: OffloadOptions,
+    *,
+    num_blocks: int,
+    scheduler: SchedulerConfig | None = None,
+    lost: float = 0.0,
+    timeout_seconds: float = 1000.0,
+    scheduler_side: SchedulerSide | None = None,
+) -> ConnectedCore:
+    """An engine core without a model, with this connector."""
+
+    def sides(
+        store: DictStore,  # noqa: ARG001 - another connector's
+        clock: VirtualClock,  # noqa: ARG001
+    ) -> tuple[SchedulerConnector, WorkerConnector]:
+        mine = scheduler_side or LosingScheduler(options, lost)
+        return mine, LosingWorker(options, lost)
+
+    return connected_core(
+        DictStore(),
+        sides=sides,
+        num_blocks=num_blocks,
+        transfer=KVTransferConfig(
+            kv_connector="cpu_offload", kv_load_timeout_seconds=timeout_seconds
+        ),
+        scheduler=scheduler,
+    )
+
+
+def some_prompts(source: random.Random, count: int) -> list[list[int]]:
+    """Some begin alike, so that what was evicted is asked for again."""
+    stems = [[source.randrange(3, VOCAB_SIZE) for _ in range(40)] for _ in range(5)]
+    return [
+        [
+            *source.choice(stems)[: source.randint(8, 40)],
+            *(source.randrange(3, VOCAB_SIZE) for _ in range(source.randint(1, 8))),
+        ]
+        for _ in range(count)
+    ]
+
+
+def right_tokens(prompts: list[list[int]]) -> dict[int, list[int]]:
+    """Of all prompts, where nothing is ever evicted."""
+    engine = engine_with(OffloadOptions(cpu_bytes_to_use=BLOCK_BYTES), num_blocks=512)
+    for at, prompt in enumerate(prompts):
+        engine.core.add(engine_request(at, prompt, 8))
+    return tokens_by_request(engine.run())
+
+
+def drive(
+    engine: ConnectedCore, source: random.Random, prompts: list[list[int]]
+) -> tuple[dict[int, list[int]], Mapping[str, TierStats]]:
+    """Requests come, and some go, until the engine rests; no tier is ever too full.
+
+    Gives the tokens of each request, and the tiers at the end.
+    """
+    coming, outputs = list(enumerate(prompts)), []
+    tiers: Mapping[str, TierStats] = {}
+    while coming or engine.core.has_work:
+        while coming and source.random() < 0.4:
+            at, prompt = coming.pop(0)
+            engine.core.add(engine_request(at, prompt, source.randint(1, 8)))
+        if source.random() < 0.05:
+            gone = source.randrange(len(prompts))
+            engine.core.finish([gone], FinishReason.ABORT, "gone")
+        if engine.core.has_work:
+            outputs.append(engine.step())
+            tiers = outputs[-1].stats.transfers.tiers
+            assert tiers["cpu"].blocks <= tiers["cpu"].max_blocks
+            assert tiers["cpu"].bytes <= tiers["cpu"].max_bytes
+        assert len(outputs) < 20_000
+    return tokens_by_request(outputs), tiers
+
+
+@given(
+    num_slots=st.sampled_from([1, 3, 10, 30, 200]),
+    scheduler=st.builds(
+        SchedulerConfig,
+        max_num_seqs=st.sampled_from([2, 8]),
+        max_num_batched_tokens=st.sampled_from([9, 64]),
+        async_scheduling=st.booleans(),
+    ),
+    num_blocks=st.sampled_from([16, 20, 40]),
+    has_disk=st.booleans(),
+    lost=st.sampled_from([0.0, 0.2]),
+    seed=st.integers(0, 1000),
+)
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+def test_nothing_is_wrong_and_nothing_is_left(
+    num_slots: int,
+    scheduler: SchedulerConfig,
+    num_blocks: int,
+    lost: float,
+    seed: int,
+    *,
+    has_disk: bool,
+) -> None:
+    """Tiny pools, one slot or many, orders that are lost: thirty requests, twice."""
+    source = random.Random(seed)  # noqa: S311 - a test
+    prompts = some_prompts(source, 30)
+    right = right_tokens(prompts)
+    with ExitStack() as stack:
+        disk = None
+        if has_disk:
+            folder = stack.enter_context(tempfile.TemporaryDirectory())
+            disk = DiskOptions(path=Path(folder), max_bytes=20_000)
+        size = num_slots * BLOCK_BYTES + 3
+        engine = engine_with(
+            OffloadOptions(cpu_bytes_to_use=size, disk=disk),
+            num_blocks=num_blocks,
+            scheduler=scheduler,
+            lost=lost,
+            timeout_seconds=0.3,
+        )
+        stack.callback(engine.core.close)
+        for _ in range(2):
+            tokens, tiers = drive(engine, source, prompts)
+
+            for at, found in tokens.items():
+                assert found == right[at][: len(found)]
+            stats = engine.core.state("test").stats
+            assert stats.residue == Residue()
+            assert stats.kv_blocks_used == stats.waiting_for_remote_kv == 0
+            assert stats.transfers == stats.transfers.at_rest()
+            assert sum(stats.finished.values()) == stats.received
+            assert tiers["cpu"].max_blocks == num_slots
+            if not lost and not has_disk:  # disks may be late, by a virtual clock
+                assert stats.transfers.failures == {}
+
+
+def prompt_of(number: int, length: int = 41) -> list[int]:
+    return [3 + number * 100 + at for at in range(length)]
+
+
+def ask(engine: ConnectedCore, number: int) -> Mapping[str, TierStats]:
+    """One request; gives the tiers afterwards."""
+    engine.core.add(engine_request(0, prompt_of(number), 1))
+    return run(engine)[-1].stats.transfers.tiers
+
+
+def run(engine: ConnectedCore) -> list[StepOutput]:
+    """Until it rests; disks take real time."""
+    outputs = []
+    while engine.core.has_work:
+        outputs.append(engine.step())
+        if outputs[-1].cause == WAIT:
+            time.sleep(0.001)
+    return outputs
+
+
+def test_evicted_blocks_come_back_from_memory() -> None:
+    """What three prompts evict from each other is not computed again."""
+    engine = engine_with(
+        OffloadOptions(cpu_bytes_to_use=40 * BLOCK_BYTES), num_blocks=16
+    )
+    for number in range(3):
+        ask(engine, number)
+    before = engine.core.state("test").stats
+
+    tiers = ask(engine, 0)
+
+    after = engine.core.state("test").stats
+    assert after.computed_tokens - before.computed_tokens == 1
+    assert after.external_cache.hit_tokens == 40
+    cpu = tiers["cpu"]
+    assert (cpu.hit_tokens, cpu.missed_tokens) == (40, 3 * 40)
+    assert cpu.out_bytes == 10 * BLOCK_BYTES
+    assert cpu.in_bytes == cpu.bytes == cpu.blocks * BLOCK_BYTES
+    assert cpu.evicted_blocks == cpu.dropped_blocks == 0
+
+
+def test_what_is_kept_is_not_copied_again() -> None:
+    """A block that came from memory leaves the cache without a copy."""
+    engine = engine_with(
+        OffloadOptions(cpu_bytes_to_use=40 * BLOCK_BYTES), num_blocks=16
+    )
+    for number in (0, 1, 2, 0, 1, 2):
+        ask(engine, number)
+    copied = ask(engine, 0)["cpu"].in_bytes
+
+    for number in (1, 2, 0):
+        ask(engine, number)
+
+    tiers = ask(engine, 1)
+    assert tiers["cpu"].in_bytes == copied == 30 * BLOCK_BYTES
+
+
+def test_lost_orders_cost_a_load_and_no_token() -> None:
+    """What should have been kept, and was not, is found out, and kept the next time."""
+    scheduler = LosingScheduler(OffloadOptions(cpu_bytes_to_use=40 * BLOCK_BYTES), 0.0)
+    engine = engine_with(scheduler._options, num_blocks=16, scheduler_side=scheduler)
+    right = right_tokens([prompt_of(0)])
+    scheduler.lost = 1.0
+    for number in range(3):
+        ask(engine, number)
+    scheduler.lost = 0.0
+
+    engine.core.add(engine_request(0, prompt_of(0), 8))
+    outputs = run(engine)
+    failures = outputs[-1].stats.transfers.failures
+    ask(engine, 1)
+    before = ask(engine, 2)["cpu"].out_bytes
+    after = ask(engine, 0)["cpu"].out_bytes
+
+    assert tokens_by_request(outputs) == right
+    assert failures == {"load": {"missing": 1}}
+    assert after - before == 10 * BLOCK_BYTES
+
+
+def test_disk_takes_what_memory_has_no_room_for(tmp_path: Path) -> None:
+    """And gives it back; another engine finds it there, too."""
+    disk = DiskOptions(path=tmp_path)
+    options = OffloadOptions(cpu_bytes_to_use=10 * BLOCK_BYTES, disk=disk)
+    engine = engine_with(options, num_blocks=16)
+    for number in (0, 1, 2, 3):
+        ask(engine, number)
+    engine.core.close()  # all is written
+    engine = engine_with(options, num_blocks=16)
+
+    tiers = ask(engine, 0)
+
+    assert tiers["disk"].hit_tokens == 40
+    assert tiers["disk"].missed_tokens == 0
+    assert tiers["disk"].out_bytes == 10 * BLOCK_BYTES
+    engine.core.close()
+
+
+@pytest.mark.parametrize("spoils", [True, False])
+def test_spoilt_file_is_found(tmp_path: Path, *, spoils: bool) -> None:
+    """One bit: the tokens are right, and the failure has its reason."""
+    disk = DiskOptions(path=tmp_path)
+    options = OffloadOptions(cpu_bytes_to_use=10 * BLOCK_BYTES, disk=disk)
+    engine = engine_with(options, num_blocks=16)
+    for number in (0, 1, 2, 3):
+        ask(engine, number)
+    engine.core.close()
+    files = sorted(tmp_path.rglob("*.safetensors"))
+    assert len(files) >= 8
+    for path in files if spoils else ():
+        data = path.read_bytes()
+        path.write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
+    engine = engine_with(options, num_blocks=16)
+
+    engine.core.add(engine_request(0, prompt_of(0), 4))
+    outputs = run(engine)
+
+    failures = outputs[-1].stats.transfers.failures
+    assert failures == ({"load": {"corrupt": 1}} if spoils else {})
+    engine.core.close()
+    alone = engine_with(OffloadOptions(cpu_bytes_to_use=BLOCK_BYTES), num_blocks=64)
+    alone.core.add(engine_request(0, prompt_of(0), 4))
+    assert tokens_by_request(outputs) == tokens_by_request(alone.run())

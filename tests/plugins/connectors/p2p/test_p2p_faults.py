@@ -1,0 +1,434 @@
+"""Whatever a network or a peer does: right tokens, no block lost, nobody waits."""
+
+import random
+import socket
+import time
+from collections.abc import Callable, Sequence
+
+import pytest
+import zmq
+
+from hookline.config import (
+    CacheConfig,
+    EngineConfig,
+    ExecutorConfig,
+    ExecutorKind,
+    ModelConfig,
+)
+from hookline.kv_transfer.blocks import Bytes
+from hookline.stats import SchedulerStats
+from hookline.testing.driven_engine import DrivenEngine, rest, turn_until
+from hookline_p2p.testing import Wire, flipped, prefilled
+from hookline_p2p.wire import Blocks, decode
+
+MakeEngine = Callable[..., tuple[DrivenEngine, Wire]]
+Sent = list[tuple[bytes, Sequence[Bytes]]]
+Spoil = Callable[[bytes, Sequence[Bytes]], Sent]
+
+PROMPT = list(range(3, 44))
+"""Ten full blocks, and a token; five messages of blocks."""
+
+
+@pytest.fixture
+def right(make_engine: MakeEngine) -> list[int]:
+    """What an engine says that computes all itself."""
+    engine, _ = make_engine()
+    request = engine.add(PROMPT, 6)
+    rest([engine])
+    return engine.tokens[request]
+
+
+class Pair:
+    """A producer with a kept prompt, and a consumer."""
+
+    def __init__(self, make_engine: MakeEngine, **options: object) -> None:
+        self.producer, self.giving = make_engine(**options)
+        self.consumer, self.taking = make_engine(**options)
+        self.told = prefilled(self.producer, PROMPT)
+        self.both = [self.producer, self.consumer]
+
+    def serve(
+        self, *, lets_go: bool = True
+    ) -> tuple[list[int], SchedulerStats, SchedulerStats, float]:
+        """The consumer's tokens, and the stats of both; and seconds until its end.
+
+        `lets_go`: whether the producer is to come to rest, too.
+        """
+        request = self.consumer.add(PROMPT, 6, self.told)
+        took = turn_until(self.both, lambda: request in self.consumer.ended)
+        giving, taking = (
+            rest(self.both)
+            if lets_go
+            else (self.producer.stats, *rest([self.consumer]))
+        )
+        return self.consumer.tokens[request], giving, taking, took
+
+
+def is_of(header: bytes, *kinds: type) -> bool:
+    return isinstance(decode(header), kinds)
+
+
+def drop_some() -> Spoil:
+    source = random.Random(5)  # noqa: S311 - a test
+
+    def spoil(header: bytes, frames: Sequence[Bytes]) -> Sent:
+        return [] if source.random() < 0.3 else [(header, frames)]
+
+    return spoil
+
+
+def say_twice(header: bytes, frames: Sequence[Bytes]) -> Sent:
+    return [(header, frames), (header, frames)]
+
+
+def shuffle() -> Spoil:
+    """Each message comes behind the next one."""
+    held: Sent = []
+
+    def spoil(header: bytes, frames: Sequence[Bytes]) -> Sent:
+        held.append((header, frames))
+        return [held.pop(), held.pop()] if len(held) == 2 else []
+
+    return spoil
+
+
+def add_garbage(header: bytes, frames: Sequence[Bytes]) -> Sent:
+    return [(b"\xc1garbage", frames), (header, frames)]
+
+
+HARMLESS: dict[str, Callable[[], Spoil]] = {
+    "drop": drop_some,
+    "twice": lambda: say_twice,
+    "shuffle": shuffle,
+    "garbage": lambda: add_garbage,
+}
+
+
+@pytest.mark.parametrize("fault", sorted(HARMLESS))
+def test_lossy_wire_costs_time_alone(
+    make_engine: MakeEngine, right: list[int], fault: str
+) -> None:
+    """What is lost is asked for again; what comes twice or late is nothing."""
+    pair = Pair(make_engine)
+    pair.giving.spoil = HARMLESS[fault]()
+    pair.taking.spoil = HARMLESS[fault]()
+
+    tokens, giving, taking, took = pair.serve()
+
+    assert tokens == right
+    assert taking.external_cache.hit_tokens == 40
+    assert taking.transfers.loads == giving.transfers.saves == 1
+    assert took < 1.4
+    for stats in (giving, taking):
+        expected = {"malformed"} if fault == "garbage" else set()
+        assert set(stats.transfers.failures.get("incident", {})) == expected
+        assert "load" not in stats.transfers.failures
+        assert stats.transfers.expired_blocks == 0
+
+
+def spoil_blocks(change: Spoil, first: int) -> Spoil:
+    """Changes the message with the block of this index."""
+
+    def spoil(header: bytes, frames: Sequence[Bytes]) -> Sent:
+        said = decode(header)
+        if isinstance(said, Blocks) and said.first == first:
+            return change(header, frames)
+        return [(header, frames)]
+
+    return spoil
+
+
+DAMAGES = {
+    "bit": (lambda header, frames: [(header, flipped(frames, 40))], "checksum", 5),
+    "first bit": (lambda header, frames: [(header, flipped(frames, 0))], "checksum", 4),
+    "short": (lambda header, frames: [(header, [frames[0][:1]])], "malformed", 4),
+    "no frame": (lambda header, _: [(header, [])], "malformed", 4),
+}
+
+
+@pytest.mark.parametrize("damage", sorted(DAMAGES))
+def test_damage_is_found(
+    make_engine: MakeEngine, right: list[int], damage: str
+) -> None:
+    """Blocks before it are used; those behind it are computed."""
+    change, reason, good = DAMAGES[damage]
+    pair = Pair(make_engine)
+    pair.giving.spoil = spoil_blocks(change, 4)  # type: ignore[arg-type]
+
+    tokens, giving, taking, took = pair.serve()
+
+    assert tokens == right
+    assert taking.transfers.failures == {"load": {reason: 1}}
+    assert taking.external_cache.hit_tokens == good * 4
+    assert taking.transfers.recomputed_tokens == (10 - good) * 4
+    assert giving.transfers.saves == 1
+    assert took < 1.0
+
+
+def test_partition_heals(make_engine: MakeEngine, right: list[int]) -> None:
+    """Shorter than the time-out: what was under way is asked for again."""
+    pair = Pair(make_engine)
+    request = pair.consumer.add(PROMPT, 6, pair.told)
+    pair.taking.is_cut = True
+    began_at = time.monotonic()
+
+    turn_until(pair.both, lambda: time.monotonic() > began_at + 0.3)
+    pair.taking.is_cut = False
+    took = turn_until(pair.both, lambda: request in pair.consumer.ended)
+    giving, taking = rest(pair.both)
+
+    assert pair.consumer.tokens[request] == right
+    assert (giving.transfers.failures, taking.transfers.failures) == ({}, {})
+    assert taking.external_cache.hit_tokens == 40
+    assert took < 1.0
+
+
+def test_silent_peer_is_given_up(make_engine: MakeEngine, right: list[int]) -> None:
+    """For longer: long before the load's own deadline."""
+    pair = Pair(make_engine)
+    pair.giving.is_cut = True
+
+    tokens, giving, taking, took = pair.serve()
+
+    assert tokens == right
+    assert taking.transfers.failures == {"load": {"peer": 1}}
+    assert 0.5 < took < 1.3
+    assert giving.transfers.expired_blocks == 11  # nobody told it
+
+
+def test_slow_peer_meets_the_deadline(
+    make_engine: MakeEngine, right: list[int]
+) -> None:
+    """It answers, but not with blocks; and is told when nobody waits any longer."""
+    pair = Pair(make_engine)
+    pair.giving.spoil = lambda header, frames: (
+        [] if is_of(header, Blocks) else [(header, frames)]
+    )
+
+    tokens, giving, taking, took = pair.serve()
+
+    assert tokens == right
+    assert taking.transfers.failures == {"load": {"deadline": 1}}
+    assert 1.4 < took < 2.0
+    assert (giving.transfers.saves, giving.transfers.failures) == (1, {})
+
+
+def test_abort_during_a_load_frees_both_sides(make_engine: MakeEngine) -> None:
+    """The producer is told at once."""
+    pair = Pair(make_engine)
+    pair.giving.spoil = lambda header, frames: (
+        [] if is_of(header, Blocks) else [(header, frames)]
+    )
+    request = pair.consumer.add(PROMPT, 6, pair.told)
+    turn_until(pair.both, lambda: pair.consumer.stats.transfers.loading == 1)
+    began_at = time.monotonic()
+
+    pair.consumer.abort(request)
+    giving, taking = rest(pair.both)
+
+    assert time.monotonic() - began_at < 1.0
+    assert taking.transfers.failures == {"load": {"aborted": 1}}
+    assert (giving.transfers.saves, giving.transfers.failures) == (1, {})
+
+
+def test_abort_before_the_load_frees_the_producer(make_engine: MakeEngine) -> None:
+    """A request that never asked for its blocks lets them go, too."""
+    pair = Pair(make_engine)
+    request = pair.consumer.add(PROMPT, 6, pair.told)
+
+    pair.consumer.abort(request)
+    giving, taking = rest(pair.both)
+
+    assert (giving.transfers.saves, taking.transfers.loads) == (1, 0)
+
+
+def test_who_has_all_already_asks_for_nothing(make_engine: MakeEngine) -> None:
+    """The second request finds the first one's blocks; both producers' are let go."""
+    pair = Pair(make_engine)
+    pair.serve()
+    pair.told = prefilled(pair.producer, PROMPT)
+
+    _, giving, taking, _ = pair.serve()
+
+    assert (giving.transfers.saves, taking.transfers.loads) == (2, 1)
+    assert (giving.transfers.failures, taking.transfers.failures) == ({}, {})
+
+
+def test_blocks_that_nobody_asks_for_expire(make_engine: MakeEngine) -> None:
+    """The producer's own deadline gives them back."""
+    pair = Pair(make_engine)
+
+    giving, _ = rest(pair.both)
+
+    assert giving.transfers.expired_blocks == 11  # the last one is not full
+    assert giving.transfers.failures == {"save": {"deadline": 1}}
+
+
+def test_late_consumer_is_told_that_they_are_gone(
+    make_engine: MakeEngine, right: list[int]
+) -> None:
+    """After the producer's deadline."""
+    pair = Pair(make_engine)
+    rest(pair.both)
+
+    tokens, _, taking, took = pair.serve()
+
+    assert tokens == right
+    assert taking.transfers.failures == {"load": {"gone": 1}}
+    assert took < 1.0
+
+
+def test_early_consumer_waits(make_engine: MakeEngine, right: list[int]) -> None:
+    """It asks before the producer's worker knows that the blocks are kept."""
+    pair = Pair(make_engine)
+    request = pair.consumer.add(PROMPT, 6, pair.told)
+    began_at = time.monotonic()
+    turn_until([pair.consumer], lambda: time.monotonic() > began_at + 0.3)
+
+    turn_until(pair.both, lambda: request in pair.consumer.ended)
+    giving, taking = rest(pair.both)
+
+    assert pair.consumer.tokens[request] == right
+    assert (giving.transfers.failures, taking.transfers.failures) == ({}, {})
+
+
+def test_restarted_producer_has_nothing(
+    make_engine: MakeEngine, right: list[int]
+) -> None:
+    """Another engine listens at the address that was told."""
+    pair = Pair(make_engine)
+    pair.told = {**pair.told, "remote_engine_id": "another"}
+
+    tokens, _, taking, took = pair.serve(lets_go=False)
+
+    assert tokens == right
+    assert taking.transfers.failures == {"load": {"gone": 1}}
+    assert took < 1.0
+
+
+def test_other_model_is_foreign(make_engine: MakeEngine) -> None:
+    """Here: other blocks."""
+    producer, _ = make_engine()
+    config = EngineConfig(
+        model=ModelConfig(max_model_len=512),
+        cache=CacheConfig(block_size=8, num_kv_blocks=256),
+        executor=ExecutorConfig(kind=ExecutorKind.SIMULATED),
+    )
+    consumer, _ = make_engine(config)
+    alone = consumer.add(PROMPT, 6)
+    rest([consumer])
+    consumer.core.reset_prefix_cache()
+    told = prefilled(producer, PROMPT)
+
+    request = consumer.add(PROMPT, 6, told)
+    took = turn_until([producer, consumer], lambda: request in consumer.ended)
+    [taking] = rest([consumer])
+
+    assert consumer.tokens[request] == consumer.tokens[alone]
+    assert taking.transfers.failures == {"load": {"foreign": 1}}
+    assert took < 1.0
+
+
+def test_nobody_listens(make_engine: MakeEngine, right: list[int]) -> None:
+    """The producer has died: its request is computed."""
+    pair = Pair(make_engine)
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        pair.told = {**pair.told, "remote_port": taken.getsockname()[1]}
+
+        tokens, _, taking, took = pair.serve(lets_go=False)
+
+    assert tokens == right
+    assert taking.transfers.failures == {"load": {"peer": 1}}
+    assert took < 1.3
+
+
+def has_refused(engine: DrivenEngine) -> bool:
+    return "refused" in engine.stats.transfers.failures.get("incident", {})
+
+
+SECRETS = {"same": ("a" * 16, "a" * 16), "other": ("a" * 16, "b" * 16)}
+SECRETS |= {"none": ("a" * 16, ""), "needless": ("", "a" * 16)}
+
+
+@pytest.mark.parametrize("secrets", sorted(SECRETS))
+def test_secret_is_needed(
+    make_engine: MakeEngine,
+    right: list[int],
+    monkeypatch: pytest.MonkeyPatch,
+    secrets: str,
+) -> None:
+    """Who has another, or none, is refused at once; both sides count it."""
+    engines = []
+    for secret in SECRETS[secrets]:
+        monkeypatch.delenv("HOOKLINE_P2P_SECRET", raising=False)
+        if secret:
+            monkeypatch.setenv("HOOKLINE_P2P_SECRET", secret)
+        engines.append(make_engine()[0])
+    producer, consumer = engines
+    told = prefilled(producer, PROMPT)
+
+    request = consumer.add(PROMPT, 6, told)
+    took = turn_until(engines, lambda: request in consumer.ended)
+    [taking] = rest([consumer])
+    turn_until([producer], lambda: secrets == "same" or has_refused(producer))
+
+    assert consumer.tokens[request] == right
+    assert took < 0.5
+    if secrets == "same":
+        assert taking.external_cache.hit_tokens == 40
+    else:
+        assert taking.transfers.failures == {"load": {"refused": 1}}
+
+
+def test_garbage_at_the_port_harms_nobody(
+    make_engine: MakeEngine, right: list[int]
+) -> None:
+    """Neither bytes that are no messages, nor messages that say nothing."""
+    pair = Pair(make_engine)
+    address = ("127.0.0.1", pair.told["remote_port"])
+    with socket.create_connection(address) as stranger:  # type: ignore[arg-type]
+        stranger.sendall(random.Random(1).randbytes(5000))  # noqa: S311 - a test
+        with zmq.Context() as context, context.socket(zmq.DEALER) as speaker:
+            speaker.linger = 0
+            speaker.connect("tcp://{}:{}".format(*address))
+            speaker.send(b"")
+            speaker.send_multipart([b"\x91\xa4ping", b"x" * 100])
+            speaker.send_multipart([b"x"] * 50)
+            speaker.send(b"\x91\xa4pong")
+            assert speaker.poll(2000)  # a ping's answer
+
+            tokens, giving, taking, _ = pair.serve()
+
+    assert tokens == right
+    assert taking.external_cache.hit_tokens == 40
+    assert giving.transfers.failures["incident"]["malformed"] >= 3
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"remote_host": "no host at all"},
+        {"remote_host": "192.0.2.1"},  # another machine, and there is no secret
+        {"remote_port": "80"},
+        {"remote_engine_id": None},
+        {"remote_request_id": "-1"},
+        {"remote_num_tokens": None},
+    ],
+)
+def test_wrong_params_are_counted(
+    make_engine: MakeEngine, right: list[int], wrong: dict[str, object]
+) -> None:
+    """The request is computed as if it had none."""
+    pair = Pair(make_engine)
+    pair.told = {**pair.told, **wrong}
+
+    tokens, _, _, took = pair.serve(lets_go=False)
+    time.sleep(0.05)
+    pair.consumer.add([1, 2, 3], 1)
+    [taking] = rest([pair.consumer])
+
+    assert tokens == right
+    assert taking.transfers.failures == {"incident": {"bad_params": 1}}
+    assert taking.transfers.loads == 0
+    assert took < 1.0

@@ -1,0 +1,88 @@
+"""Options of the connector `p2p`: what is wrong with them is told in one line."""
+
+import socket
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from hookline.exceptions import ConfigError
+from hookline.testing.driven_engine import DrivenEngine
+from hookline_p2p import P2POptions, make_transport
+from hookline_p2p.testing import Wire
+
+MakeEngine = Callable[..., tuple[DrivenEngine, Wire]]
+
+
+@pytest.mark.parametrize(
+    ("given", "detail"),
+    [
+        ({"hots": "x"}, "no option 'hots'; it has host, port"),
+        ({"secret": "x" * 16}, "no option 'secret'"),
+        ({"host": ""}, "host must be a text"),
+        ({"host": "0.0.0.0"}, "only with a secret: name a secret_file"),  # noqa: S104
+        ({"host": "10.0.0.1"}, "only with a secret"),
+        ({"port": -1}, "port must be 0 to 65535"),
+        ({"port": True}, "port must be 0 to 65535"),
+        ({"mode": "shove"}, "mode must be one of pull, push"),
+        ({"transport": "udp"}, "transport must be one of zmq, nixl"),
+        ({"max_in_flight_bytes": 5}, "max_in_flight_bytes must be 1048576 to"),
+        ({"max_staged_bytes": "1 GB"}, "max_staged_bytes must be 1048576 to"),
+        ({"staged_seconds": 0}, "staged_seconds must be above 0"),
+        ({"peer_timeout_seconds": True}, "peer_timeout_seconds must be above 0"),
+        ({"peer_timeout_seconds": float("nan")}, "above 0, not nan"),
+        ({"secret_file": "/nowhere"}, "'/nowhere' cannot be read"),
+    ],
+)
+def test_mistakes_are_told(given: dict[str, object], detail: str) -> None:
+    """Each in one line."""
+    with pytest.raises(ConfigError, match=detail):
+        P2POptions.from_mapping(given)
+
+
+def test_secret_is_read_and_not_shown(tmp_path: Path) -> None:
+    """Its first line; a short one is refused."""
+    file = tmp_path / "secret"
+    file.write_text("correct horse battery staple\nsecond line\n")
+
+    options = P2POptions.from_mapping({"secret_file": str(file), "host": "10.0.0.1"})
+
+    assert options.secret == b"correct horse battery staple"
+    assert "horse" not in repr(options)
+    file.write_text("short\n")
+    with pytest.raises(ConfigError, match="fewer than 16 characters"):
+        P2POptions.from_mapping({"secret_file": str(file)})
+
+
+def test_all_addresses_need_one_to_tell(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Others cannot connect to 0.0.0.0."""
+    monkeypatch.setenv("HOOKLINE_P2P_SECRET", "s" * 16)
+    given = {"host": "0.0.0.0"}  # noqa: S104
+
+    with pytest.raises(ConfigError, match="say in advertised_host"):
+        P2POptions.from_mapping(given)
+
+    options = P2POptions.from_mapping(given | {"advertised_host": "10.0.0.1"})
+    assert options.told_host == "10.0.0.1"
+
+
+def test_port_in_use_ends_the_start(make_engine: MakeEngine) -> None:
+    """One line says which."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+
+        with pytest.raises(ConfigError, match=f"cannot listen on 127.0.0.1:{port}"):
+            make_engine(port=port)
+
+
+def test_nixl_that_is_not_there_ends_the_start(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """One line says what to install."""
+    monkeypatch.setitem(sys.modules, "nixl._api", None)
+
+    with pytest.raises(ConfigError, match="pip install nixl"):
+        make_transport(P2POptions.from_mapping({"transport": "nixl"}))

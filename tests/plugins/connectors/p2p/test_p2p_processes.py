@@ -1,0 +1,123 @@
+"""Engines in processes of their own, which are killed and stopped mid-transfer."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from hookline.testing.driven_engine import DrivenEngine, rest, turn_until
+from hookline_p2p.testing import Wire, prefilled, slowly
+
+MakeEngine = Callable[..., tuple[DrivenEngine, Wire]]
+
+PROMPT = list(range(3, 44))
+
+_CHILD = """
+import json, sys
+from contextlib import ExitStack
+from pathlib import Path
+
+import conftest
+from hookline.testing.driven_engine import rest, turn_until
+from hookline_p2p.testing import prefilled, slowly
+
+folder, prompt, told = json.loads(sys.argv[1])
+with ExitStack() as stack:
+    engine, wire = stack.enter_context(conftest.engines(Path(folder)))()
+    wire.spoil = slowly(0.1)
+    if told is None:
+        print(json.dumps(prefilled(engine, prompt)), flush=True)
+    else:
+        engine.add(prompt, 6, told)
+        print("{}", flush=True)
+    turn_until([engine], lambda: False, 60.0)
+"""
+
+
+@contextmanager
+def child(
+    folder: Path, told: dict[str, object] | None
+) -> Iterator[tuple[subprocess.Popen[str], dict[str, object]]]:
+    """An engine: a producer of the prompt, or a consumer of what another was told."""
+    folder.mkdir()
+    given = json.dumps([str(folder), PROMPT, told])
+    path = os.pathsep.join([str(Path(__file__).parent), *sys.path])
+    process = subprocess.Popen(
+        [sys.executable, "-c", _CHILD, given],
+        stdout=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"PYTHONPATH": path},
+    )
+    with process:
+        try:
+            assert process.stdout is not None
+            yield process, json.loads(process.stdout.readline())
+        finally:
+            process.kill()
+
+
+def test_killed_producer(make_engine: MakeEngine, tmp_path: Path) -> None:
+    """What came of its blocks is used; the rest is computed within the time-out."""
+    consumer, _ = make_engine()
+    alone = consumer.add(PROMPT, 6)
+    rest([consumer])
+    consumer.core.reset_prefix_cache()
+    with child(tmp_path / "child", None) as (process, told):
+        request = consumer.add(PROMPT, 6, told)
+        turn_until([consumer], lambda: consumer.stats.transfers.loaded_bytes > 0)
+
+        process.send_signal(signal.SIGKILL)
+        took = turn_until([consumer], lambda: request in consumer.ended)
+
+    [stats] = rest([consumer])
+    assert consumer.tokens[request] == consumer.tokens[alone]
+    assert stats.transfers.failures == {"load": {"peer": 1}}
+    assert 0 < stats.external_cache.hit_tokens < 40
+    assert took < 1.2
+
+
+def test_stopped_producer_goes_on(make_engine: MakeEngine, tmp_path: Path) -> None:
+    """It stands still for less than the time-out: nothing is lost but time."""
+    consumer, _ = make_engine()
+    alone = consumer.add(PROMPT, 6)
+    rest([consumer])
+    consumer.core.reset_prefix_cache()
+    with child(tmp_path / "child", None) as (process, told):
+        request = consumer.add(PROMPT, 6, told)
+        turn_until([consumer], lambda: consumer.stats.transfers.loaded_bytes > 0)
+
+        process.send_signal(signal.SIGSTOP)
+        began_at = time.monotonic()
+        turn_until([consumer], lambda: time.monotonic() > began_at + 0.3)
+        process.send_signal(signal.SIGCONT)
+        turn_until([consumer], lambda: request in consumer.ended)
+
+    [stats] = rest([consumer])
+    assert consumer.tokens[request] == consumer.tokens[alone]
+    assert stats.transfers.failures == {}
+    assert stats.external_cache.hit_tokens == 40
+
+
+def test_killed_consumer(make_engine: MakeEngine, tmp_path: Path) -> None:
+    """The producer keeps the blocks, and another consumer takes them."""
+    (producer, wire), (consumer, _) = make_engine(), make_engine()
+    wire.spoil = slowly(0.05)
+    told = prefilled(producer, PROMPT)
+    producer.turn()  # the deadline runs from here
+    with child(tmp_path / "child", told) as (process, _):
+        turn_until([producer], lambda: producer.stats.transfers.saved_bytes > 0)
+        process.send_signal(signal.SIGKILL)
+    request = consumer.add(PROMPT, 6, told)
+    turn_until([producer, consumer], lambda: request in consumer.ended)
+    giving, taking = rest([producer, consumer])
+    alone = producer.add(PROMPT, 6)
+    rest([producer])
+
+    assert consumer.tokens[request] == producer.tokens[alone]
+    assert taking.external_cache.hit_tokens == 40
+    assert (giving.transfers.saves, giving.transfers.failures) == (1, {})

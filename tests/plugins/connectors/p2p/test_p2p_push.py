@@ -1,0 +1,200 @@
+"""A producer offers what it has to who is to decode, before the request comes."""
+
+import time
+from collections.abc import Callable
+
+import pytest
+
+from hookline.testing.driven_engine import DrivenEngine, rest, turn_until
+from hookline_p2p.testing import PREFILL, Wire, flipped, prefilled, slowly
+from hookline_p2p.wire import Offer, Released, decode
+
+MakeEngine = Callable[..., tuple[DrivenEngine, Wire]]
+
+PROMPT = list(range(3, 44))
+"""Ten full blocks of 32 bytes, and a token."""
+
+
+class Pushing:
+    """A producer that knows its consumer."""
+
+    def __init__(self, make_engine: MakeEngine, **options: object) -> None:
+        self.producer, self.giving = make_engine(mode="push")
+        self.consumer, self.taking = make_engine(**options)
+        self.both = [self.producer, self.consumer]
+        assert self.taking.address is not None
+        alone = self.producer.add(PROMPT, 6)
+        rest([self.producer])
+        self.right = self.producer.tokens[alone]
+        self.to = {
+            **PREFILL,
+            "remote_host": self.taking.address.host,
+            "remote_port": self.taking.address.port,
+        }
+
+    def push(self) -> dict[str, object]:
+        """Computes the prompt, and waits until the producer has let go."""
+        told = prefilled(self.producer, PROMPT, self.to)
+        rest([self.producer])
+        return told
+
+    def serve(self, told: dict[str, object]) -> list[int]:
+        request = self.consumer.add(PROMPT, 6, told)
+        turn_until(self.both, lambda: request in self.consumer.ended)
+        return self.consumer.tokens[request]
+
+
+def test_blocks_are_there_before_their_request(make_engine: MakeEngine) -> None:
+    """The producer is free, and may be gone, before the request has come."""
+    pushing = Pushing(make_engine)
+    told = pushing.push()
+    pushing.giving.is_cut = True
+
+    tokens = pushing.serve(told)
+
+    giving, taking = rest(pushing.both)
+    assert tokens == pushing.right
+    assert taking.external_cache.hit_tokens == 40
+    assert giving.transfers.saves == taking.transfers.loads == 1
+    assert (giving.transfers.failures, taking.transfers.failures) == ({}, {})
+
+
+def test_request_that_comes_while_they_come_waits(make_engine: MakeEngine) -> None:
+    """It is filled once they are there; nothing is brought twice."""
+    pushing = Pushing(make_engine)
+    pushing.giving.spoil = slowly(0.05)
+    told = prefilled(pushing.producer, PROMPT, pushing.to)
+    turn_until([pushing.producer], lambda: saved_bytes(pushing.producer) > 0)
+
+    tokens = pushing.serve(told)
+
+    giving, taking = rest(pushing.both)
+    assert tokens == pushing.right
+    assert taking.external_cache.hit_tokens == 40
+    assert giving.transfers.saved_bytes == 10 * 32
+    assert (giving.transfers.failures, taking.transfers.failures) == ({}, {})
+
+
+def test_known_beginning_is_left_out(make_engine: MakeEngine) -> None:
+    """A load takes the part of what was staged that its engine has not."""
+    pushing = Pushing(make_engine)
+    pushing.consumer.add(PROMPT[:13], 1)
+    rest([pushing.consumer])
+    told = pushing.push()
+
+    tokens = pushing.serve(told)
+
+    _, taking = rest(pushing.both)
+    assert tokens == pushing.right
+    assert taking.external_cache.hit_tokens == 40 - 12
+
+
+def test_full_staging_leaves_blocks_to_be_asked_for(
+    make_engine: MakeEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The offer is refused, and counted; what was offered is pulled later."""
+    monkeypatch.setattr("hookline_p2p.options._LEAST_BYTES", 1)
+    pushing = Pushing(make_engine, max_staged_bytes=500)  # one prompt and a half
+    first = pushing.push()
+    told = prefilled(pushing.producer, PROMPT, pushing.to)
+    turn_until([pushing.producer], lambda: "incident" in failures(pushing.producer))
+
+    tokens = [pushing.serve(told)]
+    pushing.consumer.core.reset_prefix_cache()
+    tokens.append(pushing.serve(first))
+
+    giving, taking = rest(pushing.both)
+    assert tokens == [pushing.right] * 2
+    assert giving.transfers.failures == {"incident": {"push_full": 1}}
+    assert (giving.transfers.saves, taking.transfers.loads) == (2, 2)
+
+
+def saved_bytes(engine: DrivenEngine) -> int:
+    return engine.stats.transfers.saved_bytes
+
+
+def failures(engine: DrivenEngine) -> dict[str, dict[str, int]]:
+    return engine.stats.transfers.failures
+
+
+def test_what_nobody_asks_for_expires(make_engine: MakeEngine) -> None:
+    """Then it is gone at both ends, and is computed."""
+    pushing = Pushing(make_engine, staged_seconds=0.1)
+    told = pushing.push()
+    time.sleep(0.3)
+
+    tokens = pushing.serve(told)
+
+    _, taking = rest(pushing.both)
+    assert tokens == pushing.right
+    assert taking.transfers.failures == {
+        "incident": {"staged_expired": 1},
+        "load": {"gone": 1},
+    }
+
+
+def test_absent_decoder_leaves_blocks_to_be_asked_for(make_engine: MakeEngine) -> None:
+    """Nobody answers the offer: it is given up, and another engine may ask."""
+    pushing = Pushing(make_engine)
+    pushing.giving.spoil = lambda header, frames: (
+        [] if isinstance(decode(header), Offer) else [(header, frames)]
+    )
+    told = prefilled(pushing.producer, PROMPT, pushing.to)
+    turn_until([pushing.producer], lambda: "incident" in failures(pushing.producer))
+
+    tokens = pushing.serve(told)
+
+    giving, taking = rest(pushing.both)
+    assert tokens == pushing.right
+    assert giving.transfers.failures == {"incident": {"push_unanswered": 1}}
+    assert taking.external_cache.hit_tokens == 40
+
+
+def test_damage_under_way_is_found(make_engine: MakeEngine) -> None:
+    """What came damaged is thrown away; the request finds nothing, and computes."""
+    pushing = Pushing(make_engine)
+    pushing.giving.spoil = lambda header, frames: (
+        [(header, flipped(frames, 40))] if frames else [(header, frames)]
+    )
+    told = pushing.push()
+
+    tokens = pushing.serve(told)
+
+    _, taking = rest(pushing.both)
+    assert tokens == pushing.right
+    assert taking.transfers.failures == {
+        "incident": {"staging_checksum": 1},
+        "load": {"gone": 1},
+    }
+
+
+def test_aborted_request_drops_what_was_staged(make_engine: MakeEngine) -> None:
+    """Its memory is free for others."""
+    pushing = Pushing(make_engine, staged_seconds=0.1)
+    told = pushing.push()
+    request = pushing.consumer.add(PROMPT, 6, told)
+
+    pushing.consumer.abort(request)
+    rest([pushing.consumer])
+    time.sleep(0.3)
+    pushing.consumer.add([1, 2, 3], 1)
+    [taking] = rest([pushing.consumer])
+
+    assert taking.transfers.failures == {}  # nothing was left to expire
+
+
+def test_lost_confirmation_frees_the_producer(make_engine: MakeEngine) -> None:
+    """What it has heard it need not be told again, though it is."""
+    pushing = Pushing(make_engine)
+    lost = [True, True]
+    pushing.giving.spoil = lambda header, frames: (
+        []
+        if isinstance(decode(header), Released) and lost and lost.pop()
+        else [(header, frames)]
+    )
+
+    tokens = pushing.serve(pushing.push())
+
+    giving, _ = rest(pushing.both)
+    assert tokens == pushing.right
+    assert (giving.transfers.saves, giving.transfers.failures) == (1, {})

@@ -1,0 +1,164 @@
+"""Engines with the logger `kv_events`: a reader knows what they have cached."""
+
+import random
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import msgspec
+import pytest
+import zmq
+
+from hookline import LLM, SamplingParams
+from hookline.config import CacheConfig, EngineConfig, ExecutorConfig, ExecutorKind
+from hookline.exceptions import ConfigError
+from hookline.kv_events import KVEventsConfig
+from hookline.testing.plugin_site import PluginSite
+from hookline_kv_events import (
+    AllBlocksCleared,
+    BlockRemoved,
+    BlockStored,
+    KVEventBatch,
+)
+
+CONFIG = EngineConfig(
+    cache=CacheConfig(block_size=4, num_kv_blocks=1024),
+    executor=ExecutorConfig(kind=ExecutorKind.SIMULATED),
+)
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Iterator[PluginSite]:
+    """The logger, installed."""
+    folder = tmp_path / "site"
+    folder.mkdir()
+    with PluginSite(folder) as site:
+        source = "from hookline_kv_events import create_stat_logger\n"
+        site.install("kv_events", source)
+        yield site
+
+
+def config_with(events: KVEventsConfig, **given: object) -> EngineConfig:
+    return replace(CONFIG, kv_events=events, **given)  # type: ignore[arg-type]
+
+
+def replayed(endpoint: str) -> list[KVEventBatch]:
+    """All batches that are kept; their numbers leave none out."""
+    batches: list[KVEventBatch] = []
+    with zmq.Context() as context, context.socket(zmq.DEALER) as replay:
+        replay.setsockopt(zmq.RCVTIMEO, 5000)
+        replay.connect(endpoint)
+        replay.send_multipart([b"", (0).to_bytes(8, "big")])
+        while True:
+            _, number, payload = replay.recv_multipart()
+            if not payload:
+                return batches
+            assert int.from_bytes(number, "big") == len(batches)
+            batches.append(msgspec.msgpack.decode(payload, type=KVEventBatch))
+
+
+def index_of(batches: list[KVEventBatch]) -> set[int]:
+    hashes: set[int] = set()
+    for batch in batches:
+        for event in batch.events:
+            match event:
+                case AllBlocksCleared():
+                    hashes.clear()
+                case BlockRemoved():
+                    hashes.difference_update(event.block_hashes)
+                case BlockStored():
+                    hashes.update(event.block_hashes)
+    return hashes
+
+
+def documented_reader() -> Callable[[str], set[int]]:
+    """The one of docs/kv_events.md."""
+    page = (Path(__file__).parents[4] / "docs" / "kv_events.md").read_text("utf-8")
+    source = page.partition("```python\n")[2].partition("```")[0]
+    names: dict[str, Callable[[str], set[int]]] = {}
+    exec(compile(source, "docs/kv_events.md", "exec"), names)  # noqa: S102
+    return names["cached_blocks"]
+
+
+@pytest.mark.parametrize("in_process", [True, False])
+@pytest.mark.usefixtures("site")
+def test_reader_knows_what_is_cached(tmp_path: Path, *, in_process: bool) -> None:
+    """From another process, too; evictions and resets included."""
+    endpoint = f"ipc://{tmp_path}/replay"
+    events = KVEventsConfig(
+        enable_kv_cache_events=True,
+        endpoint=f"ipc://{tmp_path}/events",
+        replay_endpoint=endpoint,
+    )
+    source = random.Random(5)  # noqa: S311 - a test
+    prompts = [[source.randrange(3, 900) for _ in range(300)] for _ in range(20)]
+    params = SamplingParams(max_tokens=4)
+    with LLM(config=config_with(events, in_process=in_process)) as llm:
+        for prompt in prompts:
+            llm.generate([prompt], params)
+        llm.front_end.flush(5)
+        batches = replayed(endpoint)
+        index = index_of(batches)
+        assert documented_reader()(endpoint) == index
+        stats = llm.front_end.stats
+        llm.reset_prefix_cache()
+        llm.generate([prompts[0]], params)
+        llm.front_end.flush(5)
+        later = index_of(replayed(endpoint))
+
+    assert isinstance(batches[0].events[0], AllBlocksCleared)
+    assert any(isinstance(each.events[0], BlockRemoved) for each in batches)
+    assert len(index) == stats.kv_blocks_cached
+    assert len(later) == 75  # the last token was not computed
+    assert batches[-1].data_parallel_rank == 0
+
+
+@pytest.mark.usefixtures("site")
+def test_null_publishes_nothing(tmp_path: Path) -> None:
+    """Other loggers hear of changes all the same."""
+    events = KVEventsConfig.from_mapping(
+        {"enable_kv_cache_events": True, "publisher": "null"}
+    )
+    config = config_with(events)
+    with PluginSite(tmp_path) as other:
+        other.install_recorder("other")
+        observers = replace(config.observers, stat_loggers=("other",))
+        with LLM(config=replace(config, observers=observers)) as llm:
+            llm.generate([[3] * 9], SamplingParams(max_tokens=1))
+            assert [lane.name for lane in llm.front_end._observers.lanes] == ["other"]
+        assert "cache_changed" in [hook for hook, _ in other.calls("other")]
+
+
+@pytest.mark.usefixtures("site")
+def test_logger_alone_is_a_mistake() -> None:
+    """It is chosen by the option, which says where to publish."""
+    observers = replace(CONFIG.observers, stat_loggers=("kv_events",))
+    with pytest.raises(ConfigError, match="needs enable_kv_cache_events"):
+        LLM(config=replace(CONFIG, observers=observers))
+
+
+@pytest.mark.parametrize(
+    ("given", "detail"),
+    [
+        ({"enable": True}, "there is no 'enable'"),
+        ({"enable_kv_cache_events": 1}, "true or false"),
+        ({"publisher": "kafka"}, "publisher must be one of zmq, null"),
+        ({"endpoint": "5557"}, "endpoint must begin with"),
+        ({"endpoint": "tcp://*"}, "must end with a port"),
+        ({"replay_endpoint": "tcp://*:x"}, "must end with a port"),
+        ({"hwm": 0}, "hwm must be a whole number above 0"),
+        ({"buffer_steps": True}, "buffer_steps must be a whole number"),
+        ({"topic": 3}, "topic must be text"),
+    ],
+)
+def test_mistakes_are_told(given: dict[str, object], detail: str) -> None:
+    """Each in one line."""
+    with pytest.raises(ConfigError, match=detail):
+        KVEventsConfig.from_mapping(given)
+
+
+def test_events_need_a_prefix_cache() -> None:
+    """Without one nothing ever changes."""
+    events = KVEventsConfig(enable_kv_cache_events=True)
+    with pytest.raises(ConfigError, match="needs prefix caching"):
+        config_with(events, cache=CacheConfig(enable_prefix_caching=False))
