@@ -65,18 +65,19 @@ async def test_answer_tells_what_the_engine_has(path: str) -> None:
     assert after["kv_transfer_params"] == TOLD
 
 
+@pytest.mark.parametrize("n", [1, 2])
 @pytest.mark.parametrize("path", BODIES)
-async def test_stream_tells_it_with_its_end(path: str) -> None:
-    """Of all events only the one with the reason of the end has it."""
+async def test_stream_tells_it_with_its_end(path: str, n: int) -> None:
+    """Of all events only the last one with the reason of an end has it."""
     engine = FakeEngine(["x", "y"])
     engine.transfer_params = TOLD
 
     _, events = await post(
-        engine, path, stream=True, stream_options={"include_usage": True}
+        engine, path, n=n, stream=True, stream_options={"include_usage": True}
     )
 
     told = [event for event in events if "kv_transfer_params" in event]
-    [end] = [
+    [*_, end] = [
         event
         for event in events
         if event["choices"] and event["choices"][0]["finish_reason"]

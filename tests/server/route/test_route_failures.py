@@ -127,6 +127,18 @@ async def test_another_prefill_instance_is_tried(what: str) -> None:
     assert not [name for name in numbers if "fallbacks" in name]
 
 
+async def test_refusal_of_a_prefill_is_asked_for_once() -> None:
+    """The decode instance is who says what is wrong with a request."""
+    prefill, decode = [failing(400), failing(400)], failing(400)
+
+    async with routed(prefill, [decode]) as client:
+        response = await client.post(PATH, json=BODY)
+
+    assert response.status == 400
+    assert sum(len(each.received) for each in prefill) == 1
+    assert len(decode.received) == 1
+
+
 @pytest.mark.parametrize("status", [429, 500, 502, 503, 504])
 async def test_another_decode_instance_is_tried(status: int) -> None:
     """As long as nothing has been sent to the client, who sees nothing of it."""

@@ -1,5 +1,6 @@
 """The two phases of a completion behind a route, and what goes through unchanged."""
 
+import gzip
 import json
 import re
 from pathlib import Path
@@ -122,6 +123,20 @@ async def test_whole_answer_keeps_its_length() -> None:
 
     assert body == b'{"a": 1}'
     assert response.headers["Content-Length"] == "8"
+
+
+async def test_compressed_answers_stay_so() -> None:
+    """Client and instance have agreed on that."""
+    decode = FakeInstance()
+    decode.pieces = (gzip.compress(b'{"a": 1}'),)
+    decode.headers = {"Content-Encoding": "gzip"}
+
+    async with routed([], [decode]) as client:
+        response = await client.post(COMPLETIONS, json=BODIES[COMPLETIONS])
+        answer = await response.json(content_type=None)
+
+    assert response.headers["Content-Encoding"] == "gzip"
+    assert answer == {"a": 1}
 
 
 @pytest.mark.parametrize("told", [None, {}])

@@ -52,6 +52,7 @@ class FakeInstance:
         status: Of its answers; one that is no 200 has `error` for a body.
         told: As `kv_transfer_params` of an answer to a prefill.
         pieces: Of its answer to anything else; those of a stream one by one.
+        headers: Of such an answer.
         gate: Answers wait for it, those of a stream after `free_pieces`.
         cut_after: The connection is closed after so many pieces.
         left: Set when a client has left before the end.
@@ -66,6 +67,7 @@ class FakeInstance:
         self.error = b'{"error": {"message": "no", "code": "some_code"}}'
         self.told: object = TOLD
         self.pieces: Sequence[bytes] = (b'data: {"a": 1}\n\n', b"data: [DONE]\n\n")
+        self.headers: dict[str, str] = {}
         self.gate = asyncio.Event()
         self.gate.set()
         self.free_pieces = 0
@@ -141,7 +143,7 @@ class FakeInstance:
 
     async def _pieces(self, request: web.Request) -> web.StreamResponse:
         is_stream = self.pieces[0].startswith(b"data:")
-        response = web.StreamResponse(headers={"X-Own": "kept"})
+        response = web.StreamResponse(headers={"X-Own": "kept", **self.headers})
         response.content_type = "text/event-stream" if is_stream else "application/json"
         if not is_stream:
             response.content_length = sum(map(len, self.pieces))
