@@ -26,6 +26,8 @@ class Scheduled(msgspec.Struct, frozen=True, array_like=True, gc=False):
         external_cached_tokens: Tokens brought by a KV connector.
         recomputed_tokens: Tokens that had been computed before and must be again.
         is_resumed: Whether this follows a preemption.
+        remote_kv: (begin, end) of the time in which it waited for a KV connector's load
+            since it was queued or preempted, or None.
     """
 
     request_id: int
@@ -34,6 +36,7 @@ class Scheduled(msgspec.Struct, frozen=True, array_like=True, gc=False):
     external_cached_tokens: int
     recomputed_tokens: int
     is_resumed: bool
+    remote_kv: tuple[int, int] | None = None
 
 
 class Preempted(msgspec.Struct, frozen=True, array_like=True, gc=False):

@@ -120,6 +120,8 @@ class Request:
         may_load: Whether a KV connector is asked for its KV.
         external_tokens: Of its KV, the range of positions that a connector brought
             since it last waited.
+        remote_kv: (begin, end) of the time in which it waited for a connector since it
+            was admitted last; the end is 0 until it is known.
         unproven: The synchronous load that its KV rests on and whose end is not known.
         num_doomed_results: So many results that are under way rest on KV that turned
             out wrong: their tokens are dropped.
@@ -146,6 +148,7 @@ class Request:
         "priority",
         "prompt_logprobs",
         "queued_at",
+        "remote_kv",
         "request_id",
         "sequence",
         "status",
@@ -179,6 +182,7 @@ class Request:
         self.num_hashed_blocks = 0
         self.may_load = True
         self.external_tokens = range(0)
+        self.remote_kv: tuple[int, int] | None = None
         self.unproven: int | None = None
         self.num_doomed_results = 0
         self.status = RequestStatus.WAITING

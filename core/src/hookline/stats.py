@@ -227,6 +227,8 @@ class RequestTimes:
         last_token: Last NEW_TOKENS.
         ended: For the client.
         preempted: (PREEMPTED, SCHEDULED again or end), the first `MAX_STALLS` of them.
+        remote_kv: (begin, end) of waiting for loads of a KV connector, likewise; of a
+            request that ended meanwhile there is none.
     """
 
     arrived: int
@@ -236,6 +238,7 @@ class RequestTimes:
     last_token: int | None = None
     ended: int = 0
     preempted: tuple[tuple[int, int], ...] = ()
+    remote_kv: tuple[tuple[int, int], ...] = ()
 
 
 MAX_STALLS = 32

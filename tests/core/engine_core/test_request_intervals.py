@@ -4,7 +4,14 @@ import pytest
 
 from hookline.clock import NANOSECONDS, VirtualClock
 from hookline.config import CacheConfig, SchedulerConfig
-from hookline.events import Finished, NewTokens, Queued, Scheduled, StepOutput
+from hookline.events import (
+    Finished,
+    NewTokens,
+    Preempted,
+    Queued,
+    Scheduled,
+    StepOutput,
+)
 from hookline.request import FinishReason
 from hookline.sampling_params import SamplingParams
 from hookline.stats import (
@@ -297,3 +304,25 @@ def test_several_tokens_in_one_event() -> None:
     assert phases(request) == (1.5, 0.5, 2.0, 2.5)
     assert request.tpot_seconds == pytest.approx(2.0 / 6)
     assert request.output_tokens == 7
+
+
+def test_waiting_for_remote_kv_is_placed_in_time() -> None:
+    """On the wall clock, once for each time that it waited."""
+    engine = make()
+    engine.submit([1] * 3, tokens(20))
+    waited = [(at(1), at(2)), (at(4), at(4.5))]
+    first = Scheduled(1, at(2.5), 0, 2, 0, is_resumed=False, remote_kv=waited[0])
+    again = Scheduled(1, at(5), 0, 2, 1, is_resumed=True, remote_kv=waited[1])
+
+    engine.take(told(engine, queued=[Queued(1, at(1), 3)], scheduled=[first]))
+    engine.take(told(engine, preempted=[Preempted(1, at(3), 2)]))
+    engine.take(told(engine, scheduled=[again], new_tokens=[NewTokens(1, at(6), [5])]))
+    end = Finished(1, at(6), FinishReason.LENGTH, "", 1)
+    (request,) = engine.take(told(engine, finished=[end])).finished
+
+    assert request.times is not None
+    assert request.times.queued is not None
+    offset = request.times.queued - at(1)
+    assert request.times.remote_kv == tuple(
+        (begin + offset, end + offset) for begin, end in waited
+    )

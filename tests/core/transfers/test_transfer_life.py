@@ -85,6 +85,11 @@ def test_what_is_brought_is_told(*, is_async: bool) -> None:
     assert tokens_by_request(outputs)[1] == tokens
     [scheduled] = [event for output in outputs for event in output.scheduled]
     assert (scheduled.local_cached_tokens, scheduled.external_cached_tokens) == (0, 20)
+    assert (scheduled.remote_kv is not None) == is_async
+    if scheduled.remote_kv is not None:
+        [queued] = [event for output in outputs for event in output.queued]
+        began, ended = scheduled.remote_kv
+        assert queued.at <= began < ended <= scheduled.at
     stats = stats_of(engine)
     assert stats.computed_tokens == 1 + 2
     assert stats.external_cache.queried_tokens == 21

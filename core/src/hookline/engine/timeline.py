@@ -39,6 +39,7 @@ class Timeline:
         "_queued",
         "_recompute_until",
         "_recomputed",
+        "_remote_kv",
         "_stalls",
         "accepted_tokens",
         "arrived_at",
@@ -72,6 +73,7 @@ class Timeline:
         self._preempted_prefill = 0
         self._preemptions = 0
         self._stalls: list[tuple[int, int]] = []
+        self._remote_kv: list[tuple[int, int]] = []
         self._recomputed = 0
         self._recompute_until = 0
 
@@ -86,6 +88,8 @@ class Timeline:
             self._first_scheduled = event.at
             self.local_cached_tokens = event.local_cached_tokens
             self.external_cached_tokens = event.external_cached_tokens
+        if event.remote_kv is not None and len(self._remote_kv) < MAX_STALLS:
+            self._remote_kv.append(event.remote_kv)
         self._end_stall(event.at)
 
     def preempted(self, event: Preempted) -> None:
@@ -197,10 +201,8 @@ class Timeline:
             first_token=engine(self._first_token),
             last_token=engine(self._last_token),
             ended=wall.of_front_end(ended_at),
-            preempted=tuple(
-                (start + wall.engine_offset, end + wall.engine_offset)
-                for start, end in self._stalls
-            ),
+            preempted=wall.of_engine_spans(self._stalls),
+            remote_kv=wall.of_engine_spans(self._remote_kv),
         )
 
 

@@ -1,5 +1,7 @@
 """Places monotonic times of two processes on the wall clock."""
 
+from collections.abc import Iterable
+
 from hookline.clock import Clock
 from hookline.events import ClockPair
 
@@ -26,6 +28,13 @@ class WallTime:
 
     def of_engine(self, at: int | None) -> int | None:
         return None if at is None else at + self.engine_offset
+
+    def of_engine_spans(
+        self, spans: Iterable[tuple[int, int]]
+    ) -> tuple[tuple[int, int], ...]:
+        """(begin, end) of each."""
+        offset = self.engine_offset
+        return tuple((begin + offset, end + offset) for begin, end in spans)
 
     def of_front_end(self, at: int) -> int:
         return at + self._here

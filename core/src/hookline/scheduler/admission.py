@@ -88,8 +88,10 @@ class Admission:
                 external,
                 max(0, request.max_computed_tokens - found),
                 is_resumed,
+                request.remote_kv,
             )
         )
+        request.remote_kv = None
 
 
 def chunk(missing: int, budget: int, config: SchedulerConfig) -> int:

@@ -129,6 +129,8 @@ class Loads:
         load = self._new_load(request, len(prefix), blocks, is_async=True)
         if self._begin(request, load, len(prefix), held, now):
             request.status = RequestStatus.WAITING_FOR_REMOTE_KV
+            began, _ = request.remote_kv or (now, 0)
+            request.remote_kv = (began, 0)
         else:
             self._cache.pool.give_back(held)
         return True

@@ -302,6 +302,8 @@ class Scheduler:
                 request.status = (
                     RequestStatus.WAITING if is_new else RequestStatus.PREEMPTED
                 )
+                assert request.remote_kv is not None
+                request.remote_kv = (request.remote_kv[0], now)
                 self._waiting.push(request)
             elif end.reason:
                 if waits is RequestStatus.RUNNING:

@@ -307,8 +307,26 @@ def test_status_tells_failures(
                 "└ preempted · 1500 → 2000 ms"
             ),
         ),
+        (
+            RequestTimes(
+                arrived=at(0),
+                queued=at(0.25),
+                scheduled=at(1.5),
+                first_token=at(2),
+                last_token=at(2),
+                ended=at(2),
+                remote_kv=((at(0.5), at(1.25)),),
+            ),
+            (
+                "chat tiny · 2000 ms\n"
+                "· event 2000 ms first token\n"
+                "├ queue · 250 → 1500 ms\n"
+                "├ remote_kv · 500 → 1250 ms\n"
+                "└ prefill · 1500 → 2000 ms"
+            ),
+        ),
     ],
-    ids=["queued", "prefilling", "one token", "beyond its edges"],
+    ids=["queued", "prefilling", "one token", "beyond its edges", "KV loaded"],
 )
 def test_phases_end_with_the_request(
     grpc_receiver: Receiver, times: RequestTimes, tree: str

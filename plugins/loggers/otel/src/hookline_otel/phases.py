@@ -23,6 +23,7 @@ def phases_of(times: RequestTimes) -> list[Phase]:
         ("queue", times.queued, _first(times.scheduled, times.ended)),
         ("prefill", times.scheduled, _first(times.first_token, times.ended)),
         ("decode", times.first_token if has_decode else None, times.last_token),
+        *(("remote_kv", start, end) for start, end in times.remote_kv),
         *(("preempted", start, end) for start, end in times.preempted),
     )
     return [
