@@ -1,23 +1,29 @@
 """What speculation brings: the same prompts with and without drafts, in turn.
 
 usage: python benchmarks/speculation.py [--model demo] [--pairs 7] [--tokens 256]
-           [--batch 1 …] [--kinds copy fresh drawn] [--config JSON …]
+           [--batch 1 …] [--kinds copy edit outline fresh drawn] [--config JSON …]
 
 copy      prompts that hold a source file and its beginning once more, so that copying
           goes on where the prompt ends
+edit      likewise, but what comes once more has another name for one thing in it
+outline   prompts that hold a source file and the beginning of a summary of it:
+          signatures and what their first lines say
 fresh     beginnings of other functions, which nothing in the prompt tells the end of
 drawn     the same at temperature 1, with seeds: what comes is seldom what came before
 
-The first two are greedy. In the checkpoint's dtype and one process: an engine without
-drafts and one for each configuration, each once a round, in changing order. A row has
-the medians, the ratio of the times of each pair (median, least, most) and what drafts
-came to. What an engine that chooses its drafts has learned stays from row to row.
+All but the last are greedy. In the checkpoint's dtype and one process: an engine
+without drafts and one for each configuration, each once a round, in changing order. A
+row has the medians, the ratio of the times of each pair (median, least, most) and what
+drafts came to. What an engine that chooses its drafts has learned stays from row to
+row.
 """
 
 import argparse
 import json
+import re
 import statistics
 import time
+from collections import Counter
 from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -28,7 +34,7 @@ from hookline.config import CacheConfig, EngineConfig, ModelConfig
 from hookline.outputs import RequestOutput
 
 SOURCES = Path(__file__).parents[1] / "core" / "src" / "hookline"
-KINDS = ("copy", "fresh", "drawn")
+KINDS = ("copy", "edit", "outline", "fresh", "drawn")
 COPIED = ("cost.py", "clock.py", "scheduler/queue.py", "kv_cache/hashing.py")
 CONFIG = '{"method": "ngram", "num_speculative_tokens": 4}'
 
@@ -49,9 +55,29 @@ def prompts(kind: str, batch: int) -> list[str]:
     texts = [(SOURCES / name).read_text("utf-8")[:2400] for name in COPIED]
     if kind == "copy":
         made = [f"{text}\n\n# The same file again:\n{text[:400]}" for text in texts]
+    elif kind == "edit":
+        made = [edited(text) for text in texts]
+    elif kind == "outline":
+        made = [f"{text}\n\n# In short:\n{outline(text)}" for text in texts]
     else:
         made = [f"def {name}(values):\n" for name in ("mean", "merge", "scan", "pad")]
     return [made[index % len(made)] for index in range(batch)]
+
+
+def edited(text: str) -> str:
+    """A file, and its beginning with the likeliest name of a parameter exchanged."""
+    names = Counter(re.findall(r"\b(?!self|None)([a-z_]{4,})\b(?=[:,)])", text))
+    [(name, _)] = names.most_common(1)
+    again = re.sub(rf"\b{name}\b", "renamed", text[:600])
+    return f"{text}\n\n# The same with `{name}` called `renamed`:\n{again}"
+
+
+def outline(text: str) -> str:
+    """The first half of its signatures, and the first lines of their docstrings."""
+    found = re.findall(
+        r'^( *(?:def|class) [^\n]+)\n(?:[^\n]*\n)*?( *"""[^\n]+)', text, re.MULTILINE
+    )
+    return "\n".join(f"{head}\n{line}" for head, line in found[: -(-len(found) // 2)])
 
 
 def run(llm: LLM, kind: str, texts: list[str], tokens: int) -> Run:
