@@ -22,6 +22,8 @@ from hookline_server.route.fleet import Fleet, Server, free_port
 from hookline_server.route.instance import Role
 
 AT_ONCE = 16
+A_SECOND = 20.0
+"""Requests that come, if there is room."""
 SHARE = 0.05
 """Of the requests, each with a fault that begins with it."""
 
@@ -129,7 +131,7 @@ def put_foreign(fleet: Fleet) -> Coroutine[None, None, None]:
     return fleet.damage(lambda path: replace(path, foreign.read_bytes()))
 
 
-PEER = {"load peer", "load deadline", "load gone", "load aborted"}
+PEER = {"load refused", "load peer", "load deadline", "load gone", "load aborted"}
 P2P: Faults = {
     LEAVE: (leave, set()),
     "connections cut": (lambda f: f.weather(Weather.CUT, 0.0, 1.5), set()),
@@ -165,14 +167,19 @@ class Storm:
         row = Row(name, count)
         struck = self.source.sample(range(count), max(2, round(count * SHARE)))
         places = asyncio.Semaphore(AT_ONCE)
+        under_way: dict[str, asyncio.Task[None]] = {}
         async with asyncio.TaskGroup() as tasks:
             for number in range(count):
                 await places.acquire()
+                await asyncio.sleep(self.source.expovariate(A_SECOND))
                 fault = ""
                 if number in struck:
                     fault = self.source.choice(sorted(faults))
                     row.begun[fault] += 1
-                    tasks.create_task(faults[fault][0](self.fleet))
+                    if fault in under_way:  # one after the other of each kind
+                        await under_way[fault]
+                    act = faults[fault][0]
+                    under_way[fault] = tasks.create_task(act(self.fleet))
                 task = tasks.create_task(self.ask(row, leaves=fault == LEAVE))
                 task.add_done_callback(lambda _: places.release())
         await self.come_to_rest(row)
@@ -218,10 +225,9 @@ class Storm:
         del leaves
         url = f"{self.fleet.route.url}/v1/completions"
         async with self.fleet.session.post(url, json=asked.body()) as response:
-            body = await response.json()
             if response.status != 200:
-                return "", f"{response.status} {body['error']['message']}"
-            return str(body["choices"][0]["text"]), ""
+                return "", await failure_of(response)
+            return str((await response.json())["choices"][0]["text"]), ""
 
     async def stream(self, asked: Asked, *, leaves: bool) -> tuple[str, str]:
         """What came of the text, and why it did not all come."""
@@ -232,6 +238,8 @@ class Storm:
                 asyncio.timeout(self.source.uniform(0, 0.4) if leaves else None),
                 self.fleet.session.post(url, json=asked.body(stream=True)) as response,
             ):
+                if response.status != 200:
+                    return "", await failure_of(response)
                 async for line in response.content:
                     if line.startswith(b"data: [DONE]"):
                         return text, ""
@@ -242,6 +250,12 @@ class Storm:
                         text += event["choices"][0]["text"]
                 return text, "the stream broke off"
         return text, LEAVE
+
+
+async def failure_of(response: aiohttp.ClientResponse) -> str:
+    """What an answer that is no 200 must say."""
+    error = (await response.json())["error"]
+    return f"{response.status} {error['code']}: {error['message']}"
 
 
 def transfer(name: str, role: Role, options: dict[str, object]) -> list[str]:

@@ -220,6 +220,20 @@ class Fleet:
             for line in self.lines:
                 line.weather = Weather.FAIR
             await server.start(self.session)
+            while not await self._is_used(server):  # noqa: ASYNC110 - of a process
+                await asyncio.sleep(LOOK_SECONDS)
+
+    async def _is_used(self, server: Server) -> bool:
+        """Whether the route knows that it is up."""
+        host = server.url.removeprefix("http://")
+        async with self.session.get(f"{self.route.url}/metrics") as response:
+            page = await response.text()
+        return any(
+            sample.name == "hookline_route_instance_up"
+            and sample.labels["instance"] == host
+            and sample.value == 1
+            for sample in read_page(page, self.route.url).samples
+        )
 
     async def damage(self, change: Callable[[Path], None]) -> None:
         """Changes a third of the files; instances forget what they have in memory."""
