@@ -30,6 +30,9 @@ _AT_REST = (
     "hookline_kv_transfer_in_flight",
     "hookline_kv_transfer_closing",
 )
+_HIT_TOKENS = "hookline_external_cache_hit_tokens_total"
+LOADED = "tokens loaded"
+
 _FAILURES = "hookline_kv_transfer_failures_total"
 
 
@@ -48,13 +51,14 @@ class State:
         busy: Requests and transfers that have not ended, by their metric's name.
         held_blocks: Blocks that requests or transfers hold.
         residue: What the conservation laws leave over, of all kinds.
-        failures: Of the KV connector since the start, by stage and reason.
+        counted: Since its start: failures of the KV connector, by stage and reason, and
+            tokens that it loaded.
     """
 
     busy: dict[str, float] = field(default_factory=dict)
     held_blocks: float = 0.0
     residue: float = 0.0
-    failures: dict[str, float] = field(default_factory=dict)
+    counted: dict[str, float] = field(default_factory=dict)
 
     @classmethod
     def of(cls, samples: Sequence[PageSample]) -> "State":
@@ -71,7 +75,9 @@ class State:
             elif name == "hookline_conservation_residue":
                 state.residue += abs(value)
             elif name == _FAILURES and value:
-                state.failures[f"{labels['stage']} {labels['reason']}"] = value
+                state.counted[f"{labels['stage']} {labels['reason']}"] = value
+            elif name == _HIT_TOKENS and value:
+                state.counted[LOADED] = value
         return state
 
     @property
@@ -146,12 +152,12 @@ class Server:
             await asyncio.sleep(LOOK_SECONDS)
 
     def news(self, state: State) -> dict[str, float]:
-        """Failures since it was last asked, or started."""
+        """What was counted since it was last asked, or started."""
         found = {
             name: count - self._told.get(name, 0)
-            for name, count in state.failures.items()
+            for name, count in state.counted.items()
         }
-        self._told = dict(state.failures)
+        self._told = dict(state.counted)
         return {name: count for name, count in found.items() if count}
 
     def _pids(self) -> list[int]:
@@ -236,9 +242,9 @@ class Fleet:
         )
 
     async def damage(self, change: Callable[[Path], None]) -> None:
-        """Changes a third of the files; instances forget what they have in memory."""
+        """Changes a twentieth of the files; instances forget what is in memory."""
         paths = sorted(self.folder.glob("own/*/*/*.safetensors"))
-        for path in self.source.sample(paths, len(paths) // 3):
+        for path in self.source.sample(paths, len(paths) // 20):
             with suppress(FileNotFoundError):
                 change(path)
         for each in self.instances:
