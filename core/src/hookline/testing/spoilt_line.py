@@ -53,17 +53,22 @@ class SpoiltLine:
             OSError: The address is taken.
         """
         self._ends: set[asyncio.StreamWriter] = set()
+        self._serving: set[asyncio.Task[None]] = set()
         server = await asyncio.start_server(self._serve, host, port)
         try:
             yield
         finally:
             server.close()
+            self.weather = Weather.CUT
             self._abort()
+            await asyncio.gather(*self._serving)
 
     async def _serve(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
-        ends = {writer}
+        ends, task = {writer}, asyncio.current_task()
+        assert task is not None
+        self._serving.add(task)
         try:
             if self.weather is Weather.CUT:
                 return
@@ -77,6 +82,7 @@ class SpoiltLine:
             pass  # an end is gone, and so is the other
         finally:
             self._ends -= ends
+            self._serving.discard(task)
             for end in ends:
                 end.transport.abort()
 
