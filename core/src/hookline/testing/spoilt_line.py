@@ -20,8 +20,8 @@ class Weather(StrEnum):
         FAIR: They go through.
         HELD: They wait for other weather: a partition that heals.
         SLOW: They trickle.
-        FLIPPED: A bit of every large piece is another.
-        LOST: Large pieces are swallowed.
+        FLIPPED: A bit of some large pieces is another.
+        LOST: Some large pieces are swallowed.
         CUT: Connections are closed, and new ones at once.
     """
 
@@ -38,10 +38,14 @@ class SpoiltLine:
 
     Attributes:
         weather: May be set at any time.
+        noise: The share of large pieces that are flipped or lost.
     """
 
-    def __init__(self, target: tuple[str, int], source: Random) -> None:
+    def __init__(
+        self, target: tuple[str, int], source: Random, *, noise: float = 1.0
+    ) -> None:
         self.weather = Weather.FAIR
+        self.noise = noise
         self._target = target
         self._source = source
 
@@ -96,10 +100,10 @@ class SpoiltLine:
     async def _pass(self, data: bytes, writer: asyncio.StreamWriter) -> None:
         while self.weather is Weather.HELD:  # noqa: ASYNC110 - set by assignment
             await asyncio.sleep(LOOK_SECONDS)
-        is_large = len(data) >= NOISY_BYTES
-        if self.weather is Weather.LOST and is_large:
+        is_hit = len(data) >= NOISY_BYTES and self._source.random() < self.noise
+        if self.weather is Weather.LOST and is_hit:
             return
-        if self.weather is Weather.FLIPPED and is_large:
+        if self.weather is Weather.FLIPPED and is_hit:
             data = self._flipped(data)
         elif self.weather is Weather.SLOW:
             data = await self._trickle(data, writer)
