@@ -247,7 +247,11 @@ class Fleet:
         for path in self.source.sample(paths, len(paths) // 20):
             with suppress(FileNotFoundError):
                 change(path)
-        for each in self.instances:
+        await self.forget(self.instances)
+
+    async def forget(self, servers: Sequence[Server]) -> None:
+        """What they have in memory, those that are there."""
+        for each in servers:
             if each.is_up:
                 with suppress(aiohttp.ClientError):
                     url = f"{each.url}/reset_prefix_cache"

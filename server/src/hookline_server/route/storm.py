@@ -135,6 +135,7 @@ class Storm:
             if time.monotonic() > deadline:
                 self.wrong += [f"{each.url} loads no more" for each in cold]
                 return
+            await self.fleet.forget(cold)
             probes = [self.whole(self.source.choice(self.asked)) for _ in range(4)]
             await asyncio.gather(*probes)
             await asyncio.sleep(0.5)
