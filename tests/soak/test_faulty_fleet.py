@@ -246,7 +246,7 @@ async def test_storage(
         aiohttp.ClientSession() as session,
         storage_fleet(session, tmp_path, source) as fleet,
     ):
-        rows, wrong = await blow(fleet, asked[:60], STORAGE, 40, 120)
+        rows, wrong = await blow(fleet, asked[:30], STORAGE, 40, 120)
 
     with capsys.disabled():
         check(rows, wrong)

@@ -244,9 +244,15 @@ class Fleet:
     async def damage(self, change: Callable[[Path], None]) -> None:
         """Changes a twentieth of the files; instances forget what is in memory."""
         paths = sorted(self.folder.glob("own/*/*/*.safetensors"))
-        for path in self.source.sample(paths, len(paths) // 20):
+        for path in self.source.sample(paths, -(-len(paths) // 20)):
             with suppress(FileNotFoundError):
                 change(path)
+        await self.forget(self.instances)
+
+    async def clean(self) -> None:
+        """Nothing that was stored, damaged or not, is left."""
+        for path in self.folder.glob("own/*/*/*.safetensors"):
+            path.unlink(missing_ok=True)
         await self.forget(self.instances)
 
     async def forget(self, servers: Sequence[Server]) -> None:

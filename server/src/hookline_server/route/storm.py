@@ -124,6 +124,7 @@ class Storm:
                 task = tasks.create_task(self.ask(row, leaves=fault == LEAVE))
                 task.add_done_callback(lambda _: places.release())
         await self.come_to_rest(row)
+        await self.fleet.clean()
         await self.thaw()
         return row
 
