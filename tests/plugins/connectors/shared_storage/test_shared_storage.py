@@ -23,6 +23,7 @@ from hookline_shared_storage import (
     BlockStore,
     DamagedError,
     StorageOptions,
+    scheduler_side,
     worker_side,
 )
 
@@ -320,6 +321,31 @@ async def test_producer_promises_what_it_stores(
 
     assert told.kv_transfer_params == promise(5)
     assert untold.kv_transfer_params is None
+
+
+async def test_what_storage_has_let_go_is_not_promised(
+    site: PluginSite, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The engine has it in memory, and will not store it again."""
+    monkeypatch.setattr(scheduler_side, "_WRITING_SECONDS", 0.05)
+    params = SamplingParams(max_tokens=4)
+    told = []
+    with site:
+        engine = await AsyncEngine.start(
+            replace(config_of(site, tmp_path / "kv"), in_process=True)
+        )
+        try:
+            for _ in range(2):
+                stream = await engine.submit(
+                    PROMPT, params, kv_transfer_params=ASKS, is_streamed=False
+                )
+                told.append((await anext(stream)).kv_transfer_params)
+                await asyncio.sleep(0.1)
+                remove_but(2, tmp_path / "kv")
+        finally:
+            await engine.close()
+
+    assert told == [promise(5), promise(2)]
 
 
 async def test_promised_blocks_are_waited_for(site: PluginSite, tmp_path: Path) -> None:

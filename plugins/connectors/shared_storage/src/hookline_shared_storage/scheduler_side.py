@@ -1,6 +1,8 @@
 """Knows what there is in storage, and orders what is to be moved."""
 
+import time
 from collections.abc import Mapping, Sequence
+from itertools import takewhile
 
 import msgspec
 
@@ -18,6 +20,9 @@ from hookline_shared_storage.tasks import LoadTask, Tasks
 PROMISED = "remote_num_blocks"
 """In `kv_transfer_params`: full blocks of the prompt that are or will soon be there."""
 
+_WRITING_SECONDS = 10.0
+"""What was ordered to be written longer ago is there, or will not be."""
+
 
 class SchedulerSide:
     """Looks for files, and for nothing in them."""
@@ -25,6 +30,7 @@ class SchedulerSide:
     def __init__(self, options: StorageOptions) -> None:
         self._options = options
         self._loads: list[LoadTask] = []
+        self._ordered_at: dict[bytes, float] = {}
 
     def register_kv_layout(self, layout: KVLayout) -> None:
         self._block_size = layout.block_size
@@ -60,6 +66,7 @@ class SchedulerSide:
             for each in step.written
             if not self._store.has(each.block_hash)
         ]
+        self._note_ordered([block_hash for _, block_hash in saves])
         if not loads and not saves:
             return None
         return ConnectorMetadata(msgspec.msgpack.encode(Tasks(loads, saves)))
@@ -75,14 +82,33 @@ class SchedulerSide:
         if params.get("do_remote_decode") is not True or not block_ids:
             return False, None
         tokens = min(request.num_computed_tokens, request.num_prompt_tokens)
+        hashes = request.block_hashes[: tokens // self._block_size]
         return False, {
             "do_remote_prefill": True,
             "do_remote_decode": False,
-            PROMISED: tokens // self._block_size,
+            PROMISED: sum(1 for _ in takewhile(self._will_be_there, hashes)),
         }
 
     def shutdown(self) -> None:
         """Has nothing to give back."""
+
+    def _note_ordered(self, block_hashes: Sequence[bytes]) -> None:
+        """Forgets those of long ago, which come first."""
+        now = time.monotonic()
+        while self._ordered_at:
+            oldest = next(iter(self._ordered_at))
+            if self._ordered_at[oldest] > now - _WRITING_SECONDS:
+                break
+            del self._ordered_at[oldest]
+        for block_hash in block_hashes:
+            self._ordered_at.pop(block_hash, None)
+            self._ordered_at[block_hash] = now
+
+    def _will_be_there(self, block_hash: bytes) -> bool:
+        """Not so if the engine has it of old, and storage has let it go since."""
+        ordered_at = self._ordered_at.get(block_hash, float("-inf"))
+        is_late = time.monotonic() > ordered_at + _WRITING_SECONDS
+        return not is_late or self._store.has(block_hash)
 
     def _promised_blocks(self, request: ConnectorRequest) -> int:
         """How many of the prompt's blocks another engine says it is storing.

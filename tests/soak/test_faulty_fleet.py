@@ -1,0 +1,252 @@
+"""Two prefill and two decode instances, a route, and all that may happen to them."""
+
+import asyncio
+import dataclasses
+import json
+import os
+import random
+from collections.abc import AsyncIterator, Coroutine, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+
+from hookline.testing.spoilt_line import SpoiltLine, Weather
+from hookline_server.route.fleet import Fleet, Server, free_port
+from hookline_server.route.instance import Role
+from hookline_server.route.storm import (
+    DEADLINE_SECONDS,
+    HEAD,
+    LEAVE,
+    Asked,
+    Faults,
+    Row,
+    blow,
+)
+
+PREFILL_SECONDS = 6.0
+LOAD_SECONDS = 3.0
+SAVE_SECONDS = 5.0
+PEER_SECONDS = 1.0
+
+NUM_PROMPTS = 250
+LINE_HOST = "127.0.0.2"
+"""Where producers say that they are: the lines listen there, and they at 127.0.0.1."""
+
+SERVE = [
+    *("--model", "demo", "--dtype", "float32", "--num-kv-blocks", "384"),
+    *("--threads", "1", "--max-num-seqs", "16", "--heartbeat-seconds", "0.2"),
+    *("--enable-reset-prefix-cache", "--log-level", "warning"),
+    *("--stat-logger", "prometheus"),
+]
+
+
+def truncate(path: Path) -> None:
+    os.truncate(path, path.stat().st_size // 2)
+
+
+def flip(path: Path) -> None:
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    replace(path, bytes(data))
+
+
+def replace(path: Path, data: bytes) -> None:
+    """At once: who reads it sees the one or the other."""
+    beside = path.with_suffix(".new")
+    beside.write_bytes(data)
+    beside.rename(path)
+
+
+async def leave(fleet: Fleet) -> None:
+    """Done by the client itself."""
+
+
+def put_foreign(fleet: Fleet) -> Coroutine[None, None, None]:
+    """Files of the same model with another dtype, under the names of ours."""
+    [foreign, *_] = fleet.folder.glob("foreign/*/*/*.safetensors")
+    return fleet.damage(lambda path: replace(path, foreign.read_bytes()))
+
+
+PEER = {"load refused", "load peer", "load deadline", "load gone", "load aborted"}
+P2P: Faults = {
+    LEAVE: (leave, set()),
+    "connections cut": (lambda f: f.weather(Weather.CUT, 0.0, 1.5), set()),
+    "partition, heals": (lambda f: f.weather(Weather.HELD, 0.2, 2.0), {"load peer"}),
+    "slow line": (lambda f: f.weather(Weather.SLOW, 2.0, 4.0), PEER),
+    "flipped bits": (lambda f: f.weather(Weather.FLIPPED, 1.0, 2.0), {"load checksum"}),
+    "lost bytes": (lambda f: f.weather(Weather.LOST, 1.0, 2.0), PEER),
+    "prefill killed": (lambda f: f.kill(f.prefill), PEER),
+    "decode killed": (lambda f: f.kill(f.decode), set()),
+}
+STORAGE: Faults = {
+    LEAVE: (leave, set()),
+    "files truncated": (lambda f: f.damage(truncate), {"load truncated"}),
+    "files flipped": (lambda f: f.damage(flip), {"load corrupt"}),
+    "files removed": (lambda f: f.damage(Path.unlink), set()),
+    "foreign files": (put_foreign, {"load foreign"}),
+    "full disk": (Fleet.fill_disk, {"save raised", "save OSError"}),
+    "prefill killed": (lambda f: f.kill(f.prefill), set()),
+}
+
+
+def transfer(name: str, role: Role, options: dict[str, object]) -> list[str]:
+    config = {
+        "kv_connector": name,
+        "kv_role": "kv_producer" if role is Role.PREFILL else "kv_consumer",
+        "kv_load_timeout_seconds": LOAD_SECONDS,
+        "kv_save_timeout_seconds": SAVE_SECONDS,
+        "kv_connector_extra_config": options,
+    }
+    return [*SERVE, "--kv-transfer-config", json.dumps(config)]
+
+
+def routed(prefill: Sequence[Server], decode: Sequence[Server]) -> Server:
+    return Server(
+        Role.DECODE,
+        "route",
+        [
+            *("--prefill", ",".join(each.url for each in prefill)),
+            *("--decode", ",".join(each.url for each in decode)),
+            *("--prefill-timeout", str(PREFILL_SECONDS)),
+            *("--request-timeout", str(DEADLINE_SECONDS)),
+            *("--poll-seconds", "0.2", "--log-level", "error"),
+        ],
+    )
+
+
+@asynccontextmanager
+async def running(fleet: Fleet) -> AsyncIterator[None]:
+    async with AsyncExitStack() as stack:
+        for server in [*fleet.instances, fleet.route]:
+            stack.push_async_callback(server.end)
+            await server.start(fleet.session)
+        yield
+
+
+@asynccontextmanager
+async def p2p_fleet(
+    session: aiohttp.ClientSession, folder: Path, source: random.Random
+) -> AsyncIterator[Fleet]:
+    base: dict[str, object] = {"peer_timeout_seconds": PEER_SECONDS}
+    async with AsyncExitStack() as stack:
+        prefill, lines = [], []
+        for _ in range(2):
+            port = free_port()
+            options = {**base, "port": port, "advertised_host": LINE_HOST}
+            arguments = transfer("p2p", Role.PREFILL, options)
+            prefill.append(Server(Role.PREFILL, "serve", arguments))
+            line = SpoiltLine(("127.0.0.1", port), source, noise=0.1)
+            await stack.enter_async_context(line.listening(LINE_HOST, port))
+            lines.append(line)
+        arguments = transfer("p2p", Role.DECODE, base)
+        decode = [Server(Role.DECODE, "serve", arguments) for _ in range(2)]
+        route = routed(prefill, decode)
+        fleet = Fleet(session, prefill, decode, route, lines, folder, source)
+        await stack.enter_async_context(running(fleet))
+        yield fleet
+
+
+@asynccontextmanager
+async def storage_fleet(
+    session: aiohttp.ClientSession, folder: Path, source: random.Random
+) -> AsyncIterator[Fleet]:
+    options: dict[str, object] = {"shared_storage_path": str(folder / "own")}
+    prefill, decode = (
+        [Server(role, "serve", transfer("shared_storage", role, options)) for _ in "ab"]
+        for role in (Role.PREFILL, Role.DECODE)
+    )
+    route = routed(prefill, decode)
+    fleet = Fleet(session, prefill, decode, route, [], folder, source)
+    async with running(fleet):
+        yield fleet
+
+
+async def right_answers(text: str) -> list[Asked]:
+    """Pieces of a program, and how one server without a connector goes on from them."""
+    source = random.Random(3)  # noqa: S311 - a test
+    server = Server(Role.DECODE, "serve", SERVE)
+    async with AsyncExitStack() as stack:
+        session = await stack.enter_async_context(aiohttp.ClientSession())
+        stack.push_async_callback(server.end)
+        await server.start(session)
+
+        async def post(path: str, body: dict[str, object]) -> dict[str, Any]:
+            async with session.post(server.url + path, json=body) as response:
+                assert response.status == 200
+                return dict(await response.json())
+
+        async def answered(asked: Asked) -> Asked:
+            body = await post("/v1/completions", asked.body())
+            return dataclasses.replace(asked, right=body["choices"][0]["text"])
+
+        tokens = (await post("/tokenize", {"prompt": text}))["tokens"]
+        found: list[Asked] = []
+        for _ in range(NUM_PROMPTS):
+            length, most = source.randint(40, 400), source.randint(1, 24)
+            start = source.randrange(len(tokens) - length)
+            found.append(await answered(Asked(tokens[start : start + length], most)))
+        return found
+
+
+@pytest.fixture(scope="module")
+def asked() -> list[Asked]:
+    return asyncio.run(right_answers(Path(random.__file__).read_text("utf-8")))
+
+
+async def store_foreign(folder: Path, asked: Asked) -> None:
+    """Has an engine with another dtype store a prompt."""
+    options: dict[str, object] = {"shared_storage_path": str(folder / "foreign")}
+    arguments = transfer("shared_storage", Role.PREFILL, options)
+    server = Server(Role.PREFILL, "serve", [*arguments, "--dtype", "bfloat16"])
+    async with AsyncExitStack() as stack:
+        session = await stack.enter_async_context(aiohttp.ClientSession())
+        stack.push_async_callback(server.end)
+        await server.start(session)
+        url = f"{server.url}/v1/completions"
+        async with session.post(url, json=asked.body()) as response:
+            assert response.status == 200
+
+
+def check(rows: Sequence[Row], wrong: Sequence[str]) -> None:
+    print("\n".join(["", HEAD, *map(str, rows), *wrong]))  # noqa: T201
+    assert not wrong
+    assert [row.outcomes.total() for row in rows] == [row.requests for row in rows]
+    assert all(row.loaded > 0 for row in rows)
+    assert all(row.leaked == 0 for row in rows)
+    assert all(row.longest < DEADLINE_SECONDS for row in rows)
+
+
+@pytest.mark.soak
+async def test_peers(
+    asked: list[Asked], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """1000 requests over TCP: all end, none with a wrong token, and nothing is left."""
+    source = random.Random(7)  # noqa: S311 - a test
+    async with (
+        aiohttp.ClientSession() as session,
+        p2p_fleet(session, tmp_path, source) as fleet,
+    ):
+        rows, wrong = await blow(fleet, asked, P2P, 60, 520)
+
+    with capsys.disabled():
+        check(rows, wrong)
+
+
+@pytest.mark.soak
+async def test_storage(
+    asked: list[Asked], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """400 requests through files."""
+    source = random.Random(7)  # noqa: S311 - a test
+    await store_foreign(tmp_path, asked[0])
+    async with (
+        aiohttp.ClientSession() as session,
+        storage_fleet(session, tmp_path, source) as fleet,
+    ):
+        rows, wrong = await blow(fleet, asked[:30], STORAGE, 40, 120)
+
+    with capsys.disabled():
+        check(rows, wrong)
