@@ -264,8 +264,8 @@ def test_damaged_files_cost_no_token(
         data = path.read_bytes()
         fingerprint = path.parent.parent.name.encode()
         spoilt = change(data)
-        if damage == "other model":
-            spoilt = data.replace(fingerprint, b"cd" * 32)
+        if DAMAGES[damage][1] == "foreign":
+            spoilt = change(data.replace(fingerprint, b"cd" * 32))
         path.write_bytes(spoilt)
 
     second, stats = run(site, folder, load_async=load_async)
