@@ -55,7 +55,7 @@ DAMAGES: dict[str, tuple[Callable[[bytes], bytes], str]] = {
     "empty": (lambda _: b"", "truncated"),
     "header": (lambda data: data[:8] + b"[" + data[9:], "corrupt"),
     "other model": (lambda data: data.replace(b"ab" * 32, b"cd" * 32), "foreign"),
-    "other dtype": (lambda data: data.replace(b"ab" * 32, b"cd" * 32)[:-50], "foreign"),
+    "other dtype": (lambda data: data.replace(b"ab" * 32, b"cd" * 32)[:-1], "foreign"),
 }
 
 
