@@ -268,9 +268,9 @@ class Fleet:
         """Of one prefill instance, for a while."""
         server = self.source.choice(self.prefill)
         async with self.lock(server):
-            await self.damage(Path.unlink)
+            await self.clean()
             with server.full_disk():
-                await asyncio.sleep(self.source.uniform(0.5, 2.0))
+                await asyncio.sleep(self.source.uniform(2.0, 3.0))
 
 
 def _limit_files(pids: Sequence[int], most_bytes: int) -> None:

@@ -55,6 +55,7 @@ DAMAGES: dict[str, tuple[Callable[[bytes], bytes], str]] = {
     "empty": (lambda _: b"", "truncated"),
     "header": (lambda data: data[:8] + b"[" + data[9:], "corrupt"),
     "other model": (lambda data: data.replace(b"ab" * 32, b"cd" * 32), "foreign"),
+    "other dtype": (lambda data: data.replace(b"ab" * 32, b"cd" * 32)[:-1], "foreign"),
 }
 
 
@@ -263,8 +264,8 @@ def test_damaged_files_cost_no_token(
         data = path.read_bytes()
         fingerprint = path.parent.parent.name.encode()
         spoilt = change(data)
-        if damage == "other model":
-            spoilt = data.replace(fingerprint, b"cd" * 32)
+        if DAMAGES[damage][1] == "foreign":
+            spoilt = change(data.replace(fingerprint, b"cd" * 32))
         path.write_bytes(spoilt)
 
     second, stats = run(site, folder, load_async=load_async)

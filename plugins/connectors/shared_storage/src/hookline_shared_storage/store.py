@@ -153,11 +153,10 @@ class BlockStore:
                 yield path, path.stat()
 
     def _checked(self, path: Path, data: bytes, block_hash: bytes) -> Bytes:
-        size = self._layout.total_bytes
         header = int.from_bytes(data[:_HEADER_BYTES], "little")
-        if header > _MOST_HEADER or len(data) != _HEADER_BYTES + header + size:
-            raise DamagedError("truncated", path)
         start = _HEADER_BYTES + header
+        if header > _MOST_HEADER or len(data) < start:
+            raise DamagedError("truncated", path)
         try:
             told = json.loads(data[_HEADER_BYTES:start])["__metadata__"]
             whose = told["fingerprint"], told["block_hash"]
@@ -165,8 +164,10 @@ class BlockStore:
         except (ValueError, KeyError, TypeError) as error:
             raise DamagedError("corrupt", path) from error
         if whose != (self._layout.fingerprint, block_hash.hex()):
-            raise DamagedError("foreign", path)
+            raise DamagedError("foreign", path)  # whose size may be another
         content = memoryview(data)[start:]
+        if len(content) != self._layout.total_bytes:
+            raise DamagedError("truncated", path)
         if hashlib.sha256(content).hexdigest() != digest:
             raise DamagedError("corrupt", path)
         return np.frombuffer(content, np.uint8)
