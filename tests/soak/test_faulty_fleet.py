@@ -14,9 +14,9 @@ import aiohttp
 import pytest
 
 from hookline.testing.spoilt_line import SpoiltLine, Weather
-from hookline_server.route.fleet import Fleet, Server, free_port
 from hookline_server.route.instance import Role
-from hookline_server.route.storm import (
+from hookline_server.route.testing.fleet import Fleet, Server, free_port
+from hookline_server.route.testing.storm import (
     DEADLINE_SECONDS,
     HEAD,
     LEAVE,

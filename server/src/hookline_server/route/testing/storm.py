@@ -12,7 +12,7 @@ from enum import StrEnum
 import aiohttp
 
 from hookline.kv_transfer.guard import BREAKER_SECONDS
-from hookline_server.route.fleet import LOADED, Fleet
+from hookline_server.route.testing.fleet import LOADED, Fleet
 
 AT_ONCE = 16
 A_SECOND = 20.0
