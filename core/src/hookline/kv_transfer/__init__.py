@@ -2,19 +2,21 @@
 
 from hookline.kv_transfer.config import KVRole, KVTransferConfig, LoadFailurePolicy
 from hookline.kv_transfer.connector import (
+    ListeningConnector,
+    SchedulerConnector,
+    TieredConnector,
+    WorkerConnector,
+)
+from hookline.kv_transfer.layout import KVLayout, TransferClosedError
+from hookline.kv_transfer.messages import (
     BlockContent,
     ConnectorMetadata,
     ConnectorRequest,
     FailedTransfer,
-    ListeningConnector,
     Load,
     PlannedStep,
-    SchedulerConnector,
-    TieredConnector,
     TransferResults,
-    WorkerConnector,
 )
-from hookline.kv_transfer.layout import KVLayout, TransferClosedError
 
 __all__ = [
     "BlockContent",

@@ -13,8 +13,8 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from hookline.kv_transfer.connector import Load
 from hookline.kv_transfer.layout import KVLayout, TransferClosedError
+from hookline.kv_transfer.messages import Load
 
 Bytes = npt.NDArray[np.uint8]
 

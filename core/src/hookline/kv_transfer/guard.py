@@ -11,15 +11,15 @@ from typing import TypeVar
 
 import msgspec
 
-from hookline.kv_transfer.connector import (
+from hookline.kv_transfer.connector import SchedulerConnector
+from hookline.kv_transfer.failure_log import FailureLog
+from hookline.kv_transfer.failure_reason import MOST_LETTERS, Reason, Stage
+from hookline.kv_transfer.messages import (
     ConnectorMetadata,
     ConnectorRequest,
     Load,
     PlannedStep,
-    SchedulerConnector,
 )
-from hookline.kv_transfer.failure_log import FailureLog
-from hookline.kv_transfer.failure_reason import MOST_LETTERS, Reason, Stage
 from hookline.request import Request
 from hookline.stats import MOST_TIERS, TierStats
 from hookline_registry import Breaker, Failure, isolate

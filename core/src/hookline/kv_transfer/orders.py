@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from hookline.kv_transfer.connector import ConnectorMetadata, Load
+from hookline.kv_transfer.messages import ConnectorMetadata, Load
 
 Failures = dict[str, dict[str, int]]
 """Counts by stage and reason."""

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from itertools import takewhile
 
 from hookline.kv_cache import KVCacheManager
-from hookline.kv_transfer.connector import Load
 from hookline.kv_transfer.failure_reason import Reason, Stage
 from hookline.kv_transfer.guard import ConnectorGuard, view_of
+from hookline.kv_transfer.messages import Load
 from hookline.kv_transfer.orders import EndedTransfer
 from hookline.request import Request, RequestStatus
 from hookline.scheduler.transfer_ledger import TransferLedger

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from hookline.kv_cache import BlockPool
-from hookline.kv_transfer.connector import Load
+from hookline.kv_transfer.messages import Load
 from hookline.kv_transfer.orders import Save
 
 

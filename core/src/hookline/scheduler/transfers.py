@@ -15,8 +15,8 @@ from collections.abc import Iterator, Sequence
 from hookline.clock import NANOSECONDS
 from hookline.kv_cache import KVCacheManager, PoolChanges
 from hookline.kv_transfer.config import KVTransferConfig, LoadFailurePolicy
-from hookline.kv_transfer.connector import BlockContent, PlannedStep
 from hookline.kv_transfer.guard import ConnectorGuard
+from hookline.kv_transfer.messages import BlockContent, PlannedStep
 from hookline.kv_transfer.orders import TransferOrders, TransferReport
 from hookline.request import Request, RequestStatus
 from hookline.scheduler.loads import NOTHING, LoadEnd, Loads, Offer

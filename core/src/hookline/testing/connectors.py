@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 import msgspec
 
 from hookline.kv_transfer.blocks import Bytes, KVBlocks
-from hookline.kv_transfer.connector import (
+from hookline.kv_transfer.layout import KVLayout, TransferClosedError
+from hookline.kv_transfer.messages import (
     ConnectorMetadata,
     ConnectorRequest,
     FailedTransfer,
@@ -16,7 +17,6 @@ from hookline.kv_transfer.connector import (
     PlannedStep,
     TransferResults,
 )
-from hookline.kv_transfer.layout import KVLayout, TransferClosedError
 
 
 class LoadTask(msgspec.Struct):

@@ -9,13 +9,10 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from hookline.kv_transfer.blocks import KVBlocks
-from hookline.kv_transfer.connector import (
-    FailedTransfer,
-    TransferResults,
-    WorkerConnector,
-)
+from hookline.kv_transfer.connector import WorkerConnector
 from hookline.kv_transfer.failure_log import FailureLog
 from hookline.kv_transfer.failure_reason import MOST_LETTERS, Reason, Stage
+from hookline.kv_transfer.messages import FailedTransfer, TransferResults
 from hookline.kv_transfer.orders import EndedTransfer, TransferOrders, TransferReport
 from hookline_registry import Failure, isolate
 
