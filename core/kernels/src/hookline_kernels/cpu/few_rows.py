@@ -38,7 +38,7 @@ from hookline_kernels.cpu.recording import fresh
 from hookline_kernels.cpu.vectors import (
     INT64,
     Emit,
-    added,
+    added_at,
     load,
     offset,
     prefetch,
@@ -259,21 +259,10 @@ def add_rows(
         for part in range(2):
             at = builder.add(builder.mul(loop.index, INT64(2)), INT64(part))
             total = load(builder, offset(builder, sums, at, 64), ROWS)
-            total = _add_at(builder, shift, INT64(part * ROWS), total)
+            total = added_at(builder, total, shift, INT64(part * ROWS), 2)
             at = builder.add(builder.mul(stride, loop.index), INT64(part * ROWS))
-            total = _add_at(builder, extra, at, total)
+            total = added_at(builder, total, extra, at, 2)
             store(builder, total, offset(builder, target, at, 2), 2)
-
-
-def _add_at(
-    builder: ir.IRBuilder, address: ir.Value, index: ir.Value, total: ir.Value
-) -> ir.Value:
-    """The total, and the numbers there, if there are any."""
-    place = cgutils.alloca_once_value(builder, total)
-    with builder.if_then(builder.icmp_signed("!=", address, INT64(0))):
-        numbers = load(builder, offset(builder, address, index, 2), ROWS, 2)
-        builder.store(added(builder, total, numbers), place)
-    return builder.load(place)
 
 
 multiply_block: Any = intrinsic(prefer_literal=True)(_multiply_block)

@@ -24,7 +24,7 @@ from hookline_kernels.cpu.vectors import (
     INT64,
     LANES,
     Emit,
-    added,
+    added_at,
     constant,
     load,
     load_number,
@@ -195,25 +195,14 @@ def _multiply_rows(  # noqa: PLR0917 - numba passes by position
         for row, places in enumerate(sums):
             for part, place in enumerate(places):
                 total = builder.load(place)
-                total = _add_at(builder, shift, INT64(part * LANES), total)
+                total = added_at(builder, total, shift, INT64(part * LANES), 4)
                 at = builder.mul(stride, INT64(row))
                 at = builder.add(at, INT64(part * LANES))
-                total = _add_at(builder, extra, at, total)
+                total = added_at(builder, total, extra, at, 4)
                 store(builder, total, offset(builder, target, at, 4))
         return context.get_dummy_value()
 
     return signature, emit
-
-
-def _add_at(
-    builder: ir.IRBuilder, address: ir.Value, index: ir.Value, total: ir.Value
-) -> ir.Value:
-    """The total, and the numbers there, if there are any."""
-    place = cgutils.alloca_once_value(builder, total)
-    with builder.if_then(builder.icmp_signed("!=", address, INT64(0))):
-        numbers = load(builder, offset(builder, address, index, 4), LANES)
-        builder.store(added(builder, total, numbers), place)
-    return builder.load(place)
 
 
 multiply_rows: Any = intrinsic(prefer_literal=True)(_multiply_rows)

@@ -162,6 +162,22 @@ def added(builder: ir.IRBuilder, left: ir.Value, right: ir.Value) -> ir.Value:
     return builder.fadd(left, right)
 
 
+def added_at(
+    builder: ir.IRBuilder,
+    total: ir.Value,
+    address: ir.Value,
+    index: ir.Value,
+    size: int,
+) -> ir.Value:
+    """A vector, and the numbers of 4 or 2 bytes at an index; without any at 0."""
+    place = cgutils.alloca_once_value(builder, total)
+    with builder.if_then(builder.icmp_signed("!=", address, INT64(0))):
+        at = offset(builder, address, index, size)
+        numbers = load(builder, at, total.type.count, size)
+        builder.store(added(builder, total, numbers), place)
+    return builder.load(place)
+
+
 def reduce(
     builder: ir.IRBuilder,
     numbers: ir.Value,
