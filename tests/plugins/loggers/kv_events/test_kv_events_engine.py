@@ -1,7 +1,7 @@
 """Engines with the logger `kv_events`: a reader knows what they have cached."""
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -25,17 +25,6 @@ CONFIG = EngineConfig(
     cache=CacheConfig(block_size=4, num_kv_blocks=1024),
     executor=ExecutorConfig(kind=ExecutorKind.SIMULATED),
 )
-
-
-@pytest.fixture
-def site(tmp_path: Path) -> Iterator[PluginSite]:
-    """The logger, installed."""
-    folder = tmp_path / "site"
-    folder.mkdir()
-    with PluginSite(folder) as site:
-        source = "from hookline_kv_events import create_stat_logger\n"
-        site.install("kv_events", source)
-        yield site
 
 
 def config_with(events: KVEventsConfig, **given: object) -> EngineConfig:
@@ -81,7 +70,6 @@ def documented_reader() -> Callable[[str], set[int]]:
 
 
 @pytest.mark.parametrize("in_process", [True, False])
-@pytest.mark.usefixtures("site")
 def test_reader_knows_what_is_cached(tmp_path: Path, *, in_process: bool) -> None:
     """From another process, too; evictions and resets included."""
     endpoint = f"ipc://{tmp_path}/replay"
@@ -113,7 +101,6 @@ def test_reader_knows_what_is_cached(tmp_path: Path, *, in_process: bool) -> Non
     assert batches[-1].data_parallel_rank == 0
 
 
-@pytest.mark.usefixtures("site")
 def test_null_publishes_nothing(tmp_path: Path) -> None:
     """Other loggers hear of changes all the same."""
     events = KVEventsConfig.from_mapping(
@@ -129,7 +116,6 @@ def test_null_publishes_nothing(tmp_path: Path) -> None:
         assert "cache_changed" in [hook for hook, _ in other.calls("other")]
 
 
-@pytest.mark.usefixtures("site")
 def test_logger_alone_is_a_mistake() -> None:
     """It is chosen by the option, which says where to publish."""
     observers = replace(CONFIG.observers, stat_loggers=("kv_events",))

@@ -41,6 +41,8 @@ from hookline.stats import (
     FirstToken,
     IterationStats,
     SchedulerStats,
+    TierStats,
+    TransferStats,
 )
 from hookline_prometheus import PrometheusLogger
 from hookline_prometheus.exposition import MediaType
@@ -94,7 +96,13 @@ ITERATION = IterationStats(
 )
 """Of everything there is, at least once."""
 
-SCHEDULER = SchedulerStats(running=2, waiting=3, kv_blocks=40, kv_blocks_used=10)
+SCHEDULER = SchedulerStats(
+    running=2,
+    waiting=3,
+    kv_blocks=40,
+    kv_blocks_used=10,
+    transfers=TransferStats(tiers={"cpu": TierStats(blocks=3, in_bytes=50)}),
+)
 
 ANSWERED = HttpAnswered(
     exchanges=(
