@@ -3,13 +3,13 @@
 Keys and defaults are those of vLLM, so that what is written for it is understood.
 """
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from enum import StrEnum
 from typing import Self
 
 from hookline.exceptions import ConfigError
+from hookline.json_options import read_object
 
 OPTION = "kv-events-config"
 
@@ -94,13 +94,7 @@ class KVEventsConfig:
         Raises:
             ConfigError: It is none, or a key or value is wrong.
         """
-        try:
-            given = json.loads(text)
-        except ValueError as error:
-            raise ConfigError(OPTION, f"{text!r} is not JSON: {error}") from error
-        if not isinstance(given, dict):
-            raise ConfigError(OPTION, f"{text!r} is not a JSON object")
-        return cls.from_mapping(given)
+        return cls.from_mapping(read_object(OPTION, text))
 
 
 def _check_endpoint(name: str, value: object) -> None:

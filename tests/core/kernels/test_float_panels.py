@@ -79,6 +79,15 @@ def test_values_of_any_shape_and_place_are_taken() -> None:
     torch.testing.assert_close(found, functional.linear(values, weight))
 
 
+def test_weights_may_lie_as_columns() -> None:
+    """As those of a layer that is written the other way round."""
+    weight, values = random_values(24, OUTPUTS).t(), random_values(3, 24)
+
+    found = FloatPanels(lay_floats(weight), None)(values)
+
+    torch.testing.assert_close(found, functional.linear(values, weight))
+
+
 @pytest.mark.parametrize(
     "weight",
     [torch.zeros(OUTPUTS + 1, 8), torch.zeros(OUTPUTS, 8, dtype=torch.float64)],

@@ -7,7 +7,7 @@ import torch
 
 from hookline.config import ExecutorConfig
 from hookline.cost import ModelCost
-from hookline.worker.threads import choose_threads
+from hookline.worker.threads import leave_cores, take_threads
 
 SMALL = ModelCost(flops_per_token=4e6, flops_per_sample=8e6)
 LARGE = ModelCost(flops_per_token=1e8, flops_per_sample=5e7)
@@ -39,7 +39,8 @@ def test_threads_follow_the_work_and_the_user(
     config: ExecutorConfig, cost: ModelCost, threads: int
 ) -> None:
     """A small model leaves the other cores to the front end."""
-    choose_threads(config, cost)
+    take_threads(config)
+    leave_cores(config, cost)
 
     assert torch.get_num_threads() == threads
 
@@ -48,6 +49,7 @@ def test_the_environment_counts_as_an_option(monkeypatch: pytest.MonkeyPatch) ->
     """Whoever set OpenMP's threads wants them."""
     monkeypatch.setenv("OMP_NUM_THREADS", "3")
 
-    choose_threads(BESIDE, SMALL)
+    take_threads(BESIDE)
+    leave_cores(BESIDE, SMALL)
 
     assert torch.get_num_threads() == 3

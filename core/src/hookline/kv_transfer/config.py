@@ -1,12 +1,12 @@
 """How KV is to be moved: what `--kv-transfer-config` says, in the words of vLLM."""
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from typing import Self
 
 from hookline.exceptions import ConfigError
+from hookline.json_options import read_object
 
 OPTION = "kv-transfer-config"
 
@@ -97,13 +97,7 @@ class KVTransferConfig:
         Raises:
             ConfigError: It is none, or a key or value is wrong.
         """
-        try:
-            given = json.loads(text)
-        except ValueError as error:
-            raise ConfigError(OPTION, f"{text!r} is not JSON: {error}") from error
-        if not isinstance(given, dict):
-            raise ConfigError(OPTION, f"{text!r} is not a JSON object")
-        return cls.from_mapping(given)
+        return cls.from_mapping(read_object(OPTION, text))
 
 
 def _word(name: str, kind: type[StrEnum], value: object) -> StrEnum:

@@ -1,11 +1,11 @@
 """How drafts are to be made: what `--speculative-config` says."""
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Literal, Self
 
 from hookline.exceptions import ConfigError
+from hookline.json_options import read_object
 
 OPTION = "speculative-config"
 MAX_SPECULATIVE_TOKENS = 128
@@ -98,13 +98,7 @@ class SpeculativeConfig:
         Raises:
             ConfigError: It is none, or a value is missing or wrong.
         """
-        try:
-            given = json.loads(text)
-        except ValueError as error:
-            raise ConfigError(OPTION, f"{text!r} is not JSON: {error}") from error
-        if not isinstance(given, dict):
-            raise ConfigError(OPTION, f"{text!r} is not a JSON object")
-        return cls.from_mapping(given)
+        return cls.from_mapping(read_object(OPTION, text))
 
 
 def _tokens(name: str, value: object) -> None:

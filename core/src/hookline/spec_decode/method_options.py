@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from hookline import json_options
 from hookline.exceptions import ConfigError, ModelLoadError
 from hookline.models.description import find_folder
 
@@ -11,14 +12,7 @@ def refuse_unknown(
     method: str, option: str, given: Mapping[str, object], known: Iterable[str]
 ) -> None:
     """Raises `ConfigError`, of a command's option, for a name that is not known."""
-    names = list(known)
-    for name in given:
-        if name not in names:
-            raise ConfigError(
-                option,
-                f"the method {method} has no option {name!r}; it has "
-                f"{', '.join(names)}",
-            )
+    json_options.refuse_unknown(f"the method {method}", option, given, known)
 
 
 def model_of(option: str, given: Mapping[str, object]) -> str | None:

@@ -14,14 +14,18 @@ best if each process has its own: threads of a small step wait for one another l
 than they compute."""
 
 
-def choose_threads(config: ExecutorConfig, cost: ModelCost) -> None:
-    """Sets how many threads torch, and our kernels with it, use from now on.
-
-    What the user says counts, by an option or by the environment.
-    """
+def take_threads(config: ExecutorConfig) -> None:
+    """Has torch, and our kernels with it, use as many threads as the user says."""
     if config.threads is not None:
         torch.set_num_threads(config.threads)
-    elif config.shares_cores and "OMP_NUM_THREADS" not in os.environ:
-        flops = cost.flops_per_token + cost.flops_per_sample
-        if 0 < flops <= _WORTH_SHARING_FLOPS:
-            torch.set_num_threads(1)
+
+
+def leave_cores(config: ExecutorConfig, cost: ModelCost) -> None:
+    """Has a small model computed by one thread, if a front end wants the others.
+
+    Not if the user says how many, by an option or by the environment.
+    """
+    is_said = config.threads is not None or "OMP_NUM_THREADS" in os.environ
+    flops = cost.flops_per_token + cost.flops_per_sample
+    if config.shares_cores and not is_said and 0 < flops <= _WORTH_SHARING_FLOPS:
+        torch.set_num_threads(1)

@@ -32,7 +32,7 @@ from hookline.worker.profile import room_for_cache
 from hookline.worker.runner_maker import RunnerMaker
 from hookline.worker.startup_timer import StartupTimer
 from hookline.worker.step_tensors import HostFeed
-from hookline.worker.threads import choose_threads
+from hookline.worker.threads import leave_cores, take_threads
 from hookline_kernels import ChosenAttention
 from hookline_kernels.sampling import ChosenSampling, choose_sampling
 
@@ -65,6 +65,7 @@ class UniprocExecutor:
         machine = machine or choose_machine(config.executor)
         platform = machine.platform
         keep_freed_memory()
+        take_threads(config.executor)
         name = config.model.model
         with timer.phase("read config"):
             description = describe(config.model)
@@ -80,7 +81,7 @@ class UniprocExecutor:
         dtype = model.dtype
         content = b"" if connector is None else fingerprint_of(model)
         architecture, cost = type(model).__name__, cost_of(model, probed.layers)
-        choose_threads(config.executor, cost)
+        leave_cores(config.executor, cost)
         may_compile = config.executor.kernels is not Kernels.TORCH
         tells_hidden = proposer is not None and wants_hidden_states(proposer)
         if proposer is not None and tells_hidden:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Self
 
 from hookline.exceptions import ConfigError
+from hookline.json_options import refuse_unknown
 from hookline.kv_transfer import KVLayout, KVRole, KVTransferConfig
 from hookline.kv_transfer.config import OPTION
 
@@ -36,7 +37,9 @@ class DiskOptions:
         """
         if not isinstance(given, Mapping):
             raise ConfigError(OPTION, "cpu_offload's disk must be an object, or null")
-        _refuse_unknown("cpu_offload's disk", cls, given)
+        refuse_unknown(
+            "cpu_offload's disk", OPTION, given, [each.name for each in fields(cls)]
+        )
         path = given.get("path")
         if not isinstance(path, str) or not path:
             raise ConfigError(
@@ -76,7 +79,9 @@ class OffloadOptions:
         Raises:
             ConfigError: An option is unknown or wrong.
         """
-        _refuse_unknown("cpu_offload", cls, given)
+        refuse_unknown(
+            "cpu_offload", OPTION, given, [each.name for each in fields(cls)]
+        )
         size = _bytes("cpu_bytes_to_use", given.get("cpu_bytes_to_use", 4 * 2**30))
         memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
         if size > memory:
@@ -115,15 +120,6 @@ def check_role(config: KVTransferConfig | None) -> None:
             "cpu_offload saves and loads: its kv_role is kv_both, not "
             f"{config.kv_role}",
         )
-
-
-def _refuse_unknown(whose: str, kind: type, given: Mapping[str, object]) -> None:
-    known = [each.name for each in fields(kind)]
-    for name in given:
-        if name not in known:
-            raise ConfigError(
-                OPTION, f"{whose} has no option {name!r}; it has {', '.join(known)}"
-            )
 
 
 def _bytes(name: str, value: object) -> int:

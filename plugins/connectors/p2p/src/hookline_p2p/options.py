@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Self
 
 from hookline.exceptions import ConfigError
+from hookline.json_options import refuse_unknown
 from hookline.kv_transfer.config import OPTION
 
 SECRET_VARIABLE = "HOOKLINE_P2P_SECRET"  # noqa: S105 - the name of one
@@ -69,13 +70,8 @@ class P2POptions:
             ConfigError: An option is unknown or wrong, or they do not go together.
         """
         known = [each.name for each in fields(cls) if each.name != "secret"]
-        values = dict(given)
-        for name, value in given.items():
-            if name not in known:
-                raise ConfigError(
-                    OPTION, f"p2p has no option {name!r}; it has {', '.join(known)}"
-                )
-            values[name] = _checked(name, value)
+        refuse_unknown("p2p", OPTION, given, known)
+        values = {name: _checked(name, value) for name, value in given.items()}
         made = cls(**values, secret=_secret(values.get("secret_file")))  # type: ignore[arg-type]
         made._check_together()
         return made

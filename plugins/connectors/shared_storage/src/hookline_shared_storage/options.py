@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Self
 
 from hookline.exceptions import ConfigError
+from hookline.json_options import refuse_unknown
 from hookline.kv_transfer.config import OPTION
 
 
@@ -36,12 +37,8 @@ class StorageOptions:
             ConfigError: An option is unknown, missing or wrong.
         """
         known = [each.name for each in fields(cls)]
+        refuse_unknown("shared_storage", OPTION, given, known)
         for name, value in given.items():
-            if name not in known:
-                raise ConfigError(
-                    OPTION,
-                    f"shared_storage has no option {name!r}; it has {', '.join(known)}",
-                )
             if name == "load_async":
                 if not isinstance(value, bool):
                     raise ConfigError(OPTION, f"{name} must be true or false")
