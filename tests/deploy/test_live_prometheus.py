@@ -40,6 +40,7 @@ WINDOW_IS_FULL = "count_over_time(hookline_engine_up[15s]) >= 15"
 UNWANTED = (
     "HooklineTargetDown|HooklineEngineDown|HooklineStalled|HooklineSnapshotStale"
     "|HooklineConservation|HooklineLaneDrops|HooklineBreakerOpen"
+    "|HooklineKvConnectorFails"
 )
 # So little room that requests wait, are refused, preempted and evict each other.
 TIGHT = (

@@ -13,6 +13,7 @@ from typing import Any
 import aiohttp
 import pytest
 
+from hookline.testing.plugin_site import PluginSite
 from hookline.testing.spoilt_line import SpoiltLine, Weather
 from hookline_server.route.instance import Role
 from hookline_server.route.testing.fleet import Fleet, Server, free_port
@@ -73,6 +74,7 @@ def put_foreign(fleet: Fleet) -> Coroutine[None, None, None]:
 PEER = {"load refused", "load peer", "load deadline", "load gone", "load aborted"}
 P2P: Faults = {
     LEAVE: (leave, set()),
+    f"{LEAVE}, slow line": (lambda f: f.weather(Weather.SLOW, 1.0, 2.0), set()),
     "connections cut": (lambda f: f.weather(Weather.CUT, 0.0, 1.5), set()),
     "partition, heals": (lambda f: f.weather(Weather.HELD, 0.2, 2.0), {"load peer"}),
     "slow line": (lambda f: f.weather(Weather.SLOW, 2.0, 4.0), PEER),
@@ -80,6 +82,16 @@ P2P: Faults = {
     "lost bytes": (lambda f: f.weather(Weather.LOST, 1.0, 2.0), PEER),
     "prefill killed": (lambda f: f.kill(f.prefill), PEER),
     "decode killed": (lambda f: f.kill(f.decode), set()),
+}
+UNPUNCTUAL: Faults = {
+    "reports twice": (lambda f: f.switch("twice", 1.0, 2.0), {"late reports"}),
+    "reports late": (lambda f: f.switch("late", 0.5, 1.0), {"late reports"}),
+}
+LITTLE_ROOM: Faults = {
+    "slow line, few blocks": (
+        lambda f: f.weather(Weather.SLOW, 1.0, 2.0),
+        {"preemptions"},
+    ),
 }
 STORAGE: Faults = {
     LEAVE: (leave, set()),
@@ -89,6 +101,7 @@ STORAGE: Faults = {
     "foreign files": (put_foreign, {"load foreign"}),
     "full disk": (Fleet.fill_disk, {"save raised", "save OSError"}),
     "prefill killed": (lambda f: f.kill(f.prefill), set()),
+    "decode killed": (lambda f: f.kill(f.decode), set()),
 }
 
 
@@ -128,7 +141,12 @@ async def running(fleet: Fleet) -> AsyncIterator[None]:
 
 @asynccontextmanager
 async def p2p_fleet(
-    session: aiohttp.ClientSession, folder: Path, source: random.Random
+    session: aiohttp.ClientSession,
+    folder: Path,
+    source: random.Random,
+    *,
+    decoding: Sequence[str] = (),
+    unpunctual: bool = False,
 ) -> AsyncIterator[Fleet]:
     base: dict[str, object] = {"peer_timeout_seconds": PEER_SECONDS}
     async with AsyncExitStack() as stack:
@@ -141,7 +159,10 @@ async def p2p_fleet(
             line = SpoiltLine(("127.0.0.1", port), source, noise=0.1)
             await stack.enter_async_context(line.listening(LINE_HOST, port))
             lines.append(line)
-        arguments = transfer("p2p", Role.DECODE, base)
+        name = "p2p"
+        if unpunctual:
+            name, base = "unpunctual", {**base, "switches": str(folder)}
+        arguments = [*transfer(name, Role.DECODE, base), *decoding]
         decode = [Server(Role.DECODE, "serve", arguments) for _ in range(2)]
         route = routed(prefill, decode)
         fleet = Fleet(session, prefill, decode, route, lines, folder, source)
@@ -230,6 +251,46 @@ async def test_peers(
         p2p_fleet(session, tmp_path, source) as fleet,
     ):
         rows, wrong = await blow(fleet, asked, P2P, 60, 520)
+
+    with capsys.disabled():
+        check(rows, wrong)
+
+
+@pytest.mark.soak
+async def test_unpunctual_reports(
+    asked: list[Asked],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """A connector tells of loads again, or when nobody waits for them any more."""
+    source = random.Random(7)  # noqa: S311 - a test
+    (site := tmp_path / "site").mkdir()
+    text = Path(__file__).with_name("unpunctual.py").read_text("utf-8")
+    PluginSite(site).install("unpunctual", text, group="hookline.connectors")
+    monkeypatch.setenv("PYTHONPATH", str(site))
+    async with (
+        aiohttp.ClientSession() as session,
+        p2p_fleet(session, tmp_path, source, unpunctual=True) as fleet,
+    ):
+        rows, wrong = await blow(fleet, asked, UNPUNCTUAL, 60, 60)
+
+    with capsys.disabled():
+        check(rows, wrong)
+
+
+@pytest.mark.soak
+async def test_little_room(
+    asked: list[Asked], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Requests are preempted while others load."""
+    source = random.Random(7)  # noqa: S311 - a test
+    decoding = ("--num-kv-blocks", "64", "--max-model-len", "512")
+    async with (
+        aiohttp.ClientSession() as session,
+        p2p_fleet(session, tmp_path, source, decoding=decoding) as fleet,
+    ):
+        rows, wrong = await blow(fleet, asked, LITTLE_ROOM, 60, 60)
 
     with capsys.disabled():
         check(rows, wrong)

@@ -96,6 +96,8 @@ class TransferStats(msgspec.Struct, frozen=True, array_like=True):
         held_blocks: Blocks that transfers hold, not requests.
         oldest_load_at: When the oldest load under way began (monotonic ns).
         oldest_save_at: When the oldest save under way began.
+        breaker_open: Whether the connector is not asked, or only on trial, because it
+            failed too often in a row.
         loads: Loads that ended, failed ones included, but not those given up.
         saves: Likewise, saves of kept blocks.
         load_ns: Time of these loads; of a synchronous one, what it held its step up.
@@ -116,6 +118,7 @@ class TransferStats(msgspec.Struct, frozen=True, array_like=True):
     held_blocks: int = 0
     oldest_load_at: int | None = None
     oldest_save_at: int | None = None
+    breaker_open: bool = False
     loads: int = 0
     saves: int = 0
     load_ns: int = 0

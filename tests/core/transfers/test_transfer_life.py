@@ -456,11 +456,14 @@ def test_failing_loads_open_the_breaker() -> None:
     store.faults = faults
     engine = connected_core(store)
 
+    opened = []
     for at, prompt in enumerate(prompts):
         engine.core.add(engine_request(at, prompt, 1))
         engine.run()
+        opened.append(stats_of(engine).transfers.breaker_open)
 
     assert stats_of(engine).transfers.failures == {"load": {"incomplete": 5}}
+    assert opened == [False] * 4 + [True] * 4
 
 
 def test_broken_connector_is_left_alone() -> None:

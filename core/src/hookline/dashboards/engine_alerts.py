@@ -113,7 +113,22 @@ _LOAD = (
     ),
 )
 
+_TRANSFERS = (
+    Alert(
+        name="HooklineKvConnectorFails",
+        expression="hookline_kv_transfer_breaker_open == 1",
+        wait="1m",
+        severity=Severity.WARNING,
+        summary=f"The KV connector of the {_WHERE} failed too often in a row, and "
+        "loads nothing.",
+        next_step="Prompts are computed, so answers are right and come later. "
+        '"Failures" of KV transfer and the server\'s log tell why; it is tried again '
+        "by itself.",
+    ),
+)
+
 ENGINE_ALERTS: tuple[Group, ...] = (
     Group("hookline_health", _HEALTH),
     Group("hookline_load", _LOAD),
+    Group("hookline_kv_transfer", _TRANSFERS),
 )

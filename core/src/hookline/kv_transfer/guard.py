@@ -52,6 +52,11 @@ class ConnectorGuard:
         self._hears = getattr(connector, "update_connector_output", None)
         self._tiers = getattr(connector, "tier_stats", None)
 
+    @property
+    def breaker_open(self) -> bool:
+        """Whether no loads are asked for, or only one on trial."""
+        return self._breaker.state != "closed"
+
     def matched_tokens(
         self, request: ConnectorRequest, num_computed_tokens: int
     ) -> tuple[int, bool]:

@@ -96,6 +96,7 @@ class TransferLedger:
         held_blocks: int,
         oldest_load_at: int | None,
         oldest_save_at: int | None,
+        breaker_open: bool,
         tiers: dict[str, TierStats],
     ) -> TransferStats:
         """With the state of the moment."""
@@ -106,6 +107,7 @@ class TransferLedger:
             held_blocks=held_blocks,
             oldest_load_at=oldest_load_at,
             oldest_save_at=oldest_save_at,
+            breaker_open=breaker_open,
             loads=self.loads,
             saves=self.saves,
             load_ns=self.load_ns,

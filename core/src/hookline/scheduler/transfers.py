@@ -208,6 +208,7 @@ class Transfers:
             held_blocks=sum(map(len, self.held())),
             oldest_load_at=next((each.started_at for each in self._loads), None),
             oldest_save_at=next((each.started_at for each in self._saves), None),
+            breaker_open=self._guard.breaker_open,
             tiers=self._guard.tier_stats(),
         )
 

@@ -115,6 +115,14 @@ TRANSFER_METRICS: tuple[Metric, ...] = (
         lambda transfers: transfers.held_blocks,
         Kind.GAUGE,
     ),
+    _count(
+        "breaker_open",
+        "1",
+        "1 while the KV connector is not asked for loads, or only on trial, because it "
+        "failed too often in a row; else 0.",
+        lambda transfers: float(transfers.breaker_open),
+        Kind.GAUGE,
+    ),
     _each_way(
         "ended",
         Kind.COUNTER,

@@ -5,9 +5,9 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from hookline.kv_transfer import KVLayout
-from hookline.kv_transfer.blocks import Bytes
+from hookline.kv_transfer.blocks import Bytes, KVBlocks
 from hookline_cpu_offload.options import DiskOptions
-from hookline_shared_storage import BlockStore, DamagedError, StorageOptions
+from hookline_shared_storage import BlockReaders, BlockStore, StorageOptions
 
 _READERS = 2
 
@@ -33,16 +33,17 @@ class Disk:
         dropped_blocks: That were not written: too many waited, or the disk is full.
     """
 
-    def __init__(self, options: DiskOptions, layout: KVLayout) -> None:
+    def __init__(self, options: DiskOptions, blocks: KVBlocks) -> None:
         """Starts its threads."""
-        self._store = open_store(options, layout)
+        self._store = open_store(options, blocks.layout)
+        self._block_bytes = blocks.layout.total_bytes
         self._most_pending = options.max_pending_bytes
         self._pending = 0
         self._lock = threading.Lock()
         self._error: OSError | None = None
         self.written_bytes = self.read_bytes = self.dropped_blocks = 0
         name = "hookline-cpu-offload"
-        self._readers = ThreadPoolExecutor(_READERS, f"{name}-read")
+        self._readers = BlockReaders(self._store, blocks, _READERS, f"{name}-read")
         self._writer = ThreadPoolExecutor(1, f"{name}-write")
         self._writer.submit(self._store.shrink)  # so that its size is known
 
@@ -71,20 +72,29 @@ class Disk:
             self._pending += num_bytes
         self._writer.submit(self._write, list(block_hashes), copy())
 
-    def submit(self, read: Callable[[], None]) -> None:
-        """Has something called that reads."""
-        self._readers.submit(read)
+    def read(
+        self,
+        transfer_id: int,
+        block_ids: Sequence[int],
+        block_hashes: Sequence[bytes],
+        ended: Callable[[int, str], object],
+    ) -> None:
+        """Has blocks filled that belong to an open load.
 
-    def read(self, block_hash: bytes) -> Bytes:
-        """A block's bytes of all layers, checked.
-
-        Raises:
-            DamagedError: It is missing, damaged or of something else.
+        Args:
+            transfer_id: The load.
+            block_ids: Some of its blocks.
+            block_hashes: What is to be in them.
+            ended: Told how many blocks were loaded from the first, and why no more;
+                in a thread of the disk's, unless the load is closed before.
         """
-        content = self._store.read(block_hash)
-        with self._lock:
-            self.read_bytes += content.nbytes
-        return content
+
+        def counted(good: int, reason: str) -> None:
+            with self._lock:
+                self.read_bytes += good * self._block_bytes
+            ended(good, reason)
+
+        self._readers.submit(transfer_id, block_ids, block_hashes, counted)
 
     def take_error(self) -> OSError | None:
         """Of a write since the last call."""
@@ -93,7 +103,7 @@ class Disk:
 
     def close(self) -> None:
         """Waits for what is being read, and for all that is to be written."""
-        self._readers.shutdown(cancel_futures=True)
+        self._readers.close()
         self._writer.shutdown()
 
     def _write(self, block_hashes: list[bytes], contents: Bytes) -> None:
@@ -109,6 +119,3 @@ class Disk:
                 self._pending -= contents.nbytes
                 self.written_bytes += done * contents.shape[1]
                 self.dropped_blocks += len(block_hashes) - done
-
-
-__all__ = ["DamagedError", "Disk", "open_store"]

@@ -2,11 +2,9 @@
 
 import threading
 from functools import partial
-from itertools import accumulate
 from typing import TYPE_CHECKING
 
 import msgspec
-import numpy as np
 
 from hookline.kv_transfer import (
     ConnectorMetadata,
@@ -14,7 +12,7 @@ from hookline.kv_transfer import (
     TransferClosedError,
     TransferResults,
 )
-from hookline.kv_transfer.blocks import Bytes, KVBlocks
+from hookline.kv_transfer.blocks import KVBlocks
 from hookline_cpu_offload.arena import Arena
 from hookline_cpu_offload.options import OffloadOptions
 from hookline_cpu_offload.tasks import (
@@ -31,8 +29,6 @@ if TYPE_CHECKING:
 
 _MOST_BLOCKS = 64
 """That are copied by one call: one layer of so many fits a processor's cache."""
-_MOST_READ = 16
-"""Blocks of a load that are read before they are copied."""
 
 
 class WorkerSide:
@@ -58,11 +54,10 @@ class WorkerSide:
         layout = blocks.layout
         self._blocks = blocks
         self._arena = Arena(layout, self._options.num_slots(layout))
-        self._ends = list(accumulate(layout.block_bytes))
         if self._options.disk is not None:
             from hookline_cpu_offload.disk import Disk  # noqa: PLC0415
 
-            self._disk = Disk(self._options.disk, layout)
+            self._disk = Disk(self._options.disk, blocks)
 
     def start_load_kv(self, metadata: ConnectorMetadata) -> None:
         tasks = msgspec.msgpack.decode(metadata.payload, type=Tasks)
@@ -157,7 +152,12 @@ class WorkerSide:
             return  # it was given up before it began
         if on_disk:
             assert self._disk is not None
-            self._disk.submit(partial(self._read, task, on_disk, good))
+            self._disk.read(
+                task.transfer_id,
+                [moves[at].block_id for at in on_disk],
+                [moves[at].block_hash for at in on_disk],
+                partial(self._read_ended, task, on_disk, good),
+            )
         else:
             self._say(task, good, "missing")
 
@@ -175,39 +175,12 @@ class WorkerSide:
             self._blocks.copy_in(transfer_id, layer, block_ids, source, slots)
         self._given_bytes += len(moves) * self._blocks.layout.total_bytes
 
-    def _read(self, task: LoadTask, places: list[int], good: int) -> None:
-        """Reads blocks from disk; in a thread of the disk's."""
-        from hookline_cpu_offload.disk import DamagedError  # noqa: PLC0415
-
-        assert self._disk is not None
-        reason = "missing"
-        try:
-            for start in range(0, len(places), _MOST_READ):
-                contents: list[Bytes] = []
-                chosen = places[start : start + _MOST_READ]
-                for place in chosen:
-                    try:
-                        contents.append(self._disk.read(task.moves[place].block_hash))
-                    except DamagedError as error:
-                        good, reason = place, error.reason
-                        break
-                self._fill(task, chosen[: len(contents)], contents)
-                if len(contents) < len(chosen):
-                    break
-        except TransferClosedError:
-            return  # it was given up
-        self._say(task, good, reason)
-
-    def _fill(self, task: LoadTask, places: list[int], contents: list[Bytes]) -> None:
-        if not contents:
-            return
-        block_ids = [task.moves[place].block_id for place in places]
-        together, rows = np.stack(contents), range(len(contents))
-        start = 0
-        for layer, end in enumerate(self._ends):
-            source = together[:, start:end]
-            self._blocks.copy_in(task.transfer_id, layer, block_ids, source, rows)
-            start = end
+    def _read_ended(
+        self, task: LoadTask, on_disk: list[int], good: int, read: int, reason: str
+    ) -> None:
+        """In a thread of the disk's."""
+        place = on_disk[read] if read < len(on_disk) else good
+        self._say(task, place, reason or "missing")
 
     def _say(self, task: LoadTask, good: int, reason: str) -> None:
         with self._lock:

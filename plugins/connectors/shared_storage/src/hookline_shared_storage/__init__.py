@@ -3,11 +3,13 @@
 from hookline.hookspecs import hookimpl
 from hookline.payloads import ConnectorContext
 from hookline_shared_storage.options import StorageOptions
+from hookline_shared_storage.reading import BlockReaders
 from hookline_shared_storage.scheduler_side import SchedulerSide
 from hookline_shared_storage.store import BlockStore, DamagedError
 from hookline_shared_storage.worker_side import WorkerSide
 
 __all__ = [
+    "BlockReaders",
     "BlockStore",
     "DamagedError",
     "SchedulerSide",

@@ -12,6 +12,7 @@ import os
 import tempfile
 from collections.abc import Iterator
 from contextlib import suppress
+from io import BufferedReader
 from pathlib import Path
 
 import numpy as np
@@ -71,24 +72,27 @@ class BlockStore:
     def has(self, block_hash: bytes) -> bool:
         return os.path.exists(self.path_of(block_hash))  # noqa: PTH110 - the quicker
 
-    def read(self, block_hash: bytes) -> Bytes:
+    def read(self, block_hash: bytes, into: Bytes) -> None:
         """A block's bytes of all layers, checked.
 
         A file that is not right is removed, so that it is written anew.
+
+        Args:
+            block_hash: Whose.
+            into: [`layout.total_bytes`] uint8; rubbish if this fails.
 
         Raises:
             DamagedError: It is missing, damaged or of something else.
         """
         path = self.path_of(block_hash)
         try:
-            data = path.read_bytes()
-            os.utime(path)
+            with path.open("rb") as file:
+                self._fill(into, file, path, block_hash)
+                os.utime(file.fileno())
         except FileNotFoundError as error:
             raise DamagedError("missing", path) from error
         except OSError as error:
             raise DamagedError("unreadable", path) from error
-        try:
-            return self._checked(path, data, block_hash)
         except DamagedError:
             with suppress(OSError):
                 path.unlink()
@@ -152,22 +156,22 @@ class BlockStore:
             with suppress(FileNotFoundError):
                 yield path, path.stat()
 
-    def _checked(self, path: Path, data: bytes, block_hash: bytes) -> Bytes:
-        header = int.from_bytes(data[:_HEADER_BYTES], "little")
-        start = _HEADER_BYTES + header
-        if header > _MOST_HEADER or len(data) < start:
+    def _fill(
+        self, into: Bytes, file: BufferedReader, path: Path, block_hash: bytes
+    ) -> None:
+        size = int.from_bytes(file.read(_HEADER_BYTES), "little")
+        header = file.read(min(size, _MOST_HEADER))
+        if not size or len(header) < size:
             raise DamagedError("truncated", path)
         try:
-            told = json.loads(data[_HEADER_BYTES:start])["__metadata__"]
+            told = json.loads(header)["__metadata__"]
             whose = told["fingerprint"], told["block_hash"]
             digest = told["sha256"]
         except (ValueError, KeyError, TypeError) as error:
             raise DamagedError("corrupt", path) from error
         if whose != (self._layout.fingerprint, block_hash.hex()):
             raise DamagedError("foreign", path)  # whose size may be another
-        content = memoryview(data)[start:]
-        if len(content) != self._layout.total_bytes:
+        if file.readinto(into.data) < self._layout.total_bytes or file.read(1):
             raise DamagedError("truncated", path)
-        if hashlib.sha256(content).hexdigest() != digest:
+        if hashlib.sha256(into.data).hexdigest() != digest:
             raise DamagedError("corrupt", path)
-        return np.frombuffer(content, np.uint8)

@@ -2,7 +2,8 @@
 
 import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from functools import partial
 from itertools import accumulate
 
 import msgspec
@@ -11,16 +12,13 @@ import numpy as np
 from hookline.kv_transfer import (
     ConnectorMetadata,
     FailedTransfer,
-    TransferClosedError,
     TransferResults,
 )
 from hookline.kv_transfer.blocks import Bytes, KVBlocks
 from hookline_shared_storage.options import StorageOptions
-from hookline_shared_storage.store import BlockStore, DamagedError
+from hookline_shared_storage.reading import BlockReaders
+from hookline_shared_storage.store import BlockStore
 from hookline_shared_storage.tasks import LoadTask, Tasks
-
-_MOST_BLOCKS = 64
-"""Of a load that are in memory at once."""
 
 PROMISE_SECONDS = 2.0
 """Promised blocks that are not there after so long will not come."""
@@ -48,19 +46,21 @@ class WorkerSide:
         self._store = BlockStore(self._options, blocks.layout)
         self._ends = list(accumulate(blocks.layout.block_bytes))
         name = "hookline-shared-storage"
-        self._readers = ThreadPoolExecutor(self._options.num_threads, f"{name}-read")
+        self._readers = BlockReaders(
+            self._store, blocks, self._options.num_threads, f"{name}-read"
+        )
         self._writer = ThreadPoolExecutor(1, f"{name}-write")
 
     def start_load_kv(self, metadata: ConnectorMetadata) -> None:
         self._tasks = msgspec.msgpack.decode(metadata.payload, type=Tasks)
         for task in self._tasks.loads:
             if not task.is_async:
-                self._load(task)
+                wait(self._load(task))
             elif task.is_promised and len(self._promised) < _MOST_PROMISED:
                 deadline = time.monotonic() + PROMISE_SECONDS
                 self._promised.append((deadline, task))
             else:
-                self._readers.submit(self._load, task)
+                self._load(task)
         size = len(self._tasks.saves) * self._blocks.layout.total_bytes
         self._filled = None
         with self._lock:
@@ -99,7 +99,7 @@ class WorkerSide:
 
     def shutdown(self) -> None:
         """Waits for what is being read, and for all that is to be written."""
-        self._readers.shutdown(cancel_futures=True)
+        self._readers.close()
         self._writer.shutdown()
 
     def _begin_promised(self) -> None:
@@ -107,7 +107,7 @@ class WorkerSide:
         for deadline, task in self._promised:
             # Blocks are written in the order of the prompt.
             if now >= deadline or self._store.has(task.block_hashes[-1]):
-                self._readers.submit(self._load, task)
+                self._load(task)
             else:
                 waiting.append((deadline, task))
         self._promised = waiting
@@ -116,44 +116,18 @@ class WorkerSide:
         end = self._ends[layer]
         return slice(end - self._blocks.layout.block_bytes[layer], end)
 
-    def _load(self, task: LoadTask) -> None:
-        done = 0
-        try:
-            for start in range(0, len(task.block_ids), _MOST_BLOCKS):
-                end = start + _MOST_BLOCKS
-                contents, reason = self._read(task.block_hashes[start:end])
-                self._fill(task, start, contents)
-                done += len(contents)
-                if reason:
-                    break
-        except TransferClosedError:
-            return  # it was given up
+    def _load(self, task: LoadTask) -> list[Future[None]]:
+        ended = partial(self._load_ended, task)
+        return self._readers.submit(
+            task.transfer_id, task.block_ids, task.block_hashes, ended
+        )
+
+    def _load_ended(self, task: LoadTask, good: int, reason: str) -> None:
         with self._lock:
-            if done == len(task.block_ids):
+            if good == len(task.block_ids):
                 self._loaded.append(task.transfer_id)
             else:
-                failed = FailedTransfer(task.transfer_id, reason, done)
-                self._failed.append(failed)
-
-    def _read(self, block_hashes: list[bytes]) -> tuple[list[Bytes], str]:
-        """Blocks up to the first that cannot be had, and why not."""
-        contents: list[Bytes] = []
-        for block_hash in block_hashes:
-            try:
-                contents.append(self._store.read(block_hash))
-            except DamagedError as error:
-                return contents, error.reason
-        return contents, ""
-
-    def _fill(self, task: LoadTask, start: int, contents: list[Bytes]) -> None:
-        if not contents:
-            return
-        block_ids = task.block_ids[start : start + len(contents)]
-        together = np.stack(contents)
-        for layer in range(self._blocks.layout.num_layers):
-            self._blocks.write_blocks(
-                task.transfer_id, layer, block_ids, together[:, self._columns(layer)]
-            )
+                self._failed.append(FailedTransfer(task.transfer_id, reason, good))
 
     def _save(self, block_hashes: list[bytes], contents: Bytes) -> None:
         try:

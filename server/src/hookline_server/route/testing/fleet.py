@@ -34,6 +34,11 @@ _HIT_TOKENS = "hookline_external_cache_hit_tokens_total"
 LOADED = "tokens loaded"
 
 _FAILURES = "hookline_kv_transfer_failures_total"
+_COUNTED = {
+    _HIT_TOKENS: LOADED,
+    "hookline_kv_transfer_late_reports_total": "late reports",
+    "hookline_preemptions_total": "preemptions",
+}
 
 
 def free_port(host: str = HOST) -> int:
@@ -51,8 +56,8 @@ class State:
         busy: Requests and transfers that have not ended, by their metric's name.
         held_blocks: Blocks that requests or transfers hold.
         residue: What the conservation laws leave over, of all kinds.
-        counted: Since its start: failures of the KV connector, by stage and reason, and
-            tokens that it loaded.
+        counted: Since its start: failures of the KV connector, by stage and reason,
+            tokens that it loaded, late reports, and preemptions.
     """
 
     busy: dict[str, float] = field(default_factory=dict)
@@ -76,8 +81,8 @@ class State:
                 state.residue += abs(value)
             elif name == _FAILURES and value:
                 state.counted[f"{labels['stage']} {labels['reason']}"] = value
-            elif name == _HIT_TOKENS and value:
-                state.counted[LOADED] = value
+            elif name in _COUNTED and value:
+                state.counted[_COUNTED[name]] = value
         return state
 
     @property
@@ -212,6 +217,12 @@ class Fleet:
             line.weather = Weather.FAIR
             if weather is Weather.LOST:
                 line.cut()
+
+    async def switch(self, name: str, least: float, most: float) -> None:
+        """Has instances see a file of this name for a while."""
+        (self.folder / name).touch()
+        await asyncio.sleep(self.source.uniform(least, most))
+        (self.folder / name).unlink()
 
     async def kill(self, servers: Sequence[Server]) -> None:
         """Kills one amid transfers, which are slow for that, and starts it anew."""

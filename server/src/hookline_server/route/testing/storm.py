@@ -26,7 +26,7 @@ REST_SECONDS = 20.0
 """For instances, once all requests have ended."""
 
 LEAVE = "client leaves"
-"""The fault that the request itself does."""
+"""The fault that the request itself does; so are those whose names begin so."""
 
 
 class Outcome(StrEnum):
@@ -121,7 +121,8 @@ class Storm:
                         await under_way[fault]
                     act = faults[fault][0]
                     under_way[fault] = tasks.create_task(act(self.fleet))
-                task = tasks.create_task(self.ask(row, leaves=fault == LEAVE))
+                leaves = fault.startswith(LEAVE)
+                task = tasks.create_task(self.ask(row, leaves=leaves))
                 task.add_done_callback(lambda _: places.release())
         await self.come_to_rest(row)
         await self.fleet.clean()
@@ -195,7 +196,7 @@ class Storm:
         url = f"{self.fleet.route.url}/v1/completions"
         with suppress(TimeoutError):
             async with (
-                asyncio.timeout(self.source.uniform(0, 0.1) if leaves else None),
+                asyncio.timeout(self.source.uniform(0, 0.3) if leaves else None),
                 self.fleet.session.post(url, json=asked.body(stream=True)) as response,
             ):
                 if response.status != 200:

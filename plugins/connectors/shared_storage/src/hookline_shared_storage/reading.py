@@ -1,0 +1,131 @@
+"""Fills blocks of the cache from files: threads read, each a piece of a load."""
+
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from itertools import accumulate
+
+import numpy as np
+
+from hookline.kv_transfer import TransferClosedError
+from hookline.kv_transfer.blocks import Bytes, KVBlocks
+from hookline_registry import Failure, isolate
+from hookline_shared_storage.store import BlockStore, DamagedError
+
+_PIECE_BYTES = 4 << 20
+"""Of blocks that a thread reads before it copies them: they stay in its cache."""
+
+Ended = Callable[[int, str], object]
+"""Told how many blocks were loaded from the first, and why no more; in any thread."""
+
+
+@dataclass(slots=True)
+class _Load:
+    """What several threads do together.
+
+    Attributes:
+        pieces: That have not ended.
+        good: Blocks before the first that cannot be had.
+        reason: Why not.
+        is_given_up: The engine has closed it, and waits for nothing more.
+    """
+
+    transfer_id: int
+    block_ids: Sequence[int]
+    block_hashes: Sequence[bytes]
+    ended: Ended
+    pieces: int
+    good: int
+    reason: str = ""
+    is_given_up: bool = False
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def failed(self, place: int, reason: str) -> None:
+        with self.lock:
+            if place < self.good:
+                self.good, self.reason = place, reason
+
+    def piece_ended(self) -> None:
+        with self.lock:
+            self.pieces -= 1
+            is_over = not self.pieces and not self.is_given_up
+        if is_over:
+            self.ended(self.good, self.reason)
+
+
+class BlockReaders:
+    """Threads, each with memory of its own, which is used again and again."""
+
+    def __init__(
+        self, store: BlockStore, blocks: KVBlocks, num_threads: int, name: str
+    ) -> None:
+        """Threads start when they are needed."""
+        layout = blocks.layout
+        self._store, self._blocks = store, blocks
+        ends = accumulate(layout.block_bytes)
+        self._columns = [
+            slice(end - own, end)
+            for own, end in zip(layout.block_bytes, ends, strict=True)
+        ]
+        self._shape = max(1, _PIECE_BYTES // layout.total_bytes), layout.total_bytes
+        self._own = threading.local()
+        self._threads = ThreadPoolExecutor(num_threads, name)
+
+    def submit(
+        self,
+        transfer_id: int,
+        block_ids: Sequence[int],
+        block_hashes: Sequence[bytes],
+        ended: Ended,
+    ) -> list[Future[None]]:
+        """Has blocks read that belong to an open load; never blocks.
+
+        `ended` is called once, unless the load is closed before its end.
+        """
+        starts = range(0, len(block_ids), self._shape[0])
+        load = _Load(
+            transfer_id, block_ids, block_hashes, ended, len(starts), len(block_ids)
+        )
+        return [self._threads.submit(self._read, load, start) for start in starts]
+
+    def close(self) -> None:
+        """Waits for what is being read, and for nothing else."""
+        self._threads.shutdown(cancel_futures=True)
+
+    def _read(self, load: _Load, start: int) -> None:
+        outcome = isolate(self._read_piece, load, start)
+        if isinstance(outcome, Failure):
+            if isinstance(outcome.error, TransferClosedError):
+                load.is_given_up = True
+            else:
+                load.failed(start, "raised")
+        load.piece_ended()
+
+    def _read_piece(self, load: _Load, start: int) -> None:
+        """What comes behind a block that is not there is of no use."""
+        memory = self._memory()
+        count = 0
+        for block_hash in load.block_hashes[start : start + len(memory)]:
+            if load.is_given_up or start + count >= load.good:
+                break
+            try:
+                self._store.read(block_hash, memory[count])
+            except DamagedError as error:
+                load.failed(start + count, error.reason)
+                break
+            count += 1
+        if count:
+            block_ids = load.block_ids[start : start + count]
+            for layer, columns in enumerate(self._columns):
+                source = memory[:, columns]
+                self._blocks.copy_in(
+                    load.transfer_id, layer, block_ids, source, range(count)
+                )
+
+    def _memory(self) -> Bytes:
+        """This thread's, for a piece."""
+        found: Bytes | None = getattr(self._own, "memory", None)
+        if found is None:
+            found = self._own.memory = np.empty(self._shape, np.uint8)
+        return found
