@@ -22,6 +22,7 @@ with different tokens are told. Connectors have to be installed.
 
 import argparse
 import json
+import os
 import random
 import statistics
 import sys
@@ -150,13 +151,14 @@ def token_bytes(model: str) -> int:
 
 
 def wait_for_files(folder: Path) -> None:
-    """Until nothing has been written for a quarter of a second."""
+    """Until nothing has been written for a quarter of a second, and all is on disk."""
     deadline, seen = time.monotonic() + WAIT_SECONDS, -1
     while (found := sum(1 for _ in folder.rglob("*"))) != seen:
         if time.monotonic() > deadline:
             sys.exit(f"{folder} is written to without an end")
         seen = found
         time.sleep(0.25)
+    os.sync()  # else the system does it while the prompt is loaded
 
 
 class OffloadedBefore(Offloaded):

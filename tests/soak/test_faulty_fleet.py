@@ -74,7 +74,7 @@ def put_foreign(fleet: Fleet) -> Coroutine[None, None, None]:
 PEER = {"load refused", "load peer", "load deadline", "load gone", "load aborted"}
 P2P: Faults = {
     LEAVE: (leave, set()),
-    f"{LEAVE}, slow line": (lambda f: f.weather(Weather.SLOW, 1.0, 2.0), set()),
+    f"{LEAVE}, slow lines": (lambda f: f.slow_lines(1.0, 2.0), {"load aborted"}),
     "connections cut": (lambda f: f.weather(Weather.CUT, 0.0, 1.5), set()),
     "partition, heals": (lambda f: f.weather(Weather.HELD, 0.2, 2.0), {"load peer"}),
     "slow line": (lambda f: f.weather(Weather.SLOW, 2.0, 4.0), PEER),
@@ -88,10 +88,7 @@ UNPUNCTUAL: Faults = {
     "reports late": (lambda f: f.switch("late", 0.5, 1.0), {"late reports"}),
 }
 LITTLE_ROOM: Faults = {
-    "slow line, few blocks": (
-        lambda f: f.weather(Weather.SLOW, 1.0, 2.0),
-        {"preemptions"},
-    ),
+    "slow lines, few blocks": (lambda f: f.slow_lines(1.0, 2.0), {"preemptions"}),
 }
 STORAGE: Faults = {
     LEAVE: (leave, set()),
@@ -285,7 +282,7 @@ async def test_little_room(
 ) -> None:
     """Requests are preempted while others load."""
     source = random.Random(7)  # noqa: S311 - a test
-    decoding = ("--num-kv-blocks", "64", "--max-model-len", "512")
+    decoding = ("--num-kv-blocks", "32", "--max-model-len", "448")
     async with (
         aiohttp.ClientSession() as session,
         p2p_fleet(session, tmp_path, source, decoding=decoding) as fleet,

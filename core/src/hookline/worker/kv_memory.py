@@ -1,6 +1,7 @@
 """A paged cache as bytes: what connectors move."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
 
 import numpy as np
 import torch
@@ -10,7 +11,7 @@ from hookline.worker.paged_cache import PagedCache
 
 
 class HostLayer:
-    """A layer's blocks in main memory; copies use torch's threads."""
+    """A layer's blocks in main memory."""
 
     def __init__(self, sides: Sequence[Bytes]) -> None:
         """Takes [blocks, bytes] views: K and V, or whatever there is."""
@@ -23,26 +24,50 @@ class HostLayer:
     def copy_out(
         self, block_ids: Sequence[int], target: Bytes, rows: Sequence[int]
     ) -> None:
-        ids, own = torch.tensor(block_ids), torch.tensor(rows)
-        start = 0
-        for side in self._sides:
-            end = start + side.shape[1]
-            old, new = _wide(side, target[:, start:end])
-            new.index_copy_(0, own, old.index_select(0, ids))
-            start = end
+        for old, new in _runs(block_ids, rows):
+            start = 0
+            for side in self._sides:
+                end = start + side.shape[1]
+                target[new, start:end] = side[old]
+                start = end
 
     def copy_in(
         self, block_ids: Sequence[int], source: Bytes, rows: Sequence[int]
     ) -> None:
-        ids, own = torch.tensor(block_ids), torch.tensor(rows)
-        if not source.flags.writeable:
-            source = source.copy()  # torch takes no other
-        start = 0
-        for side in self._sides:
-            end = start + side.shape[1]
-            old, new = _wide(source[:, start:end], side)
-            new.index_copy_(0, ids, old.index_select(0, own))
-            start = end
+        for old, new in _runs(rows, block_ids):
+            start = 0
+            for side in self._sides:
+                end = start + side.shape[1]
+                side[new] = source[old, start:end]
+                start = end
+
+
+def _runs(first: Sequence[int], second: Sequence[int]) -> Iterator[tuple[slice, slice]]:
+    """Pairs of numbers as slices, as long as they can be, up or down.
+
+    What numpy copies at once it copies as whole rows, and lets other threads run.
+    """
+    start, count = 0, len(first)
+    while start < count:
+        end, steps = start + 1, (1, 1)
+        if end < count:
+            steps = first[end] - first[start], second[end] - second[start]
+        if abs(steps[0]) == abs(steps[1]) == 1:
+            while end < count and steps == (
+                first[end] - first[end - 1],
+                second[end] - second[end - 1],
+            ):
+                end += 1
+        size = end - start
+        yield _span(first[start], steps[0], size), _span(second[start], steps[1], size)
+        start = end
+
+
+def _span(first: int, step: int, size: int) -> slice:
+    if step > 0 or size == 1:
+        return slice(first, first + size)
+    last = first - size
+    return slice(first, last if last >= 0 else None, -1)
 
 
 class DeviceLayer:
@@ -107,17 +132,3 @@ def _bytes(side: torch.Tensor) -> torch.Tensor:
     count = side[0].numel() if len(side) else 0
     flat = side.as_strided((len(side), count), (side.stride(0), 1))
     return flat.view(torch.uint8)
-
-
-def _wide(first: Bytes, second: Bytes) -> tuple[torch.Tensor, torch.Tensor]:
-    """Both as tensors over their memory, of words if that can be.
-
-    They are copied several times as fast as bytes.
-    """
-    try:
-        words = first.view(np.int64), second.view(np.int64)
-    except ValueError:  # no whole number of them
-        return torch.from_numpy(first), torch.from_numpy(second)
-    if not all(each.flags.aligned for each in words):
-        return torch.from_numpy(first), torch.from_numpy(second)
-    return torch.from_numpy(words[0]), torch.from_numpy(words[1])

@@ -8,7 +8,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AsyncExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -217,6 +217,16 @@ class Fleet:
             line.weather = Weather.FAIR
             if weather is Weather.LOST:
                 line.cut()
+
+    async def slow_lines(self, least: float, most: float) -> None:
+        """All of them, for a while."""
+        async with AsyncExitStack() as stack:
+            for line in self.lines:
+                await stack.enter_async_context(self.lock(line))
+                line.weather = Weather.SLOW
+            await asyncio.sleep(self.source.uniform(least, most))
+            for line in self.lines:
+                line.weather = Weather.FAIR
 
     async def switch(self, name: str, least: float, most: float) -> None:
         """Has instances see a file of this name for a while."""
