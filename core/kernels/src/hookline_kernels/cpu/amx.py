@@ -19,6 +19,8 @@ ROWS = 16
 """Of a tile; and float32 numbers in each row."""
 DEPTH = 32
 """bfloat16 numbers in each row."""
+HEIGHT = 2 * ROWS
+"""Rows of a block, which are multiplied at once."""
 INT8 = ir.IntType(8)
 
 
@@ -51,10 +53,19 @@ def end(builder: ir.IRBuilder, before: ir.Value) -> None:
 
 
 def load_tile(
-    builder: ir.IRBuilder, which: int, address: ir.Value, stride: ir.Value | int
+    builder: ir.IRBuilder,
+    which: int,
+    address: ir.Value,
+    stride: ir.Value | int,
+    *,
+    passes_by: bool = False,
 ) -> None:
-    """Rows, so many bytes from one to the next."""
-    _move_tile(builder, "tileloadd64", which, address, stride)
+    """Rows, so many bytes from one to the next.
+
+    What passes by leaves what else is in the first cache there.
+    """
+    name = "tileloaddt164" if passes_by else "tileloadd64"
+    _move_tile(builder, name, which, address, stride)
 
 
 def store_tile(

@@ -7,11 +7,11 @@ them, so that neither is written or read anywhere else.
 
 import torch
 
-from hookline_kernels.cpu.amx import DEPTH, ROWS, has_tiles
+from hookline_kernels.cpu.amx import DEPTH, HEIGHT, ROWS, has_tiles
 from hookline_kernels.cpu.few_rows import FewRows
 from hookline_kernels.cpu.gated import Gate
 from hookline_kernels.cpu.many_rows import ManyRows
-from hookline_kernels.cpu.panels import GELU_TANH, HEIGHT, OUTPUTS, SILU, lay_panels
+from hookline_kernels.cpu.panels import GELU_TANH, OUTPUTS, SILU, lay_panels
 from hookline_kernels.cpu.recording import fresh
 from hookline_kernels.failure import KernelError
 
@@ -19,7 +19,13 @@ _KINDS = {"silu": SILU, "gelu_tanh": GELU_TANH}
 
 
 class FeedForward:
-    """down(activation(gate(x)) · up(x)) + summand. One thread calls it at a time."""
+    """down(activation(gate(x)) · up(x)) + summand. One thread calls it at a time.
+
+    Attributes:
+        least_in_blocks: Rows from which it is quicker of blocks.
+    """
+
+    least_in_blocks = FewRows.most + 1
 
     def __init__(
         self,
@@ -44,7 +50,7 @@ class FeedForward:
             raise KernelError("there is no matrix unit for this feed-forward layer")
         if width % DEPTH or hidden % OUTPUTS:
             raise KernelError(f"{hidden} by {width} is no multiple of {DEPTH}")
-        self._width = width
+        self._width, self._hidden = width, hidden
         halves = [each.view(-1, ROWS, hidden) for each in (gate, up)]
         joined = torch.stack(halves, 1).view(2 * width, hidden)
         gate_up, down = lay_panels(joined), lay_panels(down)
@@ -53,7 +59,9 @@ class FeedForward:
             Gate(width, gate.dtype, activation, alternates=True),
             FewRows(down, None, OUTPUTS),
         )
-        self._into = ManyRows(gate_up, kind=_KINDS[activation])
+        kind = _KINDS[activation]
+        self._into = ManyRows(gate_up, kind=kind)
+        self._into_from_blocks = ManyRows(gate_up, kind=kind, in_blocks=True)
         self._out_of = ManyRows(down, in_blocks=True)
 
     def __call__(
@@ -64,10 +72,26 @@ class FeedForward:
         if rows <= FewRows.most:
             gate_up, gate, down = self._few
             return down(gate(gate_up(values)), summand)
-        values = values.contiguous()
+        return self._tiled(self._into, values.contiguous(), rows, summand)
+
+    def of_blocks(
+        self, values: torch.Tensor, rows: int, summand: torch.Tensor | None = None
+    ) -> torch.Tensor:
+        """The same of `rows` rows, `least_in_blocks` at least, as `in_blocks` of
+        `RmsNorm` lays them.
+        """
+        return self._tiled(self._into_from_blocks, values, rows, summand)
+
+    def _tiled(
+        self,
+        into: ManyRows,
+        values: torch.Tensor,
+        rows: int,
+        summand: torch.Tensor | None,
+    ) -> torch.Tensor:
         blocks = -(-rows // HEIGHT)
         between = fresh((blocks * HEIGHT * self._width,), values.dtype)
-        output = fresh(values.shape, values.dtype)
-        self._into.fill(between, rows, values)
+        output = fresh((rows, self._hidden), values.dtype)
+        into.fill(between, rows, values)
         self._out_of.fill(output, rows, between, summand)
         return output

@@ -1,8 +1,8 @@
 """Products of many rows with weights in panels, on the processor's matrix unit.
 
 A thread takes some panels and so many rows as stay in its second cache. While a block
-of rows passes a panel, the sums of the block before are finished, and the next panel is
-asked for: the matrix unit does not wait for either.
+of rows passes a panel, or a part of one, sums that are complete are finished, and the
+next panel is asked for: the matrix unit does not wait for either.
 """
 
 import functools
@@ -11,14 +11,13 @@ from typing import Any
 import numpy as np
 import torch
 
-from hookline_kernels.cpu.amx import DEPTH
+from hookline_kernels.cpu.amx import DEPTH, HEIGHT
 from hookline_kernels.cpu.elements import array_at
 from hookline_kernels.cpu.launching import Kernel, numbers_of
 from hookline_kernels.cpu.memory import take
 from hookline_kernels.cpu.panels import (
     AS_THEY_ARE,
     BLOCK_BYTES,
-    HEIGHT,
     LINES,
     OUTPUTS,
     SUM_BYTES,
@@ -27,6 +26,7 @@ from hookline_kernels.cpu.panels import (
     multiply_panel,
     open_tiles,
     own_memory,
+    steps_at_once,
 )
 from hookline_kernels.cpu.recording import fresh
 
@@ -34,6 +34,8 @@ _MOST_BYTES = 1 << 20
 """Of rows that a thread takes at once: half of a second cache."""
 _PANELS = 4
 """That a thread takes at once."""
+_MOST_BLOCKS = _MOST_BYTES // (2 * HEIGHT * DEPTH * 27)
+"""Of rows with so many inputs that they are multiplied in parts."""
 _MOST_ROWS = 512
 """Of more, oneDNN is as quick."""
 
@@ -72,9 +74,11 @@ class ManyRows:
         is_packed = weight.is_mkldnn
         address = torch.ops.mkldnn.data_ptr(weight) if is_packed else weight.data_ptr()
         self._kernel = _kernel(width, kind, in_blocks)
+        steps = self._inputs // DEPTH
+        at_once = steps_at_once(steps) if in_blocks else steps
         self._numbers = numbers_of(
             *(0, self._inputs, self._outputs, 0, 0, address, 0, 0),
-            0 if bias is None else bias.data_ptr(),
+            *(0 if bias is None else bias.data_ptr(), at_once),
         )
 
     def __call__(
@@ -117,68 +121,77 @@ def _blocks_at_once(blocks: int, inputs: int) -> int:
 
 @functools.cache
 def _kernel(width: int, kind: int, in_blocks: bool) -> Kernel:
-    together, room = width // OUTPUTS, 2 * SUM_BYTES
+    together = width // OUTPUTS
+    room = (_MOST_BLOCKS + 1 if in_blocks else 2) * SUM_BYTES
 
     def multiply(numbers: Any) -> None:
-        given = array_at(numbers, 10, np.int64)
+        given = array_at(numbers, 11, np.int64)
         rows, inputs, outputs, most = given[1], given[2], given[3], given[4]
-        row_bytes, steps = 2 * inputs, inputs // DEPTH
+        row_bytes, steps, at_once = 2 * inputs, inputs // DEPTH, given[10]
         blocks, panels = (rows + HEIGHT - 1) // HEIGHT, outputs // OUTPUTS
         pieces = (blocks + most - 1) // most
         groups = (panels + _PANELS - 1) // _PANELS
         sums = own_memory(room)
-        earlier, shift, extra, target = 0, 0, 0, 0
         before = open_tiles()
         task = take(numbers, 1)
         while task < pieces * groups:
             first = task // groups * most
             last = min(first + most, blocks)
             lines = (LINES + last - first - 1) // (last - first)
+            # sums of so many blocks, and those that are finished meanwhile
+            places = 2 if at_once == steps else last - first + 1
+            turn, earlier, shift, extra, target = 0, 0, 0, 0, 0
             start = task % groups * _PANELS
             for panel in range(start, min(start + _PANELS, panels)):
                 weights = given[6] + panel // together * width * row_bytes
                 weights += panel % together * 4 * OUTPUTS
                 ahead = given[6] + (panel + 1) // together * width * row_bytes
                 ahead += (panel + 1) % together * 4 * OUTPUTS
-                for block in range(first, last):
-                    # the last rows are computed twice rather than half
-                    row = min(block * HEIGHT, rows - HEIGHT)
-                    source = given[5] + row * row_bytes
-                    if in_blocks:
-                        source = given[5] + block * steps * BLOCK_BYTES
-                    place = sums
-                    if earlier == sums:
-                        place = sums + SUM_BYTES
-                    multiply_panel(
-                        source,
-                        row_bytes,
-                        weights,
-                        steps,
-                        place,
-                        ahead,
-                        (block - first) * steps * lines,
-                        lines,
-                        earlier,
-                        shift,
-                        extra,
-                        target,
-                        outputs,
-                        in_blocks,
-                        width,
-                        kind,
-                    )
-                    earlier = place
-                    if kind == AS_THEY_ARE:
-                        at = 2 * (row * outputs + panel * OUTPUTS)
-                        shift = given[9] + 2 * panel * OUTPUTS if given[9] else 0
-                        extra = given[8] + at if given[8] else 0
-                        target = given[7] + at
-                    else:
-                        at = block * (panels // 2) + panel // 2
-                        target = given[7] + at * BLOCK_BYTES + panel % 2 * DEPTH
-            task = take(numbers, 1)
-        if earlier:
+                line = 0
+                for begun in range(0, steps, at_once):
+                    count = min(at_once, steps - begun)
+                    for block in range(first, last):
+                        # the last rows are computed twice rather than half
+                        row = min(block * HEIGHT, rows - HEIGHT)
+                        source = given[5] + row * row_bytes
+                        if in_blocks:
+                            source = given[5] + (block * steps + begun) * BLOCK_BYTES
+                        place = sums + (turn + block - first) % places * SUM_BYTES
+                        multiply_panel(
+                            source,
+                            row_bytes,
+                            weights + begun * 2 * DEPTH * width,
+                            count,
+                            place,
+                            ahead,
+                            line,
+                            lines,
+                            earlier,
+                            shift,
+                            extra,
+                            target,
+                            outputs,
+                            begun,
+                            in_blocks,
+                            width,
+                            kind,
+                        )
+                        line += count * lines
+                        earlier = 0
+                        if begun + count < steps:
+                            continue
+                        earlier = place
+                        if kind == AS_THEY_ARE:
+                            at = 2 * (row * outputs + panel * OUTPUTS)
+                            shift = given[9] + 2 * panel * OUTPUTS if given[9] else 0
+                            extra = given[8] + at if given[8] else 0
+                            target = given[7] + at
+                        else:
+                            at = block * (panels // 2) + panel // 2
+                            target = given[7] + at * BLOCK_BYTES + panel % 2 * DEPTH
+                turn += last - first
             finish_panel(earlier, shift, extra, target, outputs, kind)
+            task = take(numbers, 1)
         close_tiles(before)
 
     return Kernel(multiply, f"many-rows-{width}-{kind}-{int(in_blocks)}")

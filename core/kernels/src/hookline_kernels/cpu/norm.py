@@ -10,6 +10,7 @@ from numba.core import cgutils, types
 from numba.core.typing.templates import Signature
 from numba.extending import intrinsic
 
+from hookline_kernels.cpu.amx import DEPTH, HEIGHT, ROWS
 from hookline_kernels.cpu.elements import (
     SCALARS,
     array_at,
@@ -72,6 +73,25 @@ class RmsNorm:
             float_bits(epsilon),
         )
 
+    def in_blocks(self, values: torch.Tensor) -> torch.Tensor:
+        """The same of [T, width], as products of many rows read them quickest.
+
+        Args:
+            values: Contiguous, bfloat16 like the weight; 32 rows at least, whose width
+                is a multiple of 32.
+
+        Returns:
+            [blocks, width ÷ 32, 32, 32]: of each 32 rows their first 32 numbers, then
+            the next. The last block has the last 32 rows, and may have some of those
+            before once more.
+        """
+        rows, kernel = len(values), _block_kernel(self._unit_offset)
+        shape = (-(-rows // HEIGHT), self._width // DEPTH, HEIGHT, DEPTH)
+        output, numbers = fresh(shape, values.dtype), self._numbers
+        numbers[1], numbers[6], numbers[8] = rows, values.data_ptr(), output.data_ptr()
+        kernel(values.numel(), numbers)
+        return output
+
     def __call__(self, values: torch.Tensor) -> torch.Tensor:
         """[..., width]; the result is contiguous. Of other dtypes the reference's."""
         numbers = self._numbers
@@ -115,11 +135,41 @@ def _kernel(dtype: torch.dtype, lanes: int, unit_offset: bool) -> Kernel:
                     lanes,
                     size,
                     unit_offset,
+                    False,
                 )
             first = take(numbers, _ROWS)
 
     variant = f"rms-norm-{str(dtype)[6:]}-{lanes}"
     return Kernel(rms_norm_rows, f"{variant}-offset" if unit_offset else variant)
+
+
+@functools.cache
+def _block_kernel(unit_offset: bool) -> Kernel:
+    def rms_norm_blocks(numbers: Any) -> None:
+        given = array_at(numbers, 10, np.int64)
+        rows, width = given[1], given[5]
+        epsilon = to_float(given[9])
+        blocks = (rows + HEIGHT - 1) // HEIGHT
+        block = take(numbers, 1)
+        while block < blocks:
+            first = min(block * HEIGHT, rows - HEIGHT)
+            target = given[8] + block * HEIGHT * width * 2
+            for row in range(HEIGHT):
+                norm_row(
+                    given[6] + (first + row) * width * 2,
+                    given[7],
+                    target + row * DEPTH * 2,
+                    epsilon,
+                    width,
+                    ROWS,
+                    2,
+                    unit_offset,
+                    True,
+                )
+            block = take(numbers, 1)
+
+    variant = "rms-norm-blocks"
+    return Kernel(rms_norm_blocks, f"{variant}-offset" if unit_offset else variant)
 
 
 def _norm_row(  # noqa: PLR0917 - numba passes by position
@@ -132,17 +182,18 @@ def _norm_row(  # noqa: PLR0917 - numba passes by position
     lanes: Any,
     size: Any,
     unit_offset: Any,
+    in_block: Any,
 ) -> tuple[Signature, Emit]:
-    """Norms one row; the output may be the values' own memory.
+    """Norms one row; the output may be the values' own memory, or part of a block.
 
     The width is a multiple of `lanes`; numbers have `size` bytes.
     """
     integers = [types.intp for _ in (values, weights, output)]
     signature = types.void(
-        *integers, types.float32, types.intp, lanes, size, unit_offset
+        *integers, types.float32, types.intp, lanes, size, unit_offset, in_block
     )
     step, element = lanes.literal_value, size.literal_value
-    is_offset = unit_offset.literal_value
+    is_offset, is_block = unit_offset.literal_value, in_block.literal_value
 
     def emit(
         context: Any, builder: ir.IRBuilder, _: object, args: list[ir.Value]
@@ -166,6 +217,11 @@ def _norm_row(  # noqa: PLR0917 - numba passes by position
         scale = splat(builder, builder.fdiv(FLOAT(1.0), root), step)
         with cgutils.for_range(builder, vectors, intp=INT64) as loop:
             place = offset(builder, target, loop.index, step * element)
+            if is_block:
+                at = builder.lshr(loop.index, INT64(1))
+                place = offset(builder, target, at, 2 * HEIGHT * DEPTH)
+                half = builder.and_(loop.index, INT64(1))
+                place = offset(builder, place, half, DEPTH)
             normed = builder.fmul(numbers_at(source, loop.index), scale)
             weight = numbers_at(factors, loop.index)
             if is_offset:

@@ -2,11 +2,17 @@
 
 A panel is 32 outputs of a weight, in memory as [in ÷ 2, 32, 2]: a pair of neighbouring
 inputs of each output follows another, so that 32 inputs are two tiles. A panel stays in
-the second cache while blocks of rows, which are there too, pass it. Sums stay in tiles
-for all inputs: to store and to load them costs as much as a dozen steps.
+the second cache while blocks of rows, which are there too, pass it.
 
 Rows are numbers in bfloat16, one row after another or in blocks as `BLOCK_BYTES` says:
 32 inputs of 32 rows, then the next 32 inputs of these rows.
+
+What the matrix unit waits for is the way from the second cache to the first, which is
+as wide as it needs if either rows or weights are in the first cache already. So a panel,
+or a part of it, stays there while blocks pass by: `STAYING` steps of it. Where a product
+has many more inputs it is made in parts (`steps_at_once`), whose sums lie in memory
+meanwhile. Rows that do not lie in blocks push each other out of the first cache, so
+there no more is to be had.
 """
 
 from typing import Any
@@ -19,6 +25,7 @@ from numba.extending import intrinsic
 
 from hookline_kernels.cpu.amx import (
     DEPTH,
+    HEIGHT,
     INT8,
     ROWS,
     begin,
@@ -43,8 +50,6 @@ from hookline_kernels.cpu.vectors import (
 
 OUTPUTS = 2 * ROWS
 """Of a panel."""
-HEIGHT = 2 * ROWS
-"""Rows that a panel is multiplied with at once."""
 BLOCK_BYTES = HEIGHT * DEPTH * 2
 SUM_BYTES = HEIGHT * OUTPUTS * 4
 """Of the sums of so many rows, float32 [32, 32]."""
@@ -52,10 +57,23 @@ LINES = DEPTH * OUTPUTS * 2 // CACHE_LINE
 """Of 32 inputs in a panel."""
 AS_THEY_ARE, SILU, GELU_TANH = range(3)
 """What becomes of sums."""
+STAYING = 20
+"""Steps of 32 inputs, of a panel, that the first cache holds beside what passes by."""
+_WHOLE = 26
+"""So many steps are made at once, though a few of them do not stay."""
 
 _SUMS, _OWN, _OTHERS = (0, 1, 2, 3), (4, 5), (6, 7)
 _ROW_BYTES = DEPTH * 2
 """Of a tile."""
+
+
+def steps_at_once(steps: int) -> int:
+    """Of rows in blocks, times 32 inputs: how many are multiplied before the next row.
+
+    To put the sums away and to get them back costs as much as some three steps.
+    """
+    parts = 1 if steps <= _WHOLE else -(-steps // STAYING)
+    return -(-steps // parts)
 
 
 def lay_panels(weight: torch.Tensor) -> torch.Tensor:
@@ -119,20 +137,22 @@ def _multiply_panel(  # noqa: PLR0917 - numba passes by position
     extra: Any,
     target: Any,
     stride: Any,
+    goes_on: Any,
     in_blocks: Any,
     width: Any,
     kind: Any,
 ) -> tuple[Signature, Emit]:
     """sums[r, o] = Σ values[r, i] · weights[o, i], for 32 rows and a panel.
 
-    Of `steps` times 32 inputs, all there are. `row_bytes` lie from row to row, where
-    rows do not lie in blocks. While the matrix unit works, `lines` cache lines a step
-    of the panel at `ahead` are asked for, from its line number `line` on, and the
-    `earlier` sums, if that is not 0, are finished as by `finish_panel`.
+    Of `steps` times 32 inputs, which are added to the sums that are there if that
+    `goes_on`. `row_bytes` lie from row to row, where rows do not lie in blocks. While
+    the matrix unit works, `lines` cache lines a step of the panel at `ahead` are asked
+    for, from its line number `line` on, and the `earlier` sums, if that is not 0, are
+    finished as by `finish_panel`.
     """
     given = (
         *(values, row_bytes, weights, steps, sums, ahead, line, lines),
-        *(earlier, shift, extra, target, stride),
+        *(earlier, shift, extra, target, stride, goes_on),
     )
     signature = types.void(*[types.intp for _ in given], in_blocks, width, kind)
     blocks, pitch_bytes = in_blocks.literal_value, 4 * width.literal_value
@@ -148,17 +168,39 @@ def _multiply_panel(  # noqa: PLR0917 - numba passes by position
         else:
             step, half = _ROW_BYTES, builder.mul(pitch, INT64(ROWS))
 
-        def load_step(index: ir.Value) -> None:
+        def load_tiles(index: ir.Value, *, stays: bool) -> None:
             here = offset(builder, panel, index, ROWS * pitch_bytes)
             rows = offset(builder, source, index, step)
             for at, each in enumerate(_OTHERS):
                 from_ = offset(builder, here, at, _ROW_BYTES)
-                load_tile(builder, each, from_, pitch_bytes)
+                load_tile(builder, each, from_, pitch_bytes, passes_by=not stays)
             for at, each in enumerate(_OWN):
-                load_tile(builder, each, builder.add(rows, half) if at else rows, pitch)
+                from_ = builder.add(rows, half) if at else rows
+                load_tile(builder, each, from_, pitch, passes_by=blocks)
 
-        for each in _SUMS:
-            clear_tile(builder, each)
+        def load_step(index: ir.Value) -> None:
+            if not blocks:
+                load_tiles(index, stays=True)
+                return
+            stays = builder.icmp_signed("<", index, INT64(STAYING))
+            with builder.if_else(stays) as (staying, passing):
+                with staying:
+                    load_tiles(index, stays=True)
+                with passing:
+                    load_tiles(index, stays=False)
+
+        places = [
+            builder.add(totals, INT64(each // 2 * ROWS * 128 + each % 2 * _ROW_BYTES))
+            for each in _SUMS
+        ]
+        is_begun = builder.icmp_signed("!=", args[13], INT64(0))
+        with builder.if_else(is_begun) as (begun, new):
+            with begun:
+                for each, place in zip(_SUMS, places, strict=True):
+                    load_tile(builder, each, place, 128)
+            with new:
+                for each in _SUMS:
+                    clear_tile(builder, each)
         last = builder.sub(count, INT64(1))
         is_there = builder.icmp_signed("!=", done, INT64(0))
         height = builder.select(is_there, INT64(HEIGHT), INT64(0))
@@ -182,8 +224,7 @@ def _multiply_panel(  # noqa: PLR0917 - numba passes by position
         for each in _SUMS:
             # a sum is stored while the next one's product is under way
             multiply_tiles(builder, each, _OWN[each // 2], _OTHERS[each % 2])
-            at = INT64(each // 2 * ROWS * 128 + each % 2 * _ROW_BYTES)
-            store_tile(builder, each, builder.add(totals, at), 128)
+            store_tile(builder, each, places[each], 128)
         bounds = (builder.mul(last, share), height)
         _finish_rows(builder, which, done, bounds, rest)
         return context.get_dummy_value()
