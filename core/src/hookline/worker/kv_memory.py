@@ -1,9 +1,7 @@
 """A paged cache as bytes: what connectors move."""
 
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
 
-import numpy as np
 import torch
 
 from hookline.kv_transfer.blocks import Bytes

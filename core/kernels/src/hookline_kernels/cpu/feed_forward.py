@@ -77,8 +77,12 @@ class FeedForward:
     def of_blocks(
         self, values: torch.Tensor, rows: int, summand: torch.Tensor | None = None
     ) -> torch.Tensor:
-        """The same of `rows` rows, `least_in_blocks` at least, as `in_blocks` of
-        `RmsNorm` lays them.
+        """The same of the blocks of so many rows, `least_in_blocks` at least.
+
+        Args:
+            values: Of `RmsNorm.in_blocks`.
+            rows: How many they are of.
+            summand: [rows, hidden], contiguous.
         """
         return self._tiled(self._into_from_blocks, values, rows, summand)
 

@@ -20,6 +20,7 @@ from hookline_kernels.cpu.vectors import (
     load,
     multiply_add,
     offset,
+    prefetch,
     store,
 )
 
@@ -81,5 +82,19 @@ def _copy_head(
     return signature, emit
 
 
+def _ask_for(_: object, place: Any, count: Any) -> tuple[Signature, Emit]:
+    """Asks for so many bytes at an address, which come while others are worked on."""
+    size = count.literal_value
+
+    def emit(
+        context: Any, builder: ir.IRBuilder, _: object, args: list[ir.Value]
+    ) -> ir.Value:
+        prefetch(builder, args[0], range(size))
+        return context.get_dummy_value()
+
+    return types.void(place, count), emit
+
+
+ask_for: Any = intrinsic(prefer_literal=True)(_ask_for)
 turn_head: Any = intrinsic(prefer_literal=True)(_turn_head)
 copy_head: Any = intrinsic(prefer_literal=True)(_copy_head)

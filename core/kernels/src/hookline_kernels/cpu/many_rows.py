@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from hookline_kernels.cpu.amx import DEPTH, HEIGHT
-from hookline_kernels.cpu.elements import array_at
+from hookline_kernels.cpu.elements import array_at, exact
 from hookline_kernels.cpu.launching import Kernel, numbers_of
 from hookline_kernels.cpu.memory import take
 from hookline_kernels.cpu.panels import (
@@ -90,6 +90,14 @@ class ManyRows:
         self.fill(output, len(values), values, summand)
         return output
 
+    def of_blocks(
+        self, values: torch.Tensor, rows: int, summand: torch.Tensor | None = None
+    ) -> torch.Tensor:
+        """The same of the blocks of so many rows, if it is one for blocks."""
+        output = fresh((rows, self._outputs), torch.bfloat16)
+        self.fill(output, rows, values, summand)
+        return output
+
     def fill(
         self,
         output: torch.Tensor,
@@ -119,9 +127,21 @@ def _blocks_at_once(blocks: int, inputs: int) -> int:
     return -(-blocks // parts)
 
 
+def _placer(width: int) -> Any:
+    together = width // OUTPUTS
+
+    @exact
+    def place_of(panel: int, row_bytes: int) -> int:
+        """Bytes before a panel of a weight."""
+        side = panel % together * 4 * OUTPUTS
+        return panel // together * width * row_bytes + side
+
+    return place_of
+
+
 @functools.cache
 def _kernel(width: int, kind: int, in_blocks: bool) -> Kernel:
-    together = width // OUTPUTS
+    place_of = _placer(width)
     room = (_MOST_BLOCKS + 1 if in_blocks else 2) * SUM_BYTES
 
     def multiply(numbers: Any) -> None:
@@ -142,11 +162,15 @@ def _kernel(width: int, kind: int, in_blocks: bool) -> Kernel:
             places = 2 if at_once == steps else last - first + 1
             turn, earlier, shift, extra, target = 0, 0, 0, 0, 0
             start = task % groups * _PANELS
-            for panel in range(start, min(start + _PANELS, panels)):
-                weights = given[6] + panel // together * width * row_bytes
-                weights += panel % together * 4 * OUTPUTS
-                ahead = given[6] + (panel + 1) // together * width * row_bytes
-                ahead += (panel + 1) % together * 4 * OUTPUTS
+            end = min(start + _PANELS, panels)
+            for panel in range(start, end):
+                coming = panel + 1
+                if coming == end:
+                    # taken now, so that memory has sent what it begins with
+                    task = take(numbers, 1)
+                    coming = task % groups * _PANELS
+                weights = given[6] + place_of(panel, row_bytes)
+                ahead = given[6] + place_of(coming, row_bytes)
                 line = 0
                 for begun in range(0, steps, at_once):
                     count = min(at_once, steps - begun)
@@ -191,7 +215,6 @@ def _kernel(width: int, kind: int, in_blocks: bool) -> Kernel:
                             target = given[7] + at * BLOCK_BYTES + panel % 2 * DEPTH
                 turn += last - first
             finish_panel(earlier, shift, extra, target, outputs, kind)
-            task = take(numbers, 1)
         close_tiles(before)
 
     return Kernel(multiply, f"many-rows-{width}-{kind}-{int(in_blocks)}")

@@ -45,6 +45,9 @@ class RmsNorm:
     """Divides each row by its root mean square, and weights it.
 
     One thread calls it at a time. The weight's memory stays where it is.
+
+    Attributes:
+        lays_blocks: Whether there is `in_blocks` for its weight.
     """
 
     def __init__(
@@ -66,6 +69,7 @@ class RmsNorm:
         self._weight = weight.contiguous()
         self._epsilon, self._unit_offset = epsilon, unit_offset
         (self._width,) = weight.shape
+        self.lays_blocks = weight.dtype == torch.bfloat16 and self._width % DEPTH == 0
         self._kernel = _kernel(weight.dtype, lanes_for(self._width), unit_offset)
         self._numbers = numbers_of(
             *(0, 1, self._width, 0, self._width),
@@ -77,8 +81,7 @@ class RmsNorm:
         """The same of [T, width], as products of many rows read them quickest.
 
         Args:
-            values: Contiguous, bfloat16 like the weight; 32 rows at least, whose width
-                is a multiple of 32.
+            values: Contiguous, of the weight's dtype, 32 rows at least.
 
         Returns:
             [blocks, width ÷ 32, 32, 32]: of each 32 rows their first 32 numbers, then

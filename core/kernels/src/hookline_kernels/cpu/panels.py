@@ -8,13 +8,14 @@ Rows are numbers in bfloat16, one row after another or in blocks as `BLOCK_BYTES
 32 inputs of 32 rows, then the next 32 inputs of these rows.
 
 What the matrix unit waits for is the way from the second cache to the first, which is
-as wide as it needs if either rows or weights are in the first cache already. So a panel,
-or a part of it, stays there while blocks pass by: `STAYING` steps of it. Where a product
-has many more inputs it is made in parts (`steps_at_once`), whose sums lie in memory
-meanwhile. Rows that do not lie in blocks push each other out of the first cache, so
-there no more is to be had.
+wide enough if either rows or weights are in the first cache already. So a panel, or a
+part of it, stays there while blocks pass by: `STAYING` steps. Where a product has many
+more inputs it is made in parts (`steps_at_once`), whose sums lie in memory meanwhile.
+Rows that do not lie in blocks push each other out of the first cache; there no more is
+to be had.
 """
 
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -163,73 +164,112 @@ def _multiply_panel(  # noqa: PLR0917 - numba passes by position
     ) -> ir.Value:
         source, pitch, panel, count, totals, coming, asked, wanted = args[:8]
         done, rest = args[8], args[9:13]
-        if blocks:
-            pitch, step, half = INT64(_ROW_BYTES), BLOCK_BYTES, INT64(BLOCK_BYTES // 2)
-        else:
-            step, half = _ROW_BYTES, builder.mul(pitch, INT64(ROWS))
-
-        def load_tiles(index: ir.Value, *, stays: bool) -> None:
-            here = offset(builder, panel, index, ROWS * pitch_bytes)
-            rows = offset(builder, source, index, step)
-            for at, each in enumerate(_OTHERS):
-                from_ = offset(builder, here, at, _ROW_BYTES)
-                load_tile(builder, each, from_, pitch_bytes, passes_by=not stays)
-            for at, each in enumerate(_OWN):
-                from_ = builder.add(rows, half) if at else rows
-                load_tile(builder, each, from_, pitch, passes_by=blocks)
-
-        def load_step(index: ir.Value) -> None:
-            if not blocks:
-                load_tiles(index, stays=True)
-                return
-            stays = builder.icmp_signed("<", index, INT64(STAYING))
-            with builder.if_else(stays) as (staying, passing):
-                with staying:
-                    load_tiles(index, stays=True)
-                with passing:
-                    load_tiles(index, stays=False)
-
-        places = [
-            builder.add(totals, INT64(each // 2 * ROWS * 128 + each % 2 * _ROW_BYTES))
-            for each in _SUMS
-        ]
-        is_begun = builder.icmp_signed("!=", args[13], INT64(0))
-        with builder.if_else(is_begun) as (begun, new):
-            with begun:
-                for each, place in zip(_SUMS, places, strict=True):
-                    load_tile(builder, each, place, 128)
-            with new:
-                for each in _SUMS:
-                    clear_tile(builder, each)
+        sides = _Sides(source, None if blocks else pitch, panel, pitch_bytes)
+        places = _open_sums(builder, totals, args[13])
         last = builder.sub(count, INT64(1))
         is_there = builder.icmp_signed("!=", done, INT64(0))
         height = builder.select(is_there, INT64(HEIGHT), INT64(0))
         share = builder.add(builder.udiv(INT64(HEIGHT), count), INT64(1))
         with cgutils.for_range(builder, last, intp=INT64) as loop:
-            load_step(loop.index)
+            _load_step(builder, sides, loop.index)
             for each in _SUMS:
                 multiply_tiles(builder, each, _OWN[each // 2], _OTHERS[each % 2])
             first = builder.add(asked, builder.mul(loop.index, wanted))
-            with cgutils.for_range(builder, wanted, intp=INT64) as each_line:
-                index = builder.add(first, each_line.index)
-                place = offset(
-                    builder, coming, builder.lshr(index, INT64(1)), pitch_bytes
-                )
-                side = builder.and_(index, INT64(1))
-                prefetch(builder, offset(builder, place, side, CACHE_LINE), range(1))
+            _ask_for_lines(builder, coming, pitch_bytes, first, wanted)
             row = builder.mul(loop.index, share)
             bounds = (row, _smaller(builder, builder.add(row, share), height))
             _finish_rows(builder, which, done, bounds, rest)
-        load_step(last)
-        for each in _SUMS:
+        _load_step(builder, sides, last)
+        for each, place in zip(_SUMS, places, strict=True):
             # a sum is stored while the next one's product is under way
             multiply_tiles(builder, each, _OWN[each // 2], _OTHERS[each % 2])
-            store_tile(builder, each, places[each], 128)
+            store_tile(builder, each, place, 128)
         bounds = (builder.mul(last, share), height)
         _finish_rows(builder, which, done, bounds, rest)
         return context.get_dummy_value()
 
     return signature, emit
+
+
+@dataclass(frozen=True, slots=True)
+class _Sides:
+    """What is multiplied.
+
+    Attributes:
+        rows: Their address.
+        row_bytes: From row to row; None if they lie in blocks.
+        panel: Its address.
+        pitch_bytes: From pair to pair of inputs.
+    """
+
+    rows: ir.Value
+    row_bytes: ir.Value | None
+    panel: ir.Value
+    pitch_bytes: int
+
+
+def _load_step(builder: ir.IRBuilder, sides: _Sides, index: ir.Value) -> None:
+    """The tiles of 32 inputs."""
+    if sides.row_bytes is not None:
+        _load_tiles(builder, sides, index, stays=True)
+        return
+    stays = builder.icmp_signed("<", index, INT64(STAYING))
+    with builder.if_else(stays) as (staying, passing):
+        with staying:
+            _load_tiles(builder, sides, index, stays=True)
+        with passing:
+            _load_tiles(builder, sides, index, stays=False)
+
+
+def _load_tiles(
+    builder: ir.IRBuilder, sides: _Sides, index: ir.Value, *, stays: bool
+) -> None:
+    """Likewise; the panel's are to stay in the first cache, or not."""
+    panel = offset(builder, sides.panel, index, ROWS * sides.pitch_bytes)
+    for at, each in enumerate(_OTHERS):
+        place = offset(builder, panel, at, _ROW_BYTES)
+        load_tile(builder, each, place, sides.pitch_bytes, passes_by=not stays)
+    in_blocks = sides.row_bytes is None
+    pitch = INT64(_ROW_BYTES) if in_blocks else sides.row_bytes
+    step = BLOCK_BYTES if in_blocks else _ROW_BYTES
+    rows = offset(builder, sides.rows, index, step)
+    half = builder.add(rows, builder.mul(pitch, INT64(ROWS)))
+    for each, place in zip(_OWN, (rows, half), strict=True):
+        load_tile(builder, each, place, pitch, passes_by=in_blocks)
+
+
+def _open_sums(
+    builder: ir.IRBuilder, sums: ir.Value, goes_on: ir.Value
+) -> list[ir.Value]:
+    """Has tiles go on from sums, or from nothing; says where they belong."""
+    places = [
+        builder.add(sums, INT64(each // 2 * ROWS * 128 + each % 2 * _ROW_BYTES))
+        for each in _SUMS
+    ]
+    is_begun = builder.icmp_signed("!=", goes_on, INT64(0))
+    with builder.if_else(is_begun) as (begun, new):
+        with begun:
+            for each, place in zip(_SUMS, places, strict=True):
+                load_tile(builder, each, place, 128)
+        with new:
+            for each in _SUMS:
+                clear_tile(builder, each)
+    return places
+
+
+def _ask_for_lines(
+    builder: ir.IRBuilder,
+    panel: ir.Value,
+    pitch_bytes: int,
+    first: ir.Value,
+    count: ir.Value,
+) -> None:
+    """So many cache lines of a panel that comes later."""
+    with cgutils.for_range(builder, count, intp=INT64) as loop:
+        index = builder.add(first, loop.index)
+        place = offset(builder, panel, builder.lshr(index, INT64(1)), pitch_bytes)
+        side = builder.and_(index, INT64(1))
+        prefetch(builder, offset(builder, place, side, CACHE_LINE), range(1))
 
 
 def _finish_panel(  # noqa: PLR0917 - numba passes by position

@@ -14,10 +14,11 @@ import torch
 from hookline_kernels.cpu.elements import (
     SCALARS,
     array_at,
+    exact,
     float_bits,
     to_float,
 )
-from hookline_kernels.cpu.heads import copy_head, turn_head
+from hookline_kernels.cpu.heads import ask_for, copy_head, turn_head
 from hookline_kernels.cpu.launching import Kernel, numbers_of
 from hookline_kernels.cpu.memory import int_at, take
 from hookline_kernels.cpu.norm import norm_row
@@ -27,6 +28,10 @@ from hookline_kernels.head_shape import HeadNorms, HeadShape
 
 _TOKENS = 16
 """Tokens that a thread takes at once."""
+_AHEAD = 4
+"""Tokens whose pages are asked for before they are written: a key touches all of one,
+and of requests that decode none is in a cache.
+"""
 
 
 class RotaryCache:
@@ -89,19 +94,41 @@ class RotaryCache:
         return query, key, value
 
 
+def _asker(kv_heads: int, block_size: int, page_bytes: int, head_bytes: int) -> Any:
+    @exact
+    def ask_for_pages(given: Any, first: Any, last: Any) -> None:
+        """Of tokens that are not in the page of the token before."""
+        for token in range(first, last):
+            slot = int_at(given[6], token)
+            block = slot // block_size
+            if token > 0 and int_at(given[6], token - 1) // block_size == block:
+                continue
+            for head in range(kv_heads):
+                page = (block * kv_heads + head) * page_bytes
+                ask_for(given[7] + page, page_bytes)
+                ask_for(given[8] + page + slot % block_size * head_bytes, head_bytes)
+
+    return ask_for_pages
+
+
 @functools.cache
 def _kernel(shape: HeadShape, has_norms: bool) -> Kernel:
     size = shape.dtype.itemsize
     dim, half, block_size = shape.dim, shape.dim // 2, shape.block_size
     lanes = lanes_for(dim)
     heads, kv_heads, width = shape.num_heads, shape.num_kv_heads, shape.width
+    page_bytes, head_bytes = dim * block_size * size, dim * size
+    ask_for_pages = _asker(kv_heads, block_size, page_bytes, head_bytes)
 
     def place_tokens(numbers: Any) -> None:
         given = array_at(numbers, 12, np.int64)
         tokens = given[1]
         first = take(numbers, _TOKENS)
         while first < tokens:
-            for token in range(first, min(first + _TOKENS, tokens)):
+            last = min(first + _TOKENS, tokens)
+            ask_for_pages(given, first, min(first + _AHEAD, last))
+            for token in range(first, last):
+                ask_for_pages(given, token + _AHEAD, min(token + _AHEAD + 1, last))
                 row = given[2] + token * width * size
                 angle = int_at(given[5], token) * half * 4
                 for head in range(heads + kv_heads):
@@ -109,17 +136,19 @@ def _kernel(shape: HeadShape, has_norms: bool) -> Kernel:
                     if has_norms:
                         weights = given[9] if head < heads else given[10]
                         epsilon = to_float(given[11])
-                        norm_row(at, weights, at, epsilon, dim, lanes, size, False)
+                        norm_row(
+                            at, weights, at, epsilon, dim, lanes, size, False, False
+                        )
                     turn_head(at, given[3] + angle, given[4] + angle, half, size)
                 slot = int_at(given[6], token)
                 block, place = slot // block_size, slot % block_size
                 for head in range(kv_heads):
                     key = row + (heads + head) * dim * size
                     value = key + kv_heads * dim * size
-                    page = (block * kv_heads + head) * dim * block_size * size
-                    column = given[7] + page + place * size
+                    at = (block * kv_heads + head) * page_bytes
+                    column = given[7] + at + place * size
                     copy_head(key, column, dim, block_size, size)
-                    line = given[8] + page + place * dim * size
+                    line = given[8] + at + place * head_bytes
                     copy_head(value, line, dim, 1, size)
             first = take(numbers, _TOKENS)
 

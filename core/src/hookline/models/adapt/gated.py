@@ -50,7 +50,11 @@ class FastGated(nn.Module):
 
 
 class TiledGated(nn.Module):
-    """The same, as the processor's matrix unit takes it."""
+    """The same, as the processor's matrix unit takes it.
+
+    Attributes:
+        least_in_blocks: As of `BlockProduct`.
+    """
 
     def __init__(
         self, gate: nn.Linear, up: nn.Linear, down: nn.Linear, activation: str
@@ -63,6 +67,8 @@ class TiledGated(nn.Module):
         self._layer = kernels.FeedForward(
             gate.weight, up.weight, down.weight, activation
         )
+        self.least_in_blocks: int | None = self._layer.least_in_blocks
+        self.of_blocks: Callable[..., torch.Tensor] = self._layer.of_blocks
 
     def forward(
         self, values: torch.Tensor, summand: torch.Tensor | None = None

@@ -17,6 +17,9 @@ class FastLinear(nn.Linear):
 
     Packed or not, `weight` has the shape of a linear layer's. Calls go around the hooks
     of modules and their search for attributes, which small products notice.
+
+    Attributes:
+        least_in_blocks: As of `BlockProduct`.
     """
 
     def __init__(self, weight: torch.Tensor, bias: torch.Tensor | None) -> None:
@@ -28,6 +31,9 @@ class FastLinear(nn.Linear):
         given = None if bias is None else nn.Parameter(bias, requires_grad=False)
         self.register_parameter("bias", given)
         self._for_few, self._product = products.for_few, products.for_all
+        self.least_in_blocks: int | None = None
+        if products.of_blocks is not None:
+            self.least_in_blocks, self.of_blocks = products.of_blocks
 
     def forward(
         self, values: torch.Tensor, summand: torch.Tensor | None = None
@@ -62,11 +68,13 @@ class _Products:
         weight: As these products read it.
         for_all: Takes any number of rows.
         for_few: Tried before, in this order.
+        of_blocks: From how many rows, and what then takes them in blocks.
     """
 
     weight: torch.Tensor
     for_all: _Product
     for_few: tuple[_ForFew, ...] = ()
+    of_blocks: tuple[int, Callable[..., torch.Tensor]] | None = None
 
 
 def _in_panels(weight: torch.Tensor, bias: torch.Tensor | None) -> _Products | None:
@@ -84,9 +92,20 @@ def _by_torch(weight: torch.Tensor, bias: torch.Tensor | None) -> _Products:
     if not can_pack(weight):
         return _Products(weight, _bound(plain_linear, weight, bias))
     packed = pack(weight)
-    return _Products(
-        packed, _bound(packed_linear, packed, bias), _for_few(packed, bias)
-    )
+    for_all = _bound(packed_linear, packed, bias)
+    try:
+        few_rows = import_module("hookline_kernels.cpu.few_rows")
+        many_rows = import_module("hookline_kernels.cpu.many_rows")
+        few = few_rows.few_rows(packed, bias)
+        if few is None:
+            return _Products(packed, for_all)
+        many, in_blocks = (
+            many_rows.ManyRows(packed, bias, width=few.width, in_blocks=each)
+            for each in (False, True)
+        )
+    except (ImportError, KernelError):
+        return _Products(packed, for_all)
+    return _Products(packed, for_all, (few, many), (few.most + 1, in_blocks.of_blocks))
 
 
 def _bound(
@@ -100,19 +119,6 @@ def _bound(
         return product(values, weight, bias, summand=summand)
 
     return multiply
-
-
-def _for_few(weight: torch.Tensor, bias: torch.Tensor | None) -> tuple[_ForFew, ...]:
-    """None without a compiler, or for this weight."""
-    try:
-        few_rows = import_module("hookline_kernels.cpu.few_rows")
-        many_rows = import_module("hookline_kernels.cpu.many_rows")
-        few = few_rows.few_rows(weight, bias)
-        if few is None:
-            return ()
-        return few, many_rows.ManyRows(weight, bias, width=few.width)
-    except (ImportError, KernelError):
-        return ()
 
 
 def joined(linears: Sequence[nn.Linear]) -> FastLinear:

@@ -1,7 +1,8 @@
 """RMSNorm layers as one kernel."""
 
+from collections.abc import Callable
 from importlib import import_module
-from typing import Protocol
+from typing import Protocol, cast
 
 import torch
 from torch import nn
@@ -18,6 +19,18 @@ class NormKernel(Protocol):
     def __call__(self, values: torch.Tensor) -> torch.Tensor: ...
 
 
+class BlockNorm(NormKernel, Protocol):
+    """One that can lay rows as products of many rows read them.
+
+    Attributes:
+        lays_blocks: Whether it can those of its weight.
+    """
+
+    lays_blocks: bool
+
+    def in_blocks(self, values: torch.Tensor) -> torch.Tensor: ...
+
+
 class MakeNorm(Protocol):
     """Makes kernels for one kind of device."""
 
@@ -29,7 +42,11 @@ class MakeNorm(Protocol):
 
 
 class FastNorm(nn.Module):
-    """RMSNorm; with `unit_offset` the weight counts from 1."""
+    """RMSNorm; with `unit_offset` the weight counts from 1.
+
+    Attributes:
+        in_blocks: The kernel's own, if it lays blocks.
+    """
 
     def __init__(
         self, weight: torch.Tensor, epsilon: float, make: MakeNorm, *, unit_offset: bool
@@ -37,7 +54,10 @@ class FastNorm(nn.Module):
         super().__init__()
         self.weight = nn.Parameter(weight, requires_grad=False)
         self.epsilon, self.unit_offset = epsilon, unit_offset
-        self._norm = make(self.weight, epsilon, unit_offset=unit_offset)
+        self._norm = kernel = make(self.weight, epsilon, unit_offset=unit_offset)
+        self.in_blocks: Callable[[torch.Tensor], torch.Tensor] | None = None
+        if getattr(kernel, "lays_blocks", False):
+            self.in_blocks = cast("BlockNorm", kernel).in_blocks
 
     def forward(self, values: torch.Tensor) -> torch.Tensor:
         return self._norm(values)

@@ -1,12 +1,14 @@
 """Decode steps whose layers are started by one call each, as programs of kernels.
 
-The counterpart of a GPU's graphs. The second step of so many sequences is noted while
-it is computed; then it is done again from the notes, over memory without a number in
-it, and must come to the same. From then on steps of as many sequences are done from the
-notes. Where torch computes a part, there is nothing to be done from notes.
+The counterpart of a GPU's graphs. The second step in a row of so many sequences is
+noted while it is computed; then it is done again from the notes, over memory without a
+number in it, and must come to the same. From then on steps of as many sequences are
+done from the notes. That takes as long as two steps and gains a part of one each time:
+a number that does not come twice in a row must have come often. Where torch computes a
+part, there is nothing to be done from notes.
 """
 
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -19,6 +21,8 @@ from hookline_kernels.cpu.recording import Arena, Recorder, Recording, recording
 _MOST_TOKENS = 512
 """Of more, products are not all kernels of ours."""
 _MOST_RECORDINGS = 128
+_OFTEN = 8
+"""Steps of a number after which more are to be expected."""
 _MOST_PAUSE = 4096
 """Steps between two tries to note one, which are doubled after each that fails."""
 _TOLERANCE = 0.05
@@ -79,7 +83,8 @@ class LayersAgain:
             torch.empty(_MOST_TOKENS, dtype=torch.int64),
             torch.empty(_MOST_TOKENS, dtype=torch.int64),
         )
-        self._seen: set[int] = set()
+        self._seen: Counter[int] = Counter()
+        self._last = 0
         self._pause, self._resting = 1, 0
         self._recorded: OrderedDict[int, _Recorded] = OrderedDict()
         self._is_off = False
@@ -91,9 +96,11 @@ class LayersAgain:
             return None
         found = self._recorded.get(tokens)
         if found is None or found.angles != _addresses(step):
-            is_new, self._resting = tokens not in self._seen, self._resting - 1
-            self._seen.add(tokens)
-            return None if is_new or self._resting > 0 else self._record(hidden, step)
+            is_due = tokens == self._last or self._seen[tokens] >= _OFTEN
+            self._last, self._resting = tokens, self._resting - 1
+            self._seen[tokens] += 1
+            return self._record(hidden, step) if is_due and self._resting <= 0 else None
+        self._last = tokens
         self._recorded.move_to_end(tokens)
         found.inputs.take(hidden, step)
         return found.output if found.recording.run(step.metadata) else None

@@ -7,6 +7,7 @@ import torch
 from torch.nn import functional
 from transformers import PreTrainedModel
 
+from hookline.models.adapt.normed import Normed
 from hookline.models.adapt.pages import give_back_clean_pages
 from hookline.models.attention import KeysAndValues
 from hookline.models.decoder.kit import Kit, LayersAgain
@@ -89,6 +90,7 @@ class Decoder:
         ]
         self._norm = kernel_norm(kit, parts.norm)
         self._output = kit.product([parts.output])
+        self._logits = Normed(self._norm, self._output)
         self.feature_layers: tuple[int, ...] = ()
         self.is_capturable = all(layer.is_capturable for layer in self._layers)
         give_back_clean_pages()
@@ -169,7 +171,7 @@ class Decoder:
 
     def logits(self, hidden: torch.Tensor) -> torch.Tensor:
         """[W, hidden] of `hidden` → [W, vocabulary]."""
-        return self.logits_of(self.states(hidden))
+        return self._logits(hidden)
 
     def logits_of(self, states: torch.Tensor) -> torch.Tensor:
         """[W, hidden] of `states` → [W, vocabulary]."""

@@ -6,21 +6,12 @@ from typing import TYPE_CHECKING, Protocol
 import torch
 from torch import nn
 
+from hookline.models.adapt.normed import Product
 from hookline.models.adapt.norms import FastNorm
 from hookline_kernels.head_shape import HeadNorms, HeadShape
 
 if TYPE_CHECKING:
     from hookline.models.decoder.layer import DecoderLayer, Step
-
-
-class Product(Protocol):
-    """One or more linear layers, or a whole feed-forward layer."""
-
-    def __call__(
-        self, values: torch.Tensor, summand: torch.Tensor | None = None
-    ) -> torch.Tensor:
-        """The result of [T, in], and the summand, which is used up."""
-        ...
 
 
 class HeadsCache(Protocol):

@@ -1,4 +1,4 @@
-"""One layer of a usual decoder, in nine calls."""
+"""One layer of a usual decoder, in a few calls."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -8,6 +8,7 @@ import torch
 from torch import nn
 
 from hookline.models.adapt.linears import are_joinable
+from hookline.models.adapt.normed import Normed
 from hookline.models.adapt.norms import FastNorm
 from hookline.models.decoder.kit import Kit
 from hookline.models.decoder.parts import LayerParts, NotDecoder
@@ -53,16 +54,16 @@ class DecoderLayer:
         products = [parts.query, parts.key, parts.value]
         if not are_joinable(products):
             raise NotDecoder("its queries, keys and values are no equal linear layers")
-        self._attention_norm = kernel_norm(kit, parts.attention_norm)
-        self._heads = kit.product(products)
+        norm = kernel_norm(kit, parts.attention_norm)
+        self._heads = Normed(norm, kit.product(products))
         self._cache = kit.heads_cache(shape, _head_norms(kit, parts))
         self._attention = attention
         self._attend: AttendWritten | None = None
         self._output = kit.product([parts.output])
-        self._feed_forward_norm = kernel_norm(kit, parts.feed_forward_norm)
+        norm = kernel_norm(kit, parts.feed_forward_norm)
         gated = kit.gated(parts.feed_forward)
         self.is_capturable = gated is not None
-        self._feed_forward = gated or _Other(parts.feed_forward)
+        self._feed_forward = Normed(norm, gated or _Other(parts.feed_forward))
 
     def bind(
         self, keys: torch.Tensor, values: torch.Tensor, attend: AttendWritten
@@ -82,14 +83,14 @@ class DecoderLayer:
         """[T, hidden] → the same; what is given is used up."""
         assert self._attend is not None
         query, key, value = self._cache(
-            self._heads(self._attention_norm(hidden)),
+            self._heads(hidden),
             angles=step.angles,
             positions=step.positions,
             slots=step.metadata.slots,
         )
         attended = self._attend(query, key, value, metadata=step.metadata)
         hidden = self._output(attended.flatten(1), hidden)
-        return self._feed_forward(self._feed_forward_norm(hidden), hidden)
+        return self._feed_forward(hidden, hidden)
 
 
 class _Other:

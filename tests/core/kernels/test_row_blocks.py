@@ -1,0 +1,106 @@
+"""Rows in blocks: norms lay them, and products make of them what they make of rows."""
+
+import pytest
+import torch
+
+from hookline_kernels.cpu.amx import has_tiles
+from hookline_kernels.cpu.feed_forward import FeedForward
+from hookline_kernels.cpu.few_rows import few_rows
+from hookline_kernels.cpu.linear import pack
+from hookline_kernels.cpu.many_rows import ManyRows
+from hookline_kernels.cpu.norm import RmsNorm
+from hookline_kernels.cpu.panels import lay_panels, steps_at_once
+
+ROWS = [32, 33, 63, 64, 200, 545]
+INPUTS = [32, 96, 832, 864, 1056]
+"""Steps that all stay, some that pass by, and products in parts."""
+
+
+def random_values(*shape: int) -> torch.Tensor:
+    source = torch.Generator().manual_seed(sum(shape))
+    return torch.randn(shape, generator=source).bfloat16()
+
+
+def blocks_of(values: torch.Tensor) -> torch.Tensor:
+    """As `RmsNorm.in_blocks` says."""
+    rows, width = values.shape
+    starts = [*range(0, rows - 32, 32), rows - 32]
+    parts = [values[at : at + 32].view(32, width // 32, 32) for at in starts]
+    return torch.stack([part.transpose(0, 1) for part in parts]).contiguous()
+
+
+@pytest.mark.parametrize("rows", ROWS)
+@pytest.mark.parametrize("unit_offset", [False, True])
+def test_norms_lay_blocks(rows: int, unit_offset: bool) -> None:
+    """Of the very numbers that they give in rows."""
+    norm = RmsNorm(random_values(96), 1e-5, unit_offset=unit_offset)
+    values = random_values(rows, 96)
+
+    assert norm.lays_blocks
+    assert torch.equal(norm.in_blocks(values), blocks_of(norm(values)))
+
+
+@pytest.mark.parametrize(
+    "weight", [random_values(48), random_values(64).float()], ids=["width", "dtype"]
+)
+def test_other_norms_say_so(weight: torch.Tensor) -> None:
+    """Whoever asks them takes rows."""
+    assert not RmsNorm(weight, 1e-5, unit_offset=False).lays_blocks
+
+
+@pytest.mark.skipif(not has_tiles(), reason="no matrix unit here")
+@pytest.mark.parametrize("inputs", INPUTS)
+def test_products_of_blocks(inputs: int) -> None:
+    """As right as those of rows; those in parts round their sums otherwise."""
+    weight, bias = random_values(96, inputs), random_values(96)
+    product = ManyRows(lay_panels(weight), bias, in_blocks=True)
+    of_rows = ManyRows(lay_panels(weight), bias)
+    for rows in ROWS:
+        values, summand = random_values(rows, inputs), random_values(rows, 96)
+        for extra in (None, summand):
+            expected = values.double() @ weight.double().T + bias.double()
+            expected += 0 if extra is None else extra.double()
+
+            found = product.of_blocks(blocks_of(values), rows, extra)
+
+            worst = (found.double() - expected).abs().amax(1)
+            assert (worst <= 0.006 * expected.abs().amax(1)).all(), (rows, worst)
+            if steps_at_once(inputs // 32) == inputs // 32:
+                assert torch.equal(found, of_rows(values, extra))
+
+
+@pytest.mark.skipif(not has_tiles(), reason="no matrix unit here")
+def test_products_of_blocks_with_weights_of_onednn() -> None:
+    """Whose panels may lie side by side."""
+    weight, values = random_values(192, 864), random_values(77, 864)
+    packed = pack(weight)
+    if (few := few_rows(packed, None)) is None:
+        pytest.skip("this oneDNN packs weights otherwise")
+    product = ManyRows(packed, width=few.width, in_blocks=True)
+    expected = values.double() @ weight.double().T
+
+    found = product.of_blocks(blocks_of(values), 77)
+
+    assert (found.double() - expected).abs().max() <= 0.006 * expected.abs().max()
+
+
+@pytest.mark.skipif(not has_tiles(), reason="no matrix unit here")
+@pytest.mark.parametrize("rows", [33, 64, 77, 200])
+def test_feed_forward_layers_of_blocks(rows: int) -> None:
+    """To the last bit, where the first product is made at once."""
+    weights = [random_values(*shape) / 8 for shape in ((544, 96), (544, 96), (96, 544))]
+    layer = FeedForward(*weights, "silu")
+    values, summand = random_values(rows, 96), random_values(rows, 96)
+
+    for extra in (None, summand):
+        found = layer.of_blocks(blocks_of(values), rows, extra)
+
+        assert torch.equal(found, layer(values, extra))
+
+
+@pytest.mark.parametrize(
+    ("steps", "at_once"), [(1, 1), (24, 24), (26, 26), (27, 14), (64, 16), (100, 20)]
+)
+def test_parts_are_alike(steps: int, at_once: int) -> None:
+    """None is larger than what the first cache holds."""
+    assert steps_at_once(steps) == at_once
