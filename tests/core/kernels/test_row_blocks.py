@@ -88,8 +88,8 @@ def test_products_of_blocks_with_weights_of_onednn() -> None:
 @pytest.mark.parametrize("rows", [33, 64, 77, 200])
 def test_feed_forward_layers_of_blocks(rows: int) -> None:
     """To the last bit, where the first product is made at once."""
-    weights = [random_values(*shape) / 8 for shape in ((544, 96), (544, 96), (96, 544))]
-    layer = FeedForward(*weights, "silu")
+    gate, up = random_values(2, 544, 96) / 8
+    layer = FeedForward(gate, up, random_values(96, 544) / 8, "silu")
     values, summand = random_values(rows, 96), random_values(rows, 96)
 
     for extra in (None, summand):
