@@ -29,7 +29,10 @@ class Completion:
     """
 
     __slots__ = (
-        "_news",
+        "_has_news",
+        "_logprobs",
+        "_texts",
+        "_token_ids",
         "finish_cause",
         "finish_reason",
         "index",
@@ -60,7 +63,7 @@ class Completion:
         self.finish_cause = ""
         self.stop_reason: str | int | None = None
         self.kept_token_ids: list[int] = []
-        self._news: CompletionOutput | None = None
+        self._start_news()
 
     def take(self, event: NewTokens, end: Finished | None) -> bool:
         """Adds new tokens to the news; whether a stop string ended it with them."""
@@ -91,24 +94,40 @@ class Completion:
         self.request.num_open -= 1
 
     def take_news(self) -> CompletionOutput | None:
-        news, self._news = self._news, None
-        return news
-
-    def _add(
-        self, text: str, token_ids: list[int], logprobs: list[TokenLogprobs] | None
-    ) -> None:
-        latest = CompletionOutput(
+        """All since the last time; None if there are none."""
+        if not self._has_news:
+            return None
+        news = CompletionOutput(
             index=self.index,
-            text=text,
-            token_ids=token_ids,
-            logprobs=logprobs,
+            text="".join(self._texts),
+            token_ids=self._token_ids,
+            logprobs=self._logprobs,
             finish_reason=self.finish_reason,
             stop_reason=self.stop_reason,
             output_tokens=self.timeline.output_tokens,
             draft_tokens=self.timeline.draft_tokens,
             accepted_tokens=self.timeline.accepted_tokens,
         )
-        self._news = self._news.followed_by(latest) if self._news else latest
+        self._start_news()
+        return news
+
+    def _start_news(self) -> None:
+        self._has_news = False
+        self._texts: list[str] = []
+        self._token_ids: list[int] = []
+        self._logprobs: list[TokenLogprobs] | None = None
+
+    def _add(
+        self, text: str, token_ids: list[int], logprobs: list[TokenLogprobs] | None
+    ) -> None:
+        """Gathers: a request that is not streamed has one piece of news in the end."""
+        self._has_news = True
+        self._texts.append(text)
+        self._token_ids += token_ids
+        if logprobs is not None:
+            if self._logprobs is None:
+                self._logprobs = []
+            self._logprobs += logprobs
 
     def _ends_unseen(self, end: Finished) -> bool:
         """Whether the last token is a stop token that is left out of the text."""
