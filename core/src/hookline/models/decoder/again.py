@@ -21,7 +21,7 @@ from hookline_kernels.cpu.recording import Arena, Recorder, Recording, recording
 _MOST_TOKENS = 512
 """Of more, products are not all kernels of ours."""
 _MOST_RECORDINGS = 128
-_OFTEN = 8
+_OFTEN = 2
 """Steps of a number after which more are to be expected."""
 _MOST_PAUSE = 4096
 """Steps between two tries to note one, which are doubled after each that fails."""
