@@ -197,3 +197,21 @@ def test_a_system_that_refuses_is_asked_once(monkeypatch: pytest.MonkeyPatch) ->
     wait_until_warm()
 
     assert len(system.pieces) == 1
+
+
+def test_fronts_of_all_memory_come_first() -> None:
+    """A block has a part in each layer's: those handed out first are warm first."""
+    memory = [torch.empty(3 * MIB, dtype=torch.uint8) for _ in range(2)]
+    memory.append(torch.empty(MIB // 2, dtype=torch.uint8))
+
+    pieces = [at for at, _ in page_warmer._pieces(memory, 1.0)]
+
+    places = [
+        next(
+            (index, round((at - each.data_ptr()) / MIB))
+            for index, each in enumerate(memory)
+            if each.data_ptr() <= at < each.data_ptr() + each.nbytes
+        )
+        for at in pieces
+    ]
+    assert places == [(0, 0), (1, 0), (2, 0), (0, 1), (1, 1), (0, 2), (1, 2)]

@@ -4,7 +4,8 @@ import ctypes
 import mmap
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import zip_longest
 from threading import Event, Thread, get_native_id
 from threading import enumerate as live_threads
 from typing import TYPE_CHECKING
@@ -22,7 +23,7 @@ _NICENESS = 10
 
 
 class PageWarmer:
-    """A thread that walks over the front of some memory once, and ends.
+    """A thread that walks over the fronts of some memory once, and ends.
 
     Blocks are handed out from the front; what is beyond comes when it is used.
 
@@ -53,15 +54,26 @@ class PageWarmer:
         os.setpriority(os.PRIO_PROCESS, get_native_id(), _NICENESS)
         total = sum(each.nbytes for each in self._memory)
         share = min(1.0, self._warmed_bytes / max(total, 1))
-        for each in self._memory:
-            start = -(-each.data_ptr() // mmap.PAGESIZE) * mmap.PAGESIZE
-            end = each.data_ptr() + int(each.nbytes * share)
-            for at in range(start, end - mmap.PAGESIZE, _PIECE):
-                size = min(_PIECE, end - at) // mmap.PAGESIZE * mmap.PAGESIZE
-                if self._stopped.is_set():
-                    return
-                if advise(at, size, _MADV_POPULATE_WRITE):
-                    return
+        for at, end in _pieces(self._memory, share):
+            size = min(_PIECE, end - at) // mmap.PAGESIZE * mmap.PAGESIZE
+            if self._stopped.is_set() or advise(at, size, _MADV_POPULATE_WRITE):
+                return
+
+
+def _pieces(
+    memory: "Sequence[torch.Tensor]", share: float
+) -> Iterator[tuple[int, int]]:
+    """Where each begins, and where its tensor's share ends.
+
+    The fronts of all come first: the first blocks are in all of them.
+    """
+    walks = []
+    for each in memory:
+        start = -(-each.data_ptr() // mmap.PAGESIZE) * mmap.PAGESIZE
+        end = each.data_ptr() + int(each.nbytes * share)
+        walks.append([(at, end) for at in range(start, end - mmap.PAGESIZE, _PIECE)])
+    for pieces in zip_longest(*walks):
+        yield from (piece for piece in pieces if piece is not None)
 
 
 def wait_until_warm() -> None:
