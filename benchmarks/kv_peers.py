@@ -125,7 +125,9 @@ class Other:
         assert self._process.stdout is not None
         if line is not None:
             print(line, file=self._process.stdin, flush=True)
-        return self._process.stdout.readline()
+        if not (said := self._process.stdout.readline()):
+            sys.exit(f"the other engine ended with status {self._process.wait()}")
+        return said
 
 
 def wait_for_files(folder: Path, count: int) -> None:
