@@ -1,6 +1,7 @@
 """What a block of the KV cache is to a connector: so many bytes in each layer."""
 
 from dataclasses import dataclass
+from itertools import accumulate
 
 from hookline.exceptions import HooklineError
 
@@ -37,6 +38,15 @@ class KVLayout:
     def total_bytes(self) -> int:
         """Of one block, in all layers."""
         return sum(self.block_bytes)
+
+    @property
+    def columns(self) -> list[slice]:
+        """Where each layer's bytes are, if those of a block lie together."""
+        ends = accumulate(self.block_bytes)
+        return [
+            slice(end - own, end)
+            for own, end in zip(self.block_bytes, ends, strict=True)
+        ]
 
 
 class TransferClosedError(HooklineError):

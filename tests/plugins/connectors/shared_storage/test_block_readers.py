@@ -1,7 +1,6 @@
 """Loads in pieces: how many blocks are there in the end, whoever read them."""
 
 import threading
-from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +9,7 @@ import pytest
 from hookline.kv_transfer import KVLayout
 from hookline.kv_transfer.blocks import Bytes, KVBlocks
 from hookline.kv_transfer.messages import Load
+from hookline.worker.kv_memory import HostLayer
 from hookline_shared_storage import BlockReaders, BlockStore, StorageOptions, reading
 
 BLOCKS = 11
@@ -24,24 +24,6 @@ HASHES = [bytes([number]) * 32 for number in range(BLOCKS)]
 CONTENT = np.random.default_rng(1).integers(0, 256, (BLOCKS, 50), np.uint8)
 
 
-class Memory:
-    """A layer's blocks."""
-
-    def __init__(self, block_bytes: int) -> None:
-        self.block_bytes = block_bytes
-        self.blocks = np.zeros((BLOCKS, block_bytes), np.uint8)
-
-    def copy_out(
-        self, block_ids: Sequence[int], target: Bytes, rows: Sequence[int]
-    ) -> None:
-        target[list(rows)] = self.blocks[list(block_ids)]
-
-    def copy_in(
-        self, block_ids: Sequence[int], source: Bytes, rows: Sequence[int]
-    ) -> None:
-        self.blocks[list(block_ids)] = source[list(rows)]
-
-
 class Place:
     """A folder of blocks, a cache, and a load of all blocks in reverse order."""
 
@@ -50,7 +32,8 @@ class Place:
         self.store = BlockStore(options, LAYOUT)
         for block_hash, content in zip(HASHES, CONTENT, strict=True):
             self.store.write(block_hash, content)
-        self.layers = [Memory(size) for size in LAYOUT.block_bytes]
+        self.cache = [np.zeros((BLOCKS, size), np.uint8) for size in LAYOUT.block_bytes]
+        self.layers = [HostLayer([each]) for each in self.cache]
         self.blocks = KVBlocks(LAYOUT, self.layers)
         self.ids = list(reversed(range(BLOCKS)))
         self.blocks.open_load(
@@ -85,7 +68,7 @@ def place(
 def test_all_blocks_are_filled(place: Place) -> None:
     """Each with its own content, and the end is told once."""
     assert place.read() == [(BLOCKS, "")]
-    both = np.hstack([each.blocks for each in place.layers])
+    both = np.hstack(place.cache)
     np.testing.assert_array_equal(both[place.ids], CONTENT)
 
 
@@ -95,7 +78,7 @@ def test_first_failure_counts(place: Place) -> None:
     place.store.path_of(HASHES[4]).unlink()
 
     assert place.read() == [(4, "missing")]
-    both = np.hstack([each.blocks for each in place.layers])
+    both = np.hstack(place.cache)
     np.testing.assert_array_equal(both[place.ids[:4]], CONTENT[:4])
 
 

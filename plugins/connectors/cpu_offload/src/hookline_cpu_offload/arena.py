@@ -5,7 +5,6 @@ import mmap
 import sys
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from itertools import accumulate
 
 import numpy as np
 
@@ -50,11 +49,7 @@ class Arena:
             memory.madvise(mmap.MADV_HUGEPAGE)
         self._bytes: Bytes = np.frombuffer(memory, np.uint8)
         self._slots = self._bytes.reshape(num_slots, size)
-        ends = accumulate(layout.block_bytes)
-        self.layers: list[Bytes] = [
-            self._slots[:, end - own : end]
-            for own, end in zip(layout.block_bytes, ends, strict=True)
-        ]
+        self.layers: list[Bytes] = [self._slots[:, each] for each in layout.columns]
         self._content: list[bytes | None] = [None] * num_slots
         self._warmed = 0
         self._warmer = ThreadPoolExecutor(1, "hookline-cpu-offload-warm")

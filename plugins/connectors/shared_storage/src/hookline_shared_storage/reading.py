@@ -4,7 +4,6 @@ import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
-from itertools import accumulate
 
 import numpy as np
 
@@ -63,11 +62,7 @@ class BlockReaders:
         """Threads start when they are needed."""
         layout = blocks.layout
         self._store, self._blocks = store, blocks
-        ends = accumulate(layout.block_bytes)
-        self._columns = [
-            slice(end - own, end)
-            for own, end in zip(layout.block_bytes, ends, strict=True)
-        ]
+        self._columns = layout.columns
         self._shape = max(1, _PIECE_BYTES // layout.total_bytes), layout.total_bytes
         self._own = threading.local()
         self._threads = ThreadPoolExecutor(num_threads, name)

@@ -4,7 +4,6 @@ import threading
 import time
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from functools import partial
-from itertools import accumulate
 
 import msgspec
 import numpy as np
@@ -44,7 +43,7 @@ class WorkerSide:
     def register_kv_caches(self, blocks: KVBlocks) -> None:
         self._blocks = blocks
         self._store = BlockStore(self._options, blocks.layout)
-        self._ends = list(accumulate(blocks.layout.block_bytes))
+        self._columns = blocks.layout.columns
         name = "hookline-shared-storage"
         self._readers = BlockReaders(
             self._store, blocks, self._options.num_threads, f"{name}-read"
@@ -76,7 +75,7 @@ class WorkerSide:
         if self._filled is not None:
             block_ids = [block_id for block_id, _ in self._tasks.saves]
             found = self._blocks.read_blocks(layer_index, block_ids)
-            self._filled[:, self._columns(layer_index)] = found
+            self._filled[:, self._columns[layer_index]] = found
 
     def wait_for_save(self) -> None:
         """Raises `OSError` if an earlier save has failed: there is no other way."""
@@ -111,10 +110,6 @@ class WorkerSide:
             else:
                 waiting.append((deadline, task))
         self._promised = waiting
-
-    def _columns(self, layer: int) -> slice:
-        end = self._ends[layer]
-        return slice(end - self._blocks.layout.block_bytes[layer], end)
 
     def _load(self, task: LoadTask) -> list[Future[None]]:
         ended = partial(self._load_ended, task)
