@@ -21,6 +21,8 @@ DEPTH = 32
 """bfloat16 numbers in each row."""
 HEIGHT = 2 * ROWS
 """Rows of a block, which are multiplied at once."""
+BLOCK_BYTES = HEIGHT * DEPTH * 2
+"""Of 32 inputs of so many rows in bfloat16, where rows lie in blocks."""
 INT8 = ir.IntType(8)
 
 

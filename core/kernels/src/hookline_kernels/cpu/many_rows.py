@@ -11,13 +11,12 @@ from typing import Any
 import numpy as np
 import torch
 
-from hookline_kernels.cpu.amx import DEPTH, HEIGHT
+from hookline_kernels.cpu.amx import BLOCK_BYTES, DEPTH, HEIGHT
 from hookline_kernels.cpu.elements import array_at, exact
 from hookline_kernels.cpu.launching import Kernel, numbers_of
 from hookline_kernels.cpu.memory import take
 from hookline_kernels.cpu.panels import (
     AS_THEY_ARE,
-    BLOCK_BYTES,
     LINES,
     OUTPUTS,
     SUM_BYTES,

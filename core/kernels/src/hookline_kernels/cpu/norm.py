@@ -10,7 +10,7 @@ from numba.core import cgutils, types
 from numba.core.typing.templates import Signature
 from numba.extending import intrinsic
 
-from hookline_kernels.cpu.amx import DEPTH, HEIGHT, ROWS
+from hookline_kernels.cpu.amx import BLOCK_BYTES, DEPTH, HEIGHT, ROWS
 from hookline_kernels.cpu.elements import (
     SCALARS,
     array_at,
@@ -222,7 +222,7 @@ def _norm_row(  # noqa: PLR0917 - numba passes by position
             place = offset(builder, target, loop.index, step * element)
             if is_block:
                 at = builder.lshr(loop.index, INT64(1))
-                place = offset(builder, target, at, 2 * HEIGHT * DEPTH)
+                place = offset(builder, target, at, BLOCK_BYTES)
                 half = builder.and_(loop.index, INT64(1))
                 place = offset(builder, place, half, DEPTH)
             normed = builder.fmul(numbers_at(source, loop.index), scale)

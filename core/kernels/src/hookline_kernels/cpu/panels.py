@@ -25,6 +25,7 @@ from numba.core.typing.templates import Signature
 from numba.extending import intrinsic
 
 from hookline_kernels.cpu.amx import (
+    BLOCK_BYTES,
     DEPTH,
     HEIGHT,
     INT8,
@@ -51,7 +52,6 @@ from hookline_kernels.cpu.vectors import (
 
 OUTPUTS = 2 * ROWS
 """Of a panel."""
-BLOCK_BYTES = HEIGHT * DEPTH * 2
 SUM_BYTES = HEIGHT * OUTPUTS * 4
 """Of the sums of so many rows, float32 [32, 32]."""
 LINES = DEPTH * OUTPUTS * 2 // CACHE_LINE
