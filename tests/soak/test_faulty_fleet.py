@@ -5,8 +5,13 @@ import dataclasses
 import json
 import os
 import random
-from collections.abc import AsyncIterator, Coroutine, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from contextlib import (
+    AbstractAsyncContextManager,
+    AsyncExitStack,
+    asynccontextmanager,
+)
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -139,9 +144,9 @@ async def running(fleet: Fleet) -> AsyncIterator[None]:
 @asynccontextmanager
 async def p2p_fleet(
     session: aiohttp.ClientSession,
-    folder: Path,
     source: random.Random,
     *,
+    folder: Path,
     decoding: Sequence[str] = (),
     unpunctual: bool = False,
 ) -> AsyncIterator[Fleet]:
@@ -169,7 +174,7 @@ async def p2p_fleet(
 
 @asynccontextmanager
 async def storage_fleet(
-    session: aiohttp.ClientSession, folder: Path, source: random.Random
+    session: aiohttp.ClientSession, source: random.Random, *, folder: Path
 ) -> AsyncIterator[Fleet]:
     options: dict[str, object] = {"shared_storage_path": str(folder / "own")}
     prefill, decode = (
@@ -228,29 +233,47 @@ async def store_foreign(folder: Path, asked: Asked) -> None:
             assert response.status == 200
 
 
-def check(rows: Sequence[Row], wrong: Sequence[str]) -> None:
-    print("\n".join(["", HEAD, *map(str, rows), *wrong]))  # noqa: T201
-    assert not wrong
-    assert [row.outcomes.total() for row in rows] == [row.requests for row in rows]
-    assert all(row.loaded > 0 for row in rows)
-    assert all(row.leaked == 0 for row in rows)
-    assert all(row.longest < DEADLINE_SECONDS for row in rows)
+Blown = tuple[list[Row], list[str]]
+"""Rows of the table, and what was not as it should be."""
+Make = Callable[
+    [aiohttp.ClientSession, random.Random], AbstractAsyncContextManager[Fleet]
+]
+
+
+async def blown(
+    make: Make, asked: list[Asked], faults: Faults, of_each: int, of_all: int
+) -> Blown:
+    """What a fleet did in a storm of its own."""
+    source = random.Random(7)  # noqa: S311 - a test
+    async with aiohttp.ClientSession() as session, make(session, source) as fleet:
+        return await blow(fleet, asked, faults, of_each, of_all)
+
+
+@pytest.fixture
+def check(capsys: pytest.CaptureFixture[str]) -> Callable[[Blown], None]:
+    """Shows what came of a storm, and wants nothing wrong, lost or left."""
+
+    def check(found: Blown) -> None:
+        rows, wrong = found
+        with capsys.disabled():
+            print("\n".join(["", HEAD, *map(str, rows), *wrong]))  # noqa: T201
+        assert not wrong
+        assert [row.outcomes.total() for row in rows] == [row.requests for row in rows]
+        assert all(row.loaded > 0 for row in rows)
+        assert all(row.leaked == 0 for row in rows)
+        assert all(row.longest < DEADLINE_SECONDS for row in rows)
+
+    return check
 
 
 @pytest.mark.soak
 async def test_peers(
-    asked: list[Asked], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    asked: list[Asked], tmp_path: Path, check: Callable[[Blown], None]
 ) -> None:
     """1000 requests over TCP: all end, none with a wrong token, and nothing is left."""
-    source = random.Random(7)  # noqa: S311 - a test
-    async with (
-        aiohttp.ClientSession() as session,
-        p2p_fleet(session, tmp_path, source) as fleet,
-    ):
-        rows, wrong = await blow(fleet, asked, P2P, 60, 520)
+    fleet = partial(p2p_fleet, folder=tmp_path)
 
-    with capsys.disabled():
-        check(rows, wrong)
+    check(await blown(fleet, asked, P2P, 60, 520))
 
 
 @pytest.mark.soak
@@ -258,53 +281,35 @@ async def test_unpunctual_reports(
     asked: list[Asked],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    check: Callable[[Blown], None],
 ) -> None:
     """A connector tells of loads again, or when nobody waits for them any more."""
-    source = random.Random(7)  # noqa: S311 - a test
     (site := tmp_path / "site").mkdir()
     text = Path(__file__).with_name("unpunctual.py").read_text("utf-8")
     PluginSite(site).install("unpunctual", text, group="hookline.connectors")
     monkeypatch.setenv("PYTHONPATH", str(site))
-    async with (
-        aiohttp.ClientSession() as session,
-        p2p_fleet(session, tmp_path, source, unpunctual=True) as fleet,
-    ):
-        rows, wrong = await blow(fleet, asked, UNPUNCTUAL, 60, 60)
+    fleet = partial(p2p_fleet, folder=tmp_path, unpunctual=True)
 
-    with capsys.disabled():
-        check(rows, wrong)
+    check(await blown(fleet, asked, UNPUNCTUAL, 60, 60))
 
 
 @pytest.mark.soak
 async def test_little_room(
-    asked: list[Asked], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    asked: list[Asked], tmp_path: Path, check: Callable[[Blown], None]
 ) -> None:
     """Requests are preempted while others load."""
-    source = random.Random(7)  # noqa: S311 - a test
     decoding = ("--num-kv-blocks", "32", "--max-model-len", "448")
-    async with (
-        aiohttp.ClientSession() as session,
-        p2p_fleet(session, tmp_path, source, decoding=decoding) as fleet,
-    ):
-        rows, wrong = await blow(fleet, asked, LITTLE_ROOM, 60, 60)
+    fleet = partial(p2p_fleet, folder=tmp_path, decoding=decoding)
 
-    with capsys.disabled():
-        check(rows, wrong)
+    check(await blown(fleet, asked, LITTLE_ROOM, 60, 60))
 
 
 @pytest.mark.soak
 async def test_storage(
-    asked: list[Asked], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    asked: list[Asked], tmp_path: Path, check: Callable[[Blown], None]
 ) -> None:
     """400 requests through files."""
-    source = random.Random(7)  # noqa: S311 - a test
     await store_foreign(tmp_path, asked[0])
-    async with (
-        aiohttp.ClientSession() as session,
-        storage_fleet(session, tmp_path, source) as fleet,
-    ):
-        rows, wrong = await blow(fleet, asked[:30], STORAGE, 40, 120)
+    fleet = partial(storage_fleet, folder=tmp_path)
 
-    with capsys.disabled():
-        check(rows, wrong)
+    check(await blown(fleet, asked[:30], STORAGE, 40, 120))
