@@ -6,8 +6,13 @@ from hookline.testing.oracle import FAMILIES, Oracle, make_oracle
 
 
 @pytest.fixture(scope="module", params=sorted(FAMILIES))
-def oracle(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Oracle:
-    """Each family in turn."""
-    return make_oracle(request.param, tmp_path_factory.mktemp(request.param))
+def family(request: pytest.FixtureRequest) -> str:
+    """Each in turn."""
+    found: str = request.param
+    return found
+
+
+@pytest.fixture(scope="module")
+def oracle(family: str, tmp_path_factory: pytest.TempPathFactory) -> Oracle:
+    """The family's."""
+    return make_oracle(family, tmp_path_factory.mktemp(family))

@@ -119,14 +119,20 @@ class Oracle:
         return logits[0, -1].double().softmax(-1)
 
 
-def make_oracle(family: str, folder: Path) -> Oracle:
+def make_oracle(family: str, folder: Path, *, head_dim: int | None = None) -> Oracle:
     """Writes a random model of the family; weights are large enough to tell apart.
 
     The oracle's own attention is the plain one, which knows every model's refinements.
+    A width of heads of one's choice, a part of 64, brings kernels that want one.
     """
     torch.manual_seed(7)
+    config = FAMILIES[family]()
+    if head_dim is not None and family == "gpt2":
+        config.n_head = config.n_embd // head_dim
+    elif head_dim is not None:
+        config.head_dim = head_dim
     model = AutoModelForCausalLM.from_config(
-        FAMILIES[family](), dtype=torch.float32, attn_implementation="eager"
+        config, dtype=torch.float32, attn_implementation="eager"
     )
     with torch.no_grad():
         for weight in model.parameters():

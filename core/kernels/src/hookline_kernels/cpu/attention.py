@@ -85,6 +85,7 @@ class CompiledAttention:
         self._call = np.zeros(1, CALL)
         self._call["num_kv_heads"] = num_kv_heads
         self._again: dict[int | None, _Again] = {}
+        self._again_several = _AgainSeveral(self)
         self._metadata: PagedMetadata | None = None
         self._scratch = torch.empty(0)
         self._states = torch.empty(0)
@@ -155,6 +156,7 @@ class CompiledAttention:
                 output=output,
                 scale=scale,
                 window=window,
+                again=self._again_several,
             )
             return output
         start = single
@@ -244,16 +246,23 @@ class CompiledAttention:
     def begin_again(
         self, calls: Int64, metadata: PagedMetadata, window: int | None
     ) -> int | None:
-        """As `recording.Again` of the layers that see so far back."""
-        if metadata.num_single < len(metadata.query_lens):
-            return None
+        """As `recording.Again` of single tokens, of layers that see so far back."""
         if metadata is not self._metadata:
             self._begin(metadata)
-        if self._shared_tokens:
+        if not metadata.num_single or self._shared_tokens:
             return None
         threads = self._share(self._seen(window), metadata.num_single)
         calls[:, _OF_A_STEP] = self._call.view(np.int64)[_OF_A_STEP]
         return threads
+
+    def begin_several_again(self, calls: Int64, metadata: PagedMetadata) -> int | None:
+        """As `recording.Again` for several tokens of a sequence, by tiles."""
+        if metadata.num_single == len(metadata.query_lens):
+            return None
+        if metadata is not self._metadata:
+            self._begin(metadata)
+        assert self._tiled is not None
+        return self._tiled.begin_again(calls)
 
     def _seen(self, window: int | None) -> int:
         """Tokens that the step's first sequences see, or a few more."""
@@ -319,6 +328,15 @@ class _Again(NamedTuple):
 
     def begin(self, calls: Int64, metadata: PagedMetadata) -> int | None:
         return self.attention.begin_again(calls, metadata, self.window)
+
+
+class _AgainSeveral(NamedTuple):
+    """Prompts, or parts of them, in the layers of one attention."""
+
+    attention: CompiledAttention
+
+    def begin(self, calls: Int64, metadata: PagedMetadata) -> int | None:
+        return self.attention.begin_several_again(calls, metadata)
 
 
 class _How(NamedTuple):

@@ -9,7 +9,7 @@ import torch
 from numba.core import types
 
 from hookline_kernels.cpu.jit import compile_kernel
-from hookline_kernels.cpu.recording import current
+from hookline_kernels.cpu.recording import Again, current
 from hookline_kernels.cpu.team import Team
 
 Numbers = ctypes.Array[ctypes.c_int64]
@@ -37,12 +37,28 @@ class Kernel:
         self._team = Team(compiled.address)
         self._kept = compiled  # its code goes with it
 
-    def __call__(self, elements: int, numbers: Numbers) -> None:
-        """Returns when all is done; about so many elements are read."""
+    def __call__(
+        self, elements: int, numbers: Numbers, again: Again | None = None
+    ) -> None:
+        """Returns when all is done.
+
+        Args:
+            elements: About so many are read.
+            numbers: Its list.
+            again: Says what is new in it when a step is done from notes. The first two
+                numbers are the kernel's own then.
+        """
         numbers[0] = 0
-        threads = 1 if elements < _WORTH_SHARING else torch.get_num_threads()
+        threads = self.threads(elements)
         if (recorder := current.recorder) is not None:
-            recorder.start(
-                self._team.function, np.array(numbers), is_alone=threads == 1
-            )
+            noted, function = np.array(numbers), self._team.function
+            if again is None:
+                recorder.start(function, noted, is_alone=threads == 1)
+            else:
+                recorder.attend(function, noted, again)
         self._team.run(ctypes.addressof(numbers), threads)
+
+    @staticmethod
+    def threads(elements: int) -> int:
+        """That reading so many is worth."""
+        return 1 if elements < _WORTH_SHARING else torch.get_num_threads()

@@ -35,6 +35,7 @@ from hookline_kernels.cpu.prefill_tiles import (
     soften_scores,
     weigh_tiles,
 )
+from hookline_kernels.cpu.recording import Again, Int64
 from hookline_kernels.cpu.vectors import LOG2_E
 from hookline_kernels.failure import KernelError
 from hookline_kernels.metadata import PagedMetadata
@@ -46,6 +47,8 @@ _TILE_BYTES = _PIECE * ROWS * (4 + 2)
 ITEM_NUMBERS = 5
 """What a block of queries is told; see `tiled_kernel`."""
 _ITEM_BYTES = 8 * ITEM_NUMBERS
+_OF_A_STEP = slice(2, 7)
+"""Of the kernel's numbers, those that all layers are told alike; see `note_step`."""
 _MOST_ROWS = 768
 """Of a block of queries, those of all heads that share keys together."""
 
@@ -112,7 +115,7 @@ class TiledPrefill:
         self._kernel = tiled_kernel(shape)
         self._numbers = numbers_of(*[0] * 14)
         self._items = np.zeros((0, ITEM_NUMBERS), np.int64)
-        self._pairs = 0
+        self._scores = 0
         self._scratch = torch.empty(0, dtype=torch.uint8)
 
     def begin(self, metadata: PagedMetadata) -> None:
@@ -124,7 +127,8 @@ class TiledPrefill:
             first=single,
             most=self._shape.tokens,
         )
-        self._pairs = int((self._items[:, 2] * (self._items[:, 3] + 1)).sum())
+        pairs = int((self._items[:, 2] * (self._items[:, 3] + 1)).sum())
+        self._scores = pairs * self._shape.num_kv_heads * self._shape.group
         self._scratch = scratch_for(self._shape, self._scratch)
         note_step(self._numbers, self._items, metadata.block_tables, self._scratch)
 
@@ -137,6 +141,7 @@ class TiledPrefill:
         output: torch.Tensor,
         scale: float,
         window: int | None,
+        again: Again | None = None,
     ) -> None:
         """Fills the rows of the output that belong to these requests.
 
@@ -147,13 +152,19 @@ class TiledPrefill:
             output: [T, heads, value dim], contiguous.
             scale: Multiplies the scores.
             window: A token sees so many tokens, itself included; None sees all.
+            again: Has `begin_again` say what is new when a step is done from notes.
         """
         if query.stride(2) != 1:
             query = query.contiguous()
         note_layer(
             self._numbers, query, (keys, values), output, scale=scale, window=window
         )
-        self._kernel(self._pairs * query.shape[1], self._numbers)
+        self._kernel(self._scores, self._numbers, again)
+
+    def begin_again(self, calls: Int64) -> int:
+        """Tells noted calls what `begin` noted; as `Again.begin`, threads."""
+        calls[:, _OF_A_STEP] = self._numbers[_OF_A_STEP]
+        return self._kernel.threads(self._scores)
 
 
 def _items(

@@ -1,16 +1,17 @@
-"""Decode steps whose layers are started by one call each, as programs of kernels.
+"""Steps whose layers are started by one call each, as programs of kernels.
 
-The counterpart of a GPU's graphs. The second step in a row of so many sequences is
-noted while it is computed; then it is done again from the notes, over memory without a
-number in it, and must come to the same. From then on steps of as many sequences are
-done from the notes. That takes as long as two steps and gains a part of one each time:
-a number that does not come twice in a row must have come often. Where torch computes a
-part, there is nothing to be done from notes.
+The counterpart of a GPU's graphs. The second step in a row of so many tokens is noted
+while it is computed; then it is done again from the notes, over memory without a number
+in it, and must come to the same. From then on steps of as many tokens are done from the
+notes, whatever sequences they are of. That takes as long as two steps and gains a part
+of one each time: a size that does not come twice in a row must have come often. Where
+torch computes a part, there is nothing to be done from notes.
 """
 
 from collections import Counter, OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import torch
 
@@ -20,12 +21,49 @@ from hookline_kernels.cpu.recording import Arena, Recorder, Recording, recording
 
 _MOST_TOKENS = 512
 """Of more, products are not all kernels of ours."""
+_MOST_OF_SEVERAL = 128
+"""With several of one sequence: more seldom come again, and starts are less of them."""
 _MOST_RECORDINGS = 128
 _OFTEN = 2
 """Steps of a number after which more are to be expected."""
 _MOST_PAUSE = 4096
 """Steps between two tries to note one, which are doubled after each that fails."""
 _TOLERANCE = 0.05
+
+
+class _Size(NamedTuple):
+    """Of steps that one program does.
+
+    Attributes:
+        tokens: Of all sequences.
+        has_single: There are sequences of one token.
+        has_several: There are sequences of several.
+    """
+
+    tokens: int
+    has_single: bool
+    has_several: bool
+
+    @property
+    def is_small(self) -> bool:
+        most = _MOST_OF_SEVERAL if self.has_several else _MOST_TOKENS
+        return 0 < self.tokens <= min(most, _MOST_TOKENS)
+
+
+@dataclass(slots=True)
+class _Tries:
+    """When steps are noted, after some could not be.
+
+    Attributes:
+        pause: Steps to the next try, if this one fails.
+        resting: Steps to this one.
+    """
+
+    pause: int = 1
+    resting: int = 0
+
+    def fail(self) -> None:
+        self.pause = self.resting = min(2 * self.pause, _MOST_PAUSE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +87,7 @@ class _Inputs:
 
 @dataclass(frozen=True, slots=True)
 class _Recorded:
-    """How a step of so many sequences is done.
+    """How a step of a size is done.
 
     Attributes:
         recording: Its kernels.
@@ -65,7 +103,7 @@ class _Recorded:
 
 
 class LayersAgain:
-    """The layers of a decoder, for steps of one token a sequence."""
+    """The layers of a decoder, for steps of few tokens."""
 
     def __init__(
         self, layers: Sequence[DecoderLayer], width: int, dtype: torch.dtype
@@ -83,29 +121,34 @@ class LayersAgain:
             torch.empty(_MOST_TOKENS, dtype=torch.int64),
             torch.empty(_MOST_TOKENS, dtype=torch.int64),
         )
-        self._seen: Counter[int] = Counter()
-        self._last = 0
-        self._pause, self._resting = 1, 0
-        self._recorded: OrderedDict[int, _Recorded] = OrderedDict()
+        self._seen: Counter[_Size] = Counter()
+        self._last: _Size | None = None
+        # Of steps with sequences of several tokens, and of steps without.
+        self._tries = {True: _Tries(), False: _Tries()}
+        self._recorded: OrderedDict[_Size, _Recorded] = OrderedDict()
         self._is_off = False
 
     def __call__(self, hidden: torch.Tensor, step: Step) -> torch.Tensor | None:
         """[T, hidden] → the same, until the next call; None if it is not for this."""
-        tokens = len(hidden)
-        if self._is_off or not 0 < step.metadata.num_single == tokens <= _MOST_TOKENS:
+        single, sequences = step.metadata.num_single, len(step.metadata.query_lens)
+        size = _Size(len(hidden), single > 0, single < sequences)
+        if self._is_off or not size.is_small:
             return None
-        found = self._recorded.get(tokens)
+        found = self._recorded.get(size)
         if found is None or found.angles != _addresses(step):
-            is_due = tokens == self._last or self._seen[tokens] >= _OFTEN
-            self._last, self._resting = tokens, self._resting - 1
-            self._seen[tokens] += 1
-            return self._record(hidden, step) if is_due and self._resting <= 0 else None
-        self._last = tokens
-        self._recorded.move_to_end(tokens)
+            tries = self._tries[size.has_several]
+            is_due = size == self._last or self._seen[size] >= _OFTEN
+            self._last, tries.resting = size, tries.resting - 1
+            self._seen[size] += 1
+            if not is_due or tries.resting > 0:
+                return None
+            return self._record(size, hidden, step)
+        self._last = size
+        self._recorded.move_to_end(size)
         found.inputs.take(hidden, step)
         return found.output if found.recording.run(step.metadata) else None
 
-    def _record(self, hidden: torch.Tensor, step: Step) -> torch.Tensor:
+    def _record(self, size: _Size, hidden: torch.Tensor, step: Step) -> torch.Tensor:
         """Computes a step, and keeps how if that is enough to do it again."""
         inputs = self._inputs.first(len(hidden))
         inputs.take(hidden, step)
@@ -115,11 +158,11 @@ class LayersAgain:
         with recording(recorder):
             output = self._by_calls(inputs.hidden, again)
         expected = output.clone()
+        tries = self._tries[size.has_several]
         if recorder.is_refused:
-            self._pause = min(2 * self._pause, _MOST_PAUSE)
-            self._resting = self._pause
+            tries.fail()
             return expected
-        self._pause = 1
+        tries.pause = 1
         output = self._arena.again(output)
         found = _Recorded(recorder.recording(), inputs, _addresses(step), output)
         self._arena.spoil()
@@ -128,7 +171,7 @@ class LayersAgain:
             self._is_off = True
             # What it wrote to the cache is no better than what it gave.
             return self._by_calls(hidden, step)
-        self._recorded[len(hidden)] = found
+        self._recorded[size] = found
         if len(self._recorded) > _MOST_RECORDINGS:
             self._recorded.popitem(last=False)
         return expected
