@@ -5,10 +5,10 @@ stands for itself. So messages may be lost and come twice, and the producer has 
 to remember but what it keeps.
 """
 
-import zlib
 from collections.abc import Sequence
 
 import msgspec
+import xxhash
 
 from hookline.kv_transfer.blocks import Bytes
 
@@ -138,7 +138,7 @@ def decode(header: bytes) -> Word | None:
 def checksums(
     fingerprint: str, hashes: Sequence[bytes], layers: Sequence[Bytes]
 ) -> list[int]:
-    """CRC-32 of each block: of what it is said to be, and of its bytes in all layers.
+    """XXH3 of each block, 64 bits: what it is said to be, and its bytes in all layers.
 
     Args:
         fingerprint: Of the blocks.
@@ -147,8 +147,8 @@ def checksums(
     """
     found = []
     for index, block_hash in enumerate(hashes):
-        value = zlib.crc32(fingerprint.encode() + block_hash)
+        total = xxhash.xxh3_64(fingerprint.encode() + block_hash)
         for layer in layers:
-            value = zlib.crc32(layer[index], value)
-        found.append(value)
+            total.update(layer[index].data)
+        found.append(total.intdigest())
     return found

@@ -9,13 +9,13 @@ changes one that is there.
 import json
 import os
 import tempfile
-import zlib
 from collections.abc import Iterator
 from contextlib import suppress
 from io import BufferedReader
 from pathlib import Path
 
 import numpy as np
+import xxhash
 from safetensors.numpy import save
 
 from hookline.kv_transfer import KVLayout
@@ -112,7 +112,7 @@ class BlockStore:
         told = {
             "fingerprint": self._layout.fingerprint,
             "block_hash": block_hash.hex(),
-            "crc32": f"{zlib.crc32(content.data):08x}",
+            "xxh3": xxhash.xxh3_64_hexdigest(content.data),
         }
         data = save({"kv": content}, metadata=told)
         handle, beside = tempfile.mkstemp(".tmp", ".", path.parent)
@@ -166,12 +166,12 @@ class BlockStore:
         try:
             told = json.loads(header)["__metadata__"]
             whose = told["fingerprint"], told["block_hash"]
-            checksum = int(told["crc32"], 16)
+            checksum = told["xxh3"]
         except (ValueError, KeyError, TypeError) as error:
             raise DamagedError("corrupt", path) from error
         if whose != (self._layout.fingerprint, block_hash.hex()):
             raise DamagedError("foreign", path)  # whose size may be another
         if file.readinto(into.data) < self._layout.total_bytes or file.read(1):
             raise DamagedError("truncated", path)
-        if zlib.crc32(into.data) != checksum:
+        if xxhash.xxh3_64_hexdigest(into.data) != checksum:
             raise DamagedError("corrupt", path)
