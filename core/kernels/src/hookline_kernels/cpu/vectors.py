@@ -108,9 +108,7 @@ def load(
         pointer = builder.inttoptr(address, vector(lanes).as_pointer())
         return builder.load(pointer, align=4)
     pointer = builder.inttoptr(address, vector(lanes, INT16).as_pointer())
-    bits = builder.zext(builder.load(pointer, align=2), vector(lanes, INT32))
-    bits = builder.shl(bits, constant(16, lanes, INT32))
-    return builder.bitcast(bits, vector(lanes))
+    return widened(builder, builder.load(pointer, align=2))
 
 
 def store(
@@ -134,6 +132,14 @@ def rounded(builder: ir.IRBuilder, numbers: ir.Value) -> ir.Value:
     odd = builder.and_(builder.lshr(bits, half), constant(1, lanes, INT32))
     bits = builder.add(builder.add(bits, odd), constant(0x7FFF, lanes, INT32))
     return builder.trunc(builder.lshr(bits, half), vector(lanes, INT16))
+
+
+def widened(builder: ir.IRBuilder, halves: ir.Value) -> ir.Value:
+    """What `rounded` made, as 4 bytes each."""
+    lanes = halves.type.count
+    bits = builder.zext(halves, vector(lanes, INT32))
+    bits = builder.shl(bits, constant(16, lanes, INT32))
+    return builder.bitcast(bits, vector(lanes))
 
 
 def prefetch(builder: ir.IRBuilder, address: ir.Value, covered: range) -> None:

@@ -40,8 +40,8 @@ class FastLinear(nn.Linear):
     ) -> torch.Tensor:
         """The result, and the summand; with one that is not packed, values are flat."""
         if values.ndim == 2:
-            for product in self._for_few:
-                if len(values) <= product.most:
+            for most, product in self._for_few:
+                if len(values) <= most:
                     return product(values, summand)
         return self._product(values, summand)
 
@@ -54,12 +54,6 @@ class _Product(Protocol):
     ) -> torch.Tensor: ...
 
 
-class _ForFew(_Product, Protocol):
-    """One that is quicker for at most so many rows."""
-
-    most: int
-
-
 @dataclass(frozen=True, slots=True)
 class _Products:
     """How a layer is computed.
@@ -67,13 +61,13 @@ class _Products:
     Attributes:
         weight: As these products read it.
         for_all: Takes any number of rows.
-        for_few: Tried before, in this order.
+        for_few: What is quicker for at most so many rows, the fewest first.
         of_blocks: From how many rows, and what then takes them in blocks.
     """
 
     weight: torch.Tensor
     for_all: _Product
-    for_few: tuple[_ForFew, ...] = ()
+    for_few: tuple[tuple[int, _Product], ...] = ()
     of_blocks: tuple[int, Callable[..., torch.Tensor]] | None = None
 
 
@@ -82,9 +76,15 @@ def _in_panels(weight: torch.Tensor, bias: torch.Tensor | None) -> _Products | N
     try:
         panels = import_module("hookline_kernels.cpu.float_panels")
         laid = panels.lay_floats(weight)
-        return _Products(laid, panels.FloatPanels(laid, bias))
+        product = panels.FloatPanels(laid, bias)
     except (ImportError, KernelError):
         return None
+    try:
+        split_panels = import_module("hookline_kernels.cpu.split_panels")
+        for_many = split_panels.SplitPanels(split_panels.split(weight), bias)
+    except KernelError:
+        return _Products(laid, product)
+    return _Products(laid, for_many, ((for_many.least - 1, product),))
 
 
 def _by_torch(weight: torch.Tensor, bias: torch.Tensor | None) -> _Products:
@@ -105,7 +105,8 @@ def _by_torch(weight: torch.Tensor, bias: torch.Tensor | None) -> _Products:
         )
     except (ImportError, KernelError):
         return _Products(packed, for_all)
-    return _Products(packed, for_all, (few, many), (few.most + 1, in_blocks.of_blocks))
+    for_few = ((few.most, few), (many.most, many))
+    return _Products(packed, for_all, for_few, (few.most + 1, in_blocks.of_blocks))
 
 
 def _bound(
