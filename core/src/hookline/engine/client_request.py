@@ -173,16 +173,13 @@ class ClientRequest:
             return
         news = [completion.take_news() for completion in self.completions]
         logprobs, self.prompt_logprobs = self.prompt_logprobs, None
+        first = self.completions[0].timeline
         self._deliver(
             RequestOutput(
                 prompt_token_ids=self.prepared.prompt_token_ids,
                 completions=[output for output in news if output is not None],
                 prompt_logprobs=logprobs,
-                cached_tokens=max(
-                    completion.timeline.local_cached_tokens
-                    + completion.timeline.external_cached_tokens
-                    for completion in self.completions[:1]
-                ),
+                cached_tokens=first.local_cached_tokens + first.external_cached_tokens,
                 is_finished=self.num_open == 0,
                 kv_transfer_params=None if self.num_open else self.kv_transfer_params,
             )
