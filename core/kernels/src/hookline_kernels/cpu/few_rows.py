@@ -212,7 +212,9 @@ def _multiply_block(  # noqa: PLR0917 - numba passes by position
                 at = builder.add(source, builder.mul(row_bytes, INT64(ROWS * index)))
                 load_tile(builder, each, offset(builder, at, loop.index, 64), row_bytes)
             for index, each in enumerate(others):
-                load_tile(builder, each, offset(builder, line, index, 64), 4 * pitch)
+                # once for these rows, which stay in the first cache
+                place = offset(builder, line, index, 64)
+                load_tile(builder, each, place, 4 * pitch, passes_by=True)
             for each in sums:
                 multiply_tiles(builder, each, own[each // 2], others[each % 2])
         totals = builder.ptrtoint(own_bytes(builder, 1024 * len(sums)), INT64)
