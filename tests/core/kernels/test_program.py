@@ -1,7 +1,5 @@
 """Kernels that were noted are started again, in their order, by all threads."""
 
-from collections.abc import Iterator
-
 import pytest
 import torch
 
@@ -19,15 +17,6 @@ METADATA = PagedMetadata(
     seq_lens_tensor=torch.zeros(0, dtype=torch.int64),
 )
 """Of no attention."""
-
-
-@pytest.fixture(params=[1, 2, 5])
-def threads(request: pytest.FixtureRequest) -> Iterator[int]:
-    """Also more than there are cores."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(request.param)
-    yield request.param
-    torch.set_num_threads(before)
 
 
 def norms(count: int) -> list[RmsNorm]:

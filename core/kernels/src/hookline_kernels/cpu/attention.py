@@ -137,8 +137,7 @@ class CompiledAttention:
         softcap: float | None = None,
     ) -> torch.Tensor:
         """The same for keys and values that are in the cache already."""
-        if metadata is not self._metadata:
-            self._begin(metadata)
+        self._begin(metadata)
         how = _How(scale, window, softcap)
         single, several = metadata.num_single, len(metadata.query_lens)
         output = fresh((*query.shape[:2], values.shape[-1]), query.dtype)
@@ -176,7 +175,9 @@ class CompiledAttention:
         return output
 
     def _begin(self, metadata: PagedMetadata) -> None:
-        """Notes what all layers of a step share."""
+        """Notes what all layers of a step share, once."""
+        if metadata is self._metadata:
+            return
         self._metadata = metadata
         if self._tiled is not None and metadata.num_single < len(metadata.query_lens):
             self._tiled.begin(metadata)
@@ -247,8 +248,7 @@ class CompiledAttention:
         self, calls: Int64, metadata: PagedMetadata, window: int | None
     ) -> int | None:
         """As `recording.Again` of single tokens, of layers that see so far back."""
-        if metadata is not self._metadata:
-            self._begin(metadata)
+        self._begin(metadata)
         if not metadata.num_single or self._shared_tokens:
             return None
         threads = self._share(self._seen(window), metadata.num_single)
@@ -259,8 +259,7 @@ class CompiledAttention:
         """As `recording.Again` for several tokens of a sequence, by tiles."""
         if metadata.num_single == len(metadata.query_lens):
             return None
-        if metadata is not self._metadata:
-            self._begin(metadata)
+        self._begin(metadata)
         assert self._tiled is not None
         return self._tiled.begin_again(calls)
 

@@ -225,10 +225,10 @@ def _multiply_block(  # noqa: PLR0917 - numba passes by position
         add_rows(
             builder,
             totals,
+            (INT64(0), count),
             shift=shift,
             extra=extra,
             target=target,
-            count=count,
             stride=stride,
         )
         return context.get_dummy_value()
@@ -239,32 +239,34 @@ def _multiply_block(  # noqa: PLR0917 - numba passes by position
 def add_rows(
     builder: ir.IRBuilder,
     sums: ir.Value,
+    bounds: tuple[ir.Value, ir.Value],
     *,
     shift: ir.Value,
     extra: ir.Value,
     target: ir.Value,
-    count: ir.Value,
     stride: ir.Value,
+    size: int = 2,
 ) -> None:
-    """Rows of 32 sums in float32, and what is added to them, become bfloat16.
+    """Rows of 32 sums in float32, and what is added to them, go where they belong.
 
     Args:
         builder: Of the code.
-        sums: Their address, [count, 32].
-        shift: Of 32 numbers for every row, in bfloat16; 0 for none.
-        extra: Of as many rows as there are sums, in bfloat16; 0 for none.
+        sums: Their address, [rows, 32].
+        bounds: The first row, and the one behind the last, if there are any between.
+        shift: Of 32 numbers for every row; 0 for none.
+        extra: Of as many rows as there are sums; 0 for none.
         target: Where the result goes.
-        count: Of rows.
         stride: Numbers from row to row, of the target and of `extra`.
+        size: Bytes of a number of these, 4 or 2: float32 or bfloat16.
     """
-    with cgutils.for_range(builder, count, intp=INT64) as loop:
+    with cgutils.for_range_slice(builder, *bounds, INT64(1)) as (row, _):
         for part in range(2):
-            at = builder.add(builder.mul(loop.index, INT64(2)), INT64(part))
+            at = builder.add(builder.mul(row, INT64(2)), INT64(part))
             total = load(builder, offset(builder, sums, at, 64), ROWS)
-            total = added_at(builder, total, shift, INT64(part * ROWS), 2)
-            at = builder.add(builder.mul(stride, loop.index), INT64(part * ROWS))
-            total = added_at(builder, total, extra, at, 2)
-            store(builder, total, offset(builder, target, at, 2), 2)
+            total = added_at(builder, total, shift, INT64(part * ROWS), size)
+            at = builder.add(builder.mul(stride, row), INT64(part * ROWS))
+            total = added_at(builder, total, extra, at, size)
+            store(builder, total, offset(builder, target, at, size), size)
 
 
 multiply_block: Any = intrinsic(prefer_literal=True)(_multiply_block)

@@ -44,25 +44,31 @@ _NEAR = 1 << 20
 """Bytes of values that stay in the second cache beside a panel."""
 
 
-class FloatPanels:
-    """values · weightᵀ + bias + summand, in float32. One thread calls it at a time."""
+class FloatProduct:
+    """values · weightᵀ + bias + summand, in float32. One thread calls it at a time.
 
-    def __init__(self, weight: torch.Tensor, bias: torch.Tensor | None) -> None:
-        """Compiles what is not compiled yet.
+    A kernel's numbers are: inputs, outputs, rows; addresses of weight, bias, summand,
+    values and output; threads that it is started on.
+    """
 
-        Args:
-            weight: Of `lay_floats`.
-            bias: [out].
+    def __init__(
+        self,
+        kernel: Kernel,
+        weight: torch.Tensor,
+        bias: torch.Tensor | None,
+        *,
+        rows_at_once: int,
+    ) -> None:
+        """Takes a weight of [out, in, …] as its kernel reads it, and a bias of [out].
 
-        Raises:
-            KernelError: There is no kernel on this machine.
+        So many rows pass a weight that is read once.
         """
         self._kept = (weight, bias)  # the kernel has their addresses
-        self._outputs, self._inputs = weight.shape
-        self._kernel = _kernel()
+        self._kernel, self._rows_at_once = kernel, rows_at_once
+        self._outputs, self._inputs = weight.shape[:2]
         self._numbers = numbers_of(
             *(self._inputs, self._outputs, 0, weight.data_ptr()),
-            *(0 if bias is None else bias.data_ptr(), 0, 0, 0),
+            *(0 if bias is None else bias.data_ptr(), 0, 0, 0, 0),
         )
 
     def __call__(
@@ -76,9 +82,26 @@ class FloatPanels:
         numbers[3] = rows
         numbers[6] = 0 if summand is None else summand.data_ptr()
         numbers[7], numbers[8] = values.data_ptr(), output.data_ptr()
-        passes = -(-rows // _ROWS)
-        self._kernel(self._outputs * self._inputs * passes, numbers)
+        elements = self._outputs * self._inputs * -(-rows // self._rows_at_once)
+        numbers[9] = self._kernel.threads(elements)
+        self._kernel(elements, numbers)
         return output
+
+
+class FloatPanels(FloatProduct):
+    """With vectors, of any number of rows."""
+
+    def __init__(self, weight: torch.Tensor, bias: torch.Tensor | None) -> None:
+        """Compiles what is not compiled yet.
+
+        Args:
+            weight: Of `lay_floats`.
+            bias: [out].
+
+        Raises:
+            KernelError: There is no kernel on this machine.
+        """
+        super().__init__(_kernel(), weight, bias, rows_at_once=_ROWS)
 
 
 def can_lay(weight: torch.Tensor) -> bool:

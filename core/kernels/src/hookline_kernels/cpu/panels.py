@@ -301,25 +301,19 @@ def _finish_rows(
     rest: list[ir.Value],
 ) -> None:
     """Of rows first … last - 1, if there are any."""
-    first, last = bounds
     shift, extra, target, stride = rest
     if kind == AS_THEY_ARE:
-        ahead = builder.mul(first, stride)
-        has_extra = builder.icmp_signed("!=", extra, INT64(0))
-        own = builder.select(has_extra, offset(builder, extra, ahead, 2), INT64(0))
-        count = builder.sub(last, first)
-        is_none = builder.icmp_signed("<", count, INT64(0))
         add_rows(
             builder,
-            offset(builder, sums, first, 4 * OUTPUTS),
+            sums,
+            bounds,
             shift=shift,
-            extra=own,
-            target=offset(builder, target, ahead, 2),
-            count=builder.select(is_none, INT64(0), count),
+            extra=extra,
+            target=target,
             stride=stride,
         )
         return
-    with cgutils.for_range_slice(builder, first, last, INT64(1)) as (row, _):
+    with cgutils.for_range_slice(builder, *bounds, INT64(1)) as (row, _):
         gates = offset(builder, sums, row, 4 * OUTPUTS)
         ups = builder.add(gates, INT64(4 * ROWS))
         sides = (load(builder, side, ROWS) for side in (gates, ups))

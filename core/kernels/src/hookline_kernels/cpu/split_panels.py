@@ -34,7 +34,9 @@ from hookline_kernels.cpu.amx import (
     store_tile,
 )
 from hookline_kernels.cpu.elements import array_at
-from hookline_kernels.cpu.launching import Kernel, numbers_of
+from hookline_kernels.cpu.few_rows import add_rows
+from hookline_kernels.cpu.float_panels import FloatProduct
+from hookline_kernels.cpu.launching import Kernel
 from hookline_kernels.cpu.memory import take
 from hookline_kernels.cpu.panels import (
     OUTPUTS,
@@ -44,12 +46,10 @@ from hookline_kernels.cpu.panels import (
     open_tiles,
     own_memory,
 )
-from hookline_kernels.cpu.recording import fresh
 from hookline_kernels.cpu.vectors import (
     CACHE_LINE,
     INT64,
     Emit,
-    added_at,
     load,
     offset,
     prefetch,
@@ -78,8 +78,8 @@ _LINES = _STEP_BYTES // CACHE_LINE // len(_ORDER)
 _SUMS, _OWN, _OTHERS = (0, 1, 2, 3), (4, 5), (6, 7)
 
 
-class SplitPanels:
-    """values · weightᵀ + bias + summand, in float32. One thread calls it at a time.
+class SplitPanels(FloatProduct):
+    """In pieces, of any number of rows.
 
     What is infinite, or larger than bfloat16 has numbers for, makes sums that are none.
 
@@ -99,30 +99,7 @@ class SplitPanels:
         Raises:
             KernelError: There is no kernel on this machine.
         """
-        self._kept = (weight, bias)  # the kernel has their addresses
-        self._outputs, self._inputs, _ = weight.shape
-        self._kernel = _kernel()
-        self._numbers = numbers_of(
-            *(self._inputs, self._outputs, 0, weight.data_ptr()),
-            *(0 if bias is None else bias.data_ptr(), 0, 0, 0, 0),
-        )
-
-    def __call__(
-        self, values: torch.Tensor, summand: torch.Tensor | None = None
-    ) -> torch.Tensor:
-        """[..., in] → [..., out]; the summand is [..., out], contiguous."""
-        values = values.contiguous()
-        output = fresh((*values.shape[:-1], self._outputs), torch.float32)
-        rows = values.numel() // self._inputs
-        numbers = self._numbers
-        numbers[3] = rows
-        numbers[6] = 0 if summand is None else summand.data_ptr()
-        numbers[7], numbers[8] = values.data_ptr(), output.data_ptr()
-        elements = self._outputs * self._inputs * -(-rows // HEIGHT)
-        threads = self._kernel.threads(elements)
-        numbers[9] = -(-self._outputs // OUTPUTS // threads)
-        self._kernel(elements, numbers)
-        return output
+        super().__init__(_kernel(), weight, bias, rows_at_once=HEIGHT)
 
 
 def split(weight: torch.Tensor) -> torch.Tensor:
@@ -151,7 +128,8 @@ def _kernel() -> Kernel:
     def multiply(numbers: Any) -> None:
         given = array_at(numbers, 10, np.int64)
         inputs, outputs, rows = given[1], given[2], given[3]
-        steps, panels, together = inputs // DEPTH, outputs // OUTPUTS, given[9]
+        steps, panels = inputs // DEPTH, outputs // OUTPUTS
+        together = (panels + given[9] - 1) // given[9]
         most = _ROOM // (steps * _STEP_BYTES) * HEIGHT
         pieces, groups = (rows + most - 1) // most, (panels + together - 1) // together
         room, sums, turn = own_memory(_ROOM), own_memory(_SUMS_ROOM), 0
@@ -172,41 +150,24 @@ def _kernel() -> Kernel:
                     row = first + block * HEIGHT
                     source = room + block * steps * _STEP_BYTES
                     place = sums + turn * SUM_BYTES
-                    # The number of tiles must be known when this is compiled.
-                    if last - row > ROWS:
-                        multiply_pieces(
-                            source,
-                            weights,
-                            steps,
-                            place,
-                            ahead,
-                            lines,
-                            earlier,
-                            height,
-                            shift,
-                            extra,
-                            target,
-                            outputs,
-                            2,
-                        )
-                    else:
-                        multiply_pieces(
-                            source,
-                            weights,
-                            steps,
-                            place,
-                            ahead,
-                            lines,
-                            earlier,
-                            height,
-                            shift,
-                            extra,
-                            target,
-                            outputs,
-                            1,
-                        )
+                    count = min(last - row, HEIGHT)
+                    multiply_pieces(
+                        source,
+                        count,
+                        weights,
+                        steps,
+                        place,
+                        ahead,
+                        lines,
+                        earlier,
+                        height,
+                        shift,
+                        extra,
+                        target,
+                        outputs,
+                    )
                     here = 4 * (row * outputs + panel * OUTPUTS)
-                    earlier, height = place, min(last - row, HEIGHT)
+                    earlier, height = place, count
                     shift = given[5] + 4 * panel * OUTPUTS if given[5] else 0
                     extra = given[6] + here if given[6] else 0
                     target = given[8] + here
@@ -255,6 +216,7 @@ def _split_rows(
 def _multiply_pieces(  # noqa: PLR0917 - numba passes by position
     _: object,
     rows: Any,
+    count: Any,
     weights: Any,
     steps: Any,
     sums: Any,
@@ -266,63 +228,68 @@ def _multiply_pieces(  # noqa: PLR0917 - numba passes by position
     extra: Any,
     target: Any,
     stride: Any,
-    tiles: Any,
 ) -> tuple[Signature, Emit]:
-    """Sums of a block of rows, which take so many `tiles`, times a panel.
+    """Sums of a block of rows, which has so many, times a panel.
 
     While the matrix unit works, `lines` cache lines a product of what lies `ahead`
     bytes behind the weights are asked for, and the `earlier` sums are finished.
     """
     given = (
-        *(rows, weights, steps, sums, ahead, lines),
+        *(rows, count, weights, steps, sums, ahead, lines),
         *(earlier, height, shift, extra, target, stride),
     )
-    signature = types.void(*[types.intp for _ in given], tiles)
-    high = tiles.literal_value
 
     def emit(
         context: Any, builder: ir.IRBuilder, _: object, args: list[ir.Value]
     ) -> ir.Value:
-        source, panel, count, totals, coming, wanted, done, most = args[:8]
-        rest = args[8:12]
-        own_sums, own = _SUMS[: 2 * high], _OWN[:high]
-        for each in own_sums:
-            clear_tile(builder, each)
-        share = builder.add(builder.udiv(most, count), INT64(1))
-        with cgutils.for_range(builder, count, intp=INT64) as loop:
-            at, line = (
-                offset(builder, side, loop.index, _STEP_BYTES)
-                for side in (source, panel)
-            )
-            asked = builder.add(line, coming)
-            there = None
-            for piece, other in _ORDER:
-                if piece != there:
-                    there = piece
-                    start = builder.add(at, INT64(piece * BLOCK_BYTES))
-                    for index, each in enumerate(own):
-                        place = offset(builder, start, index, ROWS * 64)
-                        load_tile(builder, each, place, 64, passes_by=True)
-                start = builder.add(line, INT64(other * BLOCK_BYTES))
-                for index, each in enumerate(_OTHERS):
-                    load_tile(builder, each, offset(builder, start, index, 64), 128)
-                for each in own_sums:
-                    multiply_tiles(builder, each, own[each // 2], _OTHERS[each % 2])
-                with cgutils.for_range(builder, wanted, intp=INT64) as inner:
-                    place = offset(builder, asked, inner.index, CACHE_LINE)
-                    prefetch(builder, place, range(1))
-                asked = offset(builder, asked, wanted, CACHE_LINE)
-            row = builder.mul(loop.index, share)
-            end = builder.add(row, share)
-            is_last = builder.icmp_signed(">", end, most)
-            end = builder.select(is_last, most, end)
-            _finish(builder, done, (row, end), rest)
-        for each in own_sums:
-            place = builder.add(totals, INT64(each // 2 * 2048 + each % 2 * 64))
-            store_tile(builder, each, place, 128)
+        is_high = builder.icmp_signed(">", args[1], INT64(ROWS))
+        with builder.if_else(is_high) as (high, low):
+            with high:
+                _multiply_tiles(builder, args, 2)
+            with low:
+                _multiply_tiles(builder, args, 1)
         return context.get_dummy_value()
 
-    return signature, emit
+    return types.void(*[types.intp for _ in given]), emit
+
+
+def _multiply_tiles(builder: ir.IRBuilder, args: list[ir.Value], high: int) -> None:
+    """Likewise, of rows that take one tile or two."""
+    source, _, panel, count, totals, coming, wanted, done, most = args[:9]
+    sums, own = _SUMS[: 2 * high], _OWN[:high]
+    for each in sums:
+        clear_tile(builder, each)
+    share = builder.add(builder.udiv(most, count), INT64(1))
+    with cgutils.for_range(builder, count, intp=INT64) as loop:
+        at, line = (
+            offset(builder, side, loop.index, _STEP_BYTES) for side in (source, panel)
+        )
+        asked = builder.add(line, coming)
+        there = None
+        for piece, other in _ORDER:
+            if piece != there:
+                there = piece
+                start = builder.add(at, INT64(piece * BLOCK_BYTES))
+                for index, each in enumerate(own):
+                    place = offset(builder, start, index, ROWS * 64)
+                    load_tile(builder, each, place, 64, passes_by=True)
+            start = builder.add(line, INT64(other * BLOCK_BYTES))
+            for index, each in enumerate(_OTHERS):
+                load_tile(builder, each, offset(builder, start, index, 64), 128)
+            for each in sums:
+                multiply_tiles(builder, each, own[each // 2], _OTHERS[each % 2])
+            with cgutils.for_range(builder, wanted, intp=INT64) as inner:
+                place = offset(builder, asked, inner.index, CACHE_LINE)
+                prefetch(builder, place, range(1))
+            asked = offset(builder, asked, wanted, CACHE_LINE)
+        row = builder.mul(loop.index, share)
+        end = builder.add(row, share)
+        is_last = builder.icmp_signed(">", end, most)
+        end = builder.select(is_last, most, end)
+        _finish(builder, done, (row, end), args[9:13])
+    for each in sums:
+        place = builder.add(totals, INT64(each // 2 * 2048 + each % 2 * 64))
+        store_tile(builder, each, place, 128)
 
 
 def _finish_rows(  # noqa: PLR0917 - numba passes by position
@@ -354,16 +321,18 @@ def _finish(
     rest: list[ir.Value],
 ) -> None:
     shift, extra, target, stride = rest
-    with cgutils.for_range_slice(builder, *bounds, INT64(1)) as (row, _):
-        for part in range(2):
-            at = builder.add(builder.mul(row, INT64(2)), INT64(part))
-            total = load(builder, offset(builder, sums, at, 64), ROWS)
-            total = added_at(builder, total, shift, INT64(part * ROWS), 4)
-            at = builder.add(builder.mul(stride, row), INT64(part * ROWS))
-            total = added_at(builder, total, extra, at, 4)
-            store(builder, total, offset(builder, target, at, 4))
+    add_rows(
+        builder,
+        sums,
+        bounds,
+        shift=shift,
+        extra=extra,
+        target=target,
+        stride=stride,
+        size=4,
+    )
 
 
 finish_rows: Any = intrinsic(_finish_rows)
 split_rows: Any = intrinsic(_split_rows)
-multiply_pieces: Any = intrinsic(prefer_literal=True)(_multiply_pieces)
+multiply_pieces: Any = intrinsic(_multiply_pieces)
