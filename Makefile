@@ -9,7 +9,7 @@ ARGS ?=
 
 VENV := .venv
 BIN := $(VENV)/bin
-PROJECTS := $(sort $(wildcard pyproject.toml plugins/*/*/pyproject.toml models/*/pyproject.toml))
+PROJECTS := $(sort $(wildcard pyproject.toml plugins/*/*/pyproject.toml models/*/pyproject.toml tools/*/pyproject.toml))
 EDITABLE := $(foreach project,$(PROJECTS),-e ./$(patsubst %pyproject.toml,%,$(project)))
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 # As the heads that ship were trained.

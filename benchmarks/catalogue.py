@@ -25,9 +25,9 @@ from hookline import EngineConfig
 from hookline.events import StepRecord
 from hookline.metrics import Recorder
 from hookline.metrics.buckets import BucketFamily, bounds_of
-from hookline.metrics.testing import FINISHED, make_started, make_step
 from hookline.payloads import StepFinished
 from hookline.stats import IterationStats, SchedulerStats
+from hookline_testing.payloads import FINISHED, make_started, make_step
 
 STEPS_A_ROUND = 300
 FIXED_GAUGES, FIXED_COUNTERS, FIXED_HISTOGRAMS = 4, 12, 2

@@ -34,12 +34,12 @@ from pathlib import Path
 import aiohttp
 import numpy as np
 
-from hookline_server.bench.answer import Answer
-from hookline_server.bench.client import Backend, Client, Endpoint
-from hookline_server.bench.random_prompts import Prompt, PromptShape, id_prompts
+from hookline_bench.answer import Answer
+from hookline_bench.client import Backend, Client, Endpoint
+from hookline_bench.random_prompts import Prompt, PromptShape, id_prompts
+from hookline_pd_proxy.demo import HOST, DemoSettings
+from hookline_pd_proxy.instance import Role
 from hookline_server.listening import bound_port, listen
-from hookline_server.route.demo import HOST, DemoSettings
-from hookline_server.route.instance import Role
 
 START_SECONDS = 120.0
 WARM_SECONDS = 3.0

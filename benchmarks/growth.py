@@ -25,11 +25,11 @@ from line_plot import line_plot
 from hookline.clock import SystemClock
 from hookline.config import CacheConfig, EngineConfig, ModelConfig, SchedulerConfig
 from hookline.config import SimulationConfig as Simulation
-from hookline.engine.building import build_core
-from hookline.engine.core import EngineCore
+from hookline.core.building import build_core
+from hookline.core.engine_core import EngineCore
 from hookline.request import EngineRequest, FinishReason
 from hookline.sampling_params import SamplingParams
-from hookline.testing.simulation import simulated_core
+from hookline_testing.simulation import simulated_core
 
 RUNNING = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
 WAITING = (0, 10, 100, 1000, 10_000)

@@ -17,7 +17,7 @@ from pathlib import Path
 from hookline import LLM, EngineConfig, SamplingParams
 from hookline.config import ObserverConfig
 from hookline.events import StepOutput
-from hookline.testing import PluginSite
+from hookline_testing import PluginSite
 
 LOGGER = """
 import threading

@@ -32,11 +32,11 @@ from bench_models import NAMES, write_models
 
 from hookline.clock import SystemClock
 from hookline.config import CacheConfig, EngineConfig, ModelConfig
-from hookline.engine.building import build_core
-from hookline.engine.inproc import InprocClient
+from hookline.core.building import build_core
 from hookline.kv_transfer import KVTransferConfig
 from hookline.request import EngineRequest
 from hookline.sampling_params import SamplingParams
+from hookline.transport.inproc_client import InprocClient
 
 BLOCK = 16
 POOL_BLOCKS = 1024

@@ -6,8 +6,8 @@ import pytest
 
 from hookline import LLM
 from hookline.config import CacheConfig, EngineConfig, ModelConfig
-from hookline.testing import assert_conserved
-from hookline.testing.oracle import Oracle, make_oracle
+from hookline_testing import assert_conserved
+from hookline_testing.oracle import Oracle, make_oracle
 
 
 @pytest.fixture(scope="session")

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from hookline.dashboards.description import metrics_of
-from hookline.dashboards.expressions import Names
-from hookline.dashboards.files import generated_files
-from hookline.dashboards.panel import Panel, Row
-from hookline.dashboards.rows import NOT_SHOWN, dashboard_rows
 from hookline.metrics import CATALOGUE, Kind
+from hookline_dashboards.description import metrics_of
+from hookline_dashboards.expressions import Names
+from hookline_dashboards.files import generated_files
+from hookline_dashboards.panel import Panel, Row
+from hookline_dashboards.rows import NOT_SHOWN, dashboard_rows
 
 NAMES = Names(CATALOGUE)
 ROWS = dashboard_rows(CATALOGUE)

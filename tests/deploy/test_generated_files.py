@@ -4,14 +4,14 @@ import subprocess
 import sys
 from pathlib import Path
 
-from hookline.dashboards.files import generated_files
+from hookline_dashboards.files import generated_files
 
 ROOT = Path(__file__).parents[2]
 
 
 def command(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "hookline.dashboards", *arguments],
+        [sys.executable, "-m", "hookline_dashboards", *arguments],
         capture_output=True,
         text=True,
         check=False,

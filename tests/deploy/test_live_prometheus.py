@@ -21,10 +21,10 @@ from typing import Any
 
 import yaml
 
-from hookline.dashboards.files import ALERT_GROUPS
-from hookline.dashboards.recordings import RECORDING_GROUPS
-from hookline.dashboards.rows import dashboard_rows
 from hookline.metrics import CATALOGUE
+from hookline_dashboards.files import ALERT_GROUPS
+from hookline_dashboards.recordings import RECORDING_GROUPS
+from hookline_dashboards.rows import dashboard_rows
 
 Body = dict[str, object]
 

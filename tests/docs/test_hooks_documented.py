@@ -13,10 +13,10 @@ import pytest
 
 from hookline import hookspecs
 from hookline.config import EngineConfig
-from hookline.kv_events import KVEventsConfig
+from hookline.config.kv_events import KVEventsConfig
 from hookline.payloads import EngineStopped, LoggerContext, PageRequest, PageResponse
-from hookline.testing import RecordingLogger
 from hookline_registry import InstalledPlugin, PluginRegistry, installed
+from hookline_testing import RecordingLogger
 
 PAGE = (Path(__file__).parents[2] / "docs" / "hooks.md").read_text("utf-8")
 SECTIONS = {
@@ -85,10 +85,10 @@ def told_parts() -> list[type]:
     payloads = {payload_of(hook) for hook in HOOKS}
     undescribed = (
         "hookline.config",
-        "hookline.kv_events",
+        "hookline.config.kv_events",
         "hookline.sampling_params",
-        "hookline.kv_transfer.config",
-        "hookline.spec_decode.config",
+        "hookline.config.kv_transfer",
+        "hookline.config.speculative",
     )
     return sorted(
         (

@@ -40,6 +40,7 @@ def test_import_contracts_cover_every_package() -> None:
         *ROOT.glob("core/kernels/src/*/py.typed"),
         *ROOT.glob("plugins/*/*/src/*/py.typed"),
         *ROOT.glob("models/*/src/*/py.typed"),
+        *ROOT.glob("tools/*/src/*/py.typed"),
     ]
 
     packages = {path.parent.name for path in marked}

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from hookline_server.settings import ServerSettings
-from hookline_server.testing import FakeEngine, client_of
+from hookline_testing.scripted_server import FakeEngine, client_of
 
 COMPLETION = "/v1/completions"
 CHAT = "/v1/chat/completions"

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from hookline.request import FinishReason
-from hookline_server.testing import FakeEngine, client_of
+from hookline_testing.scripted_server import FakeEngine, client_of
 
 HELLO = [{"role": "user", "content": "Hi"}]
 

@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 from hookline.config import EngineConfig, ExecutorKind, SimulationConfig
+from hookline_pd_proxy.options import ROUTE_OPTIONS
 from hookline_server.cli import main
 from hookline_server.cli.arguments import Arguments, engine_config, read_arguments
 from hookline_server.cli.engine_options import ENGINE_OPTIONS
 from hookline_server.cli.generate_options import GENERATE_OPTIONS
 from hookline_server.cli.parser import Kind, Option
-from hookline_server.cli.route_options import ROUTE_OPTIONS
 from hookline_server.cli.server_options import SERVER_OPTIONS
 from hookline_server.settings import ServerSettings
 

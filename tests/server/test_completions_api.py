@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from hookline_server.testing import FakeEngine, client_of
+from hookline_testing.scripted_server import FakeEngine, client_of
 
 
 async def complete(engine: FakeEngine, **fields: object) -> Any:

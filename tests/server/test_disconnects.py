@@ -8,7 +8,7 @@ import pytest
 from hookline.request import RequestFacts
 from hookline.sampling_params import SamplingParams
 from hookline_server.context import OPEN_STREAMS
-from hookline_server.testing import FakeEngine, FakeStream, client_of
+from hookline_testing.scripted_server import FakeEngine, FakeStream, client_of
 
 BODY = {"model": "fake", "prompt": "ab"}
 

@@ -9,14 +9,14 @@ from aiohttp.test_utils import TestServer
 
 from hookline.metrics import CATALOGUE
 from hookline.payloads import PageResponse
-from hookline.testing.plugin_site import PluginSite
 from hookline_server.app import create_app
 from hookline_server.cli import main
 from hookline_server.cli.lane_report import PREFIX, lane_reports
 from hookline_server.cli.metric_text import read_page
 from hookline_server.cli.parser import UsageError
 from hookline_server.settings import ServerSettings
-from hookline_server.testing import FakeEngine
+from hookline_testing.plugin_site import PluginSite
+from hookline_testing.scripted_server import FakeEngine
 
 PLAIN = "from hookline import hookimpl\n@hookimpl\n"
 CLASS = """\

@@ -11,7 +11,7 @@ from aiohttp.test_utils import TestClient, TestServer
 from hookline.payloads import HttpExchange, PageResponse
 from hookline_server import http_meter
 from hookline_server.http_meter import HttpMeter
-from hookline_server.testing import FakeEngine, client_of
+from hookline_testing.scripted_server import FakeEngine, client_of
 
 BODY = {"model": "fake", "prompt": "ab"}
 

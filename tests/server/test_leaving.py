@@ -17,7 +17,7 @@ from hookline_server.access_log import QuietAccessLogger
 from hookline_server.app import create_app
 from hookline_server.loading import create_loading_app
 from hookline_server.settings import ServerSettings
-from hookline_server.testing import FakeEngine
+from hookline_testing.scripted_server import FakeEngine
 
 MOMENTS = 30
 """So many turns of the loop after the news; all is over well before the last."""

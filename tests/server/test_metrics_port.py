@@ -18,7 +18,7 @@ from hookline_server.listening import listen
 from hookline_server.page_threads import PageThreads
 from hookline_server.pages_app import PAGES_APP
 from hookline_server.settings import ServerSettings
-from hookline_server.testing import FakeEngine, client_of
+from hookline_testing.scripted_server import FakeEngine, client_of
 
 TOKEN = "t" * 20
 OWN_PORT = ServerSettings(metrics_port=0)

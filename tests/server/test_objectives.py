@@ -3,7 +3,7 @@
 import pytest
 
 from hookline.slo import Slo
-from hookline_server.testing import FakeEngine, client_of
+from hookline_testing.scripted_server import FakeEngine, client_of
 
 COMPLETION = ("/v1/completions", {"model": "fake", "prompt": "a"})
 CHAT = (

@@ -7,7 +7,7 @@ import pytest
 
 from hookline.payloads import PageRequest, PageResponse
 from hookline_server import pages
-from hookline_server.testing import FakeEngine, client_of
+from hookline_testing.scripted_server import FakeEngine, client_of
 
 
 async def test_page_runs_in_a_thread() -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from hookline_server.request_identity import trace_context
-from hookline_server.testing import FakeEngine, client_of
+from hookline_testing.scripted_server import FakeEngine, client_of
 
 PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 

@@ -5,7 +5,7 @@ from aiohttp.test_utils import TestClient, TestServer
 
 from hookline_server.loading import create_loading_app
 from hookline_server.settings import ServerSettings
-from hookline_server.testing import FakeEngine, client_of
+from hookline_testing.scripted_server import FakeEngine, client_of
 
 
 @pytest.mark.parametrize(

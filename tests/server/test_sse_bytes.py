@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 from hookline.request import FinishReason
-from hookline_server.testing import FakeEngine, client_of
+from hookline_testing.scripted_server import FakeEngine, client_of
 
 
 async def stream(engine: FakeEngine, path: str, **fields: object) -> bytes:

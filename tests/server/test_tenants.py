@@ -9,7 +9,7 @@ from hookline.exceptions import ConfigError
 from hookline_server.cli import main
 from hookline_server.cli.tenant_keys import tenant_keys
 from hookline_server.settings import ServerSettings
-from hookline_server.testing import FakeEngine, client_of
+from hookline_testing.scripted_server import FakeEngine, client_of
 
 BODY = {"model": "fake", "prompt": "a"}
 KEYS = {"key-of-acme": "acme", "key-of-umbrella": "umbrella"}

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from hookline import LLM, SamplingParams
-from hookline.testing.oracle import Oracle, make_oracle
-from hookline.testing.plugin_site import PluginSite
 from hookline_server.cli import main
+from hookline_testing.oracle import Oracle, make_oracle
+from hookline_testing.plugin_site import PluginSite
 
 SMALL = ["--tokens=7680", "--row-tokens=32", "--prompt-tokens=8", "--dtype=float32"]
 TEXT = "Whatever is said here is said again, and again; and it is said once more.\n"

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from hookline_server.protocol.transfer_params import MAX_BYTES, MAX_DEPTH
-from hookline_server.testing import FakeEngine, client_of
+from hookline_testing.scripted_server import FakeEngine, client_of
 
 BODIES: dict[str, dict[str, object]] = {
     "/v1/completions": {"model": "fake", "prompt": "ab"},

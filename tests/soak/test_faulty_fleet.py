@@ -18,11 +18,9 @@ from typing import Any
 import aiohttp
 import pytest
 
-from hookline.testing.plugin_site import PluginSite
-from hookline.testing.spoilt_line import SpoiltLine, Weather
-from hookline_server.route.instance import Role
-from hookline_server.route.testing.fleet import Fleet, Server, free_port
-from hookline_server.route.testing.storm import (
+from hookline_faults.fleet import Fleet, Server, free_port
+from hookline_faults.spoilt_line import SpoiltLine, Weather
+from hookline_faults.storm import (
     DEADLINE_SECONDS,
     HEAD,
     LEAVE,
@@ -31,6 +29,8 @@ from hookline_server.route.testing.storm import (
     Row,
     blow,
 )
+from hookline_pd_proxy.instance import Role
+from hookline_testing.plugin_site import PluginSite
 
 PREFILL_SECONDS = 6.0
 LOAD_SECONDS = 3.0

@@ -11,7 +11,7 @@ from hookline.config import (
     ObserverConfig,
     SimulationConfig,
 )
-from hookline.testing import assert_conserved
+from hookline_testing import assert_conserved
 
 ROUNDS = 8
 WARM_UP_ROUNDS = 3

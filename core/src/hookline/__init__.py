@@ -21,7 +21,7 @@ from hookline.request import FinishReason, RequestFacts
 from hookline.sampling_params import SamplingParams
 
 if TYPE_CHECKING:
-    from hookline.engine.async_engine import AsyncEngine
+    from hookline.frontend.async_engine import AsyncEngine
     from hookline.llm import LLM
 
 __version__ = "0.1.0"
@@ -42,7 +42,7 @@ __all__ = [
     "hookimpl",
 ]
 
-_LAZY = {"LLM": "hookline.llm", "AsyncEngine": "hookline.engine.async_engine"}
+_LAZY = {"LLM": "hookline.llm", "AsyncEngine": "hookline.frontend.async_engine"}
 
 
 def __getattr__(name: str) -> object:

@@ -10,12 +10,12 @@ from tqdm import tqdm
 
 from hookline.clock import SystemClock
 from hookline.config import EngineConfig, ModelConfig
-from hookline.engine.client_request import ClientRequest, Deliver, News
-from hookline.engine.failure import FailureBarrier
-from hookline.engine.front_end import FrontEnd, start_front_end
-from hookline.engine.input_processor import PreparedRequest
+from hookline.config.kv_events import KVEventsConfig
+from hookline.core.failure import FailureBarrier
 from hookline.exceptions import EngineDeadError, RequestError
-from hookline.kv_events import KVEventsConfig
+from hookline.frontend.client_request import ClientRequest, Deliver, News
+from hookline.frontend.front_end import FrontEnd, start_front_end
+from hookline.frontend.input_processor import PreparedRequest
 from hookline.kv_transfer import KVTransferConfig
 from hookline.metrics import Family, Recorder
 from hookline.outputs import RequestOutput

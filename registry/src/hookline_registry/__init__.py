@@ -12,7 +12,7 @@ from hookline_registry.fanout import Fanout
 from hookline_registry.isolation import Failure, isolate
 from hookline_registry.lane import Lane, LaneStats, Notice
 from hookline_registry.listing import PluginKind, PluginRow, list_plugins
-from hookline_registry.loading import load_entry_point
+from hookline_registry.loading import load_entry_point, load_value
 from hookline_registry.registry import PluginRegistry
 
 __all__ = [
@@ -35,4 +35,5 @@ __all__ = [
     "isolate",
     "list_plugins",
     "load_entry_point",
+    "load_value",
 ]

@@ -22,6 +22,15 @@ def load_entry_point(group: str, name: str) -> Callable[..., object]:
     return factory
 
 
+def load_value(group: str, name: str) -> object:
+    """Imports whatever an entry point names; nothing is registered.
+
+    Raises:
+        RegistryError: It is unknown, claimed twice or cannot be imported.
+    """
+    return import_plugin(find(group, name))
+
+
 def import_plugin(plugin: InstalledPlugin) -> object:
     """Imports what the plugin's entry point names.
 

@@ -7,17 +7,17 @@ from hookline_server import context
 from hookline_server.authentication import check_api_key
 from hookline_server.engine import ServingEngine
 from hookline_server.errors import answer_errors, shape_error
+from hookline_server.handlers.chat_completions import chat_completions
+from hookline_server.handlers.completions import completions
+from hookline_server.handlers.health import HEALTH_ROUTES
+from hookline_server.handlers.models import list_models, show_model
+from hookline_server.handlers.prefix_cache import reset_prefix_cache
+from hookline_server.handlers.tokenize import detokenize, tokenize
+from hookline_server.handlers.version import show_version
 from hookline_server.http_meter import HttpMeter
 from hookline_server.pages import PAGES, Pages
 from hookline_server.pages_app import PAGES_APP, create_pages_app
 from hookline_server.request_identity import echo_request_id
-from hookline_server.routes.chat_completions import chat_completions
-from hookline_server.routes.completions import completions
-from hookline_server.routes.health import HEALTH_ROUTES
-from hookline_server.routes.models import list_models, show_model
-from hookline_server.routes.prefix_cache import reset_prefix_cache
-from hookline_server.routes.tokenize import detokenize, tokenize
-from hookline_server.routes.version import show_version
 from hookline_server.sending import confirm, send
 from hookline_server.settings import ServerSettings
 

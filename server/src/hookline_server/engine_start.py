@@ -1,7 +1,7 @@
 """Starts the real engine; imported late, for the engine's imports are heavy."""
 
 from hookline.config import EngineConfig
-from hookline.engine.async_engine import AsyncEngine
+from hookline.frontend.async_engine import AsyncEngine
 from hookline_server.engine import ServingEngine
 
 

@@ -4,8 +4,8 @@ from aiohttp import web
 
 from hookline_server.api_error import ApiError
 from hookline_server.errors import answer_errors
+from hookline_server.handlers.health import live
 from hookline_server.request_identity import echo_request_id
-from hookline_server.routes.health import live
 from hookline_server.sending import confirm, send
 
 

@@ -7,8 +7,8 @@ from aiohttp.typedefs import Middleware
 
 from hookline_server.context import ENGINE, SETTINGS
 from hookline_server.errors import answer_errors, shape_error
+from hookline_server.handlers.health import HEALTH_ROUTES
 from hookline_server.request_identity import echo_request_id
-from hookline_server.routes.health import HEALTH_ROUTES
 
 PAGES_APP: web.AppKey[web.Application] = web.AppKey(
     "hookline_pages_app", web.Application

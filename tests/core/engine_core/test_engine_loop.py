@@ -6,12 +6,12 @@ import pytest
 
 from hookline.clock import NANOSECONDS, VirtualClock
 from hookline.config import SchedulerConfig
-from hookline.engine.commands import Add, Command, Finish, ResetPrefixCache
-from hookline.engine.loop import EngineLoop
+from hookline.core.commands import Add, Command, Finish, ResetPrefixCache
+from hookline.core.engine_loop import EngineLoop
 from hookline.events import StepOutput
 from hookline.request import FinishReason
 from hookline.stats import Residue
-from hookline.testing.simulation import engine_request, simulated_core
+from hookline_testing.simulation import engine_request, simulated_core
 
 
 class Driven:

@@ -13,18 +13,18 @@ from hypothesis.stateful import (
 )
 
 from hookline.config import CacheConfig, HashAlgorithm, Policy, SchedulerConfig
-from hookline.engine.core import EngineCore
+from hookline.core.engine_core import EngineCore
 from hookline.events import StepOutput, StepRecord
 from hookline.request import FinishReason
 from hookline.stats import Residue
-from hookline.testing.cache_check import CacheCheckingExecutor
-from hookline.testing.simulation import (
+from hookline.worker.executor import Executor
+from hookline_testing.cache_check import CacheCheckingExecutor
+from hookline_testing.simulation import (
     engine_request,
     run_to_end,
     simulated_core,
     tokens_of,
 )
-from hookline.worker.executor import Executor
 
 MAX_MODEL_LEN = 24
 MAX_STEPS_A_REQUEST = 400

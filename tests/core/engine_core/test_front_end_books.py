@@ -13,8 +13,8 @@ from hookline.outputs import RequestOutput
 from hookline.request import FinishReason
 from hookline.sampling_params import SamplingParams
 from hookline.stats import Residue
-from hookline.testing.observed import ObservedEngine
-from hookline.testing.simulation import simulated_core
+from hookline_testing.observed import ObservedEngine
+from hookline_testing.simulation import simulated_core
 
 
 def make() -> ObservedEngine:

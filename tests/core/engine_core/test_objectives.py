@@ -6,13 +6,13 @@ import pytest
 
 from hookline.clock import NANOSECONDS, VirtualClock
 from hookline.config import CacheConfig, SchedulerConfig
-from hookline.metrics.testing import FINISHED
 from hookline.request import FinishReason
 from hookline.sampling_params import SamplingParams
 from hookline.slo import Phase, Slo, SloMiss, judge, phases
 from hookline.stats import FinishedRequest
-from hookline.testing.observed import ObservedEngine
-from hookline.testing.simulation import simulated_core
+from hookline_testing.observed import ObservedEngine
+from hookline_testing.payloads import FINISHED
+from hookline_testing.simulation import simulated_core
 
 WHOLE = dataclasses.replace(
     FINISHED,

@@ -8,23 +8,23 @@ import pytest
 
 from hookline.clock import NANOSECONDS, VirtualClock
 from hookline.config import CacheConfig, Policy, SchedulerConfig
-from hookline.engine.core import EngineCore
-from hookline.engine.timeline import Timeline
+from hookline.core.engine_core import EngineCore
 from hookline.events import NewTokens, Preempted, Scheduled, StepOutput, StepRecord
+from hookline.frontend.timeline import Timeline
 from hookline.metrics.saturation import Saturation
 from hookline.payloads import StepFinished
 from hookline.request import EngineRequest, FinishReason, TokenLogprobs
-from hookline.scheduler.plan import StepPlan, StepResult
 from hookline.stats import IterationStats, Residue
-from hookline.testing.cache_check import CacheCheckingExecutor
-from hookline.testing.observed import ObservedEngine
-from hookline.testing.simulation import (
+from hookline.step.plan import StepPlan, StepResult
+from hookline.worker.executor import DeferredStep, Executor, StartedStep
+from hookline_testing.cache_check import CacheCheckingExecutor
+from hookline_testing.observed import ObservedEngine
+from hookline_testing.simulation import (
     engine_request,
     run_to_end,
     simulated_core,
     tokens_of,
 )
-from hookline.worker.executor import DeferredStep, Executor, StartedStep
 
 MAX_MODEL_LEN = 24
 

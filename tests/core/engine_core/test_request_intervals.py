@@ -20,8 +20,8 @@ from hookline.stats import (
     FirstToken,
     SchedulerStats,
 )
-from hookline.testing.observed import ObservedEngine
-from hookline.testing.simulation import simulated_core
+from hookline_testing.observed import ObservedEngine
+from hookline_testing.simulation import simulated_core
 
 
 def make(

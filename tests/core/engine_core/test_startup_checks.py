@@ -4,7 +4,7 @@ import pytest
 
 from hookline.config import CacheConfig, SchedulerConfig
 from hookline.exceptions import ConfigError
-from hookline.testing.simulation import engine_request, run_to_end, simulated_core
+from hookline_testing.simulation import engine_request, run_to_end, simulated_core
 
 
 def test_pool_smaller_than_one_request_is_refused() -> None:

@@ -4,10 +4,10 @@ import pytest
 
 from hookline.clock import NANOSECONDS, VirtualClock
 from hookline.config import EngineConfig, ExecutorConfig, ExecutorKind, ModelConfig
-from hookline.engine.building import build_core
+from hookline.core.building import build_core
 from hookline.payloads import StartupPhase
-from hookline.testing.oracle import Oracle
 from hookline.worker.startup_timer import StartupTimer
+from hookline_testing.oracle import Oracle
 
 EPOCH = 1_700_000_000 * NANOSECONDS
 

@@ -5,7 +5,7 @@ from hookline.config import CacheConfig, SchedulerConfig, SimulationConfig
 from hookline.cost import ModelCost
 from hookline.events import StepRecord
 from hookline.request import FinishReason
-from hookline.testing.simulation import engine_request, run_to_end, simulated_core
+from hookline_testing.simulation import engine_request, run_to_end, simulated_core
 
 CHUNKS = SchedulerConfig(max_num_batched_tokens=8, max_num_seqs=4)
 

@@ -17,7 +17,7 @@ from hookline.config import (
     SimulationConfig,
 )
 from hookline.stats import Residue
-from hookline.testing.oracle import Oracle
+from hookline_testing.oracle import Oracle
 
 StartEngine = Callable[..., Awaitable[AsyncEngine]]
 

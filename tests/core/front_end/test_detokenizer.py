@@ -9,14 +9,14 @@ from tokenizers import Tokenizer as FastTokenizer
 from tokenizers import decoders, models, normalizers
 from transformers import PreTrainedTokenizerFast
 
-from hookline.engine.detokenizer import (
+from hookline.frontend.detokenizer import (
     ByteDetokenizer,
     Detokenizer,
     WindowDetokenizer,
     make_detokenizer,
 )
-from hookline.testing import save_byte_tokenizer
 from hookline.tokenizer import Tokenizer
+from hookline_testing import save_byte_tokenizer
 
 REPLACEMENT = "\ufffd"
 MANY = settings(

@@ -5,7 +5,7 @@ import pytest
 from hookline import LLM, EngineDeadError, RequestFacts, SamplingParams
 from hookline.config import CacheConfig, EngineConfig, ModelConfig
 from hookline.request import FinishReason
-from hookline.testing.oracle import Oracle
+from hookline_testing.oracle import Oracle
 
 PROMPTS: list[str | list[int]] = ["def add(a, b):", [5, 6, 7], "x = 1\n", [44] * 30]
 GREEDY = SamplingParams(temperature=0.0, max_tokens=12)

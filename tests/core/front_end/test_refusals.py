@@ -6,7 +6,7 @@ import pytest
 
 from hookline import LLM, RequestError, RequestFacts, SamplingParams
 from hookline.exceptions import PromptTooLongError
-from hookline.testing.oracle import Oracle
+from hookline_testing.oracle import Oracle
 
 NAN, INFINITY = float("nan"), float("inf")
 

@@ -6,7 +6,7 @@ import pytest
 
 from hookline import LLM, EngineConfig, SamplingParams
 from hookline.config import ExecutorConfig, ExecutorKind, ObserverConfig
-from hookline.engine.request_context import RequestContext
+from hookline.frontend.request_context import RequestContext
 from hookline.metrics import HistogramValue
 from hookline.request import RequestFacts
 from hookline.slo import Slo

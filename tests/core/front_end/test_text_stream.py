@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hookline.engine.text_stream import TextStream
+from hookline.frontend.text_stream import TextStream
 
 
 class Letters:

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from hookline_kernels import choose_attention, reference_attention
-from hookline_kernels.testing import Step, make_step
+from hookline_testing.attention_steps import Step, make_step
 
 TOLERANCES = {torch.float32: 3e-6, torch.bfloat16: 1e-2}
 SHAPES = (

@@ -5,11 +5,11 @@ import torch
 
 from hookline_kernels.cpu.amx import has_tiles
 from hookline_kernels.cpu.feed_forward import FeedForward
-from hookline_kernels.cpu.few_rows import few_rows
+from hookline_kernels.cpu.gemm import ManyRows
 from hookline_kernels.cpu.linear import pack
-from hookline_kernels.cpu.many_rows import ManyRows
 from hookline_kernels.cpu.norm import RmsNorm
 from hookline_kernels.cpu.panels import lay_panels, steps_at_once
+from hookline_kernels.cpu.skinny_gemm import few_rows
 
 ROWS = [32, 33, 63, 64, 200, 545]
 INPUTS = [32, 96, 832, 864, 1056]

@@ -8,7 +8,7 @@ from hookline.exceptions import ConfigError
 from hookline.kv_cache import BlockPool, KVCacheManager
 from hookline.kv_cache.residency import MeasuredBlockPool
 from hookline.stats import BlockEviction
-from hookline.testing.simulation import engine_request, run_to_end, simulated_core
+from hookline_testing.simulation import engine_request, run_to_end, simulated_core
 
 
 class Measured:

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from hookline.config import SchedulerConfig
-from hookline.engine.core import WAIT
+from hookline.core.engine_core import WAIT
 from hookline.events import (
     BlocksRemoved,
     BlocksStored,
@@ -21,9 +21,9 @@ from hookline.events import (
     StepOutput,
 )
 from hookline.request import FinishReason
-from hookline.testing.connected_core import BLOCK, ConnectedCore, connected_core
-from hookline.testing.connectors import DictStore, Faults
-from hookline.testing.simulation import engine_request
+from hookline_testing.connected_core import BLOCK, ConnectedCore, connected_core
+from hookline_testing.connectors import DictStore, Faults
+from hookline_testing.simulation import engine_request
 
 VOCAB_SIZE = 1000
 

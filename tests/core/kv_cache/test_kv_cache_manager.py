@@ -8,7 +8,7 @@ from hookline.clock import VirtualClock
 from hookline.config import CacheConfig, HashAlgorithm
 from hookline.kv_cache import KVCacheManager
 from hookline.request import Request
-from hookline.testing.simulation import engine_request
+from hookline_testing.simulation import engine_request
 
 ALGORITHMS = pytest.mark.parametrize("algorithm", list(HashAlgorithm))
 

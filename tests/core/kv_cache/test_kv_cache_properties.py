@@ -16,7 +16,7 @@ from hookline.clock import VirtualClock
 from hookline.config import CacheConfig, HashAlgorithm
 from hookline.kv_cache import KVCacheManager
 from hookline.request import Request
-from hookline.testing.simulation import engine_request
+from hookline_testing.simulation import engine_request
 
 TOKENS = st.lists(st.integers(0, 1), min_size=1, max_size=12)
 KEYS = st.sampled_from([None, "a", "b"])

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hookline.testing.oracle import Oracle
+from hookline_testing.oracle import Oracle
 
 Damage = Callable[..., Path]
 

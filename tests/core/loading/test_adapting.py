@@ -12,8 +12,8 @@ from transformers import AutoModelForCausalLM, PreTrainedModel
 from hookline.models.adapt import Adaptation, adapt
 from hookline.models.adapt.gated import fast_gated
 from hookline.models.adapt.linears import FastLinear
-from hookline.testing.oracle import FAMILIES
 from hookline_kernels.cpu.linear import can_pack
+from hookline_testing.oracle import FAMILIES
 
 LAYERS = 3
 PACKS = can_pack(torch.zeros(16, 16, dtype=torch.bfloat16))

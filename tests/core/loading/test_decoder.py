@@ -19,14 +19,14 @@ from transformers import (
 
 from hookline.models.attention import IMPLEMENTATION, AttentionSlot
 from hookline.models.decoder import Decoder, NotDecoder
-from hookline.models.decoder.angles import Angles
-from hookline.models.decoder.cpu_kit import CpuKit
+from hookline.models.decoder.cpu_layer_ops import CpuKit
+from hookline.models.decoder.rotary_table import Angles
 from hookline.models.probe import probe
-from hookline.testing.oracle import FAMILIES, SHAPE, VOCAB
 from hookline.worker.forward import Forward, choose_forward
 from hookline.worker.paged_cache import PagedCache
 from hookline_kernels import PagedMetadata
 from hookline_kernels.cpu.linear import can_pack
+from hookline_testing.oracle import FAMILIES, SHAPE, VOCAB
 
 BLOCK = 16
 LIMIT = 256

@@ -12,9 +12,9 @@ from hookline.config import (
 )
 from hookline.exceptions import ConfigError
 from hookline.models.probe import LayerCache
-from hookline.worker.device_feed import NOWHERE, DeviceFeed
-from hookline.worker.gpu_memory import GpuMemory, graph_bytes
-from hookline.worker.graph_sizes import MOST_CAPTURED, GraphSizes
+from hookline.worker.gpu.device_feed import NOWHERE, DeviceFeed
+from hookline.worker.gpu.graph_sizes import MOST_CAPTURED, GraphSizes
+from hookline.worker.gpu.memory import GpuMemory, graph_bytes
 from hookline.worker.input_batch import SamplePlaces, StepInputs
 from hookline.worker.machine import choose_machine
 from hookline.worker.memory import count_blocks

@@ -26,8 +26,8 @@ from hookline.config import (
     ModelConfig,
     SchedulerConfig,
 )
-from hookline.testing import save_byte_tokenizer
 from hookline.worker import uniproc
+from hookline_testing import save_byte_tokenizer
 
 Change = Callable[..., Path]
 

@@ -6,10 +6,10 @@ import pytest
 
 from hookline.clock import NANOSECONDS, SystemClock
 from hookline.config import CacheConfig, EngineConfig, ModelConfig, SchedulerConfig
-from hookline.engine.building import build_core
-from hookline.engine.core import EngineCore
-from hookline.testing.oracle import Oracle
-from hookline.testing.simulation import engine_request, run_to_end
+from hookline.core.building import build_core
+from hookline.core.engine_core import EngineCore
+from hookline_testing.oracle import Oracle
+from hookline_testing.simulation import engine_request, run_to_end
 
 PHASES = [
     "start engine",

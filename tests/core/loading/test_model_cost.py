@@ -15,10 +15,10 @@ from transformers import (
 
 from hookline.clock import SystemClock
 from hookline.config import CacheConfig, Dtype, EngineConfig, ModelConfig
+from hookline.core.building import build_core
 from hookline.cost import ModelCost
-from hookline.engine.building import build_core
 from hookline.models.cost import cost_of
-from hookline.testing.oracle import EXPERTS, FAMILIES, SHAPE, Oracle
+from hookline_testing.oracle import EXPERTS, FAMILIES, SHAPE, Oracle
 
 LAYERS = 3
 ATTENTION = 64 * 64 + 2 * 64 * 32 + 64 * 64

@@ -7,12 +7,12 @@ import pytest
 
 from hookline.clock import SystemClock
 from hookline.config import EngineConfig, SchedulerConfig, SimulationConfig
-from hookline.engine.core import EngineCore
-from hookline.scheduler.plan import StepPlan, StepResult
-from hookline.testing.simulation import engine_request, run_to_end, tokens_of
-from hookline.worker.executor import ModelShape
-from hookline.worker.simulated import SimulatedExecutor
+from hookline.core.engine_core import EngineCore
+from hookline.step.model_shape import ModelShape
+from hookline.step.plan import StepPlan, StepResult
+from hookline.worker.simulated.executor import SimulatedExecutor
 from hookline.worker.threaded import ThreadedExecutor
+from hookline_testing.simulation import engine_request, run_to_end, tokens_of
 
 NAME = "hookline-forward"
 WAIT_SECONDS = 10.0

@@ -8,8 +8,8 @@ import torch
 
 from hookline import LLM, SamplingParams
 from hookline.config import CacheConfig, Dtype, EngineConfig, LoadFormat, ModelConfig
-from hookline.testing import assert_conserved
-from hookline.testing.oracle import Oracle
+from hookline_testing import assert_conserved
+from hookline_testing.oracle import Oracle
 
 PROMPTS = [[5, 6, 7], list(range(30, 71)), [300] * 9]
 GREEDY = SamplingParams(temperature=0.0, max_tokens=10, logprobs=3)

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from hookline.testing.oracle import Oracle
+from hookline_testing.oracle import Oracle
 
 SERVE = """
 import logging

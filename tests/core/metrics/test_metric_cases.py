@@ -26,8 +26,8 @@ from hookline.payloads import EngineStarted, StateChanged, StepFinished
 from hookline.request import FinishReason
 from hookline.sampling_params import SamplingParams
 from hookline.stats import IterationStats, SchedulerStats
-from hookline.testing.observed import ObservedEngine
-from hookline.testing.simulation import simulated_core
+from hookline_testing.observed import ObservedEngine
+from hookline_testing.simulation import simulated_core
 
 TABLE = Path(__file__).with_name("metric_cases.json")
 """By case, then by histogram: {"count", "sum", "buckets": {bound: count}}."""

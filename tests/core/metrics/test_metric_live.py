@@ -9,16 +9,16 @@ from hookline.clock import NANOSECONDS, VirtualClock
 from hookline.config import EngineConfig, MetricsConfig, ObserverConfig
 from hookline.metrics import Recorder
 from hookline.metrics.rate_window import RateWindow
-from hookline.metrics.testing import (
+from hookline.payloads import EngineFailed
+from hookline.slo import Phase, SloMiss
+from hookline.stats import FinishedRequest, IterationStats, SchedulerStats
+from hookline_testing.payloads import (
     FINISHED,
     RECORD,
     make_started,
     make_state,
     make_step,
 )
-from hookline.payloads import EngineFailed
-from hookline.slo import Phase, SloMiss
-from hookline.stats import FinishedRequest, IterationStats, SchedulerStats
 
 
 def second(at: float) -> int:

@@ -17,15 +17,6 @@ from hookline.cost import ModelCost
 from hookline.events import StepRecord
 from hookline.exceptions import ConfigError
 from hookline.metrics import CATALOGUE, HistogramValue, Recorder
-from hookline.metrics.testing import (
-    FACTS,
-    FINISHED,
-    MILLISECOND,
-    RECORD,
-    make_started,
-    make_state,
-    make_step,
-)
 from hookline.payloads import (
     EngineFailed,
     EngineStopped,
@@ -48,6 +39,15 @@ from hookline.stats import (
     TransferStats,
 )
 from hookline_registry import LaneStats
+from hookline_testing.payloads import (
+    FACTS,
+    FINISHED,
+    MILLISECOND,
+    RECORD,
+    make_started,
+    make_state,
+    make_step,
+)
 
 EVERYTHING = EngineConfig(
     cache=CacheConfig(residency_sample=0.5),

@@ -13,8 +13,8 @@ from hookline.config import (
 )
 from hookline.exceptions import ConfigError
 from hookline.metrics import CATALOGUE, Family, HistogramValue, Recorder
-from hookline.metrics.testing import FACTS, make_started, make_step
 from hookline.stats import FirstToken, IterationStats
+from hookline_testing.payloads import FACTS, make_started, make_step
 
 
 def configured(**settings: object) -> EngineConfig:

@@ -12,8 +12,8 @@ from hookline.metrics.readings import Reading, one
 from hookline.metrics.selection import Chosen, Selection
 from hookline.metrics.snapshot import FamilyTeller
 from hookline.metrics.sums import Sums
-from hookline.metrics.testing import FACTS, make_started, make_step
 from hookline.stats import IterationStats, SchedulerStats
+from hookline_testing.payloads import FACTS, make_started, make_step
 
 METRIC = Metric(
     name="hookline_things",

@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from hookline.config import EngineConfig, MetricsConfig, ObserverConfig
 from hookline.metrics import Family, Recorder
 from hookline.metrics.label_guard import LabelGuard
-from hookline.metrics.testing import FINISHED, make_started, make_state
 from hookline.payloads import HttpAnswered, HttpExchange
 from hookline.request import RequestFacts
 from hookline.stats import IterationStats
+from hookline_testing.payloads import FINISHED, make_started, make_state
 
 
 def recorder_with(max_tenants: int, tenants: tuple[str, ...] = ()) -> Recorder:

@@ -15,8 +15,8 @@ from hookline.metrics.saturation import PARTS, Saturation
 from hookline.payloads import StateChanged, StepFinished
 from hookline.sampling_params import SamplingParams
 from hookline.stats import IterationStats, SchedulerStats
-from hookline.testing.observed import ObservedEngine
-from hookline.testing.simulation import simulated_core
+from hookline_testing.observed import ObservedEngine
+from hookline_testing.simulation import simulated_core
 
 
 class Site:

@@ -11,9 +11,9 @@ from hookline.events import StepRecord
 from hookline.metrics.saturation import Saturation
 from hookline.metrics.saturation.costs import NO_COST, StepCost, StepCosts
 from hookline.metrics.saturation.signal import MOST
-from hookline.metrics.testing import FACTS
 from hookline.payloads import StateChanged, StepFinished
 from hookline.stats import FirstToken, IterationStats, SchedulerStats
+from hookline_testing.payloads import FACTS
 
 TRUE = StepCost(fixed=0.01, decode=0.0005, prefill=0.00002)
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from hookline.testing import PluginSite
+from hookline_testing import PluginSite
 
 
 @pytest.fixture

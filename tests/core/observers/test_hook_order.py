@@ -26,7 +26,7 @@ from hookline.payloads import (
     StepFinished,
     TokensGenerated,
 )
-from hookline.testing import PluginSite, assert_conserved
+from hookline_testing import PluginSite, assert_conserved
 
 Event = Queued | Scheduled | Preempted | NewTokens | Finished
 REQUEST_HOOKS = (

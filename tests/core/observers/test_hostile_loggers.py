@@ -9,9 +9,9 @@ import pytest
 from hookline import LLM, SamplingParams
 from hookline.config import EngineConfig, ModelConfig, ObserverConfig
 from hookline.payloads import PageHandler, PageRequest, StepFinished
-from hookline.testing import PluginSite, assert_conserved
-from hookline.testing.oracle import Oracle
 from hookline_registry import BrokenPluginError, LaneStats
+from hookline_testing import PluginSite, assert_conserved
+from hookline_testing.oracle import Oracle
 
 OUTPUT_TOKENS = 150
 PROMPTS = [[7, 8, 9], list(range(40)), list(range(30, 75)), [1]]

@@ -6,8 +6,8 @@ import pytest
 
 from hookline import LLM, ConfigError, SamplingParams
 from hookline.config import EngineConfig, ExecutorConfig, ExecutorKind, ObserverConfig
-from hookline.testing import PluginSite
 from hookline_registry import BrokenPluginError, LaneStats, UnknownPluginError
+from hookline_testing import PluginSite
 
 SIMULATED = ExecutorConfig(kind=ExecutorKind.SIMULATED)
 ECHO = """

@@ -2,7 +2,7 @@
 
 import pytest
 
-from hookline.testing.oracle import FAMILIES, Oracle, make_oracle
+from hookline_testing.oracle import FAMILIES, Oracle, make_oracle
 
 
 @pytest.fixture(scope="module", params=sorted(FAMILIES))

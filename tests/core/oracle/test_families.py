@@ -17,8 +17,8 @@ from hookline.config import (
     ModelConfig,
     SchedulerConfig,
 )
-from hookline.testing import assert_conserved
-from hookline.testing.oracle import Oracle, make_oracle
+from hookline_testing import assert_conserved
+from hookline_testing.oracle import Oracle, make_oracle
 
 OUTPUT_TOKENS = 20
 GREEDY = SamplingParams(temperature=0.0, max_tokens=OUTPUT_TOKENS)

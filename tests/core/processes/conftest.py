@@ -16,8 +16,8 @@ from hookline.config import (
     ObserverConfig,
     SimulationConfig,
 )
-from hookline.testing import PluginSite
-from hookline.testing.oracle import Oracle
+from hookline_testing import PluginSite
+from hookline_testing.oracle import Oracle
 
 StartEngine = Callable[[EngineConfig], Awaitable[AsyncEngine]]
 

@@ -13,14 +13,14 @@ import pytest
 
 from hookline import LLM, AsyncEngine, EngineDeadError, SamplingParams
 from hookline.config import EngineConfig
-from hookline.engine.async_engine import OutputStream
-from hookline.engine.inproc import InprocClient
-from hookline.engine.process_client import ProcessClient
+from hookline.frontend.async_engine import OutputStream
 from hookline.payloads import EngineFailed, RequestsFinished, StateChanged
 from hookline.request import FinishReason
-from hookline.scheduler.plan import StepPlan, StepResult
-from hookline.testing import PluginSite
+from hookline.step.plan import StepPlan, StepResult
+from hookline.transport.inproc_client import InprocClient
+from hookline.transport.process_client import ProcessClient
 from hookline.worker.executor import DeferredStep, Executor
+from hookline_testing import PluginSite
 
 StartEngine = Callable[[EngineConfig], Awaitable[AsyncEngine]]
 
@@ -29,7 +29,7 @@ LONG = SamplingParams(max_tokens=250)
 WAIT_SECONDS = 5.0
 
 BREAK_EXECUTOR = """
-from hookline.worker.simulated import SimulatedExecutor
+from hookline.worker.simulated.executor import SimulatedExecutor
 
 execute = SimulatedExecutor._execute
 

@@ -11,11 +11,11 @@ from hookline.config import (
     ModelConfig,
     SimulationConfig,
 )
-from hookline.engine.building import build_core
-from hookline.engine.process_client import ProcessClient
+from hookline.core.building import build_core
 from hookline.events import StepOutput
-from hookline.testing.oracle import Oracle
-from hookline.testing.simulation import engine_request
+from hookline.transport.process_client import ProcessClient
+from hookline_testing.oracle import Oracle
+from hookline_testing.simulation import engine_request
 
 WAIT_SECONDS = 20.0
 

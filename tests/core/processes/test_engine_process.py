@@ -14,9 +14,9 @@ import pytest
 
 from hookline import LLM, ConfigError, EngineDeadError, ModelLoadError, SamplingParams
 from hookline.config import CacheConfig, EngineConfig, ModelConfig, SchedulerConfig
-from hookline.engine.process_client import ProcessClient
-from hookline.testing import assert_conserved
-from hookline.testing.oracle import Oracle
+from hookline.transport.process_client import ProcessClient
+from hookline_testing import assert_conserved
+from hookline_testing.oracle import Oracle
 
 WAIT_SECONDS = 20.0
 

@@ -8,10 +8,10 @@ import pytest
 import torch
 
 from hookline import SamplingParams
-from hookline.scheduler.plan import AdmittedSequence
+from hookline.step.plan import AdmittedSequence
 from hookline.worker.input_batch import InputBatch
-from hookline.worker.sampler import Sampler
-from hookline.worker.sampling_state import SamplingState
+from hookline.worker.sampling.sampler import Sampler
+from hookline.worker.sampling.sampling_state import SamplingState
 
 MakeSampler = Callable[..., tuple[Sampler, npt.NDArray[np.int64]]]
 Score = Callable[[npt.NDArray[np.int64], torch.Tensor], float]

@@ -14,9 +14,9 @@ import torch
 from hookline import LLM, SamplingParams
 from hookline.config import CacheConfig, EngineConfig, ModelConfig
 from hookline.request import FinishReason
-from hookline.testing import assert_conserved
-from hookline.testing.oracle import Oracle
-from hookline.worker.sampler import Sampler
+from hookline.worker.sampling.sampler import Sampler
+from hookline_testing import assert_conserved
+from hookline_testing.oracle import Oracle
 
 MakeSampler = Callable[..., tuple[Sampler, npt.NDArray[np.int64]]]
 

@@ -6,8 +6,8 @@ import torch
 from hookline import LLM, SamplingParams
 from hookline.config import CacheConfig, EngineConfig, ModelConfig, SchedulerConfig
 from hookline.request import TokenLogprobs
-from hookline.testing import assert_conserved
-from hookline.testing.oracle import Oracle
+from hookline_testing import assert_conserved
+from hookline_testing.oracle import Oracle
 
 PROMPTS = [[5, 6, 7], list(range(40, 75)), [*range(40, 75), 3], [250]]
 TOLERANCE = 2e-4

@@ -8,8 +8,8 @@ from hookline import LLM, SamplingParams
 from hookline.config import CacheConfig, EngineConfig, ModelConfig, SchedulerConfig
 from hookline.outputs import RequestOutput
 from hookline.request import FinishReason, TokenLogprobs
-from hookline.testing import assert_conserved
-from hookline.testing.oracle import Oracle
+from hookline_testing import assert_conserved
+from hookline_testing.oracle import Oracle
 
 PARAMS = [
     SamplingParams(temperature=0.0, max_tokens=18, logprobs=3, prompt_logprobs=2),

@@ -11,8 +11,8 @@ import torch
 from transformers import RepetitionPenaltyLogitsProcessor
 
 from hookline import LLM, SamplingParams
-from hookline.testing.oracle import Oracle
-from hookline.worker.sampler import Sampler
+from hookline.worker.sampling.sampler import Sampler
+from hookline_testing.oracle import Oracle
 
 MakeSampler = Callable[..., tuple[Sampler, npt.NDArray[np.int64]]]
 

@@ -16,14 +16,14 @@ from transformers import (
 )
 
 from hookline import LLM, SamplingParams
-from hookline.testing.oracle import Oracle
-from hookline.worker.randomness import uniforms
-from hookline.worker.sampler import (
+from hookline.worker.sampling.randomness import uniforms
+from hookline.worker.sampling.sampler import (
     Sampler,
     Samples,
     keep_likeliest,
 )
 from hookline_kernels.inverting import invert_distribution
+from hookline_testing.oracle import Oracle
 
 Int64 = npt.NDArray[np.int64]
 MakeSampler = Callable[..., tuple[Sampler, Int64]]

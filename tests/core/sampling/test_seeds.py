@@ -5,8 +5,8 @@ import pytest
 
 from hookline import LLM, SamplingParams
 from hookline.config import CacheConfig, EngineConfig, ModelConfig, SchedulerConfig
-from hookline.testing import assert_conserved
-from hookline.testing.oracle import Oracle
+from hookline_testing import assert_conserved
+from hookline_testing.oracle import Oracle
 
 PROMPT = list(range(30, 70))
 SEEDED = SamplingParams(temperature=1.4, max_tokens=20, seed=99, top_p=0.95)

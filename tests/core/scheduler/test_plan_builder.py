@@ -2,7 +2,7 @@
 
 from hookline.request import Request
 from hookline.scheduler.plan_builder import PlanBuilder
-from hookline.testing.simulation import engine_request
+from hookline_testing.simulation import engine_request
 
 
 def request(request_id: int, prompt_tokens: int, num_computed: int = 0) -> Request:

@@ -3,10 +3,10 @@
 import pytest
 
 from hookline.config import CacheConfig, Policy, SchedulerConfig
-from hookline.engine.core import EngineCore
+from hookline.core.engine_core import EngineCore
 from hookline.events import Preempted, Scheduled, StepOutput
 from hookline.request import FinishReason
-from hookline.testing.simulation import (
+from hookline_testing.simulation import (
     engine_request,
     run_to_end,
     simulated_core,

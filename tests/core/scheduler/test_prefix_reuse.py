@@ -1,11 +1,11 @@
 """Prefix hits as the scheduler sees them: found, counted, shared within a step."""
 
 from hookline.config import CacheConfig, SchedulerConfig
-from hookline.engine.core import EngineCore
+from hookline.core.engine_core import EngineCore
 from hookline.events import Scheduled, StepOutput
 from hookline.stats import PrefixCacheCounts
-from hookline.testing.cache_check import CacheCheckingExecutor
-from hookline.testing.simulation import engine_request, run_to_end, simulated_core
+from hookline_testing.cache_check import CacheCheckingExecutor
+from hookline_testing.simulation import engine_request, run_to_end, simulated_core
 
 PROMPT = [5, 6, 7, 8, 9, 10]
 

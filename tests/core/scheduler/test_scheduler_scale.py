@@ -4,10 +4,10 @@ import random
 
 from hookline.clock import VirtualClock
 from hookline.config import CacheConfig, SchedulerConfig, SimulationConfig
-from hookline.engine.core import EngineCore
+from hookline.core.engine_core import EngineCore
 from hookline.request import FinishReason
 from hookline.stats import Residue
-from hookline.testing.simulation import engine_request, simulated_core
+from hookline_testing.simulation import engine_request, simulated_core
 
 NUM_REQUESTS = 10_000
 

@@ -1,9 +1,9 @@
 """Which requests a step schedules, in which order, and how much of each."""
 
 from hookline.config import CacheConfig, Policy, SchedulerConfig
-from hookline.engine.core import EngineCore
+from hookline.core.engine_core import EngineCore
 from hookline.events import StepOutput
-from hookline.testing.simulation import engine_request, run_to_end, simulated_core
+from hookline_testing.simulation import engine_request, run_to_end, simulated_core
 
 
 def core_of(

@@ -3,7 +3,7 @@
 from hookline.config import Policy
 from hookline.request import Request
 from hookline.scheduler.queue import WaitingQueue
-from hookline.testing.simulation import engine_request
+from hookline_testing.simulation import engine_request
 
 
 def queue_of(policy: Policy, *priorities: int) -> WaitingQueue:

@@ -9,7 +9,7 @@ import pytest
 from hookline import LLM
 from hookline.config import EngineConfig
 from hookline.spec_decode import Proposer
-from hookline.testing.plugin_site import PluginSite
+from hookline_testing.plugin_site import PluginSite
 
 _PLUGIN = """
 from hookline import hookimpl

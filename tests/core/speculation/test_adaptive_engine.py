@@ -9,16 +9,16 @@ import pytest
 
 from hookline import LLM, SamplingParams
 from hookline.config import EngineConfig, ModelConfig, SimulationConfig
-from hookline.engine.core import EngineCore
+from hookline.core.engine_core import EngineCore
 from hookline.events import StepOutput, StepRecord
 from hookline.spec_decode import Proposer, SpeculativeConfig
-from hookline.spec_decode.computed_step import ComputedStep
-from hookline.spec_decode.control import DraftControl
-from hookline.spec_decode.guard import ProposerGuard
-from hookline.testing import assert_conserved
-from hookline.testing.oracle import Oracle
-from hookline.testing.proposers import ScriptedProposer
-from hookline.testing.simulation import (
+from hookline.worker.drafting.computed_step import ComputedStep
+from hookline.worker.drafting.control import DraftControl
+from hookline.worker.drafting.guard import ProposerGuard
+from hookline_testing import assert_conserved
+from hookline_testing.oracle import Oracle
+from hookline_testing.proposers import ScriptedProposer
+from hookline_testing.simulation import (
     VOCAB_SIZE,
     engine_request,
     run_to_end,

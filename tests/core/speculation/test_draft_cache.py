@@ -6,10 +6,11 @@ import torch
 
 from hookline.config import CacheConfig, EngineConfig, ModelConfig, SchedulerConfig
 from hookline.spec_decode import DraftLayer, SpeculativeConfig
-from hookline.spec_decode.draft_cache import DraftCache, DraftMemory, Span
-from hookline.testing.proposers import RandomProposer
+from hookline.spec_decode.draft_cache import Span
+from hookline.worker.drafting.draft_cache import DraftMemory, PagedDraftCache
 from hookline.worker.memory import bytes_of_blocks, count_blocks
 from hookline_kernels import CPU
+from hookline_testing.proposers import RandomProposer
 
 
 class Layered(RandomProposer):
@@ -31,7 +32,7 @@ def blocks(*block_ids: int) -> np.ndarray[tuple[int], np.dtype[np.int32]]:
     return np.array(block_ids, np.int32)
 
 
-def cache(drafts: int = 4) -> DraftCache:
+def cache(drafts: int = 4) -> PagedDraftCache:
     return memory(drafts).cache(10, 64, torch.float32, CPU)
 
 

@@ -10,9 +10,9 @@ from itertools import pairwise
 
 import pytest
 
-from hookline.spec_decode.computed_step import ComputedStep
-from hookline.spec_decode.control import DraftControl
-from hookline.spec_decode.step_costs import StepCosts
+from hookline.worker.drafting.computed_step import ComputedStep
+from hookline.worker.drafting.control import DraftControl
+from hookline.worker.drafting.step_costs import StepCosts
 
 MOST = 8
 LEAST_SHARE = 0.97

@@ -1,6 +1,6 @@
 """What training is told of drafts is what verification would say of them."""
 
-from hookline.spec_decode.training.fitting import Judge, batches, rate_factor
+from hookline.draft_training.fitting import Judge, batches, rate_factor
 
 ROW = list(range(10, 20))
 

@@ -22,13 +22,18 @@ from hookline.config import (
 )
 from hookline.exceptions import ConfigError
 from hookline.spec_decode import DraftRequest, Drafts, Proposer, SpeculativeConfig
-from hookline.spec_decode.checking import DraftError, check_drafts
 from hookline.spec_decode.tree import DraftTree
-from hookline.testing import assert_conserved
-from hookline.testing.oracle import FAMILIES, Oracle, make_oracle
-from hookline.testing.proposers import ScriptedProposer, ScriptedTreeProposer
-from hookline.worker.draft_trees import TreeArrays, arrays_for, moves_of, verify_tree
+from hookline.worker.drafting.checking import DraftError, check_drafts
+from hookline.worker.drafting.draft_trees import (
+    TreeArrays,
+    arrays_for,
+    moves_of,
+    verify_tree,
+)
 from hookline_kernels import Platform
+from hookline_testing import assert_conserved
+from hookline_testing.oracle import FAMILIES, Oracle, make_oracle
+from hookline_testing.proposers import ScriptedProposer, ScriptedTreeProposer
 
 SpeculatingLLM = Callable[[EngineConfig, Proposer], AbstractContextManager[LLM]]
 

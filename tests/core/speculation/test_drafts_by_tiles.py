@@ -10,10 +10,10 @@ import torch
 from hookline import LLM, SamplingParams
 from hookline.config import Dtype, EngineConfig, ModelConfig
 from hookline.spec_decode import Proposer, SpeculativeConfig
-from hookline.testing import assert_conserved
-from hookline.testing.oracle import Oracle
-from hookline.testing.proposers import ScriptedProposer, ScriptedTreeProposer
 from hookline_kernels import PagedMetadata, choose_attention, new_keys, new_values
+from hookline_testing import assert_conserved
+from hookline_testing.oracle import Oracle
+from hookline_testing.proposers import ScriptedProposer, ScriptedTreeProposer
 
 SpeculatingLLM = Callable[[EngineConfig, Proposer], AbstractContextManager[LLM]]
 

@@ -20,9 +20,9 @@ from hookline.config import (
 )
 from hookline.exceptions import ConfigError
 from hookline.spec_decode import Proposer, SpeculativeConfig, TargetModel
-from hookline.testing import assert_conserved
-from hookline.testing.oracle import FAMILIES, Oracle, make_oracle
-from hookline.testing.proposers import (
+from hookline_testing import assert_conserved
+from hookline_testing.oracle import FAMILIES, Oracle, make_oracle
+from hookline_testing.proposers import (
     RandomProposer,
     ScriptedProposer,
     ScriptedTreeProposer,

@@ -13,11 +13,11 @@ import pytest
 from hookline import LLM, SamplingParams
 from hookline.config import EngineConfig, ModelConfig
 from hookline.spec_decode import DraftRequest, Drafts, Proposer, SpeculativeConfig
-from hookline.spec_decode import guard as guards
-from hookline.spec_decode.guard import ProposerGuard
-from hookline.testing import assert_conserved
-from hookline.testing.oracle import Oracle
-from hookline.testing.proposers import HostileProposer, ScriptedProposer
+from hookline.worker.drafting import guard as guards
+from hookline.worker.drafting.guard import ProposerGuard
+from hookline_testing import assert_conserved
+from hookline_testing.oracle import Oracle
+from hookline_testing.proposers import HostileProposer, ScriptedProposer
 
 SpeculatingLLM = Callable[[EngineConfig, Proposer], AbstractContextManager[LLM]]
 Act = Callable[[Sequence[DraftRequest]], object]

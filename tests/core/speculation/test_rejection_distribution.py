@@ -15,13 +15,13 @@ import pytest
 import torch
 
 from hookline import SamplingParams
-from hookline.scheduler.plan import AdmittedSequence
 from hookline.spec_decode.tree import DraftTree
-from hookline.worker.draft_trees import TreeArrays, verify_tree
+from hookline.step.plan import AdmittedSequence
+from hookline.worker.drafting.draft_trees import TreeArrays, verify_tree
+from hookline.worker.drafting.verification import Verified, verify
 from hookline.worker.input_batch import InputBatch
-from hookline.worker.sampler import DrawnDrafts, Sampler
-from hookline.worker.sampling_state import SamplingState
-from hookline.worker.verification import Verified, verify
+from hookline.worker.sampling.sampler import DrawnDrafts, Sampler
+from hookline.worker.sampling.sampling_state import SamplingState
 from hookline_kernels.rejection import Verified as KernelVerified
 from hookline_kernels.sampling import ChosenSampling, choose_sampling
 

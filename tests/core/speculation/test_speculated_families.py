@@ -18,9 +18,9 @@ from hookline.config import (
     SchedulerConfig,
 )
 from hookline.spec_decode import Proposer, SpeculativeConfig
-from hookline.testing import assert_conserved
-from hookline.testing.oracle import FAMILIES, Oracle, make_oracle
-from hookline.testing.proposers import RandomProposer, ScriptedProposer
+from hookline_testing import assert_conserved
+from hookline_testing.oracle import FAMILIES, Oracle, make_oracle
+from hookline_testing.proposers import RandomProposer, ScriptedProposer
 
 SpeculatingLLM = Callable[[EngineConfig, Proposer], AbstractContextManager[LLM]]
 

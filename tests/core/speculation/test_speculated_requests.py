@@ -11,9 +11,9 @@ from hookline import LLM, SamplingParams
 from hookline.config import CacheConfig, EngineConfig, ModelConfig
 from hookline.outputs import RequestOutput
 from hookline.spec_decode import Proposer, SpeculativeConfig
-from hookline.testing import assert_conserved
-from hookline.testing.oracle import Oracle
-from hookline.testing.proposers import ScriptedProposer, ScriptedTreeProposer
+from hookline_testing import assert_conserved
+from hookline_testing.oracle import Oracle
+from hookline_testing.proposers import ScriptedProposer, ScriptedTreeProposer
 
 SpeculatingLLM = Callable[[EngineConfig, Proposer], AbstractContextManager[LLM]]
 

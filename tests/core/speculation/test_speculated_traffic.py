@@ -6,22 +6,22 @@ import numpy as np
 import pytest
 
 from hookline.config import CacheConfig, Policy, SchedulerConfig
-from hookline.engine.core import EngineCore
+from hookline.core.engine_core import EngineCore
 from hookline.events import StepOutput
 from hookline.request import FinishReason
 from hookline.spec_decode import Proposer, SpeculativeConfig
-from hookline.spec_decode.guard import ProposerGuard
 from hookline.stats import Residue
-from hookline.testing.cache_check import CacheCheckingExecutor
-from hookline.testing.proposers import RandomProposer, ScriptedProposer
-from hookline.testing.simulation import (
+from hookline.worker.drafting.guard import ProposerGuard
+from hookline.worker.executor import Executor
+from hookline_testing.cache_check import CacheCheckingExecutor
+from hookline_testing.proposers import RandomProposer, ScriptedProposer
+from hookline_testing.simulation import (
     VOCAB_SIZE,
     engine_request,
     run_to_end,
     simulated_core,
     tokens_of,
 )
-from hookline.worker.executor import Executor
 
 MAX_MODEL_LEN = 32
 

@@ -15,10 +15,10 @@ from hookline.config import (
     SchedulerConfig,
 )
 from hookline.exceptions import ConfigError
+from hookline.plugin_loading.proposers import load_proposer, settle_drafts
 from hookline.spec_decode import SpeculativeConfig
-from hookline.spec_decode.control import DraftControl
-from hookline.spec_decode.loading import load_proposer, settle_drafts
-from hookline.testing.plugin_site import PluginSite
+from hookline.worker.drafting.control import DraftControl
+from hookline_testing.plugin_site import PluginSite
 
 GOOD = {"method": "ngram", "num_speculative_tokens": 4}
 

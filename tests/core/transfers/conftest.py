@@ -8,12 +8,12 @@ import pytest
 
 from hookline import LLM
 from hookline.config import EngineConfig
-from hookline.testing.connectors import DictStore
-from hookline.testing.plugin_site import PluginSite
+from hookline_testing.connectors import DictStore
+from hookline_testing.plugin_site import PluginSite
 
 _PLUGIN = """
 from hookline import hookimpl
-from hookline.testing.connectors import DictScheduler, DictWorker
+from hookline_testing.connectors import DictScheduler, DictWorker
 
 store = None
 

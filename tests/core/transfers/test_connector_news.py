@@ -9,9 +9,9 @@ from hookline.kv_transfer import (
     PlannedStep,
     TransferResults,
 )
-from hookline.testing.connected_core import BLOCK, connected_core
-from hookline.testing.connectors import DictScheduler, DictStore, DictWorker
-from hookline.testing.simulation import engine_request
+from hookline_testing.connected_core import BLOCK, connected_core
+from hookline_testing.connectors import DictScheduler, DictStore, DictWorker
+from hookline_testing.simulation import engine_request
 
 
 class Complaining(DictWorker):

@@ -10,8 +10,8 @@ import torch
 from hookline.kv_transfer import KVLayout, Load, TransferClosedError
 from hookline.kv_transfer.blocks import Bytes, KVBlocks
 from hookline.models.probe import LayerCache
-from hookline.worker.kv_memory import layers_of
 from hookline.worker.paged_cache import PagedCache
+from hookline.worker.transfers.kv_memory import layers_of
 
 LAYOUT = KVLayout(
     fingerprint="f", num_blocks=8, block_size=4, dtype="float32", block_bytes=(6, 6)

@@ -20,10 +20,10 @@ from hookline.config import (
 from hookline.exceptions import ConfigError
 from hookline.kv_transfer import KVRole, KVTransferConfig, LoadFailurePolicy
 from hookline.models.fingerprint import fingerprint_of
-from hookline.testing import assert_conserved
-from hookline.testing.connectors import DictStore, Faults
-from hookline.testing.oracle import Oracle, make_oracle
-from hookline.testing.plugin_site import PluginSite
+from hookline_testing import assert_conserved
+from hookline_testing.connectors import DictStore, Faults
+from hookline_testing.oracle import Oracle, make_oracle
+from hookline_testing.plugin_site import PluginSite
 
 ConnectedLLM = Callable[[EngineConfig, DictStore], AbstractContextManager[LLM]]
 

@@ -25,7 +25,9 @@ from hookline.outputs import RequestOutput
 from hookline.request import FinishReason
 from hookline.sampling_params import SamplingParams
 from hookline.stats import Residue, SchedulerStats, TierStats
-from hookline.testing.connected_core import (
+from hookline.worker.simulated.memory import SimulatedMemory
+from hookline.worker.transfers.transferring import Transferring
+from hookline_testing.connected_core import (
     BLOCK,
     SHORT,
     ConnectedCore,
@@ -33,16 +35,14 @@ from hookline.testing.connected_core import (
     dict_sides,
     tokens_by_request,
 )
-from hookline.testing.connectors import (
+from hookline_testing.connectors import (
     DictScheduler,
     DictStore,
     DictWorker,
     Faults,
 )
-from hookline.testing.observed import ObservedEngine
-from hookline.testing.simulation import engine_request
-from hookline.worker.simulated_memory import SimulatedMemory
-from hookline.worker.transferring import Transferring
+from hookline_testing.observed import ObservedEngine
+from hookline_testing.simulation import engine_request
 
 PROMPT = list(range(3, 24))
 """Five full blocks, and a token."""

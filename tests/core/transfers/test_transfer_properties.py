@@ -12,14 +12,14 @@ from hookline.events import StepOutput
 from hookline.kv_transfer import LoadFailurePolicy
 from hookline.request import FinishReason
 from hookline.stats import Residue
-from hookline.testing.connected_core import (
+from hookline_testing.connected_core import (
     SHORT,
     ConnectedCore,
     connected_core,
     tokens_by_request,
 )
-from hookline.testing.connectors import DictStore, Faults
-from hookline.testing.simulation import engine_request
+from hookline_testing.connectors import DictStore, Faults
+from hookline_testing.simulation import engine_request
 
 VOCAB_SIZE = 1000
 

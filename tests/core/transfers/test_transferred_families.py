@@ -18,9 +18,9 @@ from hookline.config import (
     SchedulerConfig,
 )
 from hookline.kv_transfer import KVTransferConfig
-from hookline.testing import assert_conserved
-from hookline.testing.connectors import DictStore, Faults
-from hookline.testing.oracle import FAMILIES, Oracle, make_oracle
+from hookline_testing import assert_conserved
+from hookline_testing.connectors import DictStore, Faults
+from hookline_testing.oracle import FAMILIES, Oracle, make_oracle
 
 ConnectedLLM = Callable[[EngineConfig, DictStore], AbstractContextManager[LLM]]
 

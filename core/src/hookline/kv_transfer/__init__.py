@@ -1,6 +1,6 @@
 """KV transfer: the seam that KV connectors implement, one Protocol a side."""
 
-from hookline.kv_transfer.config import KVRole, KVTransferConfig, LoadFailurePolicy
+from hookline.config.kv_transfer import KVRole, KVTransferConfig, LoadFailurePolicy
 from hookline.kv_transfer.connector import (
     ListeningConnector,
     SchedulerConnector,

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from hookline.kv_transfer.orders import TransferOrders
 from hookline.request import Request
-from hookline.scheduler.plan import AdmittedSequence, StepPlan
+from hookline.step.plan import AdmittedSequence, StepPlan
 
 
 @dataclass(slots=True)

@@ -17,13 +17,13 @@ from hookline.scheduler.admission import Admission, chunk
 from hookline.scheduler.journal import Journal
 from hookline.scheduler.ledger import Ledger
 from hookline.scheduler.loads import LoadEnd
-from hookline.scheduler.plan import StepPlan, StepResult
 from hookline.scheduler.plan_builder import Entry, PlanBuilder
 from hookline.scheduler.queue import WaitingQueue
 from hookline.scheduler.stopping import stop_after
 from hookline.scheduler.transfers import Transfers
 from hookline.spec_decode.tree import DraftTree
 from hookline.stats import BlockEviction, SchedulerStats
+from hookline.step.plan import StepPlan, StepResult
 
 
 class Scheduler:

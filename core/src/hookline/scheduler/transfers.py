@@ -13,8 +13,8 @@ what is given up the outbox, until the worker confirms that it is closed
 from collections.abc import Iterator, Sequence
 
 from hookline.clock import NANOSECONDS
+from hookline.config.kv_transfer import KVTransferConfig, LoadFailurePolicy
 from hookline.kv_cache import KVCacheManager, PoolChanges
-from hookline.kv_transfer.config import KVTransferConfig, LoadFailurePolicy
 from hookline.kv_transfer.guard import ConnectorGuard
 from hookline.kv_transfer.messages import BlockContent, PlannedStep
 from hookline.kv_transfer.orders import TransferOrders, TransferReport

@@ -1,6 +1,6 @@
 """Speculative decoding: the seam that draft proposers implement."""
 
-from hookline.spec_decode.config import SpeculativeConfig
+from hookline.config.speculative import SpeculativeConfig
 from hookline.spec_decode.proposer import (
     CachingProposer,
     DraftRequest,

@@ -1,86 +1,58 @@
-"""Keys and values of what drafts, in the blocks that requests have anyway.
-
-A block of the KV cache is a number; whoever holds it has its memory in each of the
-target's layers, and in those of a proposer, too. So drafts are allocated, shared by
-prefixes, evicted and freed with the tokens that they were made of.
-
-Drafts go on where a request's blocks may end. What is written behind them lies in spare
-blocks that nobody holds, and means nothing once the drafts are made.
-"""
+"""The KV cache of a proposer's own layers, as the proposer sees it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
 
-import numpy as np
-import numpy.typing as npt
-import torch
-
-from hookline.config import EngineConfig, Kernels
-from hookline.models.probe import LayerCache
-from hookline.spec_decode.proposer import Proposer, has_layers
-from hookline.worker.paged_cache import PagedCache
-from hookline_kernels import PagedMetadata, Platform
-
-Int32 = npt.NDArray[np.int32]
+if TYPE_CHECKING:  # whoever reads options or serves needs neither
+    import numpy as np
+    import numpy.typing as npt
+    import torch
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Tokens of one sequence, one after another, that a pass computes.
+    """Consecutive tokens of one sequence that one pass computes.
 
     Attributes:
-        start: Position of the first.
-        count: How many.
-        block_ids: [blocks] that hold them and all before them.
+        start: Position of the first token.
+        count: Number of tokens.
+        block_ids: [blocks] int32, the blocks that hold these tokens and all before
+            them.
     """
 
     start: int
     count: int
-    block_ids: Int32
+    block_ids: "npt.NDArray[np.int32]"
 
 
-class DraftCache:
-    """The memory of a proposer's layers, and attention over it; one thread uses it.
+class DraftCache(Protocol):
+    """Keys and values of a proposer's layers, and attention over them.
+
+    One thread uses it: the proposer's own.
 
     Attributes:
-        max_model_len: No sequence has more tokens.
+        max_model_len: Maximum number of tokens in a sequence.
     """
 
-    def __init__(
-        self,
-        cache: PagedCache,
-        *,
-        block_size: int,
-        num_blocks: int,
-        num_spare: int,
-        max_model_len: int,
-        device: torch.device,
-    ) -> None:
-        """Over a cache of `num_blocks` blocks and the spare ones behind them.
+    max_model_len: int
 
-        `num_spare` of these are for each sequence that drafts at the same time.
-        """
-        self._cache, self._block_size = cache, block_size
-        self._num_blocks, self._num_spare = num_blocks, num_spare
-        self._device = device
-        self.max_model_len = max_model_len
-
-    def with_spare(self, block_ids: Int32, index: int) -> Int32:
-        """A request's blocks, and those behind them for its drafts.
+    def with_spare(
+        self, block_ids: "npt.NDArray[np.int32]", index: int
+    ) -> "npt.NDArray[np.int32]":
+        """Returns a request's blocks, followed by spare blocks for its drafts.
 
         Args:
-            block_ids: The request's.
-            index: Another for each sequence of a pass, below the most of a batch.
+            block_ids: [blocks] int32, the request's own.
+            index: Distinguishes the sequences of a pass; less than `max_num_seqs`.
         """
-        first = self._num_blocks + index * self._num_spare
-        spare = np.arange(first, first + self._num_spare, dtype=np.int32)
-        return np.concatenate((block_ids, spare))
+        ...
 
-    def begin(self, spans: Sequence[Span]) -> torch.Tensor:
-        """Lays a pass out, for the calls of `attend` that follow.
+    def begin(self, spans: Sequence[Span]) -> "torch.Tensor":
+        """Lays out a pass for the calls of `attend` that follow.
 
         Args:
-            spans: Those of one token come first.
+            spans: The tokens of each sequence; spans of one token come first.
 
         Returns:
             [T] int64 positions of all tokens.
@@ -88,113 +60,17 @@ class DraftCache:
         Raises:
             ValueError: A span has fewer blocks than its tokens need.
         """
-        size = self._block_size
-        counts = np.array([span.count for span in spans], np.int64)
-        starts = np.array([span.start for span in spans], np.int64)
-        ends = starts + counts
-        tables = np.zeros((len(spans), -(-int(ends.max()) // size)), np.int64)
-        for row, span, end in zip(tables, spans, ends.tolist(), strict=True):
-            needed = -(-end // size)
-            if len(span.block_ids) < needed:  # nobody may write into another's block
-                raise ValueError(f"{span} has fewer than {needed} blocks")
-            row[:needed] = span.block_ids[:needed]
-        owner = np.repeat(np.arange(len(spans)), counts)
-        first = np.cumsum(counts) - counts
-        positions = np.arange(len(owner)) + (starts - first)[owner]
-        slots = tables[owner, positions // size] * size + positions % size
-        self._cache.metadata = PagedMetadata(
-            slots=self._tensor(slots),
-            block_tables=self._tensor(tables),
-            query_lens=counts.tolist(),
-            seq_lens=ends.tolist(),
-            num_single=int((counts == 1).sum()),
-            seq_lens_tensor=self._tensor(ends),
-        )
-        return self._tensor(positions)
+        ...
 
     def attend(
         self,
         layer: int,
-        query: torch.Tensor,
-        key: torch.Tensor,
-        value: torch.Tensor,
-    ) -> torch.Tensor:
-        """Writes a pass's keys and values, all of them, and attends: [T, heads, dim].
+        query: "torch.Tensor",
+        key: "torch.Tensor",
+        value: "torch.Tensor",
+    ) -> "torch.Tensor":
+        """Writes a pass's keys and values, then attends: [T, heads, dim] each.
 
-        Scores are divided by the root of the width of a head.
+        Scores are divided by the square root of the head's width.
         """
-        scale = query.shape[-1] ** -0.5
-        return self._cache(
-            layer, query, key, value, scale=scale, window=None, softcap=None
-        )
-
-    def _tensor(self, values: npt.NDArray[np.int64]) -> torch.Tensor:
-        return torch.from_numpy(values).to(self._device)
-
-
-@dataclass(frozen=True, slots=True)
-class DraftMemory:
-    """What a proposer's layers take.
-
-    Attributes:
-        config: Of the engine.
-        layers: Their caches; none without layers.
-        num_spare: Blocks of each sequence for what lies behind its own.
-    """
-
-    config: EngineConfig
-    layers: tuple[LayerCache, ...] = ()
-    num_spare: int = 0
-
-    @classmethod
-    def of(cls, proposer: Proposer | None, config: EngineConfig) -> "DraftMemory":
-        """Of a prepared proposer."""
-        speculative = config.speculative
-        if speculative is None or proposer is None or not has_layers(proposer):
-            return cls(config)
-        layers = tuple(
-            LayerCache(
-                layer.num_heads, layer.num_kv_heads, layer.head_dim, layer.head_dim
-            )
-            for layer in proposer.kv_layers
-        )
-        # The first draft is made at a position that the request's blocks hold.
-        behind = speculative.most_speculative_tokens - 1
-        return cls(config, layers, -(-behind // config.cache.block_size))
-
-    def spare_bytes(self, element_size: int) -> int:
-        """Of all spare blocks."""
-        tokens = self._all_spare * self.config.cache.block_size
-        return tokens * sum(
-            layer.bytes_per_token(element_size) for layer in self.layers
-        )
-
-    def cache(
-        self,
-        num_blocks: int,
-        max_model_len: int,
-        dtype: torch.dtype,
-        platform: Platform,
-    ) -> DraftCache:
-        """Beside a target's cache of so many blocks."""
-        block_size = self.config.cache.block_size
-        paged = PagedCache(
-            self.layers,
-            num_blocks + self._all_spare,
-            block_size,
-            dtype,
-            may_compile=self.config.executor.kernels is not Kernels.TORCH,
-            platform=platform,
-        )
-        return DraftCache(
-            paged,
-            block_size=block_size,
-            num_blocks=num_blocks,
-            num_spare=self.num_spare,
-            max_model_len=max_model_len,
-            device=platform.device,
-        )
-
-    @property
-    def _all_spare(self) -> int:
-        return self.num_spare * self.config.scheduler.max_num_seqs
+        ...

@@ -5,13 +5,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeGuard
 
 from hookline.sampling_params import SamplingParams
+from hookline.spec_decode.draft_cache import DraftCache
 from hookline.spec_decode.target import DraftLayer, HiddenStates, TargetModel
 
 if TYPE_CHECKING:  # whoever reads options or serves needs no numpy
     import numpy as np
     import numpy.typing as npt
-
-    from hookline.spec_decode.draft_cache import DraftCache
 
 FloatMatrix: TypeAlias = "Sequence[Sequence[float]] | npt.NDArray[np.float32]"
 """[drafts, vocabulary] probabilities; anything that numpy makes such an array of."""
@@ -116,7 +115,7 @@ class CachingProposer(HiddenStateProposer, Protocol):
 
     kv_layers: Sequence[DraftLayer]
 
-    def bind(self, cache: "DraftCache") -> None:
+    def bind(self, cache: DraftCache) -> None:
         """Called once, behind `prepare` and before anything is proposed."""
         ...
 

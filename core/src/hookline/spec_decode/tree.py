@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Protocol
 
+from hookline.config.speculative import OPTION
 from hookline.exceptions import ConfigError
-from hookline.spec_decode.config import OPTION
 from hookline.spec_decode.proposer import Proposer
 
 MAX_TREE_DRAFTS = 64

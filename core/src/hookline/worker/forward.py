@@ -10,9 +10,9 @@ from transformers import PreTrainedModel
 from hookline.models.adapt import adapt
 from hookline.models.attention import AttentionSlot
 from hookline.models.decoder import Decoder, NotDecoder
-from hookline.models.decoder.kit import Kit
+from hookline.models.decoder.layer_ops import Kit
+from hookline.models.forward_output import WithHidden
 from hookline.models.probe import Probed
-from hookline.models.with_hidden import WithHidden
 from hookline.worker.paged_cache import PagedCache
 from hookline.worker.states_tap import StatesTap
 from hookline_kernels import CPU, KernelError, PagedMetadata, Platform

@@ -11,9 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from hookline.sampling_params import SamplingParams
-from hookline.scheduler.plan import AdmittedSequence, StepPlan
-from hookline.worker.draft_trees import TreeArrays
-from hookline.worker.verification import Verified
+from hookline.step.plan import AdmittedSequence, StepPlan
+from hookline.worker.drafting.draft_trees import TreeArrays
+from hookline.worker.drafting.verification import Verified
 
 Int32 = npt.NDArray[np.int32]
 Int64 = npt.NDArray[np.int64]

@@ -7,7 +7,7 @@ import torch
 
 from hookline.config import Device, ExecutorConfig
 from hookline.exceptions import ConfigError
-from hookline.worker.cuda_graphs import Capture, CudaCapture
+from hookline.worker.gpu.cuda_graphs import Capture, CudaCapture
 from hookline_kernels import CPU, Platform
 
 

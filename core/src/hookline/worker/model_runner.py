@@ -8,22 +8,22 @@ import torch
 
 from hookline.kv_transfer.layout import KVLayout
 from hookline.kv_transfer.orders import TransferReport
-from hookline.models.with_hidden import WithHidden
+from hookline.models.forward_output import WithHidden
 from hookline.request import TokenLogprobs
-from hookline.scheduler.plan import StepPlan, StepResult
-from hookline.spec_decode.computed_step import ComputedStep
 from hookline.spec_decode.target import HiddenStates
-from hookline.worker.draft_trees import TreeArrays, moves_of, verify_tree
-from hookline.worker.drafting import Drafter, StepDrafts
+from hookline.step.plan import StepPlan, StepResult
+from hookline.worker.drafting.computed_step import ComputedStep
+from hookline.worker.drafting.draft_trees import TreeArrays, moves_of, verify_tree
+from hookline.worker.drafting.drafter import Drafter, StepDrafts
+from hookline.worker.drafting.verification import Verified, first_of_each, verify
 from hookline.worker.forward import Forward
 from hookline.worker.input_batch import InputBatch, Int64, StepInputs
 from hookline.worker.paged_cache import PagedCache
-from hookline.worker.sampler import Sampler, Samples, top_logprobs
-from hookline.worker.sampling_state import SamplingState
+from hookline.worker.sampling.sampler import Sampler, Samples, top_logprobs
+from hookline.worker.sampling.sampling_state import SamplingState
 from hookline.worker.step_tensors import Feed, StepTensors
 from hookline.worker.stopwatch import Stopwatch
-from hookline.worker.transferring import Transferring
-from hookline.worker.verification import Verified, first_of_each, verify
+from hookline.worker.transfers.transferring import Transferring
 
 _PROMPT_ROWS = 256
 """Log-probabilities of so many tokens of a prompt are in memory at once."""

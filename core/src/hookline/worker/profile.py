@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from functools import partial
 
 from hookline.sampling_params import SamplingParams
-from hookline.scheduler.plan import AdmittedSequence, StepPlan
-from hookline.worker.gpu_memory import Profiled, measure
+from hookline.step.plan import AdmittedSequence, StepPlan
+from hookline.worker.gpu.memory import Profiled, measure
 from hookline.worker.memory import bytes_of_blocks, host_room
 from hookline.worker.runner_maker import RunnerMaker
 from hookline.worker.step_tensors import HostFeed

@@ -9,10 +9,7 @@ from hookline.config import EngineConfig, Kernels
 from hookline.kv_transfer.connector import WorkerConnector, needs_layers
 from hookline.models.decoder import Decoder
 from hookline.models.probe import LayerCache
-from hookline.spec_decode.control import DraftControl
-from hookline.spec_decode.draft_cache import DraftMemory
-from hookline.spec_decode.guard import ProposerGuard
-from hookline.spec_decode.loading import bind_proposer
+from hookline.plugin_loading.proposers import bind_proposer
 from hookline.spec_decode.proposer import (
     Proposer,
     has_layers,
@@ -20,23 +17,26 @@ from hookline.spec_decode.proposer import (
     wants_hidden_states,
 )
 from hookline.spec_decode.tree import tree_of
-from hookline.worker.connecting import connect
-from hookline.worker.cuda_graphs import GraphedForward
-from hookline.worker.device_feed import DeviceFeed
-from hookline.worker.draft_trees import TreeArrays
-from hookline.worker.drafting import Drafter
+from hookline.worker.drafting.control import DraftControl
+from hookline.worker.drafting.draft_cache import DraftMemory
+from hookline.worker.drafting.draft_trees import TreeArrays
+from hookline.worker.drafting.drafter import Drafter
+from hookline.worker.drafting.guard import ProposerGuard
 from hookline.worker.forward import Forward
-from hookline.worker.graph_sizes import GraphSizes
+from hookline.worker.gpu.cuda_graphs import GraphedForward
+from hookline.worker.gpu.device_feed import DeviceFeed
+from hookline.worker.gpu.graph_sizes import GraphSizes
 from hookline.worker.input_batch import InputBatch
-from hookline.worker.kv_memory import layers_of
 from hookline.worker.machine import Machine
 from hookline.worker.model_runner import ModelRunner
 from hookline.worker.paged_cache import PagedCache
-from hookline.worker.sampler import Sampler
-from hookline.worker.sampling_state import SamplingState
+from hookline.worker.sampling.sampler import Sampler
+from hookline.worker.sampling.sampling_state import SamplingState
 from hookline.worker.step_tensors import Feed
 from hookline.worker.stopwatch import stopwatch_for
-from hookline.worker.transferring import Transferring
+from hookline.worker.transfers.connecting import connect
+from hookline.worker.transfers.kv_memory import layers_of
+from hookline.worker.transfers.transferring import Transferring
 from hookline_kernels.sampling import ChosenSampling
 
 

@@ -8,9 +8,9 @@ import torch
 from torch import nn
 from transformers import PreTrainedModel
 
+from hookline.config.speculative import OPTION
 from hookline.exceptions import ConfigError
-from hookline.models.with_hidden import side_by_side
-from hookline.spec_decode.config import OPTION
+from hookline.models.forward_output import side_by_side
 
 
 class StatesTap:

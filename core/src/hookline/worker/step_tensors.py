@@ -6,7 +6,7 @@ from typing import Protocol
 import numpy as np
 import torch
 
-from hookline.worker.draft_trees import TreeArrays
+from hookline.worker.drafting.draft_trees import TreeArrays
 from hookline.worker.input_batch import Int64, StepInputs, one_by_one
 from hookline_kernels import PagedMetadata, TreeMask
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 
-from hookline.scheduler.plan import StepPlan, StepResult
+from hookline.step.plan import StepPlan, StepResult
 from hookline.worker.executor import Executor
 
 

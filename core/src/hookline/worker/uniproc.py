@@ -12,17 +12,18 @@ from hookline.models.fingerprint import fingerprint_of
 from hookline.models.loading import load_model
 from hookline.models.probe import Probed, probe
 from hookline.models.shared_weights import shared_weights
-from hookline.scheduler.plan import StepPlan
-from hookline.spec_decode.loading import prepare_proposer
+from hookline.plugin_loading.proposers import prepare_proposer
 from hookline.spec_decode.proposer import (
     Proposer,
     wanted_features,
     wants_hidden_states,
 )
 from hookline.spec_decode.tree import tree_of
+from hookline.step.model_shape import ModelShape
+from hookline.step.plan import StepPlan
 from hookline.worker.allocator import keep_freed_memory
-from hookline.worker.draft_trees import arrays_for
-from hookline.worker.executor import DeferredStep, ModelShape
+from hookline.worker.drafting.draft_trees import arrays_for
+from hookline.worker.executor import DeferredStep
 from hookline.worker.forward import Forward, choose_forward
 from hookline.worker.machine import Machine, choose_machine
 from hookline.worker.memory import count_blocks

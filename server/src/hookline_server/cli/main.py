@@ -1,8 +1,7 @@
 """Finds the subcommand, and turns every expected error into one line."""
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from importlib import import_module
+from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
 
@@ -13,21 +12,14 @@ from hookline.exceptions import (
     RequestError,
 )
 from hookline_registry import RegistryError
+from hookline_server.cli.commands import (
+    CommandFailedError,
+    command_names,
+    find_command,
+)
 from hookline_server.cli.output import complain, say
 from hookline_server.cli.parser import UsageError
 from hookline_server.listening import ListenError
-from hookline_server.route.instance_ended import InstanceEndedError
-
-COMMANDS: Mapping[str, str] = {
-    "serve": "start the server with the OpenAI API",
-    "generate": "complete prompts without a server",
-    "route": "send prompts to prefill and answers to decode instances",
-    "train-draft": "train what guesses tokens for a model",
-    "bench": "measure an engine or a server",
-    "metrics": "tell about the metrics, and compare sets of them",
-    "plugins": "list the installed plugins, or tell what is wrong with them",
-    "version": "tell what is installed",
-}
 
 WRONG_INPUT = 2
 FAILURE = 1
@@ -48,7 +40,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         ListenError,
         ModelLoadError,
         EngineDeadError,
-        InstanceEndedError,
+        CommandFailedError,
     ) as error:
         return _failed(error, FAILURE)
     except KeyboardInterrupt:
@@ -63,12 +55,10 @@ def _dispatch(arguments: list[str]) -> int:
     if name == "--version":
         say(f"hookline {version('hookline')}")
         return 0
-    if name not in COMMANDS:
-        raise UsageError(f"unknown command {name!r}; there is {', '.join(COMMANDS)}")
-    # Only the command that runs is imported: `hookline version` needs no server.
-    module = import_module(f"hookline_server.cli.{name.replace('-', '_')}")
-    run: Callable[[list[str]], int] = module.run
-    return run(rest)
+    if (command := find_command(name)) is None:
+        available = ", ".join(command_names())
+        raise UsageError(f"unknown command {name!r}; available: {available}")
+    return command.run(rest)
 
 
 def _failed(error: Exception, status: int) -> int:
@@ -78,10 +68,13 @@ def _failed(error: Exception, status: int) -> int:
 
 
 def _help() -> str:
-    commands = "\n".join(f"  {name:<12}{text}" for name, text in COMMANDS.items())
+    found = {name: find_command(name) for name in command_names()}
+    commands = "\n".join(
+        f"  {name:<12}{command.summary}" for name, command in found.items() if command
+    )
     return (
         "usage: hookline COMMAND [OPTIONS]\n\n"
         "An LLM inference engine that you can see into.\n\n"
         f"commands:\n{commands}\n\n"
-        "`hookline COMMAND --help` tells the options of a command."
+        "`hookline COMMAND --help` lists the options of a command."
     )

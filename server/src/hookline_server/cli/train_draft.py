@@ -5,8 +5,8 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
+from hookline.draft_training import TrainingSettings, train_draft
 from hookline.payloads import TrainingReport
-from hookline.spec_decode.training import TrainingSettings, train_draft
 from hookline_server.cli.arguments import engine_config, read_arguments
 from hookline_server.cli.engine_options import ENGINE_OPTIONS
 from hookline_server.cli.output import say

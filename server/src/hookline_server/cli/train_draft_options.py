@@ -4,7 +4,7 @@ import argparse
 import json
 from pathlib import Path
 
-from hookline.spec_decode.training import TrainingSettings
+from hookline.draft_training import TrainingSettings
 from hookline_server.cli.parser import Kind, Option
 from hookline_server.cli.values import whole
 

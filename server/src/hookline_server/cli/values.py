@@ -5,7 +5,7 @@ import dataclasses
 import math
 import re
 
-from hookline.kv_events import KVEventsConfig
+from hookline.config.kv_events import KVEventsConfig
 from hookline.kv_transfer import KVTransferConfig
 from hookline.spec_decode import SpeculativeConfig
 

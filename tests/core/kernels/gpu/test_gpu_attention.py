@@ -16,7 +16,7 @@ from hookline_kernels.gpu.decode import (
     choose_splits,
     decode_attention,
 )
-from hookline_kernels.testing import Shape, Step, make_step
+from hookline_testing.attention_steps import Shape, Step, make_step
 
 TOLERANCES = {torch.float32: 3e-6, torch.bfloat16: 1e-2, torch.float16: 2e-3}
 SHAPES: tuple[Shape, ...] = (

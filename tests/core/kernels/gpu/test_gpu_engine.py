@@ -23,14 +23,14 @@ from hookline.config import (
 )
 from hookline.request import TokenLogprobs
 from hookline.spec_decode import SpeculativeConfig
-from hookline.testing import assert_conserved
-from hookline.testing.oracle import Oracle, make_oracle
-from hookline.testing.plugin_site import PluginSite
-from hookline.testing.proposers import ScriptedProposer, WatchingProposer
-from hookline.worker.cuda_graphs import Capture, CudaCapture, Graph
-from hookline.worker.gpu_memory import GpuMemory, Profiled
+from hookline.worker.gpu.cuda_graphs import Capture, CudaCapture, Graph
+from hookline.worker.gpu.memory import GpuMemory, Profiled
 from hookline.worker.machine import Machine
 from hookline_kernels import Platform
+from hookline_testing import assert_conserved
+from hookline_testing.oracle import Oracle, make_oracle
+from hookline_testing.plugin_site import PluginSite
+from hookline_testing.proposers import ScriptedProposer, WatchingProposer
 
 TOKENS = 4
 GREEDY = SamplingParams(temperature=0.0, max_tokens=TOKENS)

@@ -16,10 +16,10 @@ from hookline.config import (
     SchedulerConfig,
 )
 from hookline.kv_transfer import KVTransferConfig
-from hookline.testing import assert_conserved
-from hookline.testing.oracle import make_oracle
-from hookline.testing.plugin_site import PluginSite
 from hookline.worker.paged_cache import PagedCache
+from hookline_testing import assert_conserved
+from hookline_testing.oracle import make_oracle
+from hookline_testing.plugin_site import PluginSite
 
 FAMILIES = ("llama", "mistral", "gemma2")
 """Grouped heads in all; a sliding window in the second, in some layers of the third."""

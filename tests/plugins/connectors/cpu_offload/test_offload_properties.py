@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from hookline.clock import VirtualClock
 from hookline.config import SchedulerConfig
-from hookline.engine.core import WAIT
+from hookline.core.engine_core import WAIT
 from hookline.events import StepOutput
 from hookline.kv_transfer import (
     ConnectorMetadata,
@@ -24,17 +24,17 @@ from hookline.kv_transfer import (
 )
 from hookline.request import FinishReason
 from hookline.stats import Residue, TierStats
-from hookline.testing.connected_core import (
+from hookline_cpu_offload import OffloadOptions, SchedulerSide, WorkerSide
+from hookline_cpu_offload.options import DiskOptions
+from hookline_cpu_offload.tasks import Move
+from hookline_testing.connected_core import (
     BLOCK,
     ConnectedCore,
     connected_core,
     tokens_by_request,
 )
-from hookline.testing.connectors import DictStore
-from hookline.testing.simulation import engine_request
-from hookline_cpu_offload import OffloadOptions, SchedulerSide, WorkerSide
-from hookline_cpu_offload.options import DiskOptions
-from hookline_cpu_offload.tasks import Move
+from hookline_testing.connectors import DictStore
+from hookline_testing.simulation import engine_request
 
 BLOCK_BYTES = BLOCK * 8
 VOCAB_SIZE = 1000

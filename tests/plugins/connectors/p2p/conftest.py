@@ -15,16 +15,16 @@ from hookline.config import (
     ExecutorKind,
     ModelConfig,
 )
-from hookline.engine.building import build_core
+from hookline.core.building import build_core
 from hookline.kv_transfer import KVTransferConfig
-from hookline.testing.driven_engine import DrivenEngine
-from hookline.testing.plugin_site import PluginSite
-from hookline_p2p.testing import Wire
+from hookline_faults.p2p_transport import Wire
+from hookline_testing.driven_engine import DrivenEngine
+from hookline_testing.plugin_site import PluginSite
 
 _PLUGIN = """
 from hookline import hookimpl
 from hookline_p2p import P2POptions, SchedulerSide, WorkerSide, make_transport
-from hookline_p2p.testing import SpoiltTransport
+from hookline_faults.p2p_transport import SpoiltTransport
 
 wires = []
 

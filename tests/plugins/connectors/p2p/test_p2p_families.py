@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from hookline.config import CacheConfig, Dtype, EngineConfig, ModelConfig
-from hookline.testing.driven_engine import DrivenEngine, rest, turn_until
-from hookline.testing.oracle import make_oracle
-from hookline_p2p.testing import PREFILL, Wire, prefilled
+from hookline_faults.p2p_transport import PREFILL, Wire, prefilled
+from hookline_testing.driven_engine import DrivenEngine, rest, turn_until
+from hookline_testing.oracle import make_oracle
 
 MakeEngine = Callable[..., tuple[DrivenEngine, Wire]]
 

@@ -17,9 +17,9 @@ from hookline.config import (
 )
 from hookline.kv_transfer.blocks import Bytes
 from hookline.stats import SchedulerStats
-from hookline.testing.driven_engine import DrivenEngine, rest, turn_until
-from hookline_p2p.testing import Wire, flipped, prefilled
+from hookline_faults.p2p_transport import Wire, flipped, prefilled
 from hookline_p2p.wire import Blocks, decode
+from hookline_testing.driven_engine import DrivenEngine, rest, turn_until
 
 MakeEngine = Callable[..., tuple[DrivenEngine, Wire]]
 Sent = list[tuple[bytes, Sequence[Bytes]]]

@@ -11,8 +11,8 @@ from types import ModuleType
 
 import pytest
 
-from hookline.testing.driven_engine import DrivenEngine, rest, turn_until
-from hookline_p2p.testing import Wire, flipped, prefilled
+from hookline_faults.p2p_transport import Wire, flipped, prefilled
+from hookline_testing.driven_engine import DrivenEngine, rest, turn_until
 
 MakeEngine = Callable[..., tuple[DrivenEngine, Wire]]
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from hookline.exceptions import ConfigError
-from hookline.testing.driven_engine import DrivenEngine
+from hookline_faults.p2p_transport import Wire
 from hookline_p2p import P2POptions, make_transport
-from hookline_p2p.testing import Wire
+from hookline_testing.driven_engine import DrivenEngine
 
 MakeEngine = Callable[..., tuple[DrivenEngine, Wire]]
 

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from hookline.testing.driven_engine import DrivenEngine, rest, turn_until
-from hookline_p2p.testing import Wire, prefilled, slowly
+from hookline_faults.p2p_transport import Wire, prefilled, slowly
+from hookline_testing.driven_engine import DrivenEngine, rest, turn_until
 
 MakeEngine = Callable[..., tuple[DrivenEngine, Wire]]
 
@@ -23,8 +23,8 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import conftest
-from hookline.testing.driven_engine import rest, turn_until
-from hookline_p2p.testing import prefilled, slowly
+from hookline_testing.driven_engine import rest, turn_until
+from hookline_faults.p2p_transport import prefilled, slowly
 
 folder, prompt, told = json.loads(sys.argv[1])
 with ExitStack() as stack:

@@ -2,8 +2,8 @@
 
 from collections.abc import Callable
 
-from hookline.testing.driven_engine import DrivenEngine, rest, turn_until
-from hookline_p2p.testing import PREFILL, Wire, prefilled, slowly
+from hookline_faults.p2p_transport import PREFILL, Wire, prefilled, slowly
+from hookline_testing.driven_engine import DrivenEngine, rest, turn_until
 
 MakeEngine = Callable[..., tuple[DrivenEngine, Wire]]
 

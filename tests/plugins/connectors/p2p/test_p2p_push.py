@@ -5,9 +5,9 @@ from collections.abc import Callable
 
 import pytest
 
-from hookline.testing.driven_engine import DrivenEngine, rest, turn_until
-from hookline_p2p.testing import PREFILL, Wire, flipped, prefilled, slowly
+from hookline_faults.p2p_transport import PREFILL, Wire, flipped, prefilled, slowly
 from hookline_p2p.wire import Offer, Released, decode
+from hookline_testing.driven_engine import DrivenEngine, rest, turn_until
 
 MakeEngine = Callable[..., tuple[DrivenEngine, Wire]]
 

@@ -8,8 +8,8 @@ import pytest
 
 from hookline.kv_transfer.blocks import Bytes
 from hookline.request import FinishReason
-from hookline.testing.driven_engine import DrivenEngine, rest
-from hookline_p2p.testing import PREFILL, Spoil, Wire, flipped
+from hookline_faults.p2p_transport import PREFILL, Spoil, Wire, flipped
+from hookline_testing.driven_engine import DrivenEngine, rest
 
 MakeEngine = Callable[..., tuple[DrivenEngine, Wire]]
 

@@ -9,7 +9,7 @@ import pytest
 from hookline.kv_transfer import KVLayout
 from hookline.kv_transfer.blocks import Bytes, KVBlocks
 from hookline.kv_transfer.messages import Load
-from hookline.worker.kv_memory import HostLayer
+from hookline.worker.transfers.kv_memory import HostLayer
 from hookline_shared_storage import BlockReaders, BlockStore, StorageOptions, reading
 
 BLOCKS = 11

@@ -12,14 +12,12 @@ import pytest
 
 from hookline import LLM, SamplingParams
 from hookline.config import CacheConfig, EngineConfig, ExecutorConfig, ExecutorKind
-from hookline.engine.async_engine import AsyncEngine
 from hookline.exceptions import ConfigError
+from hookline.frontend.async_engine import AsyncEngine
 from hookline.kv_transfer import KVLayout, KVTransferConfig
 from hookline.kv_transfer.blocks import Bytes
 from hookline.outputs import RequestOutput
 from hookline.stats import SchedulerStats
-from hookline.testing import assert_conserved
-from hookline.testing.plugin_site import PluginSite
 from hookline_shared_storage import (
     BlockStore,
     DamagedError,
@@ -27,6 +25,8 @@ from hookline_shared_storage import (
     scheduler_side,
     worker_side,
 )
+from hookline_testing import assert_conserved
+from hookline_testing.plugin_site import PluginSite
 
 LAYOUT = KVLayout(
     fingerprint="ab" * 32,

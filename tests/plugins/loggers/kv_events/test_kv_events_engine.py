@@ -11,15 +11,15 @@ import zmq
 
 from hookline import LLM, SamplingParams
 from hookline.config import CacheConfig, EngineConfig, ExecutorConfig, ExecutorKind
+from hookline.config.kv_events import KVEventsConfig
 from hookline.exceptions import ConfigError
-from hookline.kv_events import KVEventsConfig
-from hookline.testing.plugin_site import PluginSite
 from hookline_kv_events import (
     AllBlocksCleared,
     BlockRemoved,
     BlockStored,
     KVEventBatch,
 )
+from hookline_testing.plugin_site import PluginSite
 
 CONFIG = EngineConfig(
     cache=CacheConfig(block_size=4, num_kv_blocks=1024),

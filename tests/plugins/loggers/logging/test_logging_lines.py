@@ -6,11 +6,11 @@ import json
 import pytest
 
 from hookline.clock import VirtualClock
-from hookline.metrics.testing import FINISHED, make_started, make_state, make_step
 from hookline.payloads import EngineFailed, EngineStopped
 from hookline.stats import IterationStats, PrefixCacheCounts, SchedulerStats
 from hookline_logging import LineFormat, StateLogger
 from hookline_logging.output import make_log
+from hookline_testing.payloads import FINISHED, make_started, make_state, make_step
 
 TOKENS = IterationStats(
     prompt_tokens_computed=30, prompt_tokens_local=20, generation_tokens=10

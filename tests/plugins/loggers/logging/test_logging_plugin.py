@@ -11,10 +11,10 @@ import hookline_logging
 from hookline import hookspecs
 from hookline.config import EngineConfig
 from hookline.exceptions import ConfigError
-from hookline.metrics.testing import make_started
 from hookline.payloads import LoggerContext
 from hookline_logging import StateLogger, create_stat_logger
 from hookline_logging.options import LineFormat, Options
+from hookline_testing.payloads import make_started
 
 
 def context(**options: str) -> LoggerContext:

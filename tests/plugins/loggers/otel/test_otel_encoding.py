@@ -27,6 +27,7 @@ from opentelemetry.sdk.util import instrumentation
 
 from hookline.request import FinishReason, RequestFacts
 from hookline.stats import FinishedRequest, RequestTimes
+from hookline_faults.otlp import CLIENT_SPAN, TRACE_ID, TRACED
 from hookline_otel.attributes import (
     cut,
     genai_attributes,
@@ -38,7 +39,6 @@ from hookline_otel.options import Semconv
 from hookline_otel.phases import phases_of
 from hookline_otel.request_trace import RequestTrace
 from hookline_otel.spans import Pairs
-from hookline_otel.testing import CLIENT_SPAN, TRACE_ID, TRACED
 from hookline_otel.trace_context import MAX_STATE, find_parent
 from hookline_otel.wire import AttributeValue, attribute, varint
 

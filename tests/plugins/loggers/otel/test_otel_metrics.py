@@ -14,7 +14,6 @@ import hookline_otel
 from hookline.config import EngineConfig, MetricsConfig, ObserverConfig
 from hookline.events import ClockPair
 from hookline.metrics import Kind
-from hookline.metrics.testing import FACTS, make_started, make_state, make_step
 from hookline.payloads import (
     EngineFailed,
     EngineStarted,
@@ -25,10 +24,11 @@ from hookline.payloads import (
 )
 from hookline.request import FinishReason, RequestFacts
 from hookline.stats import FinishedRequest, IterationStats, SchedulerStats
+from hookline_faults.otlp import START, TRACE_ID, TRACED, Receiver
 from hookline_otel.endpoint import OtlpProtocol
 from hookline_otel.logger import OtelLogger
 from hookline_otel.metric_source import make_recorder
-from hookline_otel.testing import START, TRACE_ID, TRACED, Receiver
+from hookline_testing.payloads import FACTS, make_started, make_state, make_step
 
 STOPPED = EngineStopped(engine_index=0, reason="closed")
 STARTED = EngineStarted(facts=FACTS, clock=ClockPair(wall=START, monotonic=0))

@@ -15,9 +15,9 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
 import hookline_otel
 from hookline.clock import VirtualClock
 from hookline.config import EngineConfig
-from hookline.metrics.testing import make_started, make_step
 from hookline.payloads import EngineStopped, LoggerContext
 from hookline.stats import IterationStats
+from hookline_faults.otlp import START, TRACED, Receiver
 from hookline_otel import delivery
 from hookline_otel.delivery import Delivery
 from hookline_otel.endpoint import Endpoint, OtlpProtocol, Signal
@@ -28,8 +28,8 @@ from hookline_otel.outage_log import WARN_SECONDS, OutageLog
 from hookline_otel.request_trace import RequestTrace
 from hookline_otel.resource import make_resource, make_scope
 from hookline_otel.span_sender import SpanCounts, SpanSender
-from hookline_otel.testing import START, TRACED, Receiver
 from hookline_otel.transport import Refusal, Transport
+from hookline_testing.payloads import make_started, make_step
 
 STOPPED = EngineStopped(engine_index=0, reason="closed")
 SPANS = 6
@@ -169,10 +169,10 @@ END_WITHOUT_STOPPING = """
 import sys
 import hookline_otel
 from hookline.config import EngineConfig
-from hookline.metrics.testing import make_started, make_step
+from hookline_testing.payloads import make_started, make_step
 from hookline.payloads import LoggerContext
 from hookline.stats import IterationStats
-from hookline_otel.testing import TRACED
+from hookline_faults.otlp import TRACED
 
 options = {"traces_endpoint": sys.argv[1]}
 context = LoggerContext(name="otel", config=EngineConfig(), options=options)

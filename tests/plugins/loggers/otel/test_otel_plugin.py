@@ -16,9 +16,9 @@ from hookline.config import (
     ObserverConfig,
 )
 from hookline.payloads import LoggerContext
+from hookline_faults.otlp import Receiver, draw
 from hookline_otel.endpoint import OtlpProtocol
 from hookline_otel.logger import OtelLogger
-from hookline_otel.testing import Receiver, draw
 
 FREE_OF_FACTS = {
     "engine_failed",

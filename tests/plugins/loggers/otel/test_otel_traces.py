@@ -10,14 +10,11 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
 
 import hookline_otel
 from hookline.config import EngineConfig
-from hookline.metrics.testing import FACTS, make_started, make_state, make_step
 from hookline.payloads import EngineStopped, LoggerContext, StartupPhase
 from hookline.request import FinishReason, RequestFacts
 from hookline.sampling_params import SamplingParams
 from hookline.stats import FinishedRequest, IterationStats, RequestTimes
-from hookline_otel.endpoint import OtlpProtocol
-from hookline_otel.logger import OtelLogger
-from hookline_otel.testing import (
+from hookline_faults.otlp import (
     CLIENT_SPAN,
     START,
     TRACE_ID,
@@ -27,6 +24,9 @@ from hookline_otel.testing import (
     at,
     draw,
 )
+from hookline_otel.endpoint import OtlpProtocol
+from hookline_otel.logger import OtelLogger
+from hookline_testing.payloads import FACTS, make_started, make_state, make_step
 
 STOPPED = EngineStopped(engine_index=0, reason="closed")
 KINDS = Span.SpanKind

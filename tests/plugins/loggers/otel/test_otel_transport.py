@@ -11,11 +11,11 @@ import grpc
 import pytest
 
 from hookline.clock import VirtualClock
+from hookline_faults.otlp import Identity, Receiver
 from hookline_otel.connecting import make_transport
 from hookline_otel.delivery import Delivery
 from hookline_otel.endpoint import Endpoint, OtlpProtocol, Signal
 from hookline_otel.outage_log import OutageLog
-from hookline_otel.testing import Identity, Receiver
 from hookline_otel.transport import Refusal, Transport
 
 VARIABLE = "OTEL_EXPORTER_OTLP"

@@ -25,14 +25,6 @@ from hookline.config import (
     ObserverConfig,
 )
 from hookline.metrics import DIALECTS, Family, HistogramValue, Kind
-from hookline.metrics.testing import (
-    FACTS,
-    FINISHED,
-    RECORD,
-    make_started,
-    make_state,
-    make_step,
-)
 from hookline.payloads import HttpAnswered, HttpExchange, PageRequest, StartupPhase
 from hookline.request import FinishReason, RequestFacts
 from hookline.stats import (
@@ -47,6 +39,14 @@ from hookline.stats import (
 from hookline_prometheus import PrometheusLogger
 from hookline_prometheus.exposition import MediaType
 from hookline_registry import LaneStats
+from hookline_testing.payloads import (
+    FACTS,
+    FINISHED,
+    RECORD,
+    make_started,
+    make_state,
+    make_step,
+)
 
 MakeLogger = Callable[..., PrometheusLogger]
 Feed = Callable[[PrometheusLogger], None]

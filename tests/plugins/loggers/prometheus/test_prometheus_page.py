@@ -10,12 +10,12 @@ from prometheus_client import Metric
 from hookline.clock import NANOSECONDS, VirtualClock
 from hookline.config import EngineConfig
 from hookline.metrics import Recorder
-from hookline.metrics.testing import make_started, make_state, make_step
 from hookline.stats import IterationStats, SchedulerStats
 from hookline_prometheus import PrometheusLogger
 from hookline_prometheus.exposition import MediaType
 from hookline_prometheus.page import Page
 from hookline_prometheus.process_families import KEPT_SECONDS, ProcessFamilies
+from hookline_testing.payloads import make_started, make_state, make_step
 
 Scrape = Callable[[PrometheusLogger, str], tuple[str, str]]
 Parse = Callable[[str, str], dict[str, Metric]]

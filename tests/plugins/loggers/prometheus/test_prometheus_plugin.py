@@ -16,7 +16,6 @@ from hookline import hookspecs
 from hookline.config import EngineConfig, MetricsConfig, ObserverConfig
 from hookline.exceptions import ConfigError
 from hookline.metrics import DIALECTS
-from hookline.metrics.testing import RECORD, make_started, make_state, make_step
 from hookline.payloads import (
     EngineFailed,
     EngineStopped,
@@ -27,6 +26,7 @@ from hookline.payloads import (
 )
 from hookline.stats import SchedulerStats
 from hookline_prometheus import PrometheusLogger, create_stat_logger
+from hookline_testing.payloads import RECORD, make_started, make_state, make_step
 
 MakeLogger = Callable[..., PrometheusLogger]
 Feed = Callable[[PrometheusLogger], None]

@@ -6,9 +6,9 @@ import pytest
 from prometheus_client import Metric
 
 from hookline.metrics import Family
-from hookline.metrics.testing import make_started
 from hookline_prometheus import PrometheusLogger
 from hookline_prometheus.exposition import MediaType
+from hookline_testing.payloads import make_started
 
 MakeLogger = Callable[..., PrometheusLogger]
 Feed = Callable[[PrometheusLogger], None]

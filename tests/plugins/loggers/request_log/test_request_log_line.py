@@ -8,13 +8,13 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from hookline.clock import NANOSECONDS
-from hookline.metrics.testing import FINISHED
 from hookline.request import FinishReason, RequestFacts
 from hookline.sampling_params import SamplingParams
 from hookline.slo import Phase, SloMiss
 from hookline.stats import FinishedRequest, RequestTimes
 from hookline_request_log.encoding import encode
 from hookline_request_log.line import make_line
+from hookline_testing.payloads import FINISHED
 
 NOW = 1_800_000_000 * NANOSECONDS
 WHOLE = dataclasses.replace(

@@ -13,20 +13,20 @@ import pytest
 import hookline_request_log
 from hookline import hookspecs
 from hookline.config import EngineConfig, ObserverConfig
-from hookline.engine.observation import Observers
 from hookline.events import ClockPair
 from hookline.exceptions import ConfigError
-from hookline.metrics.testing import (
+from hookline.frontend.observation import Observers
+from hookline.payloads import EngineFailed, EngineStopped, LoggerContext
+from hookline.stats import IterationStats, SchedulerStats
+from hookline_request_log import LostLinesError, RequestLogger, create_stat_logger
+from hookline_request_log.options import DEFAULTS, Options
+from hookline_testing.payloads import (
     FACTS,
     FINISHED,
     make_started,
     make_state,
     make_step,
 )
-from hookline.payloads import EngineFailed, EngineStopped, LoggerContext
-from hookline.stats import IterationStats, SchedulerStats
-from hookline_request_log import LostLinesError, RequestLogger, create_stat_logger
-from hookline_request_log.options import DEFAULTS, Options
 
 ENDED = IterationStats(finished=(FINISHED, FINISHED))
 SECONDS = 30.0

@@ -11,7 +11,6 @@ import msgspec
 import pytest
 
 from hookline.config import EngineConfig
-from hookline.metrics.testing import FINISHED, make_step
 from hookline.payloads import EngineStopped, LoggerContext
 from hookline.request import FinishReason
 from hookline.slo import Phase, SloMiss
@@ -19,6 +18,7 @@ from hookline.stats import IterationStats
 from hookline_request_log import RequestLogger, create_stat_logger
 from hookline_request_log.options import DEFAULTS
 from hookline_request_log.schema import Line
+from hookline_testing.payloads import FINISHED, make_step
 
 README = Path(__file__).parents[4] / "plugins/loggers/request_log/README.md"
 TEXT = README.read_text("utf-8")

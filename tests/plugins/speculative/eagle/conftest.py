@@ -8,9 +8,9 @@ import torch
 from torch.nn import functional
 
 from hookline.spec_decode import TargetModel
-from hookline.testing.oracle import Oracle, make_oracle
 from hookline_eagle.checkpoint import save_head
 from hookline_eagle.head import Head, HeadShape, Sides, angles_at, output_of
+from hookline_testing.oracle import Oracle, make_oracle
 
 MakeHead = Callable[..., Head]
 Plain = Callable[..., tuple[torch.Tensor, list[int]]]

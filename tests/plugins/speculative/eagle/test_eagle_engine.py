@@ -13,10 +13,10 @@ from hookline import LLM, SamplingParams
 from hookline.config import CacheConfig, EngineConfig, ModelConfig, SchedulerConfig
 from hookline.exceptions import ConfigError
 from hookline.spec_decode import SpeculativeConfig
-from hookline.testing import assert_conserved
-from hookline.testing.oracle import FAMILIES, Oracle, make_oracle
 from hookline_eagle.checkpoint import save_head
 from hookline_eagle.head import Head
+from hookline_testing import assert_conserved
+from hookline_testing.oracle import FAMILIES, Oracle, make_oracle
 
 MakeHead = Callable[..., Head]
 

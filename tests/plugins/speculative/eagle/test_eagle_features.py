@@ -22,14 +22,14 @@ from hookline.config import (
     SchedulerConfig,
 )
 from hookline.spec_decode import DraftRequest, Drafts, SpeculativeConfig, TargetModel
-from hookline.testing import assert_conserved
-from hookline.testing.oracle import Oracle
-from hookline.testing.proposers import ScriptedProposer
 from hookline_eagle.chains import Chains, guesses
 from hookline_eagle.checkpoint import load_head
 from hookline_eagle.head import Head
 from hookline_eagle.proposer import EagleProposer
 from hookline_eagle.rotary import angle_table
+from hookline_testing import assert_conserved
+from hookline_testing.oracle import Oracle
+from hookline_testing.proposers import ScriptedProposer
 
 MakeHead = Callable[..., Head]
 Plain = Callable[..., tuple[torch.Tensor, list[int]]]

@@ -19,7 +19,8 @@ from hookline.spec_decode import (
     SpeculativeConfig,
     TargetModel,
 )
-from hookline.spec_decode.draft_cache import DraftCache, DraftMemory, Span
+from hookline.spec_decode.draft_cache import Span
+from hookline.worker.drafting.draft_cache import DraftMemory, PagedDraftCache
 from hookline_eagle import EagleProposer
 from hookline_eagle.checkpoint import load_head, save_head
 from hookline_eagle.head import Head, output_of
@@ -82,13 +83,13 @@ def test_what_is_slow_once_is_done_at_the_start(
 ) -> None:
     """Both kinds of pass, a prompt's and a single token's, before the first request."""
     passes: list[list[int]] = []
-    begin = DraftCache.begin
+    begin = PagedDraftCache.begin
 
-    def begin_and_tell(cache: DraftCache, spans: Sequence[Span]) -> torch.Tensor:
+    def begin_and_tell(cache: PagedDraftCache, spans: Sequence[Span]) -> torch.Tensor:
         passes.append([span.count for span in spans])
         return begin(cache, spans)
 
-    monkeypatch.setattr(DraftCache, "begin", begin_and_tell)
+    monkeypatch.setattr(PagedDraftCache, "begin", begin_and_tell)
     save_head(tmp_path / "a", make_head(third=True), THIRD, "")
 
     ready(EagleProposer(load_head(tmp_path / "a")), drafts=1)

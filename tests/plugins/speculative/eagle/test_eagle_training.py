@@ -8,10 +8,10 @@ import torch
 
 from hookline import LLM, SamplingParams
 from hookline.exceptions import ConfigError
-from hookline.testing.oracle import Oracle
 from hookline_eagle.checkpoint import load_head
 from hookline_eagle.options import TrainingOptions
 from hookline_server.cli import main
+from hookline_testing.oracle import Oracle
 
 SMALL = ["--tokens=7680", "--row-tokens=32", "--prompt-tokens=8", "--dtype=float32"]
 TEXT = "Whatever is said here is said again, and again; and it is said once more.\n"

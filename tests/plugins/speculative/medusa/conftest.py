@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from hookline.testing.oracle import Oracle, make_oracle
 from hookline_medusa.checkpoint import save_heads
 from hookline_medusa.heads import Head
+from hookline_testing.oracle import Oracle, make_oracle
 
 MakeHeads = Callable[..., tuple[Head, ...]]
 

@@ -18,10 +18,10 @@ from hookline.config import (
 )
 from hookline.exceptions import ConfigError
 from hookline.spec_decode import SpeculativeConfig
-from hookline.testing import assert_conserved
-from hookline.testing.oracle import FAMILIES, Oracle, make_oracle
 from hookline_medusa.checkpoint import save_heads
 from hookline_medusa.heads import Head
+from hookline_testing import assert_conserved
+from hookline_testing.oracle import FAMILIES, Oracle, make_oracle
 
 MakeHeads = Callable[..., tuple[Head, ...]]
 

@@ -8,11 +8,11 @@ them, so that neither is written or read anywhere else.
 import torch
 
 from hookline_kernels.cpu.amx import DEPTH, HEIGHT, ROWS, has_tiles
-from hookline_kernels.cpu.few_rows import FewRows
 from hookline_kernels.cpu.gated import Gate
-from hookline_kernels.cpu.many_rows import ManyRows
+from hookline_kernels.cpu.gemm import ManyRows
 from hookline_kernels.cpu.panels import GELU_TANH, OUTPUTS, SILU, lay_panels
 from hookline_kernels.cpu.recording import fresh
+from hookline_kernels.cpu.skinny_gemm import FewRows
 from hookline_kernels.failure import KernelError
 
 _KINDS = {"silu": SILU, "gelu_tanh": GELU_TANH}

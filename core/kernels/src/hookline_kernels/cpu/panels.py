@@ -38,8 +38,8 @@ from hookline_kernels.cpu.amx import (
     own_bytes,
     store_tile,
 )
-from hookline_kernels.cpu.few_rows import add_rows
 from hookline_kernels.cpu.gated import quickly_gated
+from hookline_kernels.cpu.skinny_gemm import add_rows
 from hookline_kernels.cpu.vectors import (
     CACHE_LINE,
     INT64,

@@ -3,9 +3,9 @@
 from collections.abc import Callable, Iterable
 
 from hookline.clock import NANOSECONDS
+from hookline.config.speculative import MAX_SPECULATIVE_TOKENS
 from hookline.metrics.metric import Kind, Label, Metric, Point, Stability
 from hookline.metrics.readings import LiveReading, Reading, StepReading, one
-from hookline.spec_decode.config import MAX_SPECULATIVE_TOKENS
 from hookline.spec_decode.failure_cause import FailureCause
 
 

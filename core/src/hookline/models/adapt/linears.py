@@ -74,13 +74,13 @@ class _Products:
 def _in_panels(weight: torch.Tensor, bias: torch.Tensor | None) -> _Products | None:
     """In float32; None without a compiler, or for this weight."""
     try:
-        panels = import_module("hookline_kernels.cpu.float_panels")
+        panels = import_module("hookline_kernels.cpu.float32_gemm")
         laid = panels.lay_floats(weight)
         product = panels.FloatPanels(laid, bias)
     except (ImportError, KernelError):
         return None
     try:
-        split_panels = import_module("hookline_kernels.cpu.split_panels")
+        split_panels = import_module("hookline_kernels.cpu.bf16x3_gemm")
         for_many = split_panels.SplitPanels(split_panels.split(weight), bias)
     except KernelError:
         return _Products(laid, product)
@@ -94,8 +94,8 @@ def _by_torch(weight: torch.Tensor, bias: torch.Tensor | None) -> _Products:
     packed = pack(weight)
     for_all = _bound(packed_linear, packed, bias)
     try:
-        few_rows = import_module("hookline_kernels.cpu.few_rows")
-        many_rows = import_module("hookline_kernels.cpu.many_rows")
+        few_rows = import_module("hookline_kernels.cpu.skinny_gemm")
+        many_rows = import_module("hookline_kernels.cpu.gemm")
         few = few_rows.few_rows(packed, bias)
         if few is None:
             return _Products(packed, for_all)

@@ -10,11 +10,11 @@ from transformers import PreTrainedModel
 from hookline.models.adapt.normed import Normed
 from hookline.models.adapt.pages import give_back_clean_pages
 from hookline.models.attention import KeysAndValues
-from hookline.models.decoder.kit import Kit, LayersAgain
 from hookline.models.decoder.layer import DecoderLayer, Step, kernel_norm
+from hookline.models.decoder.layer_ops import Kit, LayersAgain
 from hookline.models.decoder.parts import NotDecoder, find_parts
+from hookline.models.forward_output import WithHidden, side_by_side
 from hookline.models.probe import Probed
-from hookline.models.with_hidden import WithHidden, side_by_side
 from hookline_kernels import PagedMetadata
 from hookline_kernels.head_shape import HeadShape
 

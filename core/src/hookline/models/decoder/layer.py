@@ -10,7 +10,7 @@ from torch import nn
 from hookline.models.adapt.linears import are_joinable
 from hookline.models.adapt.normed import Normed
 from hookline.models.adapt.norms import FastNorm
-from hookline.models.decoder.kit import Kit
+from hookline.models.decoder.layer_ops import Kit
 from hookline.models.decoder.parts import LayerParts, NotDecoder
 from hookline.models.probe import LayerAttention
 from hookline_kernels import PagedMetadata

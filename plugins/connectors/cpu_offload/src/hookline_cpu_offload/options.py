@@ -7,10 +7,10 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Self
 
+from hookline.config.kv_transfer import OPTION
 from hookline.exceptions import ConfigError
 from hookline.json_options import refuse_unknown
 from hookline.kv_transfer import KVLayout, KVRole, KVTransferConfig
-from hookline.kv_transfer.config import OPTION
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

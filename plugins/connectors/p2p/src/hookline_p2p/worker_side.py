@@ -10,11 +10,11 @@ import msgspec
 
 from hookline.kv_transfer import ConnectorMetadata, TransferResults
 from hookline.kv_transfer.blocks import KVBlocks
-from hookline_p2p.giver import Giver
+from hookline_p2p.block_consumer import Taker
+from hookline_p2p.block_producer import Giver
 from hookline_p2p.options import P2POptions
 from hookline_p2p.params import Source
 from hookline_p2p.results import Results
-from hookline_p2p.taker import Taker
 from hookline_p2p.tasks import Address, Tasks
 from hookline_p2p.transport import CHUNK_BYTES, Message, Peer, Transport, Visitor
 from hookline_p2p.wire import (

@@ -5,9 +5,9 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Self
 
+from hookline.config.kv_transfer import OPTION
 from hookline.exceptions import ConfigError
 from hookline.json_options import refuse_unknown
-from hookline.kv_transfer.config import OPTION
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

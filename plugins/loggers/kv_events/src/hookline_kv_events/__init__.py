@@ -1,9 +1,9 @@
 """Stat logger `kv_events`: what the prefix cache gains and loses, over ZMQ."""
 
 from hookline.clock import SystemClock
+from hookline.config.kv_events import OPTION
 from hookline.exceptions import ConfigError
 from hookline.hookspecs import hookimpl
-from hookline.kv_events import OPTION
 from hookline.payloads import LoggerContext
 from hookline_kv_events.logger import KVEventsLogger, LostBatchesError
 from hookline_kv_events.publisher import Publisher

@@ -5,8 +5,8 @@ from collections import deque
 
 import zmq
 
+from hookline.config.kv_events import OPTION, KVEventsConfig
 from hookline.exceptions import ConfigError
-from hookline.kv_events import OPTION, KVEventsConfig
 
 END = (-1).to_bytes(8, "big", signed=True)
 """Instead of a number: nothing more is told again."""

@@ -8,17 +8,17 @@ from torch import nn
 from torch.nn import functional
 from transformers import AutoConfig
 
-from hookline.exceptions import ConfigError
-from hookline.models.description import find_folder
-from hookline.payloads import TrainingContext, TrainingReport
-from hookline.spec_decode import TargetModel
-from hookline.spec_decode.training.fitting import (
+from hookline.draft_training.fitting import (
     Judge,
     batches,
     kept_states,
     rate_factor,
 )
-from hookline.spec_decode.training.teacher import Teacher
+from hookline.draft_training.teacher import Teacher
+from hookline.exceptions import ConfigError
+from hookline.models.description import find_folder
+from hookline.payloads import TrainingContext, TrainingReport
+from hookline.spec_decode import TargetModel
 from hookline.worker.allocator import keep_freed_memory
 from hookline_eagle.chains import Chains, guesses
 from hookline_eagle.checkpoint import load_head, save_head

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Self
 
 from hookline.exceptions import ConfigError
-from hookline.spec_decode.method_options import (
+from hookline.plugin_loading.method_options import (
     brought_folder,
     model_of,
     refuse_unknown,

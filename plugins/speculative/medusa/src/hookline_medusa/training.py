@@ -3,15 +3,15 @@
 import torch
 from torch import nn
 
-from hookline.payloads import TrainingContext, TrainingReport
-from hookline.spec_decode import TargetModel
-from hookline.spec_decode.training.fitting import (
+from hookline.draft_training.fitting import (
     Judge,
     batches,
     kept_states,
     rate_factor,
 )
-from hookline.spec_decode.training.teacher import Teacher
+from hookline.draft_training.teacher import Teacher
+from hookline.payloads import TrainingContext, TrainingReport
+from hookline.spec_decode import TargetModel
 from hookline.worker.allocator import keep_freed_memory
 from hookline_medusa.checkpoint import save_heads
 from hookline_medusa.heads import Head, SharedOutput, likeliest

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Self
 
 from hookline.exceptions import ConfigError
-from hookline.spec_decode.method_options import refuse_unknown
+from hookline.plugin_loading.method_options import refuse_unknown
 
 OPTION = "speculative-config"
 MOST_TOKENS = 64

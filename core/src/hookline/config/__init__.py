@@ -1,0 +1,50 @@
+"""The configuration of an engine: frozen dataclasses, checked when they are made.
+
+They cross the process boundary as msgpack, so they hold plain values only.
+"""
+
+from hookline.config.cache import CacheConfig, HashAlgorithm
+from hookline.config.engine import EngineConfig
+from hookline.config.executor import (
+    Device,
+    ExecutorConfig,
+    ExecutorKind,
+    Kernels,
+    SimulationConfig,
+)
+from hookline.config.kv_events import KVEventsConfig
+from hookline.config.kv_transfer import KVRole, KVTransferConfig, LoadFailurePolicy
+from hookline.config.model import Dtype, LoadFormat, ModelConfig
+from hookline.config.observers import (
+    MOST_TENANTS,
+    DetailedTrace,
+    MetricsConfig,
+    ObserverConfig,
+)
+from hookline.config.scheduler import Policy, SchedulerConfig
+from hookline.config.speculative import SpeculativeConfig
+
+__all__ = [
+    "MOST_TENANTS",
+    "CacheConfig",
+    "DetailedTrace",
+    "Device",
+    "Dtype",
+    "EngineConfig",
+    "ExecutorConfig",
+    "ExecutorKind",
+    "HashAlgorithm",
+    "KVEventsConfig",
+    "KVRole",
+    "KVTransferConfig",
+    "Kernels",
+    "LoadFailurePolicy",
+    "LoadFormat",
+    "MetricsConfig",
+    "ModelConfig",
+    "ObserverConfig",
+    "Policy",
+    "SchedulerConfig",
+    "SimulationConfig",
+    "SpeculativeConfig",
+]

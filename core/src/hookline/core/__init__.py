@@ -1,0 +1,1 @@
+"""The engine core: one scheduler, one executor, one loop."""

@@ -1,1 +1,0 @@
-"""The engine: core loop, front end, and the two ways between them."""

@@ -1,0 +1,1 @@
+"""What runs beside the client: text, streams, accounting, observers."""

@@ -1,0 +1,189 @@
+"""A client's request in the front end: its `n` completions and where news go."""
+
+from collections.abc import Callable
+
+from hookline.events import Finished, NewTokens
+from hookline.exceptions import HooklineError
+from hookline.frontend.input_processor import PreparedRequest
+from hookline.frontend.text_stream import TextStream
+from hookline.frontend.timeline import Timeline
+from hookline.outputs import CompletionOutput, RequestOutput
+from hookline.request import FinishReason, TokenLogprobs
+
+News = RequestOutput | HooklineError
+Deliver = Callable[[News], None]
+
+
+class Completion:
+    """One of a request's completions.
+
+    It is open until the client's view of it ends; the engine's FINISHED may come later
+    (a stop string, an abort).
+
+    Attributes:
+        request_id: The engine's id for it.
+        is_open: Whether the client still expects news.
+        finish_reason: Why it ended for the client.
+        finish_cause: More about it.
+        kept_token_ids: All its tokens, where prompts are kept.
+    """
+
+    __slots__ = (
+        "_has_news",
+        "_logprobs",
+        "_texts",
+        "_token_ids",
+        "finish_cause",
+        "finish_reason",
+        "index",
+        "is_open",
+        "kept_token_ids",
+        "request",
+        "request_id",
+        "stop_reason",
+        "text",
+        "timeline",
+    )
+
+    def __init__(
+        self,
+        request: "ClientRequest",
+        index: int,
+        request_id: int,
+        text: TextStream,
+        timeline: Timeline,
+    ) -> None:
+        self.request = request
+        self.index = index
+        self.request_id = request_id
+        self.text = text
+        self.timeline = timeline
+        self.is_open = True
+        self.finish_reason: FinishReason | None = None
+        self.finish_cause = ""
+        self.stop_reason: str | int | None = None
+        self.kept_token_ids: list[int] = []
+        self._start_news()
+
+    def take(self, event: NewTokens, end: Finished | None) -> bool:
+        """Adds new tokens to the news; whether a stop string ended it with them."""
+        shown = event.token_ids
+        if end is not None and self._ends_unseen(end):
+            shown = shown[:-1]
+        text = self.text.push(shown)
+        self._add(text, event.token_ids, event.logprobs)
+        if self.text.stop_reason is None:
+            return False
+        self.close(FinishReason.STOP, self.text.stop_reason)
+        self.stop_reason = self.text.stop_reason
+        self._add("", [], None)
+        return True
+
+    def end(self, event: Finished) -> None:
+        """The engine ended it, and the client has not heard of it yet."""
+        rest = self.text.flush()
+        self.close(event.reason, event.cause)
+        self.stop_reason = self.text.stop_reason or self._stop_token(event)
+        if self.text.stop_reason is not None:
+            self.finish_reason = FinishReason.STOP
+        self._add(rest, [], None)
+
+    def close(self, reason: FinishReason, cause: str) -> None:
+        self.is_open = False
+        self.finish_reason, self.finish_cause = reason, cause
+        self.request.num_open -= 1
+
+    def take_news(self) -> CompletionOutput | None:
+        """All since the last time; None if there are none."""
+        if not self._has_news:
+            return None
+        news = CompletionOutput(
+            index=self.index,
+            text="".join(self._texts),
+            token_ids=self._token_ids,
+            logprobs=self._logprobs,
+            finish_reason=self.finish_reason,
+            stop_reason=self.stop_reason,
+            output_tokens=self.timeline.output_tokens,
+            draft_tokens=self.timeline.draft_tokens,
+            accepted_tokens=self.timeline.accepted_tokens,
+        )
+        self._start_news()
+        return news
+
+    def _start_news(self) -> None:
+        self._has_news = False
+        self._texts: list[str] = []
+        self._token_ids: list[int] = []
+        self._logprobs: list[TokenLogprobs] | None = None
+
+    def _add(
+        self, text: str, token_ids: list[int], logprobs: list[TokenLogprobs] | None
+    ) -> None:
+        """Gathers: a request that is not streamed has one piece of news in the end."""
+        self._has_news = True
+        self._texts.append(text)
+        self._token_ids += token_ids
+        if logprobs is not None:
+            if self._logprobs is None:
+                self._logprobs = []
+            self._logprobs += logprobs
+
+    def _ends_unseen(self, end: Finished) -> bool:
+        """Whether the last token is a stop token that is left out of the text."""
+        params = self.request.prepared.params
+        return end.reason is FinishReason.STOP and not params.include_stop_str_in_output
+
+    def _stop_token(self, event: Finished) -> int | None:
+        if event.reason is not FinishReason.STOP:
+            return None
+        token_id = int(event.cause)
+        named = self.request.prepared.params.stop_token_ids
+        return token_id if token_id in named else None
+
+
+class ClientRequest:
+    """A client's request.
+
+    Attributes:
+        prepared: What was asked for.
+        completions: All n.
+        num_open: Completions whose news the client still expects.
+        num_confirmed: Completions that the engine has ended.
+        prompt_logprobs: Once they have come.
+        kv_transfer_params: What the KV connector has for the client, once it is known.
+        is_streamed: Whether the client gets its tokens as they come.
+    """
+
+    def __init__(
+        self, prepared: PreparedRequest, deliver: Deliver, *, is_streamed: bool
+    ) -> None:
+        self.prepared = prepared
+        self.completions: list[Completion] = []
+        self.num_open = prepared.params.n
+        self.num_confirmed = 0
+        self.prompt_logprobs: list[TokenLogprobs] | None = None
+        self.kv_transfer_params: dict[str, object] | None = None
+        self._deliver = deliver
+        self.is_streamed = is_streamed
+
+    def deliver_news(self) -> None:
+        """Sends what has gathered: each time if streamed, else once at the end."""
+        if not self.is_streamed and self.num_open:
+            return
+        news = [completion.take_news() for completion in self.completions]
+        logprobs, self.prompt_logprobs = self.prompt_logprobs, None
+        first = self.completions[0].timeline
+        self._deliver(
+            RequestOutput(
+                prompt_token_ids=self.prepared.prompt_token_ids,
+                completions=[output for output in news if output is not None],
+                prompt_logprobs=logprobs,
+                cached_tokens=first.local_cached_tokens + first.external_cached_tokens,
+                is_finished=self.num_open == 0,
+                kv_transfer_params=None if self.num_open else self.kv_transfer_params,
+            )
+        )
+
+    def deliver_error(self, error: HooklineError) -> None:
+        self._deliver(error)

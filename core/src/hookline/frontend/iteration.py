@@ -1,0 +1,70 @@
+"""Gathers one step's `IterationStats` while the step's output is taken in."""
+
+from hookline.clock import NANOSECONDS
+from hookline.frontend.timeline import Timeline
+from hookline.stats import (
+    BlockEviction,
+    FinishedGroup,
+    FinishedRequest,
+    FirstToken,
+    IterationStats,
+)
+
+
+class IterationBuilder:
+    """Adds up what one output brings."""
+
+    def __init__(self) -> None:
+        self._computed = self._local = self._external = 0
+        self._generated = 0
+        self.preemptions = 0
+        self.recomputed_tokens = 0
+        self._first_tokens: list[FirstToken] = []
+        # Requests that decode together have the same interval: few keys, not hundreds.
+        self._inter_token: dict[tuple[int, int], int] = {}
+        self.finished: list[FinishedRequest] = []
+        self.finished_groups: list[FinishedGroup] = []
+        self.evictions: list[BlockEviction] = []
+
+    def first_token(
+        self,
+        timeline: Timeline,
+        prompt_tokens: int,
+        *,
+        is_streamed: bool,
+        trace_id: str,
+    ) -> None:
+        """Counts the prompt and the time to its first token."""
+        local, external = timeline.local_cached_tokens, timeline.external_cached_tokens
+        self._computed += prompt_tokens - local - external
+        self._local += local
+        self._external += external
+        if (seconds := timeline.ttft_seconds) is not None:
+            self._first_tokens.append(
+                FirstToken(seconds=seconds, is_streamed=is_streamed, trace_id=trace_id)
+            )
+
+    def generated(self, tokens: int, interval: int | None) -> None:
+        """Counts tokens; the ns since the last ones are shared among them."""
+        self._generated += tokens
+        if interval is not None and tokens:
+            key = (interval, tokens)
+            self._inter_token[key] = self._inter_token.get(key, 0) + tokens
+
+    def build(self) -> IterationStats:
+        return IterationStats(
+            prompt_tokens_computed=self._computed,
+            prompt_tokens_local=self._local,
+            prompt_tokens_external=self._external,
+            generation_tokens=self._generated,
+            preemptions=self.preemptions,
+            recomputed_tokens=self.recomputed_tokens,
+            first_tokens=tuple(self._first_tokens),
+            inter_token_seconds=tuple(
+                (interval / NANOSECONDS / tokens, count)
+                for (interval, tokens), count in self._inter_token.items()
+            ),
+            finished=tuple(self.finished),
+            finished_groups=tuple(self.finished_groups),
+            evictions=tuple(self.evictions),
+        )

@@ -1,0 +1,79 @@
+"""One completion's text as it grows: stop strings end it, and are kept back in part."""
+
+from collections.abc import Sequence
+
+from hookline.frontend.detokenizer import Detokenizer
+
+
+class TextStream:
+    """Feeds tokens in, takes text out that no later token can change.
+
+    Attributes:
+        stop_reason: The stop string that ended the text, if one did.
+    """
+
+    def __init__(
+        self,
+        detokenizer: Detokenizer,
+        stop: Sequence[str],
+        *,
+        include_stop: bool,
+        min_tokens: int,
+    ) -> None:
+        self._detokenizer = detokenizer
+        self._stop = stop
+        self._include_stop = include_stop
+        self._min_tokens = min_tokens
+        self._longest = max((len(word) for word in stop), default=0)
+        self._held = ""
+        self._num_tokens = 0
+        self.stop_reason: str | None = None
+
+    def push(self, token_ids: Sequence[int]) -> str:
+        """Text that has become certain; `stop_reason` is set when it is the last."""
+        early = max(0, self._min_tokens - 1 - self._num_tokens)
+        self._num_tokens += len(token_ids)
+        text = ""
+        if early:
+            new = self._detokenizer.push(token_ids[:early])
+            text = self._take(new, can_stop=False)
+        new = self._detokenizer.push(token_ids[early:])
+        return text + self._take(new, can_stop=self._num_tokens >= self._min_tokens)
+
+    def flush(self) -> str:
+        """The rest of the text; the request ended by itself."""
+        new = self._detokenizer.flush()
+        text = self._take(new, can_stop=self._num_tokens >= self._min_tokens)
+        if self.stop_reason is None:
+            text += self._held
+        self._held = ""
+        return text
+
+    def _take(self, new: str, *, can_stop: bool) -> str:
+        if not self._stop or self.stop_reason is not None:
+            return new if self.stop_reason is None else ""
+        old, text = len(self._held), self._held + new
+        hits = self._hits(text, old) if can_stop else []
+        if hits:
+            start, self.stop_reason = min(hits, key=lambda hit: (hit[0], -len(hit[1])))
+            end = start + len(self.stop_reason) if self._include_stop else start
+            self._held = ""
+            return text[:end]
+        kept = self._longest_partial(text)
+        self._held = text[len(text) - kept :]
+        return text[: len(text) - kept]
+
+    def _hits(self, text: str, old: int) -> list[tuple[int, str]]:
+        """Stop strings that new text completes: what ended before has been judged."""
+        found = [
+            (text.find(word, max(0, old - len(word) + 1)), word) for word in self._stop
+        ]
+        return [(start, word) for start, word in found if start >= 0]
+
+    def _longest_partial(self, text: str) -> int:
+        """Length of the longest end of the text that begins a stop string."""
+        for length in range(min(self._longest - 1, len(text)), 0, -1):
+            end = text[-length:]
+            if any(word.startswith(end) for word in self._stop):
+                return length
+        return 0

@@ -1,0 +1,1 @@
+"""Loads the proposer and the KV connector that a configuration names."""

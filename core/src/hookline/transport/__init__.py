@@ -1,0 +1,1 @@
+"""What carries commands to an engine and its outputs back."""

@@ -1,0 +1,21 @@
+"""Hookline's own engine, behind the entry point `native` of `hookline.engines`."""
+
+from hookline.clock import SystemClock
+from hookline.config import EngineConfig
+from hookline.core.building import build_core
+from hookline.transport.engine_client import EngineClient
+from hookline.transport.inproc_client import InprocClient
+from hookline.transport.process_client import ProcessClient
+
+
+def connect(config: EngineConfig) -> EngineClient:
+    """Starts an engine, here or in a process of its own, and waits until it is ready.
+
+    Raises:
+        ConfigError: An option does not fit.
+        ModelLoadError: The model cannot be loaded or served.
+    """
+    if not config.in_process:
+        return ProcessClient(config)
+    core = build_core(config, SystemClock())
+    return InprocClient(core, config.observers.heartbeat_seconds)

@@ -1,0 +1,1 @@
+"""What a worker needs on a GPU only: graphs, pinned inputs, memory."""

@@ -1,0 +1,121 @@
+"""What a GPU's memory is taken by, and what is left of it for the KV cache."""
+
+import gc
+import itertools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+
+from hookline.exceptions import ConfigError
+from hookline.worker.gpu.cuda_graphs import Graph
+
+_MIB = 1 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GpuMemory:
+    """Bytes.
+
+    Attributes:
+        total: Of the device.
+        outside: Taken by other programs, the driver and libraries.
+        weights: What this process held before its largest step.
+        activations: What that step took at most, beyond the weights and its cache.
+        graphs: Estimate for all graphs.
+    """
+
+    total: int
+    outside: int
+    weights: int
+    activations: int
+    graphs: int
+
+    def room(self, utilization: float) -> int:
+        """For the KV cache, if all may take this share of the device.
+
+        Raises:
+            ConfigError: Nothing is left.
+        """
+        taken = self.outside + self.weights + self.activations + self.graphs
+        left = int(self.total * utilization) - taken
+        if left <= 0:
+            parts = ", ".join(
+                f"{name} {size // _MIB} MiB"
+                for name, size in (
+                    ("weights", self.weights),
+                    ("activations", self.activations),
+                    ("CUDA graphs", self.graphs),
+                    ("others", self.outside),
+                )
+            )
+            raise ConfigError(
+                "gpu-memory-utilization",
+                f"{utilization} of {self.total // _MIB} MiB leaves no room for the KV "
+                f"cache: {parts}. Raise it, or lower max-num-batched-tokens or "
+                "max-num-seqs",
+            )
+        return left
+
+
+class Profiled(NamedTuple):
+    """What was run to learn how much memory it takes.
+
+    Attributes:
+        cache_bytes: Of the cache that it ran over.
+        graphs: Captures one graph each, the largest size first; empty without graphs.
+    """
+
+    cache_bytes: int
+    graphs: Sequence[Callable[[], Graph]] = ()
+
+
+def measure(device: torch.device, run: Callable[[], Profiled]) -> GpuMemory:
+    """Runs the largest steps and captures two graphs, and asks the device."""
+    _settle(device)
+    weights = torch.cuda.memory_allocated(device)
+    torch.cuda.reset_peak_memory_stats(device)
+    profiled = run()
+    torch.cuda.synchronize(device)
+    peak = torch.cuda.max_memory_allocated(device)
+    _settle(device)
+    free, total = torch.cuda.mem_get_info(device)
+    outside = total - free - torch.cuda.memory_reserved(device)
+    graphs = graph_bytes(*_take_two(device, profiled.graphs), len(profiled.graphs))
+    activations = peak - weights - profiled.cache_bytes
+    del profiled
+    _settle(device)
+    return GpuMemory(
+        total=total,
+        outside=outside,
+        weights=weights,
+        activations=activations,
+        graphs=graphs,
+    )
+
+
+def graph_bytes(first: int, second: int, count: int) -> int:
+    """Of `count` graphs: the first brings the memory that the others share."""
+    return max(0, first) + max(0, second) * max(0, count - 1)
+
+
+def _take_two(
+    device: torch.device, graphs: Sequence[Callable[[], Graph]]
+) -> tuple[int, int]:
+    """What the first graph takes of the device, and what the next one takes."""
+    kept: list[Graph] = []
+    left = [torch.cuda.mem_get_info(device)[0]]
+    for capture in graphs[:2]:
+        kept.append(capture())
+        _settle(device)
+        left.append(torch.cuda.mem_get_info(device)[0])
+    first, second, *_ = (*(a - b for a, b in itertools.pairwise(left)), 0, 0)
+    return first, second
+
+
+def _settle(device: torch.device) -> None:
+    """Gives back what nobody holds."""
+    gc.collect()
+    torch.cuda.synchronize(device)
+    torch.cuda.empty_cache()

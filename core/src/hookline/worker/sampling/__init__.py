@@ -1,0 +1,1 @@
+"""Sampling: from logits to tokens, all requests of a step at once."""

@@ -1,0 +1,223 @@
+"""An executor without a model: a step-time model and a token source, on any clock.
+
+With the system clock it loads everything above the model; with a virtual one it runs
+the scheduler through hours of traffic in seconds.
+"""
+
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from hookline.clock import Clock
+from hookline.config import SimulationConfig
+from hookline.kv_transfer.orders import TransferReport
+from hookline.request import TokenLogprobs
+from hookline.sampling_params import SamplingParams
+from hookline.spec_decode.proposer import DraftRequest
+from hookline.step.model_shape import ModelShape
+from hookline.step.plan import AdmittedSequence, StepPlan, StepResult
+from hookline.worker.drafting.computed_step import ComputedStep
+from hookline.worker.drafting.control import DraftControl
+from hookline.worker.drafting.guard import ProposerGuard
+from hookline.worker.executor import DeferredStep
+from hookline.worker.simulated.memory import SimulatedCache
+
+_MULTIPLIER = 6364136223846793005
+"""Of Knuth's MMIX linear congruential generator; spreads ids and positions."""
+
+
+class SimulatedExecutor:
+    """Takes the time a model would take and answers with repeatable tokens.
+
+    A request's tokens depend on its prompt and on the position alone, so that they are
+    the same whatever else is in the batch and however often it is preempted.
+    """
+
+    def __init__(
+        self,
+        config: SimulationConfig,
+        clock: Clock,
+        shape: ModelShape,
+        guard: ProposerGuard | None = None,
+        control: DraftControl | None = None,
+        *,
+        cache: SimulatedCache | None = None,
+    ) -> None:
+        """Pretends.
+
+        A guarded proposer, if there is one, drafts as for a model; and a cache, if
+        there is one, holds KV for a connector.
+        """
+        self.shape = shape
+        if cache is not None:
+            self.shape = replace(shape, kv_layout=cache.layout)
+        self._cache = cache
+        self._guard = guard
+        self._control = control
+        self._config = config
+        self._clock = clock
+        self._sequences: dict[int, _Sequence] = {}
+
+    def start(self, plan: StepPlan) -> DeferredStep:
+        return DeferredStep(self._execute, plan)
+
+    def close(self) -> None:
+        self._sequences.clear()
+        if self._guard is not None:
+            self._guard.close()
+        if self._cache is not None:
+            self._cache.close()
+
+    def _execute(self, plan: StepPlan) -> StepResult:
+        if self._cache is not None:
+            self._cache.begin(plan)
+            if not plan.request_ids:
+                return StepResult(transfers=self._cache.end())
+        for request_id in plan.released:
+            self._sequences.pop(request_id, None)
+            if self._guard is not None:
+                self._guard.release([request_id])
+            if self._control is not None:
+                self._control.release(request_id)
+        for admitted in plan.admitted:
+            self._sequences[admitted.request_id] = _Sequence(admitted)
+        started = self._clock.now()
+        self._clock.sleep(self._step_seconds(plan))
+        forward_ns = self._clock.now() - started
+        tokens: dict[int, list[int]] = {}
+        for request_id, num_tokens in zip(
+            plan.request_ids, plan.num_tokens, strict=True
+        ):
+            sequence = self._sequences[request_id]
+            drafts = plan.drafts.get(request_id, [])
+            sequence.num_computed += num_tokens - len(drafts)
+            self._write(request_id)
+            if sequence.num_computed == sequence.num_tokens:
+                tokens[request_id] = sequence.verify(drafts, self.shape.vocab_size)
+        transfers = self._read(tokens)
+        computed = ComputedStep.of(plan, tokens, forward_ns)
+        asked = self._clock.now()
+        proposed = self._propose(computed, tokens)
+        return StepResult(
+            tokens=tokens,
+            logprobs={
+                request_id: [TokenLogprobs([token], [0.0], 1) for token in new]
+                for request_id, new in tokens.items()
+                if self._sequences[request_id].params.logprobs is not None
+            },
+            forward_ns=forward_ns,
+            drafts=proposed,
+            draft_ns=self._clock.now() - asked,
+            most_drafts=self._most_drafts,
+            proposer_failures=self._guard.take_failures() if self._guard else {},
+            transfers=transfers,
+        )
+
+    def _write(self, request_id: int) -> None:
+        if self._cache is not None:
+            sequence = self._sequences[request_id]
+            self._cache.write(request_id, sequence.token_ids, sequence.num_computed)
+
+    def _read(self, tokens: dict[int, list[int]]) -> TransferReport | None:
+        """Spoils the tokens of requests whose KV is not what it should be."""
+        if self._cache is None:
+            return None
+        for request_id, new in tokens.items():
+            self._write(request_id)  # of drafts, those that were accepted
+            sequence = self._sequences[request_id]
+            if not self._cache.is_right(request_id, sequence.num_computed):
+                new[:] = [(token + 1) % self.shape.vocab_size for token in new]
+        return self._cache.end()
+
+    @property
+    def _most_drafts(self) -> int:
+        if self._control is not None:
+            return self._control.num_drafts
+        return self._guard.num_speculative_tokens if self._guard is not None else 0
+
+    def _propose(
+        self, step: ComputedStep, sampled: Collection[int]
+    ) -> dict[int, list[int]]:
+        """Drafts by request id, of those that have just got tokens."""
+        if self._guard is None:
+            return {}
+        request_ids = [
+            each for each in sampled if self._sequences[each].params.speculation
+        ]
+        limits = [self._guard.num_speculative_tokens] * len(request_ids)
+        if self._control is not None:
+            self._control.observe(step)
+            limits = self._control.choose(request_ids, len(sampled))
+        requests = [
+            DraftRequest(
+                request_id=request_id,
+                token_ids=np.array(self._sequences[request_id].token_ids, np.int32),
+                max_drafts=limit,
+                params=self._sequences[request_id].params,
+            )
+            for request_id, limit in zip(request_ids, limits, strict=True)
+            if limit
+        ]
+        if not requests:
+            return {}
+        asked = self._clock.now()
+        found = self._guard.propose(requests)
+        drafts = {
+            request.request_id: checked.token_ids
+            for request, checked in zip(requests, found, strict=True)
+        }
+        if self._control is not None:
+            counts = {
+                each.request_id: (each.max_drafts, len(drafts[each.request_id]))
+                for each in requests
+            }
+            self._control.proposed(counts, self._clock.now() - asked)
+        return {request_id: tokens for request_id, tokens in drafts.items() if tokens}
+
+    def _step_seconds(self, plan: StepPlan) -> float:
+        decodes = len(plan.request_ids) - plan.prefill_requests
+        return (
+            self._config.step_seconds
+            + self._config.prefill_token_seconds * plan.prefill_tokens
+            + self._config.decode_request_seconds * decodes
+            + self._config.context_token_seconds * plan.context_tokens
+            + self._config.draft_token_seconds * sum(map(len, plan.drafts.values()))
+        )
+
+
+class _Sequence:
+    """A request in the simulated batch."""
+
+    __slots__ = ("banned", "num_computed", "params", "seed", "token_ids")
+
+    def __init__(self, admitted: AdmittedSequence) -> None:
+        self.params: SamplingParams = admitted.params
+        self.token_ids = list(admitted.token_ids)
+        self.num_computed = admitted.num_computed_tokens
+        self.banned = frozenset(admitted.eos_token_ids)
+        prompt = admitted.token_ids[: admitted.num_prompt_tokens]
+        self.seed = sum(prompt) + (self.params.seed or 0)
+
+    @property
+    def num_tokens(self) -> int:
+        return len(self.token_ids)
+
+    def verify(self, drafts: Sequence[int], vocab_size: int) -> list[int]:
+        """Appends the drafts that it would say itself, and one token more."""
+        before = self.num_tokens
+        for draft in [*drafts, None]:
+            token = self.next_token(vocab_size)
+            self.token_ids.append(token)
+            if token != draft:
+                break
+            self.num_computed += 1
+        return self.token_ids[before:]
+
+    def next_token(self, vocab_size: int) -> int:
+        """A token that does not end the request: lengths come from `max_tokens`."""
+        state = (self.seed + self.num_tokens) * _MULTIPLIER + 1442695040888963407
+        token = (state >> 33) % vocab_size
+        while token in self.banned:
+            token = (token + 1) % vocab_size
+        return token

@@ -1,0 +1,1 @@
+"""The worker side of KV transfers: a connector beside the KV cache."""

@@ -1,0 +1,52 @@
+"""Puts a connector beside an executor's KV cache."""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import replace
+
+from hookline.config import EngineConfig
+from hookline.kv_transfer.blocks import KVBlocks, LayerMemory
+from hookline.kv_transfer.connector import WorkerConnector
+from hookline.kv_transfer.layout import KVLayout
+from hookline.plugin_loading.connectors import show_blocks
+from hookline.worker.transfers.transferring import Transferring
+
+
+def connect(
+    connector: WorkerConnector,
+    config: EngineConfig,
+    layers: Sequence[LayerMemory],
+    *,
+    num_blocks: int,
+    dtype: str,
+    content: bytes,
+) -> Transferring:
+    """Shows a connector the cache.
+
+    Args:
+        connector: The worker's side.
+        config: Of the engine, which names it.
+        layers: The cache's memory.
+        num_blocks: In it.
+        dtype: Of K and V.
+        content: All that K and V depend on beside tokens, block size and hashes: the
+            model, and how they lie in memory.
+
+    Raises:
+        ConfigError: It cannot use it.
+    """
+    assert config.kv_transfer is not None
+    block_bytes = tuple(layer.block_bytes for layer in layers)
+    digest = hashlib.sha256(content)
+    own = (dtype, config.cache.block_size, config.cache.hash_algorithm, block_bytes)
+    digest.update(repr(own).encode())
+    layout = KVLayout(
+        fingerprint=digest.hexdigest(),
+        num_blocks=num_blocks,
+        block_size=config.cache.block_size,
+        dtype=dtype,
+        block_bytes=block_bytes,
+    )
+    blocks = KVBlocks(layout, layers)
+    blocks.layout = replace(layout, handshake=show_blocks(connector, config, blocks))
+    return Transferring(connector, config.kv_transfer.kv_connector, blocks)

@@ -1,1 +1,0 @@
-"""`hookline bench`: what an engine or a server does, in the field's own words."""

@@ -1,0 +1,42 @@
+"""From an ask to its response: whole, or as events."""
+
+from contextlib import aclosing
+
+from aiohttp import web
+
+from hookline.exceptions import EngineDeadError
+from hookline_server.answers.answer import Answer
+from hookline_server.api_error import ApiError, as_api_error, error_body
+from hookline_server.context import ENGINE, OPEN_STREAMS
+from hookline_server.engine import OutputStream
+from hookline_server.handlers.common import json_response
+from hookline_server.protocol.wire import encode
+from hookline_server.sse import EventResponse
+from hookline_server.streams import Ask, merged, whole_outputs
+
+
+async def deliver(request: web.Request, ask: Ask, answer: Answer) -> web.StreamResponse:
+    """Runs the ask; when the client leaves, this is ended and the ask aborted."""
+    app = request.app
+    async with app[OPEN_STREAMS].opened(app[ENGINE], ask) as streams:
+        if ask.is_streamed:
+            return await _stream(request, streams, answer)
+        return json_response(answer.whole(await whole_outputs(streams)))
+
+
+async def _stream(
+    request: web.Request, streams: list[OutputStream], answer: Answer
+) -> web.StreamResponse:
+    response = EventResponse(request)
+    try:
+        async with aclosing(merged(streams)) as batches:
+            async for batch in batches:
+                await response.send(encode(chunk) for chunk in answer.chunks(batch))
+        usage = answer.usage_chunk()
+        await response.send([] if usage is None else [encode(usage)])
+    except (ApiError, EngineDeadError) as error:
+        if not response.has_started:
+            raise
+        # Too late for a status: the client's library raises on this event.
+        await response.send([error_body(as_api_error(error))])
+    return await response.finish()

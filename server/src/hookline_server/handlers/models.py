@@ -1,0 +1,28 @@
+"""`/v1/models`."""
+
+from aiohttp import web
+
+from hookline_server.context import ENGINE, STARTED
+from hookline_server.handlers.common import check_model, json_response
+from hookline_server.protocol.listing import ModelCard, ModelList
+
+
+async def list_models(request: web.Request) -> web.Response:
+    """Lists the one model that is served."""
+    return json_response(ModelList(data=[_card(request)]))
+
+
+async def show_model(request: web.Request) -> web.Response:
+    """Tells about one model."""
+    check_model(request.app[ENGINE], request.match_info["model"])
+    return json_response(_card(request))
+
+
+def _card(request: web.Request) -> ModelCard:
+    facts = request.app[ENGINE].facts
+    return ModelCard(
+        id=facts.model_name,
+        created=request.app[STARTED],
+        root=facts.model_name,
+        max_model_len=facts.max_model_len,
+    )

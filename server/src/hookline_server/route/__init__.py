@@ -1,1 +1,0 @@
-"""`hookline route`: one address before prefill and decode instances."""

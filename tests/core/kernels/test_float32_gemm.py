@@ -1,0 +1,99 @@
+"""Products with panels of float32 equal exact ones."""
+
+import pytest
+import torch
+from torch.nn import functional
+
+from hookline_kernels.cpu.float32_gemm import OUTPUTS, FloatPanels, lay_floats
+from hookline_kernels.failure import KernelError
+
+ROWS = [0, *range(1, 20), 63, 64, 65]
+
+
+def random_values(*shape: int) -> torch.Tensor:
+    source = torch.Generator().manual_seed(sum(shape))
+    return torch.randn(shape, generator=source)
+
+
+def assert_equal_to_exact(
+    rows: int,
+    inputs: int,
+    outputs: int,
+    *,
+    has_bias: bool = False,
+    has_summand: bool = False,
+) -> None:
+    weight, values = random_values(outputs, inputs), random_values(rows, inputs)
+    bias = random_values(outputs) if has_bias else None
+    summand = random_values(rows, outputs) if has_summand else None
+    exact = functional.linear(values.double(), weight.double())
+    for each in (bias, summand):
+        exact = exact if each is None else exact + each.double()
+
+    found = FloatPanels(lay_floats(weight), bias)(values, summand)
+
+    assert found.dtype == torch.float32
+    torch.testing.assert_close(found.double(), exact, rtol=1e-5, atol=1e-4)
+    assert summand is None or torch.equal(summand, random_values(rows, outputs))
+
+
+@pytest.mark.parametrize("has_summand", [False, True])
+@pytest.mark.parametrize("has_bias", [False, True])
+@pytest.mark.parametrize("rows", ROWS)
+def test_products_are_right(rows: int, has_bias: bool, has_summand: bool) -> None:
+    """Of no row to many, with what is added to them."""
+    assert_equal_to_exact(
+        rows, 48, 3 * OUTPUTS, has_bias=has_bias, has_summand=has_summand
+    )
+
+
+@pytest.mark.parametrize("inputs", [1, 7, 250])
+def test_any_number_of_inputs_is_right(inputs: int) -> None:
+    """A row of values is no whole number of vectors."""
+    assert_equal_to_exact(13, inputs, OUTPUTS)
+
+
+def test_rows_that_no_cache_holds_are_right() -> None:
+    """They pass a panel in parts."""
+    assert_equal_to_exact(601, 1024, 2 * OUTPUTS, has_bias=True, has_summand=True)
+
+
+def test_a_rows_result_does_not_depend_on_other_rows() -> None:
+    """It is the same bits, so that greedy tokens are the same in any batch."""
+    product = FloatPanels(lay_floats(random_values(4 * OUTPUTS, 96)), None)
+    values = random_values(21, 96)
+
+    together = product(values)
+
+    for row in range(len(values)):
+        assert torch.equal(product(values[row : row + 1]), together[row : row + 1])
+
+
+def test_values_of_any_shape_and_place_are_taken() -> None:
+    """As a linear layer takes them."""
+    weight = random_values(OUTPUTS, 24)
+    values = random_values(24, 3, 5).permute(1, 2, 0)
+
+    found = FloatPanels(lay_floats(weight), None)(values)
+
+    torch.testing.assert_close(found, functional.linear(values, weight))
+
+
+def test_weights_may_lie_as_columns() -> None:
+    """As those of a layer that is written the other way round."""
+    weight, values = random_values(24, OUTPUTS).t(), random_values(3, 24)
+
+    found = FloatPanels(lay_floats(weight), None)(values)
+
+    torch.testing.assert_close(found, functional.linear(values, weight))
+
+
+@pytest.mark.parametrize(
+    "weight",
+    [torch.zeros(OUTPUTS + 1, 8), torch.zeros(OUTPUTS, 8, dtype=torch.float64)],
+    ids=["outputs", "dtype"],
+)
+def test_what_cannot_lie_in_panels_is_refused(weight: torch.Tensor) -> None:
+    """torch computes it."""
+    with pytest.raises(KernelError, match="no panels"):
+        lay_floats(weight)

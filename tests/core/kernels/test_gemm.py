@@ -1,0 +1,86 @@
+"""Products of many rows on tiles are right wherever the weights lie."""
+
+import pytest
+import torch
+
+from hookline_kernels.cpu.amx import has_tiles
+from hookline_kernels.cpu.gemm import ManyRows
+from hookline_kernels.cpu.linear import pack
+from hookline_kernels.cpu.panels import lay_panels
+from hookline_kernels.cpu.skinny_gemm import few_rows
+
+ROWS = [32, 33, 63, 64, 200, 545]
+SHAPES = [(32, 32), (64, 96), (96, 544), (1056, 64), (128, 192)]
+"""Inputs and outputs: a step and many, panels that are no multiple of a task's."""
+
+pytestmark = pytest.mark.skipif(not has_tiles(), reason="no matrix unit here")
+
+
+def random_values(*shape: int) -> torch.Tensor:
+    source = torch.Generator().manual_seed(sum(shape))
+    return torch.randn(shape, generator=source).bfloat16()
+
+
+def check(product: ManyRows, weight: torch.Tensor, bias: torch.Tensor | None) -> None:
+    """Each row, with a summand and without; what is given stays as it was."""
+    for rows in ROWS:
+        values = random_values(rows, weight.shape[1])
+        expected = values.double() @ weight.double().T
+        expected += 0 if bias is None else bias.double()
+        summand = random_values(*expected.shape)
+        for extra in (None, summand):
+            found = product(values, extra)
+
+            whole = expected if extra is None else expected + extra.double()
+            assert (found.dtype, found.shape) == (torch.bfloat16, whole.shape)
+            worst = (found.double() - whole).abs().amax(1)
+            assert (worst <= 0.006 * whole.abs().amax(1)).all(), (rows, worst)
+        assert torch.equal(values, random_values(rows, weight.shape[1]))
+        assert torch.equal(summand, random_values(*expected.shape))
+
+
+@pytest.mark.parametrize("has_bias", [False, True])
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_weights_in_panels(shape: tuple[int, int], has_bias: bool) -> None:
+    """Of 32 outputs each."""
+    inputs, outputs = shape
+    weight = random_values(outputs, inputs)
+    bias = random_values(outputs) if has_bias else None
+
+    check(ManyRows(lay_panels(weight), bias), weight, bias)
+
+
+@pytest.mark.parametrize("shape", [(64, 96), (96, 544), (128, 192)], ids=str)
+def test_weights_as_onednn_packs_them(shape: tuple[int, int]) -> None:
+    """In blocks of 32 or of 64 outputs, which a trial of few rows tells."""
+    inputs, outputs = shape
+    weight, bias = random_values(outputs, inputs), random_values(outputs)
+    packed = pack(weight)
+    few = few_rows(packed, bias)
+    if few is None:
+        pytest.skip("this oneDNN packs weights otherwise")
+
+    check(ManyRows(packed, bias, width=few.width), weight, bias)
+
+
+def test_weights_in_blocks_of_64() -> None:
+    """Two panels lie side by side."""
+    weight = random_values(192, 96)
+    pairs = weight.view(3, 64, 48, 2).transpose(1, 2).contiguous().view(192, 96)
+
+    check(ManyRows(pairs, width=64), weight, None)
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_any_number_of_threads_gives_the_same(threads: int) -> None:
+    """Which thread finishes a block's sums changes nothing."""
+    weight, values = random_values(544, 96), random_values(700, 96)
+    product, before = ManyRows(lay_panels(weight)), torch.get_num_threads()
+    expected = product(values)
+
+    torch.set_num_threads(threads)
+    try:
+        for _ in range(3):
+            assert torch.equal(product(values), expected)
+    finally:
+        torch.set_num_threads(before)

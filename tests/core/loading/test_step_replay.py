@@ -1,0 +1,285 @@
+"""Steps that are done from notes bring what steps by single calls bring."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from hookline import LLM, EngineConfig, ModelConfig, SamplingParams
+from hookline.config import CacheConfig, Dtype, SchedulerConfig
+from hookline.models.decoder import step_replay
+from hookline.outputs import RequestOutput
+from hookline_kernels.cpu.amx import has_tiles
+from hookline_kernels.cpu.recording import Arena, Recorder, Recording
+from hookline_kernels.cpu.shared_prefixes import SharedPrefixes
+from hookline_kernels.metadata import PagedMetadata
+from hookline_testing.oracle import FAMILIES, VOCAB, Oracle, make_oracle
+
+DTYPES = [Dtype.FLOAT32, Dtype.BFLOAT16] if has_tiles() else [Dtype.FLOAT32]
+"""In which products are kernels of ours."""
+DENSE = {"llama", "qwen2", "qwen3", "mistral"}
+SMALL_POOL = CacheConfig(block_size=4, num_kv_blocks=64)
+TILED_POOL = CacheConfig(block_size=16, num_kv_blocks=60)
+
+Generate = Callable[..., list[RequestOutput]]
+
+
+class Counts:
+    """How often steps were noted, and how often they were done from notes.
+
+    Attributes:
+        several: Of those done, how many had sequences of several tokens.
+        mixed: Of these, how many had such of one token, too.
+    """
+
+    tries = done = several = mixed = 0
+
+
+@pytest.fixture
+def counts(monkeypatch: pytest.MonkeyPatch) -> Counts:
+    found = Counts()
+    run, begin = Recording.run, Recorder.__init__
+
+    def run_and_count(recording: Recording, metadata: PagedMetadata) -> bool:
+        is_done = run(recording, metadata)
+        found.done += is_done
+        if is_done and metadata.num_single < len(metadata.query_lens):
+            found.several += 1
+            found.mixed += metadata.num_single > 0
+        return is_done
+
+    def begin_and_count(recorder: Recorder, arena: Arena) -> None:
+        found.tries += 1
+        begin(recorder, arena)
+
+    monkeypatch.setattr(Recording, "run", run_and_count)
+    monkeypatch.setattr(Recorder, "__init__", begin_and_count)
+    return found
+
+
+def texts(lengths: list[int]) -> list[list[int]]:
+    source = torch.Generator().manual_seed(8)
+    return [
+        torch.randint(VOCAB, (length,), generator=source).tolist() for length in lengths
+    ]
+
+
+def told(outputs: list[RequestOutput]) -> list[object]:
+    """Tokens and all that was said of their likelihood."""
+    found: list[object] = []
+    for output in outputs:
+        [completion] = output.completions
+        found += [completion.token_ids, completion.logprobs]
+    return found
+
+
+def both_ways(
+    oracle: Oracle,
+    monkeypatch: pytest.MonkeyPatch,
+    generate: Callable[[LLM], list[RequestOutput]],
+    *,
+    cache: CacheConfig = SMALL_POOL,
+    dtype: Dtype = DTYPES[-1],
+    most_at_once: int = 256,
+) -> tuple[list[object], list[object]]:
+    """With notes, and without any."""
+    config = EngineConfig(
+        model=ModelConfig(model=str(oracle.folder), dtype=dtype),
+        cache=cache,
+        scheduler=SchedulerConfig(max_num_seqs=most_at_once),
+    )
+    with LLM(config=config) as llm:
+        with_notes = told(generate(llm))
+    monkeypatch.setattr(step_replay, "_MOST_TOKENS", 0)
+    with LLM(config=config) as llm:
+        return with_notes, told(generate(llm))
+
+
+@pytest.fixture(scope="module")
+def tiled(tmp_path_factory: pytest.TempPathFactory) -> Oracle:
+    """A model whose prompts go by tiles, on a processor that has them."""
+    return make_oracle("llama", tmp_path_factory.mktemp("tiled"), head_dim=32)
+
+
+def of_many_lengths(llm: LLM) -> list[RequestOutput]:
+    """Batches of five to one, some of whose requests are preempted."""
+    prompts = texts([30, 60, 50, 41, 20])
+    ends = [40, 12, 30, 25, 18]
+    params = [
+        SamplingParams(temperature=0.0, max_tokens=end, ignore_eos=True, logprobs=2)
+        for end in ends
+    ]
+    first = llm.generate(prompts, params)
+    return [*first, *llm.generate(prompts[::-1], params)]
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("family", sorted(FAMILIES))
+def test_output_is_the_same(
+    family: str,
+    dtype: Dtype,
+    tmp_path: Path,
+    counts: Counts,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """To the last bit, for every family; those with parts of torch's do without."""
+    oracle = make_oracle(family, tmp_path)
+
+    with_notes, without = both_ways(oracle, monkeypatch, of_many_lengths, dtype=dtype)
+
+    assert with_notes == without
+    assert (counts.done > 60) == (family in DENSE)
+    assert (counts.done == 0) == (family not in DENSE)
+
+
+def of_cached_prompts(llm: LLM) -> list[RequestOutput]:
+    """Prompts of which all but a few tokens are in the cache, one token of some."""
+    prompts = texts([65, 86, 35, 69, 65, 33])
+    params = [
+        SamplingParams(temperature=0.0, max_tokens=end, ignore_eos=True, logprobs=2)
+        for end in (4, 9, 5, 7, 3, 6)
+    ]
+    found = llm.generate(prompts, params)
+    for _ in range(6):
+        for prompt, one in zip(prompts, params, strict=True):
+            found += llm.generate([prompt], one)
+        found += llm.generate(prompts, params)
+    return found
+
+
+@pytest.mark.parametrize("most_at_once", [256, 2], ids=["together", "amid decodes"])
+def test_prompts_are_done_from_notes(
+    most_at_once: int, tiled: Oracle, counts: Counts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those of which little is to be computed, beside sequences of one token or not."""
+    with_notes, without = both_ways(
+        tiled,
+        monkeypatch,
+        of_cached_prompts,
+        cache=TILED_POOL,
+        most_at_once=most_at_once,
+    )
+
+    assert with_notes == without
+    assert (counts.several > 10) == has_tiles()
+    assert (counts.mixed >= 3) == has_tiles()
+
+
+def test_long_prompts_are_not_noted(
+    tiled: Oracle, counts: Counts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However often they come; decodes are, in the meantime."""
+    monkeypatch.setattr(step_replay, "_MOST_OF_SEVERAL", 30)
+
+    def generate(llm: LLM) -> list[RequestOutput]:
+        params = SamplingParams(temperature=0.0, max_tokens=6, logprobs=1)
+        return [llm.generate([texts([31 + n])[0][n:]], params)[0] for n in range(8)]
+
+    with_notes, without = both_ways(tiled, monkeypatch, generate, cache=TILED_POOL)
+
+    assert with_notes == without
+    assert counts.several == 0 < counts.done
+
+
+def test_prompts_of_torchs_do_not_keep_decodes_from_notes(
+    llama: Oracle, counts: Counts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In vain they are tried less and less often; what can be noted is, at once."""
+
+    def generate(llm: LLM) -> list[RequestOutput]:
+        params = SamplingParams(temperature=0.0, max_tokens=6, logprobs=1)
+        return [llm.generate([text], params)[0] for text in texts([20] * 40)]
+
+    with_notes, without = both_ways(llama, monkeypatch, generate)
+
+    assert with_notes == without
+    assert counts.several == 0
+    assert 3 < counts.tries < 10
+    assert counts.done >= 40 * 5 - 2
+
+
+def test_parts_of_torchs_are_tried_less_and_less_often(
+    tmp_path: Path, counts: Counts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Experts are torch's, and a step that is noted in vain costs something."""
+    mixtral = make_oracle("mixtral", tmp_path)
+
+    with_notes, without = both_ways(mixtral, monkeypatch, of_many_lengths)
+
+    assert with_notes == without
+    assert 3 < counts.tries < 10
+
+
+def test_what_is_shared_is_attended_to_once(
+    tiled: Oracle, counts: Counts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Steps with a shared prefix are not done from notes of others, nor noted."""
+    common, own = texts([130])[0], texts([5] * 12)
+
+    def generate(llm: LLM) -> list[RequestOutput]:
+        params = SamplingParams(
+            temperature=0.0, max_tokens=20, ignore_eos=True, logprobs=1
+        )
+        apart = llm.generate(texts([20] * 12), params)
+        llm.generate([common], params)
+        return [*apart, *llm.generate([common + each for each in own], params)]
+
+    calls = []
+    attend = SharedPrefixes.__call__
+
+    def attend_and_count(*args: Any, **options: Any) -> None:
+        calls.append(1)
+        attend(*args, **options)
+
+    monkeypatch.setattr(SharedPrefixes, "__call__", attend_and_count)
+    with_notes, without = both_ways(tiled, monkeypatch, generate, cache=TILED_POOL)
+
+    assert with_notes == without
+    assert (len(calls) > 2 * 3 * 15) == has_tiles()  # in both, 3 layers
+    assert 10 < counts.done < 2 * 20 + 25
+
+
+def test_longer_texts_than_the_table_of_angles(
+    llama: Oracle, counts: Counts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was noted with another table is noted anew."""
+    monkeypatch.setattr("hookline.models.decoder.rotary_table._FIRST", 16)
+
+    with_notes, without = both_ways(llama, monkeypatch, of_many_lengths)
+
+    assert with_notes == without
+    assert counts.done > 40
+
+
+def test_a_wrong_program_is_never_used(
+    llama: Oracle, counts: Counts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that leaves something out is seen before it serves."""
+    start = Recorder.start
+
+    def start_few(
+        recorder: Recorder, function: int, numbers: object, *, is_alone: bool
+    ) -> None:
+        if len(recorder._starts) != 4:
+            start(recorder, function, numbers, is_alone=is_alone)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Recorder, "start", start_few)
+
+    with_notes, without = both_ways(llama, monkeypatch, of_many_lengths)
+
+    assert with_notes == without
+    assert counts.done == 1  # the trial
+
+
+def test_few_are_kept(
+    llama: Oracle, counts: Counts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of batches of more sizes the one that was used last goes on."""
+    monkeypatch.setattr(step_replay, "_MOST_RECORDINGS", 2)
+
+    with_notes, without = both_ways(llama, monkeypatch, of_many_lengths)
+
+    assert with_notes == without
+    assert counts.done > 60

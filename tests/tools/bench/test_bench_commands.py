@@ -1,0 +1,283 @@
+"""`hookline bench` from end to end."""
+
+import asyncio
+import json
+import re
+from pathlib import Path
+
+import pytest
+from aiohttp import web
+from aiohttp.test_utils import BaseTestServer, TestServer
+
+from hookline_bench.command import BENCHMARKS
+from hookline_bench.latency import LATENCY_OPTIONS
+from hookline_bench.serve import joined_objectives
+from hookline_bench.serve_options import SERVE_BENCH_OPTIONS
+from hookline_bench.startup import STARTUP_OPTIONS
+from hookline_bench.throughput import THROUGHPUT_OPTIONS
+from hookline_server.cli import main
+from hookline_testing.scripted_server import FakeEngine, client_of
+
+QUICK = ["--executor=simulated", "--simulated-step-seconds=0", "--disable-tqdm"]
+FLAGS = {
+    option.flag
+    for options in (
+        SERVE_BENCH_OPTIONS,
+        LATENCY_OPTIONS,
+        THROUGHPUT_OPTIONS,
+        STARTUP_OPTIONS,
+    )
+    for option in options
+}
+PERCENTAGES = ["10", "25", "50", "75", "90", "99"]
+SHORT = ["--random-input-len=8", "--random-output-len=5", "--disable-tqdm"]
+
+
+def test_latency_tells_average_and_percentiles(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """
+    `bench latency` prints the field's lines and writes its fields.
+    """
+    file = tmp_path / "latency.json"
+    argv = ["--num-iters=3", "--num-iters-warmup=1", "--output-len=4"]
+
+    status = main(["bench", "latency", *argv, f"--output-json={file}", *QUICK])
+
+    first, *lines = capsys.readouterr().out.splitlines()
+    result = json.loads(file.read_text())
+    assert status == 0
+    assert first == f"Avg latency: {result['avg_latency']} seconds"
+    assert lines == [
+        f"{each}% percentile latency: {result['percentiles'][each]} seconds"
+        for each in PERCENTAGES
+    ]
+    assert result["model_id"] == "demo"
+    assert len(result["latencies"]) == 3
+
+
+def test_throughput_tells_requests_and_tokens(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """
+    `bench throughput` prints the field's lines and writes its fields.
+    """
+    file = tmp_path / "throughput.json"
+    argv = ["--num-prompts=6", "--num-warmups=2", *SHORT, f"--output-json={file}"]
+
+    status = main(["bench", "throughput", *argv, *QUICK])
+
+    result = json.loads(file.read_text())
+    seconds = result["elapsed_time"]
+    assert status == 0
+    assert capsys.readouterr().out == (
+        f"Throughput: {6 / seconds:.2f} requests/s, {78 / seconds:.2f} total tokens/s, "
+        f"{30 / seconds:.2f} output tokens/s\n"
+        "Total num prompt tokens:  48\n"
+        "Total num output tokens:  30\n"
+    )
+    assert result["num_requests"] == 6
+    assert result["total_num_tokens"] == 78
+    assert result["requests_per_second"] == 6 / seconds
+    assert result["tokens_per_second"] == 78 / seconds
+
+
+def test_startup_tells_cold_and_warm(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """
+    `bench startup` starts servers, with all options that are not its own.
+    """
+    file = tmp_path / "startup.json"
+    own = ["--num-iters-cold=1", "--num-iters-warmup=0", "--num-iters-warm=2"]
+
+    status = main(["bench", "startup", *own, f"--output-json={file}", *QUICK])
+
+    shown = capsys.readouterr().out
+    result = json.loads(file.read_text())
+    assert status == 0
+    assert "STARTUP TIME BENCHMARK RESULTS" in shown
+    assert "\nCold startup:\nAvg startup time: " in shown
+    assert re.search(r"\nStartup time percentiles:\n  10%: \d+\.\d\d seconds\n", shown)
+    assert len(result["warm_startup_times"]) == 2
+    assert set(result["cold_startup_percentiles"]) == {
+        "10",
+        "25",
+        "50",
+        "75",
+        "90",
+        "99",
+    }
+    assert result["avg_cold_start_engine_time"] > 0
+
+
+async def bench_serve(server: BaseTestServer, *argv: str) -> int:
+    root = server.make_url("")
+    base = [f"--base-url={root}", "--tokenizer=demo", "--prompt-token-ids"]
+    # The command has an event loop of its own.
+    return await asyncio.to_thread(main, ["bench", "serve", *base, *SHORT, *argv])
+
+
+async def test_serve_measures_a_server(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """
+    `bench serve` drives a server, reports, and writes a file whose name says what.
+    """
+    engine = FakeEngine(["a", "bcd", "e"])
+    argv = ["--num-prompts=7", "--max-concurrency=3", "--num-warmups=2"]
+    argv += ["--goodput", "ttft:60000", "e2el:60000", "--save-detailed"]
+    argv += [f"--result-dir={tmp_path}/new", "--metadata=commit=abc", "--label=mine"]
+
+    async with client_of(engine) as client:
+        status = await bench_serve(client.server, *argv)
+
+    shown = capsys.readouterr().out
+    (file,) = (tmp_path / "new").iterdir()
+    result = json.loads(file.read_text())
+    assert status == 0
+    assert len(engine.streams) == 7 + 2 + 1
+    assert re.search(r"^Successful requests: +7 +$", shown, re.MULTILINE)
+    assert re.search(r"^Total generated tokens: +35 +$", shown, re.MULTILINE)
+    assert re.fullmatch(r"mine-infqps-concurrency3-fake-\d{8}-\d{6}\.json", file.name)
+    assert result["commit"] == "abc"
+    assert result["request_rate"] == "inf"
+    assert result["request_goodput"] == result["request_throughput"]
+    assert result["total_input_tokens"] == 56
+    assert result["output_lens"] == [5] * 7
+
+
+async def test_serve_goes_on_beside_failures(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """
+    Failed requests are counted and told once for each reason; others are measured.
+    """
+    asked = 0
+
+    async def answer(_: web.Request) -> web.Response:
+        nonlocal asked
+        asked += 1
+        if asked % 3 == 0:
+            raise web.HTTPTooManyRequests(text="too many")
+        return web.Response(body=b'data: {"choices":[{"text":"a"}]}\n\n')
+
+    app = web.Application()
+    app.router.add_post("/v1/completions", answer)
+    async with TestServer(app) as server:
+        status = await bench_serve(
+            server, "--model=m", "--num-prompts=9", "--ready-check-timeout-sec=0"
+        )
+
+    shown = capsys.readouterr()
+    assert status == 0
+    assert "3 requests failed: EventStreamError: 429 Too Many Requests" in shown.err
+    assert shown.err.count("\n") == 1
+    assert re.search(r"^Failed requests: +3 +$", shown.out, re.MULTILINE)
+
+
+async def test_serve_fails_if_everything_does(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """
+    Where no request succeeded the report says so, and the status is 1.
+    """
+    app = web.Application()
+    async with TestServer(app) as server:
+        status = await bench_serve(
+            server, "--model=m", "--num-prompts=2", "--ready-check-timeout-sec=0"
+        )
+
+    assert status == 1
+    assert "404" in capsys.readouterr().err
+
+
+def test_objectives_may_be_several_words() -> None:
+    """
+    What follows `--goodput` and looks like an objective is one.
+    """
+    argv = ["--goodput", "ttft:1", "tpot:2", "--model", "a:b", "--goodput", "e2el:3"]
+
+    assert joined_objectives(argv) == [
+        *("--goodput", "ttft:1,tpot:2", "--model", "a:b", "--goodput", "e2el:3")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("argv", "complaint"),
+    [
+        (["nonsense"], "unknown benchmark 'nonsense'"),
+        (["serve", "--num-prompts=0"], "num-prompts: must be at least 1"),
+        (["serve", "--max-concurrency=0"], "max-concurrency: must be at least 1"),
+        (["serve", "--request-rate=0"], "request-rate: must be above 0"),
+        (["serve", "--request-rate=nan"], "not a finite number"),
+        (["serve", "--burstiness=-1"], "burstiness: must be above 0"),
+        (["serve", "--ramp-up-strategy=linear"], "ramp-up-start-rps: must be given"),
+        (["serve", "--ramp-up-end-rps=3"], "ramp-up-strategy: is what"),
+        (["serve", "--random-input-len=0"], "random-input-len: must be at least 1"),
+        (["serve", "--random-range-ratio=1"], "random-range-ratio: must be"),
+        (["serve", "--percentile-metrics=ttft,x"], "there is no metric 'x'"),
+        (["serve", "--metric-percentiles=101"], "metric-percentiles: must be"),
+        (["serve", "--metric-percentiles=a"], "'a' is not a number"),
+        (["serve", "--goodput", "ttft"], "'ttft' is not NAME:MILLISECONDS"),
+        (["serve", "--goodput", "itl:3"], "there is no objective 'itl'"),
+        (["serve", "--goodput", "ttft:-3"], "ttft must not be negative"),
+        (["serve", "--metadata=x"], "'x' is not KEY=VALUE"),
+        (["serve", "--extra-body=[1]"], "is not a JSON object"),
+        (["serve", "--extra-body={"], "is not JSON"),
+        (["serve", "--base-url=localhost"], "does not begin with http://"),
+        (["serve", "--header=a=b\nc", "--model=demo"], "cannot be a header"),
+        (["serve", "--model=no-such", "--tokenizer=no-such"], "tokenizer: 'no-such'"),
+        (
+            ["serve", "--backend=openai-chat", "--prompt-token-ids"],
+            "prompt-token-ids: a chat takes text only",
+        ),
+        (["serve", "--port=1", "--ready-check-timeout-sec=0"], "model: must be given"),
+        (["latency", "--batch-size=0"], "batch-size: must be at least 1"),
+        (["latency", "--num-iters-warmup=-1"], "num-iters-warmup: must be"),
+        (["throughput", "--num-prompts=0"], "num-prompts: must be at least 1"),
+        (["throughput", "--num-warmups=-1"], "num-warmups: must be at least 0"),
+        (["startup", "--num-iters-warm=-1"], "num-iters-warm: must be at least 0"),
+        (["startup", "--num-iters-cold=0", "--num-iters-warm=0"], "no start is left"),
+        (["startup", "--nonsense", "--disable-tqdm"], "--nonsense"),
+    ],
+    ids=" ".join,
+)
+def test_wrong_input_is_one_clear_line(
+    capsys: pytest.CaptureFixture[str], argv: list[str], complaint: str
+) -> None:
+    """
+    Wrong input ends the command with one line on standard error and status 2.
+    """
+    status = main(["bench", *argv])
+
+    error = capsys.readouterr().err
+    assert status == 2
+    assert error.startswith("hookline: error: ")
+    assert error.count("\n") == 1
+    assert complaint in error
+
+
+@pytest.mark.parametrize("flag", sorted(FLAGS))
+def test_every_option_is_documented(flag: str) -> None:
+    """
+    Each option stands in docs/benchmarks.md.
+    """
+    docs = Path(__file__).parents[3] / "docs" / "benchmarks.md"
+
+    text = docs.read_text("utf-8").replace("[no-]", "")
+
+    assert re.search(rf"--{flag}(?![\w-])", text)
+
+
+@pytest.mark.parametrize("argv", [[], ["--help"], ["-h"]])
+def test_bench_alone_tells_its_benchmarks(
+    capsys: pytest.CaptureFixture[str], argv: list[str]
+) -> None:
+    """
+    Without a benchmark the command tells which there are.
+    """
+    assert main(["bench", *argv]) == 0
+
+    shown = capsys.readouterr().out
+    assert all(f"\n  {name} " in shown for name in BENCHMARKS)

@@ -1,0 +1,105 @@
+"""A route before real engines, which give each other KV."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp.test_utils import TestClient, TestServer
+
+from hookline.config import (
+    CacheConfig,
+    Dtype,
+    EngineConfig,
+    ModelConfig,
+    ObserverConfig,
+    SchedulerConfig,
+)
+from hookline.frontend.async_engine import AsyncEngine
+from hookline.kv_transfer import KVRole, KVTransferConfig
+from hookline_faults.scripted_instances import FakeInstance, numbers_of, routed
+from hookline_server.app import create_app
+from hookline_server.settings import ServerSettings
+
+PROMPTS = [
+    "def read_lines(path):\n    " * 12,
+    "class Route:\n    def choose(self, instances):\n" * 9,
+    "import os\n\n\ndef main(arguments: list[str]) -> int:\n" * 7,
+    "x",
+]
+BODY = {"model": "demo", "max_tokens": 24, "temperature": 0}
+
+
+@dataclass
+class Instances:
+    """One without a connector, one for prefill, one for decode; a client of a route."""
+
+    engines: list[AsyncEngine]
+    urls: list[FakeInstance]
+    client: TestClient[Any, Any]
+
+
+def config(role: KVRole | None, connector: str, folder: Path) -> EngineConfig:
+    own: dict[str, dict[str, object]] = {
+        "shared_storage": {"shared_storage_path": str(folder)}
+    }
+    transfer = KVTransferConfig(
+        kv_connector=connector,
+        kv_role=role or KVRole.BOTH,
+        kv_connector_extra_config=own.get(connector, {}),
+    )
+    return EngineConfig(
+        model=ModelConfig(model="demo", dtype=Dtype.FLOAT32),
+        cache=CacheConfig(num_kv_blocks=256),
+        scheduler=SchedulerConfig(max_num_seqs=8, max_num_batched_tokens=64),
+        observers=ObserverConfig(stat_loggers=("prometheus",)),
+        kv_transfer=None if role is None else transfer,
+        in_process=True,
+    )
+
+
+@asynccontextmanager
+async def served(connector: str, folder: Path) -> AsyncIterator[Instances]:
+    async with AsyncExitStack() as stack:
+        engines: list[AsyncEngine] = []
+        urls: list[FakeInstance] = []
+        for role in (None, KVRole.PRODUCER, KVRole.CONSUMER):
+            engine = await AsyncEngine.start(config(role, connector, folder))
+            stack.push_async_callback(engine.close)
+            server = TestServer(create_app(engine, ServerSettings()))
+            await stack.enter_async_context(server)
+            engines.append(engine)
+            place = FakeInstance()
+            place.url = str(server.make_url("")).rstrip("/")
+            urls.append(place)
+        client = await stack.enter_async_context(routed([urls[1]], [urls[2]]))
+        yield Instances(engines, urls, client)
+
+
+async def text(client: TestClient[Any, Any], prompt: str) -> str:
+    response = await client.post("/v1/completions", json={**BODY, "prompt": prompt})
+    answer = await response.json()
+    assert response.status == 200, answer
+    return str(answer["choices"][0]["text"])
+
+
+@pytest.mark.parametrize("connector", ["p2p", "shared_storage"])
+async def test_tokens_are_those_of_one_engine(connector: str, tmp_path: Path) -> None:
+    """The answers are a plain engine's, and the decode instance loads their prompts."""
+    async with served(connector, tmp_path) as instances:
+        async with routed([], instances.urls[:1]) as plain:
+            expected = [await text(plain, prompt) for prompt in PROMPTS]
+        asking = (text(instances.client, prompt) for prompt in PROMPTS)
+        found = await asyncio.gather(*asking)
+        numbers = await numbers_of(instances.client)
+        stats = instances.engines[-1]._front_end.stats
+
+    assert found == expected
+    assert numbers["prefill_seconds_count"] == len(PROMPTS)
+    assert not [name for name in numbers if "fallbacks" in name]
+    assert stats.transfers.failures == {}
+    # All but the last tokens of each long prompt, which fill no block.
+    assert stats.external_cache.hit_tokens > 0.8 * stats.external_cache.queried_tokens

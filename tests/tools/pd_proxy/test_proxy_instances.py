@@ -1,0 +1,239 @@
+"""What a route knows of an instance, and which of several it chooses."""
+
+import pytest
+
+from hookline.exceptions import ConfigError
+from hookline_pd_proxy.instance import (
+    ERRORS_IN_A_ROW,
+    FIRST_PAUSE_SECONDS,
+    LONGEST_PAUSE_SECONDS,
+    Instance,
+    Role,
+)
+from hookline_pd_proxy.load import Load, read_load
+from hookline_pd_proxy.options import ROUTE_OPTIONS
+from hookline_pd_proxy.pool import Pool
+from hookline_pd_proxy.settings import RouteSettings
+from hookline_server.cli.main import main
+
+HOOKLINE = """\
+# HELP hookline_requests_running Requests in the batch.
+# TYPE hookline_requests_running gauge
+hookline_requests_running{engine="0",model_name="a } b"} 2.0
+hookline_requests_running{engine="1",model_name="a } b"} 1.0
+hookline_requests_waiting{engine="0",model_name="m",reason="capacity"} 3.0
+hookline_requests_waiting{engine="0",model_name="m",reason="remote_kv"} 4.0
+hookline_kv_cache_usage_ratio{engine="0"} 0.25
+hookline_kv_cache_usage_ratio{engine="1"} 0.5
+hookline_requests_waiting_other 100.0
+"""
+VLLM = """\
+vllm:num_requests_running{engine="0"} 20.0
+vllm:num_requests_waiting{engine="0"} 30.0
+vllm:kv_cache_usage_perc{engine="0"} 0.125
+"""
+
+
+class Clock:
+    """Time that passes when it is told to."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def made(clock: Clock | None = None, number: int = 1) -> Instance:
+    url = f"http://host:{number}/base/"
+    return Instance(Role.DECODE, url, poll_seconds=1.0, clock=clock or Clock())
+
+
+@pytest.mark.parametrize(
+    ("page", "expected"),
+    [
+        (HOOKLINE, Load(10, 0.5)),
+        (VLLM, Load(50, 0.125)),
+        (HOOKLINE + VLLM, Load(10, 0.5)),
+        (VLLM.replace("20.0", "2e+06"), Load(2_000_030, 0.125)),
+        ("hookline_requests_running 1\nhookline_requests_waiting 2\n", Load(3, 0)),
+        ("hookline_requests_running 1\n", None),
+        (HOOKLINE.replace("2.0", "x").replace("1.0", "NaN"), None),
+        ("", None),
+        ("<html>\x00", None),
+    ],
+    ids=str,
+)
+def test_load_is_read_off_metrics(page: str, expected: Load | None) -> None:
+    """All engines and reasons together, of the first dialect that is there."""
+    assert read_load(page) == expected
+
+
+def test_name_is_the_url_without_its_scheme() -> None:
+    """Neither has a slash at its end, and no two instances have one name."""
+    assert (made().url, made().name) == ("http://host:1/base", "host:1/base")
+
+
+def test_own_requests_are_known_between_looks() -> None:
+    """They are added to, and taken from, what the instance told."""
+    instance = made()
+    with instance.used(), instance.used():
+        instance.told(Load(5, 0.5))
+        with instance.used():
+            assert instance.requests == 6
+        assert instance.requests == 5
+    assert instance.requests == 3
+
+
+def test_instance_has_at_least_what_the_route_gave_it() -> None:
+    """Also where it told less: its page may be older than it seems."""
+    instance = made()
+    with instance.used():
+        assert instance.requests == 1
+        instance.told(Load(0, 0.0))
+        with instance.used():
+            assert instance.requests == 2
+
+
+def test_old_news_are_forgotten() -> None:
+    """An instance that tells no more is known by the route's requests alone."""
+    clock = Clock()
+    instance = made(clock)
+    instance.told(Load(5, 0.5))
+    assert (instance.requests, instance.kv_usage) == (5, 0.5)
+
+    clock.now += 5.1
+
+    assert (instance.requests, instance.kv_usage) == (0, 0.0)
+
+
+def test_pauses_grow_and_are_forgotten() -> None:
+    """Each failed look makes the next one later; a served request starts anew."""
+    clock = Clock()
+    instance = made(clock)
+    pauses = []
+    for _ in range(7):
+        instance.lost("gone")
+        instance.lost("still gone")  # somebody else's request at the same time
+        pauses.append(instance.retry_at - clock.now)
+        clock.now = instance.retry_at
+
+    assert pauses[:3] == [FIRST_PAUSE_SECONDS * 2**n for n in range(3)]
+    assert pauses[-1] == LONGEST_PAUSE_SECONDS
+    instance.recovered()
+    instance.answered()
+    instance.lost("gone")
+    assert instance.retry_at - clock.now == FIRST_PAUSE_SECONDS
+
+
+def test_errors_in_a_row_take_an_instance_down() -> None:
+    """A good answer between them starts the count anew; health checks do not."""
+    instance = made()
+    for _ in range(ERRORS_IN_A_ROW - 1):
+        instance.failed("500")
+    instance.answered()
+    for _ in range(ERRORS_IN_A_ROW - 1):
+        instance.failed("500")
+        instance.recovered()
+    assert instance.is_up
+
+    instance.failed("500")
+    assert not instance.is_up
+    instance.recovered()
+    assert instance.is_up
+    instance.failed("500")
+    assert not instance.is_up
+
+
+def test_fewest_requests_win() -> None:
+    """Equals take turns, and the emptier cache goes before them."""
+    pool = Pool([made(number=number) for number in range(1, 4)])
+    first, second, third = pool.instances
+    assert [pool.choose() for _ in range(4)] == [first, second, third, first]
+
+    second.told(Load(0, 0.2))
+    third.told(Load(0, 0.1))
+    first.told(Load(1, 0.0))
+    assert [pool.choose() for _ in range(2)] == [third, third]
+
+
+def test_full_cache_comes_last() -> None:
+    """An instance that would preempt is chosen only where there is no other."""
+    pool = Pool([made(number=number) for number in range(1, 3)])
+    first, second = pool.instances
+    first.told(Load(1, 0.99))
+    second.told(Load(50, 0.5))
+
+    assert pool.choose() is second
+    assert pool.choose([second]) is first
+
+
+def test_those_that_are_down_are_not_chosen() -> None:
+    """Nor those that were tried."""
+    pool = Pool([made(number=number) for number in range(1, 3)])
+    first, second = pool.instances
+    first.lost("gone")
+
+    assert pool.up == 1
+    assert pool.choose() is second
+    assert pool.choose([second]) is None
+    assert not pool.has_other([second])
+    assert pool.has_other([])
+
+
+@pytest.mark.parametrize(
+    ("values", "option"),
+    [
+        ({"decode": []}, "decode"),
+        ({"decode": ["host:1"]}, "decode"),
+        ({"decode": ["http://"]}, "decode"),
+        ({"decode": ["http://a:x"]}, "decode"),
+        ({"decode": ["ftp://a:1"]}, "decode"),
+        ({"decode": ["http://u:p@a:1"]}, "decode"),
+        ({"decode": ["http://a:1?x=1"]}, "decode"),
+        ({"decode": ["http://a:1", "http://a:1"]}, "decode"),
+        ({"prefill": ["a"]}, "prefill"),
+        ({"port": 65536}, "port"),
+        ({"connect_timeout": 0.0}, "connect-timeout"),
+        ({"prefill_timeout": -1.0}, "prefill-timeout"),
+        ({"request_timeout": float("inf")}, "request-timeout"),
+        ({"poll_seconds": 0.0}, "poll-seconds"),
+        ({"shutdown_timeout": -1.0}, "shutdown-timeout"),
+        ({"retries": -1}, "retries"),
+        ({"prefill_min_characters": -1}, "prefill-min-characters"),
+        ({"max_body_bytes": 0}, "max-body-bytes"),
+        ({"log_level": "loud"}, "log-level"),
+    ],
+    ids=str,
+)
+def test_settings_that_make_no_sense(values: dict[str, object], option: str) -> None:
+    """The error names the option as it is typed."""
+    everything = {"decode": ["http://a:1"], **values}
+
+    with pytest.raises(ConfigError) as caught:
+        RouteSettings(**everything)  # type: ignore[arg-type]
+
+    assert caught.value.option == option
+    assert option in {each.flag for each in ROUTE_OPTIONS}
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("", "decode: must name at least one instance"),
+        ("--decode a", "'a' is not a URL"),
+        ("--decode http://a:1 --decode http://a:1/", "twice"),
+        ("--decode http://a:1 --modle demo", "unrecognized arguments: --modle demo"),
+        ("--decode http://a:1 --connector p2p", "--connector needs --demo"),
+        ("--demo --decode http://a:1", "--demo has instances of its own"),
+        ("--demo --prefill http://a:1", "--demo has instances of its own"),
+        ("--demo --retries -1", "retries: must not be below 0"),
+        ("--demo --port 65534", "port"),
+    ],
+)
+def test_commands_that_make_no_sense(
+    line: str, words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One line on standard error, and the status of wrong input."""
+    assert main(["route", *line.split()]) == 2
+    assert words in capsys.readouterr().err

@@ -1,0 +1,140 @@
+"""`hookline bench latency`: the time for one batch of requests, offline."""
+
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from tqdm import tqdm
+
+from hookline.exceptions import ConfigError
+from hookline.llm import LLM
+from hookline_bench.offline import (
+    exactly,
+    opened,
+    read_offline,
+    vocabulary,
+    without_prefix_caching,
+)
+from hookline_bench.options import BENCHMARK, DISABLE_TQDM, OUTPUT_JSON
+from hookline_bench.percentiles import (
+    QUARTILES_AND_TAILS,
+    percentage_word,
+    summarize,
+)
+from hookline_bench.random_prompts import Prompt, PromptShape, id_prompts
+from hookline_bench.result_file import write_json
+from hookline_server.cli.output import say
+from hookline_server.cli.parser import Option
+from hookline_server.cli.values import whole
+
+DESCRIPTION = "Measures the time for one batch of requests, offline."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LatencySettings:
+    """Options of the command."""
+
+    input_len: int = 32
+    output_len: int = 128
+    batch_size: int = 8
+    num_iters_warmup: int = 10
+    num_iters: int = 30
+    output_json: str | None = None
+    disable_tqdm: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("input_len", "output_len", "batch_size", "num_iters"):
+            if getattr(self, name) < 1:
+                raise ConfigError(name.replace("_", "-"), "must be at least 1")
+        if self.num_iters_warmup < 0:
+            raise ConfigError("num-iters-warmup", "must be at least 0")
+
+
+_DEFAULTS = LatencySettings()
+
+LATENCY_OPTIONS = (
+    *(
+        Option(
+            flag=name.replace("_", "-"),
+            target=f"bench.{name}",
+            group=BENCHMARK,
+            parse=whole,
+            metavar=metavar,
+            help=text,
+            default=str(getattr(_DEFAULTS, name)),
+        )
+        for name, metavar, text in (
+            ("input_len", "TOKENS", "length of each prompt"),
+            ("output_len", "TOKENS", "length of each completion"),
+            ("batch_size", "COUNT", "requests at once"),
+            ("num_iters_warmup", "COUNT", "batches before the measured ones"),
+            ("num_iters", "COUNT", "measured batches"),
+        )
+    ),
+    OUTPUT_JSON,
+    DISABLE_TQDM,
+)
+
+
+def run(argv: list[str]) -> int:
+    """Measures and reports."""
+    settings, config, arguments = read_offline(
+        "latency", DESCRIPTION, LATENCY_OPTIONS, argv, LatencySettings
+    )
+    if "config.cache.enable_prefix_caching" not in arguments.given:
+        # Every batch is the same: its prompts would be computed once only.
+        config = without_prefix_caching(config)
+    with opened(config) as llm:
+        latencies = _latencies(llm, settings)
+    say("\n".join(_lines(latencies)))
+    if settings.output_json is not None:
+        fields = {"model_id": config.model.model, **_fields(latencies)}
+        write_json(Path(settings.output_json), fields)
+    return 0
+
+
+def _latencies(llm: LLM, settings: LatencySettings) -> list[float]:
+    shape = PromptShape(
+        input_tokens=settings.input_len, output_tokens=settings.output_len
+    )
+    source = np.random.default_rng(0)
+    prompts = id_prompts(shape, settings.batch_size, vocabulary(llm), source)
+    for _ in _bar("Warmup iterations", settings.num_iters_warmup, settings):
+        _seconds(llm, prompts)
+    return [
+        _seconds(llm, prompts)
+        for _ in _bar("Bench iterations", settings.num_iters, settings)
+    ]
+
+
+def _seconds(llm: LLM, prompts: Sequence[Prompt]) -> float:
+    start = time.perf_counter()
+    llm.generate(
+        [prompt.content for prompt in prompts], [exactly(each) for each in prompts]
+    )
+    return time.perf_counter() - start
+
+
+def _bar(title: str, count: int, settings: LatencySettings) -> Iterable[int]:
+    return tqdm(range(count), desc=title, disable=settings.disable_tqdm)
+
+
+def _lines(latencies: Sequence[float]) -> Iterable[str]:
+    summary = summarize(latencies, QUARTILES_AND_TAILS)
+    yield f"Avg latency: {summary.mean} seconds"
+    for percentage, value in summary.percentiles.items():
+        yield f"{percentage_word(percentage)}% percentile latency: {value} seconds"
+
+
+def _fields(latencies: Sequence[float]) -> dict[str, object]:
+    summary = summarize(latencies, QUARTILES_AND_TAILS)
+    return {
+        "avg_latency": summary.mean,
+        "latencies": list(latencies),
+        "percentiles": {
+            percentage_word(percentage): value
+            for percentage, value in summary.percentiles.items()
+        },
+    }

@@ -1,0 +1,70 @@
+"""Writes results to files."""
+
+import json
+import math
+from collections.abc import Mapping
+from datetime import datetime
+from pathlib import Path
+
+from hookline_bench.serve_settings import ServeSettings
+from hookline_server.cli.parser import UsageError
+
+
+def write_json(path: Path, fields: Mapping[str, object]) -> None:
+    """Writes a file, and the folder that it is in.
+
+    Raises:
+        UsageError: That is not possible.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(fields, indent=4) + "\n", encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"cannot write {path}: {error}") from error
+
+
+def serve_fields(
+    settings: ServeSettings, model: str, tokenizer: str, now: datetime
+) -> dict[str, object]:
+    """What was run."""
+    arrivals = settings.arrivals
+    rate = arrivals.request_rate
+    fields: dict[str, object] = {
+        "date": now.strftime("%Y%m%d-%H%M%S"),
+        "endpoint_type": settings.backend,
+        "backend": settings.backend,
+        "label": settings.label,
+        "model_id": model,
+        "tokenizer_id": tokenizer,
+        "num_prompts": settings.num_prompts,
+        **settings.metadata,
+        "request_rate": "inf" if math.isinf(rate) else rate,
+        "burstiness": arrivals.burstiness,
+        "max_concurrency": settings.max_concurrency,
+    }
+    if arrivals.ramp_up_strategy is not None:
+        fields["ramp_up_strategy"] = arrivals.ramp_up_strategy
+        fields["ramp_up_start_rps"] = arrivals.ramp_up_start_rps
+        fields["ramp_up_end_rps"] = arrivals.ramp_up_end_rps
+    return fields
+
+
+def serve_path(settings: ServeSettings, model: str, now: datetime) -> Path:
+    """Where the result of `hookline bench serve` goes."""
+    name = settings.result_filename
+    if name is None:
+        parts = [settings.label or settings.backend, _load(settings)]
+        parts += [model.rsplit("/", maxsplit=1)[-1], now.strftime("%Y%m%d-%H%M%S")]
+        name = "-".join(parts) + ".json"
+    return Path(settings.result_dir) / name
+
+
+def _load(settings: ServeSettings) -> str:
+    arrivals = settings.arrivals
+    load = f"{arrivals.request_rate:g}qps"
+    if arrivals.ramp_up_strategy is not None:
+        ends = (arrivals.ramp_up_start_rps, arrivals.ramp_up_end_rps)
+        load = f"ramp-up-{arrivals.ramp_up_strategy}-{ends[0]:g}qps-{ends[1]:g}qps"
+    if settings.max_concurrency is not None:
+        load += f"-concurrency{settings.max_concurrency}"
+    return load

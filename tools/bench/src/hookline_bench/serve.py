@@ -1,0 +1,182 @@
+"""`hookline bench serve`: load for a server, and what it made of it."""
+
+import asyncio
+import math
+import os
+import re
+import time
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+import numpy as np
+from tqdm import tqdm
+
+from hookline.exceptions import ConfigError
+from hookline_bench.client import Client, Endpoint
+from hookline_bench.load import Run, drive, open_session, wait_until_ready
+from hookline_bench.random_prompts import (
+    Prompt,
+    id_prompts,
+    plain_ids,
+    read_tokenizer,
+    text_prompts,
+)
+from hookline_bench.result_file import serve_fields, serve_path, write_json
+from hookline_bench.serve_numbers import serve_numbers
+from hookline_bench.serve_options import SERVE_BENCH_OPTIONS
+from hookline_bench.serve_report import ServeReport, details
+from hookline_bench.serve_settings import ServeSettings
+from hookline_bench.server_pages import first_model, page_or_none
+from hookline_bench.spec_decode import (
+    SpecDecodeCounts,
+    growth,
+    spec_decode_counts,
+)
+from hookline_server.cli.arguments import Arguments
+from hookline_server.cli.output import complain, say
+from hookline_server.cli.parser import make_parser, parse
+
+FAILED = 1
+MOST_ERRORS = 10
+DESCRIPTION = "Measures a server with the OpenAI API."
+
+_OBJECTIVE = re.compile(r"\w+:.*")
+
+
+def run(argv: list[str]) -> int:
+    """Measures and reports; status 1 where no request succeeded."""
+    parser = make_parser("bench serve", DESCRIPTION, SERVE_BENCH_OPTIONS)
+    given = parse(parser, joined_objectives(argv))
+    settings = Arguments(given, ()).make("bench", ServeSettings)
+    return asyncio.run(_bench(settings))
+
+
+def joined_objectives(argv: Sequence[str]) -> list[str]:
+    """`--goodput ttft:200 tpot:30` as one word; other options take one value too."""
+    joined: list[str] = []
+    for word in argv:
+        if len(joined) > 1 and joined[-2] == "--goodput" and _OBJECTIVE.match(word):
+            joined[-1] += f",{word}"
+        else:
+            joined.append(word)
+    return joined
+
+
+async def _bench(settings: ServeSettings) -> int:
+    headers = _headers(settings)
+    model = settings.model or await first_model(
+        settings.root, headers, settings.ready_check_timeout
+    )
+    tokenizer = settings.tokenizer or model
+    source = np.random.default_rng(settings.seed)
+    prompts, warmups = _prompts(settings, tokenizer, source)
+    times = settings.arrivals.times(len(prompts), source)
+    endpoint = Endpoint(
+        url=settings.url,
+        backend=settings.backend,
+        model=model,
+        ignore_eos=settings.ignore_eos,
+        has_counts=settings.continuous_usage,
+        headers=headers,
+        fields=settings.fields,
+    )
+    async with open_session() as session:
+        client = Client(session, endpoint, time.perf_counter)
+        await _prepare(client, settings, warmups)
+        before = await _speculation(settings)
+        run = await _measured(client, settings, prompts, times)
+        speculation = growth(before, await _speculation(settings))
+    report = _report(settings, run, speculation)
+    _tell(run, report)
+    if settings.save_result or settings.save_detailed:
+        _save(settings, model, tokenizer, run, report)
+    return 0 if report.numbers.completed else FAILED
+
+
+async def _prepare(
+    client: Client, settings: ServeSettings, warmups: Sequence[Prompt]
+) -> None:
+    first, *others = warmups
+    if settings.ready_check_timeout:
+        await wait_until_ready(client, first, settings.ready_check_timeout)
+    now = [0.0] * len(others)
+    await drive(client, others, now, max_concurrency=settings.max_concurrency)
+
+
+async def _measured(
+    client: Client,
+    settings: ServeSettings,
+    prompts: Sequence[Prompt],
+    times: Sequence[float],
+) -> Run:
+    with tqdm(total=len(prompts), disable=settings.disable_tqdm) as bar:
+        return await drive(
+            client,
+            prompts,
+            times,
+            max_concurrency=settings.max_concurrency,
+            when_done=bar.update,
+        )
+
+
+def _report(
+    settings: ServeSettings, run: Run, speculation: SpecDecodeCounts | None
+) -> ServeReport:
+    rate = settings.arrivals.request_rate
+    return ServeReport(
+        numbers=serve_numbers(
+            run,
+            metrics=settings.percentile_metrics,
+            percentages=settings.metric_percentiles,
+            objectives=settings.goodput,
+        ),
+        max_concurrency=settings.max_concurrency,
+        request_rate=None if math.isinf(rate) else rate,
+        speculation=speculation,
+    )
+
+
+def _tell(run: Run, report: ServeReport) -> None:
+    errors = [answer.error for answer in run.answers if answer.error is not None]
+    for error in list(dict.fromkeys(errors))[:MOST_ERRORS]:
+        complain(f"{errors.count(error)} requests failed: {error}")
+    say("\n".join(report.lines()))
+
+
+def _save(
+    settings: ServeSettings, model: str, tokenizer: str, run: Run, report: ServeReport
+) -> None:
+    now = datetime.now(UTC).astimezone()
+    fields = serve_fields(settings, model, tokenizer, now) | report.fields()
+    if settings.save_detailed:
+        fields |= details(run)
+    write_json(serve_path(settings, model, now), fields)
+
+
+def _prompts(
+    settings: ServeSettings, tokenizer_name: str, source: np.random.Generator
+) -> tuple[list[Prompt], list[Prompt]]:
+    """Those that are measured, and others for what comes before."""
+    tokenizer = read_tokenizer(tokenizer_name)
+    shape, measured = settings.shape, settings.num_prompts
+    count = measured + 1 + settings.num_warmups
+    if settings.prompt_token_ids:
+        prompts = id_prompts(shape, count, plain_ids(tokenizer), source)
+    else:
+        prompts = text_prompts(shape, count, tokenizer, source)
+    return prompts[:measured], prompts[measured:]
+
+
+def _headers(settings: ServeSettings) -> dict[str, str]:
+    key = os.environ.get("OPENAI_API_KEY")
+    bearer = {"Authorization": f"Bearer {key}"} if key else {}
+    headers = {**bearer, **settings.headers}
+    for name, value in headers.items():
+        if not (name.isascii() and value.isprintable()):
+            raise ConfigError("header", f"{name!r} cannot be a header")
+    return headers
+
+
+async def _speculation(settings: ServeSettings) -> SpecDecodeCounts | None:
+    text = await page_or_none(f"{settings.root}/metrics", _headers(settings))
+    return None if text is None else spec_decode_counts(text)

@@ -1,0 +1,141 @@
+"""`hookline bench startup`: from the command to a server that is ready."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tqdm import tqdm
+
+from hookline.exceptions import ConfigError
+from hookline_bench.options import BENCHMARK, DISABLE_TQDM, OUTPUT_JSON
+from hookline_bench.percentiles import (
+    QUARTILES_AND_TAILS,
+    percentage_word,
+    summarize,
+)
+from hookline_bench.result_file import write_json
+from hookline_bench.server_start import Start, cold_start, warm_start
+from hookline_server.cli.arguments import Arguments
+from hookline_server.cli.output import say
+from hookline_server.cli.parser import Option, make_parser
+from hookline_server.cli.values import whole
+
+DESCRIPTION = (
+    "Measures the time from the command to a server that is ready. Every other "
+    "option goes to `hookline serve`."
+)
+WIDTH = 60
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StartupSettings:
+    """Options of the command."""
+
+    num_iters_cold: int = 3
+    num_iters_warmup: int = 1
+    num_iters_warm: int = 3
+    output_json: str | None = None
+    disable_tqdm: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("num_iters_cold", "num_iters_warmup", "num_iters_warm"):
+            if getattr(self, name) < 0:
+                raise ConfigError(name.replace("_", "-"), "must be at least 0")
+        if not self.num_iters_cold + self.num_iters_warm:
+            raise ConfigError("num-iters-warm", "no start is left to be measured")
+
+
+_DEFAULTS = StartupSettings()
+
+STARTUP_OPTIONS = (
+    *(
+        Option(
+            flag=name.replace("_", "-"),
+            target=f"bench.{name}",
+            group=BENCHMARK,
+            parse=whole,
+            metavar="COUNT",
+            help=text,
+            default=str(getattr(_DEFAULTS, name)),
+        )
+        for name, text in (
+            ("num_iters_cold", "starts without caches on disk"),
+            ("num_iters_warmup", "starts that fill the caches, before the warm ones"),
+            ("num_iters_warm", "starts with caches"),
+        )
+    ),
+    OUTPUT_JSON,
+    DISABLE_TQDM,
+)
+
+
+def run(argv: list[str]) -> int:
+    """Measures and reports."""
+    parser = make_parser("bench startup", DESCRIPTION, STARTUP_OPTIONS)
+    found, serve_argv = parser.parse_known_args(argv)
+    settings = Arguments(vars(found), ()).make("bench", StartupSettings)
+    starts = _starts(settings, serve_argv)
+    say("\n".join(_lines(starts)))
+    if settings.output_json is not None:
+        write_json(Path(settings.output_json), _fields(starts))
+    return 0
+
+
+def _starts(
+    settings: StartupSettings, argv: Sequence[str]
+) -> Mapping[str, Sequence[Start]]:
+    plan = (
+        ("cold", cold_start, settings.num_iters_cold),
+        ("warmup", warm_start, settings.num_iters_warmup),
+        ("warm", warm_start, settings.num_iters_warm),
+    )
+    total = sum(count for _, _, count in plan)
+    starts: dict[str, list[Start]] = {"cold": [], "warmup": [], "warm": []}
+    with tqdm(total=total, disable=settings.disable_tqdm) as bar:
+        for name, start, count in plan:
+            bar.set_description(f"{name} starts")
+            for _ in range(count):
+                starts[name].append(start(argv))
+                bar.update()
+    del starts["warmup"]
+    return {name: done for name, done in starts.items() if done}
+
+
+def _samples(starts: Sequence[Start]) -> dict[str, list[float]]:
+    """Seconds by what took them; the whole start comes first."""
+    samples = {"startup": [start.seconds for start in starts]}
+    for phase in dict.fromkeys(name for start in starts for name in start.phases):
+        samples[phase] = [start.phases.get(phase, 0.0) for start in starts]
+    return samples
+
+
+def _lines(starts: Mapping[str, Sequence[Start]]) -> Iterable[str]:
+    yield "=" * WIDTH
+    yield "STARTUP TIME BENCHMARK RESULTS"
+    yield "=" * WIDTH
+    for name, done in starts.items():
+        yield f"\n{name.capitalize()} startup:"
+        samples = _samples(done)
+        for what, seconds in samples.items():
+            yield f"Avg {what} time: {summarize(seconds, ()).mean:.2f} seconds"
+        for what, seconds in samples.items():
+            yield f"{what.capitalize()} time percentiles:"
+            found = summarize(seconds, QUARTILES_AND_TAILS).percentiles
+            for percentage, value in found.items():
+                yield f"  {percentage_word(percentage)}%: {value:.2f} seconds"
+    yield "=" * WIDTH
+
+
+def _fields(starts: Mapping[str, Sequence[Start]]) -> dict[str, object]:
+    fields: dict[str, object] = {}
+    for name, done in starts.items():
+        for what, seconds in _samples(done).items():
+            key = f"{name}_{what.replace(' ', '_')}"
+            summary = summarize(seconds, QUARTILES_AND_TAILS)
+            fields[f"avg_{key}_time"] = summary.mean
+            fields[f"{key}_times"] = seconds
+            fields[f"{key}_percentiles"] = {
+                percentage_word(each): value
+                for each, value in summary.percentiles.items()
+            }
+    return fields

@@ -1,0 +1,128 @@
+"""`hookline bench throughput`: requests and tokens a second, offline."""
+
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from hookline.exceptions import ConfigError
+from hookline.llm import LLM
+from hookline_bench.offline import exactly, opened, read_offline, vocabulary
+from hookline_bench.options import (
+    BENCHMARK,
+    DISABLE_TQDM,
+    NUM_PROMPTS,
+    OUTPUT_JSON,
+    SHAPE_OPTIONS,
+)
+from hookline_bench.random_prompts import PromptShape, id_prompts
+from hookline_bench.result_file import write_json
+from hookline_server.cli.output import say
+from hookline_server.cli.parser import Option
+from hookline_server.cli.values import whole
+
+DESCRIPTION = "Measures requests and tokens a second, offline."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ThroughputSettings:
+    """Options of the command."""
+
+    num_prompts: int = 1000
+    num_warmups: int = 0
+    shape: PromptShape = field(default_factory=PromptShape)
+    output_json: str | None = None
+    disable_tqdm: bool = False
+
+    def __post_init__(self) -> None:
+        if self.num_prompts < 1:
+            raise ConfigError("num-prompts", "must be at least 1")
+        if self.num_warmups < 0:
+            raise ConfigError("num-warmups", "must be at least 0")
+
+
+THROUGHPUT_OPTIONS = (
+    NUM_PROMPTS,
+    *SHAPE_OPTIONS,
+    Option(
+        flag="num-warmups",
+        target="bench.num_warmups",
+        group=BENCHMARK,
+        parse=whole,
+        metavar="COUNT",
+        help="requests before the measured ones",
+        default="0",
+    ),
+    OUTPUT_JSON,
+    DISABLE_TQDM,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Throughput:
+    """What was done in which time."""
+
+    seconds: float
+    requests: int
+    prompt_tokens: int
+    output_tokens: int
+
+    @property
+    def all_tokens(self) -> int:
+        return self.prompt_tokens + self.output_tokens
+
+    def lines(self) -> Iterable[str]:
+        """The lines that people read."""
+        yield (
+            f"Throughput: {self.requests / self.seconds:.2f} requests/s, "
+            f"{self.all_tokens / self.seconds:.2f} total tokens/s, "
+            f"{self.output_tokens / self.seconds:.2f} output tokens/s"
+        )
+        yield f"Total num prompt tokens:  {self.prompt_tokens}"
+        yield f"Total num output tokens:  {self.output_tokens}"
+
+    def fields(self) -> dict[str, object]:
+        """The same for machines."""
+        return {
+            "elapsed_time": self.seconds,
+            "num_requests": self.requests,
+            "total_num_tokens": self.all_tokens,
+            "requests_per_second": self.requests / self.seconds,
+            "tokens_per_second": self.all_tokens / self.seconds,
+        }
+
+
+def run(argv: list[str]) -> int:
+    """Measures and reports."""
+    settings, config, _ = read_offline(
+        "throughput", DESCRIPTION, THROUGHPUT_OPTIONS, argv, ThroughputSettings
+    )
+    with opened(config) as llm:
+        result = _throughput(llm, settings, seed=config.model.seed)
+    say("\n".join(result.lines()))
+    if settings.output_json is not None:
+        write_json(Path(settings.output_json), result.fields())
+    return 0
+
+
+def _throughput(llm: LLM, settings: ThroughputSettings, *, seed: int) -> Throughput:
+    source = np.random.default_rng(seed)
+    count = settings.num_warmups + settings.num_prompts
+    prompts = id_prompts(settings.shape, count, vocabulary(llm), source)
+    contents = [prompt.content for prompt in prompts]
+    params = [exactly(prompt) for prompt in prompts]
+    first = settings.num_warmups
+    if first:
+        llm.generate(contents[:first], params[:first])
+    start = time.perf_counter()
+    outputs = llm.generate(
+        contents[first:], params[first:], show_progress=not settings.disable_tqdm
+    )
+    return Throughput(
+        seconds=time.perf_counter() - start,
+        requests=len(outputs),
+        prompt_tokens=sum(len(output.prompt_token_ids) for output in outputs),
+        output_tokens=sum(len(each.completions[0].token_ids) for each in outputs),
+    )

@@ -1,0 +1,1 @@
+"""Faults on purpose: slow lines, killed instances, stuck collectors; for tests."""

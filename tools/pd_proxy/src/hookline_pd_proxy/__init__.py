@@ -1,0 +1,8 @@
+"""`hookline route`: one address in front of prefill and decode instances."""
+
+from hookline_server.cli.commands import Command
+
+COMMAND = Command(
+    summary="route requests to prefill and decode instances",
+    module="hookline_pd_proxy.command",
+)

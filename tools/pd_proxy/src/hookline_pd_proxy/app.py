@@ -1,0 +1,90 @@
+"""Composes the route's application."""
+
+from collections.abc import AsyncIterator
+
+from aiohttp import web
+
+from hookline_pd_proxy.instance import Instance, Role
+from hookline_pd_proxy.numbers import CONTENT_TYPE, Numbers
+from hookline_pd_proxy.pool import Pool, Pools
+from hookline_pd_proxy.proxy import Proxy
+from hookline_pd_proxy.settings import RouteSettings
+from hookline_pd_proxy.upstream import Upstream, new_session
+from hookline_pd_proxy.watch import watched
+from hookline_server.api_error import ApiError
+from hookline_server.errors import answer_errors, shape_error
+from hookline_server.handlers.common import json_response
+from hookline_server.handlers.health import Health, live
+from hookline_server.request_identity import echo_request_id
+from hookline_server.sending import confirm, send
+
+PASSED_ON = ("/v1/{path:.+}", "/tokenize", "/detokenize", "/version")
+
+PROXY: web.AppKey[Proxy] = web.AppKey("hookline_route_proxy", Proxy)
+POOLS: web.AppKey[Pools] = web.AppKey("hookline_route_pools", Pools)
+_SETTINGS: web.AppKey[RouteSettings] = web.AppKey("hookline_route", RouteSettings)
+_NUMBERS: web.AppKey[Numbers] = web.AppKey("hookline_route_numbers", Numbers)
+
+
+def create_route(settings: RouteSettings) -> web.Application:
+    """A route; it watches its instances for as long as it is served.
+
+    Run it with `handler_cancellation=True`: that is how a client's leaving is noticed.
+    """
+    app = web.Application(
+        middlewares=(send, answer_errors), client_max_size=settings.max_body_bytes
+    )
+    app[_SETTINGS] = settings
+    app[_NUMBERS] = Numbers()
+    app[POOLS] = Pools(_pool(Role.PREFILL, settings), _pool(Role.DECODE, settings))
+    app.cleanup_ctx.append(_connected)
+    app.on_response_prepare.append(shape_error)
+    app.on_response_prepare.append(echo_request_id)
+    for path in ("/v1/completions", "/v1/chat/completions"):
+        app.router.add_post(path, _complete, expect_handler=confirm)
+    for path in PASSED_ON:
+        app.router.add_route("*", path, _pass_on, expect_handler=confirm)
+    app.router.add_get("/health/live", live)
+    for path in ("/health", "/health/ready"):
+        app.router.add_get(path, _ready)
+    app.router.add_get("/metrics", _metrics)
+    return app
+
+
+def _pool(role: Role, settings: RouteSettings) -> Pool:
+    urls = settings.prefill if role is Role.PREFILL else settings.decode
+    return Pool(
+        [Instance(role, url, poll_seconds=settings.poll_seconds) for url in urls]
+    )
+
+
+async def _connected(app: web.Application) -> AsyncIterator[None]:
+    settings, pools = app[_SETTINGS], app[POOLS]
+    async with (
+        new_session(settings.connect_timeout) as session,
+        watched(pools.instances, session, settings.poll_seconds),
+    ):
+        app[PROXY] = Proxy(pools, Upstream(session), settings, app[_NUMBERS])
+        yield
+
+
+async def _complete(request: web.Request) -> web.StreamResponse:
+    return await request.app[PROXY].complete(request)
+
+
+async def _pass_on(request: web.Request) -> web.StreamResponse:
+    return await request.app[PROXY].pass_on(request)
+
+
+async def _ready(request: web.Request) -> web.Response:
+    """200 while requests can be answered, with or without prefill instances."""
+    if request.app[PROXY].is_draining:
+        raise ApiError(503, "the route is shutting down", code="aborted")
+    if not request.app[POOLS].decode.up:
+        raise ApiError(503, "no decode instance is up", code="no_instance")
+    return json_response(Health("ready"))
+
+
+async def _metrics(request: web.Request) -> web.Response:
+    page = request.app[_NUMBERS].page(request.app[POOLS].instances)
+    return web.Response(body=page.encode(), headers={"Content-Type": CONTENT_TYPE})

@@ -1,0 +1,97 @@
+"""`hookline route`."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from dataclasses import replace
+from functools import partial
+from importlib.metadata import version
+from socket import socket
+
+from hookline.exceptions import ConfigError
+from hookline_pd_proxy.demo import HOST, SHARED_STORAGE, Demo, DemoSettings
+from hookline_pd_proxy.instance import Role
+from hookline_pd_proxy.options import ROUTE_OPTIONS
+from hookline_pd_proxy.serving import serve_route
+from hookline_pd_proxy.settings import RouteSettings
+from hookline_server.cli.arguments import Arguments
+from hookline_server.cli.log import set_up_log
+from hookline_server.cli.output import say
+from hookline_server.cli.parser import UsageError, make_parser
+from hookline_server.listening import bound_port, listen, url
+from hookline_server.sites import stop_on_signals
+
+DESCRIPTION = (
+    "One address before prefill and decode instances: a prompt is computed by one, its "
+    "answer by another."
+)
+
+LARGEST_PORT = 65535
+
+
+def run(argv: list[str]) -> int:
+    """Routes until a signal comes."""
+    parser = make_parser("route", DESCRIPTION, ROUTE_OPTIONS)
+    given, rest = parser.parse_known_args(argv)
+    arguments = Arguments(vars(given), ())
+    if "demo.is_wanted" in arguments.given:
+        _run_demo(arguments, rest)
+        return 0
+    if rest:
+        raise UsageError(f"unrecognized arguments: {' '.join(rest)}")
+    if "demo.connector" in arguments.given:
+        raise UsageError("--connector needs --demo: instances have their own")
+    settings = arguments.make("route", RouteSettings)
+    set_up_log(settings.log_level)
+    with closing(listen(settings.host, settings.port)) as listening:
+        asyncio.run(_serve(listening, settings))
+    return 0
+
+
+async def _serve(listening: socket, settings: RouteSettings) -> None:
+    stopping = stop_on_signals()
+    await serve_route(listening, settings, stopping, _teller(listening, settings))
+
+
+def _run_demo(arguments: Arguments, rest: Sequence[str]) -> None:
+    if {"route.prefill", "route.decode"} & arguments.given.keys():
+        raise UsageError("--demo has instances of its own")
+    # Which they are is known once the port is.
+    later = {"route.decode": ["http://127.0.0.1"]}
+    asked = Arguments({**arguments.given, **later}, ()).make("route", RouteSettings)
+    set_up_log(asked.log_level)
+    with closing(listen(asked.host, asked.port)) as listening:
+        demo = DemoSettings(
+            connector=str(arguments.given.get("demo.connector", SHARED_STORAGE)),
+            arguments=rest,
+            ports=_ports(HOST, asked.port),
+        )
+        settings = replace(
+            asked, prefill=[demo.url(Role.PREFILL)], decode=[demo.url(Role.DECODE)]
+        )
+        when_ready = _teller(listening, settings)
+        asyncio.run(Demo(demo).run(listening, settings, when_ready))
+
+
+def _ports(host: str, port: int) -> dict[Role, int]:
+    """The two after the route's own, or free ones where that is free, too."""
+    if port == 0:
+        with listen(host, 0) as one, listen(host, 0) as other:
+            return {Role.PREFILL: bound_port(one), Role.DECODE: bound_port(other)}
+    ports = {role: port + 1 + number for number, role in enumerate(Role)}
+    if max(ports.values()) > LARGEST_PORT:
+        raise ConfigError("port", "must leave room for the two ports after it")
+    return ports
+
+
+def _teller(listening: socket, settings: RouteSettings) -> Callable[[], None]:
+    root = url(listening)
+    lines = [
+        f"Hookline {version('hookline')} routes",
+        *(f"  prefill  {each}" for each in settings.prefill),
+        *(f"  decode   {each}" for each in settings.decode),
+        f"  API      {root}/v1",
+        f"  metrics  {root}/metrics",
+        f"  health   {root}/health",
+    ]
+    return partial(say, "\n".join(lines))

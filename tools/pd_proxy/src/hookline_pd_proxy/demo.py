@@ -1,0 +1,182 @@
+"""A prefill and a decode instance on this machine, and a route before them."""
+
+import asyncio
+import json
+import socket
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import aiohttp
+
+from hookline_pd_proxy.instance import Role
+from hookline_pd_proxy.instance_ended import InstanceEndedError
+from hookline_pd_proxy.serving import serve_route
+from hookline_pd_proxy.settings import RouteSettings
+from hookline_pd_proxy.upstream import UPSTREAM_ERRORS, new_session
+from hookline_server.loading import create_loading_app
+from hookline_server.sites import sites, stop_on_signals
+
+HOST = "127.0.0.1"
+SHARED_STORAGE = "shared_storage"
+KV_ROLES = {Role.PREFILL: "kv_producer", Role.DECODE: "kv_consumer"}
+
+POLL_SECONDS = 0.1
+END_SECONDS = 60.0
+"""Instances have so long to drain before they are killed."""
+
+MOST_LINE_BYTES = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DemoSettings:
+    """What is started.
+
+    Attributes:
+        connector: Name of the KV connector between the two.
+        arguments: Of both `hookline serve`.
+        ports: Of each; its URL is on the loopback interface.
+    """
+
+    connector: str
+    arguments: Sequence[str]
+    ports: dict[Role, int]
+
+    def url(self, role: Role) -> str:
+        """Of the instance."""
+        return f"http://{HOST}:{self.ports[role]}"
+
+    def command(self, role: Role, folder: Path) -> list[str]:
+        """Its command line; what the connector stores goes into the folder."""
+        transfer: dict[str, object] = {
+            "kv_connector": self.connector,
+            "kv_role": KV_ROLES[role],
+        }
+        if self.connector == SHARED_STORAGE:
+            transfer["kv_connector_extra_config"] = {"shared_storage_path": str(folder)}
+        command = [sys.executable, "-m", "hookline_server", "serve", *self.arguments]
+        command += ["--host", HOST, "--port", str(self.ports[role])]
+        return [*command, "--kv-transfer-config", json.dumps(transfer)]
+
+
+class Child:
+    """A running instance, whose lines are ours with its name in front."""
+
+    def __init__(self, role: Role, process: asyncio.subprocess.Process) -> None:
+        self.role = role
+        self.process = process
+        self._last_line = "it said nothing"
+        self._echoing = asyncio.create_task(self._echo())
+
+    @classmethod
+    async def start(cls, role: Role, command: Sequence[str]) -> "Child":
+        """Starts it. Signals from a terminal do not reach it: it is ended by us."""
+        process = await asyncio.create_subprocess_exec(
+            *command,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+            start_new_session=True,
+            limit=MOST_LINE_BYTES,
+        )
+        return cls(role, process)
+
+    async def ended(self) -> str:
+        """Waits for its end; says why, as far as it told."""
+        status = await self.process.wait()
+        await self._echoing
+        return f"the {self.role} instance ended with status {status}: {self._last_line}"
+
+    async def end(self) -> None:
+        """Ends it, by force if need be."""
+        try:
+            with suppress(ProcessLookupError):
+                self.process.terminate()
+            async with asyncio.timeout(END_SECONDS):
+                await self.ended()
+        except TimeoutError:
+            self.kill()
+            await self.ended()
+
+    def kill(self) -> None:
+        """Ends it at once."""
+        with suppress(ProcessLookupError):
+            self.process.kill()
+
+    async def _echo(self) -> None:
+        assert self.process.stdout is not None
+        with suppress(ValueError):  # a line that is too long
+            async for line in self.process.stdout:
+                text = line.decode("utf-8", "replace").rstrip()
+                sys.stderr.write(f"{self.role:>7} | {text}\n")
+                self._last_line = text.removeprefix("hookline: error: ")
+
+
+class Demo:
+    """Both instances and the route, which end together."""
+
+    def __init__(self, settings: DemoSettings) -> None:
+        self._settings = settings
+        self._children: list[Child] = []
+        self._reason: str | None = None
+
+    async def run(
+        self,
+        listening: socket.socket,
+        settings: RouteSettings,
+        when_ready: Callable[[], None],
+    ) -> None:
+        """Runs until a signal comes or an instance ends.
+
+        Raises:
+            InstanceEndedError: That is how it ended.
+        """
+        self._stopping = stop_on_signals(self._kill)
+        with tempfile.TemporaryDirectory(prefix="hookline-demo-") as folder:
+            watching: list[asyncio.Task[None]] = []
+            try:
+                for role in Role:
+                    command = self._settings.command(role, Path(folder))
+                    self._children.append(await Child.start(role, command))
+                watching = [asyncio.create_task(self._watch(c)) for c in self._children]
+                async with sites([(create_loading_app(), listening.dup())]):
+                    await self._wait_until_ready()
+                if not self._stopping.is_set():
+                    await serve_route(listening, settings, self._stopping, when_ready)
+            finally:
+                for task in watching:
+                    task.cancel()
+                await asyncio.gather(*(child.end() for child in self._children))
+        if self._reason is not None:
+            raise InstanceEndedError(self._reason)
+
+    def _kill(self) -> None:
+        for child in self._children:
+            child.kill()
+
+    async def _watch(self, child: Child) -> None:
+        reason = await child.ended()
+        self._reason = self._reason or reason
+        self._stopping.set()
+
+    async def _wait_until_ready(self) -> None:
+        """Until both are, or somebody wants to stop."""
+        missing = list(Role)
+        async with new_session(POLL_SECONDS) as session:
+            while missing and not self._stopping.is_set():
+                url = self._settings.url(missing[0])
+                if await _is_ready(session, url):
+                    missing.pop(0)
+                else:
+                    await asyncio.sleep(POLL_SECONDS)
+
+
+async def _is_ready(session: aiohttp.ClientSession, url: str) -> bool:
+    try:
+        async with session.get(f"{url}/health/ready") as response:
+            return response.status == 200
+    except UPSTREAM_ERRORS:
+        return False

@@ -1,0 +1,184 @@
+"""What a route counts, and its page of metrics."""
+
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from hookline_pd_proxy.instance import Instance, Role
+from hookline_pd_proxy.proxied_request import Plain
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+SECONDS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 25.0, 50.0, 100.0)
+
+
+class Endpoint(StrEnum):
+    """What was asked for."""
+
+    COMPLETIONS = "completions"
+    CHAT = "chat"
+    OTHER = "other"
+
+
+class Outcome(StrEnum):
+    """How a request ended for its client."""
+
+    COMPLETED = "completed"
+    REFUSED = "refused"
+    FAILED = "failed"
+    UNREACHABLE = "unreachable"
+    NO_INSTANCE = "no_instance"
+    DEADLINE = "deadline"
+    BROKEN = "broken"
+    CLIENT_LEFT = "client_left"
+
+
+class Fallback(StrEnum):
+    """Why a prompt was not computed by a prefill instance, as it should have been."""
+
+    NO_INSTANCE = "no_instance"
+    UNREACHABLE = "unreachable"
+    DEADLINE = "deadline"
+    FAILED = "failed"
+    REFUSED = "refused"
+    MALFORMED = "malformed"
+
+
+Labels = tuple[tuple[str, str], ...]
+Sample = tuple[str, Labels, float]
+"""What follows the family's name, labels, and the value."""
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """A metric, its name without the prefix that all have."""
+
+    name: str
+    kind: str
+    help: str
+    samples: Iterable[Sample]
+
+
+class Histogram:
+    """Seconds, by Prometheus' rules."""
+
+    def __init__(self, bounds: Sequence[float]) -> None:
+        self._bounds = bounds
+        self._counts = [0] * (len(bounds) + 1)
+        self._sum = 0.0
+
+    def observe(self, seconds: float) -> None:
+        self._counts[bisect_left(self._bounds, seconds)] += 1
+        self._sum += seconds
+
+    def samples(self) -> Iterator[Sample]:
+        total = 0
+        limits = (*(f"{bound:g}" for bound in self._bounds), "+Inf")
+        for limit, count in zip(limits, self._counts, strict=True):
+            total += count
+            yield "_bucket", (("le", limit),), total
+        yield "_sum", (), self._sum
+        yield "_count", (), total
+
+
+class Numbers:
+    """Of one route. All labels come from lists that clients cannot make longer."""
+
+    def __init__(self) -> None:
+        self._requests: Counter[tuple[Endpoint, Outcome]] = Counter()
+        self._fallbacks: Counter[Fallback] = Counter()
+        self._plain: Counter[Plain] = Counter()
+        self._retries: Counter[Role] = Counter()
+        self._prefill = Histogram(SECONDS)
+
+    def ended(self, endpoint: Endpoint, outcome: Outcome) -> None:
+        """A client's request ended."""
+        self._requests[endpoint, outcome] += 1
+
+    def prefilled(self, seconds: float) -> None:
+        """A prefill instance has computed a prompt, all attempts together."""
+        self._prefill.observe(seconds)
+
+    def fell_back(self, reason: Fallback) -> None:
+        """A prompt is left to a decode instance."""
+        self._fallbacks[reason] += 1
+
+    def went_plain(self, reason: Plain) -> None:
+        """A prompt goes to a decode instance at once."""
+        self._plain[reason] += 1
+
+    def retried(self, role: Role) -> None:
+        """One more instance is asked."""
+        self._retries[role] += 1
+
+    def page(self, instances: Sequence[Instance]) -> str:
+        """In Prometheus' text format."""
+        return "".join(map(_written, (*self._counted(), *_states(instances))))
+
+    def _counted(self) -> Iterator[Family]:
+        yield Family(
+            "requests_total",
+            "counter",
+            "Requests of clients by endpoint and by how they ended.",
+            (
+                ("", (("endpoint", one), ("outcome", end)), self._requests[one, end])
+                for one in Endpoint
+                for end in Outcome
+            ),
+        )
+        yield Family(
+            "prefill_seconds",
+            "histogram",
+            "Time of prefills that went well, all attempts together.",
+            self._prefill.samples(),
+        )
+        yield Family(
+            "fallbacks_total",
+            "counter",
+            "Prompts that a decode instance was left to compute, by what failed.",
+            (("", (("reason", one),), self._fallbacks[one]) for one in Fallback),
+        )
+        yield Family(
+            "plain_total",
+            "counter",
+            "Requests that went to a decode instance at once, by reason.",
+            (("", (("reason", one),), self._plain[one]) for one in Plain),
+        )
+        yield Family(
+            "retries_total",
+            "counter",
+            "Attempts after the first one.",
+            (("", (("role", one),), self._retries[one]) for one in Role),
+        )
+
+
+def _states(instances: Sequence[Instance]) -> Iterator[Family]:
+    named = [((("role", one.role), ("instance", one.name)), one) for one in instances]
+    yield Family(
+        "instance_up",
+        "gauge",
+        "1 if the instance is given requests, else 0.",
+        (("", labels, each.is_up) for labels, each in named),
+    )
+    yield Family(
+        "in_flight",
+        "gauge",
+        "Requests that the route has open at the instance.",
+        (("", labels, each.in_flight) for labels, each in named),
+    )
+
+
+def _written(family: Family) -> str:
+    name = f"hookline_route_{family.name}"
+    lines = [f"# HELP {name} {family.help}", f"# TYPE {name} {family.kind}"]
+    for suffix, labels, value in family.samples:
+        inside = ",".join(f'{key}="{_escaped(text)}"' for key, text in labels)
+        block = f"{{{inside}}}" if inside else ""
+        lines.append(f"{name}{suffix}{block} {float(value)!r}")
+    return "\n".join(lines) + "\n"
+
+
+def _escaped(value: str) -> str:
+    return value.replace("\\", r"\\").replace("\n", r"\n").replace('"', r"\"")

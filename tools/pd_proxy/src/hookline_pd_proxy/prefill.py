@@ -1,0 +1,115 @@
+"""The first phase: a prefill instance computes the prompt and one token."""
+
+import asyncio
+import time
+from dataclasses import dataclass
+
+import msgspec
+
+from hookline_pd_proxy.headers import Headers, without
+from hookline_pd_proxy.instance import Instance, Role
+from hookline_pd_proxy.numbers import Fallback, Numbers
+from hookline_pd_proxy.pool import Pool
+from hookline_pd_proxy.proxied_request import Asked
+from hookline_pd_proxy.settings import RouteSettings
+from hookline_pd_proxy.upstream import (
+    Answer,
+    BrokenError,
+    Message,
+    TooLargeError,
+    UnreachableError,
+    Upstream,
+)
+
+MOST_ANSWER_BYTES = 16 * 1024 * 1024
+
+NULL = b"null"
+
+
+class _Shape(msgspec.Struct):
+    """What counts of an answer."""
+
+    kv_transfer_params: msgspec.Raw = msgspec.Raw(NULL)
+
+
+@dataclass(frozen=True, slots=True)
+class _Failed:
+    """An attempt that came to nothing; `is_final`: another instance would not help."""
+
+    reason: Fallback
+    is_final: bool = False
+
+
+class Prefill:
+    """Has prompts computed, by another instance if one fails."""
+
+    def __init__(
+        self, pool: Pool, upstream: Upstream, settings: RouteSettings, numbers: Numbers
+    ) -> None:
+        self._pool = pool
+        self._upstream = upstream
+        self._settings = settings
+        self._numbers = numbers
+
+    async def run(self, asked: Asked, headers: Headers) -> msgspec.Raw | None:
+        """What the instance tells the next one; None if it tells nothing, or failed.
+
+        It never fails itself: without it the decode instance computes the prompt.
+        """
+        began = time.perf_counter()
+        # What is read here is read as it stands.
+        message = Message(
+            method="POST",
+            path=asked.path,
+            headers=without(headers, "Accept-Encoding"),
+            body=asked.for_prefill(),
+        )
+        try:
+            async with asyncio.timeout(self._settings.prefill_timeout):
+                result = await self._attempts(message)
+        except TimeoutError:
+            result = _Failed(Fallback.DEADLINE)
+        if isinstance(result, _Failed):
+            self._numbers.fell_back(result.reason)
+            return None
+        self._numbers.prefilled(time.perf_counter() - began)
+        return None if bytes(result) == NULL else result
+
+    async def _attempts(self, message: Message) -> msgspec.Raw | _Failed:
+        failed = _Failed(Fallback.NO_INSTANCE)
+        tried: list[Instance] = []
+        for number in range(1 + self._settings.retries):
+            instance = self._pool.choose(tried)
+            if instance is None or failed.is_final:
+                break
+            if number:
+                self._numbers.retried(Role.PREFILL)
+            tried.append(instance)
+            try:
+                async with self._upstream.ask(instance, message) as answer:
+                    result = await _told(answer)
+            except UnreachableError:
+                result = _Failed(Fallback.UNREACHABLE)
+            if not isinstance(result, _Failed):
+                return result
+            failed = result
+        return failed
+
+
+async def _told(answer: Answer) -> msgspec.Raw | _Failed:
+    if answer.is_worth_a_retry:
+        return _Failed(Fallback.FAILED)
+    if answer.head.status != 200:
+        # The decode instance is asked the same, and its word counts.
+        return _Failed(Fallback.REFUSED, is_final=True)
+    try:
+        body = await answer.whole(MOST_ANSWER_BYTES)
+        told = msgspec.json.decode(body, type=_Shape).kv_transfer_params
+    except BrokenError:
+        return _Failed(Fallback.UNREACHABLE)
+    except (TooLargeError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return _Failed(Fallback.MALFORMED)
+    text = bytes(told).strip()
+    if text != NULL and not text.startswith(b"{"):
+        return _Failed(Fallback.MALFORMED)
+    return msgspec.Raw(text)

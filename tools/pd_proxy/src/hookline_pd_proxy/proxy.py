@@ -1,0 +1,166 @@
+"""The route's handlers: both phases, and what only goes through."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+
+from aiohttp import web
+
+from hookline_pd_proxy.forwarding import (
+    BROKEN,
+    NO_INSTANCE,
+    TIMEOUT,
+    UNREACHABLE,
+    Forwarding,
+)
+from hookline_pd_proxy.headers import request_headers
+from hookline_pd_proxy.numbers import Endpoint, Numbers, Outcome
+from hookline_pd_proxy.pool import Pools
+from hookline_pd_proxy.prefill import Prefill
+from hookline_pd_proxy.proxied_request import Asked
+from hookline_pd_proxy.settings import RouteSettings
+from hookline_pd_proxy.upstream import BrokenError, Message, Upstream
+from hookline_server.api_error import ApiError
+from hookline_server.request_identity import CHAT_ROUTE
+
+OUTCOMES = {
+    NO_INSTANCE: Outcome.NO_INSTANCE,
+    UNREACHABLE: Outcome.UNREACHABLE,
+    TIMEOUT: Outcome.DEADLINE,
+    BROKEN: Outcome.BROKEN,
+}
+
+Work = Callable[[Forwarding], Awaitable[web.StreamResponse]]
+
+
+class Proxy:
+    """Answers clients by asking instances.
+
+    Attributes:
+        is_draining: Takes no more requests.
+    """
+
+    def __init__(
+        self,
+        pools: Pools,
+        upstream: Upstream,
+        settings: RouteSettings,
+        numbers: Numbers,
+    ) -> None:
+        self._pools = pools
+        self._upstream = upstream
+        self._settings = settings
+        self._numbers = numbers
+        self._prefill = Prefill(pools.prefill, upstream, settings, numbers)
+        self.is_draining = False
+        self._open_requests = 0
+        self._is_quiet = asyncio.Event()
+        self._is_quiet.set()
+
+    async def complete(self, request: web.Request) -> web.StreamResponse:
+        """A completion: its prompt by one instance, its answer by another."""
+        is_chat = request.path == CHAT_ROUTE
+        endpoint = Endpoint.CHAT if is_chat else Endpoint.COMPLETIONS
+
+        async def work(forwarding: Forwarding) -> web.StreamResponse:
+            asked = Asked.read(request.path, await request.read())
+            headers = request_headers(request)
+            told = None
+            if self._pools.prefill.instances:
+                reason = asked.reason_to_be_plain(self._settings.prefill_min_characters)
+                if reason is None:
+                    told = await self._prefill.run(asked, headers)
+                else:
+                    self._numbers.went_plain(reason)
+            message = Message(
+                method="POST",
+                path=request.rel_url.raw_path_qs,
+                headers=headers,
+                body=asked.for_decode(told),
+            )
+            return await self._forward(forwarding, message)
+
+        return await self._answer(request, endpoint, work)
+
+    async def pass_on(self, request: web.Request) -> web.StreamResponse:
+        """Anything else: a decode instance answers it."""
+
+        async def work(forwarding: Forwarding) -> web.StreamResponse:
+            message = Message(
+                method=request.method,
+                path=request.rel_url.raw_path_qs,
+                headers=request_headers(request),
+                body=await request.read(),
+            )
+            return await self._forward(forwarding, message)
+
+        return await self._answer(request, Endpoint.OTHER, work)
+
+    async def drain(self, seconds: float) -> None:
+        """Takes no more requests, and gives those that are open some time to end."""
+        self.is_draining = True
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._is_quiet.wait()
+
+    async def _forward(
+        self, forwarding: Forwarding, message: Message
+    ) -> web.StreamResponse:
+        return await forwarding.run(
+            self._pools.decode,
+            self._upstream,
+            message,
+            retries=self._settings.retries,
+            numbers=self._numbers,
+        )
+
+    async def _answer(
+        self, request: web.Request, endpoint: Endpoint, work: Work
+    ) -> web.StreamResponse:
+        """Does the work within its time, and counts how it ended."""
+        if self.is_draining:
+            raise ApiError(503, "the route is shutting down", code="aborted")
+        outcome = Outcome.FAILED
+        self._open_requests += 1
+        self._is_quiet.clear()
+        try:
+            response, outcome = await self._ended(request, work)
+        except ApiError as error:
+            outcome = OUTCOMES[error.code]
+            raise
+        except web.HTTPException:
+            outcome = Outcome.REFUSED
+            raise
+        except (asyncio.CancelledError, ConnectionError):
+            outcome = Outcome.CLIENT_LEFT
+            raise
+        finally:
+            self._open_requests -= 1
+            if not self._open_requests:
+                self._is_quiet.set()
+            self._numbers.ended(endpoint, outcome)
+        return response
+
+    async def _ended(
+        self, request: web.Request, work: Work
+    ) -> tuple[web.StreamResponse, Outcome]:
+        forwarding = Forwarding(request)
+        try:
+            async with asyncio.timeout(self._settings.request_timeout):
+                response = await work(forwarding)
+                return response, _outcome(response.status)
+        except TimeoutError:
+            limit = f"{self._settings.request_timeout:g} s"
+            error = ApiError(504, f"no whole answer within {limit}", code=TIMEOUT)
+        except BrokenError as cause:
+            text = f"the instance's answer broke off: {cause}"
+            error = ApiError(502, text, code=BROKEN)
+        if forwarding.response is None:
+            raise error
+        return await forwarding.end_broken(error), OUTCOMES[error.code]
+
+
+def _outcome(status: int) -> Outcome:
+    if status < 400:
+        return Outcome.COMPLETED
+    return Outcome.REFUSED if status < 500 else Outcome.FAILED

@@ -1,0 +1,23 @@
+"""The life of a route: serve until it is told to stop, drain, end."""
+
+import asyncio
+import socket
+from collections.abc import Callable
+
+from hookline_pd_proxy.app import PROXY, create_route
+from hookline_pd_proxy.settings import RouteSettings
+from hookline_server.sites import sites
+
+
+async def serve_route(
+    listening: socket.socket,
+    settings: RouteSettings,
+    stopping: asyncio.Event,
+    when_ready: Callable[[], None],
+) -> None:
+    """Serves until `stopping` is set; what runs then has some time to end."""
+    app = create_route(settings)
+    async with sites([(app, listening)]):
+        when_ready()
+        await stopping.wait()
+        await app[PROXY].drain(settings.shutdown_timeout)

@@ -1,0 +1,80 @@
+"""Looks at instances again and again: whether they are up, and how busy they are."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+
+import aiohttp
+
+from hookline_pd_proxy.instance import Instance
+from hookline_pd_proxy.load import Load, read_load
+from hookline_pd_proxy.upstream import CANNOT_CONNECT, UPSTREAM_ERRORS
+
+LOOK_SECONDS = 5.0
+"""For one page. A busy instance may take long; only several in a row count."""
+
+SHORTEST_PAUSE_SECONDS = 0.05
+MOST_PAGE_BYTES = 8 * 1024 * 1024
+
+
+@asynccontextmanager
+async def watched(
+    instances: Iterable[Instance], session: aiohttp.ClientSession, poll_seconds: float
+) -> AsyncIterator[None]:
+    """Watches them for so long."""
+    tasks = [
+        asyncio.create_task(_watch(each, session, poll_seconds)) for each in instances
+    ]
+    try:
+        yield
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def _watch(
+    instance: Instance, session: aiohttp.ClientSession, poll_seconds: float
+) -> None:
+    while True:
+        await look(instance, session)
+        pause = poll_seconds
+        if not instance.is_up:
+            pause = max(instance.retry_at - time.monotonic(), SHORTEST_PAUSE_SECONDS)
+        await asyncio.sleep(pause)
+
+
+async def look(instance: Instance, session: aiohttp.ClientSession) -> None:
+    """One look: its health, and if that is good its load."""
+    try:
+        status, _ = await _get(session, f"{instance.url}/health")
+    except CANNOT_CONNECT as error:
+        instance.lost(str(error))
+        return
+    except UPSTREAM_ERRORS as error:
+        instance.failed(f"no answer to a health check: {type(error).__name__}")
+        return
+    if status >= 500:
+        instance.lost(f"its health check answers {status}")
+        return
+    instance.recovered()
+    instance.told(await _load(instance, session))
+
+
+async def _load(instance: Instance, session: aiohttp.ClientSession) -> Load | None:
+    try:
+        status, page = await _get(session, f"{instance.url}/metrics")
+    except UPSTREAM_ERRORS:
+        return None
+    return read_load(page.decode("utf-8", "replace")) if status == 200 else None
+
+
+async def _get(session: aiohttp.ClientSession, url: str) -> tuple[int, bytes]:
+    body = bytearray()
+    async with asyncio.timeout(LOOK_SECONDS), session.get(url) as response:
+        while chunk := await response.content.readany():
+            body += chunk
+            if len(body) > MOST_PAGE_BYTES:
+                break
+        return response.status, bytes(body)

@@ -1,0 +1,113 @@
+"""An executor that checks what each step reads from the KV cache."""
+
+from collections.abc import Hashable, Iterable, Mapping
+
+from hookline.step.plan import AdmittedSequence, StepPlan, StepResult
+from hookline.worker.executor import DeferredStep, Executor
+
+
+class CacheCheckingExecutor:
+    """Stands around another executor and keeps its own account of every slot.
+
+    A slot holds a fingerprint of all tokens up to its position, and of the namespace
+    (LoRA, cache salt) they were computed in: what K and V depend on. Each step writes
+    first and then reads every position of every scheduled request, as a model does.
+
+    A step raises `AssertionError` when it would compute with the K and V of
+    something else, would write one slot twice, or lets a request join or leave the
+    batch twice.
+
+    Attributes:
+        namespaces: What else a request's K and V depend on; filled by the test.
+    """
+
+    def __init__(self, inner: Executor, block_size: int) -> None:
+        self.shape = inner.shape
+        self.namespaces: dict[int, Hashable] = {}
+        self._inner = inner
+        self._block_size = block_size
+        self._slots: dict[int, int] = {}
+        self._sequences: dict[int, _Sequence] = {}
+
+    def start(self, plan: StepPlan) -> DeferredStep:
+        return DeferredStep(self._execute, plan)
+
+    def _execute(self, plan: StepPlan) -> StepResult:
+        for request_id in plan.released:
+            assert request_id in self._sequences, "it is not in the batch"
+            del self._sequences[request_id]
+        for admitted in plan.admitted:
+            assert admitted.request_id not in self._sequences, "it is in the batch"
+            self._sequences[admitted.request_id] = _Sequence(admitted, self.namespaces)
+        for request_id, block_ids in plan.new_block_ids.items():
+            self._sequences[request_id].block_ids += block_ids
+        for request_id, drafts in plan.drafts.items():
+            self._sequences[request_id].extend(drafts)
+        self._write(plan)
+        self._read(plan)
+        result = self._inner.start(plan).result()
+        for request_id, drafts in plan.drafts.items():
+            accepted = len(result.tokens[request_id]) - 1
+            self._sequences[request_id].refuse(len(drafts), accepted, self._block_size)
+        for request_id, token_ids in result.tokens.items():
+            accepted = len(token_ids) - 1
+            self._sequences[request_id].extend(token_ids[accepted:])
+        return result
+
+    @property
+    def batch(self) -> set[int]:
+        """Requests that have joined and were not released yet."""
+        return set(self._sequences)
+
+    def close(self) -> None:
+        self._inner.close()
+
+    def _write(self, plan: StepPlan) -> None:
+        written = set()
+        for request_id, count in zip(plan.request_ids, plan.num_tokens, strict=True):
+            sequence = self._sequences[request_id]
+            start = sequence.num_computed
+            sequence.num_computed += count
+            for position in range(start, sequence.num_computed):
+                slot = self._slot(sequence, position)
+                assert slot not in written, f"slot {slot} is written twice in a step"
+                written.add(slot)
+                self._slots[slot] = sequence.fingerprints[position]
+
+    def _read(self, plan: StepPlan) -> None:
+        for request_id in plan.request_ids:
+            sequence = self._sequences[request_id]
+            for position in range(sequence.num_computed):
+                found = self._slots.get(self._slot(sequence, position))
+                assert found == sequence.fingerprints[position], (
+                    f"request {request_id} reads a stranger's KV at {position}"
+                )
+
+    def _slot(self, sequence: "_Sequence", position: int) -> int:
+        index, offset = divmod(position, self._block_size)
+        return sequence.block_ids[index] * self._block_size + offset
+
+
+class _Sequence:
+    """A request in the batch: its blocks and a fingerprint for each position."""
+
+    def __init__(
+        self, admitted: AdmittedSequence, namespaces: Mapping[int, Hashable]
+    ) -> None:
+        self.block_ids = list(admitted.block_ids)
+        self.num_computed = admitted.num_computed_tokens
+        self.fingerprints: list[int] = []
+        self._first = hash((namespaces.get(admitted.request_id),))
+        self.extend(admitted.token_ids)
+
+    def extend(self, token_ids: Iterable[int]) -> None:
+        for token_id in token_ids:
+            last = self.fingerprints[-1] if self.fingerprints else self._first
+            self.fingerprints.append(hash((last, token_id)))
+
+    def refuse(self, drafts: int, accepted: int, block_size: int) -> None:
+        """Forgets the drafts behind the accepted ones, and blocks of these alone."""
+        refused = drafts - accepted
+        self.num_computed -= refused
+        del self.fingerprints[len(self.fingerprints) - refused :]
+        del self.block_ids[-(-self.num_computed // block_size) :]

@@ -1,0 +1,143 @@
+"""One small random model of each family, and what `transformers` makes of it."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import (
+    AutoModelForCausalLM,
+    Gemma2Config,
+    Gemma3TextConfig,
+    GPT2Config,
+    LlamaConfig,
+    MistralConfig,
+    MixtralConfig,
+    Phi3Config,
+    PreTrainedConfig,
+    PreTrainedModel,
+    Qwen2Config,
+    Qwen3Config,
+    Qwen3MoeConfig,
+)
+
+from hookline_testing.byte_tokenizer import save_byte_tokenizer
+
+VOCAB = 320
+SHAPE: dict[str, Any] = {
+    "vocab_size": VOCAB,
+    "hidden_size": 64,
+    "intermediate_size": 96,
+    "num_hidden_layers": 3,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "max_position_embeddings": 256,
+    "bos_token_id": None,
+    "eos_token_id": None,
+    "pad_token_id": 0,
+}
+EXPERTS: dict[str, Any] = {
+    "head_dim": 16,
+    "num_experts_per_tok": 2,
+    "moe_intermediate_size": 48,
+}
+
+FAMILIES: dict[str, Callable[[], PreTrainedConfig]] = {
+    "llama": lambda: LlamaConfig(**SHAPE),
+    "qwen2": lambda: Qwen2Config(**SHAPE),
+    "qwen3": lambda: Qwen3Config(**SHAPE, head_dim=24),
+    "mistral": lambda: MistralConfig(**SHAPE, sliding_window=12),
+    "gemma2": lambda: Gemma2Config(
+        **SHAPE,
+        head_dim=16,
+        query_pre_attn_scalar=16,
+        sliding_window=12,
+        attn_logit_softcapping=2.0,
+        final_logit_softcapping=5.0,
+        layer_types=["sliding_attention", "full_attention", "sliding_attention"],
+    ),
+    "gemma3": lambda: Gemma3TextConfig(
+        **SHAPE,
+        head_dim=16,
+        sliding_window=12,
+        layer_types=["sliding_attention", "full_attention", "sliding_attention"],
+    ),
+    "phi3": lambda: Phi3Config(**SHAPE),
+    "gpt2": lambda: GPT2Config(
+        vocab_size=VOCAB,
+        n_embd=64,
+        n_layer=3,
+        n_head=4,
+        n_positions=256,
+        bos_token_id=None,
+        eos_token_id=None,
+    ),
+    "qwen3-moe": lambda: Qwen3MoeConfig(**SHAPE, **EXPERTS, num_experts=4),
+    "mixtral": lambda: MixtralConfig(**SHAPE, num_local_experts=4),
+}
+
+
+@dataclass(frozen=True)
+class Oracle:
+    """A model on disk, and the same model in `transformers`."""
+
+    folder: Path
+    model: PreTrainedModel
+    _said: dict[tuple[object, ...], tuple[int, list[int]]] = field(
+        default_factory=dict, compare=False, repr=False
+    )
+
+    def greedy(
+        self, prompt: list[int], count: int, *, repetition_penalty: float = 1.0
+    ) -> list[int]:
+        """What `generate` says, one prompt at a time; it is asked once for each."""
+        key = (repetition_penalty, *prompt)
+        if self._said.get(key, (0, []))[0] < count:
+            found = self._generate(prompt, count, repetition_penalty)
+            self._said[key] = (count, found)
+        return self._said[key][1][:count]
+
+    def _generate(
+        self, prompt: list[int], count: int, repetition_penalty: float
+    ) -> list[int]:
+        with torch.inference_mode():
+            output = self.model.generate(  # type: ignore[operator]
+                torch.tensor([prompt]),
+                attention_mask=torch.ones(1, len(prompt), dtype=torch.int64),
+                max_new_tokens=count,
+                do_sample=False,
+                repetition_penalty=repetition_penalty,
+            )
+        tokens: list[int] = output[0, len(prompt) :].tolist()
+        return tokens
+
+    def probabilities(self, prompt: list[int]) -> torch.Tensor:
+        """Of the next token: [vocabulary] float64."""
+        with torch.inference_mode():
+            logits: torch.Tensor = self.model(torch.tensor([prompt])).logits
+        return logits[0, -1].double().softmax(-1)
+
+
+def make_oracle(family: str, folder: Path, *, head_dim: int | None = None) -> Oracle:
+    """Writes a random model of the family; weights are large enough to tell apart.
+
+    The oracle's own attention is the plain one, which knows every model's refinements.
+    A width of heads of one's choice, a part of 64, brings kernels that want one.
+    """
+    torch.manual_seed(7)
+    config = FAMILIES[family]()
+    if head_dim is not None and family == "gpt2":
+        config.n_head = config.n_embd // head_dim
+    elif head_dim is not None:
+        config.head_dim = head_dim
+    model = AutoModelForCausalLM.from_config(
+        config, dtype=torch.float32, attn_implementation="eager"
+    )
+    with torch.no_grad():
+        for weight in model.parameters():
+            if weight.ndim > 1:
+                weight.mul_(3.0)
+    model.eval().save_pretrained(folder)
+    save_byte_tokenizer(folder)
+    return Oracle(folder, model)

@@ -1,0 +1,121 @@
+"""Whole engine cores without a model, on a clock that a test moves by hand."""
+
+from collections.abc import Callable, Sequence
+
+from hookline.clock import Clock, VirtualClock
+from hookline.config import (
+    CacheConfig,
+    EngineConfig,
+    ExecutorConfig,
+    ExecutorKind,
+    SchedulerConfig,
+    SimulationConfig,
+)
+from hookline.core.engine_core import EngineCore
+from hookline.cost import ModelCost
+from hookline.events import StepOutput
+from hookline.request import EngineRequest, RequestFacts
+from hookline.sampling_params import SamplingParams
+from hookline.step.model_shape import ModelShape
+from hookline.worker.drafting.control import DraftControl
+from hookline.worker.drafting.guard import ProposerGuard
+from hookline.worker.executor import Executor
+from hookline.worker.simulated.executor import SimulatedExecutor
+
+SECOND_STEPS = SimulationConfig(
+    step_seconds=1.0, prefill_token_seconds=0.0, decode_request_seconds=0.0
+)
+"""Every step takes one second, so that intervals can be counted on fingers."""
+
+NUM_BLOCKS = 64
+VOCAB_SIZE = 1000
+EOS = 2
+
+
+def simulated_core(
+    *,
+    cache: CacheConfig | None = None,
+    scheduler: SchedulerConfig | None = None,
+    simulation: SimulationConfig = SECOND_STEPS,
+    max_model_len: int = 64,
+    cost: ModelCost | None = None,
+    clock: Clock | None = None,
+    wrap: Callable[[Executor], Executor] | None = None,
+    guard: ProposerGuard | None = None,
+    control: DraftControl | None = None,
+) -> EngineCore:
+    """An engine core with a simulated executor.
+
+    Args:
+        cache: Where it names no pool size, the pool has `NUM_BLOCKS` blocks.
+        scheduler: The defaults if None.
+        simulation: How long steps take; a second each by default.
+        max_model_len: Context length.
+        cost: What the model's steps are said to cost; nothing if None.
+        clock: A virtual one if None.
+        wrap: Puts another executor around the simulated one.
+        guard: Drafts, if there is one.
+        control: Says how many drafts; if None, as many as there may be.
+    """
+    cache = cache or CacheConfig()
+    clock = clock or VirtualClock()
+    config = EngineConfig(
+        cache=cache,
+        scheduler=scheduler or SchedulerConfig(),
+        executor=ExecutorConfig(kind=ExecutorKind.SIMULATED, simulation=simulation),
+    )
+    shape = ModelShape(
+        architecture="Simulated",
+        dtype="float32",
+        vocab_size=VOCAB_SIZE,
+        max_model_len=max_model_len,
+        num_kv_blocks=cache.num_kv_blocks or NUM_BLOCKS,
+        eos_token_ids=(EOS,),
+        cost=cost or ModelCost(),
+    )
+    executor: Executor = SimulatedExecutor(simulation, clock, shape, guard, control)
+    return EngineCore(config, wrap(executor) if wrap else executor, clock)
+
+
+def engine_request(
+    request_id: int,
+    prompt: Sequence[int],
+    max_tokens: int = 1,
+    *,
+    priority: int = 0,
+    lora: str | None = None,
+    cache_salt: str | None = None,
+    prompt_logprobs: int | None = None,
+) -> EngineRequest:
+    """A request as the front end would send it."""
+    return EngineRequest(
+        request_id=request_id,
+        prompt_token_ids=list(prompt),
+        params=SamplingParams(max_tokens=max_tokens, prompt_logprobs=prompt_logprobs),
+        eos_token_ids=(EOS,),
+        cache_salt=cache_salt,
+        facts=RequestFacts(priority=priority, lora=lora),
+    )
+
+
+def run_to_end(core: EngineCore, max_steps: int = 100_000) -> list[StepOutput]:
+    """Steps until no request is left.
+
+    Raises:
+        RuntimeError: Requests are left after so many steps.
+    """
+    outputs: list[StepOutput] = []
+    for _ in range(max_steps):
+        if not core.has_work:
+            return outputs
+        outputs.append(core.step())
+    raise RuntimeError(f"requests are left after {max_steps} steps")
+
+
+def tokens_of(outputs: Sequence[StepOutput]) -> dict[int, list[int]]:
+    """All tokens that the outputs brought, by request."""
+    tokens: dict[int, list[int]] = {}
+    for output in outputs:
+        for event in output.new_tokens:
+            tokens.setdefault(event.request_id, []).extend(event.token_ids)
+    return tokens
