@@ -195,9 +195,12 @@ def _tap(
 
 def _kit(platform: Platform) -> Kit:
     """Raises `ImportError` where the platform's compiler is missing."""
-    name = "GpuKit" if platform.is_gpu else "CpuKit"
-    module = import_module(f"hookline.models.decoder.{name[:3].lower()}_kit")
-    kit: Kit = getattr(module, name)()
+    if platform.is_gpu:
+        gpu = import_module("hookline.models.decoder.gpu_layer_ops")
+        kit: Kit = gpu.GpuKit()
+    else:
+        cpu = import_module("hookline.models.decoder.cpu_layer_ops")
+        kit = cpu.CpuKit()
     return kit
 
 
