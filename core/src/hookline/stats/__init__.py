@@ -1,0 +1,30 @@
+"""Statistics made of engine events: state, steps and finished requests."""
+
+from hookline.stats.block_eviction import BlockEviction
+from hookline.stats.finished_request import (
+    MAX_STALLS,
+    FinishedGroup,
+    FinishedRequest,
+    RequestTimes,
+)
+from hookline.stats.iteration_stats import FirstToken, IterationStats
+from hookline.stats.prefix_cache import HitRateWindow, PrefixCacheCounts
+from hookline.stats.scheduler_stats import Residue, SchedulerStats
+from hookline.stats.transfers import MOST_TIERS, TierStats, TransferStats
+
+__all__ = [
+    "MAX_STALLS",
+    "MOST_TIERS",
+    "BlockEviction",
+    "FinishedGroup",
+    "FinishedRequest",
+    "FirstToken",
+    "HitRateWindow",
+    "IterationStats",
+    "PrefixCacheCounts",
+    "RequestTimes",
+    "Residue",
+    "SchedulerStats",
+    "TierStats",
+    "TransferStats",
+]
