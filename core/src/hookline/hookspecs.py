@@ -82,7 +82,7 @@ def cache_changed(changed: CacheChanged) -> None:
 
 @hookspec
 def step_finished(step: StepFinished) -> None:
-    """Called after each step, after the five hooks above."""
+    """Called after each step, after its other hooks."""
 
 
 @hookspec

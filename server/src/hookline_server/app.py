@@ -17,6 +17,7 @@ from hookline_server.handlers.version import show_version
 from hookline_server.http_meter import HttpMeter
 from hookline_server.pages import PAGES, Pages
 from hookline_server.pages_app import PAGES_APP, create_pages_app
+from hookline_server.request_body import HANDLER_ARGS
 from hookline_server.request_identity import echo_request_id
 from hookline_server.sending import confirm, send
 from hookline_server.settings import ServerSettings
@@ -36,7 +37,7 @@ ROUTES = (
 def create_app(engine: ServingEngine, settings: ServerSettings) -> web.Application:
     """The whole server above a started engine.
 
-    Run it with `handler_cancellation=True`: that is how a client's leaving is noticed.
+    Run it with `handler_cancellation=True`, which ends a request whose client left.
     """
     meter = HttpMeter(engine) if engine.needs_http else None
     outermost: tuple[Middleware, ...]
@@ -44,6 +45,7 @@ def create_app(engine: ServingEngine, settings: ServerSettings) -> web.Applicati
     app = web.Application(
         middlewares=(*outermost, answer_errors, check_api_key),
         client_max_size=settings.max_body_bytes,
+        handler_args=HANDLER_ARGS,
     )
     if meter is not None:
         app.cleanup_ctx.append(meter.lifetime)

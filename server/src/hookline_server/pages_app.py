@@ -8,6 +8,7 @@ from aiohttp.typedefs import Middleware
 from hookline_server.context import ENGINE, SETTINGS
 from hookline_server.errors import answer_errors, shape_error
 from hookline_server.handlers.health import HEALTH_ROUTES
+from hookline_server.request_body import HANDLER_ARGS
 from hookline_server.request_identity import echo_request_id
 
 PAGES_APP: web.AppKey[web.Application] = web.AppKey(
@@ -25,7 +26,9 @@ def create_pages_app(
         app: The API's, whose engine and settings are this one's too.
         outermost: The API's middlewares that see every request.
     """
-    pages_app = web.Application(middlewares=(*outermost, answer_errors))
+    pages_app = web.Application(
+        middlewares=(*outermost, answer_errors), handler_args=HANDLER_ARGS
+    )
     pages_app[ENGINE] = app[ENGINE]
     pages_app[SETTINGS] = app[SETTINGS]
     pages_app.on_response_prepare.append(shape_error)

@@ -110,12 +110,6 @@ def test_contents_stay_and_may_change_meanwhile() -> None:
         assert torch.equal(tensor[at : at + MIB], before)
 
 
-def test_memory_that_is_no_page_is_left_alone() -> None:
-    """Nothing is asked for that belongs to others."""
-    PageWarmer([torch.zeros(3), torch.zeros(0)], WARMED)
-    wait_until_warm()
-
-
 class Asked:
     """A system that is asked for pages; it may hold the asker, or refuse."""
 
@@ -168,6 +162,18 @@ def test_pieces_follow_one_another_within_the_memory(asked: Asked) -> None:
     assert ends[-1] <= tensor.data_ptr() + tensor.nbytes
     assert all(size % PAGE == 0 for _, size in asked.pieces)
     assert sum(size for _, size in asked.pieces) >= 5 * MIB - 3 * PAGE
+
+
+def test_memory_smaller_than_a_page_is_left_alone(asked: Asked) -> None:
+    """Nothing is asked for that belongs to others."""
+    page = Memory(2 * PAGE).tensor
+    asked.may_go_on.set()
+
+    PageWarmer([page[1 : PAGE - 1], page[PAGE // 2 : PAGE + PAGE // 2 - 1]], WARMED)
+    PageWarmer([torch.zeros(0)], WARMED)
+    wait_until_warm()
+
+    assert asked.pieces == []
 
 
 def test_close_ends_it_after_the_piece_under_way(asked: Asked) -> None:

@@ -1,4 +1,4 @@
-"""One request's times and counts, as the engine's events tell them (design §6)."""
+"""One request's times and counts, as the engine's events tell them."""
 
 import dataclasses
 

@@ -19,6 +19,7 @@ from hookline_server.protocol.chat import ChatRequest, check
 from hookline_server.protocol.generation import sampling_params
 from hookline_server.protocol.message import template_messages
 from hookline_server.protocol.wire import decode
+from hookline_server.request_body import read_body
 from hookline_server.request_identity import request_facts, requested_slo
 from hookline_server.streams import Ask
 
@@ -28,7 +29,7 @@ async def chat_completions(request: web.Request) -> web.StreamResponse:
     engine = ready_engine(request)
     with rejections_counted(request):
         slo = requested_slo(request)
-        asked = decode(await request.read(), ChatRequest)
+        asked = decode(await read_body(request), ChatRequest)
         check_model(engine, asked.model)
         check(asked)
         params = sampling_params(

@@ -24,6 +24,7 @@ from hookline_server.protocol.completion import (
 from hookline_server.protocol.generation import sampling_params
 from hookline_server.protocol.tokens import check_tokens
 from hookline_server.protocol.wire import decode
+from hookline_server.request_body import read_body
 from hookline_server.request_identity import request_facts, requested_slo
 from hookline_server.streams import Ask
 
@@ -33,7 +34,7 @@ async def completions(request: web.Request) -> web.StreamResponse:
     engine = ready_engine(request)
     with rejections_counted(request):
         slo = requested_slo(request)
-        asked = decode(await request.read(), CompletionRequest)
+        asked = decode(await read_body(request), CompletionRequest)
         check_model(engine, asked.model)
         check(asked)
         params = _params(asked)

@@ -14,12 +14,13 @@ from hookline_server.protocol.tokens import (
     check_tokens,
 )
 from hookline_server.protocol.wire import decode
+from hookline_server.request_body import read_body
 
 
 async def tokenize(request: web.Request) -> web.Response:
     """Turns a prompt, or a conversation, into tokens."""
     engine = ready_engine(request)
-    asked = decode(await request.read(), TokenizeRequest)
+    asked = decode(await read_body(request), TokenizeRequest)
     check_model(engine, asked.model)
     check_tokenize(asked)
     tokens = await _tokens(engine, asked)
@@ -39,7 +40,7 @@ async def tokenize(request: web.Request) -> web.Response:
 async def detokenize(request: web.Request) -> web.Response:
     """Turns tokens into text."""
     engine = ready_engine(request)
-    asked = decode(await request.read(), DetokenizeRequest)
+    asked = decode(await read_body(request), DetokenizeRequest)
     check_model(engine, asked.model)
     check_tokens("tokens", asked.tokens, engine.facts.vocab_size)
     return json_response(DetokenizeResponse(prompt=await engine.decode(asked.tokens)))

@@ -289,8 +289,8 @@ NOT_APPLICABLE: Mapping[str, str] = {
     "sglang:lora_pool_slots_used": "adapters are not served",
     "sglang:num_grammar_total": "outputs are not structured by grammars",
     "sglang:kv_transfer_latency_ms": "times of KV transfers are summed, not sorted",
-    "sglang:hicache_host_used_tokens": "the cache has one tier",
-    "sglang:is_cuda_graph": "there are no CUDA graphs",
+    "sglang:hicache_host_used_tokens": "see hookline_kv_tier_used_blocks",
+    "sglang:is_cuda_graph": "steps that replay a CUDA graph are not counted",
     "sglang:new_token_ratio": "admission does not guess output lengths",
     "sglang:utilization": "its source never sets it; see hookline_saturation_ratio",
 }
