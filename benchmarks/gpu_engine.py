@@ -87,7 +87,7 @@ def hookline(folder: Path, device: str) -> Generate:
     def generate(prompts: list[list[int]], wanted: int) -> int:
         params = SamplingParams(temperature=0.0, max_tokens=wanted, ignore_eos=True)
         outputs = llm.generate(prompts, params)
-        return sum(len(output.completions[0].token_ids) for output in outputs)
+        return sum(len(output.outputs[0].token_ids) for output in outputs)
 
     return generate
 

@@ -90,7 +90,7 @@ class Side:
         if brought != self.brought:
             name = type(self).__name__
             sys.exit(f"{name}: {brought} tokens were brought, not {self.brought}")
-        return seconds, output.completions[0].token_ids
+        return seconds, output.outputs[0].token_ids
 
 
 class Local(Side):

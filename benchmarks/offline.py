@@ -47,7 +47,7 @@ def run_hookline(options: argparse.Namespace, folder: Path) -> float:
         start = time.perf_counter()
         outputs = llm.generate(prompts, greedy(options.output_tokens))
         seconds = time.perf_counter() - start
-    return sum(len(each.completions[0].token_ids) for each in outputs) / seconds
+    return sum(len(each.outputs[0].token_ids) for each in outputs) / seconds
 
 
 def run_transformers(options: argparse.Namespace, folder: Path) -> float:

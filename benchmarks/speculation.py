@@ -48,7 +48,7 @@ class Run:
 
     @property
     def tokens(self) -> int:
-        return sum(each.completions[0].output_tokens for each in self.outputs)
+        return sum(each.outputs[0].output_tokens for each in self.outputs)
 
 
 def prompts(kind: str, batch: int) -> list[str]:
@@ -100,12 +100,11 @@ def table_row(name: str, kind: str, batch: int, pairs: list[tuple[Run, Run]]) ->
         statistics.median(each.tokens / each.seconds for each in side)
         for side in zip(*pairs, strict=True)
     ]
-    done = [each.completions[0] for each in pairs[0][1].outputs]
+    done = [each.outputs[0] for each in pairs[0][1].outputs]
     drafted = sum(each.draft_tokens for each in done)
     accepted = sum(each.accepted_tokens for each in done)
     same = all(
-        off.outputs[at].completions[0].token_ids
-        == on.outputs[at].completions[0].token_ids
+        off.outputs[at].outputs[0].token_ids == on.outputs[at].outputs[0].token_ids
         for off, on in pairs
         for at in range(batch)
     )

@@ -17,7 +17,7 @@ chosen = json.loads(sys.argv[1])
 with LLM("demo", speculative_config=chosen) as llm:
     prompt = "def add(a, b):\\n    return a + b\\n\\n\\ndef add(a, b):\\n"
     [output] = llm.generate(prompt, SamplingParams(temperature=0.0, max_tokens=48))
-[done] = output.completions
+[done] = output.outputs
 print(json.dumps([done.text, done.draft_tokens, done.accepted_tokens]))
 """
 

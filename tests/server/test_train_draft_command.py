@@ -63,7 +63,7 @@ def test_trained_heads_are_right_more_often(
     prompts = [[token] for token in range(100, 108)]
     with LLM(str(llama.folder), speculative_config=chosen) as llm:
         outputs = llm.generate(prompts, params)
-    done = [output.completions[0] for output in outputs]
+    done = [output.outputs[0] for output in outputs]
     assert status == 0
     assert "step 1 of" in "".join(lines) or "losses of the heads" in "".join(lines)
     assert mean > 1.3
@@ -92,8 +92,8 @@ def test_heads_can_share_the_models_output_layer(
         [output] = llm.generate([[5]], SamplingParams(temperature=0.0, max_tokens=24))
     assert status == 0
     assert size < 4 * 2 * (64 * 64 + 64) * 2 + 4096
-    assert output.completions[0].token_ids == llama.greedy([5], 24)
-    assert output.completions[0].draft_tokens > 0
+    assert output.outputs[0].token_ids == llama.greedy([5], 24)
+    assert output.outputs[0].draft_tokens > 0
 
 
 WRONG: dict[str, tuple[list[str], str]] = {

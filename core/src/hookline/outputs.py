@@ -1,4 +1,4 @@
-"""What a caller gets back: completions, whole or as they grow."""
+"""What callers get back: completions, whole or as they grow."""
 
 from dataclasses import dataclass
 
@@ -7,19 +7,19 @@ from hookline.request import FinishReason, TokenLogprobs
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompletionOutput:
-    """News of one of a request's `n` completions, or all of it.
+    """One of a request's `n` completions; when streamed, what is new about it.
 
     Attributes:
-        index: Which of the n.
-        text: New text when streamed, else all of it.
-        token_ids: New tokens when streamed, else all of them.
-        logprobs: One entry for each of `token_ids`, if asked for.
-        finish_reason: Set with the last news.
-        stop_reason: The stop string or stop token that ended it, if one did; the
-            model's own end-of-text token gives None.
-        output_tokens: Tokens so far.
-        draft_tokens: Draft tokens verified for it so far.
-        accepted_tokens: Of these, accepted.
+        index: Index among the `n` completions.
+        text: Generated text; only the new text when streamed.
+        token_ids: Generated tokens; only the new ones when streamed.
+        logprobs: One entry for each of `token_ids`, or None if not requested.
+        finish_reason: Why the completion ended; None until it has.
+        stop_reason: Stop string or stop token id that ended the completion. None if
+            another cause, such as the model's end-of-text token, ended it.
+        output_tokens: Number of tokens generated so far.
+        draft_tokens: Number of draft tokens verified so far.
+        accepted_tokens: Number of `draft_tokens` that were accepted.
     """
 
     index: int
@@ -33,7 +33,7 @@ class CompletionOutput:
     accepted_tokens: int = 0
 
     def followed_by(self, later: "CompletionOutput") -> "CompletionOutput":
-        """Both pieces of news as one."""
+        """Merges this streamed output with a later one."""
         logprobs = self.logprobs
         if logprobs is not None or later.logprobs is not None:
             logprobs = [*(logprobs or []), *(later.logprobs or [])]
@@ -52,39 +52,46 @@ class CompletionOutput:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestOutput:
-    """News of a request.
+    """The output of a request; when streamed, what is new about it.
 
     Attributes:
-        prompt_token_ids: The prompt.
-        completions: Those with news, by index; all n when not streamed.
-        prompt_logprobs: With the first output, if asked for: one entry for each prompt
-            token but the first.
-        cached_tokens: Prompt tokens that came from a cache.
-        is_finished: Whether this is the last output.
-        kv_transfer_params: With the last output: what the KV connector has for the
-            client, of the completion that ended first where it has it for several.
+        prompt_token_ids: Tokens of the prompt.
+        outputs: The completions, sorted by index. All `n` if not streamed, otherwise
+            those with news.
+        prompt_logprobs: One entry for each prompt token but the first, or None if not
+            requested. Streamed requests get them with their first output.
+        cached_tokens: Number of prompt tokens that came from a prefix cache.
+        finished: Whether the request has ended, that is, this is its last output.
+        request_id: The client's id of the request, or the engine's if it has none.
+        prompt: Text of the prompt; None if the prompt was given as token ids.
+        kv_transfer_params: Parameters from the KV connector for the client, with the
+            last output. Of several completions, those of the first to end.
     """
 
     prompt_token_ids: list[int]
-    completions: list[CompletionOutput]
+    outputs: list[CompletionOutput]
     prompt_logprobs: list[TokenLogprobs] | None
     cached_tokens: int
-    is_finished: bool
+    finished: bool
+    request_id: str = ""
+    prompt: str | None = None
     kv_transfer_params: dict[str, object] | None = None
 
     def followed_by(self, later: "RequestOutput") -> "RequestOutput":
-        """Both pieces of news as one."""
-        merged = {completion.index: completion for completion in self.completions}
-        for completion in later.completions:
+        """Merges this streamed output with a later one."""
+        merged = {completion.index: completion for completion in self.outputs}
+        for completion in later.outputs:
             earlier = merged.get(completion.index)
             merged[completion.index] = (
                 earlier.followed_by(completion) if earlier else completion
             )
         return RequestOutput(
             prompt_token_ids=self.prompt_token_ids,
-            completions=[merged[index] for index in sorted(merged)],
+            outputs=[merged[index] for index in sorted(merged)],
             prompt_logprobs=self.prompt_logprobs or later.prompt_logprobs,
             cached_tokens=max(self.cached_tokens, later.cached_tokens),
-            is_finished=later.is_finished,
+            finished=later.finished,
+            request_id=self.request_id,
+            prompt=self.prompt,
             kv_transfer_params=later.kv_transfer_params,
         )

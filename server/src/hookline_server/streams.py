@@ -135,7 +135,7 @@ async def _complete(stream: OutputStream) -> AsyncIterator[RequestOutput]:
     """The outputs of a stream; one that ends early has been aborted by the server."""
     is_finished = False
     async for output in stream:
-        is_finished = output.is_finished
+        is_finished = output.finished
         yield output
     if not is_finished:
         raise ApiError(503, "the server is shutting down", code="aborted")

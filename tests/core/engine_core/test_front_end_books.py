@@ -27,7 +27,7 @@ def make() -> ObservedEngine:
 
 def text_of(engine: ObservedEngine) -> str:
     outputs = [news for news in engine.news if isinstance(news, RequestOutput)]
-    return "".join(each.text for news in outputs for each in news.completions)
+    return "".join(each.text for news in outputs for each in news.outputs)
 
 
 def test_every_way_to_end_is_counted_once() -> None:

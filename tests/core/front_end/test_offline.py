@@ -18,14 +18,25 @@ def test_outputs_come_in_the_order_of_the_prompts(llm: LLM, llama: Oracle) -> No
     tokenizer = llm.front_end.tokenizer
     for prompt, output in zip(PROMPTS, outputs, strict=True):
         ids = tokenizer.encode(prompt) if isinstance(prompt, str) else prompt
-        [completion] = output.completions
+        [completion] = output.outputs
         assert output.prompt_token_ids == ids
         assert completion.token_ids == llama.greedy(ids, 12)
         assert completion.text == tokenizer.decode(completion.token_ids)
         assert completion.finish_reason is FinishReason.LENGTH
         assert completion.stop_reason is None
         assert completion.output_tokens == 12
-        assert output.is_finished
+        assert output.finished
+
+
+def test_outputs_name_their_request_and_its_prompt(llm: LLM) -> None:
+    """The prompt is its text where one was given; ids are the client's or counted."""
+    facts = [RequestFacts(client_id="mine"), RequestFacts()]
+
+    [text, ids] = llm.generate(PROMPTS[:2], GREEDY, facts=facts)
+
+    assert (text.prompt, text.request_id) == ("def add(a, b):", "mine")
+    assert ids.prompt is None
+    assert ids.request_id.isdecimal()
 
 
 @pytest.mark.parametrize("prompt", ["text", [1, 2, 3]])
@@ -46,7 +57,7 @@ def test_each_prompt_may_have_its_own_params(llm: LLM, llama: Oracle) -> None:
 
     outputs = llm.generate([[9], [8], [7]], each, facts=facts)
 
-    found = [output.completions[0].token_ids for output in outputs]
+    found = [output.outputs[0].token_ids for output in outputs]
     assert found == [
         llama.greedy([prompt], count) for prompt, count in ((9, 1), (8, 5), (7, 3))
     ]
@@ -58,9 +69,9 @@ def test_n_completions_of_one_prompt(llm: LLM) -> None:
 
     [output] = llm.generate("abc", params)
 
-    assert [completion.index for completion in output.completions] == [0, 1, 2, 3, 4]
-    assert {completion.output_tokens for completion in output.completions} == {7}
-    assert len({completion.text for completion in output.completions}) > 1
+    assert [completion.index for completion in output.outputs] == [0, 1, 2, 3, 4]
+    assert {completion.output_tokens for completion in output.outputs} == {7}
+    assert len({completion.text for completion in output.outputs}) > 1
 
 
 def test_cached_tokens_are_counted(llm: LLM) -> None:
@@ -71,7 +82,7 @@ def test_cached_tokens_are_counted(llm: LLM) -> None:
     [again] = llm.generate(prompt, GREEDY)
 
     assert (first.cached_tokens, again.cached_tokens) == (0, 48)
-    assert first.completions == again.completions
+    assert first.outputs == again.outputs
 
 
 @pytest.mark.parametrize("length", [200, 255])
@@ -79,8 +90,8 @@ def test_without_max_tokens_the_context_is_the_end(llm: LLM, length: int) -> Non
     """A request that names no length fills the model's context."""
     [output] = llm.generate([3] * length, SamplingParams(temperature=0.0))
 
-    assert output.completions[0].output_tokens == 256 - length
-    assert output.completions[0].finish_reason is FinishReason.LENGTH
+    assert output.outputs[0].output_tokens == 256 - length
+    assert output.outputs[0].finish_reason is FinishReason.LENGTH
 
 
 @pytest.mark.parametrize("include", [False, True])
@@ -91,7 +102,7 @@ def test_a_stop_string_ends_the_text(llm: LLM, include: bool) -> None:
         max_tokens=200, temperature=9.0, seed=5, allowed_token_ids=letters
     )
     [plain] = llm.generate("p", params)
-    text = plain.completions[0].text
+    text = plain.outputs[0].text
     stop = text[40:44]
     end = text.index(stop)
 
@@ -107,7 +118,7 @@ def test_a_stop_string_ends_the_text(llm: LLM, include: bool) -> None:
         ),
     )
 
-    [completion] = output.completions
+    [completion] = output.outputs
     assert completion.text == text[: end + 4 if include else end]
     assert completion.finish_reason is FinishReason.STOP
     assert completion.stop_reason == stop
@@ -125,7 +136,7 @@ def test_chat_goes_through_the_template(llm: LLM) -> None:
     tokenizer = llm.front_end.tokenizer
     prompts = [tokenizer.decode(output.prompt_token_ids) for output in both]
     assert prompts == ["<user>hi<assistant>", "<system>s<user>ho<assistant>"]
-    assert alone.completions == both[0].completions
+    assert alone.outputs == both[0].outputs
 
 
 def test_the_progress_bar_is_on_standard_error(

@@ -31,7 +31,7 @@ async def test_requests_beyond_the_limit_are_refused_and_the_others_are_served()
     served += [output async for output in third]
     await engine.close()
 
-    assert [len(output.completions[0].token_ids) for output in served] == [20, 20, 20]
+    assert [len(output.outputs[0].token_ids) for output in served] == [20, 20, 20]
 
 
 async def test_requests_that_come_at_once_do_not_slip_past_the_limit() -> None:

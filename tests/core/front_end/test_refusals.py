@@ -90,7 +90,7 @@ def undisturbed(llm: LLM, llama: Oracle) -> Iterator[None]:
     yield
 
     [output] = llm.generate([5, 4, 3], SamplingParams(temperature=0.0, max_tokens=3))
-    assert output.completions[0].token_ids == llama.greedy([5, 4, 3], 3)
+    assert output.outputs[0].token_ids == llama.greedy([5, 4, 3], 3)
     assert llm.front_end.stats.received == before + 1
 
 

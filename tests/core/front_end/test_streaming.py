@@ -3,6 +3,7 @@
 import asyncio
 import threading
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 
 import pytest
 
@@ -43,11 +44,10 @@ async def test_deltas_add_up_to_the_whole(start_engine: StartEngine) -> None:
 
     assert len(whole) == 1
     assert len(pieces) > 1
-    assert merged(pieces) == whole[0]
-    assert [piece.is_finished for piece in pieces] == [False] * (len(pieces) - 1) + [
-        True
-    ]
-    for completion in whole[0].completions:
+    same = replace(merged(pieces), request_id=whole[0].request_id)
+    assert same == whole[0]
+    assert [piece.finished for piece in pieces] == [False] * (len(pieces) - 1) + [True]
+    for completion in whole[0].outputs:
         assert len(completion.token_ids) == completion.output_tokens == 30
         assert len(completion.logprobs or []) == 30
 
@@ -80,8 +80,8 @@ async def test_a_slow_reader_gets_merged_outputs(start_engine: StartEngine) -> N
 
     assert len(fast) > 1
     assert len(slow) == 1
-    assert slow[0].is_finished
-    assert slow == [merged(fast)]
+    assert slow[0].finished
+    assert slow[0].outputs == merged(fast).outputs
 
 
 async def test_many_streams_at_once(start_engine: StartEngine) -> None:
@@ -90,7 +90,7 @@ async def test_many_streams_at_once(start_engine: StartEngine) -> None:
 
     async def count(max_tokens: int) -> int:
         pieces = await collect(engine, max_tokens=max_tokens)
-        return merged(pieces).completions[0].output_tokens
+        return merged(pieces).outputs[0].output_tokens
 
     counts = await asyncio.gather(*map(count, range(1, 101)))
 
@@ -141,7 +141,7 @@ async def test_abort_after_the_end_does_nothing(start_engine: StartEngine) -> No
     stream.abort("late")
     stream.abort("later")
 
-    assert merged(pieces).completions[0].finish_reason is FinishReason.LENGTH
+    assert merged(pieces).outputs[0].finish_reason is FinishReason.LENGTH
     assert engine._front_end.stats.finished == {FinishReason.LENGTH: 1}
 
 
@@ -157,16 +157,16 @@ async def test_aborting_one_leaves_the_others(start_engine: StartEngine) -> None
 
     for stream in streams[1::2]:
         whole = merged([output async for output in stream])
-        assert whole.completions == alone.completions
+        assert whole.outputs == alone.outputs
 
 
 async def test_a_stop_string_ends_the_stream(start_engine: StartEngine) -> None:
     """The stream ends with it, and the engine ends the request too."""
     engine = await start_engine()
-    [completion] = merged(await collect(engine, max_tokens=60)).completions
+    [completion] = merged(await collect(engine, max_tokens=60)).outputs
     stop = completion.text[10:13]
 
-    [stopped] = merged(await collect(engine, max_tokens=60, stop=(stop,))).completions
+    [stopped] = merged(await collect(engine, max_tokens=60, stop=(stop,))).outputs
 
     assert stopped.text == completion.text[: completion.text.index(stop)]
     assert stopped.stop_reason == stop
@@ -182,7 +182,7 @@ async def test_a_refused_request_changes_nothing(start_engine: StartEngine) -> N
         await engine.submit("", params())
     engine.reject(RequestFacts(), "empty prompt")
 
-    assert merged([output async for output in stream]).is_finished
+    assert merged([output async for output in stream]).finished
     assert engine._front_end._outputs.finished == {
         FinishReason.LENGTH: 1,
         FinishReason.REJECTED: 1,
@@ -202,7 +202,7 @@ async def test_drain_waits_for_what_runs(start_engine: StartEngine) -> None:
     with pytest.raises(EngineDeadError, match="being stopped"):
         await engine.submit(PROMPT, params())
     assert await draining
-    assert merged([output async for output in stream]).is_finished
+    assert merged([output async for output in stream]).finished
 
 
 async def test_drain_gives_up_in_time(start_engine: StartEngine) -> None:
@@ -298,17 +298,17 @@ def test_pieces_of_news_merge_by_index() -> None:
     def news(*pieces: CompletionOutput) -> RequestOutput:
         return RequestOutput(
             prompt_token_ids=[1],
-            completions=list(pieces),
+            outputs=list(pieces),
             prompt_logprobs=None,
             cached_tokens=0,
-            is_finished=False,
+            finished=False,
         )
 
     both = news(piece(1, "b", 1)).followed_by(news(piece(0, "a", 1), piece(1, "c", 2)))
 
-    assert [each.text for each in both.completions] == ["a", "bc"]
-    assert both.completions[1].token_ids == [1, 2]
-    assert both.completions[1].output_tokens == 2
+    assert [each.text for each in both.outputs] == ["a", "bc"]
+    assert both.outputs[1].token_ids == [1, 2]
+    assert both.outputs[1].output_tokens == 2
 
 
 async def test_the_real_model_streams_as_it_completes(

@@ -70,7 +70,7 @@ def told(outputs: list[RequestOutput]) -> list[object]:
     """Tokens and all that was said of their likelihood."""
     found: list[object] = []
     for output in outputs:
-        [completion] = output.completions
+        [completion] = output.outputs
         found += [completion.token_ids, completion.logprobs]
     return found
 

@@ -24,7 +24,7 @@ def generate(folder: Path, **more: object) -> tuple[list[list[int]], LLM]:
     with LLM(config=config) as llm:
         outputs = llm.generate(PROMPTS, GREEDY)
         assert_conserved(llm)
-    return [output.completions[0].token_ids for output in outputs], llm
+    return [output.outputs[0].token_ids for output in outputs], llm
 
 
 def test_sharded_weights_equal_whole_ones(llama: Oracle, folder: Path) -> None:
@@ -56,7 +56,7 @@ def test_half_precision_runs(llama: Oracle, dtype: Dtype, name: str) -> None:
     assert facts.dtype == name
     for prompt, output in zip(PROMPTS, outputs, strict=True):
         expected = llama.probabilities(prompt).log()
-        entries = output.completions[0].logprobs
+        entries = output.outputs[0].logprobs
         assert entries is not None
         found = dict(zip(entries[0].token_ids, entries[0].logprobs, strict=True))
         for token_id, value in found.items():

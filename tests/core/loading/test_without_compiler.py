@@ -29,7 +29,7 @@ config = EngineConfig(
 with LLM(config=config) as llm:
     params = SamplingParams(temperature=0.0, max_tokens=12)
     (output,) = llm.generate([[5, 6, 7, 8, 9]], params)
-print(*output.completions[0].token_ids)
+print(*output.outputs[0].token_ids)
 print("compiled" if sys.modules.get("numba") else "plain")
 """
 TOLD = (

@@ -145,7 +145,7 @@ def test_each_request_is_told_from_queued_to_finished(
         assert kinds[Queued] == kinds[Finished] == 1
         assert [each.is_resumed for each in admissions].count(False) == 1
         assert kinds[Scheduled] == kinds[Preempted] + 1
-        assert tokens == output.completions[0].token_ids
+        assert tokens == output.outputs[0].token_ids
         assert history[-1].output_tokens == len(tokens)
         times = [event.at for event in history]
         assert times == sorted(times)

@@ -134,7 +134,7 @@ def run(site: PluginSite, oracle: Oracle, *hostile: str) -> Run:
     lanes = {lane.name: lane for lane in llm.front_end._observers.lanes}
     calls = site.calls()
     return Run(
-        tokens=[output.completions[0].token_ids for output in outputs],
+        tokens=[output.outputs[0].token_ids for output in outputs],
         steps=[
             (step.record.step, step.record.request_tokens)
             for _, step in calls

@@ -83,8 +83,8 @@ def test_greedy_output_equals_generate(
         stats = llm.front_end.stats
         assert_conserved(llm)
 
-    assert [output.completions[0].token_ids for output in first] == expected
-    assert [output.completions[0].token_ids for output in again] == expected
+    assert [output.outputs[0].token_ids for output in first] == expected
+    assert [output.outputs[0].token_ids for output in again] == expected
     if mode.endswith("preempted"):
         assert stats.preemptions > 0
         assert stats.recomputed_tokens > 0
@@ -113,8 +113,8 @@ def test_bfloat16_output_is_what_float32_finds_likely(
 
     errors, regrets = [], []
     for prompt, output in zip(prompts() * 2, outputs, strict=True):
-        tokens = output.completions[0].token_ids
-        told = output.completions[0].logprobs
+        tokens = output.outputs[0].token_ids
+        told = output.outputs[0].logprobs
         assert told is not None
         for at, token in enumerate(tokens):
             exact = oracle.probabilities([*prompt, *tokens[:at]]).log()

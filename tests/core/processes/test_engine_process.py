@@ -129,7 +129,7 @@ def test_only_the_front_end_ends_the_process(llama: Oracle) -> None:
     llm.close()
     llm.close()
 
-    assert len(output.completions[0].token_ids) == 3
+    assert len(output.outputs[0].token_ids) == 3
     wait_until_gone(engine)
     os.close(engine)
     assert not folder.exists()
@@ -213,4 +213,4 @@ def test_a_long_temporary_folder_is_no_obstacle(
         [output] = llm.generate("a", SamplingParams(temperature=0.0, max_tokens=2))
         assert_conserved(llm)
 
-    assert len(output.completions[0].token_ids) == 2
+    assert len(output.outputs[0].token_ids) == 2

@@ -30,7 +30,7 @@ def greedy(**more: object) -> SamplingParams:
 
 def tokens_of(llm: LLM, params: SamplingParams) -> list[int]:
     [output] = llm.generate(PROMPT, params)
-    return output.completions[0].token_ids
+    return output.outputs[0].token_ids
 
 
 @pytest.fixture(scope="module")
@@ -172,7 +172,7 @@ def test_bad_words_change_the_text(llm: LLM) -> None:
 
     outputs = llm.generate([PROMPT, PROMPT], [params, banned])
 
-    before, after = (output.completions[0].text for output in outputs)
+    before, after = (output.outputs[0].text for output in outputs)
     assert "ab" in before
     assert set(before) == set("abcd")
     assert "ab" not in after
@@ -187,7 +187,7 @@ def test_a_stop_token_ends_the_request(llm: LLM) -> None:
 
     [output] = llm.generate(PROMPT, greedy(stop_token_ids=(stop, 318)))
 
-    completion = output.completions[0]
+    completion = output.outputs[0]
     assert completion.token_ids == plain[:end]
     assert completion.finish_reason is FinishReason.STOP
     assert completion.stop_reason == stop
@@ -201,7 +201,7 @@ def test_the_models_own_end_needs_no_naming(eos_llm: LLM, with_eos: Oracle) -> N
 
     [output] = eos_llm.generate(PROMPT, greedy())
 
-    completion = output.completions[0]
+    completion = output.outputs[0]
     assert completion.token_ids == expected[: expected.index(expected[-1]) + 1]
     assert completion.finish_reason is FinishReason.STOP
     assert completion.stop_reason is None

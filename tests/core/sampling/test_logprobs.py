@@ -69,7 +69,7 @@ def test_logprobs_equal_the_oracle(
 
     assert (preemptions > 0) is (mode == "preempted")
     for output in outputs:
-        prompt, [completion] = output.prompt_token_ids, output.completions
+        prompt, [completion] = output.prompt_token_ids, output.outputs
         rows = reference(llama, prompt + completion.token_ids)
         prompt_entries = output.prompt_logprobs or []
         assert len(prompt_entries) == len(prompt) - 1
@@ -89,7 +89,7 @@ def test_logprobs_with_a_cached_prefix(llm: LLM, llama: Oracle) -> None:
     [output] = llm.generate(prompt, params)
 
     assert output.cached_tokens == 32
-    [completion] = output.completions
+    [completion] = output.outputs
     rows = reference(llama, prompt + completion.token_ids)
     assert completion.logprobs is not None
     for at, token_id in enumerate(completion.token_ids):
@@ -105,8 +105,8 @@ def test_logprobs_are_of_the_unmodified_distribution(llm: LLM, llama: Oracle) ->
     [output] = llm.generate([8, 9], params)
 
     row = reference(llama, [8, 9])[-1]
-    assert output.completions[0].logprobs is not None
-    check(output.completions[0].logprobs[0], 200, row, 0)
+    assert output.outputs[0].logprobs is not None
+    check(output.outputs[0].logprobs[0], 200, row, 0)
 
 
 def test_only_who_asks_gets_logprobs(llm: LLM) -> None:
@@ -121,10 +121,10 @@ def test_only_who_asks_gets_logprobs(llm: LLM) -> None:
 
     outputs = llm.generate([[1, 2, 3]] * 4, each)
 
-    assert outputs[0].completions[0].logprobs is None
+    assert outputs[0].outputs[0].logprobs is None
     assert outputs[0].prompt_logprobs is None
     for output, wish in zip(outputs[1:], [0, 20, 3], strict=True):
-        entries = [*(output.completions[0].logprobs or [])]
+        entries = [*(output.outputs[0].logprobs or [])]
         entries += output.prompt_logprobs or []
         assert [len(entry.token_ids) for entry in entries] == [wish + 1] * 4
 
@@ -136,4 +136,4 @@ def test_prompt_logprobs_come_once_for_many_completions(llm: LLM) -> None:
     [output] = llm.generate([4, 5, 6, 7], params)
 
     assert len(output.prompt_logprobs or []) == 3
-    assert len(output.completions) == 3
+    assert len(output.outputs) == 3

@@ -63,12 +63,12 @@ def test_outputs_are_the_same_with_overlap(llama: Oracle) -> None:
 
     for one, other in zip(plain, overlapped, strict=True):
         assert_alike(one.prompt_logprobs, other.prompt_logprobs)
-        for left, right in zip(one.completions, other.completions, strict=True):
+        for left, right in zip(one.outputs, other.outputs, strict=True):
             assert left.token_ids == right.token_ids
             assert left.finish_reason == right.finish_reason
             assert left.stop_reason == right.stop_reason
             assert_alike(left.logprobs, right.logprobs)
-    reasons = {each.finish_reason for out in plain for each in out.completions}
+    reasons = {each.finish_reason for out in plain for each in out.outputs}
     assert reasons == {FinishReason.STOP, FinishReason.LENGTH}
     assert discarded > 0
 
@@ -86,4 +86,4 @@ def test_an_engine_process_overlaps_too(llama: Oracle) -> None:
         assert_conserved(llm)
 
     expected = [llama.greedy(prompt, 12) for prompt in PROMPTS[:3]]
-    assert [output.completions[0].token_ids for output in outputs] == expected
+    assert [output.outputs[0].token_ids for output in outputs] == expected

@@ -93,7 +93,7 @@ def test_greedy_with_repetition_penalty_equals_generate(
     [output] = llm.generate(prompt, params)
 
     expected = llama.greedy(prompt, 24, repetition_penalty=1.4)
-    assert output.completions[0].token_ids == expected
+    assert output.outputs[0].token_ids == expected
     assert expected != llama.greedy(prompt, 24)
 
 
@@ -109,5 +109,5 @@ def test_frequency_penalty_shows_in_the_output(llm: LLM) -> None:
 
     outputs = llm.generate([[1, 2, 3]] * 2, [plain, penalised])
 
-    assert set(outputs[0].completions[0].token_ids) == {5}
-    assert set(outputs[1].completions[0].token_ids) == {5, 6}
+    assert set(outputs[0].outputs[0].token_ids) == {5}
+    assert set(outputs[1].outputs[0].token_ids) == {5, 6}

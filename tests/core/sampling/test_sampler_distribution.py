@@ -208,9 +208,7 @@ def test_an_engine_draws_as_the_oracle_says(
     outputs = llm.generate([prompt] * 20, params)
 
     drawn = [
-        completion.token_ids[0]
-        for output in outputs
-        for completion in output.completions
+        completion.token_ids[0] for output in outputs for completion in output.outputs
     ]
     counts = np.bincount(drawn, minlength=320)
     logits = llama.probabilities(prompt).log().float()

@@ -44,7 +44,7 @@ def test_seeded_tokens_ignore_their_neighbours(
         preemptions = other.front_end.stats.preemptions
         assert_conserved(other)
 
-    assert outputs[2].completions[0].token_ids == alone.completions[0].token_ids
+    assert outputs[2].outputs[0].token_ids == alone.outputs[0].token_ids
     assert (preemptions > 0) is (mode == "preempted")
 
 
@@ -55,11 +55,11 @@ def test_completions_of_a_seed_differ_and_repeat(llm: LLM) -> None:
     [first] = llm.generate(PROMPT, params)
     [again] = llm.generate(PROMPT, params)
 
-    texts = [completion.token_ids for completion in first.completions]
+    texts = [completion.token_ids for completion in first.outputs]
     assert len({tuple(tokens) for tokens in texts}) == 4
-    assert [completion.token_ids for completion in again.completions] == texts
+    assert [completion.token_ids for completion in again.outputs] == texts
     [alone] = llm.generate(PROMPT, SEEDED)
-    assert texts[0] == alone.completions[0].token_ids
+    assert texts[0] == alone.outputs[0].token_ids
 
 
 @pytest.mark.parametrize("seed", [-(2**63), -1, 0, 2**63 - 1])
@@ -70,7 +70,7 @@ def test_every_seed_can_be_used(llm: LLM, seed: int) -> None:
     [first] = llm.generate(PROMPT, params)
     [again] = llm.generate(PROMPT, params)
 
-    assert first.completions == again.completions
+    assert first.outputs == again.outputs
 
 
 def test_different_seeds_differ(llm: LLM) -> None:
@@ -79,7 +79,7 @@ def test_different_seeds_differ(llm: LLM) -> None:
 
     outputs = llm.generate([PROMPT] * 10, each)
 
-    assert len({tuple(output.completions[0].token_ids) for output in outputs}) == 10
+    assert len({tuple(output.outputs[0].token_ids) for output in outputs}) == 10
 
 
 def test_requests_without_a_seed_differ(llm: LLM) -> None:
@@ -88,4 +88,4 @@ def test_requests_without_a_seed_differ(llm: LLM) -> None:
 
     outputs = llm.generate([PROMPT] * 5, params)
 
-    assert len({tuple(output.completions[0].token_ids) for output in outputs}) == 5
+    assert len({tuple(output.outputs[0].token_ids) for output in outputs}) == 5

@@ -132,9 +132,9 @@ def test_output_is_the_same_whatever_is_chosen(
         outputs = llm.generate(prompts, SamplingParams(temperature=0.0, max_tokens=24))
         assert_conserved(llm)
 
-    assert [each.completions[0].token_ids for each in outputs] == expected
+    assert [each.outputs[0].token_ids for each in outputs] == expected
     assert {limit for limits in chosen for limit in limits} >= {0, 1, 3, 5}
-    assert sum(each.completions[0].accepted_tokens for each in outputs) > 10
+    assert sum(each.outputs[0].accepted_tokens for each in outputs) > 10
 
 
 def test_engine_with_a_model_controls_itself(
@@ -153,7 +153,7 @@ def test_engine_with_a_model_controls_itself(
             [PROMPT], SamplingParams(temperature=0.0, max_tokens=100)
         )
 
-    [completion] = output.completions
+    [completion] = output.outputs
     assert completion.token_ids == text
     assert completion.accepted_tokens > 0
 

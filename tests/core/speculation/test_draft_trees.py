@@ -92,11 +92,11 @@ def check(speculating_llm: SpeculatingLLM, oracle: Oracle, mode: str) -> float:
         stats = llm.front_end.stats
         assert_conserved(llm)
 
-    assert [output.completions[0].token_ids for output in first] == expected
-    assert [output.completions[0].token_ids for output in again] == expected
+    assert [output.outputs[0].token_ids for output in first] == expected
+    assert [output.outputs[0].token_ids for output in again] == expected
     if mode == "preempted":
         assert stats.preemptions > 0
-    accepted = sum(output.completions[0].accepted_tokens for output in first)
+    accepted = sum(output.outputs[0].accepted_tokens for output in first)
     return accepted / (len(first) * OUTPUT_TOKENS)
 
 
@@ -129,7 +129,7 @@ def test_batches_of_every_size_are_left_as_they_are(
         outputs = llm.generate(many, GREEDY)
         assert_conserved(llm)
 
-    assert [output.completions[0].token_ids for output in outputs] == expected
+    assert [output.outputs[0].token_ids for output in outputs] == expected
 
 
 def test_accepted_paths_can_be_read_from_the_prefix_cache(
@@ -149,7 +149,7 @@ def test_accepted_paths_can_be_read_from_the_prefix_cache(
         assert_conserved(llm)
 
     for output, text in zip(outputs, whole, strict=True):
-        assert output.completions[0].token_ids == text[OUTPUT_TOKENS:]
+        assert output.outputs[0].token_ids == text[OUTPUT_TOKENS:]
         cached = output.cached_tokens
         assert cached is not None
         assert cached >= len(output.prompt_token_ids) - 3
@@ -174,7 +174,7 @@ def test_right_paths_save_steps(speculating_llm: SpeculatingLLM, llama: Oracle) 
         proposer = ScriptedTreeProposer(known, wide)
         with speculating_llm(chosen, proposer) as llm:
             [output] = llm.generate([prompt], GREEDY)
-        [completion] = output.completions
+        [completion] = output.outputs
         assert completion.token_ids == known[0][len(prompt) :]
         # One token of the prompt's step, then threes, and at last two.
         if chosen is config:
@@ -267,7 +267,7 @@ def test_trees_that_are_deeper_than_a_window_are_refused(
 
     with speculating_llm(config, ScriptedTreeProposer([], (None, *range(10)))) as llm:
         [output] = llm.generate([[1, 2, 3]], GREEDY)
-    assert output.completions[0].token_ids == oracle.greedy([1, 2, 3], OUTPUT_TOKENS)
+    assert output.outputs[0].token_ids == oracle.greedy([1, 2, 3], OUTPUT_TOKENS)
     with (
         pytest.raises(ConfigError, match=r"12 deep does not fit.* sees 12 tokens"),
         speculating_llm(config, ScriptedTreeProposer([], (None, *range(11)))),

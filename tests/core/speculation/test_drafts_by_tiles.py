@@ -99,7 +99,7 @@ def test_bfloat16_output_is_what_float32_finds_likely(
     with LLM(config=replace(config, speculative=None)) as llm:
         plain = llm.generate(prompts, params)
     texts = [
-        [*prompt, *output.completions[0].token_ids]
+        [*prompt, *output.outputs[0].token_ids]
         for prompt, output in zip(prompts, plain, strict=True)
     ]
     proposer: Proposer = ScriptedProposer(texts, errors=0.3)
@@ -110,10 +110,10 @@ def test_bfloat16_output_is_what_float32_finds_likely(
         outputs = llm.generate(prompts, params)
         assert_conserved(llm)
 
-    accepted = sum(output.completions[0].accepted_tokens for output in outputs)
+    accepted = sum(output.outputs[0].accepted_tokens for output in outputs)
     assert accepted > 10
     for prompt, output in zip(prompts, outputs, strict=True):
-        tokens = output.completions[0].token_ids
+        tokens = output.outputs[0].token_ids
         for at, token in enumerate(tokens):
             exact = oracle_log(llama, [*prompt, *tokens[:at]])
             assert float(exact.max() - exact[token]) < 0.5

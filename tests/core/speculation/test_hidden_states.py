@@ -98,10 +98,10 @@ def test_states_are_those_that_the_output_layer_reads(
         assert_conserved(llm)
 
     texts = [
-        [*prompt, *output.completions[0].token_ids]
+        [*prompt, *output.outputs[0].token_ids]
         for prompt, output in zip(PROMPTS, outputs, strict=True)
     ]
-    assert sum(output.completions[0].accepted_tokens for output in outputs) > 0
+    assert sum(output.outputs[0].accepted_tokens for output in outputs) > 0
     assert check(oracle, watching) > sum(map(len, PROMPTS))
     for text, states in watching.seen:
         assert any(text == whole[: len(text)] for whole in texts)
@@ -143,7 +143,7 @@ def test_states_of_a_tree_are_those_of_its_accepted_path(
         outputs = llm.generate(PROMPTS, GREEDY)
         assert_conserved(llm)
 
-    assert sum(output.completions[0].accepted_tokens for output in outputs) > 0
+    assert sum(output.outputs[0].accepted_tokens for output in outputs) > 0
     assert check(llama, watching) > sum(map(len, PROMPTS))
 
 
@@ -202,7 +202,7 @@ def test_prompts_are_shown_where_nothing_is_drafted(
         assert_conserved(llm)
 
     assert [
-        [*prompt, *output.completions[0].token_ids]
+        [*prompt, *output.outputs[0].token_ids]
         for prompt, output in zip(PROMPTS, outputs, strict=True)
     ] == texts
     assert check(llama, watching) > 0
@@ -301,4 +301,4 @@ def test_others_are_shown_nothing(
     with speculating_llm(config_for(llama, "batched"), RandomProposer()) as llm:
         [output] = llm.generate([PROMPTS[1]], GREEDY)
 
-    assert output.completions[0].token_ids == llama.greedy(PROMPTS[1], TOKENS)
+    assert output.outputs[0].token_ids == llama.greedy(PROMPTS[1], TOKENS)

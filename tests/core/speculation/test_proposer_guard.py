@@ -146,7 +146,7 @@ def test_output_is_unchanged(
             for sample in family.samples
         }
 
-    assert output.completions[0].token_ids == llama.greedy([5, 6, 7], 6)
+    assert output.outputs[0].token_ids == llama.greedy([5, 6, 7], 6)
     # Behind the fifth token there is room for one, which no draft is needed for.
     assert failures[CAUSES[name][1]] >= 2  # at the end fewer are wanted
     assert sum(failures.values()) == 4
@@ -316,7 +316,7 @@ def test_engine_outlives_a_hanging_proposer(
         closed = time.monotonic() - began - seconds
     end.set()
 
-    assert output.completions[0].token_ids == llama.greedy([5, 6, 7], 20)
+    assert output.outputs[0].token_ids == llama.greedy([5, 6, 7], 20)
     assert seconds < 5
     assert closed < 5
 

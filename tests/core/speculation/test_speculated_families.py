@@ -93,11 +93,11 @@ def check(speculating_llm: SpeculatingLLM, oracle: Oracle, name: str, mode: str)
         stats = llm.front_end.stats
         assert_conserved(llm)
 
-    assert [output.completions[0].token_ids for output in first] == expected
-    assert [output.completions[0].token_ids for output in again] == expected
+    assert [output.outputs[0].token_ids for output in first] == expected
+    assert [output.outputs[0].token_ids for output in again] == expected
     if mode == "preempted":
         assert stats.preemptions > 0
-    return sum(output.completions[0].accepted_tokens for output in first)
+    return sum(output.outputs[0].accepted_tokens for output in first)
 
 
 @pytest.mark.parametrize("name", ["right", "half-right", "random"])
@@ -134,7 +134,7 @@ def test_batches_of_every_size_are_left_as_they_are(
         outputs = llm.generate(many, GREEDY)
         assert_conserved(llm)
 
-    assert [output.completions[0].token_ids for output in outputs] == expected
+    assert [output.outputs[0].token_ids for output in outputs] == expected
 
 
 def test_right_drafts_save_steps(
@@ -148,7 +148,7 @@ def test_right_drafts_save_steps(
     with speculating_llm(config_for(llama.folder, "batched"), proposer) as llm:
         [output] = llm.generate([prompt], GREEDY)
 
-    [completion] = output.completions
+    [completion] = output.outputs
     # One token of the prompt's step, then 5, 5, 5, 5 and 3.
     assert proposer.calls <= 6
     assert (completion.draft_tokens, completion.accepted_tokens) == (18, 18)

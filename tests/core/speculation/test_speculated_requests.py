@@ -108,14 +108,14 @@ def test_request_gets_what_it_gets_without_drafts(
     """
     params = CASES[name]
     wanted = run(plain_llm, params)
-    texts = [[*PROMPT, *each.token_ids] for each in wanted.completions]
+    texts = [[*PROMPT, *each.token_ids] for each in wanted.outputs]
 
     proposer = proposer_of(texts, form, errors=0.3)
     with speculating_llm(config_of(llama, form), proposer) as llm:
         found = run(llm, params)
         assert_conserved(llm)
 
-    for mine, theirs in zip(found.completions, wanted.completions, strict=True):
+    for mine, theirs in zip(found.outputs, wanted.outputs, strict=True):
         assert mine.token_ids == theirs.token_ids
         assert mine.text == theirs.text
         assert (mine.finish_reason, mine.stop_reason) == (
@@ -146,14 +146,14 @@ def test_stop_token_inside_accepted_drafts_ends_the_request(
     speculating_llm: SpeculatingLLM, plain_llm: LLM, llama: Oracle, form: str
 ) -> None:
     """What was accepted behind a stop token is dropped, and counted nowhere."""
-    text = run(plain_llm, SEEDED).completions[0].token_ids
+    text = run(plain_llm, SEEDED).outputs[0].token_ids
     stop = next(text[at] for at in range(7, 30) if text[at] not in text[:at])
     end = text.index(stop) + 1
     params = msgspec.structs.replace(SEEDED, stop_token_ids=(stop,))
 
     proposer = proposer_of([[*PROMPT, *text]], form)
     with speculating_llm(config_of(llama, form), proposer) as llm:
-        [completion] = run(llm, params).completions
+        [completion] = run(llm, params).outputs
         assert_conserved(llm)
 
     assert completion.token_ids == text[:end]
@@ -167,18 +167,18 @@ def test_stop_string_inside_accepted_drafts_cuts_the_text(
     speculating_llm: SpeculatingLLM, plain_llm: LLM, llama: Oracle, form: str
 ) -> None:
     """The text ends before a stop string that drafts brought with more behind it."""
-    whole = run(plain_llm, SEEDED).completions[0]
+    whole = run(plain_llm, SEEDED).outputs[0]
     stop = next(
         whole.text[at : at + 2]
         for at in range(3, len(whole.text) - 2)
         if whole.text.find(whole.text[at : at + 2]) == at
     )
     params = msgspec.structs.replace(SEEDED, stop=(stop,))
-    wanted = run(plain_llm, params).completions[0]
+    wanted = run(plain_llm, params).outputs[0]
     proposer = proposer_of([[*PROMPT, *whole.token_ids]], form)
 
     with speculating_llm(config_of(llama, form), proposer) as llm:
-        [completion] = run(llm, params).completions
+        [completion] = run(llm, params).outputs
         assert_conserved(llm)
 
     assert completion.text == wanted.text == whole.text[: whole.text.index(stop)]
@@ -190,7 +190,7 @@ def test_drawn_drafts_are_repeatable(
 ) -> None:
     """The same seed and the same drafts with probabilities give the same text."""
     params = SamplingParams(max_tokens=30, seed=6, temperature=0.8)
-    text = run(plain_llm, params).completions[0].token_ids
+    text = run(plain_llm, params).outputs[0].token_ids
     outputs = []
 
     for _ in range(2):
@@ -198,7 +198,7 @@ def test_drawn_drafts_are_repeatable(
             [[*PROMPT, *text]], errors=0.2, with_probabilities=True
         )
         with speculating_llm(config_of(llama), proposer) as llm:
-            outputs.append(run(llm, params).completions[0])
+            outputs.append(run(llm, params).outputs[0])
             assert_conserved(llm)
 
     assert outputs[0].token_ids == outputs[1].token_ids
@@ -215,7 +215,7 @@ def test_a_request_can_opt_out(speculating_llm: SpeculatingLLM, llama: Oracle) -
     with speculating_llm(config_of(llama), proposer) as llm:
         outputs = llm.generate([PROMPT, PROMPT], [alone, other])
 
-    [first], [second] = (output.completions for output in outputs)
+    [first], [second] = (output.outputs for output in outputs)
     assert first.token_ids == second.token_ids == text
     assert first.draft_tokens == 0
     assert second.accepted_tokens > 10

@@ -183,7 +183,5 @@ def test_bfloat16_is_brought_bit_by_bit(
     with connected_llm(config, store) as llm:
         loading = llm.generate(prompts, greedy)
 
-    assert [each.completions for each in loading] == [
-        each.completions for each in plain
-    ]
+    assert [each.outputs for each in loading] == [each.outputs for each in plain]
     assert [each.cached_tokens for each in loading] == [36, 24]

@@ -271,7 +271,7 @@ def test_client_is_told_at_its_end(stop: tuple[str, ...]) -> None:
 
     [*before, last] = front_end.news
     assert isinstance(last, RequestOutput)
-    assert last.is_finished
+    assert last.finished
     assert last.kv_transfer_params in ({"request": 1}, {"request": 2})
     assert not [each for each in before if getattr(each, "kv_transfer_params", None)]
     assert last.followed_by(last).kv_transfer_params == last.kv_transfer_params

@@ -78,7 +78,7 @@ def check(
             hits.append(llm.front_end.stats.external_cache.hit_tokens)
 
     for outputs in found:
-        assert [output.completions[0].token_ids for output in outputs] == expected
+        assert [output.outputs[0].token_ids for output in outputs] == expected
     return hits
 
 

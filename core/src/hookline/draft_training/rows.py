@@ -113,7 +113,7 @@ def _generated(
             part = prompts[first : first + _AT_ONCE]
             outputs = llm.generate(part, params)
             rows += [
-                [*prompt, *output.completions[0].token_ids]
+                [*prompt, *output.outputs[0].token_ids]
                 for prompt, output in zip(part, outputs, strict=True)
             ]
             say(

@@ -57,7 +57,7 @@ class OutputStream:
             merged = news if merged is None else merged.followed_by(news)
         if merged is None:
             raise StopAsyncIteration
-        self._is_over = self._is_over or merged.is_finished
+        self._is_over = self._is_over or merged.finished
         return merged
 
     def abort(self, cause: str) -> None:

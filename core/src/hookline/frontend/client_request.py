@@ -167,6 +167,11 @@ class ClientRequest:
         self._deliver = deliver
         self.is_streamed = is_streamed
 
+    @property
+    def request_id(self) -> str:
+        """The client's id, or the engine's for the first completion if it has none."""
+        return self.prepared.facts.client_id or str(self.completions[0].request_id)
+
     def deliver_news(self) -> None:
         """Sends what has gathered: each time if streamed, else once at the end."""
         if not self.is_streamed and self.num_open:
@@ -177,10 +182,12 @@ class ClientRequest:
         self._deliver(
             RequestOutput(
                 prompt_token_ids=self.prepared.prompt_token_ids,
-                completions=[output for output in news if output is not None],
+                outputs=[output for output in news if output is not None],
                 prompt_logprobs=logprobs,
                 cached_tokens=first.local_cached_tokens + first.external_cached_tokens,
-                is_finished=self.num_open == 0,
+                finished=self.num_open == 0,
+                request_id=self.request_id,
+                prompt=self.prepared.prompt,
                 kv_transfer_params=None if self.num_open else self.kv_transfer_params,
             )
         )

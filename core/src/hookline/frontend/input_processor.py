@@ -24,6 +24,7 @@ class PreparedRequest:
         facts: Who asked.
         cache_salt: See `EngineRequest`.
         kv_transfer_params: Likewise.
+        prompt: The prompt's text; None if it was given as token ids.
     """
 
     prompt_token_ids: list[int]
@@ -32,6 +33,7 @@ class PreparedRequest:
     facts: RequestFacts
     cache_salt: str | None
     kv_transfer_params: dict[str, object] | None = None
+    prompt: str | None = None
 
     def child(
         self, index: int, request_id: int, eos_token_ids: tuple[int, ...]
@@ -86,6 +88,7 @@ class InputProcessor:
             facts=facts,
             cache_salt=cache_salt,
             kv_transfer_params=kv_transfer_params,
+            prompt=prompt if isinstance(prompt, str) else None,
         )
 
     def _token_ids(self, prompt: str | Sequence[int]) -> list[int]:

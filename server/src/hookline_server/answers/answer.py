@@ -50,7 +50,7 @@ class UsageMeter:
     def take(self, number: int, output: RequestOutput, *, n: int) -> None:
         """Takes an output of one prompt; later totals replace earlier ones."""
         self._prompts[number] = output
-        for completion in output.completions:
+        for completion in output.outputs:
             self._completions[number * n + completion.index] = completion
 
     @property

@@ -48,7 +48,7 @@ class ChatAnswer:
             id=self._identity.id,
             created=self._identity.created,
             model=self._identity.model,
-            choices=[self._choice(completion) for completion in output.completions],
+            choices=[self._choice(completion) for completion in output.outputs],
             usage=self._meter.usage,
             kv_transfer_params=transfer_params(output),
         )
@@ -59,7 +59,7 @@ class ChatAnswer:
             self._meter.take(0, output, n=1)
             choices = [
                 choice
-                for completion in output.completions
+                for completion in output.outputs
                 for choice in self._chunk_choices(completion)
             ]
             for choice in choices:

@@ -85,7 +85,7 @@ class CompletionAnswer:
         self, number: int, output: RequestOutput
     ) -> Iterator[CompletionChoice]:
         self._meter.take(number, output, n=self._n)
-        for completion in output.completions:
+        for completion in output.outputs:
             yield self._choice(number, output, completion)
 
     def _choice(

@@ -75,7 +75,7 @@ def _print_texts(prompts: Sequence[str], outputs: Sequence[RequestOutput]) -> No
     texts = [
         prompt + completion.text
         for prompt, output in zip(prompts, outputs, strict=True)
-        for completion in output.completions
+        for completion in output.outputs
     ]
     say(f"\n{RULE}\n".join(texts))
 
@@ -87,7 +87,7 @@ def _print_json(prompts: Sequence[str], outputs: Sequence[RequestOutput]) -> Non
             "prompt": prompt,
             "prompt_tokens": len(output.prompt_token_ids),
             "cached_tokens": output.cached_tokens,
-            "completions": [_completion(each) for each in output.completions],
+            "completions": [_completion(each) for each in output.outputs],
         }
         say(json.dumps(row, ensure_ascii=False))
 

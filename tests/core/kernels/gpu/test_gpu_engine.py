@@ -108,7 +108,7 @@ def serve(
 def tokens_of(llm: LLM, prompts: Sequence[list[int]] = PROMPTS) -> list[list[int]]:
     outputs = llm.generate(prompts, GREEDY)
     assert_conserved(llm)
-    return [output.completions[0].token_ids for output in outputs]
+    return [output.outputs[0].token_ids for output in outputs]
 
 
 def test_eager_steps_give_the_oracles_tokens(oracle: Oracle, serve: Serve) -> None:
@@ -166,7 +166,7 @@ def test_drafts_are_verified_as_on_processors(
     )
     model = ModelConfig(model=str(llama.folder), max_model_len=64)
     with LLM(config=replace(BASE, model=model)) as llm:
-        plain = [each.completions[0] for each in llm.generate(PROMPTS[:3], params)]
+        plain = [each.outputs[0] for each in llm.generate(PROMPTS[:3], params)]
     texts = [
         [*prompt, *each.token_ids]
         for prompt, each in zip(PROMPTS[:3], plain, strict=True)
@@ -186,7 +186,7 @@ def test_drafts_are_verified_as_on_processors(
             with make() as llm:
                 outputs = llm.generate(PROMPTS[:3], params)
                 assert_conserved(llm)
-            found.append([output.completions[0] for output in outputs])
+            found.append([output.outputs[0] for output in outputs])
 
     host, device = found
     assert [each.token_ids for each in device] == [each.token_ids for each in host]
@@ -309,7 +309,7 @@ def test_sampling_is_what_it_is_on_processors(llama: Oracle, serve: Serve) -> No
         found = llm.generate(prompts, asked)
 
     for own, wanted in zip(found, expected, strict=True):
-        [ours], [theirs] = own.completions, wanted.completions
+        [ours], [theirs] = own.outputs, wanted.outputs
         assert ours.token_ids == theirs.token_ids
         assert close(ours.logprobs, theirs.logprobs)
         assert close(own.prompt_logprobs, wanted.prompt_logprobs)

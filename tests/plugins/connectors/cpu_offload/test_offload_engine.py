@@ -77,7 +77,7 @@ def test_tokens_are_the_oracles(
     with LLM(config=replace(config, scheduler=schedule)) as llm:
         for _ in range(2):
             found = llm.generate(prompts(), GREEDY)
-            assert [each.completions[0].token_ids for each in found] == expected
+            assert [each.outputs[0].token_ids for each in found] == expected
         stats = llm.front_end.stats
         assert_conserved(llm)
 
@@ -100,7 +100,7 @@ def test_bfloat16_comes_back_as_it_went(tmp_path: Path) -> None:
             told = []
             for prompt in prompts() * 2:
                 [output] = llm.generate([prompt], params)
-                told.append(output.completions[0])
+                told.append(output.outputs[0])
             found.append([(each.token_ids, each.logprobs) for each in told])
             cached = llm.front_end.stats.external_cache.hit_tokens
 

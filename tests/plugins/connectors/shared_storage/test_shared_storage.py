@@ -210,7 +210,7 @@ def run(
     with site, LLM(config=config) as llm:
         [output] = llm.generate([PROMPT], SamplingParams(max_tokens=4))
         assert_conserved(llm)
-        return output.completions[0].token_ids, llm.front_end.stats
+        return output.outputs[0].token_ids, llm.front_end.stats
 
 
 async def run_with(
@@ -366,7 +366,7 @@ async def test_promised_blocks_are_waited_for(site: PluginSite, tmp_path: Path) 
 
     output, stats = await run_with(site, tmp_path / "kv", promise(5), meanwhile=arrive)
 
-    assert output.completions[0].token_ids == first
+    assert output.outputs[0].token_ids == first
     assert stats.external_cache.hit_tokens == 20
     assert stats.transfers.failures == {}
 
@@ -382,7 +382,7 @@ async def test_broken_promise_costs_no_token(
 
     output, stats = await run_with(site, tmp_path, promise(blocks))
 
-    assert output.completions[0].token_ids == first
+    assert output.outputs[0].token_ids == first
     assert stats.transfers.failures == {"load": {"missing": 1}}
     assert stats.external_cache.hit_tokens == 8
 
@@ -394,7 +394,7 @@ async def test_rubbish_is_no_promise(
     """Clients choose these values."""
     output, stats = await run_with(site, tmp_path, promise(blocks))
 
-    assert output.is_finished
+    assert output.finished
     assert stats.transfers.loads == 0
     assert stats.transfers.failures == {}
 

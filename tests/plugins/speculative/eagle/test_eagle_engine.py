@@ -64,10 +64,10 @@ def check(oracle: Oracle, config: EngineConfig, many: list[list[int]]) -> int:
         assert_conserved(llm)
 
     expected = [oracle.greedy(prompt, TOKENS) for prompt in many]
-    assert [output.completions[0].token_ids for output in outputs] == expected
-    assert [output.completions[0].token_ids for output in again] == expected
+    assert [output.outputs[0].token_ids for output in outputs] == expected
+    assert [output.outputs[0].token_ids for output in again] == expected
     assert stats.residue == type(stats.residue)()
-    return sum(output.completions[0].draft_tokens for output in outputs)
+    return sum(output.outputs[0].draft_tokens for output in outputs)
 
 
 @pytest.mark.parametrize("name", sorted(FAMILIES))
@@ -121,10 +121,10 @@ def test_right_guesses_are_accepted(
     with LLM(config=config) as llm:
         outputs = llm.generate([[token] for token in range(60)], GREEDY)
 
-    texts = [list(output.completions[0].token_ids) for output in outputs]
+    texts = [list(output.outputs[0].token_ids) for output in outputs]
     assert texts == [llama.greedy([token], TOKENS) for token in range(60)]
     assert any(first == second for text in texts for first, second in pairwise(text))
-    assert sum(output.completions[0].accepted_tokens for output in outputs) > 0
+    assert sum(output.outputs[0].accepted_tokens for output in outputs) > 0
 
 
 @pytest.mark.parametrize("drafts", [1, 9, 30])
@@ -149,14 +149,14 @@ def test_sampled_drafts_leave_a_greedy_request_alone(
 
     with LLM(config=config) as llm:
         outputs = llm.generate(many, [GREEDY, sampled] * 3)
-        drafted = [output.completions[0].draft_tokens for output in outputs]
+        drafted = [output.outputs[0].draft_tokens for output in outputs]
         failures = llm.front_end.stats
         assert_conserved(llm)
 
     assert failures.residue == type(failures.residue)()
     assert min(drafted) > 0
     for prompt, output in list(zip(many, outputs, strict=True))[::2]:
-        assert output.completions[0].token_ids == llama.greedy(prompt, TOKENS)
+        assert output.outputs[0].token_ids == llama.greedy(prompt, TOKENS)
 
 
 def test_head_of_another_model_ends_the_start(
@@ -178,7 +178,7 @@ def test_demo_model_brings_a_head() -> None:
     with LLM("demo", speculative_config=chosen) as llm:
         outputs = llm.generate(prompts, params)
 
-    done = [output.completions[0] for output in outputs]
+    done = [output.outputs[0] for output in outputs]
     accepted = sum(each.accepted_tokens for each in done)
     assert accepted > sum(each.draft_tokens for each in done) / 3
 

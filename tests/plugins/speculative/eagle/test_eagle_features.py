@@ -120,7 +120,7 @@ def run(
         for _ in range(rounds):
             outputs = llm.generate(prompts, GREEDY)
         assert_conserved(llm)
-    assert [list(each.completions[0].token_ids) for each in outputs] == [
+    assert [list(each.outputs[0].token_ids) for each in outputs] == [
         oracle.greedy(prompt, TOKENS) for prompt in prompts
     ]
     return noting, llm

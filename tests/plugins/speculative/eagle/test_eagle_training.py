@@ -46,7 +46,7 @@ def test_trained_head_is_right_more_often(
     prompts = [[token] for token in range(100, 108)]
     with LLM(str(llama.folder), speculative_config=chosen) as llm:
         outputs = llm.generate(prompts, params)
-    done = [output.completions[0] for output in outputs]
+    done = [output.outputs[0] for output in outputs]
     assert status == 0
     assert "losses of the drafts" in "".join(lines)
     assert mean > 1.3

@@ -85,10 +85,10 @@ def check(oracle: Oracle, config: EngineConfig, many: list[list[int]]) -> int:
         assert_conserved(llm)
 
     expected = [oracle.greedy(prompt, TOKENS) for prompt in many]
-    assert [output.completions[0].token_ids for output in outputs] == expected
-    assert [output.completions[0].token_ids for output in again] == expected
+    assert [output.outputs[0].token_ids for output in outputs] == expected
+    assert [output.outputs[0].token_ids for output in again] == expected
     assert stats.residue == type(stats.residue)()
-    return sum(output.completions[0].draft_tokens for output in outputs)
+    return sum(output.outputs[0].draft_tokens for output in outputs)
 
 
 @pytest.mark.parametrize("name", sorted(FAMILIES))
@@ -162,7 +162,7 @@ def test_right_guesses_are_accepted(tmp_path: Path, llama: Oracle) -> None:
         [output] = llm.generate([prompt], GREEDY)
 
     assert max(repeated) > 0
-    assert output.completions[0].accepted_tokens > 0
+    assert output.outputs[0].accepted_tokens > 0
 
 
 def test_heads_of_another_model_end_the_start(

@@ -124,5 +124,5 @@ def _throughput(llm: LLM, settings: ThroughputSettings, *, seed: int) -> Through
         seconds=time.perf_counter() - start,
         requests=len(outputs),
         prompt_tokens=sum(len(output.prompt_token_ids) for output in outputs),
-        output_tokens=sum(len(each.completions[0].token_ids) for each in outputs),
+        output_tokens=sum(len(each.outputs[0].token_ids) for each in outputs),
     )

@@ -93,14 +93,14 @@ class FakeStream:
         completions = [self._completion(n, piece, total) for n in range(self.params.n)]
         return RequestOutput(
             prompt_token_ids=self.prompt,
-            completions=completions,
+            outputs=completions,
             prompt_logprobs=(
                 None
                 if wants is None or not is_first
                 else [_logprobs(token, wants) for token in self.prompt[1:]]
             ),
             cached_tokens=self.engine.cached_tokens,
-            is_finished=self.is_over,
+            finished=self.is_over,
             kv_transfer_params=self.engine.transfer_params if self.is_over else None,
         )
 
