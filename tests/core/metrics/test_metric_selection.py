@@ -170,18 +170,27 @@ def test_dialects_share_sums_and_keep_their_own_buckets() -> None:
     [
         ({"dialects": ()}, "metrics-dialect: name at least one"),
         ({"dialects": ("klingon",)}, "unknown dialect 'klingon'"),
-        ({"include": ("nothing_*",)}, "include-metrics: 'nothing_\\*' fits the name"),
-        ({"exclude": ("typo",)}, "exclude-metrics: 'typo' fits the name of no metric"),
+        (
+            {"include": ("nothing_*",)},
+            "include-metrics: 'nothing_\\*' matches no metric",
+        ),
+        ({"exclude": ("typo",)}, "exclude-metrics: 'typo' matches no metric"),
         ({"histogram_buckets": {"x": (1.0,)}}, "'x' is neither a histogram nor"),
-        ({"histogram_buckets": {"iteration_tokens": ()}}, "must be above 0"),
-        ({"histogram_buckets": {"iteration_tokens": (0.0, 1.0)}}, "must be above 0"),
-        ({"histogram_buckets": {"iteration_tokens": (2.0, 1.0)}}, "must rise"),
-        ({"histogram_buckets": {"iteration_tokens": (1.0, 1.0)}}, "must rise"),
+        ({"histogram_buckets": {"iteration_tokens": ()}}, "must be positive"),
+        ({"histogram_buckets": {"iteration_tokens": (0.0, 1.0)}}, "must be positive"),
+        (
+            {"histogram_buckets": {"iteration_tokens": (2.0, 1.0)}},
+            "must be strictly increasing",
+        ),
+        (
+            {"histogram_buckets": {"iteration_tokens": (1.0, 1.0)}},
+            "must be strictly increasing",
+        ),
         ({"histogram_buckets": {"iteration_tokens": (float("inf"),)}}, "finite"),
-        ({"labels": {"9x": "a"}}, "'9x' is not a legal label name"),
-        ({"labels": {"__x": "a"}}, "'__x' is not a legal label name"),
-        ({"labels": {"model_name": "a"}}, "'model_name' is a metric's own label"),
-        ({"labels": {"le": "a"}}, "'le' is a metric's own label"),
+        ({"labels": {"9x": "a"}}, "'9x' is not a valid label name"),
+        ({"labels": {"__x": "a"}}, "'__x' is not a valid label name"),
+        ({"labels": {"model_name": "a"}}, "'model_name' is already a label"),
+        ({"labels": {"le": "a"}}, "'le' is already a label"),
         ({"show_hidden_for_version": "new"}, "'new' is not a version"),
         ({"max_tenants": 100_000}, "max-tenants: must be 0 to"),
     ],
@@ -189,13 +198,13 @@ def test_dialects_share_sums_and_keep_their_own_buckets() -> None:
 def test_what_cannot_be_is_one_clear_error(
     settings: dict[str, object], message: str
 ) -> None:
-    """A mistake in the settings of metrics is told when the recorder is made."""
+    """A mistake in the settings of metrics is an error when the recorder is created."""
     with pytest.raises(ConfigError, match=message):
         Recorder(configured(**settings))
 
 
 def test_excluded_metric_costs_nothing() -> None:
-    """A metric that no name tells is not even summed up."""
+    """An excluded metric is not accumulated."""
     recorder = Recorder(configured(include=("hookline_generation_tokens",)))
     recorder.engine_started(make_started(FACTS))
 

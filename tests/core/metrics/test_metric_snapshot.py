@@ -10,7 +10,7 @@ from hookline.metrics.label_guard import LabelGuards
 from hookline.metrics.metric import Scope
 from hookline.metrics.readings import Reading, one
 from hookline.metrics.selection import Chosen, Selection
-from hookline.metrics.snapshot import FamilyTeller
+from hookline.metrics.snapshot import FamilyBuilder
 from hookline.metrics.sums import Sums
 from hookline.stats import IterationStats, SchedulerStats
 from hookline_testing.payloads import FACTS, make_started, make_step
@@ -31,10 +31,10 @@ def told(alias: Alias) -> Family:
     selection.chosen = (Chosen(METRIC, (alias,)),)
     guards = LabelGuards(MetricsConfig())
     sums = Sums(selection, guards, scope=Scope.ENGINE, labels=("m", "0"))
-    [only] = sums.told
+    [only] = sums.metrics
     for number, colour in enumerate(("red", "green", "blue"), start=1):
         only.accumulator.take([((colour,), number, 1)])
-    return FamilyTeller(METRIC, alias, selection).tell([(sums, only)])
+    return FamilyBuilder(METRIC, alias, selection).build([(sums, only)])
 
 
 def as_dict(family: Family) -> dict[tuple[str, ...], object]:

@@ -1,4 +1,4 @@
-"""Metrics as data: the catalogue, the sums behind it, and snapshots in any dialect."""
+"""The metric catalogue, its accumulators, and snapshots in any dialect."""
 
 from hookline.metrics.accumulators import Exemplar
 from hookline.metrics.catalogue import CATALOGUE, DIALECTS

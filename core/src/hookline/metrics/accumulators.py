@@ -1,4 +1,4 @@
-"""Plain sums behind the metrics, by values of their own labels; they lock nothing."""
+"""Accumulators of metric values, keyed by label values; not thread-safe."""
 
 from bisect import bisect_left
 from collections.abc import Iterable
@@ -7,17 +7,17 @@ from dataclasses import dataclass
 from hookline.metrics.metric import Labels, Point
 
 TraceAt = tuple[str, float]
-"""The trace that numbers belong to, and when, in seconds since the epoch."""
+"""A trace id and a time in seconds since the epoch."""
 
 
 @dataclass(frozen=True, slots=True)
 class Exemplar:
-    """An observation that can be looked up.
+    """An observation linked to a trace.
 
     Attributes:
-        trace_id: Of its request's trace.
-        value: What was observed.
-        at: When, in seconds since the epoch.
+        trace_id: Trace of the request.
+        value: The observed value.
+        at: Time of the observation, in seconds since the epoch.
     """
 
     trace_id: str
@@ -26,7 +26,7 @@ class Exemplar:
 
 
 class Gauge:
-    """The newest value of each series."""
+    """The most recent value of each series."""
 
     def __init__(self) -> None:
         self.values: dict[Labels, float] = {}
@@ -59,10 +59,10 @@ class Counter:
 
 
 class RunningTotal:
-    """A counter read off a source that counts itself, so a lost batch loses nothing.
+    """A counter fed with running totals, so that a lost batch loses no counts.
 
-    A stale total is ignored. A source that starts again from 0 is announced by
-    `restart`, and counting goes on from where it was.
+    Ignores totals below the previous one. Call `restart` when the source restarts from
+    0; the counter continues from its value.
     """
 
     def __init__(self) -> None:
@@ -79,7 +79,7 @@ class RunningTotal:
             values[labels] = max(values.get(labels, 0.0), total)
 
     def restart(self) -> None:
-        """Takes every series as counting from 0 again."""
+        """Expects every series to count from 0 again."""
         self._bases = dict(self.values)
 
 
@@ -87,10 +87,10 @@ class HistogramSeries:
     """One series of a histogram.
 
     Attributes:
-        bounds: Upper bounds, inclusive, rising; infinity is understood.
-        counts: Of each bucket alone, the last for values above all bounds.
-        sum: Of the values seen.
-        exemplars: The newest of each bucket that has one.
+        bounds: Inclusive upper bounds, ascending, without infinity.
+        counts: Observations per bucket, not cumulative; the last is above all bounds.
+        sum: Sum of the observed values.
+        exemplars: The most recent exemplar of each bucket that has one.
     """
 
     __slots__ = ("bounds", "counts", "exemplars", "sum")
@@ -117,9 +117,9 @@ class Histogram:
         self.values.setdefault(labels, HistogramSeries(self.bounds))
 
     def take(self, points: Iterable[Point], trace_at: TraceAt | None = None) -> None:
-        """Adds observations, equal ones at once.
+        """Adds observations, each with its number of occurrences.
 
-        One loop without calls: a step may bring hundreds of intervals.
+        Inlined into one loop because a step may add hundreds of intervals.
         """
         bounds, series, latest = self.bounds, None, None
         for labels, value, count in points:

@@ -1,4 +1,4 @@
-"""Upper bounds of histogram buckets, by what is measured."""
+"""Upper bounds of histogram buckets, one family per measured quantity."""
 
 from collections.abc import Mapping
 from enum import StrEnum
@@ -102,7 +102,7 @@ _FIXED: Mapping[BucketFamily, tuple[float, ...]] = MappingProxyType({
 
 
 def bounds_of(family: BucketFamily, max_model_len: int) -> tuple[float, ...]:
-    """The family's bounds; token counts of a request end at the context length."""
+    """Returns the family's bounds; those of token counts end at the context length."""
     if family is BucketFamily.REQUEST_TOKENS:
         return one_two_five(max_model_len)
     return _FIXED[family]

@@ -1,4 +1,4 @@
-"""Every metric of Hookline, as data."""
+"""The catalogue of all metrics."""
 
 import dataclasses
 

@@ -1,4 +1,4 @@
-"""The catalogue as a page: `python -m hookline.metrics.document > docs/metrics.md`."""
+"""Renders the catalogue: `python -m hookline.metrics.document > docs/metrics.md`."""
 
 import sys
 from collections.abc import Iterable
@@ -17,29 +17,29 @@ Made from the catalogue in `core/src/hookline/metrics/` by
 `python -m hookline.metrics.document > docs/metrics.md`; do not edit by hand.
 
 Every series of an engine has the labels \
-{" and ".join(f"`{name}`" for name in COMMON_LABELS)} besides its own. All its series
-exist from its start, so a 0 is seen before the first event; only labels whose
-values cannot be known beforehand come with their first event, and each of these takes a
-bounded number of values, after which it says `other`. A gauge goes to rest
-when its engine stops or fails. QUEUED, SCHEDULED, PREEMPTED and NEW_TOKENS are the
-engine's events, all on the engine's own clock.
+{" and ".join(f"`{name}`" for name in COMMON_LABELS)} in addition to its own.
+An engine's series exist from its start, so they read 0 before the first event. Only
+series with label values that are not known in advance appear at their first event; such
+a label takes a bounded number of values, and further ones become `other`. Gauges fall
+to their idle values when their engine stops or fails. QUEUED, SCHEDULED, PREEMPTED and
+NEW_TOKENS are the engine's events, on the engine's clock.
 
-`hookline metrics list`, `describe NAME` and `diff A B` tell the same on the command
-line, and `LLM.get_metrics()` gives the numbers offline.
+`hookline metrics list`, `describe NAME` and `diff A B` print the catalogue on
+the command line; `LLM.get_metrics()` returns the values offline.
 
 ## What may change
 
-A name, its labels, its unit and its meaning are a promise while they are *stable*. To
-leave, a metric is first *deprecated* in a version X.Y: its help text says so and names
-what replaces it. From X.(Y+1) on it is hidden, unless
-`--show-hidden-metrics-for-version=X.Y` asks for what X.Y still showed; from X.(Y+2) on
-it may be gone. *Experimental* metrics may change with any version. Bounds of buckets
-may be refined, and are yours to set (`--histogram-buckets`).
+The name, labels, unit and meaning of a *stable* metric do not change. Before removal a
+metric is *deprecated* in a version X.Y: its help text has a notice and names the
+replacement. From X.(Y+1) on it is hidden, unless
+`--show-hidden-metrics-for-version=X.Y` is set; X.(Y+2) may remove it.
+*Experimental* metrics may change in any version. Bucket bounds may be refined; set your
+own with `--histogram-buckets`.
 """
 
 
 def document() -> str:
-    """The whole page."""
+    """Returns the page as Markdown."""
     own = [_section(metric) for metric in CATALOGUE if metric.is_own]
     parts = [_HEAD, *own, _buckets()]
     parts.extend(_names(dialect) for dialect in DIALECTS if dialect != OWN_DIALECT)
@@ -55,13 +55,13 @@ def _facts(metric: Metric) -> Iterable[str]:
     age = f"{metric.stability} since {metric.since}"
     yield f"{metric.kind}, unit `{metric.unit}`, {age}"
     if metric.scope is Scope.FRONT_END:
-        yield "of the front end: without the labels of an engine"
+        yield "reported by the front end, without the engine's labels"
     if metric.labels:
         yield f"labels: {'; '.join(_labels(metric))}"
     if metric.buckets:
         yield f"buckets: `{metric.buckets}`"
     if metric.feature:
-        yield f"only with `--{metric.feature}`"
+        yield f"requires `--{metric.feature}`"
     if metric.replaced_by:
         yield f"use `{metric.replaced_by}` instead"
 
@@ -78,34 +78,34 @@ def _buckets() -> str:
         bounds = " ".join(f"{bound:g}" for bound in bounds_of(family, _EXAMPLE_LENGTH))
         lines.append(f"| `{family}` | {bounds} |")
     note = (
-        f"`{BucketFamily.REQUEST_TOKENS}` ends at the model's context length; "
-        f"shown is that of {_EXAMPLE_LENGTH} tokens."
+        f"`{BucketFamily.REQUEST_TOKENS}` ends at the model's context length, "
+        f"here {_EXAMPLE_LENGTH} tokens."
     )
     return "\n".join((*lines, "", note, ""))
 
 
 def _names(dialect: str) -> str:
-    told = [
+    named = [
         (metric, alias) for metric in CATALOGUE for alias in metric.aliases(dialect)
     ]
-    shown = [each for each in told if each[1].hidden_since is None]
-    hidden = [each for each in told if each[1].hidden_since is not None]
+    shown = [each for each in named if each[1].hidden_since is None]
+    hidden = [each for each in named if each[1].hidden_since is not None]
     lines = [f"## Names in the dialect `{dialect}`", "", *_table(shown)]
     if hidden:
         lines += ["", f"### Hidden names of `{dialect}`", ""]
-        lines += ["`--show-hidden-metrics-for-version 0.0` brings them.", ""]
+        lines += ["Show them with `--show-hidden-metrics-for-version 0.0`.", ""]
         lines += _table(hidden)
     lines += ["", f"### Names of `{dialect}` that do not apply", ""]
-    lines += ["| name | because |", "|---|---|"]
+    lines += ["| name | reason |", "|---|---|"]
     reasons = NOT_APPLICABLE.get(dialect, {})
     lines += [f"| `{name}` | {reason} |" for name, reason in reasons.items()]
     return "\n".join((*lines, ""))
 
 
-def _table(told: Iterable[tuple[Metric, Alias]]) -> Iterable[str]:
-    yield "| name | is | differs in |"
+def _table(aliases: Iterable[tuple[Metric, Alias]]) -> Iterable[str]:
+    yield "| name | corresponds to | differences |"
     yield "|---|---|---|"
-    for metric, alias in told:
+    for metric, alias in aliases:
         ours = metric.help
         if metric.is_own:
             ours = f"`{metric.exposed(metric.name)}`"
@@ -128,7 +128,7 @@ def _difference(alias: Alias) -> str:
     if alias.buckets:
         parts.append(f"buckets `{alias.buckets}`")
     if alias.scale != 1:
-        parts.append(f"{alias.scale:g} times as large")
+        parts.append(f"{alias.scale:g} times the value")
     if alias.kind:
         parts.append(f"a {alias.kind}")
     return "; ".join(parts)

@@ -1,4 +1,4 @@
-"""Bounds the values of labels that somebody else chooses."""
+"""Bounds the number of values of labels that clients choose."""
 
 from collections.abc import Mapping
 
@@ -7,20 +7,20 @@ from hookline.metrics.metric import Label
 
 OTHER = "other"
 NONE = "none"
-"""Stands where there is no value at all."""
+"""Replaces a missing value."""
 
 
 class LabelGuard:
-    """Lets some values of a label through; every other is told as `other`."""
+    """Passes a limited set of values of a label; replaces all others by `other`."""
 
     def __init__(self, cap: int, allowed: tuple[str, ...] = ()) -> None:
-        """Takes an allow-list, or else the first `cap` values that come."""
+        """Passes the allowed values or, without any, the first `cap` values."""
         self._values = set(allowed[:cap])
         self._room = 0 if allowed else cap
         self.folded = 0
 
     def fold(self, value: str) -> str:
-        """The value, or what it is told as."""
+        """Returns the value, or its replacement."""
         if value in ("", NONE):
             return NONE
         if value in self._values or value == OTHER:
@@ -34,14 +34,14 @@ class LabelGuard:
 
 
 class LabelGuards:
-    """One guard for each open label: a value is told alike in every metric."""
+    """One guard per open label, shared by all metrics."""
 
     def __init__(self, config: MetricsConfig) -> None:
         self._config = config
         self._guards: dict[str, LabelGuard] = {}
 
     def of(self, label: Label) -> LabelGuard | None:
-        """The label's guard; None where all its values are known beforehand."""
+        """Returns the label's guard, or None if its values are known in advance."""
         if label.values:
             return None
         if label.name not in self._guards:
@@ -50,7 +50,7 @@ class LabelGuards:
 
     @property
     def folded(self) -> Mapping[str, int]:
-        """How often each label's value was folded."""
+        """Number of replaced values by label."""
         return {name: guard.folded for name, guard in self._guards.items()}
 
     def _make(self, label: Label) -> LabelGuard:

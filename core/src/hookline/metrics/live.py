@@ -1,4 +1,4 @@
-"""What can only be said at the moment it is asked for: rates, ages, saturation."""
+"""Values computed at scrape time: rates, ages, saturation."""
 
 from collections.abc import Iterable
 
@@ -15,14 +15,14 @@ SLO_SECONDS = 60.0
 
 
 class LiveEngine:
-    """Follows one engine.
+    """Tracks one engine.
 
     Attributes:
-        state: The newest; at rest once the engine is over.
+        state: The most recent state; at rest after the engine has stopped.
     """
 
     def __init__(self, started: EngineStarted, now: int) -> None:
-        """Begins with an idle engine; `now` is on this process's clock."""
+        """Starts with an idle engine; `now` is on this process's clock."""
         facts = started.facts
         self._facts = facts
         self.state = StateReading(
@@ -55,12 +55,12 @@ class LiveEngine:
         self._set(state, state.at)
 
     def end(self) -> None:
-        """The engine stopped or failed: nothing runs, waits or is held any more."""
+        """Handles the engine's end: nothing runs, waits or is held any more."""
         self._is_up = False
         self.state = self._resting(self.state)
 
     def reading(self, now: int) -> LiveReading:
-        """All of it, as of `now` on this process's clock."""
+        """Returns all values as of `now`, on this process's clock."""
         at = self.state.at
         met, missed = self._met.total(at), self._missed.total(at)
         is_quiet = not self._is_up or not self.state.stats.running
@@ -81,11 +81,11 @@ class LiveEngine:
             else SpeculationReading(),
         )
 
-    def _set(self, told: StepFinished | StateChanged, at: int) -> None:
-        self._hits.observe(told.scheduler.prefix_cache)
+    def _set(self, payload: StepFinished | StateChanged, at: int) -> None:
+        self._hits.observe(payload.scheduler.prefix_cache)
         if at < self.state.at:
-            return  # it was overtaken
-        state = StateReading(told.scheduler, at, self._facts)
+            return  # an older state, overtaken by a step
+        state = StateReading(payload.scheduler, at, self._facts)
         self.state = state if self._is_up else self._resting(state)
 
     def _resting(self, state: StateReading) -> StateReading:

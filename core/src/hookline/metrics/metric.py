@@ -1,4 +1,4 @@
-"""What a metric is: one frozen record from which series, pages and documents follow."""
+"""The definition of a metric, from which series, pages and documents are made."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -9,7 +9,7 @@ from hookline.metrics.buckets import BucketFamily
 
 Labels = tuple[str, ...]
 Point = tuple[Labels, float, int]
-"""Values of a metric's own labels, a number, and how often it was seen."""
+"""Values of the metric's own labels, a number, and its number of occurrences."""
 
 OWN_DIALECT = "hookline"
 
@@ -19,11 +19,11 @@ class Kind(StrEnum):
     GAUGE = "gauge"
     HISTOGRAM = "histogram"
     SUMMARY = "summary"
-    """Only as another dialect's telling of a histogram: its count and its sum."""
+    """Only for other dialects: a histogram's count and sum, without buckets."""
 
 
 class Stability(StrEnum):
-    """What a reader may rely on; only a new minor version may break `STABLE`."""
+    """Stability promise; only a new minor version may break `STABLE`."""
 
     STABLE = "stable"
     EXPERIMENTAL = "experimental"
@@ -31,7 +31,7 @@ class Stability(StrEnum):
 
 
 class Scope(StrEnum):
-    """Whose number it is, which decides the labels that every series has."""
+    """The metric's source, which determines the labels common to all its series."""
 
     ENGINE = "engine"
     FRONT_END = "front_end"
@@ -45,7 +45,7 @@ COMMON_LABELS = Scope.ENGINE.labels
 
 
 class Feature(StrEnum):
-    """What has to be switched on for a metric to be there."""
+    """A feature that must be enabled for a metric to exist."""
 
     RESIDENCY = "kv-cache-metrics"
     MODEL_TIMES = "collect-detailed-traces model"
@@ -54,29 +54,29 @@ class Feature(StrEnum):
 
 
 class Value(Protocol):
-    """How a metric's numbers are read off one kind of payload part.
+    """Reads a metric's points from one class of payload part.
 
     Attributes:
-        kind: The class of what is read.
+        kind: The class of payload part that it reads.
     """
 
     @property
     def kind(self) -> type: ...
 
     def read(self, subject: object) -> Iterable[Point]:
-        """The points in `subject`, none if it is not a `kind`; in any thread."""
+        """Returns the points in `subject`, none if it is not a `kind`. Thread-safe."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Label:
-    """A label besides those of the metric's scope.
+    """A label in addition to those of the metric's scope.
 
     Attributes:
-        values: All it can have, so that each series exists before its first event;
-            empty where they are not known beforehand.
-        cap: Where they are not known, most values that it may take; what comes after
-            them is told as `other`.
+        values: All possible values, so that each series exists before its first event;
+            empty if they are not known in advance.
+        cap: Maximum number of values if they are not known in advance; further values
+            become `other`.
     """
 
     name: str
@@ -86,22 +86,21 @@ class Label:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Alias:
-    """A metric as another dialect tells it; samples that become equal are added up.
+    """A metric in another dialect; samples with equal labels are added up.
 
     Attributes:
-        name: Theirs, without `_total` for counters.
-        rename: Their label name by ours.
-        values: By our label name, their value by ours; samples with a value that is
-            not listed are left out.
-        drop: Labels of ours that they do not have.
-        add: Labels of theirs that always have the same value.
-        buckets: Their upper bounds, where they differ.
-        scale: Their unit is so many to one of ours.
-        kind: Theirs, where it differs.
-        help: Theirs, where it differs.
-        hidden_since: A deprecated name is not shown from this version on, unless asked
-            for.
-        replaced_by: What to read instead of a deprecated name.
+        name: The dialect's name, without `_total` for counters.
+        rename: The dialect's label name by our label name.
+        values: By our label name, the dialect's value by our value; samples with an
+            unlisted value are left out.
+        drop: Labels of ours that the dialect does not have.
+        add: Constant labels of the dialect.
+        buckets: The dialect's upper bounds, if they differ.
+        scale: Factor from our unit to the dialect's.
+        kind: The dialect's kind, if it differs.
+        help: The dialect's help text, if it differs.
+        hidden_since: The version from which a deprecated name is hidden by default.
+        replaced_by: The replacement of a deprecated name.
     """
 
     name: str
@@ -119,24 +118,24 @@ class Alias:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Metric:
-    """One family of series.
+    """The definition of one metric family.
 
     Attributes:
-        name: In Hookline's own dialect, without `_total` for counters.
+        name: Name in Hookline's dialect, without `_total` for counters.
         kind: Counter, gauge or histogram.
-        unit: Base unit in the plural; `1` where there is none.
-        help: What it counts; for an interval, between which two moments.
-        value: How it is read.
-        labels: Besides those of its scope.
-        buckets: Of a histogram.
-        scope: Whose number it is.
-        feature: What has to be on for it to be there; always there if None.
-        is_own: Whether Hookline's own dialect has it, or only another's, where it
-            differs from ours by more than names.
-        stability: What a reader may rely on.
-        since: The version that brought it.
-        replaced_by: The metric to read instead of a deprecated one.
-        names: How other dialects tell it, by dialect.
+        unit: Base unit in the plural, or `1`.
+        help: What it measures; for an interval, its start and end.
+        value: Reads its points from a payload part.
+        labels: Labels in addition to those of its scope.
+        buckets: Bucket family of a histogram.
+        scope: Its source.
+        feature: Feature that must be enabled for it to exist; None if it always exists.
+        is_own: Whether Hookline's dialect has it. False for a metric that only exists
+            in another dialect because it differs by more than names.
+        stability: Stability promise.
+        since: The version that introduced it.
+        replaced_by: The replacement of a deprecated metric.
+        names: Its aliases by dialect.
     """
 
     name: str
@@ -159,7 +158,7 @@ class Metric:
         return (*self.scope.labels, *(label.name for label in self.labels))
 
     def aliases(self, dialect: str) -> tuple[Alias, ...]:
-        """What `dialect` calls it; nothing where it has no such metric."""
+        """Returns its aliases in `dialect`, empty if the dialect has no such metric."""
         if dialect == OWN_DIALECT:
             return (Alias(name=self.name),) if self.is_own else ()
         return self.names.get(dialect, ())
@@ -168,7 +167,7 @@ class Metric:
         return alias.kind or self.kind
 
     def help_of(self, alias: Alias) -> str:
-        """The help text, with a notice where the name is deprecated."""
+        """Returns the help text, with a notice if the name is deprecated."""
         text = alias.help or self.help
         if alias.hidden_since is None:
             return text
@@ -176,5 +175,5 @@ class Metric:
         return f"DEPRECATED, {instead}; hidden since {alias.hidden_since}. {text}"
 
     def exposed(self, name: str) -> str:
-        """The name as a scrape shows it."""
+        """Returns the name as exposed by a scrape."""
         return f"{name}_total" if self.kind is Kind.COUNTER else name

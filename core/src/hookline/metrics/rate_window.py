@@ -1,4 +1,4 @@
-"""Sums over the last so many seconds."""
+"""Sums over a sliding time window."""
 
 from collections import deque
 
@@ -8,9 +8,9 @@ _SLICES = 20
 
 
 class RateWindow:
-    """Adds numbers up and forgets them slice by slice; bounded whatever comes.
+    """A sliding sum that expires slice by slice, in bounded memory.
 
-    Its times are of one monotonic clock, in nanoseconds.
+    All times are nanoseconds of one monotonic clock.
     """
 
     def __init__(self, seconds: float) -> None:
@@ -21,7 +21,7 @@ class RateWindow:
         self._began: int | None = None
 
     def add(self, at: int, amount: float) -> None:
-        """Adds an amount that came at `at`; times may not go back."""
+        """Adds an amount at time `at`; times must not decrease."""
         self._forget(at)
         if self._began is None:
             self._began = at
@@ -33,15 +33,15 @@ class RateWindow:
         self._total += amount
 
     def total(self, at: int) -> float:
-        """What came in the window that ends at `at`."""
+        """Returns the sum over the window that ends at `at`."""
         self._forget(at)
         return self._total if self._slices else 0.0
 
     def rate(self, at: int) -> float:
-        """Per second, over the window or since the first amount, if that is less."""
+        """Returns the rate per second over the window, or since the first amount."""
         if self._began is None:
             return 0.0
-        # A second at least: the first amount says nothing of how often more will come.
+        # At least one second: a single amount is no basis for a rate.
         lived = max(NANOSECONDS, min(self._width, at - self._began))
         return self.total(at) * NANOSECONDS / lived
 

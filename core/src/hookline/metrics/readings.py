@@ -1,4 +1,4 @@
-"""How metrics are read: a function for each kind of payload part."""
+"""Reads metric points from payload parts."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class StateReading:
-    """The engine's state, and when it was so, on the clock of its own times."""
+    """An engine's state at a time, on the engine's clock."""
 
     stats: SchedulerStats
     at: int
@@ -25,7 +25,7 @@ class StateReading:
 
 @dataclass(frozen=True, slots=True)
 class StepReading:
-    """A step, and the engine that made it."""
+    """A step and the facts of its engine."""
 
     record: StepRecord
     facts: EngineFacts
@@ -33,20 +33,21 @@ class StepReading:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiveReading:
-    """What can only be said at the moment it is asked for.
+    """Values computed at scrape time.
 
     Attributes:
-        generation_rate: Tokens a second, of late.
-        hit_rate: Of the prefix cache, over the most recent requests.
-        saturation: How close the engine is to the knee.
-        saturation_parts: What that number consists of.
-        slo_attainment: Share of the judged requests that met their objectives, of late.
-        goodput: Requests a second that met their objectives, of late.
-        last_step_age: Seconds since a step was last heard of; since the start before
-            the first one.
-        speculation: How well drafts do, of late.
-        snapshot_age: Seconds since anything was last heard of the engine.
-        is_up: Whether the engine runs.
+        generation_rate: Generated tokens per second over the last 10 seconds.
+        hit_rate: Prefix-cache hit rate over the most recent requests, 0 to 1.
+        saturation: Load relative to the saturation point, from 0.
+        saturation_parts: Components of `saturation`.
+        slo_attainment: Fraction of recently evaluated requests that met their
+            objectives.
+        goodput: Recent requests per second that met their objectives.
+        last_step_age: Seconds since the last step, or since the start if there was
+            none.
+        speculation: Recent efficiency of speculative decoding.
+        snapshot_age: Seconds since the engine's most recent report.
+        is_up: Whether the engine is up.
     """
 
     generation_rate: float
@@ -63,32 +64,32 @@ class LiveReading:
 
 @dataclass(frozen=True, slots=True)
 class HttpLoad:
-    """Requests being answered now, by (route, method)."""
+    """HTTP requests in flight by (route, method)."""
 
     in_flight: Mapping[tuple[str, str], int]
 
 
 @dataclass(frozen=True, slots=True)
 class FoldedValues:
-    """How often a label's value was told as `other`, by label."""
+    """Number of label values replaced by `other`, by label."""
 
     counts: Mapping[str, int]
 
 
 @dataclass(frozen=True, slots=True)
 class Reading(Generic[T]):
-    """Reads points off one class of payload part.
+    """Reads points from one class of payload part.
 
     Attributes:
-        kind: That class.
-        points: What it says.
+        kind: The class.
+        points: Extracts the points.
     """
 
     kind: type[T]
     points: Callable[[T], Iterable[Point]]
 
     def read(self, subject: object) -> Iterable[Point]:
-        """The points in `subject`; none if it is not a `kind`."""
+        """Returns the points in `subject`, none if it is not a `kind`."""
         return self.points(subject) if isinstance(subject, self.kind) else ()
 
 
@@ -97,10 +98,10 @@ RUNNING_TOTALS: frozenset[type] = frozenset({StateReading, LaneStats, FoldedValu
 
 
 def one(value: float | None) -> Iterable[Point]:
-    """A single number, or nothing where there is none."""
+    """Returns a single point, or none for None."""
     return () if value is None else (((), value, 1),)
 
 
 def by_label(values: Mapping[str, float]) -> Iterable[Point]:
-    """A number for each value of the metric's only label."""
+    """Returns one point per value of the metric's only label."""
     return [((label,), value, 1) for label, value in values.items()]

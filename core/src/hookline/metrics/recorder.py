@@ -1,4 +1,4 @@
-"""Turns hook payloads into sums, one loop over the catalogue for each part of them."""
+"""Accumulates hook payloads into the metrics of the catalogue."""
 
 import threading
 from dataclasses import dataclass
@@ -11,8 +11,8 @@ from hookline.metrics.live import LiveEngine
 from hookline.metrics.metric import Labels, Scope
 from hookline.metrics.readings import FoldedValues, HttpLoad, StepReading
 from hookline.metrics.selection import Selection
-from hookline.metrics.snapshot import Family, FamilyTeller, merged
-from hookline.metrics.sums import Sums, Told
+from hookline.metrics.snapshot import Family, FamilyBuilder, merged
+from hookline.metrics.sums import Sums, TrackedMetric
 from hookline.payloads import (
     EngineFailed,
     EngineStarted,
@@ -26,26 +26,26 @@ from hookline.stats import IterationStats
 
 @dataclass(slots=True)
 class _Engine:
-    """One engine's sums, and what is followed of it."""
+    """One engine's accumulated metrics and live values."""
 
     sums: Sums
     live: LiveEngine
 
 
 class Recorder:
-    """Sums of one or several engines; every method may be called from any thread.
+    """Accumulates the metrics of one or several engines. Thread-safe.
 
-    An engine is known from its `engine_started` on. What comes before that has no
-    labels yet and is not counted.
+    Payloads of an engine before its `engine_started` are ignored, as its labels are not
+    known.
     """
 
     def __init__(
         self, config: EngineConfig | None = None, *, clock: Clock | None = None
     ) -> None:
-        """Chooses the metrics.
+        """Selects the metrics.
 
         Raises:
-            ConfigError: `config.observers.metrics` asks for what cannot be.
+            ConfigError: `config.observers.metrics` is invalid.
         """
         config = config or EngineConfig()
         self._clock = clock or SystemClock()
@@ -55,14 +55,14 @@ class Recorder:
         self._engines: dict[int, _Engine] = {}
         self._front_end = Sums(self._selection, self._guards, scope=Scope.FRONT_END)
         self._in_flight: set[tuple[str, str]] = set()
-        self._tellers = [
-            (chosen, FamilyTeller(chosen.metric, alias, self._selection))
+        self._builders = [
+            (chosen, FamilyBuilder(chosen.metric, alias, self._selection))
             for chosen in self._selection.chosen
             for alias in chosen.aliases
         ]
 
     def engine_started(self, started: EngineStarted) -> None:
-        """Makes the engine's series, so that a 0 is seen before the first event."""
+        """Creates the engine's series, so that they read 0 before the first event."""
         facts = started.facts
         labels = (facts.model_name, str(facts.engine_index))
         with self._lock:
@@ -80,7 +80,7 @@ class Recorder:
         self._end(failed.engine_index)
 
     def step_finished(self, step: StepFinished) -> None:
-        """Adds what a step brought."""
+        """Adds a step."""
         with self._lock:
             if (engine := self._engines.get(step.engine_index)) is None:
                 return
@@ -90,7 +90,7 @@ class Recorder:
             engine.live.step(step, self._clock.now())
 
     def state_changed(self, state: StateChanged) -> None:
-        """Adds what ended outside a step, and takes over the state as it is now."""
+        """Adds requests that ended outside a step, and updates the state."""
         with self._lock:
             if (engine := self._engines.get(state.engine_index)) is None:
                 return
@@ -100,17 +100,17 @@ class Recorder:
                 self._front_end.feed(lane)
 
     def http_answered(self, answered: HttpAnswered) -> None:
-        """Adds what a server has answered."""
+        """Adds HTTP exchanges."""
         with self._lock:
             for exchange in answered.exchanges:
                 self._front_end.feed(exchange)
-            # A pair that is not named any more has nothing in flight.
+            # A pair that is no longer listed has nothing in flight.
             load = dict.fromkeys(self._in_flight, 0) | dict(answered.in_flight)
             self._in_flight = {key for key, count in load.items() if count}
             self._front_end.feed(HttpLoad(load))
 
     def snapshot(self) -> tuple[Family, ...]:
-        """All families of the chosen dialects, all as of the same moment."""
+        """Returns all families of the chosen dialects, as of the same moment."""
         with self._lock:
             now = self._clock.now()
             for engine in self._engines.values():
@@ -119,9 +119,9 @@ class Recorder:
             self._front_end.feed(FoldedValues(self._guards.folded))
             sources = self._sources()
             families: dict[str, list[Family]] = {}
-            for chosen, teller in self._tellers:
-                family = teller.tell(sources[chosen.metric.name])
-                families.setdefault(teller.name, []).append(family)
+            for chosen, builder in self._builders:
+                family = builder.build(sources[chosen.metric.name])
+                families.setdefault(builder.name, []).append(family)
         return tuple(merged(parts) for parts in families.values())
 
     def _add(self, sums: Sums, iteration: IterationStats) -> None:
@@ -137,19 +137,19 @@ class Recorder:
     def _trace_at(self, trace_id: str) -> TraceAt | None:
         return (trace_id, self._clock.wall() / NANOSECONDS) if trace_id else None
 
-    def _sources(self) -> dict[str, list[tuple[Sums, Told]]]:
-        found: dict[str, list[tuple[Sums, Told]]] = {}
+    def _sources(self) -> dict[str, list[tuple[Sums, TrackedMetric]]]:
+        found: dict[str, list[tuple[Sums, TrackedMetric]]] = {}
         every = (*(each.sums for each in self._engines.values()), self._front_end)
         for sums in every:
-            for told in sums.told:
-                found.setdefault(told.chosen.metric.name, []).append((sums, told))
+            for tracked in sums.metrics:
+                found.setdefault(tracked.chosen.metric.name, []).append((sums, tracked))
         return {
             chosen.metric.name: found.get(chosen.metric.name, [])
             for chosen in self._selection.chosen
         }
 
     def _known_sums(self, index: int, labels: Labels, max_model_len: int) -> Sums:
-        """The sums of an engine that starts again go on; another model's are new."""
+        """Continues the sums of a restarted engine; another model starts new ones."""
         known = self._engines.get(index)
         same = (labels, max_model_len)
         if known and (known.sums.labels, known.sums.max_model_len) == same:

@@ -1,4 +1,4 @@
-"""Which metrics a configuration asks for, under which names and with which buckets."""
+"""Selects metrics, names and buckets by the configuration."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -20,11 +20,11 @@ Bounds = tuple[float, ...]
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """A metric that is told.
+    """A selected metric.
 
     Attributes:
-        metric: Of the catalogue.
-        aliases: How it is told, by each dialect that is asked for.
+        metric: The metric's definition.
+        aliases: Its names in the chosen dialects.
     """
 
     metric: Metric
@@ -32,18 +32,18 @@ class Chosen:
 
 
 class Selection:
-    """A checked `MetricsConfig`.
+    """A validated `MetricsConfig`.
 
     Attributes:
-        chosen: Metrics that at least one dialect tells.
-        labels: Constant labels, in order of their names.
+        chosen: Metrics that at least one chosen dialect has.
+        labels: Constant labels, sorted by name.
     """
 
     def __init__(self, config: EngineConfig) -> None:
         """Resolves the configuration.
 
         Raises:
-            ConfigError: It names a dialect, metric, bucket or label that cannot be.
+            ConfigError: A dialect, metric, bucket or label is unknown or invalid.
         """
         metrics = config.observers.metrics
         _check_dialects(metrics.dialects)
@@ -54,14 +54,14 @@ class Selection:
         self.labels: Mapping[str, str] = _checked_labels(metrics.labels)
         features = _features(config)
         candidates = (
-            Chosen(metric, tuple(self._told(metric)))
+            Chosen(metric, tuple(self._shown_aliases(metric)))
             for metric in CATALOGUE
             if metric.feature is None or metric.feature in features
         )
         self.chosen = tuple(each for each in candidates if each.aliases)
 
     def bounds(self, metric: Metric, alias: Alias, max_model_len: int) -> Bounds:
-        """Upper bounds in the alias's unit; the narrowest override wins."""
+        """Returns upper bounds in the alias's unit; the most specific override wins."""
         family = alias.buckets or metric.buckets
         assert family is not None
         for name in (alias.name, metric.exposed(alias.name), metric.name, family):
@@ -70,9 +70,9 @@ class Selection:
         return bounds_of(family, max_model_len)
 
     def all_bounds(self, chosen: Chosen, max_model_len: int) -> Bounds:
-        """The bounds of all aliases together, in the metric's own unit.
+        """Returns the union of all aliases' bounds, in the metric's unit.
 
-        Observing with these serves every alias, since each one's bounds are among them.
+        Observations with these bounds can be projected to every alias.
         """
         return tuple(
             sorted(
@@ -84,7 +84,7 @@ class Selection:
             )
         )
 
-    def _told(self, metric: Metric) -> Iterable[Alias]:
+    def _shown_aliases(self, metric: Metric) -> Iterable[Alias]:
         for dialect in dict.fromkeys(self._metrics.dialects):
             for alias in metric.aliases(dialect):
                 names = {alias.name, metric.exposed(alias.name)}
@@ -150,7 +150,7 @@ def _check_patterns(config: MetricsConfig) -> None:
     for option, given in patterns:
         for pattern in given:
             if not _matches(names, [pattern]):
-                raise ConfigError(option, f"{pattern!r} fits the name of no metric")
+                raise ConfigError(option, f"{pattern!r} matches no metric")
 
 
 def _checked_buckets(given: Mapping[str, Bounds]) -> Mapping[str, Bounds]:
@@ -167,15 +167,17 @@ def _checked_buckets(given: Mapping[str, Bounds]) -> Mapping[str, Bounds]:
             families = ", ".join(BucketFamily)
             raise ConfigError(
                 "histogram-buckets",
-                f"{name!r} is neither a histogram nor a family of buckets; "
+                f"{name!r} is neither a histogram nor a bucket family; "
                 f"families: {families}",
             )
         if not bounds or not all(isfinite(bound) and bound > 0 for bound in bounds):
             raise ConfigError(
-                "histogram-buckets", f"{name}: bounds must be above 0 and finite"
+                "histogram-buckets", f"{name}: bounds must be positive and finite"
             )
         if list(bounds) != sorted(set(bounds)):
-            raise ConfigError("histogram-buckets", f"{name}: bounds must rise strictly")
+            raise ConfigError(
+                "histogram-buckets", f"{name}: bounds must be strictly increasing"
+            )
     return {name: tuple(map(float, bounds)) for name, bounds in given.items()}
 
 
@@ -188,9 +190,11 @@ def _checked_labels(given: Mapping[str, str]) -> Mapping[str, str]:
                 taken.update(_label_names(metric, alias))
     for name in given:
         if not _LABEL.fullmatch(name) or name.startswith("__"):
-            raise ConfigError("metrics-label", f"{name!r} is not a legal label name")
+            raise ConfigError("metrics-label", f"{name!r} is not a valid label name")
         if name in taken:
-            raise ConfigError("metrics-label", f"{name!r} is a metric's own label")
+            raise ConfigError(
+                "metrics-label", f"{name!r} is already a label of a metric"
+            )
     return dict(sorted(given.items()))
 
 

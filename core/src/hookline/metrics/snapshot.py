@@ -1,4 +1,4 @@
-"""What the accumulators hold at one moment, as plain data in a dialect's names."""
+"""A snapshot of the accumulators as plain data, in a dialect's names."""
 
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
@@ -8,18 +8,18 @@ from itertools import pairwise
 from hookline.metrics.accumulators import Exemplar, HistogramSeries
 from hookline.metrics.metric import Alias, Kind, Labels, Metric
 from hookline.metrics.selection import Bounds, Selection
-from hookline.metrics.sums import Sums, Told
+from hookline.metrics.sums import Sums, TrackedMetric
 
 
 @dataclass(frozen=True, slots=True)
 class HistogramValue:
-    """A histogram's series.
+    """The value of one histogram series.
 
     Attributes:
-        bounds: Upper bounds, inclusive, rising; infinity is understood.
-        counts: Of each bucket alone, the last for values above all bounds.
-        sum: Of the values seen.
-        exemplars: The newest of each bucket that has one, by the bucket's index.
+        bounds: Inclusive upper bounds, ascending, without infinity.
+        counts: Observations per bucket, not cumulative; the last is above all bounds.
+        sum: Sum of the observed values.
+        exemplars: The most recent exemplar by bucket index.
     """
 
     bounds: tuple[float, ...]
@@ -34,7 +34,7 @@ class HistogramValue:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One series: values of the family's labels, in their order, and its number."""
+    """One series: its label values, in the family's order, and its value."""
 
     labels: Labels
     value: float | HistogramValue
@@ -42,14 +42,14 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """All series of a name.
+    """A metric family: all series of one name.
 
     Attributes:
-        name: In the dialect asked for, without `_total` for counters.
+        name: Name in the dialect, without `_total` for counters.
         kind: Counter, gauge, histogram, or summary without quantiles.
-        unit: Base unit in the plural; `1` where there is none.
-        help: What it counts.
-        label_names: Of every sample.
+        unit: Base unit in the plural, or `1`.
+        help: Help text.
+        label_names: Label names of every sample.
         samples: The series.
     """
 
@@ -61,8 +61,8 @@ class Family:
     samples: tuple[Sample, ...]
 
 
-class FamilyTeller:
-    """Tells one metric under one alias, over all sources that have it."""
+class FamilyBuilder:
+    """Builds the family of one metric under one alias from all of its sources."""
 
     def __init__(self, metric: Metric, alias: Alias, selection: Selection) -> None:
         self._metric = metric
@@ -84,12 +84,12 @@ class FamilyTeller:
     def name(self) -> str:
         return self._alias.name
 
-    def tell(self, sources: Iterable[tuple[Sums, Told]]) -> Family:
-        """The family, all of its sources together."""
+    def build(self, sources: Iterable[tuple[Sums, TrackedMetric]]) -> Family:
+        """Returns the family, with the sources' values added up."""
         sums: dict[Labels, float | HistogramValue] = {}
-        for source, told in sources:
+        for source, tracked in sources:
             bounds = self._bounds(source)
-            for own, value in told.accumulator.values.items():
+            for own, value in tracked.accumulator.values.items():
                 labels = self._translated(source.labels + own)
                 if labels is None:
                     continue
@@ -119,7 +119,7 @@ class FamilyTeller:
         return value * self._alias.scale
 
     def _translated(self, labels: Labels) -> Labels | None:
-        """Their label values by ours; None for a sample that they do not have."""
+        """Returns the dialect's label values, or None if it leaves out the sample."""
         if self._is_plain:
             return labels + self._constants
         alias = self._alias
@@ -134,7 +134,7 @@ class FamilyTeller:
 
 
 def merged(families: Sequence[Family]) -> Family:
-    """Families of one name as one; a series that is in several is added up."""
+    """Merges families of one name; equal series are added up."""
     first = families[0]
     if len(families) == 1:
         return first
@@ -154,7 +154,7 @@ def merged(families: Sequence[Family]) -> Family:
 
 
 def _projected(series: HistogramSeries, bounds: Bounds, scale: float) -> HistogramValue:
-    """The series with fewer bounds, each of which it has, in another unit."""
+    """Converts a series to a subset of its bounds and to another unit."""
     if series.bounds == bounds and scale == 1:
         counts = tuple(series.counts)
         exemplars = dict(series.exemplars)

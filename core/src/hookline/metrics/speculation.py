@@ -1,4 +1,4 @@
-"""How well speculation does, over the last seconds, and whether it pays."""
+"""Efficiency of speculative decoding over the last 60 seconds."""
 
 from dataclasses import dataclass
 
@@ -7,19 +7,20 @@ from hookline.metrics.rate_window import RateWindow
 
 SECONDS = 60.0
 _WEIGHT = 0.2
-"""Of the newest step in the running mean of what a step without drafts takes."""
+"""Weight of the newest step in the running mean duration of steps without drafts."""
 
 
 @dataclass(frozen=True, slots=True)
 class SpeculationReading:
-    """Over the last 60 seconds.
+    """Efficiency over the last 60 seconds.
 
     Attributes:
-        acceptance: Accepted ÷ draft tokens; 0 where there were none.
-        mean_length: 1 + accepted tokens ÷ drafts; 1 where there were none.
-        speedup: Estimated time without speculation ÷ time with it; 1 where nothing can
-            be said.
-        most_drafts: Of a request, at present; 0 where speculation is off.
+        acceptance: Accepted ÷ draft tokens; 0 without drafts.
+        mean_length: 1 + accepted tokens ÷ drafts; 1 without drafts.
+        speedup: Estimated time without speculation ÷ time with it; 1 without an
+            estimate.
+        most_drafts: Maximum draft tokens per request at present; 0 if speculation is
+            off.
     """
 
     acceptance: float = 0.0
@@ -29,11 +30,11 @@ class SpeculationReading:
 
 
 class SpeculationYield:
-    """Follows one engine's steps.
+    """Tracks one engine's steps.
 
-    What a step would have taken without drafts is the running mean of those that had
-    none, of the same number of requests to the power of two. Steps that computed
-    prompts tell nothing of either.
+    The duration without drafts is estimated by the running mean of steps without
+    drafts, by number of requests rounded to a power of two. Steps with prefill are
+    ignored.
     """
 
     def __init__(self) -> None:
@@ -59,7 +60,9 @@ class SpeculationYield:
             plain = float(record.execute_ns - record.draft_ns)
             mean = self._plain_ns.get(size, plain)
             self._plain_ns[size] = mean + _WEIGHT * (plain - mean)
-            if record.draft_ns:  # asked in vain: that is a cost, too
+            if (
+                record.draft_ns
+            ):  # asking the proposer costs time even if it returns no drafts
                 self._without.add(at, plain)
                 self._with.add(at, record.execute_ns)
         elif (known := self._plain_ns.get(size)) is not None:
@@ -68,7 +71,7 @@ class SpeculationYield:
             self._with.add(at, record.execute_ns)
 
     def reading(self, at: int) -> SpeculationReading:
-        """As of `at`, on the clock of the steps."""
+        """Returns the efficiency as of `at`, on the clock of the steps."""
         drafts, tokens = self._drafts.total(at), self._draft_tokens.total(at)
         accepted, spent = self._accepted.total(at), self._with.total(at)
         return SpeculationReading(

@@ -1,4 +1,4 @@
-"""The accumulators of one source: an engine, or the front end."""
+"""The accumulators of one source: an engine or the front end."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -22,20 +22,20 @@ Take = Callable[[Iterable[Point], TraceAt | None], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
-    """A metric's accumulator, and how it is to be told."""
+class TrackedMetric:
+    """A selected metric and its accumulator."""
 
     chosen: Chosen
     accumulator: Accumulator
 
 
 class Sums:
-    """Feeds parts of payloads to the metrics that read them.
+    """Feeds payload parts to the accumulators of the metrics that read them.
 
     Attributes:
-        labels: Values of the labels that all its series have.
-        max_model_len: The engine's, on which some buckets depend.
-        told: Its metrics.
+        labels: Values of the labels common to all its series.
+        max_model_len: The engine's context length, which bounds token buckets.
+        metrics: The source's metrics with their accumulators.
     """
 
     def __init__(
@@ -49,14 +49,14 @@ class Sums:
     ) -> None:
         self.labels = labels
         self.max_model_len = max_model_len
-        self.told = tuple(
-            Told(chosen, _accumulator(selection, chosen, max_model_len))
+        self.metrics = tuple(
+            TrackedMetric(chosen, _accumulator(selection, chosen, max_model_len))
             for chosen in selection.chosen
             if chosen.metric.scope is scope
         )
-        # Resolved once: a step touches only the metrics that read what it brings.
+        # Resolved once, so that a step only touches the metrics that read its parts.
         self._readers: dict[type, list[tuple[Read, Take]]] = {}
-        for each in self.told:
+        for each in self.metrics:
             metric = each.chosen.metric
             readers = self._readers.setdefault(metric.value.kind, [])
             read = _guarded(metric, guards)
@@ -65,13 +65,13 @@ class Sums:
                 each.accumulator.create(values)
 
     def feed(self, part: object, trace_at: TraceAt | None = None) -> None:
-        """Adds what a part says, and the trace that it belongs to, if any."""
+        """Accumulates a part, with the trace that it belongs to, if any."""
         for read, take in self._readers.get(type(part), ()):
             take(read(part), trace_at)
 
     def restart(self) -> None:
-        """Its source has begun again: gauges go, its totals will count from 0."""
-        for each in self.told:
+        """Handles a restarted source: clears gauges, expects totals from 0."""
+        for each in self.metrics:
             if isinstance(each.accumulator, Gauge):
                 each.accumulator.clear()
             elif isinstance(each.accumulator, RunningTotal):
@@ -90,7 +90,7 @@ def _accumulator(
 
 
 def _guarded(metric: Metric, guards: LabelGuards) -> Read:
-    """Reads the metric, with the values of its open labels bounded."""
+    """Reads the metric, with bounded values of its open labels."""
     read = metric.value.read
     found: Mapping[int, LabelGuard] = {
         index: guard

@@ -188,7 +188,7 @@ def test_families_that_are_gone_leave_nothing_behind() -> None:
     page = Page(MediaType.TEXT, recorder, ProcessFamilies(clock))
     page.render()
 
-    recorder._tellers = recorder._tellers[:3]
+    recorder._builders = recorder._builders[:3]
     page.render()
 
     assert list(page._blocks) == [family.name for family in recorder.snapshot()]

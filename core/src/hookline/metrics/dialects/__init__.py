@@ -1,4 +1,4 @@
-"""How other engines name what Hookline measures: a module for each dialect."""
+"""The metric names of other engines, one module per dialect."""
 
 from collections.abc import Mapping
 
@@ -8,17 +8,17 @@ from hookline.metrics.metric import Alias, Metric
 Names = Mapping[str, tuple[Alias, ...]]
 
 ONLY_THERE: tuple[Metric, ...] = (*vllm_hidden.ONLY_THERE, *sglang.ONLY_THERE)
-"""Metrics that another dialect has and Hookline's own has not."""
+"""Metrics that only exist in another engine's dialect."""
 
 NOT_APPLICABLE: Mapping[str, Mapping[str, str]] = {
     "vllm": {**vllm.NOT_APPLICABLE, **vllm_hidden.NOT_APPLICABLE},
     "sglang": sglang.NOT_APPLICABLE,
 }
-"""By dialect: families that are left out, and why. Nothing is faked."""
+"""Metric families of each dialect that Hookline does not export, and why."""
 
 
 def names_of(metric_name: str) -> Names:
-    """What each dialect calls a metric of the catalogue."""
+    """The names of a metric in each other dialect."""
     found = {
         "sglang": sglang.NAMES.get(metric_name, ()),
         "vllm": (

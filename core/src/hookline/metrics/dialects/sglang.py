@@ -1,7 +1,7 @@
-"""Names of SGLang 0.5, by the name of the metric in Hookline's own dialect.
+"""SGLang 0.5's metric names, by Hookline's name of the metric.
 
-Its scheduler labels series by ranks; with one process for one model all are 0, and
-`dp_rank` is what Hookline calls `engine`. Its tokenizer's series have no rank.
+SGLang's scheduler labels series by ranks: with one process per model all are 0, and
+`dp_rank` is Hookline's `engine`. Its tokenizer's series have no rank.
 """
 
 from collections.abc import Callable, Mapping
@@ -32,7 +32,7 @@ def _scheduler(
     buckets: BucketFamily | None = None,
     scale: float = 1.0,
 ) -> Alias:
-    """`only` picks one value of one label and leaves the label out."""
+    """`only` selects one value of one label and drops the label."""
     picked = {} if only is None else {only[0]: {only[1]: ""}}
     return Alias(
         name=f"sglang:{name}",
@@ -181,7 +181,7 @@ def _streamed(request: FinishedRequest | FirstToken) -> str:
 def _of_request(
     number: Callable[[FinishedRequest], float | None],
 ) -> Reading[FinishedRequest]:
-    """Reads a number off each request that an engine took in, by streaming."""
+    """Reads a number from each finished request, labelled by whether it streamed."""
 
     def points(request: FinishedRequest) -> tuple[Point, ...]:
         value = number(request)
@@ -232,21 +232,21 @@ ONLY_THERE: tuple[Metric, ...] = (
     _counter(
         "prompt_tokens",
         "tokens",
-        "Prompt tokens of ended requests.",
+        "Prompt tokens of finished requests.",
         _of_request(lambda request: request.prompt_tokens),
         (_STREAMING,),
     ),
     _counter(
         "generation_tokens",
         "tokens",
-        "Tokens generated for ended requests.",
+        "Generated tokens of finished requests.",
         _of_request(lambda request: request.output_tokens),
         (_STREAMING,),
     ),
     _counter(
         "requests",
         "requests",
-        "Requests that ended.",
+        "Number of finished requests.",
         _of_request(lambda _: 1),
         (_STREAMING,),
     ),
@@ -259,38 +259,40 @@ ONLY_THERE: tuple[Metric, ...] = (
     _counter(
         "prefill_cache_tokens",
         "tokens",
-        "Prompt tokens that a cache had, so that they were not computed.",
+        "Prompt tokens found in a cache and therefore not computed.",
         Reading(IterationStats, lambda iteration: one(_cached(iteration))),
     ),
     _seconds(
         "time_to_first_token",
-        "First token - arrival, both on the front end's clock.",
+        "Time to first token: first token - arrival, on the front end's clock.",
         BucketFamily.SGLANG_TTFT,
         Reading(FirstToken, lambda first: (((_streamed(first),), first.seconds, 1),)),
     ),
     _seconds(
         "request_time_per_output_token",
-        "Decode / (generated tokens - 1) of requests that came to their end; none for "
-        "fewer than two tokens.",
+        "Time per output token: decode time / (generated tokens - 1) of requests that "
+        "completed; not observed for fewer than two tokens.",
         BucketFamily.SGLANG_INTER_TOKEN,
         _of_request(_tpot),
     ),
     _seconds(
         "e2e_request_latency",
-        "End - arrival, both on the front end's clock.",
+        "End-to-end latency: end - arrival, on the front end's clock.",
         BucketFamily.SGLANG_E2E,
         _of_request(lambda request: request.e2e_seconds),
     ),
 )
 
 NOT_APPLICABLE: Mapping[str, str] = {
-    "sglang:swa_token_usage": "windows share the one pool of blocks",
-    "sglang:mamba_usage": "state-space models are not served",
-    "sglang:lora_pool_slots_used": "adapters are not served",
-    "sglang:num_grammar_total": "outputs are not structured by grammars",
-    "sglang:kv_transfer_latency_ms": "times of KV transfers are summed, not sorted",
-    "sglang:hicache_host_used_tokens": "see hookline_kv_tier_used_blocks",
-    "sglang:is_cuda_graph": "steps that replay a CUDA graph are not counted",
-    "sglang:new_token_ratio": "admission does not guess output lengths",
-    "sglang:utilization": "its source never sets it; see hookline_saturation_ratio",
+    "sglang:swa_token_usage": "sliding-window layers share the one block pool",
+    "sglang:mamba_usage": "state-space models are not supported",
+    "sglang:lora_pool_slots_used": "LoRA adapters are not supported",
+    "sglang:num_grammar_total": "structured output is not supported",
+    "sglang:kv_transfer_latency_ms": "durations of KV transfers are summed "
+    "(hookline_kv_transfer_seconds), not a histogram",
+    "sglang:hicache_host_used_tokens": "tiers are reported in blocks and bytes: see "
+    "hookline_kv_tier_used_blocks",
+    "sglang:is_cuda_graph": "whether a step replayed a CUDA graph is not recorded",
+    "sglang:new_token_ratio": "admission does not estimate output lengths",
+    "sglang:utilization": "SGLang never sets it; see hookline_saturation_ratio",
 }

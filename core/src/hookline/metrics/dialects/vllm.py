@@ -1,4 +1,4 @@
-"""Names of vLLM 0.33, by the name of the metric in Hookline's own dialect."""
+"""vLLM 0.33's metric names, by Hookline's name of the metric."""
 
 from collections.abc import Mapping
 
@@ -186,14 +186,14 @@ NAMES: Mapping[str, tuple[Alias, ...]] = {
 }
 
 NOT_APPLICABLE: Mapping[str, str] = {
-    "vllm:mm_cache_queries_total": "texts only: there is no multimodal cache",
-    "vllm:mm_cache_hits_total": "texts only: there is no multimodal cache",
-    "vllm:lora_requests_info": "adapters are not served",
+    "vllm:mm_cache_queries_total": "there is no multimodal input",
+    "vllm:mm_cache_hits_total": "there is no multimodal input",
+    "vllm:lora_requests_info": "LoRA adapters are not supported",
     "vllm:engine_sleep_state": "an engine cannot be put to sleep",
     "vllm:corrupted_requests_total": "logits are not checked for NaN",
     "vllm:watermark_requests_total": "outputs are not watermarked",
     "vllm:tool_call_parser_invocations_total": "tool calls are not parsed",
-    "vllm:websocket_connections_active": "there is no realtime API",
-    "vllm:websocket_connections_total": "there is no realtime API",
-    "vllm:websocket_connection_duration_seconds": "there is no realtime API",
+    "vllm:websocket_connections_active": "there is no WebSocket API",
+    "vllm:websocket_connections_total": "there is no WebSocket API",
+    "vllm:websocket_connection_duration_seconds": "there is no WebSocket API",
 }

@@ -1,7 +1,7 @@
-"""Names that vLLM has given up: shown to those who ask for them.
+"""vLLM's removed and renamed metric names, hidden by default.
 
-They are the names of its version 0 and those of version 1 that were renamed since, for
-dashboards that still hold them. `--show-hidden-metrics-for-version 0.0` brings them.
+These are the names of vLLM's version 0, and those of version 1 that were renamed since,
+for dashboards that still use them. `--show-hidden-metrics-for-version 0.0` shows them.
 """
 
 from collections.abc import Mapping
@@ -95,9 +95,9 @@ ONLY_THERE: tuple[Metric, ...] = (
 )
 
 NOT_APPLICABLE: Mapping[str, str] = {
-    "vllm:num_requests_swapped": "requests are recomputed, never swapped out",
-    "vllm:cpu_cache_usage_perc": "there is one pool of blocks",
-    "vllm:cpu_prefix_cache_hit_rate": "there is one pool of blocks",
-    "vllm:spec_decode_efficiency": "drafts and accepted tokens tell it",
+    "vllm:num_requests_swapped": "preempted requests are recomputed, never swapped out",
+    "vllm:cpu_cache_usage_perc": "there is one block pool",
+    "vllm:cpu_prefix_cache_hit_rate": "there is one block pool",
+    "vllm:spec_decode_efficiency": "derive it from draft and accepted tokens",
     "vllm:spec_decode_num_emitted_tokens_total": "drafts + accepted tokens",
 }

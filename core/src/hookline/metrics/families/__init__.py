@@ -1,1 +1,1 @@
-"""The metrics themselves, a module for each thing that they are read off."""
+"""The metric definitions, one module per subject."""

@@ -1,4 +1,4 @@
-"""Metrics of the server: what it was asked over HTTP, by route, never by path."""
+"""Metrics of the HTTP server, labelled by route template, never by path."""
 
 from collections.abc import Callable, Iterable
 
@@ -35,8 +35,8 @@ HTTP_METRICS: tuple[Metric, ...] = (
         name="hookline_http_requests",
         kind=Kind.COUNTER,
         unit="requests",
-        help="HTTP requests answered, by the route's template and the class of the "
-        "status; a client that left before the end counts as 4xx.",
+        help="HTTP requests answered, by route template, method and status class; a "
+        "client that disconnected before the end counts as 4xx.",
         labels=(ROUTE, METHOD, Label("status", ("2xx", "3xx", "4xx", "5xx"))),
         scope=Scope.FRONT_END,
         value=Reading(
@@ -54,7 +54,7 @@ HTTP_METRICS: tuple[Metric, ...] = (
         name="hookline_http_requests_in_flight",
         kind=Kind.GAUGE,
         unit="requests",
-        help="HTTP requests being answered.",
+        help="HTTP requests in flight.",
         labels=(ROUTE, METHOD),
         scope=Scope.FRONT_END,
         value=Reading(HttpLoad, _load),
@@ -63,7 +63,7 @@ HTTP_METRICS: tuple[Metric, ...] = (
         name="hookline_http_request_duration_seconds",
         kind=Kind.HISTOGRAM,
         unit="seconds",
-        help="From an HTTP request's head to the last byte of its response.",
+        help="Time from an HTTP request's head to the last byte of its response.",
         labels=(ROUTE, METHOD),
         buckets=BucketFamily.HTTP_LATENCY,
         scope=Scope.FRONT_END,
@@ -75,9 +75,11 @@ HTTP_METRICS: tuple[Metric, ...] = (
         ),
     ),
     _bytes(
-        "request_size", "Length of request bodies.", lambda each: each.request_bytes
+        "request_size", "Size of HTTP request bodies.", lambda each: each.request_bytes
     ),
     _bytes(
-        "response_size", "Length of response bodies.", lambda each: each.response_bytes
+        "response_size",
+        "Size of HTTP response bodies.",
+        lambda each: each.response_bytes,
     ),
 )

@@ -1,4 +1,4 @@
-"""Metrics that are made at the moment they are asked for: rates, ages, saturation."""
+"""Metrics computed at scrape time: rates, ages and saturation."""
 
 from collections.abc import Callable
 
@@ -23,48 +23,48 @@ LIVE_METRICS: tuple[Metric, ...] = (
     _live(
         "engine_up",
         "1",
-        "1 from the engine's start to its end or failure, then 0.",
+        "1 while the engine is up, 0 after it has stopped or failed.",
         lambda live: float(live.is_up),
     ),
     _live(
         "last_step_age_seconds",
         "seconds",
-        "Time since a step was last heard of, or since the start before the first one. "
-        "An engine that is idle makes no steps.",
+        "Time since the engine's most recent step, or since its start if it has run "
+        "none. An idle engine runs no steps.",
         lambda live: live.last_step_age,
     ),
     _live(
         "snapshot_age_seconds",
         "seconds",
-        "Time since anything was last heard of the engine, on which all its gauges "
-        "here rest; a healthy engine tells its state every second.",
+        "Time since the engine's most recent state report, which all of its gauges "
+        "are based on; a healthy engine reports every second.",
         lambda live: live.snapshot_age,
     ),
     _live(
         "generation_tokens_per_second",
         "1",
-        "Tokens generated a second over the last 10 seconds; 0 when nothing runs.",
+        "Generation throughput over the last 10 seconds, in tokens per second.",
         lambda live: live.generation_rate,
     ),
     _live(
         "prefix_cache_hit_ratio",
         "ratio",
-        "Share of the looked-up tokens that the prefix cache had, over the most recent "
-        "1000 requests; 0 before the first one.",
+        "Prefix-cache hit rate in tokens over the most recent 1000 requests, 0 to 1; "
+        "0 before the first request.",
         lambda live: live.hit_rate,
     ),
     _live(
         "saturation_ratio",
         "ratio",
-        "How close the engine is to the knee where latency turns up: 0 idle, 1 at the "
-        "knee, more while queues grow; at most 10. See docs/saturation.md.",
+        "Load relative to the point where queues start to grow and latency rises: 0 "
+        "is idle, 1 is that point, at most 10. See docs/saturation.md.",
         lambda live: live.saturation,
     ),
     Metric(
         name="hookline_saturation_part_ratio",
         kind=Kind.GAUGE,
         unit="ratio",
-        help="What hookline_saturation_ratio consists of.",
+        help="Components of hookline_saturation_ratio.",
         labels=(Label("part", PARTS),),
         value=Reading(LiveReading, lambda live: by_label(live.saturation_parts)),
         stability=Stability.EXPERIMENTAL,
@@ -72,15 +72,15 @@ LIVE_METRICS: tuple[Metric, ...] = (
     _live(
         "slo_attainment_ratio",
         "ratio",
-        "Share of the requests judged in the last 60 seconds that met all their "
-        "objectives; 1 where none was judged.",
+        "Fraction of requests evaluated in the last 60 seconds that met all of their "
+        "objectives; 1 if none was evaluated.",
         lambda live: live.slo_attainment,
     ),
     _live(
         "goodput_requests_per_second",
         "1",
-        "Requests a second over the last 60 seconds that met all their objectives; "
-        "0 where requests have none.",
+        "Requests per second over the last 60 seconds that met all of their "
+        "objectives; 0 if no objectives are set.",
         lambda live: live.goodput,
     ),
 )

@@ -1,4 +1,4 @@
-"""Metrics of the loggers themselves: whether their lanes keep up."""
+"""Metrics of the loggers: queue depth, drops and errors of each."""
 
 from collections.abc import Callable
 
@@ -31,37 +31,36 @@ LOGGER_METRICS: tuple[Metric, ...] = (
         "lane_depth",
         Kind.GAUGE,
         "batches",
-        "Batches that wait for the logger.",
+        "Batches queued for the logger.",
         lambda lane: lane.depth,
     ),
     _of_lane(
         "breaker_open",
         Kind.GAUGE,
         "1",
-        "1 while the logger is not called, or only on trial, because it failed too "
-        "often in a row; else 0.",
+        "1 while the logger is disabled, or only tried now and then, after repeated "
+        "failures; otherwise 0.",
         lambda lane: float(lane.breaker != "closed"),
     ),
     _of_lane(
         "delivered_batches",
         Kind.COUNTER,
         "batches",
-        "Batches handed to the logger.",
+        "Batches delivered to the logger.",
         lambda lane: lane.delivered,
     ),
     _of_lane(
         "dropped_batches",
         Kind.COUNTER,
         "batches",
-        "Batches that the logger never saw, because its lane was full or its breaker "
-        "open.",
+        "Batches dropped because the logger's queue was full or its breaker open.",
         lambda lane: lane.dropped,
     ),
     _of_lane(
         "errors",
         Kind.COUNTER,
         "errors",
-        "Calls of the logger that raised.",
+        "Calls of the logger that raised an exception.",
         lambda lane: lane.errors,
     ),
     _of_lane(
@@ -77,8 +76,8 @@ FOLDED = Metric(
     name="hookline_label_values_folded",
     kind=Kind.COUNTER,
     unit="values",
-    help="Times that a label's value was told as other, because it was not on the "
-    "label's list or the label had its most values.",
+    help="Label values replaced by other, because they were not in the allow-list or "
+    "the label had reached its limit of values.",
     labels=(Label("label", cap=32),),
     scope=Scope.FRONT_END,
     value=Reading(FoldedValues, lambda folded: by_label(folded.counts)),

@@ -1,4 +1,4 @@
-"""Metrics of objectives: which requests met theirs, and which phase broke the rest."""
+"""Metrics of service-level objectives: met or missed, and by which phase."""
 
 from collections.abc import Iterable
 
@@ -23,9 +23,9 @@ SLO_METRICS: tuple[Metric, ...] = (
         name="hookline_slo_requests",
         kind=Kind.COUNTER,
         unit="requests",
-        help="Requests with objectives by whether they met all of them. Failed ones "
-        "have missed; abandoned ones count only if they had missed one by then; "
-        "rejected ones do not count.",
+        help="Requests with objectives, by whether they met all of them. Failed "
+        "requests count as missed; aborted requests count only if they had "
+        "already missed one; rejected requests do not count.",
         labels=(Label("outcome", ("met", "missed")),),
         value=Reading(FinishedRequest, _outcome),
     ),
@@ -33,9 +33,8 @@ SLO_METRICS: tuple[Metric, ...] = (
         name="hookline_slo_misses",
         kind=Kind.COUNTER,
         unit="misses",
-        help="Objectives missed, by objective and by the phase that took most of the "
-        "time that the objective bounds. The objective success is missed by requests "
-        "that failed.",
+        help="Missed objectives by objective and by the phase that took most of the "
+        "bounded time. Failed requests miss the objective success.",
         labels=(
             Label("objective", (*OBJECTIVES, "success")),
             Label("phase", tuple(phase.value for phase in Phase)),

@@ -1,7 +1,7 @@
-"""Metrics of ended requests, each observed once, when the request has ended.
+"""Metrics of finished requests, each observed once, when the request finishes.
 
-Rejected requests never reached an engine: they are counted by reason, and have no
-part in the distributions.
+Rejected requests never reached an engine: they are counted by reason, but not observed
+in the histograms.
 """
 
 from collections.abc import Callable, Iterable
@@ -16,7 +16,7 @@ from hookline.stats import FinishedGroup, FinishedRequest
 def _of_request(
     number: Callable[[FinishedRequest], float | None],
 ) -> Reading[FinishedRequest]:
-    """Reads a number off each request that an engine took in."""
+    """Reads a number from each finished request that an engine accepted."""
     return Reading(
         FinishedRequest,
         lambda request: (
@@ -79,8 +79,8 @@ REQUEST_METRICS: tuple[Metric, ...] = (
         name="hookline_requests_finished",
         kind=Kind.COUNTER,
         unit="requests",
-        help="Ended requests by reason; each ends once, clients that went away "
-        "(abort) and requests refused by the front end (rejected) included.",
+        help="Finished requests by reason, aborted requests (abort) and requests that "
+        "the front end rejected (rejected) included.",
         labels=(Label("reason", tuple(reason.value for reason in FinishReason)),),
         value=Reading(
             FinishedRequest, lambda request: by_label({request.reason.value: 1})
@@ -88,23 +88,22 @@ REQUEST_METRICS: tuple[Metric, ...] = (
     ),
     _tokens(
         "prompt",
-        "Length of the prompt.",
+        "Prompt tokens per request.",
         lambda request: request.prompt_tokens,
     ),
     _tokens(
         "generation",
-        "Tokens generated for the request.",
+        "Generated tokens per request.",
         lambda request: request.output_tokens,
     ),
     _tokens(
         "limit",
-        "The request's own bound of generated tokens (max_tokens); no observation "
-        "where it set none.",
+        "The request's max_tokens; not observed for requests without one.",
         lambda request: request.params.max_tokens,
     ),
     _tokens(
         "prefill_computed",
-        "Prompt tokens computed here, cached ones not among them; no observation for "
+        "Prompt tokens computed by the model, without cached tokens; not observed for "
         "requests that ended before their first token.",
         _computed_prompt,
     ),
@@ -112,8 +111,8 @@ REQUEST_METRICS: tuple[Metric, ...] = (
         name="hookline_request_group_max_generation_tokens",
         kind=Kind.HISTOGRAM,
         unit="tokens",
-        help="Length of the longest of a client's n completions, observed when the "
-        "last of them has ended.",
+        help="Generated tokens of the longest of a request's n completions, observed "
+        "when the last of them finishes.",
         buckets=BucketFamily.REQUEST_TOKENS,
         value=Reading(FinishedGroup, lambda group: one(group.max_output_tokens)),
     ),
@@ -121,8 +120,8 @@ REQUEST_METRICS: tuple[Metric, ...] = (
         name="hookline_request_completions",
         kind=Kind.HISTOGRAM,
         unit="completions",
-        help="Completions that a client asked for at once (n), observed when the last "
-        "of them has ended.",
+        help="Number of completions per request (n), observed when the last of them "
+        "finishes.",
         buckets=BucketFamily.REQUEST_PARAMS_N,
         value=Reading(FinishedGroup, lambda group: one(group.n)),
     ),
@@ -130,53 +129,54 @@ REQUEST_METRICS: tuple[Metric, ...] = (
         name="hookline_request_preemptions",
         kind=Kind.HISTOGRAM,
         unit="preemptions",
-        help="How often the request was preempted.",
+        help="Preemptions per request.",
         buckets=BucketFamily.REQUEST_NUM_PREEMPTIONS,
         value=_of_request(lambda request: request.preemptions),
     ),
     _latency(
         "e2e",
-        "End - arrival, both on the front end's clock.",
+        "End-to-end latency: end - arrival, on the front end's clock.",
         lambda request: request.e2e_seconds,
     ),
     _latency(
         "queue",
-        "First SCHEDULED - QUEUED; waiting again after a preemption is not in it.",
+        "Time in the waiting queue: first SCHEDULED - QUEUED; waiting after a "
+        "preemption is not included.",
         lambda request: request.queue_seconds,
     ),
     _latency(
         "prefill",
-        "First NEW_TOKENS - first SCHEDULED; preemption included.",
+        "Prefill time: first NEW_TOKENS - first SCHEDULED; preemption included.",
         lambda request: request.prefill_seconds,
     ),
     _latency(
         "decode",
-        "Last NEW_TOKENS - first NEW_TOKENS; preemption included.",
+        "Decode time: last NEW_TOKENS - first NEW_TOKENS; preemption included.",
         lambda request: request.decode_seconds,
     ),
     _latency(
         "inference",
-        "Last NEW_TOKENS - first SCHEDULED, which is prefill + decode; preemption "
-        "included.",
+        "Inference time, prefill + decode: last NEW_TOKENS - first SCHEDULED; "
+        "preemption included.",
         lambda request: request.inference_seconds,
     ),
     _latency(
         "preempted",
-        "Sum of SCHEDULED again - PREEMPTED, a part of prefill or decode; observed for "
-        "requests that were preempted.",
+        "Time spent preempted: sum of SCHEDULED again - PREEMPTED, also part of "
+        "prefill or decode; observed only for requests that were preempted.",
         _stalled,
     ),
     _latency(
         "model_forward",
-        "Time in the model's forward pass, summed over the steps that the request took "
-        "part in; a step's time counts for each of its requests.",
+        "Time in the model's forward pass, summed over the request's steps; a step's "
+        "time counts fully for each of its requests.",
         lambda request: request.forward_seconds,
         feature=Feature.MODEL_TIMES,
     ),
     _latency(
         "model_execute",
-        "Time in the executor (forward pass, sampling, input preparation), summed over "
-        "the steps that the request took part in.",
+        "Time in the executor (input preparation, forward pass, sampling), summed "
+        "over the request's steps.",
         lambda request: request.execute_seconds,
         feature=Feature.WORKER_TIMES,
     ),
@@ -184,8 +184,8 @@ REQUEST_METRICS: tuple[Metric, ...] = (
         name="hookline_requests_rejected",
         kind=Kind.COUNTER,
         unit="requests",
-        help="Requests refused by the front end, by the code of the error that their "
-        "client got; a part of those finished with the reason rejected.",
+        help="Requests rejected by the front end, by the error code sent to the "
+        "client; also counted in the finished requests with reason rejected.",
         labels=(Label("code", cap=32),),
         value=Reading(FinishedRequest, _rejection),
     ),
@@ -193,8 +193,8 @@ REQUEST_METRICS: tuple[Metric, ...] = (
         name="hookline_request_time_per_output_token_seconds",
         kind=Kind.HISTOGRAM,
         unit="seconds",
-        help="Decode / (generated tokens - 1); no observation for fewer than two "
-        "tokens. Preemption included.",
+        help="Time per output token: decode time / (generated tokens - 1); not "
+        "observed for fewer than two tokens. Preemption included.",
         buckets=BucketFamily.INTER_TOKEN_LATENCY,
         value=_of_request(lambda request: request.tpot_seconds),
     ),

@@ -1,4 +1,4 @@
-"""Metrics of sampled KV blocks: how long they live, lie idle and wait for reuse."""
+"""Metrics of sampled KV blocks: lifetime, idle time and time between uses."""
 
 from hookline.clock import NANOSECONDS
 from hookline.metrics.buckets import BucketFamily
@@ -11,7 +11,8 @@ RESIDENCY_METRICS: tuple[Metric, ...] = (
         name="hookline_kv_block_lifetime_seconds",
         kind=Kind.HISTOGRAM,
         unit="seconds",
-        help="From a block's allocation to its eviction from the cache; sampled.",
+        help="Time from a KV block's allocation to its eviction from the prefix "
+        "cache; of sampled blocks.",
         buckets=BucketFamily.KV_CACHE_RESIDENCY,
         feature=Feature.RESIDENCY,
         value=Reading(BlockEviction, lambda block: one(block.lifetime / NANOSECONDS)),
@@ -20,7 +21,8 @@ RESIDENCY_METRICS: tuple[Metric, ...] = (
         name="hookline_kv_block_idle_before_evict_seconds",
         kind=Kind.HISTOGRAM,
         unit="seconds",
-        help="From a block's last use to its eviction from the prefix cache; sampled.",
+        help="Time from a KV block's last use to its eviction from the prefix cache; "
+        "of sampled blocks.",
         buckets=BucketFamily.KV_CACHE_RESIDENCY,
         feature=Feature.RESIDENCY,
         value=Reading(BlockEviction, lambda block: one(block.idle / NANOSECONDS)),
@@ -29,7 +31,8 @@ RESIDENCY_METRICS: tuple[Metric, ...] = (
         name="hookline_kv_block_reuse_gap_seconds",
         kind=Kind.HISTOGRAM,
         unit="seconds",
-        help="Between the last four uses of a block, told at its eviction; sampled.",
+        help="Time between consecutive uses of a KV block (its last four), observed "
+        "at its eviction; of sampled blocks.",
         buckets=BucketFamily.KV_CACHE_RESIDENCY,
         feature=Feature.RESIDENCY,
         value=Reading(

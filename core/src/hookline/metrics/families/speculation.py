@@ -55,84 +55,88 @@ SPECULATION_METRICS: tuple[Metric, ...] = (
     _count(
         "num_drafts",
         "drafts",
-        "Drafts verified: one for each request and step in which it had draft tokens.",
+        "Number of drafts verified: one per request and step with draft tokens.",
         lambda step: step.record.drafts,
     ),
     _count(
         "num_draft_tokens",
         "tokens",
-        "Draft tokens verified. Those that a step had no room for are not counted.",
+        "Number of draft tokens verified; drafts that did not fit into a step are not "
+        "counted.",
         lambda step: step.record.draft_tokens,
     ),
     _count(
         "num_accepted_tokens",
         "tokens",
-        "Draft tokens that were accepted and became output. Divided by draft tokens it "
-        "is the acceptance rate, 1 + it divided by drafts the mean acceptance length.",
+        "Number of draft tokens accepted. Acceptance rate: accepted / draft tokens. "
+        "Mean acceptance length: 1 + accepted tokens / drafts.",
         lambda step: step.record.accepted_tokens,
     ),
     Metric(
         name="hookline_spec_decode_num_accepted_tokens_per_pos",
         kind=Kind.COUNTER,
         unit="tokens",
-        help="Accepted draft tokens by their position in their draft, from 0. Divided "
-        "by drafts it is the share of drafts accepted up to there; divided by the "
-        "position before, the share of those that were accepted so far.",
+        help="Accepted draft tokens by position in the draft, from 0. Divided by the "
+        "number of drafts: the acceptance rate per position; divided by the "
+        "previous position: the conditional acceptance rate.",
         labels=(Label("position", cap=MAX_SPECULATIVE_TOKENS),),
         value=Reading(StepReading, _positions),
     ),
     _count(
         "draft_seconds",
         "seconds",
-        "Time of steps that went into asking the proposer.",
+        "Time spent in the proposer.",
         lambda step: step.record.draft_ns / NANOSECONDS,
     ),
     Metric(
         name="hookline_spec_decode_verify_seconds",
         kind=Kind.COUNTER,
         unit="seconds",
-        help="Time of executing the steps that verified drafts, without asking the "
-        "proposer; what the steps would have taken anyway is included.",
+        help="Execution time of steps that verified drafts, without the time spent in "
+        "the proposer; includes the time the steps would have taken without "
+        "drafts.",
         value=Reading(StepReading, _verify_seconds),
     ),
     Metric(
         name="hookline_spec_decode_proposer_failures",
         kind=Kind.COUNTER,
         unit="failures",
-        help="Failures of the proposer, by cause: it raised; what it returned was "
-        "malformed, too many, or out of the vocabulary; it was slower than its "
-        "timeout; it hung and is never asked again. Steps went on without drafts.",
+        help="Failures of the proposer by cause: it raised an exception; its result "
+        "was malformed, too long or outside the vocabulary; it exceeded its "
+        "timeout; or it hung and was disabled. The affected steps ran without "
+        "drafts.",
         labels=(Label("cause", tuple(FailureCause)),),
         value=Reading(StepReading, _failures),
     ),
     _live(
         "acceptance_ratio",
         "ratio",
-        "Accepted / draft tokens over the last 60 seconds; 0 where there were none.",
+        "Acceptance rate over the last 60 seconds: accepted / draft tokens; 0 without "
+        "drafts.",
         lambda live: live.speculation.acceptance,
     ),
     _live(
         "mean_accepted_length",
         "1",
-        "1 + accepted tokens / drafts over the last 60 seconds: tokens that a verified "
-        "draft brought, the target's own included; 1 where there were none.",
+        "Mean acceptance length over the last 60 seconds: 1 + accepted tokens / "
+        "drafts, which includes the target model's token; 1 without drafts.",
         lambda live: live.speculation.mean_length,
     ),
     _live(
         "estimated_speedup_ratio",
         "ratio",
-        "Estimated time without speculation / time with it, over the decode steps of "
-        "the last 60 seconds. What a step takes without drafts is taken from recent "
-        "steps that had none and as many requests to the power of two. Below 1 "
-        "speculation does not pay; 1 where nothing can be said.",
+        "Estimated speedup from speculative decoding over the decode steps of the "
+        "last 60 seconds: time without speculation / time with it. The time without "
+        "it is estimated from recent steps without drafts and with as many requests "
+        "to the nearest power of two. Below 1 speculation does not pay; 1 without an "
+        "estimate.",
         lambda live: live.speculation.speedup,
     ),
     _live(
         "num_speculative_tokens",
         "tokens",
-        "Most draft tokens that a request is asked for in a step at present: the "
-        "configured number, or what the engine has chosen; 0 while it has speculation "
-        "off, and without speculation.",
+        "Maximum draft tokens per request and step at present: the configured number "
+        "or the one that the engine has chosen; 0 while speculation is off.",
         lambda live: live.speculation.most_drafts,
     ),
 )

@@ -1,4 +1,4 @@
-"""Metrics of the engine itself: what it is, its queues, its KV cache, its totals."""
+"""Metrics of an engine: configuration, queues, KV cache and running totals."""
 
 from collections.abc import Iterable
 
@@ -74,7 +74,7 @@ def _residue(stats: SchedulerStats) -> Iterable[Point]:
 
 
 def _age(at: int, since: int | None) -> Iterable[Point]:
-    """Seconds since then; 0 where there is nobody whose age it could be."""
+    """Seconds from `since` to `at`; 0 without a `since`."""
     return one(0.0 if since is None else max(at - since, 0) / NANOSECONDS)
 
 
@@ -83,7 +83,7 @@ ENGINE_METRICS: tuple[Metric, ...] = (
         name="hookline_engine_info",
         kind=Kind.GAUGE,
         unit="1",
-        help="What the engine is, told by the labels; always 1.",
+        help="Engine configuration, as labels; the value is always 1.",
         labels=tuple(
             Label(name)
             for name in (
@@ -111,8 +111,8 @@ ENGINE_METRICS: tuple[Metric, ...] = (
         name="hookline_requests_waiting",
         kind=Kind.GAUGE,
         unit="requests",
-        help="Requests that wait, by what for: room in the batch or the KV cache "
-        "(preempted requests included), a grammar, KV from elsewhere.",
+        help="Waiting requests by what they wait for: capacity in the batch or the KV "
+        "cache (preempted requests included), a grammar, or a KV transfer.",
         labels=(Label("reason", ("capacity", "grammar", "remote_kv")),),
         value=Reading(StateReading, lambda state: _waiting(state.stats)),
     ),
@@ -120,7 +120,7 @@ ENGINE_METRICS: tuple[Metric, ...] = (
         name="hookline_oldest_waiting_age_seconds",
         kind=Kind.GAUGE,
         unit="seconds",
-        help="Time since the oldest waiting request was QUEUED; 0 when none waits.",
+        help="Time since the oldest waiting request was QUEUED; 0 if no request waits.",
         value=Reading(
             StateReading, lambda state: _age(state.at, state.stats.oldest_waiting_at)
         ),
@@ -129,7 +129,7 @@ ENGINE_METRICS: tuple[Metric, ...] = (
         name="hookline_oldest_running_age_seconds",
         kind=Kind.GAUGE,
         unit="seconds",
-        help="Time since the oldest running request was QUEUED; 0 when none runs.",
+        help="Time since the oldest running request was QUEUED; 0 if no request runs.",
         value=Reading(
             StateReading, lambda state: _age(state.at, state.stats.oldest_running_at)
         ),
@@ -138,16 +138,16 @@ ENGINE_METRICS: tuple[Metric, ...] = (
         name="hookline_kv_cache_usage_ratio",
         kind=Kind.GAUGE,
         unit="ratio",
-        help="Share of the KV blocks held by requests, 0 to 1; blocks that only hold "
-        "a reusable prefix count as free.",
+        help="Fraction of KV blocks held by requests, 0 to 1; blocks that only cache "
+        "a prefix count as free.",
         value=Reading(StateReading, lambda state: one(state.stats.kv_usage)),
     ),
     Metric(
         name="hookline_kv_blocks",
         kind=Kind.GAUGE,
         unit="blocks",
-        help="KV blocks by state: held by requests, free but holding a reusable "
-        "prefix, free and empty.",
+        help="Number of KV blocks by state: used (held by requests), cached (free, "
+        "but caching a prefix) and free (empty).",
         labels=(Label("state", ("used", "cached", "free")),),
         value=Reading(StateReading, lambda state: _blocks(state.stats)),
     ),
@@ -155,9 +155,10 @@ ENGINE_METRICS: tuple[Metric, ...] = (
         name="hookline_conservation_residue",
         kind=Kind.GAUGE,
         unit="1",
-        help="What the conservation laws leave over; anything but 0 is a bug. "
+        help="Difference that the conservation laws leave; any value but 0 is a bug. "
         "Requests: received - finished - in flight. Tokens: sampled - those of "
-        "finished requests - those of requests in flight. Blocks: pool - free - held.",
+        "finished requests - those of requests in flight. Blocks: pool - free - "
+        "held.",
         labels=(Label("kind", ("requests", "tokens", "blocks")),),
         value=Reading(StateReading, lambda state: _residue(state.stats)),
         stability=Stability.EXPERIMENTAL,
@@ -166,22 +167,23 @@ ENGINE_METRICS: tuple[Metric, ...] = (
         name="hookline_requests_received",
         kind=Kind.COUNTER,
         unit="requests",
-        help="Requests the engine took in; rejected ones are not among them.",
+        help="Requests that the engine accepted; rejected requests are not counted.",
         value=Reading(StateReading, lambda state: one(state.stats.received)),
     ),
     Metric(
         name="hookline_preemptions",
         kind=Kind.COUNTER,
         unit="preemptions",
-        help="Times that a running request lost its KV blocks and had to wait again.",
+        help="Preemptions: a running request loses its KV blocks and returns to the "
+        "waiting queue.",
         value=Reading(StateReading, lambda state: one(state.stats.preemptions)),
     ),
     Metric(
         name="hookline_prefix_cache_queried_tokens",
         kind=Kind.COUNTER,
         unit="tokens",
-        help="Tokens looked up in the local prefix cache, once a request, at its first "
-        "admission.",
+        help="Tokens looked up in the local prefix cache, counted once per request, "
+        "at its first admission.",
         value=Reading(
             StateReading, lambda state: one(state.stats.prefix_cache.queried_tokens)
         ),
@@ -190,7 +192,8 @@ ENGINE_METRICS: tuple[Metric, ...] = (
         name="hookline_prefix_cache_hit_tokens",
         kind=Kind.COUNTER,
         unit="tokens",
-        help="Of the tokens looked up in the local prefix cache, those found.",
+        help="Tokens found in the local prefix cache, counted once per request, at "
+        "its first admission.",
         value=Reading(
             StateReading, lambda state: one(state.stats.prefix_cache.hit_tokens)
         ),
@@ -199,29 +202,31 @@ ENGINE_METRICS: tuple[Metric, ...] = (
         name="hookline_computed_tokens",
         kind=Kind.COUNTER,
         unit="tokens",
-        help="Tokens that went through the model, recomputed ones included.",
+        help="Tokens processed by the model, recomputed tokens included.",
         value=Reading(StateReading, lambda state: one(state.stats.computed_tokens)),
     ),
     Metric(
         name="hookline_recomputed_tokens",
         kind=Kind.COUNTER,
         unit="tokens",
-        help="Tokens that went through the model again because of a preemption.",
+        help="Tokens processed by the model again after a preemption.",
         value=Reading(StateReading, lambda state: one(state.stats.recomputed_tokens)),
     ),
     Metric(
         name="hookline_discarded_tokens",
         kind=Kind.COUNTER,
         unit="tokens",
-        help="Tokens that were sampled for requests that had ended meanwhile, or whose "
-        "KV turned out wrong; 0 without asynchronous scheduling and KV connectors.",
+        help="Tokens sampled and then discarded, because the request had ended "
+        "meanwhile or its KV turned out to be invalid; 0 without asynchronous "
+        "scheduling and KV connectors.",
         value=Reading(StateReading, lambda state: one(state.stats.discarded_tokens)),
     ),
     Metric(
         name="hookline_external_cache_queried_tokens",
         kind=Kind.COUNTER,
         unit="tokens",
-        help="Tokens asked of a KV connector, once a request, at its first admission.",
+        help="Tokens looked up in the KV connector, counted once per request, at its "
+        "first admission.",
         value=Reading(
             StateReading, lambda state: one(state.stats.external_cache.queried_tokens)
         ),
@@ -230,7 +235,8 @@ ENGINE_METRICS: tuple[Metric, ...] = (
         name="hookline_external_cache_hit_tokens",
         kind=Kind.COUNTER,
         unit="tokens",
-        help="Of the tokens asked of a KV connector, those that it brought.",
+        help="Tokens loaded by the KV connector, counted once per request, at its "
+        "first admission.",
         value=Reading(
             StateReading, lambda state: one(state.stats.external_cache.hit_tokens)
         ),
@@ -239,16 +245,16 @@ ENGINE_METRICS: tuple[Metric, ...] = (
         name="hookline_waiting_tokens",
         kind=Kind.GAUGE,
         unit="tokens",
-        help="Tokens that waiting requests have yet to compute, prefix hits not "
-        "subtracted.",
+        help="Tokens that waiting requests have yet to compute, before prefix-cache "
+        "hits.",
         value=Reading(StateReading, lambda state: one(state.stats.waiting_tokens)),
     ),
     Metric(
         name="hookline_kv_tokens",
         kind=Kind.GAUGE,
         unit="tokens",
-        help="Tokens that the KV blocks have room for, by the blocks' state: held by "
-        "requests, free but holding a reusable prefix, free and empty.",
+        help="Capacity of the KV blocks in tokens, by block state: used (held by "
+        "requests), cached (free, but caching a prefix) and free (empty).",
         labels=(Label("state", ("used", "cached", "free")),),
         value=Reading(StateReading, _kv_tokens),
     ),
@@ -256,7 +262,7 @@ ENGINE_METRICS: tuple[Metric, ...] = (
         name="hookline_kv_capacity_tokens",
         kind=Kind.GAUGE,
         unit="tokens",
-        help="Tokens that the KV cache has room for.",
+        help="Capacity of the KV cache in tokens.",
         value=Reading(
             EngineFacts, lambda facts: one(facts.num_kv_blocks * facts.block_size)
         ),
@@ -265,28 +271,29 @@ ENGINE_METRICS: tuple[Metric, ...] = (
         name="hookline_kv_block_size_tokens",
         kind=Kind.GAUGE,
         unit="tokens",
-        help="Tokens a KV block has room for.",
+        help="Tokens per KV block.",
         value=Reading(EngineFacts, lambda facts: one(facts.block_size)),
     ),
     Metric(
         name="hookline_kv_pool_blocks",
         kind=Kind.GAUGE,
         unit="blocks",
-        help="KV blocks there are.",
+        help="Total KV blocks in the pool.",
         value=Reading(EngineFacts, lambda facts: one(facts.num_kv_blocks)),
     ),
     Metric(
         name="hookline_context_length_tokens",
         kind=Kind.GAUGE,
         unit="tokens",
-        help="Longest prompt and output together.",
+        help="Maximum prompt plus output tokens.",
         value=Reading(EngineFacts, lambda facts: one(facts.max_model_len)),
     ),
     Metric(
         name="hookline_startup_seconds",
         kind=Kind.GAUGE,
         unit="seconds",
-        help="How long each part of the engine's start took; some contain others.",
+        help="Duration of each phase of the engine's startup; some phases contain "
+        "others.",
         labels=(Label("phase", cap=64),),
         value=Reading(EngineFacts, _startup),
     ),

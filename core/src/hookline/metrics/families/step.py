@@ -44,9 +44,9 @@ STEP_METRICS: tuple[Metric, ...] = (
         name="hookline_step_seconds",
         kind=Kind.HISTOGRAM,
         unit="seconds",
-        help="Duration of a step's phases: choosing the batch, computing it, and "
-        "taking in its tokens. The three add up to the step; with asynchronous "
-        "scheduling the first and the last go on beside the second of another step.",
+        help="Duration of a step's phases: schedule, execute and update. Together "
+        "they make up the step; with asynchronous scheduling, schedule and "
+        "update overlap the execution of another step.",
         labels=(Label("phase", ("schedule", "execute", "update")),),
         buckets=BucketFamily.STEP_DURATION,
         value=Reading(StepReading, _phases),
@@ -55,7 +55,7 @@ STEP_METRICS: tuple[Metric, ...] = (
         name="hookline_step_tokens",
         kind=Kind.HISTOGRAM,
         unit="tokens",
-        help="Tokens that went through the model in a step, of prompts and of decodes.",
+        help="Tokens processed by the model per step, prefill and decode together.",
         buckets=BucketFamily.ITERATION_TOKENS,
         value=Reading(
             StepReading,
@@ -66,9 +66,9 @@ STEP_METRICS: tuple[Metric, ...] = (
         name="hookline_prompt_tokens",
         kind=Kind.COUNTER,
         unit="tokens",
-        help="Prompt tokens of requests whose first token came, by where their KV came "
-        "from: computed here, the local prefix cache, a KV connector. The sum is all "
-        "prompt tokens.",
+        help="Prompt tokens by the source of their KV: computed here, local prefix "
+        "cache, or external (KV connector); counted at the request's first "
+        "token. The sum over sources is all prompt tokens.",
         labels=(Label("source", ("computed", "local_cache", "external")),),
         value=Reading(IterationStats, _prompt_tokens),
     ),
@@ -76,7 +76,7 @@ STEP_METRICS: tuple[Metric, ...] = (
         name="hookline_generation_tokens",
         kind=Kind.COUNTER,
         unit="tokens",
-        help="Tokens generated.",
+        help="Number of generated tokens.",
         value=Reading(
             IterationStats, lambda iteration: one(iteration.generation_tokens)
         ),
@@ -85,8 +85,8 @@ STEP_METRICS: tuple[Metric, ...] = (
         name="hookline_time_to_first_token_seconds",
         kind=Kind.HISTOGRAM,
         unit="seconds",
-        help="First token - arrival, both on the front end's clock; queueing and "
-        "preemption included.",
+        help="Time to first token: first token - arrival, on the front end's clock; "
+        "queueing and preemption included.",
         buckets=BucketFamily.TIME_TO_FIRST_TOKEN,
         value=Reading(FirstToken, lambda first: one(first.seconds)),
     ),
@@ -94,9 +94,9 @@ STEP_METRICS: tuple[Metric, ...] = (
         name="hookline_inter_token_seconds",
         kind=Kind.HISTOGRAM,
         unit="seconds",
-        help="Time between a request's consecutive steps with tokens, divided by the "
-        "tokens the later one brought; observed once for each of these tokens. "
-        "Preemption included.",
+        help="Inter-token latency: time between two consecutive steps that generated "
+        "tokens for a request, divided by the tokens of the later step and "
+        "observed once for each of them. Preemption included.",
         buckets=BucketFamily.INTER_TOKEN_LATENCY,
         value=Reading(IterationStats, _inter_token),
     ),
@@ -104,7 +104,7 @@ STEP_METRICS: tuple[Metric, ...] = (
         name="hookline_step_requests",
         kind=Kind.HISTOGRAM,
         unit="requests",
-        help="Requests that a step computed tokens of, which is the batch size.",
+        help="Batch size: requests with scheduled tokens in a step.",
         buckets=BucketFamily.ITERATION_TOKENS,
         value=Reading(
             StepReading,
@@ -117,8 +117,8 @@ STEP_METRICS: tuple[Metric, ...] = (
         name="hookline_scheduled_tokens",
         kind=Kind.COUNTER,
         unit="tokens",
-        help="Tokens that went through the model, by what they were: of prompts or "
-        "computed again (prefill), or one a request (decode, drafts included).",
+        help="Tokens processed by the model by phase: prefill (prompt and recomputed "
+        "tokens) or decode (one per request, plus draft tokens).",
         labels=(Label("phase", ("prefill", "decode")),),
         value=Reading(StepReading, _scheduled),
     ),
@@ -126,7 +126,7 @@ STEP_METRICS: tuple[Metric, ...] = (
         name="hookline_model_forward_seconds",
         kind=Kind.COUNTER,
         unit="seconds",
-        help="Time in the model's forward pass.",
+        help="Time spent in the model's forward pass.",
         value=Reading(
             StepReading, lambda step: one(step.record.forward_ns / NANOSECONDS)
         ),
@@ -135,8 +135,8 @@ STEP_METRICS: tuple[Metric, ...] = (
         name="hookline_estimated_flops",
         kind=Kind.COUNTER,
         unit="operations",
-        help="Floating-point operations of the model, estimated from its shape: matrix "
-        "products and attention.",
+        help="Estimated floating-point operations of the model's matrix products and "
+        "attention.",
         value=Reading(
             StepReading, lambda step: one(step.facts.cost.flops(step.record))
         ),
@@ -145,8 +145,8 @@ STEP_METRICS: tuple[Metric, ...] = (
         name="hookline_estimated_read_bytes",
         kind=Kind.COUNTER,
         unit="bytes",
-        help="Bytes read from memory, estimated: the weights once a step, and the keys "
-        "and values of the context.",
+        help="Estimated bytes read from memory: the weights once per step, plus the "
+        "keys and values of the context.",
         value=Reading(
             StepReading, lambda step: one(step.facts.cost.read_bytes(step.record))
         ),
@@ -155,7 +155,7 @@ STEP_METRICS: tuple[Metric, ...] = (
         name="hookline_estimated_write_bytes",
         kind=Kind.COUNTER,
         unit="bytes",
-        help="Bytes written to memory, estimated: the keys and values of the step's "
+        help="Estimated bytes written to memory: the keys and values of the step's "
         "tokens.",
         value=Reading(
             StepReading, lambda step: one(step.facts.cost.write_bytes(step.record))

@@ -1,4 +1,4 @@
-"""Metrics by tenant: few, since each has a series for every tenant that is told."""
+"""Metrics by tenant: only a few, since each has one series per tenant."""
 
 from collections.abc import Callable, Iterable
 
@@ -68,8 +68,8 @@ TENANT_METRICS: tuple[Metric, ...] = (
         name="hookline_tenant_requests_finished",
         kind=Kind.COUNTER,
         unit="requests",
-        help="Ended requests by tenant and reason; none stands for requests without a "
-        "tenant, other for tenants that have no value of their own.",
+        help="Finished requests by tenant and reason. Requests without a tenant count "
+        "as none, tenants beyond the limit as other.",
         labels=(
             TENANT,
             Label("reason", tuple(reason.value for reason in FinishReason)),
@@ -79,24 +79,29 @@ TENANT_METRICS: tuple[Metric, ...] = (
     ),
     _tokens(
         "prompt",
-        "Prompt tokens of ended requests, cached ones included.",
+        "Prompt tokens of finished requests, cached tokens included.",
         lambda request: request.prompt_tokens,
     ),
-    _tokens("cached", "Of the prompt tokens, those found in a cache.", _cached),
+    _tokens(
+        "cached",
+        "Prompt tokens of finished requests that were found in a cache.",
+        _cached,
+    ),
     _tokens(
         "generation",
-        "Tokens generated for ended requests.",
+        "Generated tokens of finished requests.",
         lambda request: request.output_tokens,
     ),
     _seconds(
         "time_to_first_token",
-        "First token - arrival, observed when the request has ended.",
+        "Time to first token: first token - arrival, observed when the request "
+        "finishes.",
         BucketFamily.TIME_TO_FIRST_TOKEN,
         lambda request: request.ttft_seconds,
     ),
     _seconds(
         "request_e2e",
-        "End - arrival, both on the front end's clock.",
+        "End-to-end latency: end - arrival, on the front end's clock.",
         BucketFamily.REQUEST_LATENCY,
         lambda request: request.e2e_seconds,
     ),

@@ -55,43 +55,43 @@ TIER_METRICS: tuple[Metric, ...] = (
         "used_blocks",
         Kind.GAUGE,
         "blocks",
-        "KV blocks in a tier of the connector.",
+        "KV blocks stored in a tier of the KV connector.",
         lambda tier: tier.blocks,
     ),
     _of_each(
         "limit_blocks",
         Kind.GAUGE,
         "blocks",
-        "KV blocks that a tier has room for.",
+        "Capacity of a tier in KV blocks.",
         lambda tier: tier.max_blocks,
     ),
     _of_each(
         "used_bytes",
         Kind.GAUGE,
         "bytes",
-        "Bytes of the KV blocks in a tier of the connector.",
+        "Bytes of the KV blocks stored in a tier of the KV connector.",
         lambda tier: tier.bytes,
     ),
     _of_each(
         "limit_bytes",
         Kind.GAUGE,
         "bytes",
-        "Bytes that a tier may have.",
+        "Capacity of a tier in bytes.",
         lambda tier: tier.max_bytes,
     ),
     _both(
         "lookup_tokens",
         "tokens",
-        "Tokens that a tier was asked for, behind what was found before it: those that "
-        "were loaded from it, and the others. Counted once a look-up that was followed "
-        "by a load, or by the end of the request.",
+        "Tokens looked up in a tier beyond those found in earlier tiers, by result: "
+        "loaded from it (hit) or not (miss). Counted once per lookup that led to a "
+        "load or to the end of the request.",
         Label("result", ("hit", "miss")),
         lambda tier: (tier.hit_tokens, tier.missed_tokens),
     ),
     _both(
         "moved_bytes",
         "bytes",
-        "Bytes of KV blocks that came into a tier, and that were loaded from it.",
+        "Bytes of KV blocks stored into a tier and loaded from it.",
         Label("direction", ("in", "out")),
         lambda tier: (tier.in_bytes, tier.out_bytes),
     ),
@@ -99,14 +99,14 @@ TIER_METRICS: tuple[Metric, ...] = (
         "evicted_blocks",
         Kind.COUNTER,
         "blocks",
-        "KV blocks of a tier that made room for others.",
+        "KV blocks evicted from a tier to make room for others.",
         lambda tier: tier.evicted_blocks,
     ),
     _of_each(
         "dropped_blocks",
         Kind.COUNTER,
         "blocks",
-        "KV blocks that should have come into a tier, and could not.",
+        "KV blocks that could not be stored into a tier.",
         lambda tier: tier.dropped_blocks,
     ),
 )

@@ -89,37 +89,38 @@ TRANSFER_METRICS: tuple[Metric, ...] = (
         "in_flight",
         Kind.GAUGE,
         "transfers",
-        "KV transfers under way: loads, and saves of blocks kept for them.",
+        "KV transfers in flight: loads, and saves whose blocks are held for them.",
         lambda transfers: (transfers.loading, transfers.saving),
     ),
     Metric(
         name="hookline_kv_transfer_oldest_age_seconds",
         kind=Kind.GAUGE,
         unit="seconds",
-        help="Time since the oldest KV transfer under way began; 0 when there is none.",
+        help="Time since the oldest KV transfer in flight started; 0 if none is in "
+        "flight.",
         labels=(_DIRECTION,),
         value=Reading(StateReading, _ages),
     ),
     _count(
         "closing",
         "transfers",
-        "KV transfers that were given up, and whose blocks the worker has not yet "
-        "confirmed to be closed.",
+        "KV transfers that were cancelled, but whose blocks the worker has not yet "
+        "confirmed as released.",
         lambda transfers: transfers.closing,
         Kind.GAUGE,
     ),
     _count(
         "held_blocks",
         "blocks",
-        "KV blocks held by transfers; requests may hold some of them, too.",
+        "KV blocks held by transfers; requests may hold some of them as well.",
         lambda transfers: transfers.held_blocks,
         Kind.GAUGE,
     ),
     _count(
         "breaker_open",
         "1",
-        "1 while the KV connector is not asked for loads, or only on trial, because it "
-        "failed too often in a row; else 0.",
+        "1 while loads are disabled, or only tried now and then, after repeated "
+        "failures of the KV connector; otherwise 0.",
         lambda transfers: float(transfers.breaker_open),
         Kind.GAUGE,
     ),
@@ -127,16 +128,16 @@ TRANSFER_METRICS: tuple[Metric, ...] = (
         "ended",
         Kind.COUNTER,
         "transfers",
-        "KV transfers that the worker ended, failed ones included. Those given up at "
-        "their deadline, or with their request, are failures alone.",
+        "KV transfers that the worker completed, successfully or not. Transfers "
+        "cancelled at their deadline or with their request only count as failures.",
         lambda transfers: (transfers.loads, transfers.saves),
     ),
     _each_way(
         "seconds",
         Kind.COUNTER,
         "seconds",
-        "Time of the KV transfers that ended, from their begin; of a synchronous load "
-        "what it held its step up.",
+        "Total duration of completed KV transfers; of a synchronous load, the time "
+        "that it delayed its step.",
         lambda transfers: (
             transfers.load_ns / NANOSECONDS,
             transfers.save_ns / NANOSECONDS,
@@ -146,39 +147,41 @@ TRANSFER_METRICS: tuple[Metric, ...] = (
         "bytes",
         Kind.COUNTER,
         "bytes",
-        "Bytes that the KV connector wrote to blocks, and read from them.",
+        "Bytes that the KV connector loaded into blocks and saved from them.",
         lambda transfers: (transfers.loaded_bytes, transfers.saved_bytes),
     ),
     Metric(
         name="hookline_kv_transfer_failures",
         kind=Kind.COUNTER,
         unit="failures",
-        help="Failures of the KV connector by stage (load and save are transfers, an "
-        "incident is what it tells of none, the others are calls of it) and reason: it "
-        "raised; its answer was malformed; the deadline passed; the request was "
-        "aborted; a synchronous load was not reported, a load was reported and not "
-        "complete, its orders were missing; or a word of the connector's own.",
+        help="Failures of the KV connector by stage and reason. Stages: load and save "
+        "(transfers), incident (reported by the connector, outside any "
+        "transfer), or the method that failed. Reasons: the method raised or "
+        "returned a malformed result, the deadline passed, the request was "
+        "aborted, a load was unreported, incomplete or without its metadata, or "
+        "a reason of the connector.",
         labels=(Label("stage", tuple(Stage)), Label("reason")),
         value=Reading(StateReading, _failures),
     ),
     _count(
         "late_reports",
         "reports",
-        "Reports of KV transfers that had ended, or had been given up.",
+        "Completion reports for KV transfers that had already completed or been "
+        "cancelled.",
         lambda transfers: transfers.late_reports,
     ),
     _count(
         "recomputed_tokens",
         "tokens",
-        "Tokens to compute because a load failed: those that it should have brought, "
-        "and those that had been computed on them.",
+        "Tokens to recompute because a KV load failed: those it should have loaded "
+        "and those computed from them.",
         lambda transfers: transfers.recomputed_tokens,
     ),
     _count(
         "expired_blocks",
         "blocks",
-        "KV blocks of ended requests that were kept to be saved until their deadline, "
-        "and were not.",
+        "KV blocks of finished requests that were held for a save which missed its "
+        "deadline.",
         lambda transfers: transfers.expired_blocks,
     ),
 )

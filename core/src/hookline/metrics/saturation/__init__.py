@@ -1,4 +1,4 @@
-"""How close an engine is to the knee where latency turns up: see docs/saturation.md."""
+"""The saturation signal of an engine; docs/saturation.md explains it."""
 
 from hookline.metrics.saturation.signal import PARTS, Saturation
 

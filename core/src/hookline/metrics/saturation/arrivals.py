@@ -1,4 +1,4 @@
-"""How fast requests come, and whether those that wait become more."""
+"""Estimates the arrival rate and the growth of the waiting queue."""
 
 import math
 from dataclasses import dataclass
@@ -6,16 +6,16 @@ from dataclasses import dataclass
 from hookline.stats import SchedulerStats
 
 WINDOW_SECONDS = 15.0
-"""Time constant: as noisy as a mean over the last 30 s, and as late as one."""
+"""Time constant: as noisy and as delayed as a mean over the last 30 s."""
 LEAST_SECONDS = 10.0
-"""A younger window is taken to be so long, with nothing in its unseen part."""
+"""Minimum window length; a younger window counts as empty before its start."""
 _DAMPING = 5.0
-"""Requests added to both sides of a ratio, so that a few do not make a trend."""
+"""Requests added to both sides of a ratio, so that a few requests make no trend."""
 
 
 @dataclass(slots=True)
 class Arrivals:
-    """Decaying sums over the time of the engine's clock, busy or not."""
+    """Decaying sums over the engine's clock time, busy or idle."""
 
     _seconds: float = 0.0
     _queued_seconds: float = 0.0
@@ -25,9 +25,9 @@ class Arrivals:
     _last_waiting: int = 0
 
     def add(self, scheduler: SchedulerStats, seconds: float) -> None:
-        """Counts so much time, and what came in it."""
+        """Adds `seconds` and the arrivals in them."""
         kept = math.exp(-seconds / WINDOW_SECONDS)
-        # What the time itself weighs by its end: not all of it, if it is long.
+        # The elapsed time decays as well: a long interval has less than full weight.
         weight = WINDOW_SECONDS * (1 - kept)
         self._seconds = self._seconds * kept + weight
         is_queued = self._last_waiting > 0 and scheduler.waiting > 0
@@ -41,15 +41,15 @@ class Arrivals:
 
     @property
     def rate(self) -> float:
-        """Requests a second."""
+        """Arrival rate in requests per second."""
         return self._received / max(self._seconds, LEAST_SECONDS)
 
     @property
     def growth(self) -> float:
-        """Arrivals ÷ admissions while requests wait: above 1 if they become more.
+        """Arrivals ÷ admissions while requests wait; above 1 if the queue grows.
 
-        The share of the time in which requests waited scales it, so that short queues
-        count for little. No estimate of what work costs has a part in it.
+        Scaled by the fraction of time in which requests waited, so that short queues
+        count little. It does not depend on cost estimates.
         """
         admitted = max(0.0, self._received - self._growth)
         ratio = (self._received + _DAMPING) / (admitted + _DAMPING)

@@ -1,19 +1,20 @@
-"""What steps cost this machine: a line fitted to their durations as they come."""
+"""A linear cost model of steps, fitted online to their durations."""
 
 import math
 from dataclasses import dataclass
 from typing import NamedTuple
 
 CLIPPED_AT = 4.0
-"""A step counts in the fit for so many times its expected duration at most."""
+"""The fit clips a step's duration at this multiple of its expected duration."""
 WARM_STEPS = 16
-"""With fewer steps than these no duration is called an outlier."""
+"""Durations are not clipped before this number of steps."""
 SHAPE_SECONDS = 60.0
-"""Time constant, in busy seconds, of how costs compare to each other."""
+"""Time constant, in busy seconds, of the ratio between costs."""
 SPEED_SECONDS = 10.0
-"""The same of how fast the machine is: neighbours and heat change that quickly."""
+"""Time constant, in busy seconds, of the machine's speed, which neighbours and heat
+change quickly."""
 _RIDGE = 1e-3
-"""Share of a squared mean: variance below it says little about a slope."""
+"""Fraction of the squared mean; less variance is not enough to estimate a slope."""
 
 
 class StepCost(NamedTuple):
@@ -35,13 +36,13 @@ NO_COST = StepCost(0.0, 0.0, 0.0)
 
 @dataclass(slots=True)
 class StepCosts:
-    """Decaying normal equations of the line, and how it fits the last steps.
+    """Decaying normal equations of the line, rescaled to the most recent steps.
 
-    Where all batches were alike, fixed and proportional cost cannot be told apart; the
-    ridge then calls all of it fixed, which is how memory-bound decoding behaves.
+    If all batches are alike, fixed and proportional cost cannot be separated; the ridge
+    then treats the whole cost as fixed, which is how memory-bound decoding behaves.
 
     Attributes:
-        cost: The line as last fitted.
+        cost: The most recent fit.
     """
 
     cost: StepCost = NO_COST
@@ -60,7 +61,7 @@ class StepCosts:
     _recent_seconds: float = 0.0
 
     def add(self, decodes: int, tokens: int, seconds: float) -> None:
-        """Counts a step."""
+        """Adds a step."""
         expected = self.cost.seconds(decodes, tokens)
         is_known = expected > 0 and self._steps > WARM_STEPS
         clipped = min(seconds, CLIPPED_AT * expected) if is_known else seconds
@@ -79,7 +80,7 @@ class StepCosts:
         self._recent_seconds += seconds
 
     def age(self, seconds: float) -> None:
-        """Lets so many busy seconds go by."""
+        """Decays the sums by `seconds` of busy time."""
         kept = math.exp(-seconds / SHAPE_SECONDS)
         self._steps *= kept
         self._decodes *= kept
@@ -97,7 +98,7 @@ class StepCosts:
         self._recent_seconds *= kept
 
     def fit(self) -> None:
-        """Brings `cost` up to date."""
+        """Updates `cost`."""
         if self._steps <= 0 or self._recent_seconds <= 0:
             return
         steps, decodes, tokens = self._steps, self._decodes, self._tokens
@@ -109,8 +110,8 @@ class StepCosts:
             self._tokens_clipped - tokens * self._clipped / steps,
         )
         fixed = max(0.0, (self._clipped - decode * decodes - prefill * tokens) / steps)
-        # Bends, clipped steps and slopes held at 0 must not lose time: the line as a
-        # whole is scaled until it explains all the time that the last steps took.
+        # Nonlinearity, clipped steps and slopes clamped to 0 must not lose time: the
+        # whole line is scaled to the total duration of the last steps.
         explained = (
             fixed * self._recent_steps
             + decode * self._recent_decodes
@@ -124,7 +125,7 @@ class StepCosts:
 def _slopes(
     xx: float, xy: float, yy: float, xt: float, yt: float
 ) -> tuple[float, float]:
-    """Slopes of t over x and y, from centred sums, neither of them below 0."""
+    """Returns non-negative slopes of t over x and y, from centred sums."""
     determinant = xx * yy - xy * xy
     if determinant > 1e-12 * xx * yy:
         x = (xt * yy - yt * xy) / determinant
@@ -133,5 +134,5 @@ def _slopes(
             return x, y
     alone_x = max(0.0, xt / xx) if xx > 0 else 0.0
     alone_y = max(0.0, yt / yy) if yy > 0 else 0.0
-    # One of them alone: the one that explains more.
+    # Only one of them: the one that explains more.
     return (alone_x, 0.0) if alone_x * xt > alone_y * yt else (0.0, alone_y)

@@ -1,4 +1,4 @@
-"""What a request asks of the engine: prompt tokens to compute, passes, KV blocks."""
+"""Estimates the mean request's demand: prompt tokens, steps, KV blocks."""
 
 import math
 from dataclasses import dataclass
@@ -12,15 +12,15 @@ MEMORY_SECONDS = 60.0
 
 
 class MeanRequest(NamedTuple):
-    """The mean request of late.
+    """The recent mean request.
 
     Attributes:
-        prompt: Prompt tokens it computes once, cached ones not among them.
-        again: Tokens it computes again because it was preempted.
-        decodes: Steps in which it decodes.
-        passes: Steps that it takes part in.
-        blocks: KV blocks it holds at a time.
-        fresh: Share of its prompt that no cache had.
+        prompt: Prompt tokens to compute, without cached and recomputed tokens.
+        again: Tokens recomputed after preemptions.
+        decodes: Decode steps.
+        passes: Steps that it takes part in, prefill and decode.
+        blocks: KV blocks held at a time.
+        fresh: Fraction of the prompt that no cache held.
     """
 
     prompt: float
@@ -33,11 +33,10 @@ class MeanRequest(NamedTuple):
 
 @dataclass(slots=True)
 class Demand:
-    """Decaying sums of what requests got, and of the requests that got it.
+    """Decaying sums of the work done and of the requests that it was done for.
 
-    A request counts one half when its first token comes and one half when it ends: its
-    decodes count before it ends, however long it is, and in the long run each request
-    counts once.
+    A request counts one half at its first token and one half at its end: its decode
+    steps count before it ends, and in the long run each request counts once.
     """
 
     _tokens: float = 0.0
@@ -54,7 +53,7 @@ class Demand:
     def add(
         self, record: StepRecord, iteration: IterationStats, scheduler: SchedulerStats
     ) -> None:
-        """Counts a step."""
+        """Adds a step."""
         self._tokens += record.prefill_tokens
         self._decodes += record.decode_requests
         self._prefills += record.prefill_requests
@@ -73,11 +72,11 @@ class Demand:
             self._holders += scheduler.running
 
     def end(self, iteration: IterationStats) -> None:
-        """Counts requests that ended after their first token."""
+        """Adds requests that ended after their first token."""
         self._ended += sum(each.ttft_seconds is not None for each in iteration.finished)
 
     def age(self, seconds: float) -> None:
-        """Lets so many busy seconds go by."""
+        """Decays the sums by `seconds` of busy time."""
         kept = math.exp(-seconds / MEMORY_SECONDS)
         self._tokens *= kept
         self._again *= kept
@@ -90,7 +89,7 @@ class Demand:
         self._holders *= kept
 
     def mean(self) -> MeanRequest:
-        """The mean request; at least half a one is taken to be behind the sums."""
+        """Returns the mean request; the sums count as at least half a request."""
         begun = max(self._begun, 0.5)
         counted = max((self._begun + self._ended) / 2, 0.5)
         again = min(self._again, self._tokens)

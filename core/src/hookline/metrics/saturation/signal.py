@@ -1,7 +1,7 @@
-"""How close an engine is to the knee where latency turns up, as one number.
+"""The saturation signal: an engine's load relative to its capacity, as one number.
 
-1 is the knee: below it the engine keeps up with what arrives, above it requests pile
-up. `docs/saturation.md` has the formulas.
+Below 1 the engine keeps up with arriving requests, above 1 they queue up.
+`docs/saturation.md` has the formulas.
 """
 
 import math
@@ -17,17 +17,17 @@ from hookline.stats import SchedulerStats
 PARTS = ("load", "kv", "growth", "backlog")
 MOST = 10.0
 HORIZON_SECONDS = 15.0
-"""A backlog that takes so long to work off counts as much as a full engine."""
+"""A backlog that takes this long to work off counts as 1."""
 IDLE_SECONDS = 3.0
-"""Time constant of the decay once nothing runs and nothing waits."""
+"""Time constant of the decay while the engine is idle."""
 _SLICE_SECONDS = 0.1
 _NOTHING = 0.005
 
 
 class Saturation:
-    """The signal of one engine, on the engine's own clock; locks nothing.
+    """The signal of one engine, on the engine's clock; not thread-safe.
 
-    `step` and `state` only add; the estimates are made when they are asked for.
+    `step` and `state` only accumulate; `value` and `parts` compute the estimates.
     """
 
     def __init__(self, facts: EngineFacts) -> None:
@@ -45,18 +45,18 @@ class Saturation:
         self._not_aged = 0.0
 
     def step(self, step: StepFinished) -> None:
-        """Takes a step in."""
+        """Adds a step."""
         record = step.record
         seconds = self._seconds_of_step(record.step, record.started_at, record.ended_at)
         self._age(seconds)
         self._costs.add(record.decode_requests, record.prefill_tokens, seconds)
         self._demand.add(record, step.iteration, step.scheduler)
         self._last_step = record.step
-        self._idle_since = None  # it worked until now, even if nothing is left
+        self._idle_since = None  # it was busy until now, even if nothing is left
         self._take(step.scheduler, record.ended_at)
 
     def state(self, state: StateChanged) -> None:
-        """Takes a state between steps in; the end of the engine ends all it knew."""
+        """Adds a state between steps; the end of the engine resets the signal."""
         if state.cause in {"failed", "drain"}:
             self._reset()
             return
@@ -65,21 +65,20 @@ class Saturation:
         self._take(state.scheduler, state.at)
 
     def value(self, at: int | None = None) -> float:
-        """Saturation from 0 to `MOST`; `at` matters only while the engine is idle."""
+        """Returns the saturation, 0 to `MOST`; `at` only matters for an idle engine."""
         parts = self._parts(at)
         total = max(parts["load"] + parts["kv"], parts["growth"]) + parts["backlog"]
         return min(total, MOST) if total >= _NOTHING else 0.0
 
     def parts(self, at: int | None = None) -> Mapping[str, float]:
-        """What the value consists of: max(load + kv, growth) + backlog."""
+        """Returns the components of the value: max(load + kv, growth) + backlog."""
         return self._parts(at)
 
-    # -- taking in ---------------------------------------------------------------
-
     def _seconds_of_step(self, number: int, started_at: int, ended_at: int) -> float:
-        """Time the step took; work between two steps of a busy engine belongs to it.
+        """Returns a step's duration.
 
-        Where steps overlap, what they have in common belongs to the first.
+        Includes the time since the step before if the engine was busy. The overlap of
+        two steps counts for the first.
         """
         is_next = number == self._last_step + 1 and self._idle_since is None
         if self._now is not None:
@@ -87,7 +86,7 @@ class Saturation:
         return max(0, ended_at - started_at) / NANOSECONDS
 
     def _age(self, seconds: float) -> None:
-        """Lets what is known fade, by the time the engine was busy."""
+        """Decays the estimates by busy time."""
         self._not_aged += seconds
         if self._not_aged >= _SLICE_SECONDS:
             self._costs.fit()
@@ -105,8 +104,6 @@ class Saturation:
         elif self._idle_since is None:
             self._idle_since = self._now
 
-    # -- estimating --------------------------------------------------------------
-
     def _parts(self, at: int | None) -> dict[str, float]:
         self._costs.fit()
         request = self._demand.mean()
@@ -122,7 +119,7 @@ class Saturation:
         }
 
     def _presence(self, at: int | None) -> float:
-        """1 while there is work; falls towards 0 from the moment there is none."""
+        """Returns 1 while the engine has work; decays towards 0 while it is idle."""
         if self._now is None:
             return 0.0
         if self._idle_since is None:
@@ -131,7 +128,7 @@ class Saturation:
         return math.exp(-idle / NANOSECONDS / IDLE_SECONDS)
 
     def _seconds_of(self, request: MeanRequest) -> float:
-        """Time of a full engine that a request takes: its share of full steps."""
+        """Returns the seconds of a full engine that a request takes."""
         cost, tokens = self._costs.cost, request.prompt + request.again
         return (
             cost.prefill * tokens
@@ -140,20 +137,20 @@ class Saturation:
         )
 
     def _steps_of(self, request: MeanRequest) -> float:
-        """How many steps as full as can be one request fills."""
+        """Returns the number of full steps that one request fills."""
         budget = max(1, self._facts.max_num_batched_tokens)
         tokens = request.prompt + request.again + request.decodes
         return max(request.passes / self._batch(request), tokens / budget)
 
     def _batch(self, request: MeanRequest) -> float:
-        """Most requests that run at once: by the limit, and by the KV cache."""
+        """Returns the maximum running requests, by the limit and by the KV cache."""
         limit = float(max(1, self._facts.max_num_seqs))
         if request.blocks > 0 and self._facts.num_kv_blocks:
             limit = min(limit, self._facts.num_kv_blocks / request.blocks)
         return max(1.0, limit)
 
     def _backlog(self, request: MeanRequest, seconds: float) -> float:
-        """Time to work off what waits, in horizons."""
+        """Returns the time to work off the queue, in units of `HORIZON_SECONDS`."""
         if not self._scheduler.waiting:
             return 0.0
         drain = self._scheduler.waiting * seconds
