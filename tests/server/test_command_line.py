@@ -207,7 +207,7 @@ UNKNOWN = '{"method": "nothing", "num_speculative_tokens": 2}'
         (["serve", "--kv-cache-memory", "2 potatoes"], "is not a size"),
         (["serve", "--max-num-seqs", "0"], "max-num-seqs: must be at least 1"),
         (["serve", "--num-kv-blocks", "1", "--kv-cache-memory", "1"], "not both"),
-        (["serve", "--simulated-step-seconds=-1"], "must not be negative"),
+        (["serve", "--simulated-step-seconds=-1"], "must be at least 0"),
         (["serve", "--simulated-step-seconds=nan"], "not a finite number"),
         (["serve", "--shutdown-timeout=-1"], "shutdown-timeout"),
         (["serve", "--stat-logger", "nope"], "no plugin 'nope'"),

@@ -67,7 +67,7 @@ def test_request_that_does_not_fit_is_an_error() -> None:
 
 def test_a_prefill_threshold_needs_chunked_prefill() -> None:
     """An option that could do nothing is refused."""
-    with pytest.raises(ConfigError, match="needs chunked prefill") as e:
+    with pytest.raises(ConfigError, match="requires enable-chunked-prefill") as e:
         SchedulerConfig(enable_chunked_prefill=False, long_prefill_token_threshold=8)
 
     assert e.value.option == "long-prefill-token-threshold"

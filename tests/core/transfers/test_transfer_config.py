@@ -92,7 +92,7 @@ def test_all_keys_are_read() -> None:
 
 def test_prefix_caching_is_needed() -> None:
     """Without it blocks have no hashes."""
-    with pytest.raises(ConfigError, match="needs prefix caching"):
+    with pytest.raises(ConfigError, match="requires enable-prefix-caching"):
         replace(SIMULATED, cache=CacheConfig(enable_prefix_caching=False))
 
 

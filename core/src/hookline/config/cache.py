@@ -1,10 +1,15 @@
 """The size of the paged KV cache, and how its blocks are found again."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
-from hookline.config.checks import check_positive
+from hookline.config.option_fields import check_options
+from hookline.config.options import Shorthand, option
+from hookline.config.readers import read_size
 from hookline.exceptions import ConfigError
+
+_SAMPLE = 0.01
+"""Share of the blocks that `--kv-cache-metrics` measures."""
 
 
 class HashAlgorithm(StrEnum):
@@ -14,49 +19,87 @@ class HashAlgorithm(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CacheConfig:
-    """The paged KV cache.
+    """The paged KV cache; memory is in bytes."""
 
-    Attributes:
-        block_size: Tokens a block.
-        num_kv_blocks: Size of the pool; None derives it from the memory.
-        kv_cache_memory: Bytes for the pool; None takes a share of what is free.
-        kv_cache_prefault: Bytes of the pool that the system is asked for in the
-            background after the start, where it lies in main memory; 0 asks for none.
-            The rest comes when it is first written, which takes longer.
-        gpu_memory_utilization: Share of a GPU's memory for everything, where the pool
-            is derived from the memory; other devices do not look at it.
-        enable_prefix_caching: Reuse full blocks of earlier requests.
-        hash_algorithm: Of the chained block hashes.
-        residency_sample: Share of the blocks whose lifetime, idle time and reuse gaps
-            are measured, 0 to 1; 0 measures none.
-    """
-
-    block_size: int = 16
-    num_kv_blocks: int | None = None
-    kv_cache_memory: int | None = None
-    kv_cache_prefault: int = 1 << 30
-    gpu_memory_utilization: float = 0.9
-    enable_prefix_caching: bool = True
-    hash_algorithm: HashAlgorithm = HashAlgorithm.SHA256
-    residency_sample: float = 0.0
+    block_size: int = field(
+        default=16,
+        metadata=option("Number of tokens per KV block.", metavar="TOKENS", minimum=1),
+    )
+    num_kv_blocks: int | None = field(
+        default=None,
+        metadata=option(
+            "Number of KV blocks in the pool.",
+            metavar="BLOCKS",
+            minimum=1,
+            shown_default="as many as fit into the memory",
+        ),
+    )
+    kv_cache_memory: int | None = field(
+        default=None,
+        metadata=option(
+            "Memory for KV blocks, instead of a number of blocks: bytes, or a number "
+            "with a unit such as 512MiB or 2GiB.",
+            metavar="SIZE",
+            minimum=1,
+            read=read_size,
+        ),
+    )
+    kv_cache_prefault: int = field(
+        default=1 << 30,
+        metadata=option(
+            "Memory of the KV cache that is mapped in the background right after the "
+            "start; 0 maps each page when it is first written. CPU only.",
+            metavar="SIZE",
+            minimum=0,
+            read=read_size,
+        ),
+    )
+    gpu_memory_utilization: float = field(
+        default=0.9,
+        metadata=option(
+            "Fraction of the GPU's memory for weights, activations and KV cache. "
+            "Ignored if the size of the KV cache is set, and on CPUs.",
+            metavar="FRACTION",
+            above=0,
+            maximum=1,
+        ),
+    )
+    enable_prefix_caching: bool = field(
+        default=True,
+        metadata=option("Reuse the KV blocks of earlier requests' equal prefixes."),
+    )
+    hash_algorithm: HashAlgorithm = field(
+        default=HashAlgorithm.SHA256,
+        metadata=option(
+            "Hash algorithm that identifies cached blocks.",
+            flag="prefix-caching-hash-algo",
+        ),
+    )
+    residency_sample: float = field(
+        default=0.0,
+        metadata=option(
+            "Fraction of the KV blocks whose lifetime, idle time and reuse gaps are "
+            "measured.",
+            flag="kv-cache-metrics-sample",
+            metavar="FRACTION",
+            minimum=0,
+            maximum=1,
+            shorthand=Shorthand(
+                flag="kv-cache-metrics",
+                value=_SAMPLE,
+                help="Measure lifetime, idle time and reuse gaps of "
+                f"{_SAMPLE:.0%} of the KV blocks.",
+            ),
+        ),
+    )
 
     def __post_init__(self) -> None:
-        check_positive("block-size", self.block_size)
-        check_positive("num-kv-blocks", self.num_kv_blocks)
-        check_positive("kv-cache-memory", self.kv_cache_memory)
-        if self.kv_cache_prefault < 0:
-            raise ConfigError("kv-cache-prefault", "must be at least 0")
+        check_options(self)
         if self.num_kv_blocks is not None and self.kv_cache_memory is not None:
             raise ConfigError(
-                "num-kv-blocks", "give either this or kv-cache-memory, not both"
+                "num-kv-blocks", "set either this or kv-cache-memory, not both"
             )
-        if not 0 < self.gpu_memory_utilization <= 1:
-            raise ConfigError(
-                "gpu-memory-utilization", "must be above 0, and 1 at most"
-            )
-        if not 0 <= self.residency_sample <= 1:
-            raise ConfigError("kv-cache-metrics-sample", "must be 0 to 1")
         if self.residency_sample and not self.enable_prefix_caching:
             raise ConfigError(
-                "kv-cache-metrics-sample", "needs prefix caching, which is off"
+                "kv-cache-metrics-sample", "requires enable-prefix-caching"
             )

@@ -1,6 +1,7 @@
 """The whole configuration of one engine."""
 
 from dataclasses import dataclass, field
+from typing import Self
 
 from hookline.config.cache import CacheConfig
 from hookline.config.executor import ExecutorConfig
@@ -10,6 +11,8 @@ from hookline.config.kv_transfer import OPTION as KV_TRANSFER_OPTION
 from hookline.config.kv_transfer import KVTransferConfig
 from hookline.config.model import ModelConfig
 from hookline.config.observers import ObserverConfig
+from hookline.config.option_fields import build, check_options
+from hookline.config.options import option, section
 from hookline.config.scheduler import SchedulerConfig
 from hookline.config.speculative import OPTION, SpeculativeConfig
 from hookline.exceptions import ConfigError
@@ -20,46 +23,109 @@ class EngineConfig:
     """Everything that makes one engine.
 
     Attributes:
-        speculative: How to speculate; None does not.
-        kv_transfer: How KV comes from elsewhere or goes there; None moves none.
-        kv_events: How changes of the prefix cache are published; None follows none.
-        engine: Name in the entry-point group `hookline.engines`.
-        engine_index: Which of several engines this is; on every event and series.
-        in_process: Run the core in this process rather than in one of its own.
+        engine_index: Index of this engine among several; part of every event and
+            series.
     """
 
-    model: ModelConfig = field(default_factory=ModelConfig)
-    cache: CacheConfig = field(default_factory=CacheConfig)
-    scheduler: SchedulerConfig = field(default_factory=SchedulerConfig)
-    executor: ExecutorConfig = field(default_factory=ExecutorConfig)
-    observers: ObserverConfig = field(default_factory=ObserverConfig)
-    speculative: SpeculativeConfig | None = None
-    kv_transfer: KVTransferConfig | None = None
-    kv_events: KVEventsConfig | None = None
-    engine: str = "native"
+    model: ModelConfig = field(default_factory=ModelConfig, metadata=section("model"))
+    cache: CacheConfig = field(
+        default_factory=CacheConfig, metadata=section("KV cache")
+    )
+    scheduler: SchedulerConfig = field(
+        default_factory=SchedulerConfig, metadata=section("scheduler")
+    )
+    speculative: SpeculativeConfig | None = field(
+        default=None,
+        metadata=option(
+            "Speculative decoding, such as "
+            '{"method": "ngram", "num_speculative_tokens": "auto"}.',
+            flag="speculative-config",
+            group="scheduler",
+            metavar="JSON",
+            read=SpeculativeConfig.from_json,
+            read_mapping=SpeculativeConfig.from_mapping,
+            json=True,
+        ),
+    )
+    kv_transfer: KVTransferConfig | None = field(
+        default=None,
+        metadata=option(
+            "KV connector that loads and saves KV blocks, such as "
+            '{"kv_connector": "cpu_offload"}.',
+            flag="kv-transfer-config",
+            group="KV cache",
+            metavar="JSON",
+            read=KVTransferConfig.from_json,
+            read_mapping=KVTransferConfig.from_mapping,
+            json=True,
+        ),
+    )
+    kv_events: KVEventsConfig | None = field(
+        default=None,
+        metadata=option(
+            "Publish the prefix cache's stored and removed blocks, such as "
+            '{"enable_kv_cache_events": true}.',
+            flag="kv-events-config",
+            group="KV cache",
+            metavar="JSON",
+            read=KVEventsConfig.from_json,
+            read_mapping=KVEventsConfig.from_mapping,
+            json=True,
+        ),
+    )
+    engine: str = field(
+        default="native",
+        metadata=option("Installed engine.", group="executor", metavar="NAME"),
+    )
     engine_index: int = 0
-    in_process: bool = True
+    in_process: bool = field(
+        default=True,
+        metadata=option(
+            "Run the engine core in the front end's process instead of its own.",
+            group="executor",
+            shown_default="no for serve, otherwise yes",
+        ),
+    )
+    executor: ExecutorConfig = field(
+        default_factory=ExecutorConfig, metadata=section("executor")
+    )
+    observers: ObserverConfig = field(
+        default_factory=ObserverConfig, metadata=section("stat loggers")
+    )
 
     def __post_init__(self) -> None:
+        check_options(self)
         if self.engine_index < 0:
-            raise ConfigError("engine-index", "must not be negative")
+            raise ConfigError("engine-index", "must be at least 0")
         if self.speculative is not None and self.scheduler.async_scheduling:
             raise ConfigError(
                 OPTION,
-                "cannot be combined with async-scheduling: drafts are made of the "
-                "tokens of the step before, and there is nothing to plan ahead",
+                "cannot be combined with async-scheduling: drafts depend on the "
+                "previous step's tokens, so no step can be scheduled ahead",
             )
         if self.kv_transfer is not None and not self.cache.enable_prefix_caching:
             raise ConfigError(
                 KV_TRANSFER_OPTION,
-                "needs prefix caching, which is off: blocks are known by their hashes",
+                "requires enable-prefix-caching: blocks are identified by their hashes",
             )
         if self.follows_cache and not self.cache.enable_prefix_caching:
-            raise ConfigError(
-                KV_EVENTS_OPTION, "needs prefix caching, which is off: nothing changes"
-            )
+            raise ConfigError(KV_EVENTS_OPTION, "requires enable-prefix-caching")
+
+    @classmethod
+    def from_options(cls, **options: object) -> Self:
+        """Makes a configuration from the command line's options as flat keywords.
+
+        Args:
+            **options: Options by their flag's name, with underscores for dashes:
+                `EngineConfig.from_options(model="demo", max_num_seqs=4)`. Words stand
+                for enumerations; mappings or dataclasses for JSON.
+
+        Raises:
+            ConfigError: A keyword is unknown, or a value does not fit.
+        """
+        return build(cls, options)
 
     @property
     def follows_cache(self) -> bool:
-        """Whether changes of the prefix cache are told."""
+        """Whether changes of the prefix cache are published."""
         return self.kv_events is not None and self.kv_events.enable_kv_cache_events

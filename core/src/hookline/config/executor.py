@@ -3,8 +3,8 @@
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from hookline.config.checks import check_positive
-from hookline.exceptions import ConfigError
+from hookline.config.option_fields import check_options
+from hookline.config.options import option, section
 
 
 class ExecutorKind(StrEnum):
@@ -25,26 +25,56 @@ class Kernels(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimulationConfig:
-    """The step-time model of the simulated executor: seconds a step is the sum.
+    """Step-time model of the simulated executor: the sum of these costs, in seconds."""
 
-    Attributes:
-        step_seconds: Fixed cost of a step.
-        prefill_token_seconds: For each prompt token computed.
-        decode_request_seconds: For each decoding request.
-        context_token_seconds: For each token of context that attention reads.
-        draft_token_seconds: For each draft token that is verified.
-    """
-
-    step_seconds: float = 0.002
-    prefill_token_seconds: float = 0.00002
-    decode_request_seconds: float = 0.0001
-    context_token_seconds: float = 0.0
-    draft_token_seconds: float = 0.0
+    step_seconds: float = field(
+        default=0.002,
+        metadata=option(
+            "Simulated fixed cost of a step.",
+            flag="simulated-step-seconds",
+            metavar="SECONDS",
+            minimum=0,
+        ),
+    )
+    prefill_token_seconds: float = field(
+        default=0.00002,
+        metadata=option(
+            "Simulated cost per prompt token.",
+            flag="simulated-prefill-token-seconds",
+            metavar="SECONDS",
+            minimum=0,
+        ),
+    )
+    decode_request_seconds: float = field(
+        default=0.0001,
+        metadata=option(
+            "Simulated cost per decoding request.",
+            flag="simulated-decode-request-seconds",
+            metavar="SECONDS",
+            minimum=0,
+        ),
+    )
+    context_token_seconds: float = field(
+        default=0.0,
+        metadata=option(
+            "Simulated cost per token of context that attention reads.",
+            flag="simulated-context-token-seconds",
+            metavar="SECONDS",
+            minimum=0,
+        ),
+    )
+    draft_token_seconds: float = field(
+        default=0.0,
+        metadata=option(
+            "Simulated cost per verified draft token.",
+            flag="simulated-draft-token-seconds",
+            metavar="SECONDS",
+            minimum=0,
+        ),
+    )
 
     def __post_init__(self) -> None:
-        for name in self.__slots__:
-            if getattr(self, name) < 0:
-                raise ConfigError(f"simulated.{name}", "must not be negative")
+        check_options(self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,27 +82,49 @@ class ExecutorConfig:
     """What computes the tokens.
 
     Attributes:
-        kind: `uniproc` runs the model here; `simulated` runs none.
-        device: Where the model runs; `auto` takes a GPU if torch finds one.
-        enforce_eager: On a GPU, launch each step rather than replay graphs of decodes;
-            other devices have none.
-        threads: Intra-op threads of torch on processors; None is one for small models
-            beside a front end, else torch's choice.
-        shares_cores: Whether a front end in another process wants the processors, too;
-            whoever starts the engine says so.
-        kernels: `auto` takes the quickest ones that the machine has; `torch` runs the
-            modules of `transformers` and plain tensor operations, which all others
-            are checked against.
-        simulation: Step times of the simulated executor.
+        shares_cores: Whether a front end in another process shares the CPU cores; set
+            by whoever starts the engine.
     """
 
-    kind: ExecutorKind = ExecutorKind.UNIPROC
-    device: Device = Device.AUTO
-    enforce_eager: bool = False
-    threads: int | None = None
+    kind: ExecutorKind = field(
+        default=ExecutorKind.UNIPROC,
+        metadata=option(
+            "Executor that runs the model; simulated runs none and sleeps instead.",
+            flag="executor",
+        ),
+    )
+    device: Device = field(
+        default=Device.AUTO,
+        metadata=option(
+            "Device that runs the model; auto selects a GPU if torch finds one."
+        ),
+    )
+    enforce_eager: bool = field(
+        default=False,
+        metadata=option("Do not use CUDA graphs. Ignored on CPUs."),
+    )
+    threads: int | None = field(
+        default=None,
+        metadata=option(
+            "Number of intra-op threads of torch on CPUs.",
+            metavar="COUNT",
+            minimum=1,
+            shown_default="1 for small models behind a server, otherwise torch's "
+            "choice",
+        ),
+    )
     shares_cores: bool = False
-    kernels: Kernels = Kernels.AUTO
-    simulation: SimulationConfig = field(default_factory=SimulationConfig)
+    kernels: Kernels = field(
+        default=Kernels.AUTO,
+        metadata=option(
+            "Kernel implementation: auto selects the fastest that the machine "
+            "supports; torch runs the reference, the modules of transformers with "
+            "plain tensor operations."
+        ),
+    )
+    simulation: SimulationConfig = field(
+        default_factory=SimulationConfig, metadata=section("executor")
+    )
 
     def __post_init__(self) -> None:
-        check_positive("threads", self.threads)
+        check_options(self)

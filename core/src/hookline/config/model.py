@@ -1,9 +1,10 @@
 """Which model an engine serves, and how it is loaded."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
-from hookline.config.checks import check_positive
+from hookline.config.option_fields import check_options
+from hookline.config.options import option
 from hookline.exceptions import ConfigError
 
 
@@ -21,35 +22,64 @@ class Dtype(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelConfig:
-    """Which model, and how it is loaded.
+    """Which model, and how it is loaded."""
 
-    Attributes:
-        model: A folder with `config.json`, or the name of an installed model
-            (entry-point group `hookline.models`).
-        served_model_name: What clients call it; the model's own name by default.
-        tokenizer: A folder with a tokenizer; the model's own by default.
-        dtype: Of weights and KV cache; `auto` takes the checkpoint's.
-        load_format: `dummy` fills the weights from `seed` and reads none.
-        max_model_len: Longest prompt plus output in tokens; the model's by default.
-        seed: For dummy weights and for requests that bring no seed of their own.
-    """
-
-    model: str = "demo"
-    served_model_name: str | None = None
-    tokenizer: str | None = None
-    dtype: Dtype = Dtype.AUTO
-    load_format: LoadFormat = LoadFormat.SAFETENSORS
-    max_model_len: int | None = None
-    seed: int = 0
+    model: str = field(
+        default="demo",
+        metadata=option(
+            "Path of a model folder (with config.json), or name of an installed model."
+        ),
+    )
+    served_model_name: str | None = field(
+        default=None,
+        metadata=option(
+            "Model name used in the API and in metrics.",
+            shown_default="the model's folder name",
+        ),
+    )
+    tokenizer: str | None = field(
+        default=None,
+        metadata=option(
+            "Path of a folder with a tokenizer.",
+            metavar="FOLDER",
+            shown_default="the model's",
+        ),
+    )
+    dtype: Dtype = field(
+        default=Dtype.AUTO,
+        metadata=option(
+            "Data type of weights, activations and KV cache; auto uses the "
+            "checkpoint's."
+        ),
+    )
+    load_format: LoadFormat = field(
+        default=LoadFormat.SAFETENSORS,
+        metadata=option(
+            "Format of the weights; dummy initializes them randomly and reads no files."
+        ),
+    )
+    max_model_len: int | None = field(
+        default=None,
+        metadata=option(
+            "Maximum number of prompt plus output tokens.",
+            metavar="TOKENS",
+            minimum=1,
+            shown_default="the model's context length",
+        ),
+    )
+    seed: int = field(
+        default=0,
+        metadata=option("Random seed of dummy weights and of requests without a seed."),
+    )
 
     def __post_init__(self) -> None:
+        check_options(self)
         if not self.model:
             raise ConfigError("model", "must name a folder or an installed model")
-        check_positive("max-model-len", self.max_model_len)
 
     @property
     def served_name(self) -> str:
-        """The name that clients use and that metrics carry as `model_name`."""
+        """Name in the API, and `model_name` in metrics."""
         if self.served_model_name:
             return self.served_model_name
         return self.model.rstrip("/").rsplit("/", maxsplit=1)[-1]

@@ -3,9 +3,14 @@
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from hookline.config.checks import check_positive
+from hookline.config.option_fields import check_options
+from hookline.config.options import option, section
+from hookline.config.readers import read_buckets, read_label, read_plugin_option
 from hookline.exceptions import ConfigError
 from hookline.slo import Slo
+
+MOST_TENANTS = 100
+"""Each tenant adds some fifty series, and a page must stay quick to render."""
 
 
 class DetailedTrace(StrEnum):
@@ -16,41 +21,88 @@ class DetailedTrace(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetricsConfig:
-    """Which metrics there are, under which names, labels and buckets.
+    """Which metrics are exposed, under which names, labels and buckets.
 
-    Every logger that reads the catalogue obeys it.
-
-    Attributes:
-        dialects: Sets of names to expose.
-        histogram_buckets: Upper bounds by bucket family or by metric, in any dialect's
-            name.
-        include: Patterns (`*`, `?`) of names to expose; all if empty.
-        exclude: Patterns of names not to expose; wins over `include`.
-        labels: Constant labels on every series.
-        show_hidden_for_version: Also expose the deprecated names that this version
-            (`X.Y`) still showed.
-        tenants: Tenants that get a label value of their own; if empty, the first
-            `max_tenants` that come.
-        max_tenants: Most values of the label `tenant`, `other` and `none` not counted;
-            0 leaves tenants out of the metrics.
+    It holds for every logger that reads the catalogue.
     """
 
-    dialects: tuple[str, ...] = ("hookline", "vllm")
-    histogram_buckets: dict[str, tuple[float, ...]] = field(default_factory=dict)
-    include: tuple[str, ...] = ()
-    exclude: tuple[str, ...] = ()
-    labels: dict[str, str] = field(default_factory=dict)
-    show_hidden_for_version: str | None = None
-    tenants: tuple[str, ...] = ()
-    max_tenants: int = 0
+    dialects: tuple[str, ...] = field(
+        default=("hookline", "vllm"),
+        metadata=option(
+            "Naming schemes of the metrics: hookline, vllm, sglang.",
+            flag="metrics-dialect",
+            metavar="NAME,…",
+            commas=True,
+        ),
+    )
+    histogram_buckets: dict[str, tuple[float, ...]] = field(
+        default_factory=dict,
+        metadata=option(
+            'Upper bounds of histogram buckets, {"NAME": [NUMBERS]}; NAME is a '
+            "histogram in any dialect, or a family of buckets.",
+            metavar="JSON",
+            read=read_buckets,
+            json=True,
+        ),
+    )
+    include: tuple[str, ...] = field(
+        default=(),
+        metadata=option(
+            "Expose only metrics whose name matches a pattern (*, ?).",
+            flag="include-metrics",
+            metavar="PATTERN,…",
+            shown_default="all",
+            commas=True,
+        ),
+    )
+    exclude: tuple[str, ...] = field(
+        default=(),
+        metadata=option(
+            "Do not expose metrics whose name matches a pattern (*, ?); wins over "
+            "--include-metrics.",
+            flag="exclude-metrics",
+            metavar="PATTERN,…",
+            commas=True,
+        ),
+    )
+    labels: dict[str, str] = field(
+        default_factory=dict,
+        metadata=option(
+            "Constant label on every series.", flag="metrics-label", read=read_label
+        ),
+    )
+    show_hidden_for_version: str | None = field(
+        default=None,
+        metadata=option(
+            "Also expose the deprecated metrics that this version still showed.",
+            flag="show-hidden-metrics-for-version",
+            metavar="X.Y",
+        ),
+    )
+    tenants: tuple[str, ...] = field(
+        default=(),
+        metadata=option(
+            "Tenant with a label value of its own in metrics.",
+            flag="tenant",
+            group="tenants",
+            metavar="NAME",
+            shown_default="the first --max-tenants that send requests",
+        ),
+    )
+    max_tenants: int = field(
+        default=0,
+        metadata=option(
+            "Maximum number of tenants with a label value of their own in metrics, "
+            "`other` and `none` not counted; 0 leaves tenants out of the metrics.",
+            group="tenants",
+            metavar="COUNT",
+            minimum=0,
+            maximum=MOST_TENANTS,
+        ),
+    )
 
     def __post_init__(self) -> None:
-        if not 0 <= self.max_tenants <= MOST_TENANTS:
-            raise ConfigError("max-tenants", f"must be 0 to {MOST_TENANTS}")
-
-
-MOST_TENANTS = 100
-"""Each has some fifty series, and a page must stay quick to make."""
+        check_options(self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,46 +110,91 @@ class ObserverConfig:
     """Which stat loggers listen, and how they are kept from doing harm.
 
     Attributes:
-        stat_loggers: Names of installed loggers, or `module:Class`.
-        options: For each logger its options, as text.
-        lane_batches: Bound of each logger's lane, in step batches.
-        breaker_failures: So many consecutive errors open a logger's breaker.
-        breaker_seconds: After so long an open breaker lets one batch through.
-        heartbeat_seconds: State is published at least this often.
-        linger_seconds: So long a lane may gather batches to deliver them together.
-        metrics: Of the catalogue.
-        slo: What every request is promised, unless it brings its own.
-        detailed_traces: Measure the forward pass and the executor for each request.
-        keep_prompts: Give finished requests their token ids, for loggers that write
-            them down.
-        trace_ratio: Share of the requests without a trace of their own that are
-            traced, 0 to 1; None where nobody takes traces.
+        lane_batches: Capacity of each logger's lane, in step batches.
+        breaker_failures: Consecutive errors after which a logger's breaker opens.
+        breaker_seconds: Time after which an open breaker lets one batch through.
+        linger_seconds: Maximum time that a lane gathers batches for one delivery.
     """
 
-    stat_loggers: tuple[str, ...] = ()
-    options: dict[str, dict[str, str]] = field(default_factory=dict)
+    stat_loggers: tuple[str, ...] = field(
+        default=(),
+        metadata=option(
+            "Installed stat logger, or module:Class; none disables all.",
+            flag="stat-logger",
+            metavar="NAME",
+            shown_default="prometheus and logging for serve, otherwise none",
+        ),
+    )
+    options: dict[str, dict[str, str]] = field(
+        default_factory=dict,
+        metadata=option(
+            "Option of a stat logger.",
+            flag="stat-logger-option",
+            metavar="NAME.KEY=VALUE",
+            read=read_plugin_option,
+        ),
+    )
     lane_batches: int = 1024
     breaker_failures: int = 5
     breaker_seconds: float = 30.0
-    heartbeat_seconds: float = 1.0
+    heartbeat_seconds: float = field(
+        default=1.0,
+        metadata=option(
+            "Maximum time between two reports of the engine's state to the loggers.",
+            metavar="SECONDS",
+            above=0,
+        ),
+    )
     linger_seconds: float = 0.1
-    metrics: MetricsConfig = field(default_factory=MetricsConfig)
-    slo: Slo | None = None
-    detailed_traces: tuple[DetailedTrace, ...] = ()
-    keep_prompts: bool = False
-    trace_ratio: float | None = None
+    metrics: MetricsConfig = field(
+        default_factory=MetricsConfig, metadata=section("metrics")
+    )
+    slo: Slo | None = field(
+        default=None,
+        metadata=option(
+            "Service-level objectives of requests without their own, such as "
+            "ttft=0.5,tpot=0.05,e2e=10.",
+            metavar="NAME=SECONDS,…",
+            read=Slo.parse,
+        ),
+    )
+    detailed_traces: tuple[DetailedTrace, ...] = field(
+        default=(),
+        metadata=option(
+            "Measure the model's forward pass (model) and the executor (worker) for "
+            "every request.",
+            flag="collect-detailed-traces",
+            group="traces",
+            metavar=",".join(DetailedTrace),
+            commas=True,
+        ),
+    )
+    keep_prompts: bool = field(
+        default=False,
+        metadata=option(
+            "Pass the token ids of prompts and outputs to the stat loggers."
+        ),
+    )
+    trace_ratio: float | None = field(
+        default=None,
+        metadata=option(
+            "Fraction of the requests without trace context that are traced.",
+            group="traces",
+            metavar="FRACTION",
+            minimum=0,
+            maximum=1,
+        ),
+    )
 
     def __post_init__(self) -> None:
-        check_positive("lane-batches", self.lane_batches)
-        check_positive("breaker-failures", self.breaker_failures)
-        if self.heartbeat_seconds <= 0:
-            raise ConfigError("heartbeat-seconds", "must be above 0")
+        check_options(self)
+        for name in ("lane_batches", "breaker_failures"):
+            if getattr(self, name) < 1:
+                raise ConfigError(name.replace("_", "-"), "must be at least 1")
         if not 0 <= self.linger_seconds <= 1:
             raise ConfigError("linger-seconds", "must be 0 to 1")
-        if self.trace_ratio is not None and not 0 <= self.trace_ratio <= 1:
-            raise ConfigError("otlp-traces-sample", "must be 0 to 1")
 
     def details(self, part: DetailedTrace) -> bool:
-        """Whether detailed traces of this part are wanted."""
-        wanted = self.detailed_traces
-        return part in wanted or DetailedTrace.ALL in wanted
+        """Whether detailed traces of this part are collected."""
+        collected = self.detailed_traces
+        return part in collected or DetailedTrace.ALL in collected

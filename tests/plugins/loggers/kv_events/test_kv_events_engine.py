@@ -146,5 +146,5 @@ def test_mistakes_are_told(given: dict[str, object], detail: str) -> None:
 def test_events_need_a_prefix_cache() -> None:
     """Without one nothing ever changes."""
     events = KVEventsConfig(enable_kv_cache_events=True)
-    with pytest.raises(ConfigError, match="needs prefix caching"):
+    with pytest.raises(ConfigError, match="requires enable-prefix-caching"):
         config_with(events, cache=CacheConfig(enable_prefix_caching=False))

@@ -1,0 +1,97 @@
+"""Readers of option values that are written as text."""
+
+import json
+import re
+
+_UNITS = {
+    "": 1,
+    "B": 1,
+    "KB": 10**3,
+    "MB": 10**6,
+    "GB": 10**9,
+    "TB": 10**12,
+    "KIB": 2**10,
+    "MIB": 2**20,
+    "GIB": 2**30,
+    "TIB": 2**40,
+}
+
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([A-Za-z]*)")
+
+
+def read_size(text: str) -> int:
+    """Reads a number of bytes, such as `1048576`, `512MiB` or `1.5GB`.
+
+    Raises:
+        ValueError: It is not a size.
+    """
+    match = _SIZE.fullmatch(text.strip())
+    if match is None or match[2].upper() not in _UNITS:
+        raise ValueError(
+            f"{text!r} is not a size; write bytes, or a number with KiB, MiB or GiB"
+        )
+    return int(float(match[1]) * _UNITS[match[2].upper()])
+
+
+def read_label(text: str) -> dict[str, str]:
+    """Reads `KEY=VALUE`; neither may be empty.
+
+    Raises:
+        ValueError: It has another form.
+    """
+    key, equals, value = text.partition("=")
+    if not (equals and key and value):
+        raise ValueError(f"{text!r} is not KEY=VALUE")
+    return {key: value}
+
+
+def read_plugin_option(text: str) -> dict[str, dict[str, str]]:
+    """Reads `NAME.KEY=VALUE`, the option KEY of the plugin NAME.
+
+    Raises:
+        ValueError: It has another form.
+    """
+    path, equals, value = text.partition("=")
+    name, dot, key = path.rpartition(".")
+    if not (equals and dot and name and key):
+        raise ValueError(f"{text!r} is not NAME.KEY=VALUE")
+    return {name: {key: value}}
+
+
+def read_buckets(text: str) -> dict[str, list[float]]:
+    """Reads bounds by name: `{"time_to_first_token": [0.1, 1]}`.
+
+    Raises:
+        ValueError: It has another form.
+    """
+    try:
+        found: object = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"not valid JSON: {error}") from error
+    if not isinstance(found, dict):
+        raise ValueError('must be an object {"NAME": [NUMBERS]}')  # noqa: TRY004
+    return {name: _bounds(name, bounds) for name, bounds in found.items()}
+
+
+def read_json_object(text: str) -> dict[str, object]:
+    """Reads a JSON object.
+
+    Raises:
+        ValueError: It is something else.
+    """
+    try:
+        found: object = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{text!r} is not JSON: {error}") from error
+    if not isinstance(found, dict):
+        raise ValueError(f"{text!r} is not a JSON object")  # noqa: TRY004
+    return found
+
+
+def _bounds(name: str, bounds: object) -> list[float]:
+    if not isinstance(bounds, list):
+        raise ValueError(f"{name} must have a list of numbers")  # noqa: TRY004
+    for bound in bounds:
+        if isinstance(bound, bool) or not isinstance(bound, (int, float)):
+            raise ValueError(f"{name}: {bound!r} is not a number")  # noqa: TRY004
+    return bounds
