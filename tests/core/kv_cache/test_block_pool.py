@@ -5,11 +5,11 @@ import pytest
 from hookline.kv_cache import BlockPool
 
 
-def entered(pool: BlockPool, *hashes: bytes) -> list[int]:
+def cached(pool: BlockPool, *hashes: bytes) -> list[int]:
     """Takes a chain of blocks, one for each hash, and makes them findable."""
-    block_ids = pool.take(len(hashes))
+    block_ids = pool.allocate(len(hashes))
     for block_id, block_hash in zip(block_ids, hashes, strict=True):
-        pool.enter(block_id, block_hash)
+        pool.cache_block(block_id, block_hash)
     return block_ids
 
 
@@ -17,7 +17,7 @@ def test_new_pool_is_all_empty_blocks() -> None:
     """A new pool has every block free and none reusable."""
     pool = BlockPool(4)
 
-    assert (pool.num_blocks, pool.num_free, pool.num_held) == (4, 4, 0)
+    assert (pool.num_blocks, pool.num_free, pool.num_used) == (4, 4, 0)
     assert (pool.num_reusable, pool.num_references) == (0, 0)
 
 
@@ -25,89 +25,89 @@ def test_taken_blocks_are_distinct_and_held_once() -> None:
     """Each block is handed out once and has one reference."""
     pool = BlockPool(4)
 
-    taken = pool.take(2) + pool.take(2)
+    taken = pool.allocate(2) + pool.allocate(2)
 
     assert sorted(taken) == [0, 1, 2, 3]
     assert [pool.references(block_id) for block_id in taken] == [1, 1, 1, 1]
-    assert (pool.num_free, pool.num_held, pool.num_references) == (0, 4, 4)
+    assert (pool.num_free, pool.num_used, pool.num_references) == (0, 4, 4)
 
 
-def test_taking_more_than_is_free_takes_nothing() -> None:
-    """A refused take is an error and leaves the pool as it was."""
+def test_allocating_more_than_is_free_allocates_nothing() -> None:
+    """A refused allocation is an error and leaves the pool as it was."""
     pool = BlockPool(3)
-    pool.take(1)
+    pool.allocate(1)
 
-    with pytest.raises(ValueError, match="3 blocks wanted, 2 are free"):
-        pool.take(3)
+    with pytest.raises(ValueError, match="3 blocks requested, 2 are free"):
+        pool.allocate(3)
 
     assert (pool.num_free, pool.num_references) == (2, 1)
 
 
-def test_giving_back_twice_is_an_error() -> None:
-    """A block that nobody holds cannot be given back."""
+def test_freeing_twice_is_an_error() -> None:
+    """A block without references cannot be freed."""
     pool = BlockPool(2)
-    taken = pool.take(1)
-    pool.give_back(taken)
+    taken = pool.allocate(1)
+    pool.free(taken)
 
-    with pytest.raises(ValueError, match="nobody holds it"):
-        pool.give_back(taken)
+    with pytest.raises(ValueError, match="has no reference"):
+        pool.free(taken)
 
     assert pool.num_references == 0
 
 
-def test_giving_back_a_block_never_taken_is_an_error() -> None:
-    """A block that was never held cannot be given back."""
+def test_freeing_a_block_never_allocated_is_an_error() -> None:
+    """A block that was never held cannot be freed."""
     pool = BlockPool(2)
 
-    with pytest.raises(ValueError, match="block 1 is given back"):
-        pool.give_back([1])
+    with pytest.raises(ValueError, match="block 1 is freed"):
+        pool.free([1])
 
 
-def test_least_recently_used_block_is_taken_first() -> None:
-    """Blocks are taken again in the order in which they were given back."""
+def test_least_recently_used_block_is_allocated_first() -> None:
+    """Blocks are allocated again in the order in which they were freed."""
     pool = BlockPool(3)
-    first, second, third = pool.take(3)
+    first, second, third = pool.allocate(3)
 
     for block_id in (second, third, first):
-        pool.give_back([block_id])
+        pool.free([block_id])
 
-    assert pool.take(3) == [second, third, first]
+    assert pool.allocate(3) == [second, third, first]
 
 
 def test_end_of_a_chain_is_evicted_before_its_beginning() -> None:
-    """Of a chain given back at once the last block is taken first."""
+    """The last block of a prefix that is freed at once is allocated first."""
     pool = BlockPool(3)
-    chain = entered(pool, b"a", b"ab", b"abc")
-    pool.give_back(chain)
+    chain = cached(pool, b"a", b"ab", b"abc")
+    pool.free(chain)
 
-    taken = pool.take(2)
+    taken = pool.allocate(2)
 
     assert taken == [chain[2], chain[1]]
-    assert pool.find(b"a") == chain[0]
-    assert pool.find(b"ab") is None
+    assert pool.find_cached(b"a") == chain[0]
+    assert pool.find_cached(b"ab") is None
     assert pool.num_reusable == 1
 
 
 def test_empty_blocks_that_were_free_longer_go_before_reusable_ones() -> None:
     """A reusable prefix outlives blocks that have been free for longer."""
     pool = BlockPool(3)
-    chain = entered(pool, b"a")
-    pool.give_back(chain)
+    chain = cached(pool, b"a")
+    pool.free(chain)
 
-    pool.take(2)
+    pool.allocate(2)
 
-    assert pool.find(b"a") == chain[0]
+    assert pool.find_cached(b"a") == chain[0]
 
 
 def test_sharing_a_held_block_adds_a_reference() -> None:
     """A shared block is free again only when its last holder gives it back."""
     pool = BlockPool(2)
-    taken = pool.take(1)
+    taken = pool.allocate(1)
 
-    pool.share(taken)
-    pool.give_back(taken)
+    pool.touch(taken)
+    pool.free(taken)
     held_by_one = pool.references(taken[0]), pool.num_free
-    pool.give_back(taken)
+    pool.free(taken)
 
     assert held_by_one == (1, 1)
     assert (pool.references(taken[0]), pool.num_free) == (0, 2)
@@ -116,90 +116,90 @@ def test_sharing_a_held_block_adds_a_reference() -> None:
 def test_sharing_a_reusable_block_brings_it_back() -> None:
     """A reusable block leaves the free list when it is shared and stays findable."""
     pool = BlockPool(2)
-    (block_id,) = entered(pool, b"a")
-    pool.give_back([block_id])
-    unheld = pool.num_unheld([block_id])
+    (block_id,) = cached(pool, b"a")
+    pool.free([block_id])
+    unheld = pool.num_unreferenced([block_id])
 
-    pool.share([block_id])
+    pool.touch([block_id])
 
     assert unheld == 1
-    assert pool.num_unheld([block_id]) == 0
+    assert pool.num_unreferenced([block_id]) == 0
     assert (pool.num_free, pool.num_reusable, pool.references(block_id)) == (1, 0, 1)
-    assert pool.find(b"a") == block_id
-    assert pool.take(1) != [block_id]
+    assert pool.find_cached(b"a") == block_id
+    assert pool.allocate(1) != [block_id]
 
 
 def test_use_moves_a_block_to_the_end_of_the_line() -> None:
-    """A block that is shared and given back again is taken last."""
+    """A block that is touched and freed again is allocated last."""
     pool = BlockPool(2)
-    (old,) = entered(pool, b"old")
-    (new,) = entered(pool, b"new")
-    pool.give_back([old])
-    pool.give_back([new])
+    (old,) = cached(pool, b"old")
+    (new,) = cached(pool, b"new")
+    pool.free([old])
+    pool.free([new])
 
-    pool.share([old])
-    pool.give_back([old])
+    pool.touch([old])
+    pool.free([old])
 
-    assert pool.take(2) == [new, old]
+    assert pool.allocate(2) == [new, old]
 
 
 def test_first_block_entered_under_a_hash_wins() -> None:
     """A second block with the same content is not findable and not reusable."""
     pool = BlockPool(2)
-    (first,) = entered(pool, b"a")
-    (second,) = entered(pool, b"a")
+    (first,) = cached(pool, b"a")
+    (second,) = cached(pool, b"a")
 
-    pool.give_back([second])
+    pool.free([second])
     reusable_after_second = pool.num_reusable
-    pool.give_back([first])
+    pool.free([first])
 
-    assert pool.find(b"a") == first
+    assert pool.find_cached(b"a") == first
     assert (reusable_after_second, pool.num_reusable) == (0, 1)
 
 
 def test_entering_twice_changes_nothing() -> None:
-    """A block keeps the hash that it was entered under."""
+    """A block keeps the hash that it was cached under."""
     pool = BlockPool(1)
-    (block_id,) = entered(pool, b"a")
+    (block_id,) = cached(pool, b"a")
 
-    pool.enter(block_id, b"b")
+    pool.cache_block(block_id, b"b")
 
-    assert pool.find(b"a") == block_id
-    assert pool.find(b"b") is None
+    assert pool.find_cached(b"a") == block_id
+    assert pool.find_cached(b"b") is None
 
 
 def test_taken_again_a_block_is_not_found_any_more() -> None:
-    """Eviction forgets the hash, and the next content can be entered."""
+    """Eviction forgets the hash, and the next content can be cached."""
     pool = BlockPool(1)
-    pool.give_back(entered(pool, b"a"))
+    pool.free(cached(pool, b"a"))
 
-    (block_id,) = entered(pool, b"b")
+    (block_id,) = cached(pool, b"b")
 
-    assert pool.find(b"a") is None
-    assert pool.find(b"b") == block_id
+    assert pool.find_cached(b"a") is None
+    assert pool.find_cached(b"b") == block_id
 
 
 def test_forget_all_leaves_holders_alone() -> None:
-    """After forget_all nothing is found, and held blocks are still held."""
+    """After forget_all nothing is found, and used blocks are still held."""
     pool = BlockPool(3)
-    held = entered(pool, b"held")
-    pool.give_back(entered(pool, b"free"))
+    held = cached(pool, b"held")
+    pool.free(cached(pool, b"free"))
 
-    pool.forget_all()
+    pool.reset()
 
-    assert pool.find(b"held") is None
-    assert pool.find(b"free") is None
-    assert (pool.num_reusable, pool.num_held, pool.num_free) == (0, 1, 2)
-    pool.give_back(held)
+    assert pool.find_cached(b"held") is None
+    assert pool.find_cached(b"free") is None
+    assert (pool.num_reusable, pool.num_used, pool.num_free) == (0, 1, 2)
+    pool.free(held)
     assert (pool.num_reusable, pool.num_free) == (0, 3)
 
 
 def test_forgotten_block_can_be_entered_again() -> None:
-    """A held block that was forgotten becomes findable when it is entered anew."""
+    """A used block that was forgotten becomes findable when it is cached anew."""
     pool = BlockPool(1)
-    (block_id,) = entered(pool, b"a")
-    pool.forget_all()
+    (block_id,) = cached(pool, b"a")
+    pool.reset()
 
-    pool.enter(block_id, b"a")
+    pool.cache_block(block_id, b"a")
 
-    assert pool.find(b"a") == block_id
+    assert pool.find_cached(b"a") == block_id

@@ -19,9 +19,9 @@ class Measured:
         self.pool = MeasuredBlockPool(num_blocks, share=share, clock=self.clock)
 
     def take(self, block_hash: bytes | None = None) -> int:
-        (block_id,) = self.pool.take(1)
+        (block_id,) = self.pool.allocate(1)
         if block_hash is not None:
-            self.pool.enter(block_id, block_hash)
+            self.pool.cache_block(block_id, block_hash)
         return block_id
 
     def wait(self, nanoseconds: int) -> None:
@@ -33,7 +33,7 @@ def test_eviction_tells_lifetime_and_idle_time() -> None:
     measured = Measured()
     block_id = measured.take(b"a")
     measured.wait(5)
-    measured.pool.give_back([block_id])
+    measured.pool.free([block_id])
     measured.wait(7)
 
     measured.take()
@@ -46,13 +46,13 @@ def test_gaps_lie_between_the_moments_when_requests_took_it() -> None:
     measured = Measured()
     block_id = measured.take(b"a")
     measured.wait(3)
-    measured.pool.share([block_id])
+    measured.pool.touch([block_id])
     measured.wait(1)
-    measured.pool.give_back([block_id])
-    measured.pool.give_back([block_id])
+    measured.pool.free([block_id])
+    measured.pool.free([block_id])
     measured.wait(9)
-    measured.pool.share([block_id])
-    measured.pool.give_back([block_id])
+    measured.pool.touch([block_id])
+    measured.pool.free([block_id])
 
     measured.take()
 
@@ -63,11 +63,11 @@ def test_only_the_last_four_uses_count() -> None:
     """However often a block is used, three gaps are told: the latest."""
     measured = Measured()
     block_id = measured.take(b"a")
-    measured.pool.give_back([block_id])
+    measured.pool.free([block_id])
     for nanoseconds in (1, 2, 4, 8, 16):
         measured.wait(nanoseconds)
-        measured.pool.share([block_id])
-        measured.pool.give_back([block_id])
+        measured.pool.touch([block_id])
+        measured.pool.free([block_id])
     measured.wait(32)
 
     measured.take()
@@ -79,10 +79,10 @@ def test_idle_begins_when_the_last_holder_leaves() -> None:
     """A block that one of two requests gave back is still in use."""
     measured = Measured()
     block_id = measured.take(b"a")
-    measured.pool.share([block_id])
-    measured.pool.give_back([block_id])
+    measured.pool.touch([block_id])
+    measured.pool.free([block_id])
     measured.wait(50)
-    measured.pool.give_back([block_id])
+    measured.pool.free([block_id])
     measured.wait(1)
 
     measured.take()
@@ -96,7 +96,7 @@ def test_each_life_is_told_once_and_by_itself() -> None:
     for nanoseconds in (10, 20, 30):
         block_id = measured.take(b"%d" % nanoseconds)
         measured.wait(nanoseconds)
-        measured.pool.give_back([block_id])
+        measured.pool.free([block_id])
     measured.take()
 
     evictions = measured.pool.drain_evictions()
@@ -108,10 +108,10 @@ def test_each_life_is_told_once_and_by_itself() -> None:
 def test_block_that_nobody_could_find_is_not_evicted() -> None:
     """A block given back before it was full leaves nothing to tell."""
     measured = Measured()
-    measured.pool.give_back([measured.take()])
+    measured.pool.free([measured.take()])
     measured.wait(5)
 
-    measured.pool.give_back([measured.take(b"a")])
+    measured.pool.free([measured.take(b"a")])
     measured.wait(2)
     measured.take()
 
@@ -122,23 +122,23 @@ def test_forgetting_is_no_eviction() -> None:
     """A reset ends the lives of findable blocks, held or not, and tells of none."""
     measured = Measured(2)
     held = measured.take(b"held")
-    measured.pool.give_back([measured.take(b"free")])
+    measured.pool.free([measured.take(b"free")])
 
-    measured.pool.forget_all()
-    measured.pool.give_back([held])
-    measured.pool.take(2)
+    measured.pool.reset()
+    measured.pool.free([held])
+    measured.pool.allocate(2)
 
     assert measured.pool.drain_evictions() == []
 
 
 def test_block_under_way_outlives_a_reset() -> None:
-    """A held block that is entered after a reset was there all the time."""
+    """A used block that is cached after a reset was there all the time."""
     measured = Measured()
     block_id = measured.take()
     measured.wait(4)
-    measured.pool.forget_all()
-    measured.pool.enter(block_id, b"a")
-    measured.pool.give_back([block_id])
+    measured.pool.reset()
+    measured.pool.cache_block(block_id, b"a")
+    measured.pool.free([block_id])
     measured.wait(1)
 
     measured.take()
@@ -153,9 +153,9 @@ def test_about_the_wanted_share_is_measured() -> None:
         measured = Measured(100, share=0.1)
         sizes = []
         for number in range(101):
-            for block_id in (taken := measured.pool.take(100)):
-                measured.pool.enter(block_id, b"%d-%d" % (number, block_id))
-            measured.pool.give_back(taken)
+            for block_id in (taken := measured.pool.allocate(100)):
+                measured.pool.cache_block(block_id, b"%d-%d" % (number, block_id))
+            measured.pool.free(taken)
             sizes.append(len(measured.pool._lives))
         assert max(sizes) <= 100
         return [each.lifetime for each in measured.pool.drain_evictions()]
@@ -173,9 +173,9 @@ def test_memory_is_bounded_by_the_blocks() -> None:
     for number in range(50):
         block_id = measured.take(b"%d" % number)
         for _ in range(20):
-            measured.pool.share([block_id])
-            measured.pool.give_back([block_id])
-        measured.pool.give_back([block_id])
+            measured.pool.touch([block_id])
+            measured.pool.free([block_id])
+        measured.pool.free([block_id])
 
     assert len(measured.pool._lives) == 3
     assert all(len(life.uses) == 4 for life in measured.pool._lives.values())

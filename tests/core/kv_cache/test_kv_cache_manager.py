@@ -36,14 +36,14 @@ def request(
 def computed(cache: KVCacheManager, prompt: Sequence[int], **keys: str) -> Request:
     """A request whose whole prompt is in the cache; it holds its blocks."""
     made = request(prompt, lora=keys.get("lora"), cache_salt=keys.get("cache_salt"))
-    assert cache.admit(made, [], len(prompt))
-    cache.enter_full_blocks(made, len(prompt))
+    assert cache.allocate(made, [], len(prompt))
+    cache.cache_full_blocks(made, len(prompt))
     return made
 
 
 @ALGORITHMS
 def test_full_blocks_of_a_running_request_are_shared(algorithm: HashAlgorithm) -> None:
-    """A prefix is found as soon as its blocks are entered, held or not."""
+    """A prefix is found as soon as its blocks are cached, held or not."""
     cache = manager(algorithm=algorithm)
     first = computed(cache, [1, 2, 3, 4, 5])
 
@@ -51,7 +51,7 @@ def test_full_blocks_of_a_running_request_are_shared(algorithm: HashAlgorithm) -
     found = cache.find_prefix(second)
 
     assert found == first.block_ids[:2]
-    assert cache.admit(second, found, 1)
+    assert cache.allocate(second, found, 1)
     assert second.num_computed_tokens == 4
     assert [cache.pool.references(block_id) for block_id in second.block_ids] == [
         2,
@@ -73,10 +73,10 @@ def test_last_token_is_always_left_to_compute() -> None:
 def test_prefix_ends_at_the_first_missing_block() -> None:
     """Blocks behind a gap are not found, since K and V depend on all before them."""
     cache = manager()
-    cache.release(computed(cache, [1, 2, 3, 4, 5, 6, 7]))
+    cache.free(computed(cache, [1, 2, 3, 4, 5, 6, 7]))
     computed(cache, [1, 2])
 
-    taken = cache.pool.take(cache.pool.num_free - 1)
+    taken = cache.pool.allocate(cache.pool.num_free - 1)
 
     assert len(taken) == 6
     assert len(cache.find_prefix(request([1, 2, 3, 4, 5, 6, 7]))) == 1
@@ -107,11 +107,11 @@ def test_prompt_logprobs_skip_the_prefix_cache() -> None:
 
 
 def test_disabled_prefix_cache_finds_and_keeps_nothing() -> None:
-    """Without prefix caching no block is ever entered."""
+    """Without prefix caching no block is ever cached."""
     config = CacheConfig(block_size=2, enable_prefix_caching=False)
     cache = KVCacheManager(config, 8, VirtualClock())
     first = computed(cache, [1, 2, 3, 4])
-    cache.release(first)
+    cache.free(first)
 
     assert cache.find_prefix(request([1, 2, 3, 4])) == []
     assert cache.pool.num_reusable == 0
@@ -122,24 +122,24 @@ def test_admission_wants_room_for_the_whole_prompt() -> None:
     cache = manager(num_blocks=3)
     made = request([1, 2, 3, 4, 5, 6, 7])
 
-    is_admitted = cache.admit(made, [], 2)
+    is_admitted = cache.allocate(made, [], 2)
 
     assert not is_admitted
-    assert (cache.pool.num_held, made.block_ids, made.num_computed_tokens) == (0, [], 0)
+    assert (cache.pool.num_used, made.block_ids, made.num_computed_tokens) == (0, [], 0)
 
 
 def test_reusable_prefix_does_not_count_as_room() -> None:
     """A prefix that would leave the free list is not free for the rest as well."""
     cache = manager(num_blocks=3)
-    cache.release(computed(cache, [1, 2, 3, 4]))
+    cache.free(computed(cache, [1, 2, 3, 4]))
     made = request([1, 2, 3, 4, 5, 6, 7])
     prefix = cache.find_prefix(made)
 
-    is_admitted = cache.admit(made, prefix, 3)
+    is_admitted = cache.allocate(made, prefix, 3)
 
     assert len(prefix) == 2
     assert not is_admitted
-    assert (cache.pool.num_held, cache.pool.num_reusable) == (0, 2)
+    assert (cache.pool.num_used, cache.pool.num_reusable) == (0, 2)
 
 
 def test_growth_takes_blocks_only_when_one_is_full() -> None:
@@ -148,9 +148,9 @@ def test_growth_takes_blocks_only_when_one_is_full() -> None:
     made = computed(cache, [1, 2, 3])
     made.num_computed_tokens = 3
 
-    fits = cache.grow(made, 1)
+    fits = cache.allocate_more(made, 1)
     made.num_computed_tokens = 4
-    added = cache.grow(made, 1)
+    added = cache.allocate_more(made, 1)
 
     assert fits == []
     assert added == made.block_ids[2:]
@@ -162,7 +162,7 @@ def test_growth_without_room_changes_nothing() -> None:
     made = computed(cache, [1, 2, 3, 4])
     made.num_computed_tokens = 4
 
-    assert cache.grow(made, 1) is None
+    assert cache.allocate_more(made, 1) is None
     assert len(made.block_ids) == 2
 
 
@@ -172,7 +172,7 @@ def test_released_request_starts_afresh() -> None:
     made = computed(cache, [1, 2, 3, 4, 5])
     before = list(made.block_ids)
 
-    cache.release(made)
+    cache.free(made)
 
     assert (made.block_ids, made.num_computed_tokens, made.num_hashed_blocks) == (
         [],
@@ -185,7 +185,7 @@ def test_released_request_starts_afresh() -> None:
 def test_reset_forgets_and_later_blocks_are_entered_again() -> None:
     """After a reset nothing is found until something is computed anew."""
     cache = manager()
-    cache.release(computed(cache, [1, 2, 3]))
+    cache.free(computed(cache, [1, 2, 3]))
 
     cache.reset_prefix_cache()
     found_after_reset = cache.find_prefix(request([1, 2, 3]))

@@ -101,7 +101,7 @@ class CacheMachine(RuleBasedStateMachine):
         fits = self.blocks_for(len(prompt)) - len(expected) <= len(free)
 
         found = self.cache.find_prefix(request)
-        is_admitted = self.cache.admit(request, found, min(chunk, missing))
+        is_admitted = self.cache.allocate(request, found, min(chunk, missing))
 
         assert found == expected
         assert is_admitted == fits
@@ -123,7 +123,7 @@ class CacheMachine(RuleBasedStateMachine):
         wanted = self.blocks_for(request.num_computed_tokens + chunk)
         missing = wanted - len(self.tables[request.request_id])
 
-        added = self.cache.grow(request, chunk)
+        added = self.cache.allocate_more(request, chunk)
 
         if missing > len(self.plain.free):
             assert added is None
@@ -135,7 +135,7 @@ class CacheMachine(RuleBasedStateMachine):
     @rule(data=st.data(), is_over=st.booleans())
     def release(self, data: st.DataObject, is_over: bool) -> None:
         request = self.pick(data)
-        self.cache.release(request)
+        self.cache.free(request)
         self.plain.give_back(self.tables.pop(request.request_id))
         del self.requests[request.request_id]
         assert request.block_ids == []
@@ -159,7 +159,7 @@ class CacheMachine(RuleBasedStateMachine):
         counted = {key: pool.references(key) for key in plain.references}
         assert counted == plain.references
         assert pool.num_free == len(plain.free)
-        assert pool.num_held + pool.num_free == pool.num_blocks
+        assert pool.num_used + pool.num_free == pool.num_blocks
         assert pool.num_references == sum(plain.references.values())
         assert pool.num_references == sum(map(len, self.tables.values()))
         assert pool.num_reusable == len(set(plain.content) & set(plain.free))
@@ -195,7 +195,7 @@ class CacheMachine(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         for request in getattr(self, "requests", {}).values():
-            self.cache.release(request)
+            self.cache.free(request)
         if hasattr(self, "cache"):
             assert self.cache.pool.num_free == self.cache.pool.num_blocks
             assert self.cache.pool.num_references == 0
@@ -228,7 +228,7 @@ class CacheMachine(RuleBasedStateMachine):
     def compute(self, request: Request, chunk: int) -> None:
         before = request.num_computed_tokens
         after = before + chunk
-        self.cache.enter_full_blocks(request, after)
+        self.cache.cache_full_blocks(request, after)
         request.num_computed_tokens = after
         for index in range(before // self.size, after // self.size):
             content = self.content(request, index)

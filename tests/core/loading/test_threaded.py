@@ -139,7 +139,7 @@ def test_close_waits_for_the_step_under_way() -> None:
     core.step()
     core.step()
     assert begun.wait(WAIT_SECONDS)
-    core._start_step()
+    core._schedule_and_start()
     closing = threading.Thread(target=core.close)
     closing.start()
     closing.join(0.1)

@@ -92,13 +92,13 @@ def test_drafts_are_tokens_of_their_request() -> None:
 def test_unused_blocks_are_taken_before_reusable_ones() -> None:
     """A block that only refused drafts were written to does not cost a prefix."""
     pool = BlockPool(4)
-    known = pool.take(3)
+    known = pool.allocate(3)
     for block_id in known:
-        pool.enter(block_id, bytes([block_id]))
-    pool.give_back(known)
+        pool.cache_block(block_id, bytes([block_id]))
+    pool.free(known)
     for _ in range(10):
-        [block_id] = pool.take(1)
-        pool.give_back_unused([block_id])
+        [block_id] = pool.allocate(1)
+        pool.free_unused([block_id])
 
     assert pool.num_reusable == 3
     assert (pool.num_free, pool.num_references) == (4, 0)

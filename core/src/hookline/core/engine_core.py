@@ -1,40 +1,35 @@
-"""The engine core: schedule, start, take the result, update, emit."""
+"""The engine core: schedule, execute, update, emit."""
 
 from collections import deque
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from hookline.clock import Clock
 from hookline.config import EngineConfig
 from hookline.core.capacity import check_capacity
+from hookline.core.engine_facts import engine_facts
+from hookline.core.step_in_flight import StepInFlight
 from hookline.events import CacheChanges, ClockPair, StepOutput, StepRecord
 from hookline.kv_cache import KVCacheManager
 from hookline.kv_transfer.guard import ConnectorGuard
-from hookline.payloads import EngineFacts
 from hookline.request import EngineRequest, FinishReason
 from hookline.scheduler import Scheduler
 from hookline.scheduler.journal import Journal
 from hookline.scheduler.transfers import Transfers
 from hookline.step import StepPlan, StepResult
-from hookline.worker.executor import Executor, StartedStep
+from hookline.worker.executor import Executor
 
 WAIT = "wait"
-"""Of an output that tells nothing: whatever there is to do waits for somebody else."""
-
-
-class _Step(NamedTuple):
-    """A step that the executor was given, and when."""
-
-    plan: StepPlan
-    started: StartedStep
-    started_at: int
-    scheduled_at: int
+"""Cause of an output without news: all work awaits KV transfers."""
 
 
 class EngineCore:
-    """One engine: a scheduler, a KV cache and an executor, driven step by step.
+    """A scheduler, a KV cache and an executor, driven step by step.
 
-    Not thread-safe: whoever drives it owns it.
+    Not thread-safe: the thread that drives it owns it.
+
+    Attributes:
+        clock: Time source of all events.
+        facts: Description of the engine for observers.
     """
 
     def __init__(
@@ -44,13 +39,13 @@ class EngineCore:
         clock: Clock,
         connector: ConnectorGuard | None = None,
     ) -> None:
-        """Builds an engine around an executor that has its model ready.
+        """Builds an engine around an executor whose model is ready.
 
         Args:
-            config: Of the engine.
+            config: Configuration of the engine.
             executor: Runs the model.
-            clock: Tells the time.
-            connector: Of KV, on this side, if `config` names one.
+            clock: Time source.
+            connector: Scheduler side of the KV connector, if `config` names one.
 
         Raises:
             ConfigError: The block pool or the token budget is too small for even one
@@ -59,16 +54,15 @@ class EngineCore:
         shape = executor.shape
         check_capacity(config, shape)
         self.clock = clock
-        self._index = config.engine_index
+        self.facts = engine_facts(config, shape)
         self._executor = executor
         self._lead = int(config.scheduler.async_scheduling)
-        self._under_way: deque[_Step] = deque()
+        self._in_flight: deque[StepInFlight] = deque()
         self._last_executed = clock.now()
+        self._cache_sequence = 0
         cache = KVCacheManager(config.cache, shape.num_kv_blocks, clock)
-        self._follows_cache = config.follows_cache
-        self._cache_changes = 0
-        if self._follows_cache:
-            cache.follow()
+        if config.follows_cache:
+            cache.record_events()
         self._scheduler = Scheduler(
             config.scheduler,
             cache,
@@ -76,33 +70,15 @@ class EngineCore:
             draft_tree=shape.draft_tree,
             transfers=Transfers(cache, connector, config.kv_transfer),
         )
-        self.facts = EngineFacts(
-            engine_index=config.engine_index,
-            model_name=config.model.served_name,
-            architecture=shape.architecture,
-            dtype=shape.dtype,
-            vocab_size=shape.vocab_size,
-            max_model_len=shape.max_model_len,
-            block_size=config.cache.block_size,
-            num_kv_blocks=shape.num_kv_blocks,
-            max_num_seqs=config.scheduler.max_num_seqs,
-            max_num_batched_tokens=config.scheduler.max_num_batched_tokens,
-            enable_prefix_caching=config.cache.enable_prefix_caching,
-            eos_token_ids=shape.eos_token_ids,
-            executor=config.executor.kind,
-            cost=shape.cost,
-            kernels=shape.kernels,
-        )
+
+    # -- requests ----------------------------------------------------------------
 
     @property
     def has_work(self) -> bool:
-        """Whether there is a step to take: for requests, or something under way."""
+        """Whether requests, steps in flight or KV transfers need a step."""
         scheduler = self._scheduler
-        under_way = bool(self._under_way) or scheduler.has_transfers
-        return scheduler.has_requests or under_way
-
-    def clock_pair(self) -> ClockPair:
-        return ClockPair(self.clock.wall(), self.clock.now())
+        in_flight = bool(self._in_flight) or scheduler.has_transfers
+        return scheduler.has_requests or in_flight
 
     def add(self, request: EngineRequest) -> None:
         self._scheduler.add(request, self.clock.now())
@@ -110,99 +86,98 @@ class EngineCore:
     def finish(
         self, request_ids: Sequence[int], reason: FinishReason, cause: str
     ) -> None:
+        """Ends requests; ids of requests that have ended already are ignored."""
         self._scheduler.finish(request_ids, reason, cause, self.clock.now())
 
     def reset_prefix_cache(self) -> None:
         self._scheduler.reset_prefix_cache()
 
+    # -- a step ------------------------------------------------------------------
+
     def step(self) -> StepOutput:
-        """Runs one step and tells all that happened since the last output.
+        """Runs one step and returns all events since the last output.
 
-        With asynchronous scheduling it starts a step and takes the one before it, and
-        at first there is none: the output then tells a start. There must be work. Where
-        all of it waits for transfers of KV, it asks for these alone; the output tells a
-        `transfer`, or that it is to be asked again later: `WAIT`.
+        There must be work. With asynchronous scheduling a step starts before the one
+        ahead of it is awaited; the first call only starts one (cause `start`). If all
+        work awaits KV transfers, they are polled: the cause is `transfer`, or `WAIT` if
+        there is no news. An output of cause `WAIT` carries nothing and may be dropped.
         """
-        if self._start_step() and len(self._under_way) <= self._lead:
-            return self._emit("start", self.clock.now(), None)
-        if not self._under_way:
-            return self._ask_for_transfers()
-        step = self._under_way.popleft()
-        result = step.started.result()
-        executed = self.clock.now()
-        self._scheduler.update(result, executed)
-        return self._emit("step", executed, self._record(step, result, executed))
+        plan = self._schedule_and_start()
+        if plan is not None and len(self._in_flight) <= self._lead:
+            return self._emit("start", self.clock.now())
+        if not self._in_flight:
+            return self._poll_transfers()
+        step, result = self._await_oldest()
+        executed_at = self.clock.now()
+        self._scheduler.update(result, executed_at)
+        return self._emit("step", executed_at, self._record(step, result, executed_at))
 
-    def _start_step(self) -> bool:
-        """Plans a step and hands it over; False if there is nothing to compute now."""
-        started = self.clock.now()
-        if (plan := self._scheduler.schedule(started)) is None:
-            return False
-        scheduled = self.clock.now()
-        step = _Step(plan, self._executor.start(plan), started, scheduled)
-        self._under_way.append(step)
-        return True
+    def _schedule_and_start(self) -> StepPlan | None:
+        """Starts the next step; None if there is nothing to compute now."""
+        started_at = self.clock.now()
+        if (plan := self._scheduler.schedule(started_at)) is None:
+            return None
+        scheduled_at = self.clock.now()
+        started = self._executor.start(plan)
+        self._in_flight.append(StepInFlight(plan, started, started_at, scheduled_at))
+        return plan
 
-    def _ask_for_transfers(self) -> StepOutput:
+    def _await_oldest(self) -> tuple[StepInFlight, StepResult]:
+        step = self._in_flight.popleft()
+        return step, step.started.result()
+
+    def _poll_transfers(self) -> StepOutput:
         result = self._executor.start(self._scheduler.plan_transfers()).result()
         now = self.clock.now()
         self._scheduler.update(result, now)
-        has_news = result.transfers is not None and result.transfers.has_news
-        has_news = has_news or not self._scheduler.journal.is_empty
-        has_news = has_news or self._scheduler.has_cache_changes
-        return self._emit("transfer" if has_news else WAIT, now, None)
+        has_ended = result.transfers is not None and result.transfers.has_news
+        if has_ended or self._scheduler.has_news:
+            return self._emit("transfer", now)
+        stats = self._scheduler.stats()
+        return StepOutput(
+            engine_index=self.facts.engine_index, at=now, cause=WAIT, stats=stats
+        )
+
+    def _record(
+        self, step: StepInFlight, result: StepResult, executed_at: int
+    ) -> StepRecord:
+        waited_ns = max(0, self._last_executed - step.scheduled_at)
+        self._last_executed = executed_at
+        return step.record(
+            result,
+            self._scheduler.journal.verified,
+            engine_index=self.facts.engine_index,
+            waited_ns=waited_ns,
+            executed_at=executed_at,
+            ended_at=self.clock.now(),
+        )
+
+    # -- output ------------------------------------------------------------------
 
     def state(self, cause: str) -> StepOutput:
-        """Tells the present state, and what happened since the last output."""
+        """Returns the audited state, and all events since the last output."""
         self._scheduler.audit()
-        return self._emit(cause, self.clock.now(), None, clock=self.clock_pair())
+        return self._emit(cause, self.clock.now(), clock=self.clock_pair())
+
+    def clock_pair(self) -> ClockPair:
+        """Reads wall clock and monotonic clock together."""
+        return ClockPair(self.clock.wall(), self.clock.now())
 
     def close(self) -> None:
         self._executor.close()
         self._scheduler.close()
 
-    def _record(self, step: _Step, result: StepResult, executed: int) -> StepRecord:
-        plan = step.plan
-        waited = max(0, self._last_executed - step.scheduled_at)
-        self._last_executed = executed
-        verified = self._scheduler.journal.verified
-        return StepRecord(
-            step=plan.step,
-            engine_index=self._index,
-            started_at=step.started_at,
-            scheduled_at=step.scheduled_at,
-            executed_at=executed,
-            ended_at=self.clock.now(),
-            prefill_requests=plan.prefill_requests,
-            prefill_tokens=plan.prefill_tokens,
-            decode_requests=len(plan.request_ids) - plan.prefill_requests,
-            decode_tokens=plan.total_tokens - plan.prefill_tokens,
-            request_tokens=list(zip(plan.request_ids, plan.num_tokens, strict=True)),
-            context_tokens=plan.context_tokens,
-            attention_pairs=plan.attention_pairs,
-            sampled_requests=len(result.tokens),
-            forward_ns=result.forward_ns,
-            waited_ns=waited,
-            drafts=verified.drafts,
-            draft_tokens=verified.draft_tokens,
-            accepted_tokens=verified.accepted_tokens,
-            accepted_by_position=verified.accepted_by_position,
-            draft_ns=result.draft_ns,
-            proposer_failures=result.proposer_failures,
-            most_drafts=result.most_drafts,
-        )
-
     def _emit(
         self,
         cause: str,
         at: int,
-        record: StepRecord | None,
+        record: StepRecord | None = None,
         *,
         clock: ClockPair | None = None,
     ) -> StepOutput:
         journal, self._scheduler.journal = self._scheduler.journal, Journal()
         return StepOutput(
-            engine_index=self._index,
+            engine_index=self.facts.engine_index,
             at=at,
             cause=cause,
             stats=self._scheduler.stats(),
@@ -214,11 +189,11 @@ class EngineCore:
             finished=journal.finished,
             evictions=self._scheduler.drain_evictions(),
             clock=clock,
-            cache_changes=self._take_cache_changes() if self._follows_cache else None,
+            cache_changes=self._cache_changes(),
         )
 
-    def _take_cache_changes(self) -> CacheChanges | None:
-        if not (events := self._scheduler.take_cache_changes()):
+    def _cache_changes(self) -> CacheChanges | None:
+        if not (events := self._scheduler.take_cache_events()):
             return None
-        self._cache_changes += 1
-        return CacheChanges(self._cache_changes, events)
+        self._cache_sequence += 1
+        return CacheChanges(self._cache_sequence, events)

@@ -1,6 +1,6 @@
-"""The paged KV cache: blocks, their hashes, and who holds them."""
+"""The paged KV cache: blocks, their content hashes and their references."""
 
-from hookline.kv_cache.block_pool import BlockPool, PoolChanges
+from hookline.kv_cache.block_pool import BlockPool
 from hookline.kv_cache.manager import KVCacheManager
 
-__all__ = ["BlockPool", "KVCacheManager", "PoolChanges"]
+__all__ = ["BlockPool", "KVCacheManager"]

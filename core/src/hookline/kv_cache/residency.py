@@ -1,15 +1,14 @@
-"""Measures how long sampled blocks of the prefix cache stay, lie idle and are reused.
+"""Measures how long sampled KV blocks stay in the cache, idle in it and are reused.
 
 =============  =================================================================
-moment         what counts
+moment         effect
 =============  =================================================================
-allocation     an empty or reusable block is taken: a life begins, its first use
-use            another request finds the block; while held it is in use
-eviction       a findable block is taken for something else: the life is told
+allocation     a life begins with its first use
+touch          another use; while the block is referenced it is not idle
+eviction       the life ends and is reported
 =============  =================================================================
 
-A block that was never findable, or was forgotten by a reset, was not evicted: of its
-life nothing is told.
+Blocks that were never cached, or were dropped by a reset, are not reported.
 """
 
 from collections import deque
@@ -18,18 +17,19 @@ from itertools import pairwise
 from random import Random
 
 from hookline.clock import Clock
-from hookline.kv_cache.block_pool import Block, BlockPool
+from hookline.kv_cache.block_pool import BlockPool
+from hookline.kv_cache.free_list import Block
 from hookline.stats import BlockEviction
 
 _USES = 4
-"""So many last uses of a block are remembered: at most three gaps."""
+"""Number of last uses kept of a block: at most three gaps."""
 
 
 class MeasuredBlockPool(BlockPool):
     """A block pool that measures a share of its blocks' lives.
 
     Which lives are measured is drawn at each allocation, whatever the block, so that
-    every content has the same chance. A plain `BlockPool` costs nothing of all this.
+    all content has the same chance. A plain `BlockPool` does none of this work.
     """
 
     def __init__(self, num_blocks: int, *, share: float, clock: Clock) -> None:
@@ -40,58 +40,63 @@ class MeasuredBlockPool(BlockPool):
         self._lives: dict[int, _Life] = {}
         self._evictions: list[BlockEviction] = []
 
+    @property
+    def has_evictions(self) -> bool:
+        """Whether there are evictions since the last `drain_evictions`."""
+        return bool(self._evictions)
+
     def drain_evictions(self) -> list[BlockEviction]:
-        """Evictions since the last call."""
+        """Returns measured evictions since the last call."""
         evictions, self._evictions = self._evictions, []
         return evictions
 
-    def take(self, count: int) -> list[int]:
-        taken = super().take(count)
+    def allocate(self, count: int) -> list[int]:
+        allocated = super().allocate(count)
         now = self._clock.now()
-        for block_id in taken:
+        for block_id in allocated:
             self._lives.pop(block_id, None)
             if self._draw() < self._share:
                 self._lives[block_id] = _Life(now)
-        return taken
+        return allocated
 
-    def share(self, block_ids: Sequence[int]) -> None:
-        super().share(block_ids)
+    def touch(self, block_ids: Sequence[int]) -> None:
+        super().touch(block_ids)
         now = self._clock.now()
         for block_id in block_ids:
             if (life := self._lives.get(block_id)) is not None:
                 life.uses.append(now)
 
-    def give_back(self, block_ids: Sequence[int]) -> None:
-        super().give_back(block_ids)
+    def free(self, block_ids: Sequence[int]) -> None:
+        super().free(block_ids)
         now = self._clock.now()
         for block_id in block_ids:
             if (life := self._lives.get(block_id)) is not None:
-                life.last_held = now
+                life.last_used = now
 
     def _evict(self, block: Block) -> None:
         if (life := self._lives.get(block.block_id)) is not None:
             self._evictions.append(life.end(self._clock.now()))
         super()._evict(block)
 
-    def _forget(self, block: Block) -> None:
+    def _uncache(self, block: Block) -> None:
         self._lives.pop(block.block_id, None)
-        super()._forget(block)
+        super()._uncache(block)
 
 
 class _Life:
-    """A block from its allocation on.
+    """A block since its allocation.
 
     Attributes:
-        uses: When requests took it, the last few.
-        last_held: When a request last gave it back.
+        uses: Times of the last allocations and touches, ns.
+        last_used: When its last reference was dropped, ns.
     """
 
-    __slots__ = ("born", "last_held", "uses")
+    __slots__ = ("born", "last_used", "uses")
 
     def __init__(self, now: int) -> None:
-        self.born = self.last_held = now
+        self.born = self.last_used = now
         self.uses = deque((now,), maxlen=_USES)
 
     def end(self, now: int) -> BlockEviction:
         gaps = tuple(later - earlier for earlier, later in pairwise(self.uses))
-        return BlockEviction(now - self.born, now - self.last_held, gaps)
+        return BlockEviction(now - self.born, now - self.last_used, gaps)

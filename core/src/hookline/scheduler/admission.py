@@ -52,7 +52,7 @@ class Admission:
             external = offer.num_tokens
             missing = request.num_tokens - len(prefix) * self._cache.block_size
             num_tokens = chunk(missing - external, builder.budget, self._config)
-            if num_tokens == 0 or not self._cache.admit(
+            if num_tokens == 0 or not self._cache.allocate(
                 request, prefix, num_tokens, external
             ):
                 return
@@ -64,7 +64,7 @@ class Admission:
             self._record(request, journal, now)
             request.status = RequestStatus.RUNNING
             self._running.append(request)
-            self._cache.enter_full_blocks(
+            self._cache.cache_full_blocks(
                 request, request.num_computed_tokens + num_tokens
             )
             builder.admit(request, num_tokens)
@@ -77,7 +77,7 @@ class Admission:
         is_resumed = request.status is RequestStatus.PREEMPTED
         if request.num_cached_tokens is None:
             request.num_cached_tokens = found
-            if self._cache.can_reuse(request):
+            if self._cache.uses_prefix_cache(request):
                 self._ledger.count_lookup(request.num_prompt_tokens, local)
                 self._transfers.count_lookup(request, local, external)
         journal.scheduled.append(

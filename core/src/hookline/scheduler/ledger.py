@@ -66,5 +66,5 @@ class Ledger:
         self.residue = Residue(
             requests=self.received - sum(self.finished.values()) - len(live),
             tokens=self.sampled_tokens - self.finished_tokens - outputs,
-            blocks=abs(pool.num_held - len(held)) + abs(pool.num_references - entries),
+            blocks=abs(pool.num_used - len(held)) + abs(pool.num_references - entries),
         )

@@ -102,7 +102,11 @@ class Loads:
         """What the connector has behind a waiting request's local prefix."""
         size = self._cache.block_size
         room = (request.num_tokens - 1) // size - len(prefix)
-        if room < 1 or not request.may_load or not self._cache.can_reuse(request):
+        if (
+            room < 1
+            or not request.may_load
+            or not self._cache.uses_prefix_cache(request)
+        ):
             return NOTHING
         computed = len(prefix) * size
         view = view_of(request, computed)
@@ -120,7 +124,7 @@ class Loads:
         Returns:
             False, and nothing is changed, if there is no room.
         """
-        blocks = self._cache.set_aside(
+        blocks = self._cache.reserve(
             request, prefix, offer.num_tokens // self._cache.block_size
         )
         if blocks is None:
@@ -132,7 +136,7 @@ class Loads:
             began, _ = request.remote_kv or (now, 0)
             request.remote_kv = (began, 0)
         else:
-            self._cache.pool.give_back(held)
+            self._cache.pool.free(held)
         return True
 
     def load_in_step(
@@ -151,7 +155,7 @@ class Loads:
             return True
         # Its blocks hold nothing yet.
         request.num_computed_tokens = first * self._cache.block_size
-        self._cache.release(request)
+        self._cache.free(request)
         return False
 
     def forget(self, request: Request) -> None:
@@ -174,10 +178,10 @@ class Loads:
         if reason:
             self._ledger.fail(Stage.LOAD, reason)
         if load.is_async:
-            self._cache.enter_blocks(
+            self._cache.cache_blocks(
                 entry.request, entry.first_block, load.block_ids[:loaded]
             )
-            self._cache.pool.give_back(entry.held)
+            self._cache.pool.free(entry.held)
         if entry.request.status is RequestStatus.FINISHED:
             return None
         return self._told(entry, loaded, reason)
@@ -225,7 +229,7 @@ class Loads:
         has_blocks, spoilt = entry.load.is_async, 0
         if not entry.load.is_async:
             if has_blocks := request.status is RequestStatus.RUNNING:
-                self._cache.prove(request, entry.first_block + loaded)
+                self._cache.cache_loaded_blocks(request, entry.first_block + loaded)
                 spoilt = request.num_computed_tokens - end * size if reason else 0
             if entry.is_first:
                 self._ledger.count_hits(loaded * size)

@@ -63,13 +63,13 @@ class Saves:
         computed = request.num_computed_tokens
         blocks: tuple[int, ...] = ()
         if self._keeps and request.unproven is None:
-            self._cache.enter_full_blocks(request, computed)  # for their hashes
+            self._cache.cache_full_blocks(request, computed)  # for their hashes
             blocks = tuple(request.block_ids[: -(-computed // self._cache.block_size)])
         transfer_id = self._outbox.new_id()
         view = view_of(request, computed)
         keeps, told = self._guard.finished(view, blocks, transfer_id)
         if keeps and blocks:
-            self._cache.pool.share(blocks)
+            self._cache.pool.touch(blocks)
             save = Save(transfer_id, blocks)
             self._open[transfer_id] = OpenSave(save, now)
             self._outbox.saves.append(save)
@@ -79,7 +79,7 @@ class Saves:
         """Takes in a save's end."""
         if (entry := self._open.pop(ended.transfer_id, None)) is None:
             return
-        self._cache.pool.give_back(entry.save.block_ids)
+        self._cache.pool.free(entry.save.block_ids)
         self._ledger.count_save(now - entry.started_at)
         if ended.reason:
             self._ledger.fail(Stage.SAVE, ended.reason)

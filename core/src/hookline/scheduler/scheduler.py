@@ -117,7 +117,7 @@ class Scheduler:
         elif request.status is not RequestStatus.WAITING_FOR_REMOTE_KV:
             self._waiting.remove(request.request_id)
         told = self._transfers.finish(request, now)
-        self._cache.release(request)
+        self._cache.free(request)
         request.status = RequestStatus.FINISHED
         del self._requests[request.request_id]
         outputs = request.num_output_tokens
@@ -140,7 +140,7 @@ class Scheduler:
         builder = PlanBuilder(self._config.max_num_batched_tokens)
         preempted = self._schedule_running(builder, now)
         for entry in builder.entries:
-            self._cache.enter_full_blocks(
+            self._cache.cache_full_blocks(
                 entry.request, entry.request.num_computed_tokens + entry.num_tokens
             )
         if not preempted:
@@ -170,7 +170,7 @@ class Scheduler:
             num_tokens = chunk(request.num_missing_tokens, builder.budget, self._config)
             if num_tokens == 0:
                 continue
-            blocks = self._cache.grow(request, num_tokens)
+            blocks = self._cache.allocate_more(request, num_tokens)
             while blocks is None:
                 preempted = True
                 victim = max(self._running, key=self._waiting.rank)
@@ -178,7 +178,7 @@ class Scheduler:
                 self._preempt(victim, now)
                 if victim is request:
                     break
-                blocks = self._cache.grow(request, num_tokens)
+                blocks = self._cache.allocate_more(request, num_tokens)
             if blocks is not None:
                 builder.add(request, num_tokens, blocks)
         return preempted
@@ -187,7 +187,7 @@ class Scheduler:
         self.journal.preempted.append(
             Preempted(victim.request_id, now, victim.num_computed_tokens, num_failed)
         )
-        self._cache.release(victim)
+        self._cache.free(victim)
         victim.external_tokens = range(0)
         self._running.remove(victim)
         self._left_batch.append(victim.request_id)
@@ -211,7 +211,7 @@ class Scheduler:
                 self._cache.room_for(request) - 1,
             )
             if (count := min(len(drafts), room)) > 0:
-                blocks = self._cache.grow(request, 1 + count)
+                blocks = self._cache.allocate_more(request, 1 + count)
                 assert blocks is not None
                 builder.add_drafts(entry, drafts[:count], blocks)
 
@@ -349,7 +349,7 @@ class Scheduler:
             running=len(self._running),
             waiting=len(self._waiting),
             kv_blocks=pool.num_blocks,
-            kv_blocks_used=pool.num_held,
+            kv_blocks_used=pool.num_used,
             kv_blocks_cached=pool.num_reusable,
             prefix_cache=ledger.prefix_cache,
             received=ledger.received,
@@ -379,12 +379,13 @@ class Scheduler:
         return self._cache.drain_evictions()
 
     @property
-    def has_cache_changes(self) -> bool:
-        return self._cache.has_changes
+    def has_news(self) -> bool:
+        """Whether the next output has events, cache changes or evictions to carry."""
+        return not self.journal.is_empty or self._cache.has_news
 
-    def take_cache_changes(self) -> list[CacheEvent]:
-        """Of the prefix cache since the last call; none if it is not followed."""
-        return self._cache.take_changes()
+    def take_cache_events(self) -> list[CacheEvent]:
+        """Returns changes of the prefix cache since the last call."""
+        return self._cache.take_events()
 
     def reset_prefix_cache(self) -> None:
         self._cache.reset_prefix_cache()

@@ -39,7 +39,7 @@ class Outbox:
 
     def confirmed(self, transfer_id: int) -> None:
         """It is closed; what was confirmed before needs not be again."""
-        self.pool.give_back(self.closing.pop(transfer_id, ()))
+        self.pool.free(self.closing.pop(transfer_id, ()))
 
     def take(self) -> tuple[list[Load], list[Save], list[int]]:
         """Loads, saves and cancelled transfers since the last call."""

@@ -14,11 +14,12 @@ from collections.abc import Iterator, Sequence
 
 from hookline.clock import NANOSECONDS
 from hookline.config.kv_transfer import KVTransferConfig, LoadFailurePolicy
-from hookline.kv_cache import KVCacheManager, PoolChanges
+from hookline.kv_cache import KVCacheManager
 from hookline.kv_transfer.guard import ConnectorGuard
-from hookline.kv_transfer.messages import BlockContent, PlannedStep
+from hookline.kv_transfer.messages import PlannedStep
 from hookline.kv_transfer.orders import TransferOrders, TransferReport
 from hookline.request import Request, RequestStatus
+from hookline.scheduler.block_changes import BlockChanges
 from hookline.scheduler.loads import NOTHING, LoadEnd, Loads, Offer
 from hookline.scheduler.saves import Saves
 from hookline.scheduler.transfer_ledger import TransferLedger
@@ -43,13 +44,13 @@ class Transfers:
         self._cache = cache
         self._guard = guard
         self._outbox = Outbox(cache.pool)
-        self._changes = PoolChanges()
+        self._changes = BlockChanges()
         self._has_told_an_end = False
         self.ledger = TransferLedger()
         self._may_load = self._may_save = self.failure_ends = False
         if guard is None or config is None:
             return
-        cache.pool.changes = self._changes
+        cache.add_listener(self._changes)
         self._may_load, self._may_save = config.loads, config.saves
         policy = config.kv_load_failure_policy
         self.failure_ends = policy is LoadFailurePolicy.FAIL
@@ -128,18 +129,10 @@ class Transfers:
             return None
         loads, saves, cancelled = self._outbox.take()
         self._has_told_an_end = False
-        changes, find = self._changes, self._cache.pool.find
-        written, evicted = [], []
-        if self._may_save:
-            # One that was entered may have been evicted since.
-            written = [entry for entry in changes.entered if find(entry[1]) == entry[0]]
-            evicted = changes.evicted
-        step = PlannedStep(
-            written=[BlockContent(*entry) for entry in written],
-            evicted=[BlockContent(*entry) for entry in evicted],
-            cancelled=cancelled,
-        )
-        changes.entered, changes.evicted = [], []
+        written, evicted = self._changes.take(self._cache.pool)
+        if not self._may_save:
+            written, evicted = [], []
+        step = PlannedStep(written=written, evicted=evicted, cancelled=cancelled)
         return TransferOrders(
             metadata=self._guard.metadata(step),
             loads=loads,

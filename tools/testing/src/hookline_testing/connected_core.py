@@ -1,4 +1,4 @@
-"""A whole engine core without a model, with a connector, on a clock of its own."""
+"""An engine core with a KV connector, without a model, on a virtual clock."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -46,7 +46,7 @@ class Sides(Protocol):
 def dict_sides(
     store: DictStore, clock: VirtualClock
 ) -> tuple[SchedulerConnector, WorkerConnector]:
-    """Of the connector over a dictionary."""
+    """Makes the connector that keeps KV in a dictionary."""
 
     def seconds() -> float:
         return clock.now() / NANOSECONDS
@@ -56,29 +56,38 @@ def dict_sides(
 
 @dataclass
 class ConnectedCore:
-    """The core, and the clock that it runs by."""
+    """An engine core and its virtual clock.
+
+    Attributes:
+        core: The engine core.
+        clock: Its clock.
+        num_turns: Steps so far, those included that only polled transfers.
+    """
 
     core: EngineCore
     clock: VirtualClock
+    num_turns: int = 0
 
     def step(self) -> StepOutput:
-        """One step; time passes while everything waits."""
+        """Runs one step; while all work awaits transfers, time passes."""
+        self.num_turns += 1
         output = self.core.step()
         if output.cause == WAIT:
             self.clock.sleep(0.003)
         return output
 
     def run(self, most_steps: int = 20_000) -> list[StepOutput]:
-        """Steps until it rests.
+        """Steps until no work is left; drops `WAIT` outputs, as the engine loop does.
 
         Raises:
-            RuntimeError: It does not.
+            RuntimeError: There is work left after `most_steps`.
         """
         outputs: list[StepOutput] = []
         for _ in range(most_steps):
             if not self.core.has_work:
                 return outputs
-            outputs.append(self.step())
+            if (output := self.step()).cause != WAIT:
+                outputs.append(output)
         raise RuntimeError(f"there is work left after {most_steps} steps")
 
 
@@ -90,20 +99,26 @@ def connected_core(
     transfer: KVTransferConfig = SHORT,
     scheduler: SchedulerConfig | None = None,
     follows_cache: bool = False,
+    residency_sample: float = 0.0,
 ) -> ConnectedCore:
-    """An engine core whose KV a connector moves.
+    """Builds a simulated engine core with a KV connector.
 
     Args:
-        store: Of the connector.
-        sides: Makes it.
-        num_blocks: Of the cache, `BLOCK` tokens each.
-        transfer: How it may load and save.
-        scheduler: The defaults, for few requests, if None.
-        follows_cache: Whether outputs tell changes of the prefix cache.
+        store: Where the connector keeps KV.
+        sides: Makes the connector's two sides.
+        num_blocks: Size of the KV cache, in blocks of `BLOCK` tokens.
+        transfer: Deadlines and policies of transfers.
+        scheduler: None means the defaults, with at most 8 requests in the batch.
+        follows_cache: Whether outputs list changes of the prefix cache.
+        residency_sample: Share of KV blocks whose evictions are measured.
     """
     clock = VirtualClock()
     config = EngineConfig(
-        cache=CacheConfig(block_size=BLOCK, num_kv_blocks=num_blocks),
+        cache=CacheConfig(
+            block_size=BLOCK,
+            num_kv_blocks=num_blocks,
+            residency_sample=residency_sample,
+        ),
         scheduler=scheduler
         or SchedulerConfig(max_num_seqs=8, max_num_batched_tokens=32),
         executor=ExecutorConfig(kind=ExecutorKind.SIMULATED, simulation=STEPS),
@@ -130,7 +145,7 @@ def connected_core(
 
 
 def tokens_by_request(outputs: Sequence[StepOutput]) -> dict[int, list[int]]:
-    """All tokens that the outputs brought."""
+    """Collects each request's new tokens from outputs."""
     tokens: dict[int, list[int]] = {}
     for output in outputs:
         for event in output.new_tokens:

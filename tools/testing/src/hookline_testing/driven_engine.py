@@ -1,4 +1,4 @@
-"""Engine cores that a test drives, several of them in turns."""
+"""Engine cores that a test drives, several in turns."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -13,12 +13,12 @@ from hookline.stats import Residue, SchedulerStats
 
 @dataclass
 class DrivenEngine:
-    """A core on the system's clock, and what it has told.
+    """An engine core on the system's clock, and its output so far.
 
     Attributes:
-        core: It.
-        tokens: Of each request.
-        ended: How each ended.
+        core: The engine core.
+        tokens: Output tokens by request id.
+        ended: How each finished request ended.
     """
 
     core: EngineCore
@@ -48,15 +48,17 @@ class DrivenEngine:
         self.core.finish([request_id], FinishReason.ABORT, "gone")
 
     def turn(self) -> bool:
-        """A step, if there is anything to do; whether there was."""
+        """Runs a step if there is work; returns whether it made progress."""
         if not self.core.has_work:
             return False
         output = self.core.step()
+        if output.cause == WAIT:  # dropped, as the engine loop does
+            return False
         for event in output.new_tokens:
             self.tokens[event.request_id].extend(event.token_ids)
         for end in output.finished:
             self.ended[end.request_id] = end
-        return output.cause != WAIT
+        return True
 
     @property
     def stats(self) -> SchedulerStats:
@@ -66,7 +68,7 @@ class DrivenEngine:
 def turn_until(
     engines: Sequence[DrivenEngine], is_so: Callable[[], bool], seconds: float = 20.0
 ) -> float:
-    """Lets engines work until something is so; gives how long it took."""
+    """Drives engines until a condition holds; returns the seconds it took."""
     began_at = time.monotonic()
     while not is_so():
         have_worked = [each.turn() for each in engines]
@@ -79,7 +81,7 @@ def turn_until(
 def rest(
     engines: Sequence[DrivenEngine], seconds: float = 20.0
 ) -> list[SchedulerStats]:
-    """Lets engines come to rest; afterwards nothing is held by anybody."""
+    """Drives engines until no work is left and asserts that nothing is leaked."""
     turn_until(
         engines, lambda: not any(each.core.has_work for each in engines), seconds
     )

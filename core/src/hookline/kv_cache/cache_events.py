@@ -1,22 +1,27 @@
-"""Notes what the prefix cache gains and loses, in order, for those who follow it."""
+"""Prefix cache changes since the last output, as events for observers."""
 
 from hookline.events import BlocksRemoved, BlocksStored, CacheCleared, CacheEvent
 from hookline.request import Request
 
 
-class CacheJournal:
-    """Since it was last taken. What follows one another is told as one event."""
+class CacheEventLog:
+    """A `CacheListener` that joins consecutive changes of a kind into one event."""
 
     def __init__(self, block_size: int) -> None:
         self._block_size = block_size
         self._events: list[CacheEvent] = []
 
-    @property
-    def is_empty(self) -> bool:
-        return not self._events
+    def __bool__(self) -> bool:
+        return bool(self._events)
 
-    def stored(self, request: Request, index: int) -> None:
-        """A full block of a request can be found from now on."""
+    def take(self) -> list[CacheEvent]:
+        """Returns the events since the last call."""
+        events, self._events = self._events, []
+        return events
+
+    def block_cached(self, block_id: int, request: Request, index: int) -> None:
+        """Extends the last event if the block follows it, or adds an event."""
+        del block_id
         hashes, size = request.block_hashes, self._block_size
         tokens = request.token_ids[index * size : (index + 1) * size]
         parent = hashes[index - 1] if index else None
@@ -35,19 +40,14 @@ class CacheJournal:
             )
         )
 
-    def removed(self, block_hash: bytes) -> None:
-        """A block was evicted."""
+    def block_evicted(self, block_id: int, block_hash: bytes) -> None:
+        del block_id
         last = self._events[-1] if self._events else None
         if isinstance(last, BlocksRemoved):
             last.block_hashes.append(block_hash)
         else:
             self._events.append(BlocksRemoved(block_hashes=[block_hash]))
 
-    def cleared(self) -> None:
-        """No block can be found any more, whatever happened before."""
+    def cache_reset(self) -> None:
+        """Replaces all events: earlier ones do not matter any more."""
         self._events = [CacheCleared()]
-
-    def take(self) -> list[CacheEvent]:
-        """Events since the last call."""
-        events, self._events = self._events, []
-        return events

@@ -1,0 +1,26 @@
+"""What an engine core knows of itself when it starts."""
+
+from hookline.config import EngineConfig
+from hookline.payloads import EngineFacts
+from hookline.step import ModelShape
+
+
+def engine_facts(config: EngineConfig, shape: ModelShape) -> EngineFacts:
+    """Describes an engine for observers: its model, cache, scheduler and executor."""
+    return EngineFacts(
+        engine_index=config.engine_index,
+        model_name=config.model.served_name,
+        architecture=shape.architecture,
+        dtype=shape.dtype,
+        vocab_size=shape.vocab_size,
+        max_model_len=shape.max_model_len,
+        block_size=config.cache.block_size,
+        num_kv_blocks=shape.num_kv_blocks,
+        max_num_seqs=config.scheduler.max_num_seqs,
+        max_num_batched_tokens=config.scheduler.max_num_batched_tokens,
+        enable_prefix_caching=config.cache.enable_prefix_caching,
+        eos_token_ids=shape.eos_token_ids,
+        executor=config.executor.kind,
+        cost=shape.cost,
+        kernels=shape.kernels,
+    )

@@ -1,0 +1,72 @@
+"""A step from its plan to the record that observers get."""
+
+from dataclasses import dataclass
+
+from hookline.events import StepRecord
+from hookline.scheduler.journal import VerifiedDrafts
+from hookline.step import StepPlan, StepResult
+from hookline.worker.executor import StartedStep
+
+
+@dataclass(frozen=True, slots=True)
+class StepInFlight:
+    """A step that the executor has started.
+
+    Attributes:
+        plan: What it computes.
+        started: The executor's handle.
+        started_at: When scheduling began, monotonic ns.
+        scheduled_at: When the executor got the plan, monotonic ns.
+    """
+
+    plan: StepPlan
+    started: StartedStep
+    started_at: int
+    scheduled_at: int
+
+    def record(
+        self,
+        result: StepResult,
+        verified: VerifiedDrafts,
+        *,
+        engine_index: int,
+        waited_ns: int,
+        executed_at: int,
+        ended_at: int,
+    ) -> StepRecord:
+        """Describes the finished step.
+
+        Args:
+            result: What the executor computed.
+            verified: Outcome of the step's drafts.
+            engine_index: Index of the engine.
+            waited_ns: Time that the step waited for the one before it, ns.
+            executed_at: When its result was there, monotonic ns.
+            ended_at: When the scheduler had taken it in, monotonic ns.
+        """
+        plan = self.plan
+        return StepRecord(
+            step=plan.step,
+            engine_index=engine_index,
+            started_at=self.started_at,
+            scheduled_at=self.scheduled_at,
+            executed_at=executed_at,
+            ended_at=ended_at,
+            prefill_requests=plan.prefill_requests,
+            prefill_tokens=plan.prefill_tokens,
+            decode_requests=len(plan.request_ids) - plan.prefill_requests,
+            decode_tokens=plan.total_tokens - plan.prefill_tokens,
+            request_tokens=list(zip(plan.request_ids, plan.num_tokens, strict=True)),
+            context_tokens=plan.context_tokens,
+            attention_pairs=plan.attention_pairs,
+            sampled_requests=len(result.tokens),
+            forward_ns=result.forward_ns,
+            waited_ns=waited_ns,
+            drafts=verified.drafts,
+            draft_tokens=verified.draft_tokens,
+            accepted_tokens=verified.accepted_tokens,
+            accepted_by_position=verified.accepted_by_position,
+            draft_ns=result.draft_ns,
+            proposer_failures=result.proposer_failures,
+            most_drafts=result.most_drafts,
+        )
