@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from hookline.config import CacheConfig, EngineConfig, ModelConfig, SchedulerConfig
-from hookline.spec_decode import DraftLayer, SpeculativeConfig
+from hookline.spec_decode import DraftLayer, ProposerCapabilities, SpeculativeConfig
 from hookline.spec_decode.draft_cache import Span
 from hookline.worker.drafting.draft_cache import DraftMemory, PagedDraftCache
 from hookline.worker.memory import bytes_of_blocks, count_blocks
@@ -14,8 +14,10 @@ from hookline_testing.proposers import RandomProposer
 
 
 class Layered(RandomProposer):
-    needs_hidden_states = True
-    kv_layers = (DraftLayer(num_heads=4, num_kv_heads=2, head_dim=16),)
+    capabilities = ProposerCapabilities(
+        needs_hidden_states=True,
+        kv_layers=(DraftLayer(num_heads=4, num_kv_heads=2, head_dim=16),),
+    )
 
 
 def memory(drafts: int = 4, block_size: int = 4) -> DraftMemory:

@@ -79,7 +79,9 @@ PLUGINS = {
         "@hookimpl\ndef create_proposer(context):\n    return None\n"
     ),
     "halfway": (
-        "from hookline import hookimpl\nclass A:\n"
+        "from hookline import hookimpl\n"
+        "from hookline.spec_decode import ProposerCapabilities\nclass A:\n"
+        "    capabilities = ProposerCapabilities()\n"
         "    def propose(self, requests): return []\n"
         "@hookimpl\ndef create_proposer(context):\n    return A()\n"
     ),
@@ -94,13 +96,23 @@ PLUGINS = {
         "    raise ConfigError('speculative-config', f'not {dict(context.options)}')\n"
     ),
     "curious": (
-        "from hookline import hookimpl\nclass A:\n"
-        "    needs_hidden_states = True\n"
+        "from hookline import hookimpl\n"
+        "from hookline.spec_decode import ProposerCapabilities\nclass A:\n"
+        "    capabilities = ProposerCapabilities(needs_hidden_states=True)\n"
         "    def propose(self, requests): return []\n"
         "    def release(self, request_ids): pass\n"
         "@hookimpl\ndef create_proposer(context):\n    return A()\n"
     ),
 }
+PLUGINS["undeclared"] = PLUGINS["curious"].replace("    capabilities", "    other")
+PLUGINS["loose"] = PLUGINS["curious"].replace("ProposerCapabilities(", "dict(")
+PLUGINS["classy"] = PLUGINS["curious"].replace("A()\n", "A\n")
+PLUGINS["layered"] = PLUGINS["curious"].replace(
+    "needs_hidden_states=True", "kv_layers=(1,)"
+)
+PLUGINS["blind"] = PLUGINS["curious"].replace(
+    "needs_hidden_states=True", "feature_layers=(1,)"
+)
 REASONS = {
     "broken": "there_is_no_such_module",
     "declines": "makes no proposer",
@@ -108,7 +120,12 @@ REASONS = {
     "raising": "oh",
     "refusing": "not {'more': 1}",
     "curious": "has no prepare",
-    "unknown": "installed: broken, curious",
+    "undeclared": "has no capabilities",
+    "loose": "its capabilities are {'needs_hidden_states': True}, not Proposer",
+    "classy": "its factory returned the class A instead of an instance",
+    "layered": "has no bind, prepare",
+    "blind": "has feature_layers and no hidden states",
+    "unknown": "installed: blind, broken, classy, curious",
 }
 
 
@@ -159,7 +176,7 @@ def test_number_can_be_left_to_the_engine(given: dict[str, int], most: int) -> N
 
 def test_number_is_missing_only_where_there_is_no_tree(site: PluginSite) -> None:
     """A proposer of chains has to be told how many drafts are wanted."""
-    source = PLUGINS["curious"].replace("= True", "= False")
+    source = PLUGINS["curious"].replace("=True", "=False")
     site.install("chains", source, group="hookline.proposers")
     speculative = SpeculativeConfig.from_mapping({"method": "chains"})
     config = EngineConfig(speculative=speculative)
@@ -196,7 +213,7 @@ def test_only_the_named_plugin_is_imported(site: PluginSite) -> None:
     """Another proposer that would fail to import does no harm."""
     site.install(
         "fine",
-        PLUGINS["curious"].replace("= True", "= False"),
+        PLUGINS["curious"].replace("=True", "=False"),
         group="hookline.proposers",
     )
     speculative = SpeculativeConfig(method="fine", num_speculative_tokens=2)

@@ -35,9 +35,25 @@ SIMULATED = EngineConfig(
 SIDES = """
 from hookline import hookimpl
 from hookline.exceptions import ConfigError
+from hookline.kv_transfer import SchedulerCapabilities
 
 class Side:
     pass
+
+class Mute:
+    capabilities = dict(has_tiers=True)
+    def register_kv_layout(self, layout): ...
+    def get_num_new_matched_tokens(self, request, num_computed_tokens): ...
+    def update_state_after_alloc(self, request, load): ...
+    def build_connector_meta(self, step): ...
+    def request_finished(self, request, block_ids, transfer_id): ...
+    def shutdown(self): ...
+
+class Tiered(Mute):
+    capabilities = SchedulerCapabilities(has_tiers=True)
+
+class Receiving(Mute):
+    capabilities = SchedulerCapabilities(receives_payloads=True)
 
 @hookimpl
 def create_kv_connector(context):
@@ -99,8 +115,12 @@ def test_prefix_caching_is_needed() -> None:
 @pytest.mark.parametrize(
     ("act", "detail"),
     [
-        ("return None", "makes no scheduler's side: it has no register_kv_layout"),
-        ("return Side()", "makes no scheduler's side: it has no register_kv_layout"),
+        ("return None", "makes no scheduler's side: its factory returned None"),
+        ("return Tiered", "returned the class Tiered instead of an instance"),
+        ("return Side()", "makes no scheduler's side: it has no build_connector_meta"),
+        ("return Mute()", "its capabilities are .*, not SchedulerCapabilities"),
+        ("return Tiered()", "makes no scheduler's side: it has no tier_stats"),
+        ("return Receiving()", "side: it has no update_connector_output"),
         ("raise ConfigError('kv-transfer-config', 'no such path')", "no such path"),
         ("raise OSError('disk gone')", "disk gone"),
     ],

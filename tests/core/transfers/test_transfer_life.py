@@ -14,6 +14,7 @@ from hookline.kv_transfer import (
     KVRole,
     Load,
     LoadFailurePolicy,
+    SchedulerCapabilities,
     SchedulerConnector,
     TransferClosedError,
     TransferResults,
@@ -519,6 +520,8 @@ class TellingWorker(DictWorker):
 
 class TieredScheduler(DictScheduler):
     """Hears the worker, and has a tier."""
+
+    capabilities = SchedulerCapabilities(receives_payloads=True, has_tiers=True)
 
     def __init__(self, store: DictStore) -> None:
         super().__init__(store, BLOCK)

@@ -1,8 +1,9 @@
 """KV transfer: the seam that KV connectors implement, one Protocol a side."""
 
 from hookline.config.kv_transfer import KVRole, KVTransferConfig, LoadFailurePolicy
+from hookline.kv_transfer.capabilities import SchedulerCapabilities, WorkerCapabilities
 from hookline.kv_transfer.connector import (
-    ListeningConnector,
+    ReceivingConnector,
     SchedulerConnector,
     TieredConnector,
     WorkerConnector,
@@ -26,13 +27,15 @@ __all__ = [
     "KVLayout",
     "KVRole",
     "KVTransferConfig",
-    "ListeningConnector",
     "Load",
     "LoadFailurePolicy",
     "PlannedStep",
+    "ReceivingConnector",
+    "SchedulerCapabilities",
     "SchedulerConnector",
     "TieredConnector",
     "TransferClosedError",
     "TransferResults",
+    "WorkerCapabilities",
     "WorkerConnector",
 ]

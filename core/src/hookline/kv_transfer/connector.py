@@ -1,14 +1,15 @@
-"""What a KV connector does on the scheduler's side and on the worker's side.
+"""The two sides of a KV connector: one in the scheduler, one in the worker.
 
-A transfer is a load or a save. The engine numbers each, gives it a deadline, and opens
-its blocks to the connector; it ends when the connector reports it, once, or when the
-engine gives it up. From then on its blocks are closed: whoever is late finds that out
-(`TransferClosedError`) and can do no harm.
+A transfer is a load or a save. The engine numbers each transfer, gives it a deadline
+and opens its blocks to the connector. A transfer ends when the connector reports it, or
+when the engine gives it up. From then on its blocks are closed: late accesses raise
+`TransferClosedError` and change nothing.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeGuard
 
+from hookline.kv_transfer.capabilities import SchedulerCapabilities, WorkerCapabilities
 from hookline.kv_transfer.layout import KVLayout
 from hookline.kv_transfer.messages import (
     ConnectorMetadata,
@@ -19,87 +20,94 @@ from hookline.kv_transfer.messages import (
 )
 from hookline.stats import TierStats
 
-if TYPE_CHECKING:  # blocks are made of arrays, which whoever reads options needs not
+if TYPE_CHECKING:  # needs numpy, which parsing options does not
     from hookline.kv_transfer.blocks import KVBlocks
 
 
 class SchedulerConnector(Protocol):
     """The scheduler's side: decides what is loaded and what is saved.
 
-    Called by the thread that plans: all requests wait for it. What it raises is
-    counted, and the request goes on without it.
+    The scheduling thread calls it, so every request waits for it. If a call raises, the
+    failure is counted and the request is computed without the connector.
     """
 
+    @property
+    def capabilities(self) -> SchedulerCapabilities:
+        """Which optional calls it takes; an attribute will do."""
+        ...
+
     def register_kv_layout(self, layout: KVLayout) -> None:
-        """Called once, when the model is loaded, and before everything else.
+        """Called once, after the model is loaded and before any other call.
 
         Raises:
-            ConfigError: It cannot use such blocks; the start ends with it.
+            ConfigError: The connector cannot use such blocks; the start ends with it.
         """
         ...
 
     def get_num_new_matched_tokens(
         self, request: ConnectorRequest, num_computed_tokens: int
     ) -> tuple[int, bool]:
-        """Tokens that can be loaded behind those computed, and whether asynchronously.
+        """Returns how many tokens beyond the computed ones can be loaded.
 
-        Must have no effect: it may be asked many times. The engine takes full blocks of
-        what is offered, and leaves at least the request's last token to compute.
+        Must have no side effects: it may be called many times for one request. The
+        engine loads full blocks only, and always computes at least the last token.
+
+        Returns:
+            The number of tokens, and whether they are loaded asynchronously.
         """
         ...
 
     def update_state_after_alloc(self, request: ConnectorRequest, load: Load) -> None:
-        """Notes that blocks were set aside for tokens that it offered.
+        """Called when blocks were allocated for tokens that it offered.
 
-        The load begins with the worker's `start_load_kv` that is given the next
-        metadata.
+        The load starts in the worker's `start_load_kv`, with the next metadata.
         """
         ...
 
     def build_connector_meta(self, step: PlannedStep) -> ConnectorMetadata | None:
-        """Returns the step's orders for the worker's side and starts the next list.
+        """Returns the step's orders for the worker's side, and starts the next list.
 
-        Without any the worker's side is only asked what has finished.
+        Without metadata the worker's side is called for `get_finished` only.
         """
         ...
 
     def request_finished(
         self, request: ConnectorRequest, block_ids: Sequence[int], transfer_id: int
     ) -> tuple[bool, Mapping[str, object] | None]:
-        """Called when a request has ended, whatever the reason.
+        """Called when a request has finished, for any reason.
 
         Args:
-            request: It.
-            block_ids: Its blocks with right content, in order; none if it was waiting
+            request: The request.
+            block_ids: Its blocks with valid content, in order; empty if it was waiting
                 or its KV may be wrong.
-            transfer_id: Of the save that begins if the blocks are to be kept.
+            transfer_id: Number of the save that starts if the blocks are kept.
 
         Returns:
-            Whether the blocks must be kept until the worker's side reports the transfer
-            `saved`; and what the request's end tells as `kv_transfer_params`.
+            Whether to keep the blocks until the worker's side reports the transfer as
+            saved, and the `kv_transfer_params` of the request's output.
         """
         ...
 
     def shutdown(self) -> None:
-        """Gives everything back; nothing else is called afterwards."""
+        """Releases everything; the last call."""
         ...
 
 
-class ListeningConnector(SchedulerConnector, Protocol):
-    """A scheduler's side that hears from the worker's side."""
+class ReceivingConnector(SchedulerConnector, Protocol):
+    """A scheduler's side whose capabilities have `receives_payloads`."""
 
     def update_connector_output(self, payload: bytes) -> None:
-        """Takes in the payload of a step's results; later steps may be planned."""
+        """Takes the payload of a step's results; later steps may be planned already."""
         ...
 
 
 class TieredConnector(SchedulerConnector, Protocol):
-    """A scheduler's side that keeps blocks in tiers, of which the metrics tell."""
+    """A scheduler's side whose capabilities have `has_tiers`."""
 
     def tier_stats(self) -> Mapping[str, TierStats]:
-        """By a tier's name: its state, and totals since the start.
+        """Returns each tier's state, and its totals since the start, by tier name.
 
-        Asked after every step: must cost next to nothing. There are 8 tiers at most.
+        Called after every step, so it must be cheap. At most 8 tiers.
         """
         ...
 
@@ -107,68 +115,84 @@ class TieredConnector(SchedulerConnector, Protocol):
 class WorkerConnector(Protocol):
     """The worker's side: moves the bytes.
 
-    Called by the executor's thread, which computes nothing meanwhile; threads of its
-    own may use the blocks of open transfers at any time. A step's calls come in the
-    order below. What it raises is counted; loads that it concerns have failed.
-
-    One that has an attribute `needs_layers`, and it is false, is called around the
-    step alone, not around its layers: decode steps are quicker so.
+    The executor's thread calls it and computes nothing meanwhile. The connector's own
+    threads may access the blocks of open transfers at any time. The calls of a step
+    come in the order below; the two for each layer only if its capabilities have
+    `needs_layers`. If a call raises, the failure is counted and the loads that it
+    concerns have failed.
     """
 
+    @property
+    def capabilities(self) -> WorkerCapabilities:
+        """Which optional calls it takes; an attribute will do."""
+        ...
+
     def register_kv_caches(self, blocks: "KVBlocks") -> bytes | None:
-        """Called once, before everything else.
+        """Called once, before any other call.
 
         Returns:
-            What the scheduler's side is to know of it, as `KVLayout.handshake`; such as
-            the port that it listens on.
+            What the scheduler's side gets as `KVLayout.handshake`, such as the port
+            that the connector listens on.
 
         Raises:
-            ConfigError: It cannot use them; the start ends with it.
+            ConfigError: The connector cannot use the blocks; the start ends with it.
         """
         ...
 
     def start_load_kv(self, metadata: ConnectorMetadata) -> None:
         """Starts the step's loads; called before the forward pass.
 
-        What is to be kept of evicted blocks must be read before anything is loaded.
+        Evicted blocks that are to be kept must be read before anything is loaded.
         """
         ...
 
     def wait_for_layer_load(self, layer_index: int) -> None:
-        """Returns when the layer's synchronous loads are in place.
+        """Returns when the step's synchronous loads have filled the layer.
 
-        Called before the layer's attention, if the step has such loads. It must not
-        wait for ever: nothing else ends it.
+        Called before the layer's attention, if the step has such loads. It must return
+        in bounded time: nothing else ends it.
         """
         ...
 
     def save_kv_layer(self, layer_index: int) -> None:
-        """Starts saving what the step wrote to the layer; called behind its attention.
+        """Starts to save what the step wrote to the layer; called after its attention.
 
-        Only if the step has metadata.
+        Only in steps with metadata.
         """
         ...
 
     def wait_for_save(self) -> None:
-        """Returns when what the step wrote may be overwritten.
+        """Returns when the blocks that the step wrote may be overwritten.
 
-        Only if the step has metadata.
+        Only in steps with metadata.
         """
         ...
 
     def get_finished(self) -> TransferResults:
-        """Transfers that ended since the last call, synchronous loads included.
+        """Returns the transfers that ended since the last call.
 
-        Called at the end of each step, and now and then while nothing is computed. A
+        Called at the end of each step, and periodically while nothing is computed. A
         synchronous load that is not reported in its own step has failed.
         """
         ...
 
     def shutdown(self) -> None:
-        """Ends its threads; nothing else is called afterwards."""
+        """Ends its threads; the last call."""
         ...
 
 
+def receives_payloads(
+    connector: SchedulerConnector,
+) -> TypeGuard[ReceivingConnector]:
+    """Whether a scheduler's side takes payloads of the worker's side."""
+    return connector.capabilities.receives_payloads
+
+
+def has_tiers(connector: SchedulerConnector) -> TypeGuard[TieredConnector]:
+    """Whether a scheduler's side reports statistics of tiers."""
+    return connector.capabilities.has_tiers
+
+
 def needs_layers(connector: WorkerConnector | None) -> bool:
-    """Whether there is one that is called between the layers of a step."""
-    return connector is not None and bool(getattr(connector, "needs_layers", True))
+    """Whether there is a connector to call around each layer's attention."""
+    return connector is not None and connector.capabilities.needs_layers

@@ -11,7 +11,11 @@ from typing import TypeVar
 
 import msgspec
 
-from hookline.kv_transfer.connector import SchedulerConnector
+from hookline.kv_transfer.connector import (
+    SchedulerConnector,
+    has_tiers,
+    receives_payloads,
+)
 from hookline.kv_transfer.failure_log import FailureLog
 from hookline.kv_transfer.failure_reason import MOST_LETTERS, Reason, Stage
 from hookline.kv_transfer.messages import (
@@ -49,8 +53,8 @@ class ConnectorGuard:
             failures=BREAKER_FAILURES, cool_down_seconds=BREAKER_SECONDS, clock=clock
         )
         self.failures = FailureLog(name, clock)
-        self._hears = getattr(connector, "update_connector_output", None)
-        self._tiers = getattr(connector, "tier_stats", None)
+        self._receiver = connector if receives_payloads(connector) else None
+        self._tiered = connector if has_tiers(connector) else None
 
     @property
     def breaker_open(self) -> bool:
@@ -109,16 +113,16 @@ class ConnectorGuard:
 
     def hear(self, payload: bytes) -> None:
         """What the worker's side tells."""
-        if self._hears is not None:
-            self._call(Stage.POLL, self._hears, payload)
+        if (receiver := self._receiver) is not None:
+            self._call(Stage.POLL, receiver.update_connector_output, payload)
 
     def tier_stats(self) -> dict[str, TierStats]:
         """Of its tiers; none if it has none. One that fails is not asked again."""
-        if (ask := self._tiers) is None:
+        if (tiered := self._tiered) is None:
             return {}
-        found = isolate(lambda: _tiers(ask()))
+        found = isolate(lambda: _tiers(tiered.tier_stats()))
         if isinstance(found, Failure):
-            self._tiers = None
+            self._tiered = None
             self.failures.note(
                 Stage.POLL, Reason.MALFORMED, found.summary, error=found.error
             )

@@ -1,18 +1,25 @@
-"""Makes the two sides of the connector that a configuration names; imports no other."""
+"""Loads the two sides of the KV connector that a configuration names."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Literal, TypeVar, cast
 
 from hookline.config import EngineConfig
 from hookline.config.kv_transfer import OPTION
 from hookline.exceptions import ConfigError
-from hookline.kv_transfer.connector import SchedulerConnector, WorkerConnector
+from hookline.kv_transfer.capabilities import SchedulerCapabilities, WorkerCapabilities
+from hookline.kv_transfer.connector import (
+    ReceivingConnector,
+    SchedulerConnector,
+    TieredConnector,
+    WorkerConnector,
+)
 from hookline.kv_transfer.layout import KVLayout
 from hookline.payloads import ConnectorContext
 from hookline.plugin_loading.choice import ask_plugin
+from hookline.plugin_loading.made import Made
 from hookline_registry import Failure, isolate
 
-if TYPE_CHECKING:  # blocks are made of arrays, which loading needs none of
+if TYPE_CHECKING:  # needs numpy, which loading a connector does not
     from hookline.kv_transfer.blocks import KVBlocks
 
 T = TypeVar("T")
@@ -21,27 +28,36 @@ CONNECTORS_GROUP = "hookline.connectors"
 
 
 def load_scheduler_connector(config: EngineConfig) -> SchedulerConnector | None:
-    """The scheduler's side; None if nothing is transferred.
+    """Returns the scheduler's side, or None if nothing is transferred.
 
     Raises:
-        ConfigError: It is unknown or broken, or an option does not fit it.
+        ConfigError: The plugin is unknown or broken, or an option is invalid.
     """
-    made = _load(config, "scheduler", vars(SchedulerConnector))
-    return cast("SchedulerConnector | None", made)
+    if (made := _load(config, "scheduler")) is None:
+        return None
+    made.require(SchedulerConnector)
+    capabilities = made.capabilities(SchedulerCapabilities)
+    if capabilities.receives_payloads:
+        made.require(ReceivingConnector)
+    if capabilities.has_tiers:
+        made.require(TieredConnector)
+    return cast("SchedulerConnector", made.value)
 
 
 def load_worker_connector(config: EngineConfig) -> WorkerConnector | None:
-    """The same of the worker's side."""
-    return cast(
-        "WorkerConnector | None", _load(config, "worker", vars(WorkerConnector))
-    )
+    """Returns the worker's side, or None if nothing is transferred.
+
+    Raises:
+        ConfigError: The plugin is unknown or broken, or an option is invalid.
+    """
+    if (made := _load(config, "worker")) is None:
+        return None
+    made.require(WorkerConnector)
+    made.capabilities(WorkerCapabilities)
+    return cast("WorkerConnector", made.value)
 
 
-def _load(
-    config: EngineConfig,
-    role: Literal["scheduler", "worker"],
-    side: Mapping[str, object],
-) -> object | None:
+def _load(config: EngineConfig, role: Literal["scheduler", "worker"]) -> Made | None:
     transfer = config.kv_transfer
     if transfer is None:
         return None
@@ -49,40 +65,31 @@ def _load(
     context = ConnectorContext(
         role=role, config=config, options=transfer.kv_connector_extra_config
     )
-    made = ask_plugin(
+    value = ask_plugin(
         CONNECTORS_GROUP, name, "create_kv_connector", context, option=OPTION
     )
-    missing = [
-        method
-        for method, value in side.items()
-        if not method.startswith("_") and callable(value) and not hasattr(made, method)
-    ]
-    if missing:
-        raise ConfigError(
-            OPTION, f"{name!r} makes no {role}'s side: it has no {missing[0]}"
-        )
-    return made
+    return Made(plugin=name, option=OPTION, kind=f"{role}'s side", value=value)
 
 
 def show_blocks(
     connector: WorkerConnector, config: EngineConfig, blocks: "KVBlocks"
 ) -> bytes:
-    """Gives the worker's side the blocks; gives what the scheduler's side is to know.
+    """Gives the worker's side the blocks; returns its handshake.
 
     Raises:
-        ConfigError: It cannot use them, or fails.
+        ConfigError: The connector cannot use the blocks, or fails.
     """
-    told = _show(connector.register_kv_caches, blocks, config)
-    return told if isinstance(told, bytes) else b""
+    handshake = _show(connector.register_kv_caches, blocks, config)
+    return handshake if isinstance(handshake, bytes) else b""
 
 
 def show_layout(
     connector: SchedulerConnector, config: EngineConfig, layout: KVLayout
 ) -> None:
-    """Tells the scheduler's side what blocks there are.
+    """Gives the scheduler's side the layout of the blocks.
 
     Raises:
-        ConfigError: It cannot use them, or fails.
+        ConfigError: The connector cannot use the blocks, or fails.
     """
     _show(connector.register_kv_layout, layout, config)
 

@@ -1,16 +1,20 @@
-"""Makes the proposer that a configuration names; imports no other."""
+"""Loads the proposer that a configuration names, and no other plugin."""
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TypeVar
+from typing import TypeVar, cast
 
 from hookline.config import EngineConfig, ExecutorKind
 from hookline.config.speculative import OPTION
 from hookline.exceptions import ConfigError
 from hookline.payloads import ProposerContext
 from hookline.plugin_loading import choice
+from hookline.plugin_loading.made import Made
+from hookline.spec_decode.capabilities import ProposerCapabilities
 from hookline.spec_decode.draft_cache import DraftCache
 from hookline.spec_decode.proposer import (
+    CachingProposer,
+    HiddenStateProposer,
     Proposer,
     has_layers,
     wants_hidden_states,
@@ -25,43 +29,51 @@ PROPOSERS_GROUP = "hookline.proposers"
 
 
 def load_proposer(config: EngineConfig) -> Proposer | None:
-    """The proposer of an engine; None if it does not speculate.
+    """Returns the proposer of an engine, or None if it does not speculate.
 
     Raises:
-        ConfigError: It is unknown or broken, or an option does not fit it.
+        ConfigError: The plugin is unknown or broken, or an option is invalid.
     """
     if config.speculative is None:
         return None
     method = config.speculative.method
     context = ProposerContext(config=config, options=config.speculative.options)
     made = ask_plugin(method, "create_proposer", context, option=OPTION)
-    needed = ["propose", "release"]
-    if getattr(made, "needs_hidden_states", False):
-        needed.append("prepare")
-    missing = [name for name in needed if not hasattr(made, name)]
-    if missing:
-        raise ConfigError(
-            OPTION, f"{method!r} makes no proposer: it has no {missing[0]}"
-        )
-    proposer: Proposer = made  # type: ignore[assignment]
-    is_simulated = config.executor.kind is ExecutorKind.SIMULATED
-    if is_simulated and wants_hidden_states(proposer):
+    proposer = _checked(method, made)
+    if config.executor.kind is not ExecutorKind.SIMULATED:
+        return proposer
+    if wants_hidden_states(proposer):
         raise ConfigError(
             OPTION,
-            f"{method!r} wants hidden states, and the simulated executor has none",
+            f"{method!r} needs hidden states, which the simulated executor lacks",
         )
-    if is_simulated and tree_of(proposer) is not None:
+    if tree_of(proposer) is not None:
         raise ConfigError(
-            OPTION, f"{method!r} drafts trees, and the simulated executor has chains"
+            OPTION, f"{method!r} drafts trees; the simulated executor takes chains only"
         )
     return proposer
 
 
+def _checked(method: str, value: object) -> Proposer:
+    """Returns a proposer that has every method its capabilities ask for."""
+    made = Made(plugin=method, option=OPTION, kind="proposer", value=value)
+    made.require(Proposer)
+    capabilities = made.capabilities(ProposerCapabilities)
+    if capabilities.needs_hidden_states:
+        made.require(HiddenStateProposer)
+    if capabilities.kv_layers:
+        made.require(CachingProposer)
+    if capabilities.feature_layers and not capabilities.needs_hidden_states:
+        raise ConfigError(OPTION, f"{method!r} has feature_layers and no hidden states")
+    return cast("Proposer", value)
+
+
 def settle_drafts(config: EngineConfig, proposer: Proposer | None) -> EngineConfig:
-    """With the number of drafts of the proposer's tree, if it has one.
+    """Returns the configuration with the number of drafts of the proposer's tree.
 
     Raises:
-        ConfigError: It was not given and there is no tree, or does not fit it.
+        ConfigError: The number is missing and the proposer drafts chains, or is not
+            that of the tree.
     """
     if proposer is None or (speculative := config.speculative) is None:
         return config
@@ -82,11 +94,11 @@ def settle_drafts(config: EngineConfig, proposer: Proposer | None) -> EngineConf
 
 
 def ask_plugin(method: str, hook: str, context: object, *, option: str) -> object:
-    """What a method's plugin answers to a hook; None if it does not have it.
+    """Calls a hook of a method's plugin; returns None if the plugin lacks the hook.
 
     Raises:
-        ConfigError: It is unknown or broken, of `option`.
-        HooklineError: Whatever of these it raised itself.
+        ConfigError: The plugin is unknown or broken; `option` is named.
+        HooklineError: The plugin raised it.
     """
     return choice.ask_plugin(PROPOSERS_GROUP, method, hook, context, option=option)
 
@@ -94,20 +106,22 @@ def ask_plugin(method: str, hook: str, context: object, *, option: str) -> objec
 def prepare_proposer(
     proposer: Proposer, config: EngineConfig, target: TargetModel
 ) -> None:
-    """Shows the loaded target to a proposer that wants its hidden states.
+    """Shows the loaded target to a proposer that needs its hidden states.
 
     Raises:
-        ConfigError: The proposer does not fit it, or fails.
+        ConfigError: The proposer does not fit the target, or fails.
     """
     if wants_hidden_states(proposer):
+        assert config.speculative is not None
         _introduce(config, proposer.prepare, target)
+        _checked(config.speculative.method, proposer)
 
 
 def bind_proposer(proposer: Proposer, config: EngineConfig, cache: DraftCache) -> None:
-    """Gives a proposer with layers of its own their cache.
+    """Gives a proposer with attention layers their KV cache.
 
     Raises:
-        ConfigError: It fails.
+        ConfigError: The proposer fails.
     """
     if has_layers(proposer):
         _introduce(config, proposer.bind, cache)

@@ -1,6 +1,7 @@
 """Speculative decoding: the seam that draft proposers implement."""
 
 from hookline.config.speculative import SpeculativeConfig
+from hookline.spec_decode.capabilities import ProposerCapabilities
 from hookline.spec_decode.proposer import (
     CachingProposer,
     DraftRequest,
@@ -9,7 +10,7 @@ from hookline.spec_decode.proposer import (
     Proposer,
 )
 from hookline.spec_decode.target import DraftLayer, HiddenStates, TargetModel
-from hookline.spec_decode.tree import MAX_TREE_DRAFTS, TreeProposer
+from hookline.spec_decode.tree import MAX_TREE_DRAFTS
 
 __all__ = [
     "MAX_TREE_DRAFTS",
@@ -20,7 +21,7 @@ __all__ = [
     "HiddenStateProposer",
     "HiddenStates",
     "Proposer",
+    "ProposerCapabilities",
     "SpeculativeConfig",
     "TargetModel",
-    "TreeProposer",
 ]

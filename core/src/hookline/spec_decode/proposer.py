@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeGuard
 
 from hookline.sampling_params import SamplingParams
+from hookline.spec_decode.capabilities import ProposerCapabilities
 from hookline.spec_decode.draft_cache import DraftCache
-from hookline.spec_decode.target import DraftLayer, HiddenStates, TargetModel
+from hookline.spec_decode.target import HiddenStates, TargetModel
 
 if TYPE_CHECKING:  # whoever reads options or serves needs no numpy
     import numpy as np
@@ -59,16 +60,15 @@ class Drafts:
 
 
 class Proposer(Protocol):
-    """Guesses the next tokens of running requests; runs beside the model.
+    """Guesses the next tokens of running requests.
 
-    It has a thread of its own, in which it is called from its first call to its last.
-
-    Attributes:
-        needs_hidden_states: Whether `propose` wants the target's hidden states; then it
-            must be a `HiddenStateProposer`.
+    The engine calls `propose` and `release` from one thread that no other plugin uses.
     """
 
-    needs_hidden_states: bool
+    @property
+    def capabilities(self) -> ProposerCapabilities:
+        """What it needs; an attribute will do."""
+        ...
 
     def propose(self, requests: Sequence[DraftRequest]) -> Sequence[Drafts]:
         """Returns one `Drafts` a request, in order; must not change its input.
@@ -83,17 +83,16 @@ class Proposer(Protocol):
 
 
 class HiddenStateProposer(Proposer, Protocol):
-    """A proposer that drafts from what the target model thinks.
+    """A proposer that drafts from the target's hidden states.
 
-    It is also asked for requests that it cannot draft for yet (`max_drafts` 0). If it
-    has an attribute `feature_layers` once it is prepared, it is also shown what these
-    layers of the target read: 0 is the first, and their number what the last one says.
+    Its capabilities have `needs_hidden_states`. It is also called for requests that it
+    cannot draft for yet (`max_drafts` 0).
     """
 
     def prepare(self, target: TargetModel) -> None:
-        """Called once, when the target is loaded and before anything is proposed.
+        """Called once, after the target is loaded and before the first `propose`.
 
-        In the thread that loaded the target, not in the proposer's own.
+        Runs in the thread that loaded the target, not in the proposer's.
 
         Raises:
             ConfigError: The proposer does not fit this target; the start ends with it.
@@ -102,34 +101,29 @@ class HiddenStateProposer(Proposer, Protocol):
 
 
 class CachingProposer(HiddenStateProposer, Protocol):
-    """A proposer with attention of its own.
+    """A proposer with attention layers of its own.
 
-    The keys and values of its layers lie in the blocks that requests have anyway: block
-    b of a layer is whose block b of the target's cache is. Nobody clears a block, so
-    positions that the proposer has not written, since it was not shown them, hold what
-    an earlier holder left there.
-
-    Attributes:
-        kv_layers: Its layers, once it is prepared.
+    Its capabilities have `kv_layers`. Their keys and values are kept in the KV cache
+    under the requests' block tables: whoever holds block b of the target's layers holds
+    block b of these layers, too. Blocks are never cleared, so a position that the
+    proposer has not written holds what an earlier owner left there.
     """
 
-    kv_layers: Sequence[DraftLayer]
-
     def bind(self, cache: DraftCache) -> None:
-        """Called once, behind `prepare` and before anything is proposed."""
+        """Called once, after `prepare` and before the first `propose`."""
         ...
 
 
 def wanted_features(proposer: Proposer | None) -> tuple[int, ...]:
-    """The target's layers whose input a prepared proposer is to be shown."""
-    return tuple(getattr(proposer, "feature_layers", ()))
+    """Returns the target's layers whose inputs a prepared proposer needs."""
+    return () if proposer is None else proposer.capabilities.feature_layers
 
 
 def has_layers(proposer: Proposer | None) -> TypeGuard[CachingProposer]:
-    """Whether a prepared proposer keeps keys and values in the blocks of requests."""
-    return bool(getattr(proposer, "kv_layers", ()))
+    """Whether a prepared proposer keeps keys and values in the KV cache."""
+    return proposer is not None and bool(proposer.capabilities.kv_layers)
 
 
 def wants_hidden_states(proposer: Proposer) -> TypeGuard[HiddenStateProposer]:
-    """Whether it is shown the target and its hidden states."""
-    return bool(getattr(proposer, "needs_hidden_states", False))
+    """Whether a proposer needs the target's hidden states."""
+    return proposer.capabilities.needs_hidden_states

@@ -1,14 +1,15 @@
-"""Trees of drafts: several guesses for a place, verified in one pass.
+"""Trees of drafts: several candidates for a position, verified in one pass.
 
-A tree has one form for all requests and steps, said by the parent of each draft. It may
-be cut behind any draft, since none comes before its parent.
+A proposer has one tree for all requests and steps, given by the parent of each draft.
+Parents come before their children, so any prefix of the drafts is a tree as well. A
+request's `Drafts` are such a prefix, without probabilities; drafts with the same parent
+should differ.
 """
 
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Protocol
 
 from hookline.config.speculative import OPTION
 from hookline.exceptions import ConfigError
@@ -18,35 +19,20 @@ MAX_TREE_DRAFTS = 64
 """A token has one bit for itself or each draft between it and the first one."""
 
 
-class TreeProposer(Proposer, Protocol):
-    """A proposer whose drafts are no chain.
-
-    What it proposes for a request is the first so many drafts of its tree, of which no
-    two with the same parent should be equal, and which have no probabilities.
-
-    Attributes:
-        draft_parents: Of each draft the index of the one before it, or None of one
-            behind the request's newest token. Those that are less deep come first. It
-            is there from the start and never changes.
-    """
-
-    draft_parents: tuple[int | None, ...]
-
-
 @dataclass(frozen=True, slots=True)
 class DraftTree:
-    """The form of a proposer's drafts.
+    """The shape of a proposer's drafts.
 
     Attributes:
-        parents: As `TreeProposer.draft_parents`.
-        depths: Of each draft its place behind the newest token, from 1 on.
+        parents: As `ProposerCapabilities.draft_parents`.
+        depths: Distance of each draft from the newest token, from 1 on.
     """
 
     parents: tuple[int | None, ...]
     depths: tuple[int, ...] = field(init=False)
 
     def __post_init__(self) -> None:
-        """Raises `ConfigError` if these are the parents of no tree."""
+        """Raises `ConfigError` if the parents do not form a tree."""
         if not 1 <= len(self.parents) <= MAX_TREE_DRAFTS:
             raise ConfigError(
                 OPTION,
@@ -66,22 +52,21 @@ class DraftTree:
 
     @property
     def depth(self) -> int:
-        """Drafts of its longest path."""
+        """Number of drafts on the longest path."""
         return self.depths[-1]
 
     def num_within(self, depth: int) -> int:
-        """How many drafts are no deeper."""
+        """Returns the number of drafts up to this depth."""
         return bisect_right(self.depths, depth)
 
 
 def tree_of(proposer: Proposer | None) -> DraftTree | None:
-    """The form of its drafts; None if they are chains.
+    """Returns the tree of a proposer's drafts, or None if it drafts chains.
 
     Raises:
-        ConfigError: It names parents that make no tree.
+        ConfigError: The declared parents do not form a tree.
     """
-    parents = getattr(proposer, "draft_parents", None)
-    if parents is None:
+    if proposer is None or (parents := proposer.capabilities.draft_parents) is None:
         return None
     if not isinstance(parents, Sequence):
         raise ConfigError(OPTION, f"draft_parents is no sequence: {parents!r}")

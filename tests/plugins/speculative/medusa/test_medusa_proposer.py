@@ -88,7 +88,7 @@ def test_tree_takes_of_each_head_what_is_chosen(make_heads: MakeHeads) -> None:
     best = ranked(heads, SharedOutput(shown.output, None), states, 4)
     alone = likeliest(heads, SharedOutput(shown.output, None), states)
     assert torch.equal(best[:, :, 0], alone)
-    assert proposer.draft_parents == (None, None, 0, 0, 1, 4)
+    assert proposer.capabilities.draft_parents == (None, None, 0, 0, 1, 4)
     for index, (drafts, most) in enumerate(zip(found, wanted, strict=True)):
         expected = [int(best[head, index, rank]) for head, rank in PLACES[:most]]
         assert list(drafts.token_ids) == expected
@@ -96,7 +96,7 @@ def test_tree_takes_of_each_head_what_is_chosen(make_heads: MakeHeads) -> None:
 
 def test_chains_have_no_tree(make_heads: MakeHeads) -> None:
     """So they are verified as ever."""
-    assert MedusaProposer(make_heads()).draft_parents is None
+    assert MedusaProposer(make_heads()).capabilities.draft_parents is None
 
 
 def test_prompts_that_are_not_complete_have_no_drafts(make_heads: MakeHeads) -> None:

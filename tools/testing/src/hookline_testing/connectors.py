@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from hookline.kv_transfer.blocks import Bytes, KVBlocks
+from hookline.kv_transfer.capabilities import SchedulerCapabilities, WorkerCapabilities
 from hookline.kv_transfer.layout import KVLayout, TransferClosedError
 from hookline.kv_transfer.messages import (
     ConnectorMetadata,
@@ -114,6 +115,8 @@ class DictStore:
 class DictScheduler:
     """The scheduler's side."""
 
+    capabilities = SchedulerCapabilities()
+
     def __init__(self, store: DictStore, block_size: int) -> None:
         self._store = store
         self._block_size = block_size
@@ -183,6 +186,8 @@ class DictScheduler:
 
 class DictWorker:
     """The worker's side."""
+
+    capabilities = WorkerCapabilities()
 
     def __init__(
         self, store: DictStore, clock: Callable[[], float] = time.monotonic

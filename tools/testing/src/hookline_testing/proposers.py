@@ -2,11 +2,18 @@
 
 import random
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 import torch
 
-from hookline.spec_decode import DraftRequest, Drafts, Proposer, TargetModel
+from hookline.spec_decode import (
+    DraftRequest,
+    Drafts,
+    Proposer,
+    ProposerCapabilities,
+    TargetModel,
+)
 
 Seen = tuple[list[int], dict[int, torch.Tensor]]
 
@@ -19,7 +26,7 @@ class ScriptedProposer:
         calls: How often it was asked.
     """
 
-    needs_hidden_states = False
+    capabilities = ProposerCapabilities()
 
     def __init__(
         self,
@@ -73,11 +80,8 @@ class ScriptedTreeProposer:
     """Knows how texts go on, and says it somewhere in a tree of guesses.
 
     Attributes:
-        draft_parents: Of its tree.
         calls: How often it was asked.
     """
-
-    needs_hidden_states = False
 
     def __init__(
         self,
@@ -91,12 +95,13 @@ class ScriptedTreeProposer:
 
         Args:
             texts: Prompts with their outputs.
-            draft_parents: As `TreeProposer` has them.
+            draft_parents: As `ProposerCapabilities` has them.
             errors: Share of the nodes on a right path of whose children none is right.
             vocab_size: Of the target.
         """
         self._texts = [list(text) for text in texts]
-        self.draft_parents = draft_parents
+        self._parents = draft_parents
+        self.capabilities = ProposerCapabilities(draft_parents=draft_parents)
         self._errors = errors
         self._vocab_size = vocab_size
         self._random = random.Random(4)  # noqa: S311 - a test
@@ -113,13 +118,11 @@ class ScriptedTreeProposer:
         known = request.token_ids.tolist()
         count = len(known)
         rest = next((text[count:] for text in self._texts if text[:count] == known), [])
-        tokens = [0] * len(self.draft_parents)
+        tokens = [0] * len(self._parents)
         right: int | None = None
         depth = 0
         for node in (None, *range(len(tokens))):
-            children = [
-                at for at, parent in enumerate(self.draft_parents) if parent == node
-            ]
+            children = [at for at, parent in enumerate(self._parents) if parent == node]
             others = self._random.sample(range(self._vocab_size), len(children))
             for child, other in zip(children, others, strict=True):
                 tokens[child] = other
@@ -135,7 +138,7 @@ class ScriptedTreeProposer:
 class RandomProposer:
     """Guesses anything, and seldom the same number of tokens."""
 
-    needs_hidden_states = False
+    capabilities = ProposerCapabilities()
 
     def __init__(self, vocab_size: int = 320) -> None:
         self._vocab_size = vocab_size
@@ -159,7 +162,7 @@ class RandomProposer:
 class HostileProposer:
     """Does what it was made for, whatever it is asked."""
 
-    needs_hidden_states = False
+    capabilities = ProposerCapabilities()
 
     def __init__(self, act: Callable[[Sequence[DraftRequest]], object]) -> None:
         self._act = act
@@ -181,12 +184,8 @@ class WatchingProposer:
         chunks: How often it was shown a prompt that was not complete.
         skipped: Where the first states of a request began, if not at 0.
         wrong: What did not keep what the seam promises.
-        feature_layers: Whose input it wants to be shown, too.
-        features: What it was shown of them by tokens up to a position, with these.
-        draft_parents: Of the other's tree, if it drafts one.
+        features: What it was shown of the feature layers, by tokens up to a position.
     """
-
-    needs_hidden_states = True
 
     def __init__(
         self,
@@ -197,8 +196,9 @@ class WatchingProposer:
     ) -> None:
         """Expects to draft for every request whose prompt is complete, or not."""
         self._inner = inner
-        self.draft_parents = getattr(inner, "draft_parents", None)
-        self.feature_layers = feature_layers
+        self.capabilities = replace(
+            inner.capabilities, needs_hidden_states=True, feature_layers=feature_layers
+        )
         self.features: dict[tuple[int, ...], torch.Tensor] = {}
         self._drafts_always = drafts_always
         self._running: dict[int, Seen] = {}
@@ -244,7 +244,7 @@ class WatchingProposer:
         must_draft = self._drafts_always and len(text) > len(before)
         if (may_draft and not is_behind) or (must_draft and not may_draft):
             self.wrong.append(f"states up to {told.start + len(told.final)}")
-        if (told.features is not None) != bool(self.feature_layers):
+        if (told.features is not None) != bool(self.capabilities.feature_layers):
             self.wrong.append("other features than it named")
         if told.features is not None:
             for end, feature in enumerate(told.features, told.start + 1):

@@ -142,7 +142,7 @@ class DraftMemory:
             LayerCache(
                 layer.num_heads, layer.num_kv_heads, layer.head_dim, layer.head_dim
             )
-            for layer in proposer.kv_layers
+            for layer in proposer.capabilities.kv_layers
         )
         # The first draft is made at a position that the request's blocks hold.
         behind = speculative.most_speculative_tokens - 1

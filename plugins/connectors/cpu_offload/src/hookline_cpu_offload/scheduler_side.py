@@ -18,6 +18,7 @@ from hookline.kv_transfer import (
     KVLayout,
     Load,
     PlannedStep,
+    SchedulerCapabilities,
 )
 from hookline.stats import TierStats
 from hookline_cpu_offload.options import OffloadOptions
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
 
 class SchedulerSide:
     """Decides; touches no block."""
+
+    capabilities = SchedulerCapabilities(receives_payloads=True, has_tiers=True)
 
     def __init__(self, options: OffloadOptions) -> None:
         self._options = options

@@ -11,6 +11,7 @@ from hookline.kv_transfer import (
     FailedTransfer,
     TransferClosedError,
     TransferResults,
+    WorkerCapabilities,
 )
 from hookline.kv_transfer.blocks import KVBlocks
 from hookline_cpu_offload.arena import Arena
@@ -34,11 +35,10 @@ _MOST_BLOCKS = 64
 class WorkerSide:
     """Copies to and from host memory in the step's thread, reads files in others.
 
-    Attributes:
-        needs_layers: All is copied before the forward pass: no layer needs to wait.
+    All is copied before the forward pass, so no layer needs to wait.
     """
 
-    needs_layers = False
+    capabilities = WorkerCapabilities(needs_layers=False)
 
     def __init__(self, options: OffloadOptions) -> None:
         self._options = options

@@ -10,6 +10,7 @@ from hookline.kv_transfer import (
     KVLayout,
     Load,
     PlannedStep,
+    SchedulerCapabilities,
 )
 from hookline_p2p.options import Mode, P2POptions
 from hookline_p2p.params import (
@@ -26,6 +27,8 @@ from hookline_p2p.transport import Peer
 
 class SchedulerSide:
     """Talks to nobody: what requests say is all that it knows."""
+
+    capabilities = SchedulerCapabilities()
 
     def __init__(self, options: P2POptions) -> None:
         self._options = options

@@ -8,7 +8,11 @@ import uuid
 
 import msgspec
 
-from hookline.kv_transfer import ConnectorMetadata, TransferResults
+from hookline.kv_transfer import (
+    ConnectorMetadata,
+    TransferResults,
+    WorkerCapabilities,
+)
 from hookline.kv_transfer.blocks import KVBlocks
 from hookline_p2p.block_consumer import Taker
 from hookline_p2p.block_producer import Giver
@@ -42,6 +46,8 @@ _SHUTDOWN_SECONDS = 5.0
 
 class WorkerSide:
     """Hands orders to the thread, and its results to the engine."""
+
+    capabilities = WorkerCapabilities(needs_layers=False)
 
     def __init__(
         self,

@@ -12,6 +12,7 @@ from hookline.kv_transfer import (
     KVLayout,
     Load,
     PlannedStep,
+    SchedulerCapabilities,
 )
 from hookline_shared_storage.options import StorageOptions
 from hookline_shared_storage.store import BlockStore
@@ -26,6 +27,8 @@ _WRITING_SECONDS = 10.0
 
 class SchedulerSide:
     """Looks for files, and for nothing in them."""
+
+    capabilities = SchedulerCapabilities()
 
     def __init__(self, options: StorageOptions) -> None:
         self._options = options

@@ -12,6 +12,7 @@ from hookline.kv_transfer import (
     ConnectorMetadata,
     FailedTransfer,
     TransferResults,
+    WorkerCapabilities,
 )
 from hookline.kv_transfer.blocks import Bytes, KVBlocks
 from hookline_shared_storage.options import StorageOptions
@@ -28,6 +29,8 @@ _MOST_PROMISED = 64
 
 class WorkerSide:
     """Reads in some threads, writes in one."""
+
+    capabilities = WorkerCapabilities()
 
     def __init__(self, options: StorageOptions) -> None:
         self._options = options

@@ -7,7 +7,7 @@ made of the head's own feature.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Self
 
@@ -26,6 +26,7 @@ from hookline.spec_decode import (
     DraftRequest,
     Drafts,
     HiddenStates,
+    ProposerCapabilities,
     TargetModel,
 )
 from hookline.spec_decode.draft_cache import DraftCache, Span
@@ -67,8 +68,6 @@ class _Shown:
 class EagleProposer:
     """It keeps nothing of a request outside of the request's blocks."""
 
-    needs_hidden_states = True
-
     def __init__(
         self,
         checkpoint: Checkpoint,
@@ -93,14 +92,14 @@ class EagleProposer:
         self._argmax: Callable[[torch.Tensor], torch.Tensor] = argmax_reference
         self._cache: DraftCache | None = None
         self._table: Sides | None = None
-        self.feature_layers: tuple[int, ...] = ()
         shape = self._head.shape
-        self.kv_layers = (
-            DraftLayer(
-                num_heads=shape.num_heads,
-                num_kv_heads=shape.num_kv_heads,
-                head_dim=shape.head_dim,
-            ),
+        layer = DraftLayer(
+            num_heads=shape.num_heads,
+            num_kv_heads=shape.num_kv_heads,
+            head_dim=shape.head_dim,
+        )
+        self.capabilities = ProposerCapabilities(
+            needs_hidden_states=True, kv_layers=(layer,)
         )
 
     @classmethod
@@ -140,7 +139,8 @@ class EagleProposer:
                     f"{found}, the model's of {right}",
                 )
         if shape.is_third:
-            self.feature_layers = _layers(self._checkpoint.layers, target.num_layers)
+            layers = _layers(self._checkpoint.layers, target.num_layers)
+            self.capabilities = replace(self.capabilities, feature_layers=layers)
         self._head = self._head.to(target.output)
         self._embedding = target.embedding
         self._output = output_of(target)
@@ -176,7 +176,7 @@ class EagleProposer:
         shape = self._head.shape
         for start, count in ((0, 2), (1, 1)):
             final = self._embedding.new_zeros(count, shape.target_size)
-            features = final.repeat(1, len(self.feature_layers))
+            features = final.repeat(1, len(self.capabilities.feature_layers))
             self.propose(
                 [
                     DraftRequest(
@@ -259,7 +259,7 @@ class EagleProposer:
         return self._pass(spans, tokens, self._head.fused(told))
 
     def _told(self, states: HiddenStates) -> torch.Tensor:
-        if not self.feature_layers:
+        if not self.capabilities.feature_layers:
             return states.final
         assert states.features is not None
         return states.features

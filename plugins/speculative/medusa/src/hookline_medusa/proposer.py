@@ -12,7 +12,7 @@ import torch
 
 from hookline.exceptions import ConfigError
 from hookline.payloads import ProposerContext
-from hookline.spec_decode import DraftRequest, Drafts, TargetModel
+from hookline.spec_decode import DraftRequest, Drafts, ProposerCapabilities, TargetModel
 from hookline_medusa.checkpoint import load_heads
 from hookline_medusa.choices import Choices
 from hookline_medusa.heads import Head, SharedOutput, likeliest, ranked
@@ -24,13 +24,14 @@ _NONE = Drafts(token_ids=())
 class MedusaProposer:
     """It keeps nothing of a request: all that it needs is the newest state."""
 
-    needs_hidden_states = True
-
     def __init__(self, heads: Sequence[Head], choices: Choices | None = None) -> None:
         """Drafts a tree of choices, for which there are heads enough, or a chain."""
         self._heads = tuple(heads)
         self._choices = choices
-        self.draft_parents = None if choices is None else choices.parents
+        self.capabilities = ProposerCapabilities(
+            needs_hidden_states=True,
+            draft_parents=None if choices is None else choices.parents,
+        )
         self._shared: SharedOutput | None = None
 
     @classmethod

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from hookline.spec_decode import DraftRequest, Drafts
+from hookline.spec_decode import DraftRequest, Drafts, ProposerCapabilities
 from hookline_ngram.options import NgramOptions
 from hookline_ngram.suffix_index import SuffixIndex
 
@@ -17,7 +17,7 @@ from hookline_ngram.suffix_index import SuffixIndex
 class NgramProposer:
     """One index a request, for as long as it runs."""
 
-    needs_hidden_states = False
+    capabilities = ProposerCapabilities()
 
     def __init__(self, options: NgramOptions) -> None:
         self._options = options

@@ -1,0 +1,30 @@
+"""Which optional calls the two sides of a KV connector take."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SchedulerCapabilities:
+    """Declared by the scheduler's side; read once, when it is made.
+
+    Attributes:
+        receives_payloads: Whether it takes `TransferResults.payload` of the worker's
+            side; it must then be a `ReceivingConnector`.
+        has_tiers: Whether it reports statistics of storage tiers; it must then be a
+            `TieredConnector`.
+    """
+
+    receives_payloads: bool = False
+    has_tiers: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerCapabilities:
+    """Declared by the worker's side; read once, when it is made.
+
+    Attributes:
+        needs_layers: Whether `wait_for_layer_load` and `save_kv_layer` are called
+            around each layer's attention. Decode steps are faster without.
+    """
+
+    needs_layers: bool = True
