@@ -27,7 +27,8 @@ from hookline.config import CacheConfig, EngineConfig, ModelConfig, SchedulerCon
 from hookline.config import SimulationConfig as Simulation
 from hookline.core.building import build_core
 from hookline.core.engine_core import EngineCore
-from hookline.request import EngineRequest, FinishReason
+from hookline.finish_cause import Aborted
+from hookline.request import EngineRequest
 from hookline.sampling_params import SamplingParams
 from hookline_testing.simulation import simulated_core
 
@@ -102,7 +103,7 @@ def measure(core: EngineCore, requests: int, running: int, rounds: int) -> Row:
         start = time.perf_counter_ns()
         core.state("heartbeat")
         states.append(time.perf_counter_ns() - start)
-    core.finish(range(first, first + requests), FinishReason.ABORT, "measured")
+    core.finish(range(first, first + requests), Aborted("measured"))
     medians = [statistics.median(each) / 1e6 for each in (*columns, states)]
     return Row(requests, *medians)
 

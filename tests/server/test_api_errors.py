@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from hookline.finish_cause import Rejected
 from hookline_server.settings import ServerSettings
 from hookline_testing.scripted_server import FakeEngine, client_of
 
@@ -219,7 +220,8 @@ async def test_second_prompt_refused_aborts_the_first() -> None:
     await refused(COMPLETION, json.dumps(body).encode(), status=400, engine=engine)
 
     assert [stream.cause for stream in engine.streams] == ["sibling_refused"]
-    assert engine.rejected == ["context_length_exceeded"]
+    [rejected] = engine.rejected
+    assert rejected.kind == "context_length_exceeded"
 
 
 @pytest.mark.parametrize(("prompts", "n"), [(5, 1), (1, 5), (2, 3)])
@@ -239,7 +241,7 @@ async def test_prompts_without_room_are_refused_before_the_first(
 
     assert (response.status, error["code"]) == (503, "overloaded")
     assert not engine.streams
-    assert engine.rejected == ["overloaded"]
+    assert engine.rejected == [Rejected("overloaded", error["message"])]
 
 
 async def test_prompts_with_just_enough_room_are_served() -> None:
@@ -297,7 +299,7 @@ async def test_large_body_is_413() -> None:
 
     assert response.status == 413
     assert "1000" in error["message"]
-    assert engine.rejected == ["body_too_large"]
+    assert engine.rejected == [Rejected("body_too_large", error["message"])]
 
 
 async def test_unforeseen_exception_is_a_500_in_shape(

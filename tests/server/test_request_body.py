@@ -5,6 +5,7 @@ import zlib
 
 import pytest
 
+from hookline.finish_cause import Rejected
 from hookline_server.settings import ServerSettings
 from hookline_testing.scripted_server import FakeEngine, client_of
 
@@ -66,7 +67,8 @@ async def test_body_that_is_not_as_encoded_is_a_400(
         assert error["code"] == "invalid_request"
         assert error["type"] == "invalid_request_error"
         assert message in error["message"]
-        assert engine.rejected == ([] if path == "/tokenize" else ["invalid_request"])
+        rejected = [Rejected("invalid_request", error["message"])]
+        assert engine.rejected == ([] if path == "/tokenize" else rejected)
 
 
 async def test_decoded_body_has_the_limit_of_a_plain_one() -> None:

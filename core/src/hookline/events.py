@@ -6,6 +6,7 @@ from the same process. The front end turns these into the hooks of `hookspecs`.
 
 import msgspec
 
+from hookline.finish_cause import FinishCause
 from hookline.request import FinishReason, TokenLogprobs
 from hookline.stats import BlockEviction, SchedulerStats
 
@@ -76,20 +77,24 @@ class NewTokens(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Finished(msgspec.Struct, frozen=True, array_like=True):
-    """FINISHED: the request ended and its blocks were given back.
+    """FINISHED: the request ended and its blocks were freed.
 
     Attributes:
-        cause: More than the reason tells: the stop token, who aborted, what failed.
-        output_tokens: Tokens generated in all.
-        kv_transfer_params: What the KV connector has for the client, or None.
+        cause: Why it ended.
+        output_tokens: Number of tokens that it generated.
+        kv_transfer_params: Parameters from the KV connector for the client, or None.
     """
 
     request_id: int
     at: int
-    reason: FinishReason
-    cause: str
+    cause: FinishCause
     output_tokens: int
     kv_transfer_params: dict[str, object] | None = None
+
+    @property
+    def reason(self) -> FinishReason:
+        """The coarse reason of the end."""
+        return self.cause.reason
 
 
 class BlocksStored(msgspec.Struct, frozen=True, array_like=True, tag="stored"):

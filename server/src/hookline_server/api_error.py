@@ -6,6 +6,7 @@ from hookline.exceptions import (
     PromptTooLongError,
     RequestError,
 )
+from hookline.finish_cause import Rejected
 from hookline_server.protocol.errors import ErrorBody, ErrorDetail
 from hookline_server.protocol.wire import encode
 
@@ -36,6 +37,11 @@ class ApiError(Exception):
         self.code = code
         self.param = param
 
+    @property
+    def rejection(self) -> Rejected:
+        """The error as the cause of a request's end."""
+        return Rejected(kind=self.code, message=str(self))
+
 
 def as_api_error(error: ApiError | RequestError | EngineDeadError) -> ApiError:
     """Gives the errors of the core their place in HTTP."""
@@ -48,6 +54,12 @@ def as_api_error(error: ApiError | RequestError | EngineDeadError) -> ApiError:
     too_long = isinstance(error, PromptTooLongError)
     code = "context_length_exceeded" if too_long else "invalid_request"
     return ApiError(400, str(error), code=code, param=error.param)
+
+
+def body_too_large(max_bytes: int) -> ApiError:
+    """The error for a request body above the limit."""
+    message = f"the request body is larger than {max_bytes} bytes"
+    return ApiError(413, message, code="body_too_large")
 
 
 def error_body(error: ApiError) -> bytes:

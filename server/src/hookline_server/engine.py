@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Sequence
 from typing import Protocol
 
+from hookline.finish_cause import Rejected
 from hookline.outputs import RequestOutput
 from hookline.payloads import EngineFacts, HttpAnswered, Routes
 from hookline.request import RequestFacts
@@ -108,7 +109,7 @@ class ServingEngine(Protocol):
         """
         ...
 
-    def reject(self, facts: RequestFacts, cause: str) -> None:
+    def reject(self, facts: RequestFacts, cause: Rejected) -> None:
         """Counts a request that was refused before it was submitted."""
         ...
 

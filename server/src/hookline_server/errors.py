@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 from aiohttp import web
 
 from hookline.exceptions import EngineDeadError, RequestError
-from hookline_server.api_error import ApiError, as_api_error, error_body
+from hookline_server.api_error import ApiError, as_api_error, body_too_large, error_body
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -58,9 +58,7 @@ def _own_error(request: web.Request, status: int) -> ApiError:
         message = f"{request.path} does not take {request.method}"
         return ApiError(405, message, code="method_not_allowed")
     if status == 413:
-        limit = request.client_max_size
-        message = f"the request body is larger than {limit} bytes"
-        return ApiError(413, message, code="body_too_large")
+        return body_too_large(request.client_max_size)
     if status >= 500:
         message = "something went wrong in the server; its log tells more"
         return ApiError(status, message, code="internal_error")

@@ -147,7 +147,7 @@ def _refusal_counted(engine: ServingEngine, ask: Ask) -> Iterator[None]:
     try:
         yield
     except RequestError as error:
-        engine.reject(ask.facts, as_api_error(error).code)
+        engine.reject(ask.facts, as_api_error(error).rejection)
         raise
 
 

@@ -9,6 +9,7 @@ from hookline.config import SchedulerConfig
 from hookline.core.commands import Add, Command, Finish, ResetPrefixCache
 from hookline.core.engine_loop import EngineLoop
 from hookline.events import StepOutput
+from hookline.finish_cause import Aborted
 from hookline.request import FinishReason
 from hookline.stats import Residue
 from hookline_testing.simulation import engine_request, simulated_core
@@ -50,7 +51,7 @@ def add(request_id: int, max_tokens: int = 1) -> Add:
 
 
 def abort(*request_ids: int) -> Finish:
-    return Finish(list(request_ids), FinishReason.ABORT, "client")
+    return Finish(list(request_ids), Aborted("client"))
 
 
 def test_idle_engine_waits_and_tells_nothing() -> None:
@@ -143,7 +144,7 @@ def test_abort_of_the_last_request_is_told_at_once() -> None:
     assert driven.turn(abort(1)) == "abort"
     (finished,) = driven.told.finished
     assert (finished.request_id, finished.reason) == (1, FinishReason.ABORT)
-    assert (finished.cause, finished.output_tokens) == ("client", 1)
+    assert (finished.cause, finished.output_tokens) == (Aborted("client"), 1)
     assert driven.told.stats.running == driven.told.stats.kv_blocks_used == 0
     assert driven.turn() == ""
 

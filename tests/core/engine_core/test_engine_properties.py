@@ -15,6 +15,7 @@ from hypothesis.stateful import (
 from hookline.config import CacheConfig, HashAlgorithm, Policy, SchedulerConfig
 from hookline.core.engine_core import EngineCore
 from hookline.events import StepOutput, StepRecord
+from hookline.finish_cause import Aborted
 from hookline.request import FinishReason
 from hookline.stats import Residue
 from hookline.worker.executor import Executor
@@ -156,12 +157,12 @@ class EngineMachine(RuleBasedStateMachine):
         ids = data.draw(st.lists(st.sampled_from(live), min_size=1, max_size=3))
         for request_id in ids:
             self.accounts[request_id].is_aborted = True
-        self.core.finish(ids, FinishReason.ABORT, "the test")
+        self.core.finish(ids, Aborted("the test"))
         self.check_books()
 
     @rule()
     def abort_a_stranger(self) -> None:
-        self.core.finish([10**6], FinishReason.ABORT, "unknown")
+        self.core.finish([10**6], Aborted("unknown"))
         self.check_books()
 
     @rule()

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hookline.clock import VirtualClock
 from hookline.config import CacheConfig
 from hookline.exceptions import EngineDeadError
+from hookline.finish_cause import Aborted, Failed, StoppedByString
 from hookline.outputs import RequestOutput
 from hookline.request import FinishReason
 from hookline.sampling_params import SamplingParams
@@ -63,7 +64,7 @@ def test_stop_string_ends_the_request_for_client_and_engine() -> None:
     end = whole.index(whole[2:4])
     ended = engine.finished[1]
     assert text_of(engine) == whole[:end]
-    assert (ended.reason, ended.cause) == (FinishReason.STOP, whole[2:4])
+    assert ended.cause == StoppedByString(whole[2:4])
     assert ended.output_tokens == end + 2
     assert ended.e2e_seconds == (end + 2) + 0.25 * (end + 1)
     assert engine.outputs.finished == {"stop": 1}
@@ -92,7 +93,7 @@ def test_engine_death_ends_everyone_with_an_error() -> None:
     engine.receive()
     engine.abort(aborted)
 
-    iteration, events = engine.outputs.end_all(FinishReason.ERROR, "it broke")
+    iteration, events = engine.outputs.end_all(Failed("it broke"))
 
     assert [event.reason for event in events] == [
         FinishReason.ERROR,
@@ -112,7 +113,7 @@ def test_closed_engine_takes_nothing_more() -> None:
 
     calls: list[Callable[[], object]] = [
         lambda: engine.submit([1], SamplingParams(max_tokens=1)),
-        lambda: engine.client.finish([1], FinishReason.ABORT, "late"),
+        lambda: engine.client.finish([1], Aborted("late")),
         engine.client.reset_prefix_cache,
         lambda: engine.client.receive(0.0),
     ]

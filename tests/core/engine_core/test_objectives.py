@@ -11,7 +11,7 @@ from hookline.sampling_params import SamplingParams
 from hookline.slo import Phase, Slo, SloMiss, judge, phases
 from hookline.stats import FinishedRequest
 from hookline_testing.observed import ObservedEngine
-from hookline_testing.payloads import FINISHED
+from hookline_testing.payloads import CAUSES, FINISHED
 from hookline_testing.simulation import simulated_core
 
 WHOLE = dataclasses.replace(
@@ -43,7 +43,7 @@ IN_QUEUE = dataclasses.replace(IN_PREFILL, queue_seconds=None)
 
 
 def ended(request: FinishedRequest, reason: FinishReason) -> FinishedRequest:
-    return dataclasses.replace(request, reason=reason)
+    return dataclasses.replace(request, cause=CAUSES[reason])
 
 
 def blamed(slo: Slo, request: FinishedRequest) -> dict[str, Phase]:

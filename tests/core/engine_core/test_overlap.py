@@ -10,6 +10,7 @@ from hookline.clock import NANOSECONDS, VirtualClock
 from hookline.config import CacheConfig, Policy, SchedulerConfig
 from hookline.core.engine_core import EngineCore
 from hookline.events import NewTokens, Preempted, Scheduled, StepOutput, StepRecord
+from hookline.finish_cause import Aborted, FinishCause, StoppedByToken
 from hookline.frontend.timeline import Timeline
 from hookline.metrics.saturation import Saturation
 from hookline.payloads import StepFinished
@@ -169,7 +170,7 @@ def drive(traffic: Traffic, *, overlaps: bool) -> list[StepOutput]:
     for turn in range(2000):
         for request in traffic.arrivals.get(turn, ()):
             core.add(request)
-        core.finish(traffic.aborts.get(turn, ()), FinishReason.ABORT, "the test")
+        core.finish(traffic.aborts.get(turn, ()), Aborted("the test"))
         if turn in traffic.resets:
             core.reset_prefix_cache()
         if core.has_work:
@@ -196,11 +197,9 @@ def records_of(outputs: list[StepOutput]) -> list[StepRecord]:
     return [each.record for each in outputs if each.record is not None]
 
 
-def ends_of(outputs: list[StepOutput]) -> dict[int, tuple[FinishReason, str]]:
+def ends_of(outputs: list[StepOutput]) -> dict[int, FinishCause]:
     return {
-        event.request_id: (event.reason, event.cause)
-        for output in outputs
-        for event in output.finished
+        event.request_id: event.cause for output in outputs for event in output.finished
     }
 
 
@@ -221,7 +220,7 @@ def test_random_traffic_gives_the_same_tokens() -> None:
         assert ends.keys() == found_ends.keys()
         for request_id, end in found_ends.items():
             told, wanted = found.get(request_id, []), expected.get(request_id, [])
-            if FinishReason.ABORT in {end[0], ends[request_id][0]}:
+            if FinishReason.ABORT in {end.reason, ends[request_id].reason}:
                 length = min(len(told), len(wanted))
                 assert told[:length] == wanted[:length]
             else:
@@ -252,7 +251,7 @@ def test_a_stop_token_wastes_one_row() -> None:
     core.add(stopping_request(1, [3, 4, 5], 6, stop_token_ids=(stop,)))
     outputs = run_to_end(core)
 
-    assert ends_of(outputs) == {1: (FinishReason.STOP, str(stop))}
+    assert ends_of(outputs) == {1: StoppedByToken(stop)}
     assert [record.sampled_requests for record in records_of(outputs)] == [1] * 4
     assert [len(output.new_tokens) for output in outputs] == [0, 1, 1, 1, 0]
     assert [output.cause for output in outputs] == ["start", *["step"] * 4]

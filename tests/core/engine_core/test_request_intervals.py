@@ -12,6 +12,7 @@ from hookline.events import (
     Scheduled,
     StepOutput,
 )
+from hookline.finish_cause import Aborted, LengthReached
 from hookline.request import FinishReason
 from hookline.sampling_params import SamplingParams
 from hookline.stats import (
@@ -157,7 +158,7 @@ def test_abort_while_queued() -> None:
     ended = engine.finished[2]
     assert phases(ended) == (None, None, None, None)
     assert seen(ended) == (None, 1.25, None)
-    assert (ended.reason, ended.cause) == (FinishReason.ABORT, "client")
+    assert ended.cause == Aborted("client")
     assert ended.output_tokens == 0
 
 
@@ -293,7 +294,7 @@ def test_several_tokens_in_one_event() -> None:
 
     first = engine.take(told(engine, new_tokens=[NewTokens(1, at(3), [5, 6, 7])]))
     later = engine.take(told(engine, new_tokens=[NewTokens(1, at(5), [8] * 4)]))
-    end = Finished(1, at(6), FinishReason.LENGTH, "", 7)
+    end = Finished(1, at(6), LengthReached(), 7)
     last = engine.take(told(engine, finished=[end]))
 
     assert (first.generation_tokens, first.inter_token_seconds) == (3, ())
@@ -317,7 +318,7 @@ def test_waiting_for_remote_kv_is_placed_in_time() -> None:
     engine.take(told(engine, queued=[Queued(1, at(1), 3)], scheduled=[first]))
     engine.take(told(engine, preempted=[Preempted(1, at(3), 2)]))
     engine.take(told(engine, scheduled=[again], new_tokens=[NewTokens(1, at(6), [5])]))
-    end = Finished(1, at(6), FinishReason.LENGTH, "", 1)
+    end = Finished(1, at(6), LengthReached(), 1)
     (request,) = engine.take(told(engine, finished=[end])).finished
 
     assert request.times is not None

@@ -4,7 +4,7 @@ from hookline.clock import NANOSECONDS
 from hookline.config import CacheConfig, SchedulerConfig, SimulationConfig
 from hookline.cost import ModelCost
 from hookline.events import StepRecord
-from hookline.request import FinishReason
+from hookline.finish_cause import Aborted
 from hookline_testing.simulation import engine_request, run_to_end, simulated_core
 
 CHUNKS = SchedulerConfig(max_num_batched_tokens=8, max_num_seqs=4)
@@ -110,7 +110,7 @@ def test_waiting_tokens_are_all_that_waits() -> None:
 
     outputs = [core.step(), core.step(), core.step()]
     counts += [output.stats.waiting_tokens for output in outputs]
-    core.finish([3], FinishReason.ABORT, "client")
+    core.finish([3], Aborted("client"))
     counts.append(core.state("check").stats.waiting_tokens)
     outputs += run_to_end(core)
 

@@ -9,6 +9,7 @@ import pytest
 
 from hookline import AsyncEngine, EngineDeadError, RequestError, SamplingParams
 from hookline.config import ExecutorConfig
+from hookline.finish_cause import Rejected
 from hookline.outputs import CompletionOutput, RequestOutput
 from hookline.request import FinishReason, RequestFacts
 
@@ -184,7 +185,7 @@ async def test_a_refused_request_changes_nothing(start_engine: StartEngine) -> N
 
     with pytest.raises(RequestError, match="empty"):
         await engine.submit("", params())
-    engine.reject(RequestFacts(), "empty prompt")
+    engine.reject(RequestFacts(), Rejected("invalid_request", "empty prompt"))
 
     assert merged([output async for output in stream]).finished
     assert engine._front_end._outputs.finished == {

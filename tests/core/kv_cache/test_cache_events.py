@@ -20,7 +20,7 @@ from hookline.events import (
     CacheEvent,
     StepOutput,
 )
-from hookline.request import FinishReason
+from hookline.finish_cause import Aborted
 from hookline_testing.connected_core import BLOCK, ConnectedCore, connected_core
 from hookline_testing.connectors import DictStore, Faults
 from hookline_testing.simulation import engine_request
@@ -118,7 +118,7 @@ def test_replay_is_the_index(
             at, prompt = coming.pop(0)
             engine.core.add(engine_request(at, prompt, source.randint(1, 8)))
         if source.random() < 0.05:
-            engine.core.finish([source.randrange(40)], FinishReason.ABORT, "gone")
+            engine.core.finish([source.randrange(40)], Aborted("gone"))
         if source.random() < 0.02:
             engine.core.reset_prefix_cache()
         if engine.core.has_work:

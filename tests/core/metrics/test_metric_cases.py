@@ -20,10 +20,10 @@ from hookline.config import (
     SchedulerConfig,
 )
 from hookline.events import Finished, NewTokens, Queued, Scheduled, StepOutput
+from hookline.finish_cause import LengthReached
 from hookline.metrics import CATALOGUE, HistogramValue, Kind, Recorder
 from hookline.metrics.metric import Feature, Scope
 from hookline.payloads import EngineStarted, StateChanged, StepFinished
-from hookline.request import FinishReason
 from hookline.sampling_params import SamplingParams
 from hookline.stats import IterationStats, SchedulerStats
 from hookline_testing.observed import ObservedEngine
@@ -203,7 +203,7 @@ def several_tokens_a_step() -> Case:
     case.take(told(queued=[Queued(1, at(1), 3)], scheduled=[begun]))
     case.take(told(new_tokens=[NewTokens(1, at(3), [5, 6, 7])]))
     case.take(told(new_tokens=[NewTokens(1, at(5), [8] * 4)]))
-    case.take(told(finished=[Finished(1, at(6), FinishReason.LENGTH, "", 7)]))
+    case.take(told(finished=[Finished(1, at(6), LengthReached(), 7)]))
     return case
 
 

@@ -16,6 +16,7 @@ from hookline.config import (
 from hookline.cost import ModelCost
 from hookline.events import StepRecord
 from hookline.exceptions import ConfigError
+from hookline.finish_cause import Aborted, Failed, Rejected
 from hookline.metrics import CATALOGUE, HistogramValue, Recorder
 from hookline.payloads import (
     EngineFailed,
@@ -24,7 +25,7 @@ from hookline.payloads import (
     HttpExchange,
     StartupPhase,
 )
-from hookline.request import FinishReason, RequestFacts
+from hookline.request import RequestFacts
 from hookline.sampling_params import SamplingParams
 from hookline.slo import Phase, Slo, SloMiss
 from hookline.stats import (
@@ -64,7 +65,7 @@ Numbers = dict[tuple[str, ...], object]
 ABORTED = dataclasses.replace(
     FINISHED,
     request_id=2,
-    reason=FinishReason.ABORT,
+    cause=Aborted(""),
     params=SamplingParams(),
     prompt_tokens=20,
     local_cached_tokens=0,
@@ -91,7 +92,7 @@ JUDGED = dataclasses.replace(
 )
 
 REJECTED = dataclasses.replace(
-    ABORTED, request_id=0, reason=FinishReason.REJECTED, cause="overloaded"
+    ABORTED, request_id=0, cause=Rejected("overloaded", "2 completions are open")
 )
 
 THIS = dataclasses.replace(
@@ -528,7 +529,7 @@ def test_series_exist_before_the_first_event() -> None:
 
 def test_request_is_counted_once_wherever_it_ends(recorder: Recorder) -> None:
     """Requests that end in a step and outside one are each counted once."""
-    lost = dataclasses.replace(ABORTED, reason=FinishReason.ERROR)
+    lost = dataclasses.replace(ABORTED, cause=Failed("it broke"))
 
     recorder.step_finished(make_step(IterationStats(finished=(FINISHED,))))
     recorder.state_changed(make_state(IterationStats(finished=(ABORTED, lost))))
@@ -549,7 +550,7 @@ def test_request_is_counted_once_wherever_it_ends(recorder: Recorder) -> None:
 
 def test_rejected_request_is_counted_and_not_measured(recorder: Recorder) -> None:
     """A rejected request has a finish reason and no part in any distribution."""
-    rejected = dataclasses.replace(ABORTED, reason=FinishReason.REJECTED)
+    rejected = dataclasses.replace(ABORTED, cause=Rejected("overloaded", ""))
 
     recorder.state_changed(make_state(IterationStats(finished=(rejected,))))
 

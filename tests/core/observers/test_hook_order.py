@@ -16,6 +16,7 @@ from hookline.config import (
     ObserverConfig,
 )
 from hookline.events import Finished, NewTokens, Preempted, Queued, Scheduled
+from hookline.finish_cause import Rejected
 from hookline.payloads import (
     EngineFailed,
     RequestsFinished,
@@ -197,13 +198,16 @@ def test_iterations_add_up_to_the_events(llm: LLM, site: PluginSite) -> None:
     )
 
 
+EMPTY = Rejected("invalid_request", "the prompt is empty")
+
+
 def test_request_that_is_refused_before_the_engine_is_told_as_a_state(
     llm: LLM, site: PluginSite
 ) -> None:
     """A rejection has no events, but a state with a FinishedRequest of that reason."""
     with pytest.raises(RequestError):
         llm.generate([[]])
-    llm.front_end.reject(FACTS[1], "empty prompt")
+    llm.front_end.reject(FACTS[1], EMPTY)
 
     states = [
         payload
@@ -213,7 +217,7 @@ def test_request_that_is_refused_before_the_engine_is_told_as_a_state(
     [request] = states[0].iteration.finished
     assert len(states) == 1
     assert request.reason is FinishReason.REJECTED
-    assert request.cause == "empty prompt"
+    assert request.cause == EMPTY
     assert request.facts == FACTS[1]
 
 

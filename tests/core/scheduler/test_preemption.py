@@ -5,6 +5,7 @@ import pytest
 from hookline.config import CacheConfig, Policy, SchedulerConfig
 from hookline.core.engine_core import EngineCore
 from hookline.events import Preempted, Scheduled, StepOutput
+from hookline.finish_cause import Aborted
 from hookline.request import FinishReason
 from hookline_testing.simulation import (
     engine_request,
@@ -164,7 +165,7 @@ def test_resume_in_chunks_counts_only_what_is_done() -> None:
         outputs.append(core.step())
 
     before = outputs[-1].stats.recomputed_tokens
-    core.finish([2], FinishReason.ABORT, "the test")
+    core.finish([2], Aborted("the test"))
     after = core.state("check").stats.recomputed_tokens
 
     assert admissions(outputs)[-1].recomputed_tokens > 2
@@ -197,7 +198,7 @@ def test_preempted_request_can_be_aborted() -> None:
     while not core.step().preempted:
         pass
 
-    core.finish([2], FinishReason.ABORT, "the test")
+    core.finish([2], Aborted("the test"))
     outputs = run_to_end(core)
 
     ended = [event for output in outputs for event in output.finished]

@@ -5,7 +5,7 @@ import random
 from hookline.clock import VirtualClock
 from hookline.config import CacheConfig, SchedulerConfig, SimulationConfig
 from hookline.core.engine_core import EngineCore
-from hookline.request import FinishReason
+from hookline.finish_cause import Aborted
 from hookline.stats import Residue
 from hookline_testing.simulation import engine_request, simulated_core
 
@@ -25,7 +25,7 @@ def drive(core: EngineCore, clock: VirtualClock, seed: int) -> None:
             core.add(engine_request(arrivals, prompt, source.randint(1, 32)))
             if source.random() < 0.05:
                 victim = source.randint(max(1, arrivals - 100), arrivals)
-                core.finish([victim], FinishReason.ABORT, "the test")
+                core.finish([victim], Aborted("the test"))
             next_arrival += round(source.expovariate(1 / 2_500_000))
         if core.has_work:
             core.step()

@@ -8,7 +8,7 @@ import pytest
 from hookline.config import CacheConfig, Policy, SchedulerConfig
 from hookline.core.engine_core import EngineCore
 from hookline.events import StepOutput
-from hookline.request import FinishReason
+from hookline.finish_cause import Aborted
 from hookline.spec_decode import Proposer, SpeculativeConfig
 from hookline.stats import Residue
 from hookline.worker.drafting.guard import ProposerGuard
@@ -129,7 +129,7 @@ def test_traffic_is_left_as_it_is(seed: int, kind: str) -> None:
             if core.has_work:
                 outputs.append(core.step())
                 check_step(core, outputs[-1], traffic.scheduler.max_num_batched_tokens)
-    core.finish(aborted, FinishReason.ABORT, "the test")
+    core.finish(aborted, Aborted("the test"))
     for output in run_to_end(core):
         check_step(core, output, traffic.scheduler.max_num_batched_tokens)
         outputs.append(output)

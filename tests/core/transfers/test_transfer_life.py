@@ -9,6 +9,7 @@ import pytest
 from hookline.clock import VirtualClock
 from hookline.config import SchedulerConfig
 from hookline.events import StepOutput
+from hookline.finish_cause import Aborted, Failed
 from hookline.kv_transfer import (
     KVLayout,
     KVRole,
@@ -23,7 +24,6 @@ from hookline.kv_transfer import (
 from hookline.kv_transfer.blocks import KVBlocks
 from hookline.kv_transfer.orders import TransferOrders
 from hookline.outputs import RequestOutput
-from hookline.request import FinishReason
 from hookline.sampling_params import SamplingParams
 from hookline.stats import Residue, SchedulerStats, TierStats
 from hookline.worker.simulated.memory import SimulatedMemory
@@ -163,10 +163,7 @@ def test_failed_load_may_end_the_request(*, is_async: bool) -> None:
     outputs = run(engine)
 
     [end] = [event for output in outputs for event in output.finished]
-    assert (end.reason, end.cause) == (
-        FinishReason.ERROR,
-        "KV load failed: as_wanted",
-    )
+    assert end.cause == Failed("KV load failed: as_wanted")
     assert tokens_by_request(outputs) == {}
     assert stats_of(engine).finished == {"error": 1}
 
@@ -197,7 +194,7 @@ def test_blocks_of_an_aborted_load_are_closed_first() -> None:
     engine.core.add(engine_request(1, PROMPT, 3))
     engine.step()
 
-    engine.core.finish([1], FinishReason.ABORT, "gone")
+    engine.core.finish([1], Aborted("gone"))
     held = engine.core.state("test").stats
     engine.step()
     freed = engine.core.state("test").stats
@@ -220,7 +217,7 @@ def test_load_that_is_given_up_before_it_began_touches_nothing() -> None:
     engine.core.add(engine_request(2, PROMPT, 3))
     engine.step()  # takes the first one's step; the load is ordered with the next
 
-    engine.core.finish([2], FinishReason.ABORT, "gone")
+    engine.core.finish([2], Aborted("gone"))
     engine.run()
     engine.clock.sleep(0.1)
     run(engine)

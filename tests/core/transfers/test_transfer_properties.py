@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from hookline.config import SchedulerConfig
 from hookline.events import StepOutput
+from hookline.finish_cause import Aborted
 from hookline.kv_transfer import LoadFailurePolicy
-from hookline.request import FinishReason
 from hookline.stats import Residue
 from hookline_testing.connected_core import (
     SHORT,
@@ -36,7 +36,7 @@ def drive(
             engine.core.add(engine_request(at, prompt, source.randint(1, 8)))
         if source.random() < 0.05:
             gone = source.randrange(len(prompts))
-            engine.core.finish([gone], FinishReason.ABORT, "gone")
+            engine.core.finish([gone], Aborted("gone"))
         if engine.core.has_work:
             outputs.append(engine.step())
         assert len(outputs) < 20_000

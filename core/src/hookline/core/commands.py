@@ -2,7 +2,8 @@
 
 import msgspec
 
-from hookline.request import EngineRequest, FinishReason
+from hookline.finish_cause import FinishCause
+from hookline.request import EngineRequest
 
 
 class Add(msgspec.Struct, frozen=True, tag=True):
@@ -15,8 +16,7 @@ class Finish(msgspec.Struct, frozen=True, tag=True):
     """End these requests."""
 
     request_ids: list[int]
-    reason: FinishReason
-    cause: str
+    cause: FinishCause
 
 
 class ResetPrefixCache(msgspec.Struct, frozen=True, tag=True):

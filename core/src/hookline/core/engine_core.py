@@ -9,9 +9,10 @@ from hookline.core.capacity import check_capacity
 from hookline.core.engine_facts import engine_facts
 from hookline.core.step_in_flight import StepInFlight
 from hookline.events import CacheChanges, ClockPair, StepOutput, StepRecord
+from hookline.finish_cause import FinishCause
 from hookline.kv_cache import KVCacheManager
 from hookline.kv_transfer.guard import ConnectorGuard
-from hookline.request import EngineRequest, FinishReason
+from hookline.request import EngineRequest
 from hookline.scheduler import Scheduler
 from hookline.scheduler.journal import Journal
 from hookline.scheduler.transfers import Transfers
@@ -83,11 +84,9 @@ class EngineCore:
     def add(self, request: EngineRequest) -> None:
         self._scheduler.add(request, self.clock.now())
 
-    def finish(
-        self, request_ids: Sequence[int], reason: FinishReason, cause: str
-    ) -> None:
+    def finish(self, request_ids: Sequence[int], cause: FinishCause) -> None:
         """Ends requests; ids of requests that have ended already are ignored."""
-        self._scheduler.finish(request_ids, reason, cause, self.clock.now())
+        self._scheduler.finish(request_ids, cause, self.clock.now())
 
     def reset_prefix_cache(self) -> None:
         self._scheduler.reset_prefix_cache()

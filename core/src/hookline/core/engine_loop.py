@@ -78,7 +78,7 @@ class EngineLoop:
         if isinstance(command, Add):
             self._core.add(command.request)
         elif isinstance(command, Finish):
-            self._core.finish(command.request_ids, command.reason, command.cause)
+            self._core.finish(command.request_ids, command.cause)
             self._changed = "abort"
         else:
             self._core.reset_prefix_cache()

@@ -12,6 +12,7 @@ from hookline.config import EngineConfig
 from hookline.core.failure import FailureBarrier
 from hookline.events import StepOutput
 from hookline.exceptions import EngineDeadError, HooklineError, OverloadedError
+from hookline.finish_cause import Rejected
 from hookline.frontend.client_request import ClientRequest, News
 from hookline.frontend.front_end import FrontEnd, start_front_end
 from hookline.outputs import RequestOutput
@@ -212,7 +213,7 @@ class AsyncEngine:
         if self._front_end.num_unconfirmed + completions > self._max_open:
             raise OverloadedError(self._max_open)
 
-    def reject(self, facts: RequestFacts, cause: str) -> None:
+    def reject(self, facts: RequestFacts, cause: Rejected) -> None:
         """Counts a request that was refused before it reached the engine."""
         self._front_end.reject(facts, cause)
 

@@ -4,11 +4,12 @@ from collections.abc import Callable
 
 from hookline.events import Finished, NewTokens
 from hookline.exceptions import HooklineError
+from hookline.finish_cause import FinishCause, StoppedByString, StoppedByToken
 from hookline.frontend.input_processor import PreparedRequest
 from hookline.frontend.text_stream import TextStream
 from hookline.frontend.timeline import Timeline
 from hookline.outputs import CompletionOutput, RequestOutput
-from hookline.request import FinishReason, TokenLogprobs
+from hookline.request import TokenLogprobs
 
 News = RequestOutput | HooklineError
 Deliver = Callable[[News], None]
@@ -23,8 +24,7 @@ class Completion:
     Attributes:
         request_id: The engine's id for it.
         is_open: Whether the client still expects news.
-        finish_reason: Why it ended for the client.
-        finish_cause: More about it.
+        finish_cause: Why it ended for the client; None while it is open.
         kept_token_ids: All its tokens, where prompts are kept.
     """
 
@@ -34,13 +34,11 @@ class Completion:
         "_texts",
         "_token_ids",
         "finish_cause",
-        "finish_reason",
         "index",
         "is_open",
         "kept_token_ids",
         "request",
         "request_id",
-        "stop_reason",
         "text",
         "timeline",
     )
@@ -59,9 +57,7 @@ class Completion:
         self.text = text
         self.timeline = timeline
         self.is_open = True
-        self.finish_reason: FinishReason | None = None
-        self.finish_cause = ""
-        self.stop_reason: str | int | None = None
+        self.finish_cause: FinishCause | None = None
         self.kept_token_ids: list[int] = []
         self._start_news()
 
@@ -74,36 +70,33 @@ class Completion:
         self._add(text, event.token_ids, event.logprobs)
         if self.text.stop_reason is None:
             return False
-        self.close(FinishReason.STOP, self.text.stop_reason)
-        self.stop_reason = self.text.stop_reason
-        self._add("", [], None)
+        self.close(StoppedByString(self.text.stop_reason))
         return True
 
     def end(self, event: Finished) -> None:
         """The engine ended it, and the client has not heard of it yet."""
         rest = self.text.flush()
-        self.close(event.reason, event.cause)
-        self.stop_reason = self.text.stop_reason or self._stop_token(event)
-        if self.text.stop_reason is not None:
-            self.finish_reason = FinishReason.STOP
+        stop = self.text.stop_reason
+        self.close(event.cause if stop is None else StoppedByString(stop))
         self._add(rest, [], None)
 
-    def close(self, reason: FinishReason, cause: str) -> None:
+    def close(self, cause: FinishCause) -> None:
         self.is_open = False
-        self.finish_reason, self.finish_cause = reason, cause
+        self.finish_cause = cause
         self.request.num_open -= 1
 
     def take_news(self) -> CompletionOutput | None:
         """All since the last time; None if there are none."""
         if not self._has_news:
             return None
+        cause = self.finish_cause
         news = CompletionOutput(
             index=self.index,
             text="".join(self._texts),
             token_ids=self._token_ids,
             logprobs=self._logprobs,
-            finish_reason=self.finish_reason,
-            stop_reason=self.stop_reason,
+            finish_reason=None if cause is None else cause.reason,
+            stop_reason=self._stop_reason(),
             output_tokens=self.timeline.output_tokens,
             draft_tokens=self.timeline.draft_tokens,
             accepted_tokens=self.timeline.accepted_tokens,
@@ -131,15 +124,19 @@ class Completion:
 
     def _ends_unseen(self, end: Finished) -> bool:
         """Whether the last token is a stop token that is left out of the text."""
-        params = self.request.prepared.params
-        return end.reason is FinishReason.STOP and not params.include_stop_str_in_output
+        keeps_stop = self.request.prepared.params.include_stop_str_in_output
+        return isinstance(end.cause, StoppedByToken) and not keeps_stop
 
-    def _stop_token(self, event: Finished) -> int | None:
-        if event.reason is not FinishReason.STOP:
-            return None
-        token_id = int(event.cause)
-        named = self.request.prepared.params.stop_token_ids
-        return token_id if token_id in named else None
+    def _stop_reason(self) -> str | int | None:
+        """The stop string or token that the client asked for and that ended it."""
+        match self.finish_cause:
+            case StoppedByString(text):
+                return text
+            case StoppedByToken(token_id):
+                named = self.request.prepared.params.stop_token_ids
+                return token_id if token_id in named else None
+            case _:
+                return None
 
 
 class ClientRequest:

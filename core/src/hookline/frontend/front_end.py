@@ -12,6 +12,7 @@ from hookline.clock import Clock, SystemClock
 from hookline.config import EngineConfig, ObserverConfig
 from hookline.events import Finished, StepOutput
 from hookline.exceptions import EngineDeadError
+from hookline.finish_cause import Aborted, Failed, Rejected
 from hookline.frontend.client_request import ClientRequest, Completion, Deliver
 from hookline.frontend.detokenizer import make_detokenizer
 from hookline.frontend.input_processor import InputProcessor, PreparedRequest
@@ -142,11 +143,12 @@ class FrontEnd:
 
     def abort(self, request: ClientRequest, cause: str) -> None:
         """Ends a request for its client; does nothing once it has ended."""
-        ids = self._outputs.abort(request, cause)
+        aborted = Aborted(cause)
+        ids = self._outputs.abort(request, aborted)
         if ids and self.failure is None:
-            self.client.finish(ids, FinishReason.ABORT, cause)
+            self.client.finish(ids, aborted)
 
-    def reject(self, facts: RequestFacts, cause: str) -> None:
+    def reject(self, facts: RequestFacts, cause: Rejected) -> None:
         """Counts a request that never reached the engine."""
         self._outputs.count_rejected()
         if not self._observers.is_listening:
@@ -163,8 +165,8 @@ class FrontEnd:
         self._stats_at = output.record.ended_at if output.record else output.at
         facts = self._outputs.facts_of(output) if self._observers.needs_facts else {}
         iteration, stopped = self._outputs.take(output)
-        if stopped:
-            self.client.finish(stopped, FinishReason.STOP, "stop string")
+        for cause, request_ids in stopped.items():
+            self.client.finish(request_ids, cause)
         if self._observers.is_listening:
             self._observers.output(output, iteration, facts)
 
@@ -172,18 +174,16 @@ class FrontEnd:
         """The engine died: ends every open request with an error, and tells."""
         if self.failure is None:
             self.failure = reason
-            events = self._end_all(FinishReason.ERROR, reason, "failed")
+            events = self._end_all(Failed(reason), "failed")
             errors = sum(event.reason is FinishReason.ERROR for event in events)
             self._observers.failed(reason, errors)
 
-    def _end_all(
-        self, reason: FinishReason, cause: str, state: str
-    ) -> Sequence[Finished]:
+    def _end_all(self, cause: Aborted | Failed, state: str) -> Sequence[Finished]:
         # What was on its way when the engine ended counts as received, and as ended.
         received = self._stats.received + self._outputs.num_unheard
         rest = self._stats.at_rest()
         self._stats = msgspec.structs.replace(rest, received=received)
-        iteration, events = self._outputs.end_all(reason, cause)
+        iteration, events = self._outputs.end_all(cause)
         facts = {each.request_id: each.facts for each in iteration.finished}
         self._observers.ended_outside(
             state,
@@ -227,7 +227,7 @@ class FrontEnd:
         """Ends what is open when the engine has been closed."""
         if self.failure is None:
             self.failure = "it was closed"
-            self._end_all(FinishReason.ABORT, "the engine was closed", "drain")
+            self._end_all(Aborted("the engine was closed"), "drain")
             self._observers.stopped("closed")
 
     def _completion(
@@ -285,12 +285,11 @@ def _start_both(
     return loading.result(), client
 
 
-def _rejected(facts: RequestFacts, cause: str) -> FinishedRequest:
+def _rejected(facts: RequestFacts, cause: Rejected) -> FinishedRequest:
     """A request that got nothing, not even an id."""
     return FinishedRequest(
         request_id=0,
         facts=facts,
-        reason=FinishReason.REJECTED,
         cause=cause,
         params=SamplingParams(),
         prompt_tokens=0,

@@ -12,11 +12,15 @@ from hookline.events import (
     StepRecord,
 )
 from hookline.exceptions import EngineDeadError
+from hookline.finish_cause import Aborted, Failed, FinishCause
 from hookline.frontend.client_request import ClientRequest, Completion
 from hookline.frontend.iteration import IterationBuilder
 from hookline.frontend.wall_time import WallTime
 from hookline.request import FinishReason, RequestFacts
 from hookline.stats import FinishedGroup, FinishedRequest, IterationStats
+
+Stopped = dict[FinishCause, list[int]]
+"""Ids of requests that a stop string ended, by that cause."""
 
 
 class OutputProcessor:
@@ -68,12 +72,12 @@ class OutputProcessor:
             if request_id in self._completions
         }
 
-    def take(self, output: StepOutput) -> tuple[IterationStats, list[int]]:
+    def take(self, output: StepOutput) -> tuple[IterationStats, Stopped]:
         """Delivers an output's news.
 
         Returns:
-            What the step brought, and ids that a stop string has ended: the engine
-            must be told.
+            What the step brought, and ids by the stop string that ended them: the
+            engine must end them, too.
         """
         iteration, now = IterationBuilder(), self._clock.now()
         self._note_clock(output)
@@ -81,7 +85,7 @@ class OutputProcessor:
         self._note_step(output.record)
         ends = {event.request_id: event for event in output.finished}
         touched: dict[ClientRequest, None] = {}
-        stopped = []
+        stopped: Stopped = {}
         for tokens in output.new_tokens:
             if (completion := self._completions.get(tokens.request_id)) is None:
                 continue
@@ -91,8 +95,9 @@ class OutputProcessor:
                 end = ends.get(tokens.request_id)
                 if completion.take(tokens, end):
                     completion.timeline.ended_at = now
-                    if end is None:
-                        stopped.append(tokens.request_id)
+                    if end is None and completion.finish_cause is not None:
+                        ids = stopped.setdefault(completion.finish_cause, [])
+                        ids.append(tokens.request_id)
         for event in output.finished:
             if (completion := self._completions.get(event.request_id)) is not None:
                 if completion.is_open:
@@ -103,38 +108,35 @@ class OutputProcessor:
             request.deliver_news()
         return iteration.build(), stopped
 
-    def abort(self, request: ClientRequest, cause: str) -> list[int]:
+    def abort(self, request: ClientRequest, cause: Aborted) -> list[int]:
         """The client wants no more news; gives the ids that the engine must end."""
         now = self._clock.now()
         ids = []
         for completion in request.completions:
             if completion.is_open:
-                completion.close(FinishReason.ABORT, cause)
+                completion.close(cause)
                 completion.timeline.ended_at = now
                 ids.append(completion.request_id)
         return ids
 
-    def end_all(
-        self, finish_reason: FinishReason, cause: str
-    ) -> tuple[IterationStats, list[Finished]]:
+    def end_all(self, cause: Aborted | Failed) -> tuple[IterationStats, list[Finished]]:
         """The engine is gone: every request ends now, with an error for its client."""
         iteration, now = IterationBuilder(), self._clock.now()
         events, open_requests = [], dict[ClientRequest, None]()
         for completion in list(self._completions.values()):
             if completion.is_open:
-                completion.close(finish_reason, cause)
+                completion.close(cause)
                 open_requests[completion.request] = None
             event = Finished(
                 completion.request_id,
                 now,
-                completion.finish_reason or finish_reason,
-                completion.finish_cause,
+                completion.finish_cause or cause,
                 completion.timeline.output_tokens,
             )
             events.append(event)
             self._confirm(completion, event, iteration, now)
         for request in open_requests:
-            request.deliver_error(EngineDeadError(cause))
+            request.deliver_error(EngineDeadError(cause.label))
         return iteration.build(), events
 
     def count_rejected(self) -> None:
@@ -215,9 +217,9 @@ class OutputProcessor:
         """The engine has ended it: forgets it and counts it, exactly once."""
         del self._completions[completion.request_id]
         request = completion.request
-        reason = completion.finish_reason or event.reason
-        self._count_finished(reason)
-        iteration.finished.append(self._summary(completion, event, reason, now))
+        cause = completion.finish_cause or event.cause
+        self._count_finished(cause.reason)
+        iteration.finished.append(self._summary(completion, event, cause, now))
         if request.kv_transfer_params is None:
             request.kv_transfer_params = event.kv_transfer_params
         request.num_confirmed += 1
@@ -227,7 +229,7 @@ class OutputProcessor:
             iteration.finished_groups.append(group)
 
     def _summary(
-        self, completion: Completion, event: Finished, reason: FinishReason, now: int
+        self, completion: Completion, event: Finished, cause: FinishCause, now: int
     ) -> FinishedRequest:
         request = completion.request
         prompt = request.prepared.prompt_token_ids
@@ -238,8 +240,7 @@ class OutputProcessor:
             request.prepared.params,
             now=now,
             wall=self._wall,
-            reason=reason,
-            cause=completion.finish_cause,
+            cause=cause,
             is_streamed=request.is_streamed,
             completion_index=completion.index,
             prompt_token_ids=tuple(prompt) if self._keep_prompts else None,

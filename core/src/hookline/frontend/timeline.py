@@ -4,8 +4,9 @@ import dataclasses
 
 from hookline.clock import NANOSECONDS
 from hookline.events import Finished, NewTokens, Preempted, Queued, Scheduled
+from hookline.finish_cause import FinishCause
 from hookline.frontend.wall_time import WallTime
-from hookline.request import FinishReason, RequestFacts
+from hookline.request import RequestFacts
 from hookline.sampling_params import SamplingParams
 from hookline.slo import judge
 from hookline.stats import MAX_STALLS, FinishedRequest, RequestTimes
@@ -136,8 +137,7 @@ class Timeline:
         *,
         now: int,
         wall: WallTime,
-        reason: FinishReason,
-        cause: str,
+        cause: FinishCause,
         is_streamed: bool,
         completion_index: int,
         prompt_token_ids: tuple[int, ...] | None = None,
@@ -150,7 +150,6 @@ class Timeline:
         request = FinishedRequest(
             request_id=event.request_id,
             facts=facts,
-            reason=reason,
             cause=cause,
             params=params,
             prompt_tokens=self._prompt_tokens,

@@ -11,8 +11,9 @@ from collections.abc import Iterable, Sequence
 
 from hookline.config import SchedulerConfig
 from hookline.events import CacheEvent, Finished, NewTokens, Preempted, Queued
+from hookline.finish_cause import Failed, FinishCause
 from hookline.kv_cache import KVCacheManager
-from hookline.request import EngineRequest, FinishReason, Request, RequestStatus
+from hookline.request import EngineRequest, Request, RequestStatus
 from hookline.scheduler.admission import Admission, chunk
 from hookline.scheduler.journal import Journal
 from hookline.scheduler.ledger import Ledger
@@ -99,18 +100,14 @@ class Scheduler:
         queued = Queued(request.request_id, now, request.num_prompt_tokens)
         self.journal.queued.append(queued)
 
-    def finish(
-        self, request_ids: Sequence[int], reason: FinishReason, cause: str, now: int
-    ) -> None:
+    def finish(self, request_ids: Sequence[int], cause: FinishCause, now: int) -> None:
         """Ends requests from outside a step; unknown ids have ended already."""
         for request_id in request_ids:
             if (request := self._requests.get(request_id)) is None:
                 continue
-            self._end(request, reason, cause, now)
+            self._end(request, cause, now)
 
-    def _end(
-        self, request: Request, reason: FinishReason, cause: str, now: int
-    ) -> None:
+    def _end(self, request: Request, cause: FinishCause, now: int) -> None:
         if request.status is RequestStatus.RUNNING:
             self._running.remove(request)
             self._left_batch.append(request.request_id)
@@ -121,9 +118,9 @@ class Scheduler:
         request.status = RequestStatus.FINISHED
         del self._requests[request.request_id]
         outputs = request.num_output_tokens
-        self.ledger.end(reason, outputs)
+        self.ledger.end(cause.reason, outputs)
         self.journal.finished.append(
-            Finished(request.request_id, now, reason, cause, outputs, told)
+            Finished(request.request_id, now, cause, outputs, told)
         )
 
     # -- planning a step ---------------------------------------------------------
@@ -255,7 +252,7 @@ class Scheduler:
                 continue
             is_first = request.num_output_tokens == 0
             request.num_pending_tokens -= 1
-            kept, reason, cause = stop_after(request, token_ids)
+            kept, cause = stop_after(request, token_ids)
             if request.status is RequestStatus.RUNNING:
                 request.token_ids += kept
             else:  # preempted since; it is recomputed with this token
@@ -276,8 +273,8 @@ class Scheduler:
                     num_accepted,
                 )
             )
-            if reason is not None:
-                self._end(request, reason, cause, now)
+            if cause is not None:
+                self._end(request, cause, now)
         for request_id, draft_token_ids in result.drafts.items():
             request = self._requests.get(request_id)
             if request is not None and request.status is RequestStatus.RUNNING:
@@ -291,8 +288,8 @@ class Scheduler:
                 request.num_doomed_results += request.num_pending_tokens
                 request.num_pending_tokens = 0
             if end.reason and self._transfers.failure_ends:
-                cause = f"KV load failed: {end.reason}"
-                self._end(request, FinishReason.ERROR, cause, now)
+                failed = Failed(f"KV load failed: {end.reason}")
+                self._end(request, failed, now)
                 continue
             self._transfers.ledger.recomputed_tokens += (
                 end.lost_tokens + end.spoilt_tokens

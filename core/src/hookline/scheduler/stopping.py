@@ -1,24 +1,27 @@
-"""When a request ends by itself: stop tokens and lengths. Knows no strings."""
+"""Decides where a request's new tokens end it: at stop tokens and length limits.
+
+Stop strings are found in the front end, where the text is.
+"""
 
 from collections.abc import Sequence
 
-from hookline.request import FinishReason, Request
+from hookline.finish_cause import FinishCause, LengthReached, StoppedByToken
+from hookline.request import Request
 
 
 def stop_after(
     request: Request, token_ids: Sequence[int]
-) -> tuple[list[int], FinishReason | None, str]:
-    """Cuts new tokens after the one that ends the request, if one does.
+) -> tuple[list[int], FinishCause | None]:
+    """Cuts new tokens after the first that ends the request.
 
     Returns:
-        The tokens to keep, and the reason and cause of the end (None, "" for none).
-        The cause of a stop is the token's id.
+        The tokens to keep, and why the request ends with them; None if it goes on.
     """
     output = request.num_output_tokens
     for index, token_id in enumerate(token_ids):
         count = output + index + 1
         if token_id in request.stop_token_ids and count >= request.params.min_tokens:
-            return list(token_ids[: index + 1]), FinishReason.STOP, str(token_id)
+            return list(token_ids[: index + 1]), StoppedByToken(token_id)
         if count >= request.max_tokens:
-            return list(token_ids[: index + 1]), FinishReason.LENGTH, ""
-    return list(token_ids), None, ""
+            return list(token_ids[: index + 1]), LengthReached()
+    return list(token_ids), None

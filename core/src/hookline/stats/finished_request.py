@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from hookline.finish_cause import FinishCause
 from hookline.request import FinishReason, RequestFacts
 from hookline.sampling_params import SamplingParams
 from hookline.slo import SloMiss
@@ -46,8 +47,7 @@ class FinishedRequest:
     Attributes:
         request_id: Internal id.
         facts: Who asked.
-        reason: Why it ended.
-        cause: More about it.
+        cause: Why it ended, for its client.
         params: What was asked for.
         prompt_tokens: Length of the prompt.
         local_cached_tokens: Prompt tokens from this engine's prefix cache.
@@ -81,8 +81,7 @@ class FinishedRequest:
 
     request_id: int
     facts: RequestFacts
-    reason: FinishReason
-    cause: str
+    cause: FinishCause
     params: SamplingParams
     prompt_tokens: int
     local_cached_tokens: int
@@ -110,6 +109,11 @@ class FinishedRequest:
     output_token_ids: tuple[int, ...] | None = None
     draft_tokens: int = 0
     accepted_tokens: int = 0
+
+    @property
+    def reason(self) -> FinishReason:
+        """The coarse reason of the end."""
+        return self.cause.reason
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

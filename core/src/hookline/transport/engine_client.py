@@ -4,8 +4,9 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from hookline.events import ClockPair, StepOutput
+from hookline.finish_cause import FinishCause
 from hookline.payloads import EngineFacts
-from hookline.request import EngineRequest, FinishReason
+from hookline.request import EngineRequest
 
 
 class EngineClient(Protocol):
@@ -26,9 +27,7 @@ class EngineClient(Protocol):
         """Sends a request to the engine; QUEUED follows in a step's output."""
         ...
 
-    def finish(
-        self, request_ids: Sequence[int], reason: FinishReason, cause: str
-    ) -> None:
+    def finish(self, request_ids: Sequence[int], cause: FinishCause) -> None:
         """Ends requests early; FINISHED follows. Unknown ids are ignored."""
         ...
 

@@ -9,7 +9,8 @@ from hookline.core.engine_loop import EngineLoop
 from hookline.core.failure import FailureNotice
 from hookline.events import StepOutput
 from hookline.exceptions import EngineDeadError
-from hookline.request import EngineRequest, FinishReason
+from hookline.finish_cause import FinishCause
+from hookline.request import EngineRequest
 
 
 class InprocClient:
@@ -27,10 +28,8 @@ class InprocClient:
     def add(self, request: EngineRequest) -> None:
         self._send(Add(request))
 
-    def finish(
-        self, request_ids: Sequence[int], reason: FinishReason, cause: str
-    ) -> None:
-        self._send(Finish(list(request_ids), reason, cause))
+    def finish(self, request_ids: Sequence[int], cause: FinishCause) -> None:
+        self._send(Finish(list(request_ids), cause))
 
     def reset_prefix_cache(self) -> None:
         self._send(ResetPrefixCache())

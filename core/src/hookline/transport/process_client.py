@@ -18,7 +18,8 @@ from hookline.config import EngineConfig
 from hookline.core.commands import Add, Command, Finish, ResetPrefixCache
 from hookline.events import StepOutput
 from hookline.exceptions import ConfigError, EngineDeadError, ModelLoadError
-from hookline.request import EngineRequest, FinishReason
+from hookline.finish_cause import FinishCause
+from hookline.request import EngineRequest
 from hookline.transport.messages import (
     ANSWERS_SOCKET,
     COMMANDS_SOCKET,
@@ -98,10 +99,8 @@ class ProcessClient:
     def add(self, request: EngineRequest) -> None:
         self._send(Add(request))
 
-    def finish(
-        self, request_ids: Sequence[int], reason: FinishReason, cause: str
-    ) -> None:
-        self._send(Finish(list(request_ids), reason, cause))
+    def finish(self, request_ids: Sequence[int], cause: FinishCause) -> None:
+        self._send(Finish(list(request_ids), cause))
 
     def reset_prefix_cache(self) -> None:
         self._send(ResetPrefixCache())

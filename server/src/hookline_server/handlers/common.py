@@ -9,7 +9,7 @@ from aiohttp import web
 
 from hookline.exceptions import RequestError
 from hookline_server.answers.answer import Identity
-from hookline_server.api_error import ApiError, as_api_error
+from hookline_server.api_error import ApiError, as_api_error, body_too_large
 from hookline_server.context import ENGINE
 from hookline_server.engine import ServingEngine
 from hookline_server.protocol.wire import encode
@@ -64,9 +64,10 @@ def rejections_counted(request: web.Request) -> Iterator[None]:
     try:
         yield
     except (ApiError, RequestError) as error:
-        cause = as_api_error(error).code
+        cause = as_api_error(error).rejection
         request.app[ENGINE].reject(request_facts(request), cause)
         raise
     except web.HTTPRequestEntityTooLarge:
-        request.app[ENGINE].reject(request_facts(request), "body_too_large")
+        cause = body_too_large(request.client_max_size).rejection
+        request.app[ENGINE].reject(request_facts(request), cause)
         raise

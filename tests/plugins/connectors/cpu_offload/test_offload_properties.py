@@ -15,6 +15,7 @@ from hookline.clock import VirtualClock
 from hookline.config import SchedulerConfig
 from hookline.core.engine_core import WAIT
 from hookline.events import StepOutput
+from hookline.finish_cause import Aborted
 from hookline.kv_transfer import (
     ConnectorMetadata,
     KVTransferConfig,
@@ -22,7 +23,6 @@ from hookline.kv_transfer import (
     SchedulerConnector,
     WorkerConnector,
 )
-from hookline.request import FinishReason
 from hookline.stats import Residue, TierStats
 from hookline_cpu_offload import OffloadOptions, SchedulerSide, WorkerSide
 from hookline_cpu_offload.options import DiskOptions
@@ -133,7 +133,7 @@ def drive(
             engine.core.add(engine_request(at, prompt, source.randint(1, 8)))
         if source.random() < 0.05:
             gone = source.randrange(len(prompts))
-            engine.core.finish([gone], FinishReason.ABORT, "gone")
+            engine.core.finish([gone], Aborted("gone"))
         if engine.core.has_work:
             outputs.append(engine.step())
             tiers = outputs[-1].stats.transfers.tiers

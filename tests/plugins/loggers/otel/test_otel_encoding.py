@@ -25,6 +25,14 @@ from opentelemetry.proto.trace.v1.trace_pb2 import (
 from opentelemetry.sdk import resources
 from opentelemetry.sdk.util import instrumentation
 
+from hookline.finish_cause import (
+    Aborted,
+    Failed,
+    FinishCause,
+    LengthReached,
+    Rejected,
+    StoppedByString,
+)
 from hookline.request import FinishReason, RequestFacts
 from hookline.stats import FinishedRequest, RequestTimes
 from hookline_faults.otlp import CLIENT_SPAN, TRACE_ID, TRACED
@@ -74,13 +82,19 @@ facts = st.builds(
     trace_context=st.just({}) | st.just(TRACED.facts.trace_context),
     operation=st.sampled_from(("chat", "text_completion")),
 )
+causes: st.SearchStrategy[FinishCause] = st.one_of(
+    st.builds(StoppedByString, any_texts),
+    st.builds(LengthReached),
+    st.builds(Aborted, any_texts),
+    st.builds(Failed, any_texts),
+    st.builds(Rejected, any_texts, any_texts),
+)
 finished: st.SearchStrategy[FinishedRequest] = st.builds(
     replace,
     st.just(TRACED),
     request_id=counts,
     facts=facts,
-    reason=st.sampled_from(FinishReason),
-    cause=any_texts,
+    cause=causes,
     times=times,
     prompt_tokens=counts,
     output_tokens=counts,
@@ -202,7 +216,7 @@ def expected_root(request: FinishedRequest, semconv: Semconv, span_id: bytes) ->
             Span.Event(name=name, time_unix_nano=clamped(at, places.arrived, end))
             for name, at in sorted(events, key=lambda event: event[1])
         ],
-        status=Status(code=Status.STATUS_CODE_ERROR, message=cut(request.cause))
+        status=Status(code=Status.STATUS_CODE_ERROR, message=cut(request.cause.label))
         if is_error
         else None,
     )

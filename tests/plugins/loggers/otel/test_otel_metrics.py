@@ -28,7 +28,7 @@ from hookline_faults.otlp import START, TRACE_ID, TRACED, Receiver
 from hookline_otel.endpoint import OtlpProtocol
 from hookline_otel.logger import OtelLogger
 from hookline_otel.metric_source import make_recorder
-from hookline_testing.payloads import FACTS, make_started, make_state, make_step
+from hookline_testing.payloads import CAUSES, FACTS, make_started, make_state, make_step
 
 STOPPED = EngineStopped(engine_index=0, reason="closed")
 STARTED = EngineStarted(facts=FACTS, clock=ClockPair(wall=START, monotonic=0))
@@ -236,7 +236,7 @@ def test_conventions_histograms_tell_success_apart(
     grpc_receiver: Receiver, reason: FinishReason, error: str | None, is_success: bool
 ) -> None:
     """All requests have a duration; times per token only those that succeeded."""
-    metrics = push(grpc_receiver, replace(TRACED, reason=reason))
+    metrics = push(grpc_receiver, replace(TRACED, cause=CAUSES[reason]))
 
     (point,) = metrics["gen_ai.server.request.duration"].histogram.data_points
     assert labels(point).get("error.type") == error

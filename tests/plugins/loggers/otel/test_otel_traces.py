@@ -10,6 +10,7 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
 
 import hookline_otel
 from hookline.config import EngineConfig
+from hookline.finish_cause import Failed
 from hookline.payloads import EngineStopped, LoggerContext, StartupPhase
 from hookline.request import FinishReason, RequestFacts
 from hookline.sampling_params import SamplingParams
@@ -26,7 +27,7 @@ from hookline_faults.otlp import (
 )
 from hookline_otel.endpoint import OtlpProtocol
 from hookline_otel.logger import OtelLogger
-from hookline_testing.payloads import FACTS, make_started, make_state, make_step
+from hookline_testing.payloads import CAUSES, FACTS, make_started, make_state, make_step
 
 STOPPED = EngineStopped(engine_index=0, reason="closed")
 KINDS = Span.SpanKind
@@ -252,10 +253,10 @@ def test_status_tells_failures(
     kind: str | None,
 ) -> None:
     """Only what failed or was refused is an error, with its cause."""
-    root = send(grpc_receiver, replace(TRACED, reason=reason, cause="why"))[0]
+    root = send(grpc_receiver, replace(TRACED, cause=CAUSES[reason]))[0]
 
     assert root.status.code == code
-    assert root.status.message == ("why" if kind else "")
+    assert root.status.message == (CAUSES[reason].label if kind else "")
     assert attributes(root).get("error.type") == kind
     assert attributes(root)["gen_ai.response.finish_reasons"] == [reason.value]
 
@@ -342,7 +343,7 @@ def test_rejected_request_is_placed_where_it_was_told(
 ) -> None:
     """It brings no times, but takes as long as it took."""
     rejected = replace(
-        TRACED, times=None, reason=FinishReason.REJECTED, e2e_seconds=0.25
+        TRACED, times=None, cause=CAUSES[FinishReason.REJECTED], e2e_seconds=0.25
     )
     logger = create(grpc_receiver)
     logger.engine_started(make_started())
@@ -389,8 +390,7 @@ def test_what_clients_choose_is_cut(grpc_receiver: Receiver) -> None:
         TRACED,
         facts=facts,
         params=params,
-        reason=FinishReason.ERROR,
-        cause="w" * 9999,
+        cause=Failed("w" * 9999),
     )
 
     root = send(grpc_receiver, request, semconv="both")[0]
@@ -417,9 +417,7 @@ def test_text_that_is_no_unicode_harms_no_other_request(
 ) -> None:
     """Half a surrogate pair, which some clients send, is replaced."""
     facts = msgspec.structs.replace(TRACED.facts, tenant="a\ud800")
-    request = replace(
-        TRACED, facts=facts, reason=FinishReason.ERROR, cause="\udcff is bad"
-    )
+    request = replace(TRACED, facts=facts, cause=Failed("\udcff is bad"))
 
     spans = send(grpc_receiver, request, TRACED)
 

@@ -24,9 +24,10 @@ from hookline.config import (
     MetricsConfig,
     ObserverConfig,
 )
+from hookline.finish_cause import Rejected
 from hookline.metrics import DIALECTS, Family, HistogramValue, Kind
 from hookline.payloads import HttpAnswered, HttpExchange, PageRequest, StartupPhase
-from hookline.request import FinishReason, RequestFacts
+from hookline.request import RequestFacts
 from hookline.stats import (
     BlockEviction,
     FinishedGroup,
@@ -82,7 +83,7 @@ REQUEST = dataclasses.replace(
     is_slo_judged=True,
 )
 REJECTED = dataclasses.replace(
-    FINISHED, reason=FinishReason.REJECTED, cause="overloaded"
+    FINISHED, cause=Rejected("overloaded", "2 completions are open")
 )
 
 ITERATION = IterationStats(

@@ -8,7 +8,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from hookline.clock import NANOSECONDS
-from hookline.request import FinishReason, RequestFacts
+from hookline.finish_cause import Aborted, Failed, LengthReached, Rejected
+from hookline.request import RequestFacts
 from hookline.sampling_params import SamplingParams
 from hookline.slo import Phase, SloMiss
 from hookline.stats import FinishedRequest, RequestTimes
@@ -27,7 +28,6 @@ WHOLE = dataclasses.replace(
         trace_id="0af7651916cd43dd8448eb211c80319c",
         operation="chat",
     ),
-    cause="0",
     params=SamplingParams(max_tokens=30, temperature=0.5, top_k=40, n=2, seed=7),
     tpot_seconds=4 / 3,
     preempted_prefill_seconds=0.25,
@@ -120,8 +120,7 @@ def test_request_aborted_while_it_was_queued() -> None:
     """Phases that were not reached are null, and so is what nobody knows."""
     aborted = dataclasses.replace(
         FINISHED,
-        reason=FinishReason.ABORT,
-        cause="client",
+        cause=Aborted("client"),
         output_tokens=0,
         queue_seconds=None,
         prefill_seconds=None,
@@ -164,8 +163,7 @@ def test_rejected_request() -> None:
     rejected = dataclasses.replace(
         FINISHED,
         request_id=0,
-        reason=FinishReason.REJECTED,
-        cause="the prompt is too long",
+        cause=Rejected("context_length_exceeded", "the prompt is too long"),
         times=None,
     )
 
@@ -175,14 +173,13 @@ def test_rejected_request() -> None:
     assert line["internal_id"] is None
     assert line["sampling"] is None
     assert line["reason"] == "rejected"
-    assert line["error"] == line["cause"] == "the prompt is too long"
+    assert line["cause"] == "context_length_exceeded"
+    assert line["error"] == "the prompt is too long"
 
 
 def test_request_that_failed() -> None:
     """The cause of an error is the error."""
-    failed = dataclasses.replace(
-        FINISHED, reason=FinishReason.ERROR, cause="killed by signal 9"
-    )
+    failed = dataclasses.replace(FINISHED, cause=Failed("killed by signal 9"))
 
     line = written(failed)
 
@@ -192,7 +189,7 @@ def test_request_that_failed() -> None:
 
 def test_request_without_names_has_nulls() -> None:
     """Fields are never left out for want of a value."""
-    line = written(FINISHED)
+    line = written(dataclasses.replace(FINISHED, cause=LengthReached()))
 
     missing = [key for key, value in line.items() if value is None]
     assert missing == ["tenant", "lora", "trace_id", "cause", "error"]
@@ -238,7 +235,7 @@ def test_hostile_ids_stay_one_line(name: str) -> None:
     Half a surrogate pair, which strict readers refuse, comes back as `?`.
     """
     facts = RequestFacts(client_id=name, tenant=name)
-    request = dataclasses.replace(FINISHED, facts=facts, cause=name)
+    request = dataclasses.replace(FINISHED, facts=facts, cause=Failed(name))
 
     data = encode(
         make_line(request, model="tiny", engine=0, now=NOW, max_prompt_tokens=None)

@@ -11,8 +11,8 @@ import msgspec
 import pytest
 
 from hookline.config import EngineConfig
+from hookline.finish_cause import Rejected
 from hookline.payloads import EngineStopped, LoggerContext
-from hookline.request import FinishReason
 from hookline.slo import Phase, SloMiss
 from hookline.stats import IterationStats
 from hookline_request_log import RequestLogger, create_stat_logger
@@ -36,8 +36,7 @@ PREEMPTED = dataclasses.replace(
 SLOW_FRONT_END = dataclasses.replace(FINISHED, e2e_seconds=60.0)
 REJECTED = dataclasses.replace(
     FINISHED,
-    reason=FinishReason.REJECTED,
-    cause="too long",
+    cause=Rejected("context_length_exceeded", "too long"),
     queue_seconds=None,
     prefill_seconds=None,
     decode_seconds=None,

@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 
 from hookline.core.engine_core import WAIT, EngineCore
 from hookline.events import Finished
-from hookline.request import EngineRequest, FinishReason
+from hookline.finish_cause import Aborted
+from hookline.request import EngineRequest
 from hookline.sampling_params import SamplingParams
 from hookline.stats import Residue, SchedulerStats
 
@@ -45,7 +46,7 @@ class DrivenEngine:
         return self._last_id
 
     def abort(self, request_id: int) -> None:
-        self.core.finish([request_id], FinishReason.ABORT, "gone")
+        self.core.finish([request_id], Aborted("gone"))
 
     def turn(self) -> bool:
         """Runs a step if there is work; returns whether it made progress."""

@@ -5,12 +5,13 @@ from collections.abc import Sequence
 from hookline.clock import NANOSECONDS, VirtualClock
 from hookline.core.engine_core import EngineCore
 from hookline.events import StepOutput
+from hookline.finish_cause import Aborted
 from hookline.frontend.client_request import ClientRequest, Completion, News
 from hookline.frontend.input_processor import PreparedRequest
 from hookline.frontend.output_processor import OutputProcessor
 from hookline.frontend.text_stream import TextStream
 from hookline.frontend.timeline import Timeline
-from hookline.request import FinishReason, RequestFacts
+from hookline.request import RequestFacts
 from hookline.sampling_params import SamplingParams
 from hookline.stats import FinishedRequest, IterationStats
 from hookline.transport.inproc_client import InprocClient
@@ -98,8 +99,8 @@ class ObservedEngine:
 
     def abort(self, request: ClientRequest, cause: str = "client") -> None:
         """The client goes away now."""
-        ids = self.outputs.abort(request, cause)
-        self.client.finish(ids, FinishReason.ABORT, cause)
+        aborted = Aborted(cause)
+        self.client.finish(self.outputs.abort(request, aborted), aborted)
 
     def receive(self) -> StepOutput | None:
         """Lets the engine take one turn and takes its output in."""
@@ -111,8 +112,8 @@ class ObservedEngine:
     def take(self, output: StepOutput) -> IterationStats:
         """Takes an output in, the engine's or one made by hand."""
         iteration, stopped = self.outputs.take(output)
-        if stopped:
-            self.client.finish(stopped, FinishReason.STOP, "stop string")
+        for cause, request_ids in stopped.items():
+            self.client.finish(request_ids, cause)
         self.iterations.append(iteration)
         for each in iteration.finished:
             self.finished[each.request_id] = each

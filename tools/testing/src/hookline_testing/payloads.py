@@ -1,6 +1,14 @@
 """Payloads made by hand, for tests of whatever listens to hooks."""
 
 from hookline.events import ClockPair, StepRecord
+from hookline.finish_cause import (
+    Aborted,
+    Failed,
+    FinishCause,
+    LengthReached,
+    Rejected,
+    StoppedByToken,
+)
 from hookline.payloads import EngineFacts, EngineStarted, StateChanged, StepFinished
 from hookline.request import FinishReason, RequestFacts
 from hookline.sampling_params import SamplingParams
@@ -39,11 +47,22 @@ RECORD = StepRecord(
     request_tokens=[(1, 12), (2, 1), (3, 1)],
 )
 
+CAUSES: dict[FinishReason, FinishCause] = {
+    cause.reason: cause
+    for cause in (
+        StoppedByToken(0),
+        LengthReached(),
+        Aborted("client"),
+        Failed("killed by signal 9"),
+        Rejected("overloaded", "2 completions are open"),
+    )
+}
+"""A finish cause of each reason."""
+
 FINISHED = FinishedRequest(
     request_id=1,
     facts=RequestFacts(client_id="a"),
-    reason=FinishReason.STOP,
-    cause="",
+    cause=StoppedByToken(0),
     params=SamplingParams(max_tokens=30),
     prompt_tokens=12,
     local_cached_tokens=4,

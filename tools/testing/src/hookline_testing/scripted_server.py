@@ -14,6 +14,7 @@ from hookline.exceptions import (
     PromptTooLongError,
     RequestError,
 )
+from hookline.finish_cause import Rejected
 from hookline.outputs import CompletionOutput, RequestOutput
 from hookline.payloads import EngineFacts, HttpAnswered, PageHandler, Routes
 from hookline.request import FinishReason, RequestFacts, TokenLogprobs
@@ -131,7 +132,7 @@ class FakeEngine:
         max_open: So many completions may be open.
         free_steps: So many first steps do not wait for the gate.
         streams: Every stream ever submitted.
-        rejected: The causes of all rejections.
+        rejected: Why requests were rejected.
         pages: Registered by `add_routes`.
         needs_http: Whether the server shall tell of answered HTTP requests.
         answered: What the server told of them.
@@ -158,7 +159,7 @@ class FakeEngine:
         self.free_steps = 0
         self.submitted = asyncio.Event()
         self.streams: list[FakeStream] = []
-        self.rejected: list[str] = []
+        self.rejected: list[Rejected] = []
         self.resets = 0
         self.chats: list[list[dict[str, object]]] = []
         self.pages: dict[str, PageHandler] = {}
@@ -240,7 +241,7 @@ class FakeEngine:
         if taken + completions > self.max_open:
             raise OverloadedError(self.max_open)
 
-    def reject(self, facts: RequestFacts, cause: str) -> None:  # noqa: ARG002
+    def reject(self, facts: RequestFacts, cause: Rejected) -> None:  # noqa: ARG002
         self.rejected.append(cause)
 
     def reset_prefix_cache(self) -> None:

@@ -38,7 +38,7 @@ def _stalled(request: FinishedRequest) -> float | None:
 
 def _rejection(request: FinishedRequest) -> Iterable[Point]:
     is_rejected = request.reason is FinishReason.REJECTED
-    return by_label({request.cause: 1}) if is_rejected else ()
+    return by_label({request.cause.label: 1}) if is_rejected else ()
 
 
 def _latency(

@@ -59,7 +59,7 @@ class RequestTrace:
             kind=SpanKind.SERVER if self.semconv.has_vllm else SpanKind.INTERNAL,
             attributes=self._attributes,
             events=_events(times),
-            error=cut(request.cause) if error_type(request) else None,
+            error=cut(request.cause.label) if error_type(request) else None,
         )
 
     @property

@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 import msgspec
 
 from hookline.clock import NANOSECONDS
+from hookline.finish_cause import Failed, FinishCause, Rejected
 from hookline.request import FinishReason
 from hookline.stats import FinishedRequest
 from hookline_request_log.schema import (
@@ -37,7 +38,6 @@ def make_line(
         max_prompt_tokens: Most token ids of each kind; None writes none.
     """
     facts, is_rejected = request.facts, request.reason is FinishReason.REJECTED
-    has_error = is_rejected or request.reason is FinishReason.ERROR
     keeps_ids = max_prompt_tokens is not None
     return Line(
         ts=_utc(now if request.times is None else request.times.ended),
@@ -53,8 +53,8 @@ def make_line(
         operation=facts.operation,
         streamed=request.is_streamed,
         reason=request.reason.value,
-        cause=request.cause or None,
-        error=request.cause if has_error else None,
+        cause=request.cause.label or None,
+        error=_error(request.cause),
         tokens=_tokens(request),
         seconds=_seconds(request),
         preemptions=request.preemptions,
@@ -67,6 +67,16 @@ def make_line(
         if keeps_ids
         else msgspec.UNSET,
     )
+
+
+def _error(cause: FinishCause) -> str | None:
+    match cause:
+        case Rejected():
+            return cause.message
+        case Failed():
+            return cause.detail
+        case _:
+            return None
 
 
 def _tokens(request: FinishedRequest) -> Tokens:

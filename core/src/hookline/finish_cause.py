@@ -1,0 +1,107 @@
+"""Why a request ended, with what belongs to each cause."""
+
+from typing import ClassVar
+
+import msgspec
+
+from hookline.request import FinishReason
+
+
+class _Cause(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """What the causes have in common.
+
+    Attributes:
+        reason: The coarse reason, for clients and metrics.
+    """
+
+    reason: ClassVar[FinishReason]
+
+    @property
+    def label(self) -> str:
+        """A short text for logs and metric labels; empty if `reason` says it all."""
+        return ""
+
+
+class StoppedByToken(_Cause, frozen=True, tag="token"):
+    """The model generated a stop token."""
+
+    reason = FinishReason.STOP
+
+    token_id: int
+
+    @property
+    def label(self) -> str:
+        return str(self.token_id)
+
+
+class StoppedByString(_Cause, frozen=True, tag="string"):
+    """The generated text contained a stop string."""
+
+    reason = FinishReason.STOP
+
+    text: str
+
+    @property
+    def label(self) -> str:
+        return self.text
+
+
+class LengthReached(_Cause, frozen=True, tag="length"):
+    """The output reached `max_tokens` or the model's maximum length."""
+
+    reason = FinishReason.LENGTH
+
+
+class Aborted(_Cause, frozen=True, tag="aborted"):
+    """Something other than the request itself ended it early.
+
+    Attributes:
+        by: Who or what aborted it, such as `client_disconnect`.
+    """
+
+    reason = FinishReason.ABORT
+
+    by: str
+
+    @property
+    def label(self) -> str:
+        return self.by
+
+
+class Failed(_Cause, frozen=True, tag="failed"):
+    """The engine could not finish the request.
+
+    Attributes:
+        detail: What failed.
+    """
+
+    reason = FinishReason.ERROR
+
+    detail: str
+
+    @property
+    def label(self) -> str:
+        return self.detail
+
+
+class Rejected(_Cause, frozen=True, tag="rejected"):
+    """The request was refused before it reached the engine.
+
+    Attributes:
+        kind: Error code from a small fixed set, such as `context_length_exceeded`.
+        message: The error message that the client got.
+    """
+
+    reason = FinishReason.REJECTED
+
+    kind: str
+    message: str
+
+    @property
+    def label(self) -> str:
+        return self.kind
+
+
+FinishCause = (
+    StoppedByToken | StoppedByString | LengthReached | Aborted | Failed | Rejected
+)
