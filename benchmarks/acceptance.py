@@ -100,7 +100,7 @@ def measure(
     texts = prompts(options.prompts, copies=options.copy)
     with LLM(options.model, speculative_config=chosen) as llm:
         for first in range(0, len(texts), options.batch):
-            llm.generate(texts[first : first + options.batch], params)
+            llm.generate(texts[first : first + options.batch], params, use_tqdm=False)
         families = llm.get_metrics()
     accepted = total(families, "num_accepted_tokens_per_pos")
     return Counts(

@@ -36,7 +36,7 @@ def prompt_lookup(work: dict[str, Any]) -> dict[str, Any] | None:
 
 def hookline(work: dict[str, Any]) -> Generate:
     from hookline import LLM, EngineConfig, ModelConfig, SamplingParams  # noqa: PLC0415
-    from hookline.config import CacheConfig, Dtype  # noqa: PLC0415
+    from hookline.config import CacheConfig, Dtype, SpeculativeConfig  # noqa: PLC0415
     from hookline.worker.page_warmer import wait_until_warm  # noqa: PLC0415
 
     cache = CacheConfig(
@@ -45,15 +45,16 @@ def hookline(work: dict[str, Any]) -> Generate:
         enable_prefix_caching=work["has_prefix_cache"],
     )
     model = ModelConfig(model=work["model"], dtype=Dtype(work["dtype"]))
-    llm = LLM(
-        config=EngineConfig(model=model, cache=cache),
-        speculative_config=prompt_lookup(work),
+    drafts = prompt_lookup(work)
+    speculative = None if drafts is None else SpeculativeConfig.from_mapping(drafts)
+    llm = LLM.from_config(
+        EngineConfig(model=model, cache=cache, speculative=speculative)
     )
     wait_until_warm()
 
     def generate(prompts: list[list[int]], wanted: int) -> int:
         params = SamplingParams(temperature=0.0, max_tokens=wanted, ignore_eos=True)
-        outputs = llm.generate(prompts, params)
+        outputs = llm.generate(prompts, params, use_tqdm=False)
         return sum(len(output.outputs[0].token_ids) for output in outputs)
 
     return generate

@@ -82,11 +82,11 @@ def hookline(folder: Path, device: str) -> Generate:
         model=ModelConfig(model=str(folder), load_format=LoadFormat.DUMMY),
         executor=ExecutorConfig(device=Device(device)),
     )
-    llm = LLM(config=config)
+    llm = LLM.from_config(config)
 
     def generate(prompts: list[list[int]], wanted: int) -> int:
         params = SamplingParams(temperature=0.0, max_tokens=wanted, ignore_eos=True)
-        outputs = llm.generate(prompts, params)
+        outputs = llm.generate(prompts, params, use_tqdm=False)
         return sum(len(output.outputs[0].token_ids) for output in outputs)
 
     return generate

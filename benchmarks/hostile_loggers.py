@@ -68,11 +68,11 @@ def measure(site: PluginSite, name: str, requests: int) -> tuple[float, float, f
     )
     params = SamplingParams(temperature=0.0, max_tokens=100, ignore_eos=True)
     prompts = [[at % 4000, *range(5, 60)] for at in range(requests)]
-    llm = LLM(config=config)
-    llm.generate(prompts[:4], params)
+    llm = LLM.from_config(config)
+    llm.generate(prompts[:4], params, use_tqdm=False)
     gaps = Gaps(llm)
     start = time.perf_counter()
-    llm.generate(prompts, params)
+    llm.generate(prompts, params, use_tqdm=False)
     seconds = time.perf_counter() - start
     site.module(name).forever.set()
     llm.close()

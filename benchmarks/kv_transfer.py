@@ -70,7 +70,7 @@ class Side:
             cache=CacheConfig(block_size=BLOCK, num_kv_blocks=blocks),
             kv_transfer=transfer,
         )
-        self.llm = LLM(config=config)
+        self.llm = LLM.from_config(config)
         self.brought = 0 if connector is None else (tokens - 1) // BLOCK * BLOCK
 
     def prepare(self, prompt: list[int], others: list[list[int]]) -> None:
@@ -84,7 +84,7 @@ class Side:
         """
         before = self.llm.front_end.stats.external_cache.hit_tokens
         began = time.perf_counter()
-        [output] = self.llm.generate([prompt], FIRST)
+        [output] = self.llm.generate([prompt], FIRST, use_tqdm=False)
         seconds = time.perf_counter() - began
         brought = self.llm.front_end.stats.external_cache.hit_tokens - before
         if brought != self.brought:
@@ -97,7 +97,7 @@ class Local(Side):
     """Has computed it before."""
 
     def prepare(self, prompt: list[int], others: list[list[int]]) -> None:  # noqa: ARG002
-        self.llm.generate([prompt], FIRST)
+        self.llm.generate([prompt], FIRST, use_tqdm=False)
 
 
 class Offloaded(Side):
@@ -105,7 +105,7 @@ class Offloaded(Side):
 
     def prepare(self, prompt: list[int], others: list[list[int]]) -> None:
         for each in (prompt, *others):
-            self.llm.generate([each], FIRST)
+            self.llm.generate([each], FIRST, use_tqdm=False)
 
 
 class OnDisk(Offloaded):
@@ -137,7 +137,7 @@ class Stored(Side):
         self._folder = folder
 
     def prepare(self, prompt: list[int], others: list[list[int]]) -> None:  # noqa: ARG002
-        self.llm.generate([prompt], FIRST)
+        self.llm.generate([prompt], FIRST, use_tqdm=False)
         wait_for_files(self._folder)
         self.llm.reset_prefix_cache()
 
@@ -251,7 +251,7 @@ def compare_evictions(model: str, pairs: int) -> None:
             ]
             for at in (0, 1) if number % 2 else (1, 0):
                 began = time.perf_counter()
-                sides[at].llm.generate(prompts, params)
+                sides[at].llm.generate(prompts, params, use_tqdm=False)
                 if number:
                     times[at].append(time.perf_counter() - began)
         cpu = sides[1].llm.front_end.stats.transfers.tiers["cpu"]

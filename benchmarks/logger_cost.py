@@ -60,7 +60,7 @@ def engine(folder: Path, running: int, observers: ObserverConfig) -> LLM:
         scheduler=SchedulerConfig(max_num_seqs=running),
         observers=observers,
     )
-    return LLM(config=config, collect_metrics=False)
+    return LLM.from_config(config, collect_metrics=False)
 
 
 def watched(loggers: tuple[str, ...], port: str, scratch: Path) -> ObserverConfig:
@@ -82,7 +82,7 @@ def watched(loggers: tuple[str, ...], port: str, scratch: Path) -> ObserverConfi
 def turn(llm: LLM, prompts: list[list[int]], params: SamplingParams) -> float:
     llm.reset_prefix_cache()
     start = time.perf_counter()
-    llm.generate(prompts, params)
+    llm.generate(prompts, params, use_tqdm=False)
     llm.flush()
     return time.perf_counter() - start
 

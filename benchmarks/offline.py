@@ -41,11 +41,11 @@ def run_hookline(options: argparse.Namespace, folder: Path) -> float:
 
     prompts = make_prompts(options)
     config = EngineConfig(model=ModelConfig(model=str(folder)))
-    with LLM(config=config) as llm:
-        llm.generate(prompts[:8], greedy(4))
+    with LLM.from_config(config) as llm:
+        llm.generate(prompts[:8], greedy(4), use_tqdm=False)
         llm.reset_prefix_cache()
         start = time.perf_counter()
-        outputs = llm.generate(prompts, greedy(options.output_tokens))
+        outputs = llm.generate(prompts, greedy(options.output_tokens), use_tqdm=False)
         seconds = time.perf_counter() - start
     return sum(len(each.outputs[0].token_ids) for each in outputs) / seconds
 

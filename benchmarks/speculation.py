@@ -26,11 +26,16 @@ import time
 from collections import Counter
 from collections.abc import Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from hookline import LLM, SamplingParams
-from hookline.config import CacheConfig, EngineConfig, ModelConfig
+from hookline.config import (
+    CacheConfig,
+    EngineConfig,
+    ModelConfig,
+    SpeculativeConfig,
+)
 from hookline.outputs import RequestOutput
 
 SOURCES = Path(__file__).parents[1] / "core" / "src" / "hookline"
@@ -88,9 +93,11 @@ def run(llm: LLM, kind: str, texts: list[str], tokens: int) -> Run:
         ignore_eos=True,
     )
     llm.reset_prefix_cache()
-    llm.generate(texts, SamplingParams(temperature=0.0, max_tokens=1))
+    llm.generate(texts, SamplingParams(temperature=0.0, max_tokens=1), use_tqdm=False)
     began = time.perf_counter()
-    outputs = llm.generate(texts, params)  # prompts are cached: mostly decoding
+    outputs = llm.generate(
+        texts, params, use_tqdm=False
+    )  # prompts are cached: mostly decoding
     return Run(time.perf_counter() - began, outputs)
 
 
@@ -126,10 +133,11 @@ def measure(
     )
     print(" draft tokens | accepted | texts |\n|---|---|---|---|---|---|---|---|---|")
     with ExitStack() as stack:
-        plain = stack.enter_context(LLM(config=config))
+        plain = stack.enter_context(LLM.from_config(config))
         engines = [plain]
         for each in chosen:
-            llm = LLM(config=config, speculative_config=each)
+            speculative = SpeculativeConfig.from_mapping(each)
+            llm = LLM.from_config(replace(config, speculative=speculative))
             engines.append(stack.enter_context(llm))
         for batch in options.batch:
             for kind in options.kinds:

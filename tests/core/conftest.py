@@ -23,7 +23,7 @@ def module_llm(llama: Oracle) -> Iterator[LLM]:
         model=ModelConfig(model=str(llama.folder)),
         cache=CacheConfig(num_kv_blocks=512),
     )
-    with LLM(config=config) as llm:
+    with LLM.from_config(config) as llm:
         yield llm
 
 

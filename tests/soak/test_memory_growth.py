@@ -41,7 +41,7 @@ def test_memory_is_the_same_after_many_requests() -> None:
     params = SamplingParams(max_tokens=8, stop=("\u2603",))
     sizes = []
 
-    with LLM(config=config) as llm:
+    with LLM.from_config(config) as llm:
         for turn in range(ROUNDS):
             prompts = [[turn + 3, at % 4000, 7] for at in range(REQUESTS_A_ROUND)]
             llm.generate(prompts, params)

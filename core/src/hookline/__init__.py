@@ -1,7 +1,7 @@
-"""Hookline: an LLM inference engine that one can see into.
+"""Hookline: an LLM inference engine whose loggers are plugins.
 
 Importing this package imports neither torch nor transformers; `LLM` and `AsyncEngine`
-are loaded when they are first asked for.
+are imported on first access.
 """
 
 from importlib import import_module
@@ -16,6 +16,7 @@ from hookline.exceptions import (
     PromptTooLongError,
     RequestError,
 )
+from hookline.frontend.prompts import TextPrompt, TokensPrompt
 from hookline.hookspecs import hookimpl
 from hookline.request import FinishReason, RequestFacts
 from hookline.sampling_params import SamplingParams
@@ -39,6 +40,8 @@ __all__ = [
     "RequestError",
     "RequestFacts",
     "SamplingParams",
+    "TextPrompt",
+    "TokensPrompt",
     "hookimpl",
 ]
 

@@ -1,155 +1,175 @@
-"""Offline inference: many prompts in, all completions out."""
+"""Offline inference: `LLM` runs an engine and returns complete outputs."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from types import TracebackType
 from typing import Self, TypeVar
 
 from tqdm import tqdm
+from transformers import PreTrainedTokenizerBase
 
 from hookline.clock import SystemClock
-from hookline.config import EngineConfig, ModelConfig
-from hookline.config.kv_events import KVEventsConfig
+from hookline.config import EngineConfig
 from hookline.core.failure import FailureBarrier
 from hookline.exceptions import EngineDeadError, RequestError
 from hookline.frontend.client_request import ClientRequest, Deliver, News
 from hookline.frontend.front_end import FrontEnd, start_front_end
 from hookline.frontend.input_processor import PreparedRequest
-from hookline.kv_transfer import KVTransferConfig
+from hookline.frontend.prompts import ParsedPrompt, Prompt, parse_prompts
 from hookline.metrics import Family, Recorder
 from hookline.outputs import RequestOutput
 from hookline.request import RequestFacts
 from hookline.sampling_params import SamplingParams
-from hookline.spec_decode import SpeculativeConfig
 from hookline.tokenizer import ChatMessage
 
-Prompt = str | Sequence[int]
 _WAIT_SECONDS = 1.0
 T = TypeVar("T")
 
 
 class LLM:
-    """An engine for this thread; use it as a context manager, or `close` it.
+    """An engine for offline inference, driven by the calling thread.
 
-    >>> with LLM("demo") as llm:
+    Use it as a context manager, or call `close`.
+
+    >>> with LLM("demo", max_model_len=512) as llm:
     ...     [output] = llm.generate("def add(a, b):", SamplingParams(max_tokens=8))
     """
 
     def __init__(
-        self,
-        model: str | None = None,
-        *,
-        config: EngineConfig | None = None,
-        speculative_config: Mapping[str, object] | None = None,
-        kv_transfer_config: Mapping[str, object] | None = None,
-        kv_events_config: Mapping[str, object] | None = None,
-        collect_metrics: bool = True,
+        self, model: str = "demo", *, collect_metrics: bool = True, **options: object
     ) -> None:
-        """Loads a model and its loggers.
+        """Loads the model and the stat loggers.
 
         Args:
-            model: Shorthand for a configuration that names just the model.
-            config: Everything else; give one of the two.
-            speculative_config: How to speculate, as `--speculative-config` says it.
-            kv_transfer_config: How to move KV, as `--kv-transfer-config` says it.
-            kv_events_config: How to publish changes of the prefix cache, as
-                `--kv-events-config` says it.
-            collect_metrics: Keep what `get_metrics` tells.
+            model: Path of a model folder, or name of an installed model.
+            collect_metrics: Whether to collect the metrics for `get_metrics`.
+            **options: Any option of `hookline serve`, with underscores, such as
+                `dtype="float32"`, `max_model_len=512` or
+                `speculative_config={"method": "ngram"}`.
 
         Raises:
-            ConfigError: An option does not fit.
-            ModelLoadError: The model cannot be loaded or served.
+            ConfigError: An option is unknown or its value is invalid.
+            ModelLoadError: The model cannot be loaded or is not supported.
             RegistryError: A plugin is unknown or broken.
         """
-        if config is None:
-            config = EngineConfig(model=ModelConfig(model=model or "demo"))
-        elif model is not None:
-            raise TypeError("give either model or config")
-        if speculative_config is not None:
-            speculative = SpeculativeConfig.from_mapping(speculative_config)
-            config = replace(config, speculative=speculative)
-        if kv_transfer_config is not None:
-            transfer = KVTransferConfig.from_mapping(kv_transfer_config)
-            config = replace(config, kv_transfer=transfer)
-        if kv_events_config is not None:
-            events = KVEventsConfig.from_mapping(kv_events_config)
-            config = replace(config, kv_events=events)
+        config = EngineConfig.from_options(model=model, **options)
+        self._start(config, collect_metrics=collect_metrics)
+
+    @classmethod
+    def from_config(cls, config: EngineConfig, *, collect_metrics: bool = True) -> Self:
+        """Loads the model and the stat loggers from a structured configuration.
+
+        Raises:
+            ConfigError: The configuration is invalid.
+            ModelLoadError: The model cannot be loaded or is not supported.
+            RegistryError: A plugin is unknown or broken.
+        """
+        llm = cls.__new__(cls)
+        llm._start(config, collect_metrics=collect_metrics)  # noqa: SLF001 - our own
+        return llm
+
+    def _start(self, config: EngineConfig, *, collect_metrics: bool) -> None:
         self._recorder = Recorder(config) if collect_metrics else None
         self._front_end = start_front_end(config, self._recorder)
         self._clock = SystemClock()
 
     @property
     def front_end(self) -> FrontEnd:
-        """The engine's front end: its facts, its state, its loggers."""
+        """The engine's front end."""
         return self._front_end
 
     def generate(
         self,
         prompts: Prompt | Sequence[Prompt],
-        params: SamplingParams | Sequence[SamplingParams] | None = None,
+        sampling_params: SamplingParams | Sequence[SamplingParams] | None = None,
         *,
         facts: RequestFacts | Sequence[RequestFacts] | None = None,
-        show_progress: bool = False,
+        use_tqdm: bool = True,
     ) -> list[RequestOutput]:
-        """Completes each prompt; outputs come in the order of the prompts.
+        """Generates completions; outputs are in the order of the prompts.
 
         Args:
-            prompts: Texts or token ids; one alone is a list of one.
-            params: For all, or one each.
-            facts: Who asks: for all, or one each.
-            show_progress: Draw a progress bar on standard error.
+            prompts: One prompt or a list of prompts, each text, a list of token ids,
+                or a dictionary with `prompt` or `prompt_token_ids`.
+            sampling_params: For all prompts, or one per prompt; None uses the
+                defaults of `SamplingParams`.
+            facts: Client id, tenant, priority and the like; for all prompts, or one
+                per prompt.
+            use_tqdm: Whether to show a progress bar on standard error.
 
         Raises:
-            RequestError: A request cannot be served; none was started.
+            RequestError: A request is invalid; no request was started.
             EngineDeadError: The engine died.
         """
-        many = _as_list(prompts)
-        each_params = _spread("params", params or SamplingParams(), len(many))
-        each_facts = _spread("facts", facts or RequestFacts(), len(many))
+        parsed = parse_prompts(prompts)
+        params = _per_prompt(
+            "sampling_params", sampling_params, SamplingParams, len(parsed)
+        )
+        each_facts = _per_prompt("facts", facts, RequestFacts, len(parsed))
         prepared = [
-            self._front_end.prepare(prompt, one, facts=who)
-            for prompt, one, who in zip(many, each_params, each_facts, strict=True)
+            self._prepare(prompt, one, who)
+            for prompt, one, who in zip(parsed, params, each_facts, strict=True)
         ]
-        return self._run(prepared, show_progress=show_progress)
+        return self._run(prepared, use_tqdm=use_tqdm)
 
     def chat(
         self,
-        conversations: Sequence[ChatMessage] | Sequence[Sequence[ChatMessage]],
-        params: SamplingParams | Sequence[SamplingParams] | None = None,
+        messages: Sequence[ChatMessage] | Sequence[Sequence[ChatMessage]],
+        sampling_params: SamplingParams | Sequence[SamplingParams] | None = None,
         *,
-        show_progress: bool = False,
+        use_tqdm: bool = True,
+        add_generation_prompt: bool = True,
     ) -> list[RequestOutput]:
-        """Answers each conversation, through the model's chat template.
+        """Generates replies to conversations, using the model's chat template.
+
+        Args:
+            messages: One conversation or a list of conversations; each is a list of
+                messages such as `{"role": "user", "content": "Hi"}`.
+            sampling_params: As for `generate`.
+            use_tqdm: Whether to show a progress bar on standard error.
+            add_generation_prompt: Whether to end the prompt with the start of the
+                assistant's turn.
 
         Raises:
-            RequestError: The template refuses a conversation, or see `generate`.
+            RequestError: The template rejects a conversation, or see `generate`.
+            EngineDeadError: The engine died.
         """
-        one = bool(conversations) and isinstance(conversations[0], dict)
-        many = [conversations] if one else conversations
-        render = self._front_end.tokenizer.render_chat
-        prompts = [render(messages) for messages in many]  # type: ignore[arg-type]
-        return self.generate(prompts, params, show_progress=show_progress)
+        is_one = bool(messages) and isinstance(messages[0], dict)
+        conversations = [messages] if is_one else messages
+        prompts = [
+            self._front_end.tokenizer.render_chat(
+                conversation,  # type: ignore[arg-type]
+                add_generation_prompt=add_generation_prompt,
+            )
+            for conversation in conversations
+        ]
+        return self.generate(prompts, sampling_params, use_tqdm=use_tqdm)
+
+    def get_tokenizer(self) -> PreTrainedTokenizerBase:
+        """Returns the model's `transformers` tokenizer."""
+        return self._front_end.tokenizer.inner
 
     def get_metrics(self) -> tuple[Family, ...]:
-        """Every metric as of now, in the dialects that the configuration names.
+        """Returns all metrics as of now, in the configured dialects.
 
         Raises:
             RuntimeError: Metrics are not collected.
         """
         if self._recorder is None:
-            raise RuntimeError("this LLM was made with collect_metrics=False")
+            raise RuntimeError("this LLM was created with collect_metrics=False")
         return self._recorder.snapshot()
 
     def reset_prefix_cache(self) -> None:
-        """Forgets every reusable prefix before the next step."""
+        """Clears the prefix cache before the next step."""
         self._front_end.reset_prefix_cache()
 
     def flush(self, timeout_seconds: float = 5.0) -> bool:
-        """Waits until the loggers have heard of everything so far."""
+        """Waits until the stat loggers have received all events so far."""
         return self._front_end.flush(timeout_seconds)
 
     def close(self) -> None:
+        """Stops the engine and frees its resources; may be called twice."""
         self._front_end.close()
 
     def __enter__(self) -> Self:
@@ -163,11 +183,19 @@ class LLM:
     ) -> None:
         self.close()
 
+    def _prepare(
+        self, prompt: ParsedPrompt, params: SamplingParams, facts: RequestFacts
+    ) -> PreparedRequest:
+        prepared = self._front_end.prepare(
+            prompt.content, params, facts=facts, cache_salt=prompt.cache_salt
+        )
+        return replace(prepared, prompt=prompt.text)
+
     def _run(
-        self, prepared: Sequence[PreparedRequest], *, show_progress: bool
+        self, prepared: Sequence[PreparedRequest], *, use_tqdm: bool
     ) -> list[RequestOutput]:
         results: dict[int, RequestOutput] = {}
-        bar = tqdm(total=len(prepared), unit="req", disable=not show_progress)
+        bar = tqdm(total=len(prepared), unit="req", disable=not use_tqdm)
 
         def deliver(index: int, news: News) -> None:
             if isinstance(news, RequestOutput):
@@ -194,25 +222,25 @@ class LLM:
         )
 
     def _drive(self) -> None:
-        """Takes outputs in until every request has ended."""
+        """Processes engine outputs until all requests have ended."""
         while self._front_end.num_unconfirmed:
             output = self._front_end.client.receive(_WAIT_SECONDS)
             if output is not None:
                 self._front_end.take(output)
 
 
-def _as_list(prompts: Prompt | Sequence[Prompt]) -> list[Prompt]:
-    if isinstance(prompts, str):
-        return [prompts]
-    if prompts and isinstance(prompts[0], int):
-        return [prompts]  # type: ignore[list-item]
-    return list(prompts)  # type: ignore[arg-type]
-
-
-def _spread(name: str, given: T | Sequence[T], count: int) -> list[T]:
-    if not isinstance(given, Sequence):
-        return [given] * count
-    if len(given) != count:
-        message = f"{len(given)} {name} were given for {count} prompts"
-        raise RequestError(message, param=name)
-    return list(given)
+def _per_prompt(
+    name: str, value: T | Sequence[T] | None, kind: type[T], count: int
+) -> list[T]:
+    """Returns one value per prompt; None stands for the default `kind()`."""
+    if value is None:
+        return [kind()] * count
+    if isinstance(value, kind):
+        return [value] * count
+    if not isinstance(value, Sequence) or not all(isinstance(v, kind) for v in value):
+        reason = f"{name} must be {kind.__name__}, or a list with one per prompt"
+        raise RequestError(reason, param=name)
+    if len(value) != count:
+        reason = f"{name} has {len(value)} entries, but there are {count} prompts"
+        raise RequestError(reason, param=name)
+    return list(value)

@@ -20,7 +20,8 @@ class SamplingParams(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
 
     Attributes:
         n: Completions made of the same prompt.
-        max_tokens: Most tokens to generate; None means up to the context length.
+        max_tokens: Maximum number of tokens to generate; None generates up to the
+            context length.
         min_tokens: No stop token (and no stop string) counts before so many tokens.
         temperature: Divides the logits; 0 means greedy.
         top_k: Keep the k most likely tokens; None keeps all.
@@ -46,7 +47,7 @@ class SamplingParams(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     """
 
     n: int = 1
-    max_tokens: int | None = None
+    max_tokens: int | None = 16
     min_tokens: int = 0
     temperature: float = 1.0
     top_k: int | None = None

@@ -58,6 +58,11 @@ class Tokenizer:
         return cls(inner)
 
     @property
+    def inner(self) -> PreTrainedTokenizerBase:
+        """The wrapped `transformers` tokenizer."""
+        return self._inner
+
+    @property
     def has_chat_template(self) -> bool:
         return self._inner.chat_template is not None
 

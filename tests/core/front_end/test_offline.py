@@ -1,9 +1,17 @@
-"""`LLM`: many prompts in, all completions out, in order, and nothing left behind."""
+"""`LLM`: prompts in any form, complete outputs in order, nothing left behind."""
 
 import pytest
 
-from hookline import LLM, EngineDeadError, RequestFacts, SamplingParams
+from hookline import (
+    LLM,
+    ConfigError,
+    EngineDeadError,
+    RequestError,
+    RequestFacts,
+    SamplingParams,
+)
 from hookline.config import CacheConfig, EngineConfig, ModelConfig
+from hookline.frontend.prompts import Prompt
 from hookline.request import FinishReason
 from hookline_testing.oracle import Oracle
 
@@ -87,8 +95,10 @@ def test_cached_tokens_are_counted(llm: LLM) -> None:
 
 @pytest.mark.parametrize("length", [200, 255])
 def test_without_max_tokens_the_context_is_the_end(llm: LLM, length: int) -> None:
-    """A request that names no length fills the model's context."""
-    [output] = llm.generate([3] * length, SamplingParams(temperature=0.0))
+    """`max_tokens=None` generates up to the model's context length."""
+    params = SamplingParams(temperature=0.0, max_tokens=None)
+
+    [output] = llm.generate([3] * length, params)
 
     assert output.outputs[0].output_tokens == 256 - length
     assert output.outputs[0].finish_reason is FinishReason.LENGTH
@@ -142,20 +152,141 @@ def test_chat_goes_through_the_template(llm: LLM) -> None:
 def test_the_progress_bar_is_on_standard_error(
     llm: LLM, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """It counts requests, only when asked for, and standard output stays clean."""
-    llm.generate(PROMPTS, GREEDY)
+    """It counts requests unless it is switched off; standard output stays clean."""
+    llm.generate(PROMPTS, GREEDY, use_tqdm=False)
     silent = capfd.readouterr()
-    llm.generate(PROMPTS, GREEDY, show_progress=True)
+    llm.generate(PROMPTS, GREEDY)
     shown = capfd.readouterr()
 
     assert silent.out == silent.err == shown.out == ""
     assert "4/4" in shown.err
 
 
-def test_only_one_way_to_name_a_model() -> None:
-    """A model and a configuration together are a mistake."""
-    with pytest.raises(TypeError, match="either model or config"):
-        LLM("demo", config=EngineConfig())
+@pytest.mark.parametrize(
+    "prompts",
+    [
+        {"prompt": "def add(a, b):"},
+        [{"prompt": "def add(a, b):"}],
+        "def add(a, b):",
+    ],
+    ids=str,
+)
+def test_a_text_prompt_may_be_a_dictionary(llm: LLM, prompts: Prompt) -> None:
+    """Alone or in a list, the dictionary gives the same as the text itself."""
+    [output] = llm.generate(prompts, GREEDY)
+
+    [plain] = llm.generate(["def add(a, b):"], GREEDY)
+    assert output.prompt == "def add(a, b):"
+    assert output.outputs == plain.outputs
+
+
+@pytest.mark.parametrize(
+    "prompts",
+    [
+        {"prompt_token_ids": [5, 6, 7]},
+        [{"prompt_token_ids": [5, 6, 7]}],
+        [[5, 6, 7]],
+        [5, 6, 7],
+        (5, 6, 7),
+    ],
+    ids=str,
+)
+def test_token_ids_come_in_every_form(llm: LLM, llama: Oracle, prompts: Prompt) -> None:
+    """A flat list, a list of lists and dictionaries of token ids are all prompts."""
+    [output] = llm.generate(prompts, GREEDY)
+
+    assert output.prompt is None
+    assert output.prompt_token_ids == [5, 6, 7]
+    assert output.outputs[0].token_ids == llama.greedy([5, 6, 7], 12)
+
+
+def test_a_tokens_prompt_may_carry_its_text(llm: LLM) -> None:
+    """With both keys the token ids are computed and the text is reported."""
+    [output] = llm.generate({"prompt_token_ids": [5, 6], "prompt": "text"}, GREEDY)
+
+    assert output.prompt_token_ids == [5, 6]
+    assert output.prompt == "text"
+
+
+def test_a_cache_salt_separates_prefixes(llm: LLM) -> None:
+    """Equal prompts share prefix-cache blocks only under the same salt."""
+    ids = list(range(110, 160))
+
+    cached = [
+        llm.generate({"prompt_token_ids": ids, "cache_salt": salt}, GREEDY)[
+            0
+        ].cached_tokens
+        for salt in ("a", "b", "a")
+    ]
+
+    assert cached == [0, 0, 48]
+
+
+@pytest.mark.parametrize(
+    ("prompts", "message"),
+    [
+        (5, "not int"),
+        (b"text", "not bytes"),
+        ([None], "not NoneType"),
+        ([b"text"], "not bytes"),
+        ({"text": "x"}, "unknown keys in a prompt: text"),
+        ({}, "needs prompt"),
+        ({"prompt_token_ids": "x"}, "needs prompt"),
+        ({"prompt": 5}, "not int"),
+        ({"prompt": "x", "cache_salt": 5}, "cache_salt must be a string"),
+        ([[]], "the prompt is empty"),
+        ([[1, "x"]], "neither text nor a list of token ids"),
+    ],
+    ids=str,
+)
+def test_an_unusable_prompt_is_one_clear_error(
+    llm: LLM, prompts: Prompt, message: str
+) -> None:
+    """Whatever else is passed as a prompt is a `RequestError` that names it."""
+    with pytest.raises(RequestError, match=message):
+        llm.generate(prompts, GREEDY)
+
+
+def test_sampling_params_of_another_type_are_refused(llm: LLM) -> None:
+    """A dictionary is not `SamplingParams`."""
+    with pytest.raises(RequestError, match="sampling_params must be SamplingParams"):
+        llm.generate("x", {"temperature": 0.0})  # type: ignore[arg-type]
+
+
+def test_the_default_is_sixteen_tokens(llm: LLM) -> None:
+    """Without `sampling_params`, or without `max_tokens`, 16 tokens are generated."""
+    [default] = llm.generate([9, 9])
+    [greedy] = llm.generate([9, 9], sampling_params=SamplingParams(temperature=0.0))
+
+    assert default.outputs[0].output_tokens == 16
+    assert greedy.outputs[0].output_tokens == 16
+
+
+def test_engine_options_are_keywords(llama: Oracle) -> None:
+    """`LLM` takes the options of the command line, with underscores."""
+    model = str(llama.folder)
+
+    with LLM(model=model, dtype="float32", max_model_len=64, max_num_seqs=3) as llm:
+        facts = llm.front_end.client.facts
+
+    assert facts.dtype == "float32"
+    assert facts.max_model_len == 64
+    assert facts.max_num_seqs == 3
+
+
+def test_an_unknown_option_is_an_error(llama: Oracle) -> None:
+    """A misspelt keyword is a `ConfigError` that suggests the right one."""
+    with pytest.raises(ConfigError, match="did you mean max_model_len"):
+        LLM(str(llama.folder), max_model_length=64)
+
+
+def test_the_tokenizer_is_that_of_transformers(llm: LLM) -> None:
+    """`get_tokenizer` returns an object with the methods that users know."""
+    tokenizer = llm.get_tokenizer()
+
+    [output] = llm.generate("abc", GREEDY)
+    assert tokenizer.encode("abc") == output.prompt_token_ids
+    assert tokenizer.decode(output.prompt_token_ids) == "abc"
 
 
 def test_a_closed_engine_says_so(llama: Oracle) -> None:
@@ -164,7 +295,7 @@ def test_a_closed_engine_says_so(llama: Oracle) -> None:
         model=ModelConfig(model=str(llama.folder)),
         cache=CacheConfig(num_kv_blocks=16),
     )
-    llm = LLM(config=config)
+    llm = LLM.from_config(config)
     llm.close()
     llm.close()
 

@@ -163,7 +163,9 @@ def test_a_prompt_must_leave_room_for_a_token(llm: LLM) -> None:
         llm.generate([1] * 256)
 
 
-@pytest.mark.parametrize("values", [{"max_tokens": 57}, {"min_tokens": 57}])
+@pytest.mark.parametrize(
+    "values", [{"max_tokens": 57}, {"min_tokens": 57, "max_tokens": None}]
+)
 def test_prompt_and_output_must_fit_together(
     llm: LLM, values: dict[str, object]
 ) -> None:
@@ -172,13 +174,15 @@ def test_prompt_and_output_must_fit_together(
         llm.generate([1] * 200, make(**values))
 
 
-@pytest.mark.parametrize("what", ["params", "facts"])
+@pytest.mark.parametrize("what", ["sampling_params", "facts"])
 def test_lists_must_be_as_long_as_the_prompts(llm: LLM, what: str) -> None:
     """Two sets of parameters, or of facts, for three prompts are a mistake."""
-    params = [SamplingParams()] * (2 if what == "params" else 3)
+    params = [SamplingParams()] * (2 if what == "sampling_params" else 3)
     facts = [RequestFacts()] * (2 if what == "facts" else 3)
 
-    with pytest.raises(RequestError, match=f"2 {what} were given for 3 prompts"):
+    with pytest.raises(
+        RequestError, match=f"{what} has 2 entries, but there are 3 prompts"
+    ):
         llm.generate([[1], [2], [3]], params, facts=facts)
 
 

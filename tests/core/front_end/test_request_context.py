@@ -84,7 +84,7 @@ def test_facts_that_are_complete_stay_the_same_object() -> None:
 
 def test_offline_metrics_are_true_at_once() -> None:
     """LLM.get_metrics has every number when generate returns."""
-    with LLM(config=EngineConfig(executor=SIMULATED)) as llm:
+    with LLM.from_config(EngineConfig(executor=SIMULATED)) as llm:
         llm.generate([[5, 6, 7], [8, 9]], SamplingParams(max_tokens=4))
         families = {family.name: family for family in llm.get_metrics()}
 
@@ -100,7 +100,7 @@ def test_offline_metrics_can_be_left_out() -> None:
     config = EngineConfig(executor=SIMULATED)
 
     with (
-        LLM(config=config, collect_metrics=False) as llm,
+        LLM.from_config(config, collect_metrics=False) as llm,
         pytest.raises(RuntimeError, match="collect_metrics=False"),
     ):
         llm.get_metrics()
@@ -108,7 +108,7 @@ def test_offline_metrics_can_be_left_out() -> None:
 
 def test_requests_on_their_way_to_a_dead_engine_count_as_received() -> None:
     """What the engine never heard of ends with an error, and the books are even."""
-    with LLM(config=EngineConfig(executor=SIMULATED)) as llm:
+    with LLM.from_config(EngineConfig(executor=SIMULATED)) as llm:
         prepared = llm.front_end.prepare([5, 6], SamplingParams(max_tokens=2, n=3))
         llm.generate([5, 6], SamplingParams(max_tokens=2))
         llm.front_end.submit(prepared, lambda _: None, arrived_at=0, is_streamed=False)

@@ -62,7 +62,7 @@ def load(folder: Path, **more: object) -> None:
         **{key: value for key, value in more.items() if key in names},  # type: ignore[arg-type]
     )
     others = {key: value for key, value in more.items() if key not in names}
-    LLM(config=EngineConfig(model=model, **others)).close()  # type: ignore[arg-type]
+    LLM.from_config(EngineConfig(model=model, **others)).close()  # type: ignore[arg-type]
 
 
 def refused(folder: Path, reason: str, **more: object) -> ModelLoadError:

@@ -90,10 +90,10 @@ def both_ways(
         cache=cache,
         scheduler=SchedulerConfig(max_num_seqs=most_at_once),
     )
-    with LLM(config=config) as llm:
+    with LLM.from_config(config) as llm:
         with_notes = told(generate(llm))
     monkeypatch.setattr(step_replay, "_MOST_TOKENS", 0)
-    with LLM(config=config) as llm:
+    with LLM.from_config(config) as llm:
         return with_notes, told(generate(llm))
 
 

@@ -21,7 +21,7 @@ def generate(folder: Path, **more: object) -> tuple[list[list[int]], LLM]:
         model=ModelConfig(model=str(folder), **more),  # type: ignore[arg-type]
         cache=CacheConfig(num_kv_blocks=32),
     )
-    with LLM(config=config) as llm:
+    with LLM.from_config(config) as llm:
         outputs = llm.generate(PROMPTS, GREEDY)
         assert_conserved(llm)
     return [output.outputs[0].token_ids for output in outputs], llm
@@ -48,7 +48,7 @@ def test_half_precision_runs(llama: Oracle, dtype: Dtype, name: str) -> None:
         model=ModelConfig(model=str(llama.folder), dtype=dtype),
         cache=CacheConfig(num_kv_blocks=32),
     )
-    with LLM(config=config) as llm:
+    with LLM.from_config(config) as llm:
         outputs = llm.generate(PROMPTS, GREEDY)
         facts = llm.front_end.client.facts
         assert_conserved(llm)

@@ -26,7 +26,7 @@ config = EngineConfig(
     cache=CacheConfig(num_kv_blocks=64),
     executor=ExecutorConfig(kernels=Kernels(sys.argv[3])),
 )
-with LLM(config=config) as llm:
+with LLM.from_config(config) as llm:
     params = SamplingParams(temperature=0.0, max_tokens=12)
     (output,) = llm.generate([[5, 6, 7, 8, 9]], params)
 print(*output.outputs[0].token_ids)

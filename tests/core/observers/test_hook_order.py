@@ -64,7 +64,7 @@ def llm(site: PluginSite) -> Iterator[LLM]:
         executor=ExecutorConfig(kind=ExecutorKind.SIMULATED),
         observers=ObserverConfig(stat_loggers=("recorder",)),
     )
-    with LLM(config=config) as llm:
+    with LLM.from_config(config) as llm:
         yield llm
         if llm.front_end.failure is None:
             assert_conserved(llm)
@@ -93,7 +93,7 @@ def test_engine_starts_first_and_stops_last(site: PluginSite) -> None:
         observers=ObserverConfig(stat_loggers=("recorder",)),
     )
 
-    with LLM(config=config) as llm:
+    with LLM.from_config(config) as llm:
         llm.generate(PROMPTS, PARAMS)
 
     hooks = [hook for hook, _ in site.calls()]

@@ -123,7 +123,7 @@ def run(site: PluginSite, oracle: Oracle, *hostile: str) -> Run:
         model=ModelConfig(model=str(oracle.folder)), observers=observers
     )
     offered = PageCollector()
-    llm = LLM(config=config)
+    llm = LLM.from_config(config)
     try:
         llm.front_end.add_routes(offered)
         outputs = llm.generate(PROMPTS, PARAMS)
@@ -294,7 +294,7 @@ def test_logger_that_cannot_be_made_is_refused_at_start(
     before = set(threading.enumerate())
 
     with pytest.raises(BrokenPluginError) as caught:
-        LLM(config=config)
+        LLM.from_config(config)
 
     assert "dist-stillborn 1.0" in str(caught.value)
     assert "LookupError: no database" in str(caught.value)

@@ -26,7 +26,7 @@ class Echo:
 
 
 def start(observers: ObserverConfig) -> LLM:
-    return LLM(config=EngineConfig(executor=SIMULATED, observers=observers))
+    return LLM.from_config(EngineConfig(executor=SIMULATED, observers=observers))
 
 
 def lanes_of(llm: LLM) -> tuple[LaneStats, ...]:

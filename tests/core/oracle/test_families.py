@@ -77,7 +77,7 @@ def test_greedy_output_equals_generate(
     oracle: Oracle, expected: list[list[int]], mode: str
 ) -> None:
     """Each family gives the oracle's tokens in each mode, twice over."""
-    with LLM(config=config_for(str(oracle.folder), mode)) as llm:
+    with LLM.from_config(config_for(str(oracle.folder), mode)) as llm:
         first = llm.generate(prompts(), GREEDY)
         again = llm.generate(prompts(), GREEDY)
         stats = llm.front_end.stats
@@ -107,7 +107,7 @@ def test_bfloat16_output_is_what_float32_finds_likely(
     model = ModelConfig(model=str(oracle.folder), dtype=Dtype.BFLOAT16)
     greedy = SamplingParams(temperature=0.0, max_tokens=8, logprobs=0)
 
-    with LLM(config=replace(BASE, model=model)) as llm:
+    with LLM.from_config(replace(BASE, model=model)) as llm:
         outputs = llm.generate(prompts(), greedy)
         outputs += llm.generate(prompts(), greedy)  # of what is in the cache
 

@@ -155,7 +155,7 @@ def test_offline_requests_end_with_the_process(
     slow_process: EngineConfig, site: PluginSite
 ) -> None:
     """Killed in the middle, or before: one error, told once, and nothing is left."""
-    with LLM(config=slow_process) as llm:
+    with LLM.from_config(slow_process) as llm:
         killer = threading.Timer(0.3, kill, [llm.front_end.client])
         killer.start()
         with pytest.raises(EngineDeadError, match="exit code -9"):
@@ -174,7 +174,7 @@ def test_offline_requests_to_a_dead_process_end(
     slow_process: EngineConfig, site: PluginSite
 ) -> None:
     """A process that died while idle is noticed when it is needed, by loggers too."""
-    with LLM(config=slow_process) as llm:
+    with LLM.from_config(slow_process) as llm:
         kill(llm.front_end.client)
 
         with pytest.raises(EngineDeadError, match="exit code -9"):
@@ -202,7 +202,7 @@ def test_a_failing_step_is_one_clear_error(
     paths = [str(tmp_path / "broken"), os.environ.get("PYTHONPATH")]
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, paths)))
 
-    with LLM(config=replace(slow_process, in_process=in_process)) as llm:
+    with LLM.from_config(replace(slow_process, in_process=in_process)) as llm:
         client = llm.front_end.client
         if isinstance(client, InprocClient):
             client._core._executor = Breaking(client._core._executor)

@@ -32,7 +32,7 @@ config = EngineConfig(
     ),
     in_process=False,
 )
-llm = LLM(config=config)
+llm = LLM.from_config(config)
 print(llm.front_end.client.pid, flush=True)
 if sys.argv[2] == "busy":
     llm.generate([[1, 2]], SamplingParams(max_tokens=250))
@@ -101,10 +101,10 @@ def test_outputs_are_those_of_the_same_process(llama: Oracle) -> None:
         scheduler=SchedulerConfig(max_num_batched_tokens=24, max_num_seqs=8),
     )
 
-    with LLM(config=replace(apart, in_process=True)) as llm:
+    with LLM.from_config(replace(apart, in_process=True)) as llm:
         here = llm.generate(prompts, each)
         assert_conserved(llm)
-    with LLM(config=apart) as llm:
+    with LLM.from_config(apart) as llm:
         there = llm.generate(prompts, each)
         assert_conserved(llm)
 
@@ -117,7 +117,7 @@ def test_outputs_are_those_of_the_same_process(llama: Oracle) -> None:
 
 def test_only_the_front_end_ends_the_process(llama: Oracle) -> None:
     """A terminal's interrupt and a TERM do not; closing does, and cleans up."""
-    llm = LLM(config=config_for(llama.folder))
+    llm = LLM.from_config(config_for(llama.folder))
     client = llm.front_end.client
     assert isinstance(client, ProcessClient)
     engine = os.pidfd_open(client.pid)
@@ -164,7 +164,7 @@ def test_a_config_error_keeps_its_type(llama: Oracle) -> None:
     with pytest.raises(
         ConfigError, match=r"9999 is more than the model's 256"
     ) as found:
-        LLM(config=config_for(llama.folder, max_model_len=9999))
+        LLM.from_config(config_for(llama.folder, max_model_len=9999))
 
     assert found.value.option == "max-model-len"
 
@@ -177,7 +177,7 @@ def test_a_model_error_keeps_its_type(llama: Oracle, tmp_path: Path) -> None:
     weights.write_bytes(weights.read_bytes()[:-1000])
 
     with pytest.raises(ModelLoadError, match="SafetensorError") as found:
-        LLM(config=config_for(tmp_path))
+        LLM.from_config(config_for(tmp_path))
 
     assert found.value.model == str(tmp_path)
     assert "cannot load model" not in found.value.reason
@@ -196,7 +196,7 @@ def test_a_process_that_never_starts_is_noticed(
     monkeypatch.setattr(tempfile, "tempdir", str(sockets))
 
     with pytest.raises(EngineDeadError, match="exit code 3"):
-        LLM(config=config_for(llama.folder))
+        LLM.from_config(config_for(llama.folder))
 
     assert list(sockets.iterdir()) == []
 
@@ -209,7 +209,7 @@ def test_a_long_temporary_folder_is_no_obstacle(
     deep.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(deep))
 
-    with LLM(config=config_for(llama.folder)) as llm:
+    with LLM.from_config(config_for(llama.folder)) as llm:
         [output] = llm.generate("a", SamplingParams(temperature=0.0, max_tokens=2))
         assert_conserved(llm)
 

@@ -51,7 +51,7 @@ def module_eos_llm(with_eos: Oracle) -> Iterator[LLM]:
         model=ModelConfig(model=str(with_eos.folder)),
         cache=CacheConfig(num_kv_blocks=64),
     )
-    with LLM(config=config) as llm:
+    with LLM.from_config(config) as llm:
         yield llm
 
 

@@ -61,7 +61,7 @@ def test_logprobs_equal_the_oracle(
     )
     model = ModelConfig(model=str(llama.folder), max_model_len=96)
 
-    with LLM(config=EngineConfig(model=model, **MODES[mode])) as llm:  # type: ignore[arg-type]
+    with LLM.from_config(EngineConfig(model=model, **MODES[mode])) as llm:  # type: ignore[arg-type]
         outputs = llm.generate([*PROMPTS, *PROMPTS], params)
         outputs += llm.generate(PROMPTS, params)
         preemptions = llm.front_end.stats.preemptions

@@ -36,7 +36,7 @@ def run(llama: Oracle, *, overlaps: bool) -> tuple[list[RequestOutput], int]:
         ),
         cache=CacheConfig(block_size=4, num_kv_blocks=26),
     )
-    with LLM(config=config) as llm:
+    with LLM.from_config(config) as llm:
         outputs = llm.generate(PROMPTS, PARAMS)
         stats = llm.front_end.stats
         assert_conserved(llm)
@@ -81,7 +81,7 @@ def test_an_engine_process_overlaps_too(llama: Oracle) -> None:
         cache=CacheConfig(num_kv_blocks=64),
     )
     greedy = SamplingParams(temperature=0.0, max_tokens=12)
-    with LLM(config=replace(config, in_process=False)) as llm:
+    with LLM.from_config(replace(config, in_process=False)) as llm:
         outputs = llm.generate(PROMPTS[:3], greedy)
         assert_conserved(llm)
 

@@ -39,7 +39,7 @@ def test_seeded_tokens_ignore_their_neighbours(
     model = ModelConfig(model=str(llama.folder), max_model_len=104, seed=12)
     prompts = [PROMPT[:12], PROMPT, PROMPT, [7], PROMPT, list(range(90, 130))]
 
-    with LLM(config=EngineConfig(model=model, **MODES[mode])) as other:  # type: ignore[arg-type]
+    with LLM.from_config(EngineConfig(model=model, **MODES[mode])) as other:  # type: ignore[arg-type]
         outputs = other.generate(prompts, [*OTHERS[:2], SEEDED, *OTHERS[2:]])
         preemptions = other.front_end.stats.preemptions
         assert_conserved(other)

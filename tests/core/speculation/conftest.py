@@ -39,7 +39,7 @@ def speculating_llm(tmp_path: Path) -> Iterator[SpeculatingLLM]:
         @contextmanager
         def make(config: EngineConfig, proposer: Proposer) -> Iterator[LLM]:
             vars(site.module("scripted"))["proposer"] = proposer
-            with LLM(config=config) as llm:
+            with LLM.from_config(config) as llm:
                 yield llm
 
         yield make

@@ -96,7 +96,7 @@ def test_bfloat16_output_is_what_float32_finds_likely(
             method="scripted", num_speculative_tokens=4, timeout_seconds=30
         ),
     )
-    with LLM(config=replace(config, speculative=None)) as llm:
+    with LLM.from_config(replace(config, speculative=None)) as llm:
         plain = llm.generate(prompts, params)
     texts = [
         [*prompt, *output.outputs[0].token_ids]

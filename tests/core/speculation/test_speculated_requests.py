@@ -74,7 +74,7 @@ def run(llm: LLM, params: SamplingParams, prompt: list[int] = PROMPT) -> Request
 @pytest.fixture(scope="module")
 def plain_llm(llama: Oracle) -> Iterator[LLM]:
     config = replace(PLAIN, model=ModelConfig(model=str(llama.folder)))
-    with LLM(config=config) as llm:
+    with LLM.from_config(config) as llm:
         yield llm
 
 

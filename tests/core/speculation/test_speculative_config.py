@@ -223,11 +223,9 @@ def test_only_the_named_plugin_is_imported(site: PluginSite) -> None:
 
 
 def test_llm_takes_a_mapping() -> None:
-    """`LLM(speculative_config=…)` says what the command line says."""
-    simulated = EngineConfig(executor=ExecutorConfig(kind=ExecutorKind.SIMULATED))
-
+    """`LLM(speculative_config=…)` takes the keys of `--speculative-config`."""
     with pytest.raises(ConfigError, match="no plugin 'nothing'"):
-        LLM(config=simulated, speculative_config={**GOOD, "method": "nothing"})
+        LLM(executor="simulated", speculative_config={**GOOD, "method": "nothing"})
 
 
 @pytest.mark.parametrize("kind", ExecutorKind)
@@ -239,4 +237,4 @@ def test_engine_process_tells_the_error(kind: ExecutorKind) -> None:
     )
 
     with pytest.raises(ConfigError, match="no plugin 'nothing'"):
-        LLM(config=replace(config, in_process=False))
+        LLM.from_config(replace(config, in_process=False))

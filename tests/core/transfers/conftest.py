@@ -42,7 +42,7 @@ def connected_llm(tmp_path: Path) -> Iterator[ConnectedLLM]:
         @contextmanager
         def make(config: EngineConfig, store: DictStore) -> Iterator[LLM]:
             vars(site.module("dict"))["store"] = store
-            with LLM(config=config) as llm:
+            with LLM.from_config(config) as llm:
                 yield llm
 
         yield make

@@ -131,13 +131,13 @@ def test_broken_plugin_ends_the_start(tmp_path: Path, act: str, detail: str) -> 
         site.install("bad", SIDES.format(act=act), group="hookline.connectors")
 
         with pytest.raises(ConfigError, match=detail):
-            LLM(config=naming("bad"))
+            LLM.from_config(naming("bad"))
 
 
 def test_unknown_connector_ends_the_start() -> None:
     """With those that are installed."""
     with pytest.raises(ConfigError, match="installed:"):
-        LLM(config=naming("no"))
+        LLM.from_config(naming("no"))
 
 
 def test_failed_tokens_are_not_told_as_cached(connected_llm: ConnectedLLM) -> None:
@@ -194,7 +194,7 @@ def test_bfloat16_is_brought_bit_by_bit(
     )
     greedy = SamplingParams(temperature=0.0, max_tokens=16)
     prompts = [list(range(3, 40)), list(range(50, 77))]
-    with LLM(config=replace(config, kv_transfer=None)) as llm:
+    with LLM.from_config(replace(config, kv_transfer=None)) as llm:
         llm.generate(prompts, greedy)
         plain = llm.generate(prompts, greedy)
     store = DictStore()

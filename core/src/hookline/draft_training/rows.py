@@ -108,10 +108,10 @@ def _generated(
         temperature=temperature, max_tokens=length - len(prompts[0]), ignore_eos=True
     )
     rows: Rows = []
-    with LLM(config=config, collect_metrics=False) as llm:
+    with LLM.from_config(config, collect_metrics=False) as llm:
         for first in range(0, len(prompts), _AT_ONCE):
             part = prompts[first : first + _AT_ONCE]
-            outputs = llm.generate(part, params)
+            outputs = llm.generate(part, params, use_tqdm=False)
             rows += [
                 [*prompt, *output.outputs[0].token_ids]
                 for prompt, output in zip(part, outputs, strict=True)

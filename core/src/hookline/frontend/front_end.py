@@ -291,7 +291,7 @@ def _rejected(facts: RequestFacts, cause: Rejected) -> FinishedRequest:
         request_id=0,
         facts=facts,
         cause=cause,
-        params=SamplingParams(),
+        params=SamplingParams(max_tokens=None),
         prompt_tokens=0,
         local_cached_tokens=0,
         external_cached_tokens=0,

@@ -63,10 +63,10 @@ def _read(path: str) -> str:
 def _generate(
     config: EngineConfig, prompts: list[str], params: SamplingParams
 ) -> list[RequestOutput]:
-    llm = hookline.LLM(config=config)
+    llm = hookline.LLM.from_config(config)
     try:
         show = len(prompts) > 1 and sys.stderr.isatty()
-        return llm.generate(prompts, params, show_progress=show)
+        return llm.generate(prompts, params, use_tqdm=show)
     finally:
         llm.close()
 

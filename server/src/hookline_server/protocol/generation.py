@@ -90,7 +90,7 @@ def sampling_params(
     logprobs: int | None = None,
     prompt_logprobs: int | None = None,
 ) -> SamplingParams:
-    """What the engine is told; raises `RequestError` for values out of range."""
+    """Returns the engine's parameters; raises `RequestError` for invalid values."""
     given: dict[str, object] = {
         "n": request.n,
         "max_tokens": max_tokens,
@@ -116,7 +116,7 @@ def sampling_params(
         "speculation": request.speculation,
     }
     named = {name: value for name, value in given.items() if value is not None}
-    return msgspec.structs.replace(SamplingParams(), **named)
+    return msgspec.structs.replace(SamplingParams(max_tokens=None), **named)
 
 
 def _top_k(top_k: int | None) -> int | None:

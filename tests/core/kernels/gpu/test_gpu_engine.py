@@ -100,7 +100,7 @@ def serve(
         )
         monkeypatch.setattr("hookline.worker.uniproc.choose_machine", lambda _: machine)
         model = ModelConfig(model=str(folder), max_model_len=64)
-        return LLM(config=replace(config, model=model))
+        return LLM.from_config(replace(config, model=model))
 
     return make
 
@@ -165,7 +165,7 @@ def test_drafts_are_verified_as_on_processors(
         method="scripted", num_speculative_tokens=3, timeout_seconds=60
     )
     model = ModelConfig(model=str(llama.folder), max_model_len=64)
-    with LLM(config=replace(BASE, model=model)) as llm:
+    with LLM.from_config(replace(BASE, model=model)) as llm:
         plain = [each.outputs[0] for each in llm.generate(PROMPTS[:3], params)]
     texts = [
         [*prompt, *each.token_ids]
@@ -173,7 +173,7 @@ def test_drafts_are_verified_as_on_processors(
     ]
     config = replace(BASE, speculative=chosen)
     makers: list[Callable[[], LLM]] = [
-        lambda: LLM(config=replace(config, model=model)),
+        lambda: LLM.from_config(replace(config, model=model)),
         lambda: serve(llama.folder, config, graphs=True),
     ]
     found = []
@@ -302,7 +302,7 @@ def test_sampling_is_what_it_is_on_processors(llama: Oracle, serve: Serve) -> No
         model=ModelConfig(model=str(llama.folder), max_model_len=64),
         executor=ExecutorConfig(device=Device.CPU),
     )
-    with LLM(config=config) as llm:
+    with LLM.from_config(config) as llm:
         expected = llm.generate(prompts, asked)
 
     with serve(llama.folder, graphs=True) as llm:

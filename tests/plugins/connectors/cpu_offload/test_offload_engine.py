@@ -74,7 +74,7 @@ def test_tokens_are_the_oracles(
     config = config_for(tmp_path)
     schedule = replace(config.scheduler, async_scheduling=async_scheduling)
 
-    with LLM(config=replace(config, scheduler=schedule)) as llm:
+    with LLM.from_config(replace(config, scheduler=schedule)) as llm:
         for _ in range(2):
             found = llm.generate(prompts(), GREEDY)
             assert [each.outputs[0].token_ids for each in found] == expected
@@ -96,7 +96,7 @@ def test_bfloat16_comes_back_as_it_went(tmp_path: Path) -> None:
     found = []
 
     for config in (small, large):
-        with LLM(config=config) as llm:
+        with LLM.from_config(config) as llm:
             told = []
             for prompt in prompts() * 2:
                 [output] = llm.generate([prompt], params)

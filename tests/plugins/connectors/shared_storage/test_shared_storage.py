@@ -207,7 +207,7 @@ def run(
 ) -> tuple[list[int], SchedulerStats]:
     """The tokens of an engine with this folder, and its state."""
     config = config_of(site, folder, **options)
-    with site, LLM(config=config) as llm:
+    with site, LLM.from_config(config) as llm:
         [output] = llm.generate([PROMPT], SamplingParams(max_tokens=4))
         assert_conserved(llm)
         return output.outputs[0].token_ids, llm.front_end.stats

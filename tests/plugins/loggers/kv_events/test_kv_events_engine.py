@@ -81,7 +81,7 @@ def test_reader_knows_what_is_cached(tmp_path: Path, *, in_process: bool) -> Non
     source = random.Random(5)  # noqa: S311 - a test
     prompts = [[source.randrange(3, 900) for _ in range(300)] for _ in range(20)]
     params = SamplingParams(max_tokens=4)
-    with LLM(config=config_with(events, in_process=in_process)) as llm:
+    with LLM.from_config(config_with(events, in_process=in_process)) as llm:
         for prompt in prompts:
             llm.generate([prompt], params)
         llm.front_end.flush(5)
@@ -110,7 +110,7 @@ def test_null_publishes_nothing(tmp_path: Path) -> None:
     with PluginSite(tmp_path) as other:
         other.install_recorder("other")
         observers = replace(config.observers, stat_loggers=("other",))
-        with LLM(config=replace(config, observers=observers)) as llm:
+        with LLM.from_config(replace(config, observers=observers)) as llm:
             llm.generate([[3] * 9], SamplingParams(max_tokens=1))
             assert [lane.name for lane in llm.front_end._observers.lanes] == ["other"]
         assert "cache_changed" in [hook for hook, _ in other.calls("other")]
@@ -120,7 +120,7 @@ def test_logger_alone_is_a_mistake() -> None:
     """It is chosen by the option, which says where to publish."""
     observers = replace(CONFIG.observers, stat_loggers=("kv_events",))
     with pytest.raises(ConfigError, match="needs enable_kv_cache_events"):
-        LLM(config=replace(CONFIG, observers=observers))
+        LLM.from_config(replace(CONFIG, observers=observers))
 
 
 @pytest.mark.parametrize(

@@ -82,7 +82,7 @@ def test_engine_tells_its_requests() -> None:
             ),
         )
 
-        with LLM(config=config) as llm:
+        with LLM.from_config(config) as llm:
             llm.generate(["one", "two"], SamplingParams(max_tokens=3, ignore_eos=True))
 
         lines = draw(receiver.inbox.spans).splitlines()

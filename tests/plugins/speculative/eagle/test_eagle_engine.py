@@ -57,7 +57,7 @@ def config_for(
 
 def check(oracle: Oracle, config: EngineConfig, many: list[list[int]]) -> int:
     """Compares all outputs with the oracle's; gives how many drafts there were."""
-    with LLM(config=config) as llm:
+    with LLM.from_config(config) as llm:
         outputs = llm.generate(many, GREEDY)
         again = llm.generate(many, GREEDY)
         stats = llm.front_end.stats
@@ -118,7 +118,7 @@ def test_right_guesses_are_accepted(
     save_head(tmp_path / "echo", echo(make_head()), ROTARY, "llama")
     config = config_for(llama.folder, tmp_path / "echo", "batched")
 
-    with LLM(config=config) as llm:
+    with LLM.from_config(config) as llm:
         outputs = llm.generate([[token] for token in range(60)], GREEDY)
 
     texts = [list(output.outputs[0].token_ids) for output in outputs]
@@ -147,7 +147,7 @@ def test_sampled_drafts_leave_a_greedy_request_alone(
     sampled = SamplingParams(temperature=0.7, seed=3, max_tokens=TOKENS)
     many = prompts()
 
-    with LLM(config=config) as llm:
+    with LLM.from_config(config) as llm:
         outputs = llm.generate(many, [GREEDY, sampled] * 3)
         drafted = [output.outputs[0].draft_tokens for output in outputs]
         failures = llm.front_end.stats
@@ -166,7 +166,7 @@ def test_head_of_another_model_ends_the_start(
     save_head(tmp_path / "narrow", make_head(width=32), ROTARY, "another")
 
     with pytest.raises(ConfigError, match="made for another model"):
-        LLM(config=config_for(llama.folder, tmp_path / "narrow", "batched"))
+        LLM.from_config(config_for(llama.folder, tmp_path / "narrow", "batched"))
 
 
 def test_demo_model_brings_a_head() -> None:

@@ -116,7 +116,7 @@ def run(
         model=ModelConfig(model=str(oracle.folder), max_model_len=limit),
         speculative=SPECULATIVE,
     )
-    with LLM(config=config) as llm:
+    with LLM.from_config(config) as llm:
         for _ in range(rounds):
             outputs = llm.generate(prompts, GREEDY)
         assert_conserved(llm)

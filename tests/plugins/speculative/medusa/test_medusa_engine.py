@@ -78,7 +78,7 @@ def copying_heads(oracle: Oracle) -> tuple[Head, ...]:
 
 def check(oracle: Oracle, config: EngineConfig, many: list[list[int]]) -> int:
     """Compares all outputs with the oracle's; gives how many drafts there were."""
-    with LLM(config=config) as llm:
+    with LLM.from_config(config) as llm:
         outputs = llm.generate(many, GREEDY)
         again = llm.generate(many, GREEDY)
         stats = llm.front_end.stats
@@ -144,7 +144,7 @@ def test_tree_cannot_be_left_to_the_engine(llama: Oracle, heads_folder: Path) ->
     automatic = replace(config.speculative, num_speculative_tokens="auto")
 
     with pytest.raises(ConfigError, match="must be 9 or be left out, and not 'auto'"):
-        LLM(config=replace(config, speculative=automatic))
+        LLM.from_config(replace(config, speculative=automatic))
 
 
 def test_right_guesses_are_accepted(tmp_path: Path, llama: Oracle) -> None:
@@ -158,7 +158,7 @@ def test_right_guesses_are_accepted(tmp_path: Path, llama: Oracle) -> None:
     ]
     prompt = [max(texts, key=lambda token: repeated[token])]
 
-    with LLM(config=config) as llm:
+    with LLM.from_config(config) as llm:
         [output] = llm.generate([prompt], GREEDY)
 
     assert max(repeated) > 0
@@ -172,4 +172,4 @@ def test_heads_of_another_model_end_the_start(
     save_heads(tmp_path / "narrow", make_heads(width=32), "another")
 
     with pytest.raises(ConfigError, match="made for another model"):
-        LLM(config=config_for(llama.folder, tmp_path / "narrow", "batched"))
+        LLM.from_config(config_for(llama.folder, tmp_path / "narrow", "batched"))

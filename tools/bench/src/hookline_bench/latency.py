@@ -112,7 +112,9 @@ def _latencies(llm: LLM, settings: LatencySettings) -> list[float]:
 def _seconds(llm: LLM, prompts: Sequence[Prompt]) -> float:
     start = time.perf_counter()
     llm.generate(
-        [prompt.content for prompt in prompts], [exactly(each) for each in prompts]
+        [prompt.content for prompt in prompts],
+        [exactly(each) for each in prompts],
+        use_tqdm=False,
     )
     return time.perf_counter() - start
 

@@ -39,7 +39,7 @@ def read_offline(
 @contextmanager
 def opened(config: EngineConfig) -> Iterator[hookline.LLM]:
     """The engine, ready; it is closed in the end."""
-    llm = hookline.LLM(config=config, collect_metrics=False)
+    llm = hookline.LLM.from_config(config, collect_metrics=False)
     wait_until_warm()
     try:
         yield llm

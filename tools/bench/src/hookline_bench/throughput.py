@@ -115,10 +115,10 @@ def _throughput(llm: LLM, settings: ThroughputSettings, *, seed: int) -> Through
     params = [exactly(prompt) for prompt in prompts]
     first = settings.num_warmups
     if first:
-        llm.generate(contents[:first], params[:first])
+        llm.generate(contents[:first], params[:first], use_tqdm=False)
     start = time.perf_counter()
     outputs = llm.generate(
-        contents[first:], params[first:], show_progress=not settings.disable_tqdm
+        contents[first:], params[first:], use_tqdm=not settings.disable_tqdm
     )
     return Throughput(
         seconds=time.perf_counter() - start,
