@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from hookline.config import EngineConfig, ExecutorKind, SimulationConfig
+from hookline.config import EngineConfig, SimulationConfig
 from hookline_pd_proxy.options import ROUTE_OPTIONS
 from hookline_server.cli import main
 from hookline_server.cli.arguments import Arguments, engine_config, read_arguments
@@ -69,7 +69,7 @@ def test_options_reach_their_settings() -> None:
     assert made.cache.hash_algorithm == "blake2b"
     assert made.scheduler.max_num_seqs == 4
     assert made.scheduler.policy == "priority"
-    assert made.executor.kind is ExecutorKind.SIMULATED
+    assert made.executor.name == "simulated"
     assert made.executor.simulation.step_seconds == 0.5
     assert made.executor.threads == 2
     assert made.in_process

@@ -7,7 +7,6 @@ import pytest
 from hookline import LLM, EngineConfig, SamplingParams
 from hookline.config import (
     ExecutorConfig,
-    ExecutorKind,
     ObserverConfig,
     SimulationConfig,
 )
@@ -35,7 +34,7 @@ def test_memory_is_the_same_after_many_requests() -> None:
         step_seconds=0.0, prefill_token_seconds=0.0, decode_request_seconds=0.0
     )
     config = EngineConfig(
-        executor=ExecutorConfig(kind=ExecutorKind.SIMULATED, simulation=instant),
+        executor=ExecutorConfig(name="simulated", simulation=instant),
         observers=ObserverConfig(stat_loggers=("prometheus", "logging")),
     )
     params = SamplingParams(max_tokens=8, stop=("\u2603",))

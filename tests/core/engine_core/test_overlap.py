@@ -26,31 +26,24 @@ from hookline_testing.simulation import (
     simulated_core,
     tokens_of,
 )
+from hookline_testing.wrapped_executor import WrappedExecutor
 
 MAX_MODEL_LEN = 24
 
 
-class MayStop:
+class MayStop(WrappedExecutor):
     """Lets a simulated executor sample stop tokens, which it avoids by itself."""
-
-    def __init__(self, inner: Executor) -> None:
-        self.shape = inner.shape
-        self._inner = inner
 
     def start(self, plan: StepPlan) -> StartedStep:
         admitted = [replace(each, eos_token_ids=()) for each in plan.admitted]
         return self._inner.start(replace(plan, admitted=admitted))
 
-    def close(self) -> None:
-        self._inner.close()
 
-
-class TellsPromptLogprobs:
+class TellsPromptLogprobs(WrappedExecutor):
     """Lets a simulated executor tell log-probabilities of prompts."""
 
     def __init__(self, inner: Executor) -> None:
-        self.shape = inner.shape
-        self._inner = inner
+        super().__init__(inner)
         self._computed: dict[int, int] = {}
         self._prompts: dict[int, int] = {}
 
@@ -68,9 +61,6 @@ class TellsPromptLogprobs:
             end = min(first + count, self._prompts[request_id] - 1)
             told[request_id] = [TokenLogprobs([0], [0.0], 1)] * (end - first)
         return replace(self._inner.start(plan).result(), prompt_logprobs=told)
-
-    def close(self) -> None:
-        self._inner.close()
 
 
 def core_with(

@@ -3,7 +3,7 @@
 import pytest
 
 from hookline.clock import NANOSECONDS, VirtualClock
-from hookline.config import EngineConfig, ExecutorConfig, ExecutorKind, ModelConfig
+from hookline.config import EngineConfig, ExecutorConfig, ModelConfig
 from hookline.core.building import build_core
 from hookline.payloads import StartupPhase
 from hookline.worker.startup_timer import StartupTimer
@@ -79,7 +79,7 @@ def test_facts_of_a_simulated_engine_name_its_phases(llama: Oracle) -> None:
     """It reads its model's description and loads nothing."""
     config = EngineConfig(
         model=ModelConfig(model=str(llama.folder)),
-        executor=ExecutorConfig(kind=ExecutorKind.SIMULATED),
+        executor=ExecutorConfig(name="simulated"),
     )
 
     core = build_core(config, EpochClock())

@@ -11,7 +11,6 @@ from hookline.config import (
     CacheConfig,
     EngineConfig,
     ExecutorConfig,
-    ExecutorKind,
     ModelConfig,
     ObserverConfig,
     SimulationConfig,
@@ -32,7 +31,7 @@ async def start_engine(llama: Oracle) -> AsyncIterator[StartEngine]:
             model=ModelConfig(model=str(llama.folder)),
             cache=CacheConfig(num_kv_blocks=64),
             executor=ExecutorConfig(
-                kind=ExecutorKind.SIMULATED,
+                name="simulated",
                 simulation=SimulationConfig(step_seconds=step_seconds),
             ),
             observers=ObserverConfig(heartbeat_seconds=0.05),

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from hookline import AsyncEngine, EngineConfig, SamplingParams
-from hookline.config import ExecutorConfig, ExecutorKind, SchedulerConfig
+from hookline.config import ExecutorConfig, SchedulerConfig
 from hookline.exceptions import OverloadedError
 
 
@@ -14,7 +14,7 @@ async def test_requests_beyond_the_limit_are_refused_and_the_others_are_served()
     None
 ):
     """With two open completions allowed, a third is refused until one has ended."""
-    base = EngineConfig(executor=ExecutorConfig(kind=ExecutorKind.SIMULATED))
+    base = EngineConfig(executor=ExecutorConfig(name="simulated"))
     config = replace(
         base, scheduler=SchedulerConfig(max_num_seqs=1, max_num_queued_reqs=1)
     )
@@ -36,7 +36,7 @@ async def test_requests_beyond_the_limit_are_refused_and_the_others_are_served()
 
 async def test_requests_that_come_at_once_do_not_slip_past_the_limit() -> None:
     """Of five that arrive together two are taken, though all wait for their tokens."""
-    base = EngineConfig(executor=ExecutorConfig(kind=ExecutorKind.SIMULATED))
+    base = EngineConfig(executor=ExecutorConfig(name="simulated"))
     config = replace(
         base, scheduler=SchedulerConfig(max_num_seqs=1, max_num_queued_reqs=1)
     )

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from hookline import LLM, EngineConfig, SamplingParams
-from hookline.config import ExecutorConfig, ExecutorKind, ObserverConfig
+from hookline.config import ExecutorConfig, ObserverConfig
 from hookline.frontend.request_context import RequestContext
 from hookline.metrics import HistogramValue
 from hookline.request import RequestFacts
@@ -13,7 +13,7 @@ from hookline.slo import Slo
 
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
 SPAN = "00f067aa0ba902b7"
-SIMULATED = ExecutorConfig(kind=ExecutorKind.SIMULATED)
+SIMULATED = ExecutorConfig(name="simulated")
 
 
 def headers(flags: str, trace: str = TRACE) -> dict[str, str]:

@@ -15,11 +15,13 @@ PHASES = [
     "start engine",
     "import torch",
     "import model code",
+    "init device",
     "read config",
     "load weights",
     "probe",
     "adapt model",
     "allocate KV cache",
+    "warm up",
 ]
 
 
@@ -57,7 +59,7 @@ def test_memory_is_profiled_only_where_no_size_is_given(llama: Oracle) -> None:
     core.close()
 
     names = [phase.name for phase in core.facts.startup]
-    assert names == [*PHASES[:-1], "profile memory", PHASES[-1]]
+    assert names == [*PHASES[:-2], "profile memory", *PHASES[-2:]]
 
 
 def test_forward_time_lies_within_executing(core: EngineCore) -> None:

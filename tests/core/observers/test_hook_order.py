@@ -11,7 +11,6 @@ from hookline.config import (
     CacheConfig,
     EngineConfig,
     ExecutorConfig,
-    ExecutorKind,
     ModelConfig,
     ObserverConfig,
 )
@@ -61,7 +60,7 @@ def llm(site: PluginSite) -> Iterator[LLM]:
     config = EngineConfig(
         model=ModelConfig(max_model_len=80),
         cache=CacheConfig(block_size=4, num_kv_blocks=24),
-        executor=ExecutorConfig(kind=ExecutorKind.SIMULATED),
+        executor=ExecutorConfig(name="simulated"),
         observers=ObserverConfig(stat_loggers=("recorder",)),
     )
     with LLM.from_config(config) as llm:
@@ -89,7 +88,7 @@ def events_of(payloads: list[object]) -> dict[int, list[Event]]:
 def test_engine_starts_first_and_stops_last(site: PluginSite) -> None:
     """engine_started is the first call of all and engine_stopped the last."""
     config = EngineConfig(
-        executor=ExecutorConfig(kind=ExecutorKind.SIMULATED),
+        executor=ExecutorConfig(name="simulated"),
         observers=ObserverConfig(stat_loggers=("recorder",)),
     )
 

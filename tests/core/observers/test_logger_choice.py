@@ -5,11 +5,11 @@ import threading
 import pytest
 
 from hookline import LLM, ConfigError, SamplingParams
-from hookline.config import EngineConfig, ExecutorConfig, ExecutorKind, ObserverConfig
+from hookline.config import EngineConfig, ExecutorConfig, ObserverConfig
 from hookline_registry import BrokenPluginError, LaneStats, UnknownPluginError
 from hookline_testing import PluginSite
 
-SIMULATED = ExecutorConfig(kind=ExecutorKind.SIMULATED)
+SIMULATED = ExecutorConfig(name="simulated")
 ECHO = """
 class Echo:
     from hookline import hookimpl

@@ -11,7 +11,6 @@ from hookline.config import (
     CacheConfig,
     EngineConfig,
     ExecutorConfig,
-    ExecutorKind,
     ModelConfig,
     ObserverConfig,
     SimulationConfig,
@@ -39,7 +38,7 @@ def slow_process(llama: Oracle) -> EngineConfig:
         model=ModelConfig(model=str(llama.folder)),
         cache=CacheConfig(num_kv_blocks=64),
         executor=ExecutorConfig(
-            kind=ExecutorKind.SIMULATED,
+            name="simulated",
             simulation=SimulationConfig(step_seconds=0.02),
         ),
         observers=ObserverConfig(stat_loggers=("recorder",), heartbeat_seconds=0.1),

@@ -19,8 +19,9 @@ from hookline.request import FinishReason
 from hookline.step.plan import StepPlan, StepResult
 from hookline.transport.inproc_client import InprocClient
 from hookline.transport.process_client import ProcessClient
-from hookline.worker.executor import DeferredStep, Executor
+from hookline.worker.executor import DeferredStep
 from hookline_testing import PluginSite
+from hookline_testing.wrapped_executor import WrappedExecutor
 
 StartEngine = Callable[[EngineConfig], Awaitable[AsyncEngine]]
 
@@ -42,12 +43,8 @@ SimulatedExecutor._execute = break_in_time
 """
 
 
-class Breaking:
+class Breaking(WrappedExecutor):
     """An executor that fails in its fourth step."""
-
-    def __init__(self, inner: Executor) -> None:
-        self.shape = inner.shape
-        self._inner = inner
 
     def start(self, plan: StepPlan) -> DeferredStep:
         return DeferredStep(self._execute, plan)
@@ -56,9 +53,6 @@ class Breaking:
         if plan.step > 3:
             raise RuntimeError("the device fell off")
         return self._inner.start(plan).result()
-
-    def close(self) -> None:
-        self._inner.close()
 
 
 def pid_of(client: object) -> int:

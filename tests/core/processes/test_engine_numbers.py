@@ -7,7 +7,6 @@ from hookline.config import (
     CacheConfig,
     EngineConfig,
     ExecutorConfig,
-    ExecutorKind,
     ModelConfig,
     SimulationConfig,
 )
@@ -47,7 +46,7 @@ def test_evictions_cross_the_boundary(llama: Oracle) -> None:
         model=ModelConfig(model=str(llama.folder)),
         cache=CacheConfig(num_kv_blocks=16, residency_sample=1.0),
         executor=ExecutorConfig(
-            kind=ExecutorKind.SIMULATED, simulation=SimulationConfig(step_seconds=0.0)
+            name="simulated", simulation=SimulationConfig(step_seconds=0.0)
         ),
         in_process=False,
     )

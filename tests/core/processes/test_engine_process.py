@@ -28,7 +28,7 @@ from hookline.config import *
 config = EngineConfig(
     model=ModelConfig(model=sys.argv[1]),
     executor=ExecutorConfig(
-        kind=ExecutorKind.SIMULATED, simulation=SimulationConfig(step_seconds=0.2)
+        name="simulated", simulation=SimulationConfig(step_seconds=0.2)
     ),
     in_process=False,
 )

@@ -15,7 +15,6 @@ from hookline.config import (
     CacheConfig,
     EngineConfig,
     ExecutorConfig,
-    ExecutorKind,
     Kernels,
     ModelConfig,
     SchedulerConfig,
@@ -282,7 +281,7 @@ def test_trees_need_a_model_on_processors(
     with pytest.raises(ConfigError, match="on processors alone"):
         arrays_for(DraftTree(TREE), Platform(torch.device("cuda"), is_gpu=True), [None])
     config = config_for(llama.folder, "batched")
-    simulated = replace(config, executor=ExecutorConfig(kind=ExecutorKind.SIMULATED))
+    simulated = replace(config, executor=ExecutorConfig(name="simulated"))
 
     with (
         pytest.raises(ConfigError, match="drafts trees"),

@@ -13,7 +13,6 @@ from hookline.config import (
     CacheConfig,
     EngineConfig,
     ExecutorConfig,
-    ExecutorKind,
     Kernels,
     ModelConfig,
     SchedulerConfig,
@@ -278,7 +277,7 @@ def test_simulated_executor_has_no_states(
 ) -> None:
     config = replace(
         config_for(llama, "batched"),
-        executor=ExecutorConfig(kind=ExecutorKind.SIMULATED),
+        executor=ExecutorConfig(name="simulated"),
     )
 
     with (

@@ -11,13 +11,13 @@ from hookline import LLM
 from hookline.config import (
     EngineConfig,
     ExecutorConfig,
-    ExecutorKind,
     SchedulerConfig,
 )
 from hookline.exceptions import ConfigError
 from hookline.plugin_loading.proposers import load_proposer, settle_drafts
 from hookline.spec_decode import SpeculativeConfig
 from hookline.worker.drafting.control import DraftControl
+from hookline.worker.executor_factory import RUNS_MODEL
 from hookline_testing.plugin_site import PluginSite
 
 GOOD = {"method": "ngram", "num_speculative_tokens": 4}
@@ -182,7 +182,7 @@ def test_number_is_missing_only_where_there_is_no_tree(site: PluginSite) -> None
     config = EngineConfig(speculative=speculative)
 
     with pytest.raises(ConfigError, match="num_speculative_tokens is missing"):
-        settle_drafts(config, load_proposer(config))
+        settle_drafts(config, load_proposer(config, RUNS_MODEL))
 
 
 def test_overlap_is_refused() -> None:
@@ -203,7 +203,7 @@ def test_proposer_that_cannot_be_had_is_one_clear_error(name: str) -> None:
     )
 
     with pytest.raises(ConfigError) as caught:
-        load_proposer(EngineConfig(speculative=speculative))
+        load_proposer(EngineConfig(speculative=speculative), RUNS_MODEL)
 
     assert caught.value.option == "speculative-config"
     assert REASONS[name] in caught.value.detail
@@ -218,8 +218,8 @@ def test_only_the_named_plugin_is_imported(site: PluginSite) -> None:
     )
     speculative = SpeculativeConfig(method="fine", num_speculative_tokens=2)
 
-    assert load_proposer(EngineConfig(speculative=speculative)) is not None
-    assert load_proposer(EngineConfig()) is None
+    assert load_proposer(EngineConfig(speculative=speculative), RUNS_MODEL) is not None
+    assert load_proposer(EngineConfig(), RUNS_MODEL) is None
 
 
 def test_llm_takes_a_mapping() -> None:
@@ -228,11 +228,11 @@ def test_llm_takes_a_mapping() -> None:
         LLM(executor="simulated", speculative_config={**GOOD, "method": "nothing"})
 
 
-@pytest.mark.parametrize("kind", ExecutorKind)
-def test_engine_process_tells_the_error(kind: ExecutorKind) -> None:
+@pytest.mark.parametrize("name", ["uniproc", "simulated"])
+def test_engine_process_tells_the_error(name: str) -> None:
     """What is wrong in a process of its own is the same error here."""
     config = EngineConfig(
-        executor=ExecutorConfig(kind=kind),
+        executor=ExecutorConfig(name=name),
         speculative=SpeculativeConfig(method="nothing", num_speculative_tokens=2),
     )
 

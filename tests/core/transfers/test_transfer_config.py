@@ -14,7 +14,6 @@ from hookline.config import (
     CacheConfig,
     EngineConfig,
     ExecutorConfig,
-    ExecutorKind,
     ModelConfig,
 )
 from hookline.exceptions import ConfigError
@@ -29,7 +28,7 @@ ConnectedLLM = Callable[[EngineConfig, DictStore], AbstractContextManager[LLM]]
 
 SIMULATED = EngineConfig(
     cache=CacheConfig(block_size=4),
-    executor=ExecutorConfig(kind=ExecutorKind.SIMULATED),
+    executor=ExecutorConfig(name="simulated"),
     kv_transfer=KVTransferConfig(kv_connector="dict", kv_load_timeout_seconds=0.5),
 )
 SIDES = """

@@ -8,7 +8,6 @@ from hookline.config.engine import EngineConfig
 from hookline.config.executor import (
     Device,
     ExecutorConfig,
-    ExecutorKind,
     Kernels,
     SimulationConfig,
 )
@@ -32,7 +31,6 @@ __all__ = [
     "Dtype",
     "EngineConfig",
     "ExecutorConfig",
-    "ExecutorKind",
     "HashAlgorithm",
     "KVEventsConfig",
     "KVRole",

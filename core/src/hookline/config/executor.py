@@ -7,11 +7,6 @@ from hookline.config.option_fields import check_options
 from hookline.config.options import option, section
 
 
-class ExecutorKind(StrEnum):
-    UNIPROC = "uniproc"
-    SIMULATED = "simulated"
-
-
 class Device(StrEnum):
     AUTO = "auto"
     CPU = "cpu"
@@ -86,11 +81,13 @@ class ExecutorConfig:
             by whoever starts the engine.
     """
 
-    kind: ExecutorKind = field(
-        default=ExecutorKind.UNIPROC,
+    name: str = field(
+        default="uniproc",
         metadata=option(
-            "Executor that runs the model; simulated runs none and sleeps instead.",
+            "Installed executor that runs the model; simulated runs none and sleeps "
+            "instead.",
             flag="executor",
+            metavar="NAME",
         ),
     )
     device: Device = field(

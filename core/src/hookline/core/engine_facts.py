@@ -20,7 +20,7 @@ def engine_facts(config: EngineConfig, shape: ModelShape) -> EngineFacts:
         max_num_batched_tokens=config.scheduler.max_num_batched_tokens,
         enable_prefix_caching=config.cache.enable_prefix_caching,
         eos_token_ids=shape.eos_token_ids,
-        executor=config.executor.kind,
+        executor=config.executor.name,
         cost=shape.cost,
         kernels=shape.kernels,
     )

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TypeVar, cast
 
-from hookline.config import EngineConfig, ExecutorKind
+from hookline.config import EngineConfig
 from hookline.config.speculative import OPTION
 from hookline.exceptions import ConfigError
 from hookline.payloads import ProposerContext
@@ -21,6 +21,7 @@ from hookline.spec_decode.proposer import (
 )
 from hookline.spec_decode.target import TargetModel
 from hookline.spec_decode.tree import tree_of
+from hookline.step.capabilities import ExecutorCapabilities
 from hookline_registry import Failure, isolate
 
 T = TypeVar("T")
@@ -28,11 +29,18 @@ T = TypeVar("T")
 PROPOSERS_GROUP = "hookline.proposers"
 
 
-def load_proposer(config: EngineConfig) -> Proposer | None:
+def load_proposer(
+    config: EngineConfig, capabilities: ExecutorCapabilities
+) -> Proposer | None:
     """Returns the proposer of an engine, or None if it does not speculate.
 
+    Args:
+        config: The engine's configuration.
+        capabilities: What the executor offers to proposers.
+
     Raises:
-        ConfigError: The plugin is unknown or broken, or an option is invalid.
+        ConfigError: The plugin is unknown or broken, an option is invalid, or the
+            proposer needs what the executor does not offer.
     """
     if config.speculative is None:
         return None
@@ -40,16 +48,16 @@ def load_proposer(config: EngineConfig) -> Proposer | None:
     context = ProposerContext(config=config, options=config.speculative.options)
     made = ask_plugin(method, "create_proposer", context, option=OPTION)
     proposer = _checked(method, made)
-    if config.executor.kind is not ExecutorKind.SIMULATED:
-        return proposer
-    if wants_hidden_states(proposer):
+    executor = config.executor.name
+    if wants_hidden_states(proposer) and not capabilities.hidden_states:
         raise ConfigError(
             OPTION,
-            f"{method!r} needs hidden states, which the simulated executor lacks",
+            f"{method!r} needs hidden states, which the executor {executor!r} lacks",
         )
-    if tree_of(proposer) is not None:
+    if tree_of(proposer) is not None and not capabilities.draft_trees:
         raise ConfigError(
-            OPTION, f"{method!r} drafts trees; the simulated executor takes chains only"
+            OPTION,
+            f"{method!r} drafts trees; the executor {executor!r} takes chains only",
         )
     return proposer
 

@@ -1,4 +1,4 @@
-"""What computes a step's tokens: the seam between the core and the machine."""
+"""The seam between the core and whatever computes a step's tokens."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -6,22 +6,23 @@ from typing import Protocol
 
 from hookline.step.model_shape import ModelShape
 from hookline.step.plan import StepPlan, StepResult
+from hookline.step.sleep_level import SleepLevel
 
 
 class StartedStep(Protocol):
-    """A step that an executor was given."""
+    """A step that an executor has accepted."""
 
     def result(self) -> StepResult:
-        """Waits until the step is computed; asked for once, in the order of the steps.
+        """Waits for the step and returns its tokens.
 
-        An exception means that the engine has failed.
+        Called once, in the order of the steps. Any exception is fatal to the engine.
         """
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class DeferredStep:
-    """A step that is computed when its result is asked for, by whoever asks."""
+    """A step that is computed by the caller of `result`."""
 
     compute: Callable[[StepPlan], StepResult]
     plan: StepPlan
@@ -31,22 +32,41 @@ class DeferredStep:
 
 
 class Executor(Protocol):
-    """Runs the model, or pretends to; called by the core's thread only.
+    """Runs the model, or simulates one. Called by the core's thread only.
 
     Attributes:
-        shape: Of the model that it has ready.
+        shape: The loaded model, and the size of its KV cache.
     """
 
     shape: ModelShape
 
     def start(self, plan: StepPlan) -> StartedStep:
-        """Takes a step and returns at once; steps are computed in this order.
+        """Accepts a step and returns at once; steps are computed in this order.
 
-        The plan may count on tokens of the steps before it that only the executor
-        knows. An exception means that the engine has failed.
+        The plan may build on tokens of earlier steps that only the executor knows yet.
+        Any exception is fatal to the engine. Must not be called during sleep.
+        """
+        ...
+
+    def sleep(self, level: SleepLevel) -> None:
+        """Returns memory to the system until `wake_up`; `shape` stays the same.
+
+        Every block of the KV cache loses its contents. The caller must therefore take
+        the result of each started step, preempt all running requests and reset the
+        scheduler's prefix cache first. A sleeping executor may be put to a deeper
+        sleep. Requests that the executor knows stay known until a plan releases them.
+        """
+        ...
+
+    def wake_up(self) -> None:
+        """Takes the memory again; returns when the next step can start.
+
+        Raises:
+            ModelLoadError: The weights can no longer be loaded, or have changed in a
+                way that does not fit `shape`.
         """
         ...
 
     def close(self) -> None:
-        """Gives its resources back."""
+        """Releases all resources; also valid during sleep."""
         ...

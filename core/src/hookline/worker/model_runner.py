@@ -116,13 +116,6 @@ class ModelRunner:
         """Of the blocks that a connector moves, if one does."""
         return None if self._transferring is None else self._transferring.layout
 
-    def close(self) -> None:
-        """Ends the threads of plugins."""
-        if self._drafter is not None:
-            self._drafter.close()
-        if self._transferring is not None:
-            self._transferring.close()
-
     def _begin_transfers(self, plan: StepPlan) -> None:
         if self._transferring is not None:
             self._transferring.begin(plan.transfers)

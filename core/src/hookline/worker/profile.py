@@ -1,4 +1,4 @@
-"""Runs a model's largest steps before it serves, to learn what memory they take."""
+"""The phase `profile`: runs a model's largest steps to measure their memory."""
 
 import logging
 from collections.abc import Sequence
@@ -21,32 +21,33 @@ _ALL_OF_SAMPLING = SamplingParams(
 
 
 def room_for_cache(maker: RunnerMaker) -> int:
-    """Bytes for the KV cache, once the largest steps have taken theirs.
+    """Returns the bytes that are left for the KV cache beside the largest steps.
 
     Raises:
         ConfigError: Nothing is left on the device.
     """
     platform = maker.machine.platform
-    spare = maker.drafting.spare_bytes(maker.dtype.itemsize)
+    spare = maker.draft_memory.spare_bytes(maker.model.dtype.itemsize)
     if not platform.is_gpu:
         _run_a_prompt(maker)
         return host_room() - spare
     memory = measure(platform.device, partial(_run_largest_steps, maker))
-    maker.forward.bind(maker.cache(1))  # nobody holds the cache of the profile now
+    maker.model.forward.bind(maker.cache(1))  # drops the cache of the profile
     _log.info("%s", memory)
     return memory.room(maker.config.cache.gpu_memory_utilization) - spare
 
 
 def _run_a_prompt(maker: RunnerMaker) -> None:
-    """As long as a step may be."""
+    """Runs one step with a prompt of the maximum length."""
     tokens, blocks = _longest_prompt(maker)
     cache = maker.cache(blocks)
     plan = _plan([_sequence(0, tokens, range(blocks), _GREEDY)])
-    maker.runner(maker.forward, HostFeed(), cache).execute(plan)
+    state = maker.batch_state()
+    maker.runner(maker.model.forward, HostFeed(), cache, state).execute(plan)
 
 
 def _run_largest_steps(maker: RunnerMaker) -> Profiled:
-    """A step of prompts that want all their logits, and one that samples for all."""
+    """Runs a step of prompts with all their logits, then one that samples for all."""
     config, (tokens, blocks) = maker.config, _longest_prompt(maker)
     seqs, budget = (
         config.scheduler.max_num_seqs,
@@ -66,12 +67,15 @@ def _run_largest_steps(maker: RunnerMaker) -> Profiled:
         for at in range(seqs)
     ]
     feed = maker.device_feed()
-    runner = maker.runner(maker.forward, feed, maker.cache(num_blocks))
+    cache, state = maker.cache(num_blocks), maker.batch_state()
+    runner = maker.runner(maker.model.forward, feed, cache, state)
     runner.execute(_plan(sorted(prompts, key=lambda each: len(each.token_ids))))
     runner.execute(_plan(singles, released=range(count), drafts=drafts))
     graphed = maker.graphed(feed)
     return Profiled(
-        bytes_of_blocks(num_blocks, config.cache, maker.layers, maker.dtype.itemsize),
+        bytes_of_blocks(
+            num_blocks, config.cache, maker.model.layers, maker.model.dtype.itemsize
+        ),
         [partial(graphed.capture, size) for size in reversed(maker.graph_sizes.sizes)]
         if graphed
         else [],
@@ -79,19 +83,21 @@ def _run_largest_steps(maker: RunnerMaker) -> Profiled:
 
 
 def _most_drafts(maker: RunnerMaker) -> int:
-    """Of each request, where a step is full of requests."""
+    """Maximum number of drafts of each request in a step that is full of requests."""
     config = maker.config
     if config.speculative is None:
         return 0
     share = config.scheduler.max_num_batched_tokens // config.scheduler.max_num_seqs
-    most = min(config.speculative.most_speculative_tokens, maker.max_model_len - 1)
+    most = min(
+        config.speculative.most_speculative_tokens, maker.model.max_model_len - 1
+    )
     return min(most, share - 1)
 
 
 def _longest_prompt(maker: RunnerMaker) -> tuple[int, int]:
-    """Its tokens, and the blocks that hold them and one more."""
+    """Returns its length in tokens, and the blocks that hold it and one token more."""
     budget = maker.config.scheduler.max_num_batched_tokens
-    tokens = max(1, min(budget, maker.max_model_len - 1))
+    tokens = max(1, min(budget, maker.model.max_model_len - 1))
     return tokens, -(-(tokens + 1) // maker.config.cache.block_size)
 
 
@@ -116,7 +122,7 @@ def _plan(
     *,
     drafts: int = 0,
 ) -> StepPlan:
-    """A step that computes these, whole, and so many drafts behind each."""
+    """Plans a step that computes whole sequences and `drafts` drafts after each."""
     return StepPlan(
         step=0,
         released=released,

@@ -1,15 +1,10 @@
-"""Makes a model's runner with its buffers: once for the profile, once to serve."""
+"""Builds a model's runner and its buffers: once to profile, then to serve."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-
-import torch
 
 from hookline.config import EngineConfig, Kernels
 from hookline.kv_transfer.connector import WorkerConnector, needs_layers
 from hookline.models.decoder import Decoder
-from hookline.models.probe import LayerCache
-from hookline.plugin_loading.proposers import bind_proposer
 from hookline.spec_decode.proposer import (
     Proposer,
     has_layers,
@@ -18,8 +13,8 @@ from hookline.spec_decode.proposer import (
 )
 from hookline.spec_decode.tree import tree_of
 from hookline.worker.drafting.control import DraftControl
-from hookline.worker.drafting.draft_cache import DraftMemory
-from hookline.worker.drafting.draft_trees import TreeArrays
+from hookline.worker.drafting.draft_cache import DraftMemory, PagedDraftCache
+from hookline.worker.drafting.draft_trees import TreeArrays, arrays_for
 from hookline.worker.drafting.drafter import Drafter
 from hookline.worker.drafting.guard import ProposerGuard
 from hookline.worker.forward import Forward
@@ -27,79 +22,117 @@ from hookline.worker.gpu.cuda_graphs import GraphedForward
 from hookline.worker.gpu.device_feed import DeviceFeed
 from hookline.worker.gpu.graph_sizes import GraphSizes
 from hookline.worker.input_batch import InputBatch
+from hookline.worker.loaded_model import LoadedModel
 from hookline.worker.machine import Machine
 from hookline.worker.model_runner import ModelRunner
 from hookline.worker.paged_cache import PagedCache
 from hookline.worker.sampling.sampler import Sampler
 from hookline.worker.sampling.sampling_state import SamplingState
-from hookline.worker.step_tensors import Feed
+from hookline.worker.step_tensors import Feed, HostFeed
 from hookline.worker.stopwatch import stopwatch_for
 from hookline.worker.transfers.connecting import connect
 from hookline.worker.transfers.kv_memory import layers_of
 from hookline.worker.transfers.transferring import Transferring
-from hookline_kernels.sampling import ChosenSampling
+from hookline_kernels.sampling import ChosenSampling, choose_sampling
+
+
+@dataclass(frozen=True, slots=True)
+class BatchState:
+    """What is known of the requests in the batch; outlives a runner that sleeps.
+
+    Attributes:
+        batch: Their tokens and blocks.
+        sampling: How they are sampled.
+    """
+
+    batch: InputBatch
+    sampling: SamplingState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunnerMaker:
-    """Everything that runners of one model share.
+    """Everything that runners of one loaded model share.
 
     Attributes:
-        config: Of the engine.
+        config: The engine's configuration.
         machine: What the model runs on.
-        forward: The model, each step launched.
-        layers: Its caches.
-        dtype: Of weights and cache.
-        vocab_size: Number of token ids.
-        max_model_len: Of a sequence, in tokens.
-        sampling: What picks tokens.
-        proposer: What drafts, if anything does.
-        tree: The form of its drafts; None if they are chains.
-        connector: What moves KV, if anything does.
-        content: What the KV depends on beside the tokens, if anything moves it.
+        model: The loaded model.
+        proposer: Drafts tokens; None without speculation.
+        connector: Moves KV; None without a KV connector.
+        tree: The shape of the proposer's drafts; None if they are chains.
+        sampling: Picks tokens.
     """
 
     config: EngineConfig
     machine: Machine
-    forward: Forward
-    layers: Sequence[LayerCache]
-    dtype: torch.dtype
-    vocab_size: int
-    max_model_len: int
+    model: LoadedModel
+    proposer: Proposer | None
+    connector: WorkerConnector | None
+    tree: TreeArrays | None
     sampling: ChosenSampling
-    proposer: Proposer | None = None
-    tree: TreeArrays | None = None
-    connector: WorkerConnector | None = None
-    content: bytes = b""
+
+    @classmethod
+    def of(
+        cls,
+        config: EngineConfig,
+        machine: Machine,
+        model: LoadedModel,
+        *,
+        proposer: Proposer | None,
+        connector: WorkerConnector | None,
+    ) -> "RunnerMaker":
+        """Chooses the sampling kernels, and lays out the tree of drafts.
+
+        Raises:
+            ConfigError: The tree does not fit the model or the machine.
+        """
+        windows = [layer.window for layer in model.attention]
+        return cls(
+            config=config,
+            machine=machine,
+            model=model,
+            proposer=proposer,
+            connector=connector,
+            tree=arrays_for(tree_of(proposer), machine.platform, windows),
+            sampling=choose_sampling(
+                model.dtype,
+                may_compile=config.executor.kernels is not Kernels.TORCH,
+                platform=machine.platform,
+            ),
+        )
 
     def cache(self, num_blocks: int) -> PagedCache:
+        """Allocates a KV cache."""
         return PagedCache(
-            self.layers,
+            self.model.layers,
             num_blocks,
             self.config.cache.block_size,
-            self.dtype,
+            self.model.dtype,
             may_compile=self.config.executor.kernels is not Kernels.TORCH,
             platform=self.machine.platform,
             has_trees=self.tree is not None,
         )
 
     @property
-    def drafting(self) -> DraftMemory:
-        """Of the layers that the proposer has itself."""
+    def draft_memory(self) -> DraftMemory:
+        """What the proposer's own layers take."""
         return DraftMemory.of(self.proposer, self.config)
 
-    def bind_proposer(self, num_blocks: int) -> None:
-        """Gives a proposer with layers of its own their part of so many blocks.
-
-        Raises:
-            ConfigError: It cannot use it.
-        """
-        if self.proposer is None or not self.drafting.layers:
-            return
-        cache = self.drafting.cache(
-            num_blocks, self.max_model_len, self.dtype, self.machine.platform
+    def draft_cache(self, num_blocks: int) -> PagedDraftCache | None:
+        """Allocates the cache of the proposer's layers; None if it has none."""
+        if not self.draft_memory.layers:
+            return None
+        return self.draft_memory.cache(
+            num_blocks,
+            self.model.max_model_len,
+            self.model.dtype,
+            self.machine.platform,
         )
-        bind_proposer(self.proposer, self.config, cache)
+
+    @property
+    def needs_hidden_states(self) -> bool:
+        """Whether steps compute hidden states for the proposer."""
+        return self.proposer is not None and wants_hidden_states(self.proposer)
 
     @property
     def reason_without_graphs(self) -> str:
@@ -114,103 +147,62 @@ class RunnerMaker:
 
     @property
     def graph_sizes(self) -> GraphSizes:
-        """Without any where each step is launched."""
+        """Empty where each step is launched."""
         if self.reason_without_graphs:
             return GraphSizes()
-        return GraphSizes.up_to(self._most_sequences)
+        return GraphSizes.up_to(self._max_sequences)
+
+    def feed(self, cache: PagedCache) -> HostFeed | DeviceFeed:
+        """Allocates what brings the inputs of steps over this cache to the model."""
+        if self.machine.platform.is_gpu:
+            return self.device_feed()
+        is_capped = any(layer.softcap is not None for layer in self.model.attention)
+        has_tiles = all(each.has_tiles for each in cache.attention.values())
+        return HostFeed(has_tiles=has_tiles and not is_capped, tree=self.tree)
 
     def device_feed(self) -> DeviceFeed:
-        """Buffers for steps on a GPU."""
+        """Allocates the input buffers of steps on a GPU."""
         scheduler = self.config.scheduler
         return DeviceFeed(
             self.machine.platform.device,
             max_tokens=scheduler.max_num_batched_tokens,
-            max_num_seqs=self._most_sequences,
-            max_num_blocks=-(-self.max_model_len // self.config.cache.block_size),
+            max_num_seqs=self._max_sequences,
+            max_num_blocks=-(-self.model.max_model_len // self.config.cache.block_size),
             sizes=self.graph_sizes,
         )
 
-    def graphed(self, feed: DeviceFeed) -> GraphedForward | None:
-        """The model with graphs over a feed, if it can have any."""
+    def graphed(self, feed: Feed) -> GraphedForward | None:
+        """The model with graphs over a feed; None where each step is launched."""
         capturable = self._capturable
-        if self.reason_without_graphs or capturable is None:
+        if not isinstance(feed, DeviceFeed) or self.reason_without_graphs:
             return None
+        assert capturable is not None
         assert self.machine.new_capture is not None
         return GraphedForward(
             capturable,
             feed,
             self.graph_sizes,
             self.machine.new_capture(),
-            longest=self.max_model_len,
+            longest=self.model.max_model_len,
         )
 
-    @property
-    def _capturable(self) -> Decoder | None:
-        forward = self.forward
-        if isinstance(forward, Decoder) and forward.is_capturable:
-            return forward
-        return None
-
-    @property
-    def _most_sequences(self) -> int:
-        """Of a step; each draft is one of its own."""
-        scheduler, speculative = self.config.scheduler, self.config.speculative
-        if speculative is None:
-            return scheduler.max_num_seqs
-        most = scheduler.max_num_seqs * (1 + speculative.most_speculative_tokens)
-        return min(most, scheduler.max_num_batched_tokens)
-
-    def runner(
-        self,
-        forward: Forward,
-        feed: Feed,
-        cache: PagedCache,
-        *,
-        serves: bool = False,
-    ) -> ModelRunner:
-        """With a cache, to which the forward pass is bound.
-
-        Args:
-            forward: Computes logits.
-            feed: Brings it its inputs.
-            cache: Of keys and values.
-            serves: Have plugins called with each step.
-        """
-        transferring = self._transferring(cache) if serves else None
-        forward.bind(cache)
-        seqs, device = (
-            self.config.scheduler.max_num_seqs,
-            self.machine.platform.device,
-        )
-        block_size = self.config.cache.block_size
-        batch = InputBatch(seqs, self.max_model_len, block_size, self.tree)
-        state = SamplingState(seqs, self.vocab_size, self.config.model.seed)
-        sampler = Sampler(batch, state, self.sampling, device)
-        stopwatch = stopwatch_for(device)
-        return ModelRunner(
-            forward,
-            batch,
-            state,
-            sampler,
-            feed=feed,
-            stopwatch=stopwatch,
-            cache=cache,
-            drafter=self._drafter(batch) if serves else None,
-            tells_hidden=self.tells_hidden,
-            tree=self.tree,
-            transferring=transferring,
+    def batch_state(self) -> BatchState:
+        """Allocates the rows of an empty batch."""
+        rows = self.config.scheduler.max_num_seqs
+        length, block_size = self.model.max_model_len, self.config.cache.block_size
+        return BatchState(
+            InputBatch(rows, length, block_size, self.tree),
+            SamplingState(rows, self.model.vocab_size, self.config.model.seed),
         )
 
-    @property
-    def tells_hidden(self) -> bool:
-        """Whether steps compute hidden states, those of the profile too."""
-        return self.proposer is not None and wants_hidden_states(self.proposer)
+    def transferring(self, cache: PagedCache) -> Transferring | None:
+        """Shows a cache to the connector; None without one.
 
-    def _transferring(self, cache: PagedCache) -> Transferring | None:
-        """What calls the connector, perhaps between this cache's layers from now on.
+        Must come before a forward pass is bound to the cache: the connector may be
+        called between the layers.
 
         Raises:
-            ConfigError: It cannot use the cache.
+            ConfigError: The connector cannot use the cache.
         """
         if self.connector is None:
             return None
@@ -219,8 +211,8 @@ class RunnerMaker:
             self.config,
             layers_of(cache),
             num_blocks=len(cache.keys[0]),
-            dtype=str(self.dtype).removeprefix("torch."),
-            content=self.content + cache.layout.encode(),
+            dtype=str(self.model.dtype).removeprefix("torch."),
+            content=self.model.fingerprint + cache.layout.encode(),
         )
         if needs_layers(self.connector):
             cache.call_around(
@@ -228,15 +220,67 @@ class RunnerMaker:
             )
         return transferring
 
-    def _drafter(self, batch: InputBatch) -> Drafter | None:
+    def drafter(self, batch: InputBatch) -> Drafter | None:
+        """Starts the proposer's thread; None without speculation."""
         speculative = self.config.speculative
         if self.proposer is None or speculative is None:
             return None
-        guard = ProposerGuard(self.proposer, speculative, vocab_size=self.vocab_size)
         return Drafter(
-            guard,
+            ProposerGuard(self.proposer, speculative, vocab_size=self.model.vocab_size),
             batch,
             DraftControl.of(speculative),
             tells_blocks=has_layers(self.proposer),
             tree=tree_of(self.proposer),
         )
+
+    def runner(
+        self,
+        forward: Forward,
+        feed: Feed,
+        cache: PagedCache,
+        state: BatchState,
+        *,
+        drafter: Drafter | None = None,
+        transferring: Transferring | None = None,
+    ) -> ModelRunner:
+        """Binds the forward pass to a cache and builds the runner of its steps.
+
+        Args:
+            forward: Computes logits.
+            feed: Brings it its inputs.
+            cache: Keys and values.
+            state: The requests in the batch.
+            drafter: Asks the proposer after each step; None asks nobody.
+            transferring: Calls the connector around each step; None calls nobody.
+        """
+        forward.bind(cache)
+        device = self.machine.platform.device
+        return ModelRunner(
+            forward,
+            state.batch,
+            state.sampling,
+            Sampler(state.batch, state.sampling, self.sampling, device),
+            feed=feed,
+            stopwatch=stopwatch_for(device),
+            cache=cache,
+            drafter=drafter,
+            tells_hidden=self.needs_hidden_states,
+            tree=self.tree,
+            transferring=transferring,
+        )
+
+    @property
+    def _capturable(self) -> Decoder | None:
+        forward = self.model.forward
+        if isinstance(forward, Decoder) and forward.is_capturable:
+            return forward
+        return None
+
+    @property
+    def _max_sequences(self) -> int:
+        """Maximum number of sequences in a step; each draft is one of its own."""
+        scheduler, speculative = self.config.scheduler, self.config.speculative
+        if speculative is None:
+            return scheduler.max_num_seqs
+        most = scheduler.max_num_seqs * (1 + speculative.most_speculative_tokens)
+        return min(most, scheduler.max_num_batched_tokens)

@@ -1,22 +1,23 @@
-"""Gives an executor a thread of its own, so that the core plans while it computes."""
+"""Runs an executor in its own thread, so that the core plans while it computes."""
 
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 
 from hookline.step.plan import StepPlan, StepResult
+from hookline.step.sleep_level import SleepLevel
 from hookline.worker.executor import Executor
 
 
 class ThreadedExecutor:
-    """An executor around another one that is built and runs in one other thread.
+    """Builds and runs another executor in one separate thread.
 
-    OpenMP keeps a team of threads for each thread that calls it. The model is loaded,
-    tried and run from this one, so there is one team.
+    OpenMP keeps a team of threads for each calling thread. The model is loaded, probed
+    and run from this one, so there is a single team.
     """
 
     def __init__(self, build: Callable[[], Executor]) -> None:
-        """Builds the inner executor; what that raises goes on to the caller."""
+        """Builds the inner executor; its exceptions reach the caller."""
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="hookline-forward")
         with ExitStack() as undoing:
             undoing.callback(self._thread.shutdown)
@@ -27,8 +28,14 @@ class ThreadedExecutor:
     def start(self, plan: StepPlan) -> Future[StepResult]:
         return self._thread.submit(self._compute, plan)
 
+    def sleep(self, level: SleepLevel) -> None:
+        self._thread.submit(self._inner.sleep, level).result()
+
+    def wake_up(self) -> None:
+        self._thread.submit(self._inner.wake_up).result()
+
     def close(self) -> None:
-        """Waits for the step that is being computed; one behind it is not begun."""
+        """Waits for the step under way; one queued behind it is cancelled."""
         self._thread.shutdown(cancel_futures=True)
         self._inner.close()
 

@@ -7,5 +7,6 @@ KINDS = (
     PluginKind(name="proposer", group="hookline.proposers"),
     PluginKind(name="connector", group="hookline.connectors"),
     PluginKind(name="engine", group="hookline.engines", has_hooks=False),
+    PluginKind(name="executor", group="hookline.executors", has_hooks=False),
     PluginKind(name="model", group="hookline.models", has_hooks=False),
 )

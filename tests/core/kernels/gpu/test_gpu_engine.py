@@ -98,7 +98,7 @@ def serve(
         machine = Machine(
             Platform(device, is_gpu=True), (lambda: recorder) if graphs else None
         )
-        monkeypatch.setattr("hookline.worker.uniproc.choose_machine", lambda _: machine)
+        monkeypatch.setattr("hookline.worker.worker.choose_machine", lambda _: machine)
         model = ModelConfig(model=str(folder), max_model_len=64)
         return LLM.from_config(replace(config, model=model))
 

@@ -12,7 +12,6 @@ from hookline.config import (
     CacheConfig,
     EngineConfig,
     ExecutorConfig,
-    ExecutorKind,
     ModelConfig,
 )
 from hookline.core.building import build_core
@@ -62,7 +61,7 @@ def engines(folder: Path) -> Iterator[MakeEngine]:
             config = config or EngineConfig(
                 model=ModelConfig(max_model_len=512),
                 cache=CacheConfig(block_size=4, num_kv_blocks=256),
-                executor=ExecutorConfig(kind=ExecutorKind.SIMULATED),
+                executor=ExecutorConfig(name="simulated"),
             )
             given = {"peer_timeout_seconds": 0.6, **options}
             transfer = replace(

@@ -12,7 +12,6 @@ from hookline.config import (
     CacheConfig,
     EngineConfig,
     ExecutorConfig,
-    ExecutorKind,
     ModelConfig,
 )
 from hookline.kv_transfer.blocks import Bytes
@@ -316,7 +315,7 @@ def test_other_model_is_foreign(make_engine: MakeEngine) -> None:
     config = EngineConfig(
         model=ModelConfig(max_model_len=512),
         cache=CacheConfig(block_size=8, num_kv_blocks=256),
-        executor=ExecutorConfig(kind=ExecutorKind.SIMULATED),
+        executor=ExecutorConfig(name="simulated"),
     )
     consumer, _ = make_engine(config)
     alone = consumer.add(PROMPT, 6)

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from hookline import LLM, SamplingParams
-from hookline.config import CacheConfig, EngineConfig, ExecutorConfig, ExecutorKind
+from hookline.config import CacheConfig, EngineConfig, ExecutorConfig
 from hookline.exceptions import ConfigError
 from hookline.frontend.async_engine import AsyncEngine
 from hookline.kv_transfer import KVLayout, KVTransferConfig
@@ -194,7 +194,7 @@ def config_of(site: PluginSite, folder: Path, **options: object) -> EngineConfig
         site.install("stored", source, group="hookline.connectors")
     return EngineConfig(
         cache=CacheConfig(block_size=4),
-        executor=ExecutorConfig(kind=ExecutorKind.SIMULATED),
+        executor=ExecutorConfig(name="simulated"),
         kv_transfer=KVTransferConfig(
             kv_connector="stored",
             kv_connector_extra_config={"shared_storage_path": str(folder), **options},

@@ -10,7 +10,7 @@ import pytest
 import zmq
 
 from hookline import LLM, SamplingParams
-from hookline.config import CacheConfig, EngineConfig, ExecutorConfig, ExecutorKind
+from hookline.config import CacheConfig, EngineConfig, ExecutorConfig
 from hookline.config.kv_events import KVEventsConfig
 from hookline.exceptions import ConfigError
 from hookline_kv_events import (
@@ -23,7 +23,7 @@ from hookline_testing.plugin_site import PluginSite
 
 CONFIG = EngineConfig(
     cache=CacheConfig(block_size=4, num_kv_blocks=1024),
-    executor=ExecutorConfig(kind=ExecutorKind.SIMULATED),
+    executor=ExecutorConfig(name="simulated"),
 )
 
 

@@ -12,7 +12,6 @@ from hookline import LLM, SamplingParams, hookspecs
 from hookline.config import (
     EngineConfig,
     ExecutorConfig,
-    ExecutorKind,
     ObserverConfig,
 )
 from hookline.payloads import LoggerContext
@@ -74,7 +73,7 @@ def test_engine_tells_its_requests() -> None:
     """Spans of a real engine's start and requests arrive in their places."""
     with Receiver(OtlpProtocol.GRPC) as receiver:
         config = EngineConfig(
-            executor=ExecutorConfig(kind=ExecutorKind.SIMULATED),
+            executor=ExecutorConfig(name="simulated"),
             observers=ObserverConfig(
                 stat_loggers=("otel",),
                 options={"otel": {"traces_endpoint": receiver.url}},

@@ -3,10 +3,12 @@
 from collections.abc import Hashable, Iterable, Mapping
 
 from hookline.step.plan import AdmittedSequence, StepPlan, StepResult
+from hookline.step.sleep_level import SleepLevel
 from hookline.worker.executor import DeferredStep, Executor
+from hookline_testing.wrapped_executor import WrappedExecutor
 
 
-class CacheCheckingExecutor:
+class CacheCheckingExecutor(WrappedExecutor):
     """Stands around another executor and keeps its own account of every slot.
 
     A slot holds a fingerprint of all tokens up to its position, and of the namespace
@@ -22,9 +24,8 @@ class CacheCheckingExecutor:
     """
 
     def __init__(self, inner: Executor, block_size: int) -> None:
-        self.shape = inner.shape
+        super().__init__(inner)
         self.namespaces: dict[int, Hashable] = {}
-        self._inner = inner
         self._block_size = block_size
         self._slots: dict[int, int] = {}
         self._sequences: dict[int, _Sequence] = {}
@@ -59,8 +60,10 @@ class CacheCheckingExecutor:
         """Requests that have joined and were not released yet."""
         return set(self._sequences)
 
-    def close(self) -> None:
-        self._inner.close()
+    def sleep(self, level: SleepLevel) -> None:
+        """Clears every slot, as the memory does."""
+        self._slots.clear()
+        super().sleep(level)
 
     def _write(self, plan: StepPlan) -> None:
         written = set()

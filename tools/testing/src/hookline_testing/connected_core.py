@@ -9,19 +9,18 @@ from hookline.config import (
     CacheConfig,
     EngineConfig,
     ExecutorConfig,
-    ExecutorKind,
     SchedulerConfig,
     SimulationConfig,
 )
 from hookline.config.kv_events import KVEventsConfig
 from hookline.config.kv_transfer import KVTransferConfig
-from hookline.core.building import simulated_cache
 from hookline.core.engine_core import WAIT, EngineCore
 from hookline.events import StepOutput
 from hookline.kv_transfer.connector import SchedulerConnector, WorkerConnector
 from hookline.kv_transfer.guard import ConnectorGuard
 from hookline.step.model_shape import ModelShape
 from hookline.worker.simulated.executor import SimulatedExecutor
+from hookline.worker.simulated.factory import simulated_cache
 from hookline_testing.connectors import DictScheduler, DictStore, DictWorker
 
 BLOCK = 4
@@ -121,7 +120,7 @@ def connected_core(
         ),
         scheduler=scheduler
         or SchedulerConfig(max_num_seqs=8, max_num_batched_tokens=32),
-        executor=ExecutorConfig(kind=ExecutorKind.SIMULATED, simulation=STEPS),
+        executor=ExecutorConfig(name="simulated", simulation=STEPS),
         kv_transfer=transfer,
         kv_events=KVEventsConfig(enable_kv_cache_events=follows_cache),
     )

@@ -7,7 +7,6 @@ from hookline.config import (
     CacheConfig,
     EngineConfig,
     ExecutorConfig,
-    ExecutorKind,
     SchedulerConfig,
     SimulationConfig,
 )
@@ -62,7 +61,7 @@ def simulated_core(
     config = EngineConfig(
         cache=cache,
         scheduler=scheduler or SchedulerConfig(),
-        executor=ExecutorConfig(kind=ExecutorKind.SIMULATED, simulation=simulation),
+        executor=ExecutorConfig(name="simulated", simulation=simulation),
     )
     shape = ModelShape(
         architecture="Simulated",

@@ -51,6 +51,11 @@ class PagedDraftCache:
         self._device = device
         self.max_model_len = max_model_len
 
+    @property
+    def tensors(self) -> list[torch.Tensor]:
+        """The memory of all layers."""
+        return [*self._cache.keys, *self._cache.values]
+
     def with_spare(self, block_ids: Int32, index: int) -> Int32:
         """A request's blocks, and those behind them for its drafts.
 

@@ -17,6 +17,7 @@ from hookline.sampling_params import SamplingParams
 from hookline.spec_decode.proposer import DraftRequest
 from hookline.step.model_shape import ModelShape
 from hookline.step.plan import AdmittedSequence, StepPlan, StepResult
+from hookline.step.sleep_level import SleepLevel
 from hookline.worker.drafting.computed_step import ComputedStep
 from hookline.worker.drafting.control import DraftControl
 from hookline.worker.drafting.guard import ProposerGuard
@@ -58,9 +59,21 @@ class SimulatedExecutor:
         self._config = config
         self._clock = clock
         self._sequences: dict[int, _Sequence] = {}
+        self._sleep_level: SleepLevel | None = None
 
     def start(self, plan: StepPlan) -> DeferredStep:
         return DeferredStep(self._execute, plan)
+
+    def sleep(self, level: SleepLevel) -> None:
+        """Loses the contents of the KV cache; there are no weights to drop."""
+        self._sleep_level = level
+        if self._cache is not None:
+            self._cache.release()
+
+    def wake_up(self) -> None:
+        self._sleep_level = None
+        if self._cache is not None:
+            self._cache.restore()
 
     def close(self) -> None:
         self._sequences.clear()
@@ -70,6 +83,7 @@ class SimulatedExecutor:
             self._cache.close()
 
     def _execute(self, plan: StepPlan) -> StepResult:
+        assert self._sleep_level is None, "no step may be executed during sleep"
         if self._cache is not None:
             self._cache.begin(plan)
             if not plan.request_ids:

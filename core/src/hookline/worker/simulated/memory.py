@@ -23,7 +23,7 @@ class SimulatedMemory:
 
     def __init__(self, num_blocks: int, block_size: int) -> None:
         self._slots = np.zeros((num_blocks, block_size), np.int64)
-        self._block_size = block_size
+        self._num_blocks, self._block_size = num_blocks, block_size
 
     @property
     def block_bytes(self) -> int:
@@ -46,6 +46,14 @@ class SimulatedMemory:
         return np.asarray(block_ids)[at // self._block_size] * self._block_size + (
             at % self._block_size
         )
+
+    def release(self) -> None:
+        """Drops the numbers; nothing may be read or written until `restore`."""
+        self._slots = np.zeros((0, self._block_size), np.int64)
+
+    def restore(self) -> None:
+        """Takes the memory again, all zeros."""
+        self._slots = np.zeros((self._num_blocks, self._block_size), np.int64)
 
     @property
     def slots(self) -> Int64:
@@ -101,6 +109,14 @@ class SimulatedCache:
         """To be called once all is written and read."""
         self._transferring.after_attention(0)
         return self._transferring.end()
+
+    def release(self) -> None:
+        """Drops the contents; nothing may be read or written until `restore`."""
+        self._memory.release()
+
+    def restore(self) -> None:
+        """Takes the memory again, all zeros."""
+        self._memory.restore()
 
     def close(self) -> None:
         self._transferring.close()

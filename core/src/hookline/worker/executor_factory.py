@@ -1,0 +1,71 @@
+"""What the entry-point group `hookline.executors` names: factories of executors."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from hookline.clock import Clock
+from hookline.config import EngineConfig
+from hookline.exceptions import ConfigError
+from hookline.kv_transfer.connector import WorkerConnector
+from hookline.spec_decode.proposer import Proposer
+from hookline.step.capabilities import ExecutorCapabilities
+from hookline.worker.executor import Executor
+from hookline.worker.startup_timer import StartupTimer
+from hookline_registry import RegistryError, load_value
+
+EXECUTORS_GROUP = "hookline.executors"
+
+RUNS_MODEL = ExecutorCapabilities(hidden_states=True, draft_trees=True)
+"""What executors offer that compute with workers."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExecutorContext:
+    """Everything an executor is built from.
+
+    Attributes:
+        config: The engine's whole configuration.
+        clock: The engine's clock.
+        timer: Measures the phases of the start.
+        proposer: Drafts tokens; None without speculation. It uses only what the
+            factory's capabilities offer.
+        connector: The worker's side of the KV connector; None without one.
+    """
+
+    config: EngineConfig
+    clock: Clock
+    timer: StartupTimer
+    proposer: Proposer | None = None
+    connector: WorkerConnector | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ExecutorFactory:
+    """Creates executors of one kind.
+
+    Attributes:
+        create: Builds an executor with its model loaded and its KV cache allocated. May
+            raise `ModelLoadError` or `ConfigError`.
+        capabilities: What the executors offer to proposers.
+    """
+
+    create: Callable[[ExecutorContext], Executor]
+    capabilities: ExecutorCapabilities = field(default_factory=ExecutorCapabilities)
+
+    def __call__(self, context: ExecutorContext) -> Executor:
+        return self.create(context)
+
+
+def load_executor_factory(name: str) -> ExecutorFactory:
+    """Imports the executor factory of that name, and no other.
+
+    Raises:
+        ConfigError: No such executor is installed, or it cannot be imported.
+    """
+    try:
+        factory = load_value(EXECUTORS_GROUP, name)
+    except RegistryError as error:
+        raise ConfigError("executor", str(error)) from error
+    if not isinstance(factory, ExecutorFactory):
+        raise ConfigError("executor", f"{name!r} is not an ExecutorFactory")
+    return factory

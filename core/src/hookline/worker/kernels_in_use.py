@@ -1,0 +1,23 @@
+"""Describes in one line what computes an engine's steps."""
+
+from collections.abc import Iterable
+
+from hookline.worker.forward import Forward
+from hookline_kernels import ChosenAttention
+from hookline_kernels.sampling import ChosenSampling
+
+
+def kernels_in_use(
+    forward: Forward,
+    attention: Iterable[ChosenAttention],
+    sampling: ChosenSampling,
+    reason_without_graphs: str,
+) -> str:
+    """Names each part, and for each that is not the fastest the reason."""
+    parts = [(forward.name, forward.reason)]
+    parts += [(f"{each.name} attention", each.reason) for each in attention]
+    parts.append((f"{sampling.name} sampling", sampling.reason))
+    if reason_without_graphs:
+        parts.append(("no CUDA graphs", reason_without_graphs))
+    words = [f"{name} ({reason})" if reason else name for name, reason in parts]
+    return ", ".join(dict.fromkeys(words))

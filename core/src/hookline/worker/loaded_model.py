@@ -1,0 +1,157 @@
+"""The phase `load_model`: weights read, probed and arranged for the forward pass."""
+
+from dataclasses import dataclass
+
+import torch
+from transformers import PreTrainedModel
+
+from hookline.config import EngineConfig, Kernels
+from hookline.cost import ModelCost
+from hookline.models.attention import AttentionSlot
+from hookline.models.cost import cost_of
+from hookline.models.description import describe
+from hookline.models.fingerprint import fingerprint_of
+from hookline.models.loading import load_model
+from hookline.models.probe import LayerAttention, LayerCache, Probed, probe
+from hookline.models.shared_weights import shared_weights
+from hookline.plugin_loading.proposers import prepare_proposer
+from hookline.spec_decode.proposer import (
+    Proposer,
+    wanted_features,
+    wants_hidden_states,
+)
+from hookline.worker.forward import Forward, choose_forward
+from hookline.worker.startup_timer import StartupTimer
+from hookline.worker.threads import leave_cores
+from hookline_kernels import Platform
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadedModel:
+    """A model that is ready to compute, but for its KV cache.
+
+    Attributes:
+        architecture: The model's class.
+        forward: Computes logits.
+        layers: Shape of each layer's KV cache.
+        attention: How each layer attends.
+        dtype: Of weights and KV cache.
+        vocab_size: Number of token ids.
+        max_model_len: Context length in tokens.
+        eos_token_ids: Tokens that end its texts.
+        cost: What its steps cost.
+        fingerprint: Digest of weights and configuration; empty unless asked for.
+    """
+
+    architecture: str
+    forward: Forward
+    layers: tuple[LayerCache, ...]
+    attention: tuple[LayerAttention, ...]
+    dtype: torch.dtype
+    vocab_size: int
+    max_model_len: int
+    eos_token_ids: tuple[int, ...]
+    cost: ModelCost
+    fingerprint: bytes
+
+    @property
+    def cache_key(self) -> tuple[object, ...]:
+        """Equal for two models if either can go on with the KV cache of the other.
+
+        The contents of the cache count only if both have a fingerprint.
+        """
+        return (
+            self.layers,
+            self.attention,
+            self.dtype,
+            self.vocab_size,
+            self.max_model_len,
+            self.fingerprint,
+        )
+
+
+def load(
+    config: EngineConfig,
+    platform: Platform,
+    timer: StartupTimer,
+    *,
+    proposer: Proposer | None,
+    needs_fingerprint: bool,
+) -> LoadedModel:
+    """Loads the configured model and prepares the proposer for it.
+
+    Args:
+        config: The engine's configuration.
+        platform: Where the model computes.
+        timer: Measures the phases.
+        proposer: Prepared with the model's weights if it needs hidden states.
+        needs_fingerprint: Whether to compute `fingerprint`, which reads all weights.
+
+    Raises:
+        ModelLoadError: The model cannot be loaded or served.
+        ConfigError: An option or the proposer does not fit the model.
+    """
+    with timer.phase("read config"):
+        description = describe(config.model)
+    max_model_len = description.max_model_len(config.model.max_model_len)
+    with timer.phase("load weights"):
+        model = load_model(config.model, description, max_model_len, platform.device)
+    slot = AttentionSlot.install(model)
+    vocab_size = model.config.get_text_config().vocab_size
+    with timer.phase("probe"):
+        probed = probe(config.model.model, model, slot, vocab_size)
+    cost = cost_of(model, probed.layers)
+    leave_cores(config.executor, cost)
+    return LoadedModel(
+        architecture=type(model).__name__,
+        layers=probed.layers,
+        attention=probed.attention,
+        dtype=model.dtype,
+        vocab_size=vocab_size,
+        max_model_len=max_model_len,
+        eos_token_ids=description.eos_token_ids,
+        cost=cost,
+        fingerprint=fingerprint_of(model) if needs_fingerprint else b"",
+        # Last, for it takes the model apart.
+        forward=_adapt(
+            config,
+            platform,
+            timer,
+            model=model,
+            probed=probed,
+            slot=slot,
+            max_model_len=max_model_len,
+            proposer=proposer,
+        ),
+    )
+
+
+def _adapt(
+    config: EngineConfig,
+    platform: Platform,
+    timer: StartupTimer,
+    *,
+    model: PreTrainedModel,
+    probed: Probed,
+    slot: AttentionSlot,
+    max_model_len: int,
+    proposer: Proposer | None,
+) -> Forward:
+    """Shows the model to the proposer, and then takes it apart."""
+    needs_states = proposer is not None and wants_hidden_states(proposer)
+    if proposer is not None and needs_states:
+        with timer.phase("prepare proposer"):
+            target = shared_weights(config.model.model, model)
+            prepare_proposer(proposer, config, target)
+    with timer.phase("adapt model"):
+        return choose_forward(
+            model,
+            probed,
+            slot,
+            block_size=config.cache.block_size,
+            max_model_len=max_model_len,
+            may_compile=config.executor.kernels is not Kernels.TORCH,
+            platform=platform,
+            tells_hidden=needs_states,
+            feature_layers=wanted_features(proposer),
+        )

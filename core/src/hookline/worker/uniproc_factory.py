@@ -1,0 +1,27 @@
+"""The executor `uniproc`, without the imports that it needs once it is chosen."""
+
+from functools import partial
+from importlib import import_module
+
+from hookline.worker.executor import Executor
+from hookline.worker.executor_factory import (
+    RUNS_MODEL,
+    ExecutorContext,
+    ExecutorFactory,
+)
+from hookline.worker.threaded import ThreadedExecutor
+
+
+def create(context: ExecutorContext) -> Executor:
+    """Builds the executor, in its own thread with asynchronous scheduling."""
+    with context.timer.phase("import torch"):
+        import_module("torch")
+    with context.timer.phase("import model code"):
+        from hookline.worker.uniproc import UniprocExecutor  # noqa: PLC0415
+
+    if context.config.scheduler.async_scheduling:
+        return ThreadedExecutor(partial(UniprocExecutor, context))
+    return UniprocExecutor(context)
+
+
+UNIPROC = ExecutorFactory(create, RUNS_MODEL)

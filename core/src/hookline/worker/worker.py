@@ -1,0 +1,296 @@
+"""One rank of a model: its device, its weights, its KV cache and its steps.
+
+An executor drives each worker through the same phases and agrees with all of them on
+the number of KV blocks. What crosses between the two is plain data.
+
+| phase | needs | leaves behind |
+|---|---|---|
+| `init_device` | – | the device, the process's memory and thread settings |
+| `load_model` | `init_device` | the forward pass, a prepared proposer |
+| `profile` | `load_model` | nothing; returns how many KV blocks fit |
+| `allocate` | `load_model` | KV cache, input buffers, an empty batch |
+| `warm_up` | `allocate` | the runner with its CUDA graphs; steps may be executed |
+"""
+
+import gc
+import logging
+from dataclasses import dataclass
+
+import torch
+
+from hookline.exceptions import ModelLoadError
+from hookline.plugin_loading.proposers import bind_proposer, load_proposer
+from hookline.spec_decode.tree import tree_of
+from hookline.step.model_shape import ModelShape
+from hookline.step.plan import StepPlan, StepResult
+from hookline.step.sleep_level import SleepLevel
+from hookline.worker.allocator import keep_freed_memory, return_freed_memory
+from hookline.worker.cache_memory import CacheMemory
+from hookline.worker.drafting.draft_cache import PagedDraftCache
+from hookline.worker.drafting.drafter import Drafter
+from hookline.worker.executor_factory import RUNS_MODEL, ExecutorContext
+from hookline.worker.kernels_in_use import kernels_in_use
+from hookline.worker.loaded_model import load
+from hookline.worker.machine import Machine, choose_machine
+from hookline.worker.memory import count_blocks
+from hookline.worker.model_runner import ModelRunner
+from hookline.worker.page_warmer import PageWarmer
+from hookline.worker.paged_cache import PagedCache
+from hookline.worker.profile import room_for_cache
+from hookline.worker.runner_maker import BatchState, RunnerMaker
+from hookline.worker.startup_timer import StartupTimer
+from hookline.worker.step_tensors import Feed
+from hookline.worker.threads import take_threads
+from hookline.worker.transfers.transferring import Transferring
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class _Allocated:
+    """What the phase `allocate` leaves behind.
+
+    Attributes:
+        cache: Keys and values of the model.
+        drafts: Keys and values of the proposer's layers; None if it has none.
+        memory: The memory of both.
+        feed: Brings inputs to the model.
+        state: The requests in the batch.
+        transferring: Calls the KV connector; None without one.
+        cache_key: Models with another key cannot use this cache.
+    """
+
+    cache: PagedCache
+    drafts: PagedDraftCache | None
+    memory: CacheMemory
+    feed: Feed
+    state: BatchState
+    transferring: Transferring | None
+    cache_key: tuple[object, ...]
+
+
+class Worker:
+    """One rank of a model. All methods are called from one thread, in phase order."""
+
+    def __init__(self, context: ExecutorContext) -> None:
+        """Keeps what the phases need; they do the work."""
+        self._config = context.config
+        self._clock = context.clock
+        self._timer = context.timer
+        self._proposer = context.proposer
+        self._connector = context.connector
+        self._machine: Machine | None = None
+        self._maker: RunnerMaker | None = None
+        self._allocated: _Allocated | None = None
+        self._drafter: Drafter | None = None
+        self._runner: ModelRunner | None = None
+        self._warmer: PageWarmer | None = None
+
+    def init_device(self) -> None:
+        """Chooses the device and sets up memory and threads of this process.
+
+        Raises:
+            ConfigError: The configured device does not exist.
+        """
+        with self._timer.phase("init device"):
+            self._machine = choose_machine(self._config.executor)
+            keep_freed_memory()
+            take_threads(self._config.executor)
+
+    def load_model(self) -> None:
+        """Reads this rank's weights and chooses how to compute with them.
+
+        Raises:
+            ModelLoadError: The model cannot be loaded or served.
+            ConfigError: An option or the proposer does not fit the model.
+        """
+        assert self._machine is not None
+        model = load(
+            self._config,
+            self._machine.platform,
+            self._timer,
+            proposer=self._proposer,
+            needs_fingerprint=self._connector is not None,
+        )
+        if self._allocated is not None and (
+            model.cache_key != self._allocated.cache_key
+        ):
+            raise ModelLoadError(
+                self._config.model.model,
+                "its weights or configuration have changed during sleep in a way that "
+                "does not fit the KV cache: restart the engine",
+            )
+        self._maker = RunnerMaker.of(
+            self._config,
+            self._machine,
+            model,
+            proposer=self._proposer,
+            connector=self._connector,
+        )
+
+    def profile(self) -> int:
+        """Returns how many KV blocks this rank can hold.
+
+        Runs the largest steps to measure their memory, unless the configuration fixes
+        the number of blocks or their memory.
+
+        Raises:
+            ConfigError: Not even one block fits.
+        """
+        maker = self._loaded
+        model = maker.model
+
+        def room() -> int:
+            with self._timer.phase("profile memory"):
+                return room_for_cache(maker)
+
+        return count_blocks(
+            self._config.cache,
+            self._config.scheduler,
+            [*model.layers, *maker.draft_memory.layers],
+            element_size=model.dtype.itemsize,
+            max_model_len=model.max_model_len,
+            room=room,
+        )
+
+    def allocate(self, num_blocks: int) -> None:
+        """Allocates a KV cache of the agreed number of blocks, and input buffers.
+
+        Raises:
+            ConfigError: The proposer or the connector cannot use the cache.
+        """
+        maker = self._loaded
+        with self._timer.phase("allocate KV cache"):
+            cache, drafts = maker.cache(num_blocks), maker.draft_cache(num_blocks)
+            tensors = [*cache.keys, *cache.values]
+            self._allocated = _Allocated(
+                cache=cache,
+                drafts=drafts,
+                memory=CacheMemory([*tensors, *(drafts.tensors if drafts else ())]),
+                feed=maker.feed(cache),
+                state=maker.batch_state(),
+                transferring=maker.transferring(cache),
+                cache_key=maker.model.cache_key,
+            )
+
+    def warm_up(self) -> ModelShape:
+        """Builds the runner, captures CUDA graphs and faults in pages of the cache.
+
+        Returns:
+            What the core must know of the model.
+
+        Raises:
+            ConfigError: The proposer cannot use its cache.
+        """
+        with self._timer.phase("warm up"):
+            shape = self._build_runner()
+            self._warmer = self._start_warmer()
+            gc.collect()
+            gc.freeze()  # collections need not look at what stays
+        return shape
+
+    def execute(self, plan: StepPlan) -> StepResult:
+        """Computes a step. Any exception is fatal to the engine."""
+        assert self._runner is not None, "no step may be executed during sleep"
+        return self._runner.execute(plan)
+
+    def sleep(self, level: SleepLevel) -> None:
+        """As `Executor.sleep`: returns the memory of the KV cache, or the weights, too.
+
+        At level `WEIGHTS` the proposer goes as well, and is created anew on waking.
+        """
+        assert self._allocated is not None
+        gc.unfreeze()
+        self._close_warmer()
+        self._runner = None
+        if level is SleepLevel.WEIGHTS:
+            self._close_drafter()
+            self._maker = self._proposer = None
+        self._allocated.memory.release()
+        gc.collect()
+        return_freed_memory()
+        if torch.cuda.is_initialized():
+            torch.cuda.empty_cache()
+
+    def wake_up(self) -> None:
+        """As `Executor.wake_up`: loads what `sleep` dropped, and warms up again.
+
+        Raises:
+            ModelLoadError: The weights can no longer be loaded, or do not fit the
+                cache. The worker sleeps on.
+        """
+        assert self._allocated is not None
+        self._timer = StartupTimer(self._clock)
+        if self._maker is None:
+            self._proposer = load_proposer(self._config, RUNS_MODEL)
+            self.load_model()
+        self._allocated.memory.restore()
+        self.warm_up()
+        for phase in self._timer.phases():
+            _log.info("%s took %.2f s", phase.name, phase.seconds)
+
+    def close(self) -> None:
+        """Ends the threads of plugins and drops the model; valid in every phase."""
+        self._close_warmer()
+        self._close_drafter()
+        if self._allocated is not None and self._allocated.transferring is not None:
+            self._allocated.transferring.close()
+        gc.unfreeze()
+        self._runner = self._maker = self._allocated = self._proposer = None
+
+    @property
+    def _loaded(self) -> RunnerMaker:
+        assert self._maker is not None, "load_model comes first"
+        return self._maker
+
+    def _build_runner(self) -> ModelShape:
+        maker, kept = self._loaded, self._allocated
+        assert kept is not None, "allocate comes first"
+        if self._drafter is None:
+            if kept.drafts is not None and self._proposer is not None:
+                bind_proposer(self._proposer, self._config, kept.drafts)
+            self._drafter = maker.drafter(kept.state.batch)
+        forward = maker.graphed(kept.feed) or maker.model.forward
+        self._runner = maker.runner(
+            forward,
+            kept.feed,
+            kept.cache,
+            kept.state,
+            drafter=self._drafter,
+            transferring=kept.transferring,
+        )
+        model = maker.model
+        return ModelShape(
+            architecture=model.architecture,
+            dtype=str(model.dtype).removeprefix("torch."),
+            vocab_size=model.vocab_size,
+            max_model_len=model.max_model_len,
+            num_kv_blocks=len(kept.cache.keys[0]),
+            eos_token_ids=model.eos_token_ids,
+            cost=model.cost,
+            kernels=kernels_in_use(
+                forward,
+                kept.cache.attention.values(),
+                maker.sampling,
+                maker.reason_without_graphs if maker.machine.platform.is_gpu else "",
+            ),
+            draft_tree=tree_of(self._proposer),
+            kv_layout=self._runner.kv_layout,
+        )
+
+    def _start_warmer(self) -> PageWarmer | None:
+        assert self._allocated is not None
+        cache, size = self._allocated.cache, self._config.cache.kv_cache_prefault
+        if not size or cache.keys[0].device.type != "cpu":
+            return None
+        return PageWarmer([*cache.keys, *cache.values], size)
+
+    def _close_warmer(self) -> None:
+        if self._warmer is not None:
+            self._warmer.close()
+            self._warmer = None
+
+    def _close_drafter(self) -> None:
+        if self._drafter is not None:
+            self._drafter.close()
+            self._drafter = None

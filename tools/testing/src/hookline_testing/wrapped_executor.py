@@ -1,0 +1,25 @@
+"""An executor around another one, for tests that change a part of what it does."""
+
+from hookline.step.plan import StepPlan
+from hookline.step.sleep_level import SleepLevel
+from hookline.worker.executor import Executor, StartedStep
+
+
+class WrappedExecutor:
+    """Passes every call on to the inner executor."""
+
+    def __init__(self, inner: Executor) -> None:
+        self.shape = inner.shape
+        self._inner = inner
+
+    def start(self, plan: StepPlan) -> StartedStep:
+        return self._inner.start(plan)
+
+    def sleep(self, level: SleepLevel) -> None:
+        self._inner.sleep(level)
+
+    def wake_up(self) -> None:
+        self._inner.wake_up()
+
+    def close(self) -> None:
+        self._inner.close()
