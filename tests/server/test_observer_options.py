@@ -169,7 +169,7 @@ def test_file_may_say_all_this_too(tmp_path: Path) -> None:
         (["--metrics-label=engine=c"], "'engine' is a metric's own label"),
         (["--show-hidden-metrics-for-version=x"], "'x' is not a version such as"),
         (["--slo=ttfb=1"], "names: ttft, tpot, e2e"),
-        (["--slo=ttft=0"], "ttft must be above 0 seconds"),
+        (["--slo=ttft=0"], "ttft must be a positive number of seconds"),
         (["--collect-detailed-traces=gpu"], "'gpu' is none of model, worker, all"),
         (["--kv-cache-metrics-sample=2"], "kv-cache-metrics-sample: must be 0 to 1"),
         (["--otlp-traces-sample=0.5"], "needs --otlp-traces-endpoint"),

@@ -1,4 +1,4 @@
-"""Where the time comes from: the machine, or a test that moves it by hand."""
+"""Clocks: the machine's, and a manual one for tests and simulations."""
 
 import time
 from typing import Protocol
@@ -7,23 +7,23 @@ NANOSECONDS = 1_000_000_000
 
 
 class Clock(Protocol):
-    """A monotonic clock; two readings of the same clock may be subtracted."""
+    """A monotonic clock; only readings of the same clock may be subtracted."""
 
     def now(self) -> int:
-        """Monotonic nanoseconds."""
+        """Returns monotonic nanoseconds."""
         ...
 
     def wall(self) -> int:
-        """Nanoseconds since the epoch, to pair with `now` when spans are placed."""
+        """Returns nanoseconds since the epoch, to convert `now` to wall-clock time."""
         ...
 
     def sleep(self, seconds: float) -> None:
-        """Lets so much time go by."""
+        """Waits for this long."""
         ...
 
 
 class SystemClock:
-    """The machine's own clock."""
+    """The machine's clock."""
 
     def now(self) -> int:
         return time.monotonic_ns()
@@ -37,7 +37,7 @@ class SystemClock:
 
 
 class VirtualClock:
-    """A clock that stands still until it is moved: hours pass in no time."""
+    """A clock that only advances on request, for tests and simulations."""
 
     def __init__(self, start: int = 0) -> None:
         self._now = start

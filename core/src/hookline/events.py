@@ -1,7 +1,7 @@
-"""What the engine tells about itself: one batch of typed events a step.
+"""The engine's events: one batch of typed events per step.
 
-Times are monotonic nanoseconds of the engine's process; subtract only times that come
-from the same process. The front end turns these into the hooks of `hookspecs`.
+Times are monotonic nanoseconds of the engine's process; only subtract times of the same
+process. The front end turns events into the hooks of `hookspecs`.
 """
 
 import msgspec
@@ -12,7 +12,7 @@ from hookline.stats import BlockEviction, SchedulerStats
 
 
 class Queued(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """QUEUED: the engine took the request in."""
+    """QUEUED: the request entered the engine's waiting queue."""
 
     request_id: int
     at: int
@@ -23,12 +23,12 @@ class Scheduled(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """SCHEDULED: the request was admitted to the running batch, first or again.
 
     Attributes:
-        local_cached_tokens: Tokens found in this engine's prefix cache.
-        external_cached_tokens: Tokens brought by a KV connector.
-        recomputed_tokens: Tokens that had been computed before and must be again.
+        local_cached_tokens: Prompt tokens found in this engine's prefix cache.
+        external_cached_tokens: Prompt tokens loaded by a KV connector.
+        recomputed_tokens: Tokens to compute again after a preemption.
         is_resumed: Whether this follows a preemption.
-        remote_kv: (begin, end) of the time in which it waited for a KV connector's load
-            since it was queued or preempted, or None.
+        remote_kv: (begin, end) of its wait for a KV connector's load since it was
+            queued or preempted, or None.
     """
 
     request_id: int
@@ -41,12 +41,12 @@ class Scheduled(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class Preempted(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """PREEMPTED: the request lost its blocks and waits again.
+    """PREEMPTED: the request lost its KV blocks and returned to the waiting queue.
 
     Attributes:
-        computed_tokens: Tokens whose K and V it gave up.
-        failed_external_tokens: Of these, tokens that a KV connector should have brought
-            and did not; 0 unless that is why.
+        computed_tokens: Tokens whose keys and values were freed.
+        failed_external_tokens: Those of them whose load by a KV connector failed; 0
+            unless a failed load caused the preemption.
     """
 
     request_id: int
@@ -56,15 +56,15 @@ class Preempted(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class NewTokens(msgspec.Struct, frozen=True, array_like=True):
-    """NEW_TOKENS: the step brought the request so many tokens.
+    """NEW_TOKENS: the step generated tokens for the request.
 
     Attributes:
-        token_ids: Sampled or accepted, in order.
-        logprobs: One entry a token where asked for, else None.
-        prompt_logprobs: For the prompt's positions from the second on, sent with the
-            first token where asked for.
-        draft_tokens: Draft tokens verified for it in this step.
-        accepted_tokens: Of these, accepted and part of `token_ids`.
+        token_ids: Sampled tokens and accepted draft tokens, in order.
+        logprobs: One entry per token, or None if not requested.
+        prompt_logprobs: One entry per prompt token but the first, sent with the first
+            token if requested.
+        draft_tokens: Number of draft tokens verified in this step.
+        accepted_tokens: Number of draft tokens accepted; they are part of `token_ids`.
     """
 
     request_id: int
@@ -98,14 +98,16 @@ class Finished(msgspec.Struct, frozen=True, array_like=True):
 
 
 class BlocksStored(msgspec.Struct, frozen=True, array_like=True, tag="stored"):
-    """Full blocks can be found in the prefix cache: a run of one request's blocks.
+    """Full blocks of a request were stored in the prefix cache.
 
     Attributes:
-        block_hashes: Theirs, chained: each stands for all tokens up to its end.
-        parent_hash: Of the block before the first; None if that begins a request.
-        token_ids: Of all these blocks.
-        lora: Adapter that their content depends on.
-        cache_salt: What else it depends on: only requests with the same find them.
+        block_hashes: The blocks' chained hashes; each covers all tokens up to its
+            block's end.
+        parent_hash: Hash of the preceding block; None at the start of a request.
+        token_ids: Token ids of all these blocks.
+        lora: Name of the LoRA adapter, if any.
+        cache_salt: Salt of the hashes, if any; only requests with the same salt find
+            the blocks.
     """
 
     block_hashes: list[bytes]
@@ -119,25 +121,25 @@ class BlocksRemoved(msgspec.Struct, frozen=True, array_like=True, tag="removed")
     """Blocks were evicted from the prefix cache.
 
     Attributes:
-        block_hashes: Theirs.
+        block_hashes: Hashes of the evicted blocks.
     """
 
     block_hashes: list[bytes]
 
 
 class CacheCleared(msgspec.Struct, frozen=True, array_like=True, tag="cleared"):
-    """No block can be found any more: the prefix cache was reset."""
+    """The prefix cache was reset; it holds no blocks."""
 
 
 CacheEvent = BlocksStored | BlocksRemoved | CacheCleared
 
 
 class CacheChanges(msgspec.Struct, frozen=True, array_like=True):
-    """What the prefix cache gained and lost since it was last told.
+    """Changes of the prefix cache since the previous report.
 
     Attributes:
-        sequence: Counts from 1; none is left out.
-        events: In order.
+        sequence: Consecutive number, from 1.
+        events: The changes, in order.
     """
 
     sequence: int
@@ -147,38 +149,38 @@ class CacheChanges(msgspec.Struct, frozen=True, array_like=True):
 class StepRecord(msgspec.Struct, frozen=True, array_like=True):
     """One step of the engine.
 
-    Steps are executed, and told, one after the other. Where they overlap
-    (`async_scheduling`) a step is scheduled while the one before it is executed, so it
-    starts before that one ends; `waited_ns` and `execute_ns` tell the two apart.
+    Steps are executed and reported in order. With `async_scheduling` a step is
+    scheduled while the previous one executes, so steps overlap; `waited_ns` and
+    `execute_ns` separate their times.
 
     Attributes:
-        step: Counts from 1.
-        started_at: Before scheduling.
-        scheduled_at: Between scheduling and executing.
-        executed_at: Between executing and updating: its result was taken.
-        ended_at: After updating.
-        prefill_requests: Requests that computed prompt (or recomputed) tokens.
-        prefill_tokens: Theirs.
-        decode_requests: Requests that computed one new token, and perhaps drafts.
-        decode_tokens: Theirs, drafts included.
+        step: Number of the step, from 1.
+        started_at: Time before scheduling.
+        scheduled_at: Time between scheduling and executing.
+        executed_at: Time between executing and updating, when the result was available.
+        ended_at: Time after updating.
+        prefill_requests: Requests that computed prompt or recomputed tokens.
+        prefill_tokens: Tokens computed for `prefill_requests`.
+        decode_requests: Requests that computed one token, plus draft tokens.
+        decode_tokens: Tokens computed for `decode_requests`, draft tokens included.
         request_tokens: (request id, tokens computed) for each scheduled request.
-        draft_tokens: Draft tokens verified.
-        accepted_tokens: Of these, accepted and given to their requests.
-        context_tokens: Tokens in the cache that the scheduled requests read.
-        attention_pairs: Pairs of a computed token and one that it attends to.
-        sampled_requests: Requests that tokens were sampled for; where steps overlap,
+        draft_tokens: Number of draft tokens verified.
+        accepted_tokens: Number of draft tokens accepted and added to their requests.
+        context_tokens: Cached tokens that the scheduled requests attend to.
+        attention_pairs: Number of (query, key) pairs in attention.
+        sampled_requests: Requests that tokens were sampled for; with overlapping steps,
             also those that had ended meanwhile.
-        forward_ns: Time in the model's forward pass, part of executing; 0 if not
+        forward_ns: Time in the model's forward pass, part of the execution; 0 if not
             measured.
-        waited_ns: From `scheduled_at` until the result of the step before was taken; 0
-            where steps do not overlap.
-        drafts: Requests that draft tokens were verified for.
-        accepted_by_position: Of `accepted_tokens`, how many were the first draft of
-            their request, the second, …
-        draft_ns: Time of making the next step's drafts, part of executing.
-        proposer_failures: Of the proposer, by cause.
-        most_drafts: Of a request, that the engine would have it asked for at the end of
-            the step; 0 where speculation is off.
+        waited_ns: Time from `scheduled_at` until the previous step's result was
+            available; 0 without overlapping steps.
+        drafts: Number of drafts verified, at most one per request.
+        accepted_by_position: Accepted draft tokens by position in the draft, from 0.
+        draft_ns: Time in the proposer for the next step's drafts, part of the
+            execution.
+        proposer_failures: Failures of the proposer by cause.
+        most_drafts: Maximum draft tokens per request for the next step; 0 if
+            speculation is off.
     """
 
     step: int
@@ -207,30 +209,30 @@ class StepRecord(msgspec.Struct, frozen=True, array_like=True):
 
     @property
     def execute_ns(self) -> int:
-        """The executor's time for this step alone: sums of it count no time twice."""
+        """Execution time of this step alone, without overlap with other steps."""
         return self.executed_at - self.scheduled_at - self.waited_ns
 
 
 class ClockPair(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """The same moment on the wall clock and on the monotonic clock, in ns."""
+    """The same moment on the wall clock and the monotonic clock, in nanoseconds."""
 
     wall: int
     monotonic: int
 
 
 class StepOutput(msgspec.Struct, frozen=True, array_like=True):
-    """All that one step, or one change of state between steps, has to tell.
+    """The output of one step, or of one state change between steps.
 
     Attributes:
-        at: One timestamp for the batch.
-        cause: `step`, or what changed the state: `start` (of the first of several
-            overlapping steps), `transfer` (of KV, that ended between steps), `idle`,
+        at: Timestamp of all events in it.
+        cause: `step`, or the cause of the state change: `start` (first of several
+            overlapping steps), `transfer` (a KV transfer ended between steps), `idle`,
             `abort`, `heartbeat`, `reset`.
-        record: Present for a step.
-        stats: The state after it.
-        evictions: Of sampled blocks, where residency is measured.
-        clock: Now and then, for placing spans.
-        cache_changes: Of the prefix cache, where they are followed and there are any.
+        record: The step's record; None for a state change.
+        stats: The engine's state afterwards.
+        evictions: Evictions of sampled blocks, if residency is measured.
+        clock: Sent now and then, to convert times to wall-clock time.
+        cache_changes: Changes of the prefix cache, if they are published.
     """
 
     engine_index: int

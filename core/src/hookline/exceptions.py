@@ -1,15 +1,15 @@
-"""The errors that Hookline raises, each with its facts as attributes."""
+"""The exceptions that Hookline raises, with their details as attributes."""
 
 
 class HooklineError(Exception):
-    """Root of every error that Hookline raises on purpose."""
+    """Base class of all exceptions that Hookline raises."""
 
 
 class ConfigError(HooklineError):
-    """An option, or a combination of options, that cannot work.
+    """An invalid option or combination of options.
 
     Attributes:
-        option: The option's name as users type it, without dashes in front.
+        option: Name of the option, without leading dashes.
         detail: What is wrong with it.
     """
 
@@ -20,11 +20,11 @@ class ConfigError(HooklineError):
 
 
 class ModelLoadError(HooklineError):
-    """A model that is missing, damaged, or of a kind that cannot be served.
+    """A model that is missing, damaged or not supported.
 
     Attributes:
-        model: What the user asked for.
-        reason: Why it was refused.
+        model: The model's path or name.
+        reason: Why it cannot be loaded.
     """
 
     def __init__(self, model: str, reason: str) -> None:
@@ -34,10 +34,10 @@ class ModelLoadError(HooklineError):
 
 
 class RequestError(HooklineError):
-    """A request that is refused; nothing else is disturbed.
+    """An invalid request; other requests are not affected.
 
     Attributes:
-        param: The offending field, as the client spelt it, or None.
+        param: Name of the invalid field in the client's request, or None.
     """
 
     def __init__(self, message: str, *, param: str | None = None) -> None:
@@ -46,11 +46,11 @@ class RequestError(HooklineError):
 
 
 class PromptTooLongError(RequestError):
-    """A prompt that does not fit the model's context together with its output.
+    """A prompt that does not fit into the model's context together with its output.
 
     Attributes:
-        prompt_tokens: Length of the prompt.
-        max_tokens: Tokens asked for, or None where none were named.
+        prompt_tokens: Number of prompt tokens.
+        max_tokens: Requested output tokens, or None if not specified.
         max_model_len: The context length.
     """
 
@@ -72,10 +72,10 @@ class PromptTooLongError(RequestError):
 
 
 class OverloadedError(RequestError):
-    """More requests are open than the server is willing to keep; try again later.
+    """The server's limit of open requests is reached; try again later.
 
     Attributes:
-        limit: Completions that may be open at once.
+        limit: Maximum number of open completions.
     """
 
     def __init__(self, limit: int) -> None:
@@ -84,10 +84,10 @@ class OverloadedError(RequestError):
 
 
 class EngineDeadError(HooklineError):
-    """The engine has failed or was stopped; no request can be served any more.
+    """The engine has failed or was stopped; it cannot serve requests any more.
 
     Attributes:
-        reason: What is known about the end.
+        reason: Why the engine ended.
     """
 
     def __init__(self, reason: str) -> None:

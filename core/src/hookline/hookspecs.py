@@ -1,8 +1,8 @@
-"""Every hook of Hookline, and nothing else. `docs/hooks.md` explains each.
+"""All hook specifications; `docs/hooks.md` describes each.
 
-Observing hooks run in the plugin's own lane, never on the engine's critical path and
-never on the server's event loop. An implementation may take fewer arguments than the
-specification gives it.
+Observing hooks run in the logger's lane (a thread), never on the engine's critical path
+or on the server's event loop. An implementation may take fewer arguments than its
+specification.
 """
 
 import pluggy
@@ -42,42 +42,42 @@ def engine_started(started: EngineStarted) -> None:
 
 @hookspec
 def engine_stopped(stopped: EngineStopped) -> None:
-    """Called once when an engine was stopped on purpose; the last call of all."""
+    """Called once when an engine has been stopped; the last call."""
 
 
 @hookspec
 def engine_failed(failed: EngineFailed) -> None:
-    """Called once when an engine died; its open requests have ended with an error."""
+    """Called once when an engine has failed and its open requests have ended."""
 
 
 @hookspec
 def requests_queued(queued: RequestsQueued) -> None:
-    """Called for each step before which the engine took requests in."""
+    """Called when requests were queued since the previous step."""
 
 
 @hookspec
 def requests_scheduled(scheduled: RequestsScheduled) -> None:
-    """Called for each step in which requests were admitted, first or again."""
+    """Called after each step that admitted requests, for the first time or again."""
 
 
 @hookspec
 def requests_preempted(preempted: RequestsPreempted) -> None:
-    """Called for each step in which requests lost their blocks."""
+    """Called after each step that preempted requests."""
 
 
 @hookspec
 def tokens_generated(generated: TokensGenerated) -> None:
-    """Called for each step that brought tokens; never per token."""
+    """Called after each step that generated tokens; never per token."""
 
 
 @hookspec
 def requests_finished(finished: RequestsFinished) -> None:
-    """Called when requests ended, for whatever reason, once for each request."""
+    """Called when requests finished; each request is reported once."""
 
 
 @hookspec
 def cache_changed(changed: CacheChanged) -> None:
-    """Called for each step in which the prefix cache gained or lost blocks."""
+    """Called after each step that stored blocks in the prefix cache or evicted some."""
 
 
 @hookspec
@@ -87,41 +87,41 @@ def step_finished(step: StepFinished) -> None:
 
 @hookspec
 def state_changed(state: StateChanged) -> None:
-    """Called when the state changed without a step, and as a heartbeat."""
+    """Called when the state changes between steps, and as a heartbeat."""
 
 
 @hookspec
 def http_answered(answered: HttpAnswered) -> None:
-    """Called by a server a few times a second while it has answered requests."""
+    """Called by a server a few times per second while it answers requests."""
 
 
 @hookspec
 def add_cli_options(options: CliOptions) -> None:
-    """Called while the command line is read, to declare a logger's own options."""
+    """Called before the command line is parsed, to declare the logger's options."""
 
 
 @hookspec
 def add_routes(routes: Routes) -> None:
-    """Called once when the server starts, to add a logger's pages."""
+    """Called once when the server starts, to register the logger's pages."""
 
 
 @hookspec(firstresult=True)
 def create_stat_logger(context: LoggerContext) -> object | None:
-    """Called on the one plugin chosen by name: returns an object with hookimpls."""
+    """Called on the selected plugin; returns an object with hook implementations."""
 
 
 @hookspec(firstresult=True)
 def create_proposer(context: ProposerContext) -> Proposer | None:
-    """Called on the one plugin chosen by name: returns a draft proposer."""
+    """Called on the selected plugin; returns the draft proposer."""
 
 
 @hookspec(firstresult=True)
 def train_draft(context: TrainingContext) -> TrainingReport | None:
-    """Called on the one proposer's plugin that is to be trained, by `train-draft`."""
+    """Called on the selected plugin by `train-draft`; trains a draft model."""
 
 
 @hookspec(firstresult=True)
 def create_kv_connector(
     context: ConnectorContext,
 ) -> SchedulerConnector | WorkerConnector | None:
-    """Called on the one plugin chosen by name: returns the asked-for side."""
+    """Called on the selected plugin; returns the requested side of the connector."""

@@ -1,4 +1,4 @@
-"""What hooks carry: one frozen dataclass each, safe to keep and read in any thread."""
+"""The hooks' payloads: frozen dataclasses, safe to keep and to read in any thread."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -24,12 +24,12 @@ from hookline_registry import LaneStats
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartupPhase:
-    """A part of an engine's start.
+    """A phase of an engine's startup.
 
     Attributes:
-        name: What was done, such as `load weights`.
-        started_at: Nanoseconds since the epoch.
-        seconds: How long it took.
+        name: Name of the phase, such as `load weights`.
+        started_at: Start, in nanoseconds since the epoch.
+        seconds: Duration.
     """
 
     name: str
@@ -39,25 +39,25 @@ class StartupPhase:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineFacts:
-    """What an engine turned out to be, once it had started.
+    """Facts about a started engine.
 
     Attributes:
-        engine_index: Which of several engines.
-        model_name: What clients call the model.
-        architecture: The model's class.
-        dtype: Of weights and KV cache.
-        vocab_size: Number of token ids the model knows.
-        max_model_len: Context length in tokens.
-        block_size: Tokens a KV block.
-        num_kv_blocks: Blocks in the pool.
-        max_num_seqs: Most requests in a step.
-        max_num_batched_tokens: Token budget of a step.
-        enable_prefix_caching: Whether full blocks are reused.
-        eos_token_ids: Tokens that end its texts.
-        executor: `uniproc`, `simulated`, …
-        cost: What steps of the model cost the machine.
-        kernels: What computes them, and why not what is quicker.
-        startup: What its start consisted of, in order; phases may contain others.
+        engine_index: Index of the engine, from 0.
+        model_name: Name of the model in the API and in metrics.
+        architecture: Name of the model's class.
+        dtype: Data type of weights and KV cache.
+        vocab_size: Number of token ids.
+        max_model_len: Maximum prompt plus output tokens.
+        block_size: Tokens per KV block.
+        num_kv_blocks: Total KV blocks in the pool.
+        max_num_seqs: Maximum requests per step.
+        max_num_batched_tokens: Maximum tokens per step.
+        enable_prefix_caching: Whether requests share KV blocks of equal prefixes.
+        eos_token_ids: The model's end-of-text tokens.
+        executor: Name of the executor, such as `uniproc` or `simulated`.
+        cost: Estimated cost of steps, in FLOPs and bytes.
+        kernels: Description of the kernels in use, and why faster ones are not.
+        startup: Phases of the startup, in order; a phase may contain others.
     """
 
     engine_index: int
@@ -80,7 +80,7 @@ class EngineFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineStarted:
-    """Of `engine_started`."""
+    """Payload of `engine_started`."""
 
     facts: EngineFacts
     clock: ClockPair
@@ -88,7 +88,7 @@ class EngineStarted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineStopped:
-    """Of `engine_stopped`."""
+    """Payload of `engine_stopped`."""
 
     engine_index: int
     reason: str
@@ -96,11 +96,11 @@ class EngineStopped:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineFailed:
-    """Of `engine_failed`.
+    """Payload of `engine_failed`.
 
     Attributes:
-        reason: What is known, in one line.
-        open_requests: Requests that ended with an error because of it.
+        reason: Cause of the failure, in one line.
+        open_requests: Number of requests that ended with an error because of it.
     """
 
     engine_index: int
@@ -110,7 +110,7 @@ class EngineFailed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestsQueued:
-    """Of `requests_queued`: the step's QUEUED events, with each request's facts."""
+    """Payload of `requests_queued`: QUEUED events, with each request's facts."""
 
     engine_index: int
     events: tuple[Queued, ...]
@@ -119,7 +119,7 @@ class RequestsQueued:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestsScheduled:
-    """Of `requests_scheduled`: the step's SCHEDULED events."""
+    """Payload of `requests_scheduled`: the step's SCHEDULED events."""
 
     engine_index: int
     events: tuple[Scheduled, ...]
@@ -128,7 +128,7 @@ class RequestsScheduled:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestsPreempted:
-    """Of `requests_preempted`: the step's PREEMPTED events."""
+    """Payload of `requests_preempted`: the step's PREEMPTED events."""
 
     engine_index: int
     events: tuple[Preempted, ...]
@@ -137,7 +137,7 @@ class RequestsPreempted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokensGenerated:
-    """Of `tokens_generated`: the step's NEW_TOKENS events."""
+    """Payload of `tokens_generated`: the step's NEW_TOKENS events."""
 
     engine_index: int
     events: tuple[NewTokens, ...]
@@ -146,10 +146,10 @@ class TokensGenerated:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestsFinished:
-    """Of `requests_finished`: the step's FINISHED events.
+    """Payload of `requests_finished`: FINISHED events.
 
-    Requests that never reached an engine (rejected, or lost with it) have no event of
-    their own, so `events` holds what the front end knows of them.
+    For requests without an event of the engine (rejected, or lost with a failed engine)
+    the front end creates one.
     """
 
     engine_index: int
@@ -159,10 +159,10 @@ class RequestsFinished:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CacheChanged:
-    """Of `cache_changed`.
+    """Payload of `cache_changed`.
 
     Attributes:
-        changes: Of the prefix cache; told only where `--kv-events-config` asks for it.
+        changes: Changes of the prefix cache; only with `--kv-events-config`.
     """
 
     engine_index: int
@@ -171,7 +171,7 @@ class CacheChanged:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepFinished:
-    """Of `step_finished`."""
+    """Payload of `step_finished`."""
 
     engine_index: int
     record: StepRecord
@@ -181,15 +181,16 @@ class StepFinished:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StateChanged:
-    """Of `state_changed`.
+    """Payload of `state_changed`.
 
     Attributes:
-        cause: `idle`, `abort`, `heartbeat`, `reset`, `rejected`, `drain`, `failed`.
-        at: Monotonic nanoseconds of the engine's process, when `scheduler` was true.
-        scheduler: The state now.
-        iteration: Requests that ended outside a step, and what they add up to.
-        lanes: State of each logger's lane.
-        clock: Of the engine's process, now and then.
+        cause: One of `idle`, `abort`, `heartbeat`, `reset`, `rejected`, `drain`,
+            `failed`.
+        at: Time of `scheduler`, in monotonic nanoseconds of the engine's process.
+        scheduler: The engine's state.
+        iteration: Requests that ended outside of steps, and their totals.
+        lanes: State of each logger's lane (queue and thread).
+        clock: Clock pair of the engine's process, sent now and then.
     """
 
     engine_index: int
@@ -203,16 +204,16 @@ class StateChanged:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HttpExchange:
-    """A request that the server has answered.
+    """An answered HTTP request.
 
     Attributes:
-        route: The route's template, such as `/v1/models/{model}`; `unmatched` for
-            paths that are served nowhere. Never the path itself.
-        method: One of the usual ones, else `OTHER`.
-        status: Of the response; 499 where the client left before it was complete.
-        seconds: From the request's head to the response's last byte.
-        request_bytes: Length of the request's body.
-        response_bytes: Length of the response's body.
+        route: Route template, such as `/v1/models/{model}`, or `unmatched`; never the
+            path itself.
+        method: HTTP method; `OTHER` for unusual ones.
+        status: Status of the response; 499 if the client disconnected before its end.
+        seconds: Time from the request's head to the last byte of the response.
+        request_bytes: Size of the request body.
+        response_bytes: Size of the response body.
     """
 
     route: str
@@ -225,13 +226,13 @@ class HttpExchange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HttpAnswered:
-    """Of `http_answered`.
+    """Payload of `http_answered`.
 
     Attributes:
-        exchanges: Answered since the last call.
-        in_flight: Requests that are being answered now, by (route, method); a pair
-            that was there before and is not named has none.
-        missed: Exchanges that were too many to be told one by one.
+        exchanges: Requests answered since the previous call.
+        in_flight: Requests in flight by (route, method); a pair that is no longer
+            listed has none.
+        missed: Number of exchanges dropped because there were too many.
     """
 
     exchanges: tuple[HttpExchange, ...]
@@ -241,12 +242,12 @@ class HttpAnswered:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoggerContext:
-    """Of `create_stat_logger`.
+    """Payload of `create_stat_logger`.
 
     Attributes:
-        name: The name it was chosen by.
+        name: The logger's name on the command line.
         config: The engine's configuration.
-        options: What `--stat-logger-option NAME.KEY=VALUE` gave, by key.
+        options: Values of `--stat-logger-option NAME.KEY=VALUE` by key.
     """
 
     name: str
@@ -256,11 +257,11 @@ class LoggerContext:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProposerContext:
-    """Of `create_proposer`: how drafts are to be made, and for what target.
+    """Payload of `create_proposer`: the method's options and the target.
 
     Attributes:
         config: The engine's configuration.
-        options: What `--speculative-config` says beyond the keys of every method.
+        options: Keys of `--speculative-config` that are specific to the method.
     """
 
     config: EngineConfig
@@ -269,19 +270,19 @@ class ProposerContext:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainingContext:
-    """Of `train_draft`: what is to be trained, for what target, and on what.
+    """Payload of `train_draft`: the target, the training data and the options.
 
     Attributes:
-        config: The target's engine; its model, device and seed are what counts.
-        num_speculative_tokens: Drafts of a request in a step that are wanted.
-        options: What `--training-config` says.
-        make_rows: Gives token sequences to learn from, and others to judge by, which
-            are not to be learnt from; all of one length. It takes its time: call it
-            once, when the options are checked.
-        num_given_tokens: How many tokens of each sequence the target was given; it says
-            what follows at temperature 0. 0 where sequences are texts of others.
-        folder: Where what was trained is to be written; it is made if need be.
-        say: Told a line of progress now and then.
+        config: The target's engine configuration; only model, device and seed matter.
+        num_speculative_tokens: Number of draft tokens per request and step.
+        options: Keys of `--training-config`.
+        make_rows: Returns token sequences for training and held-out ones for
+            evaluation, all of one length. It is slow: call it once, after checking the
+            options.
+        num_given_tokens: Number of prompt tokens in each sequence; the target generated
+            the rest at temperature 0. 0 if the sequences are texts from elsewhere.
+        folder: Output folder; created if it does not exist.
+        say: Prints a line of progress.
     """
 
     config: EngineConfig
@@ -295,14 +296,15 @@ class TrainingContext:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainingReport:
-    """What `train_draft` returns: what became of drafts on the held-out sequences.
+    """Result of `train_draft`: acceptance on the held-out sequences.
 
-    As verification at temperature 0 would judge them if the target said these tokens.
+    Counted as verification at temperature 0 would, if the target generated these
+    sequences.
 
     Attributes:
-        drafts: Steps with drafts.
-        accepted_by_position: Of these steps, how many accepted the first draft, the
-            second …
+        drafts: Number of steps with drafts.
+        accepted_by_position: Number of steps that accepted the draft token at each
+            position.
     """
 
     drafts: int
@@ -310,16 +312,16 @@ class TrainingReport:
 
     @property
     def mean_accepted_length(self) -> float:
-        """1 + accepted ÷ drafts: tokens that a step brings."""
+        """1 + accepted ÷ drafts: the mean number of tokens per step."""
         return 1 + sum(self.accepted_by_position) / max(1, self.drafts)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectorContext:
-    """Of `create_kv_connector`.
+    """Payload of `create_kv_connector`.
 
     Attributes:
-        role: `scheduler` or `worker`: which of the two Protocols is wanted.
+        role: `scheduler` or `worker`: the Protocol to implement.
         config: The engine's configuration.
         options: `kv_connector_extra_config` of `--kv-transfer-config`.
     """
@@ -330,20 +332,20 @@ class ConnectorContext:
 
 
 class CliOptions(Protocol):
-    """Of `add_cli_options`: where a logger declares the options it takes."""
+    """Payload of `add_cli_options`: declares a logger's options."""
 
     def add(self, key: str, *, help: str, default: str | None = None) -> None:  # noqa: A002
-        """Makes `--LOGGER-KEY VALUE` mean `--stat-logger-option LOGGER.KEY=VALUE`."""
+        """Adds `--LOGGER-KEY VALUE` for `--stat-logger-option LOGGER.KEY=VALUE`."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageRequest:
-    """What a page's handler may know of an HTTP request.
+    """The HTTP request of a page.
 
     Attributes:
-        headers: By lower-case name.
-        query: The last value of each parameter.
+        headers: Headers by lower-case name.
+        query: Query parameters; the last value of each.
     """
 
     headers: Mapping[str, str]
@@ -352,7 +354,7 @@ class PageRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageResponse:
-    """What a page's handler answers."""
+    """The HTTP response of a page."""
 
     body: bytes
     content_type: str
@@ -363,7 +365,7 @@ PageHandler = Callable[[PageRequest], PageResponse]
 
 
 class Routes(Protocol):
-    """Of `add_routes`: where a logger registers its pages."""
+    """Payload of `add_routes`: registers a logger's pages."""
 
     def get(self, path: str, handler: PageHandler) -> None:
         """Serves `path`; the handler runs in a thread, never on the event loop."""

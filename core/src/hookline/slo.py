@@ -1,4 +1,4 @@
-"""Service-level objectives of requests: what was promised, and which phase broke it."""
+"""Service-level objectives of requests, and the phase that caused a miss."""
 
 from enum import StrEnum
 from typing import Protocol
@@ -9,7 +9,7 @@ OBJECTIVES = ("ttft", "tpot", "e2e")
 
 
 class Phase(StrEnum):
-    """Where a request's time went; together they are its end-to-end time."""
+    """Phases of a request; together they make up its end-to-end time."""
 
     FRONT_END = "front_end"
     QUEUE = "queue"
@@ -19,12 +19,12 @@ class Phase(StrEnum):
 
 
 class Slo(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """Most seconds that each may take; None promises nothing.
+    """Upper bounds in seconds; None sets no objective.
 
     Attributes:
         ttft: Time to first token.
         tpot: Time per output token.
-        e2e: End to end.
+        e2e: End-to-end latency.
     """
 
     ttft: float | None = None
@@ -36,7 +36,7 @@ class Slo(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
         """Reads `ttft=0.5,tpot=0.05,e2e=10`.
 
         Raises:
-            ValueError: An objective is unknown or twice there, or no positive number.
+            ValueError: An objective is unknown, repeated, or not a positive number.
         """
         limits: dict[str, float] = {}
         for part in text.split(","):
@@ -52,7 +52,7 @@ class Slo(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
         return cls(**limits)
 
     def over(self, base: "Slo | None") -> "Slo":
-        """These objectives, and those of `base` where these promise nothing."""
+        """Returns these objectives, with those of `base` where these are None."""
         if base is None:
             return self
         return Slo(
@@ -63,13 +63,13 @@ class Slo(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
 
 
 class SloMiss(msgspec.Struct, frozen=True):
-    """An objective that was missed.
+    """A missed objective.
 
     Attributes:
         objective: `ttft`, `tpot` or `e2e`; `success` for a request that failed.
-        phase: The phase that took most of the time that the objective bounds.
-        seconds: What it took.
-        limit: What was promised.
+        phase: The phase that took most of the bounded time.
+        seconds: The measured time.
+        limit: The objective.
     """
 
     objective: str
@@ -84,12 +84,12 @@ def _seconds(name: str, text: str) -> float:
     except ValueError as error:
         raise ValueError(f"{name}={text} is not a number of seconds") from error
     if not 0 < value < float("inf"):
-        raise ValueError(f"{name} must be above 0 seconds and finite, not {text}")
+        raise ValueError(f"{name} must be a positive number of seconds, not {text}")
     return value
 
 
 class Judged(Protocol):
-    """What is known of a request that has ended (see `FinishedRequest`)."""
+    """The fields of a finished request that `judge` reads (see `FinishedRequest`)."""
 
     @property
     def reason(self) -> str: ...
@@ -112,10 +112,10 @@ class Judged(Protocol):
 
 
 def judge(slo: Slo, request: Judged) -> tuple[SloMiss, ...] | None:
-    """The objectives that the request missed; None where it cannot be judged.
+    """Returns the objectives that the request missed; None if it is not evaluated.
 
-    A rejected request was never promised anything. One that its client abandoned counts
-    only if it had missed an objective by then. One that failed has missed `success`.
+    Rejected requests are not evaluated, and aborted ones only if they had already
+    missed an objective. Failed requests miss `success`.
     """
     if request.reason == "rejected":
         return None
@@ -125,7 +125,7 @@ def judge(slo: Slo, request: Judged) -> tuple[SloMiss, ...] | None:
         "tpot": request.tpot_seconds,
         "e2e": request.e2e_seconds,
     }
-    if request.ttft_seconds is None:  # it waited so long in vain
+    if request.ttft_seconds is None:  # ended before its first token
         taken["ttft"] = request.e2e_seconds
     missed = [
         SloMiss(name, _blamed(name, parts), seconds, limit)
@@ -142,7 +142,7 @@ def judge(slo: Slo, request: Judged) -> tuple[SloMiss, ...] | None:
 
 
 def phases(request: Judged) -> dict[Phase, float]:
-    """Where the request's time went; what cannot be told apart is the front end's."""
+    """Returns the time spent in each phase; the remainder counts as front-end time."""
     stalled = request.preempted_seconds
     before = request.preempted_prefill_seconds
     found = {
@@ -152,7 +152,7 @@ def phases(request: Judged) -> dict[Phase, float]:
         Phase.DECODE: max(0.0, (request.decode_seconds or 0.0) - (stalled - before)),
     }
     rest = max(0.0, request.e2e_seconds - sum(found.values()))
-    # It ended in the middle of a phase, which has no length of its own then.
+    # The request ended within a phase, whose duration is therefore unknown.
     if request.queue_seconds is None:
         found[Phase.QUEUE] += rest
     elif request.prefill_seconds is None:

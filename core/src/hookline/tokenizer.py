@@ -1,4 +1,4 @@
-"""A model's tokenizer: text to tokens, tokens to bytes, chats to prompts."""
+"""A model's tokenizer, with its chat template."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -14,7 +14,7 @@ ChatMessage = Mapping[str, object]
 
 
 def byte_level_alphabet() -> dict[str, int]:
-    """The printable stand-ins of byte-level BPE (GPT-2, Radford et al. 2019)."""
+    """Returns byte-level BPE's byte of each character (GPT-2, Radford et al. 2019)."""
     printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
     others = [byte for byte in range(256) if byte not in printable]
     alphabet = {chr(byte): byte for byte in printable}
@@ -26,8 +26,8 @@ class Tokenizer:
     """Wraps a fast tokenizer of `transformers`.
 
     Attributes:
-        is_byte_level: Whether each token stands for fixed bytes, so that text can be
-            made of tokens one by one.
+        is_byte_level: Whether each token stands for fixed bytes, so that tokens can be
+            decoded one by one.
     """
 
     def __init__(self, inner: PreTrainedTokenizerBase) -> None:
@@ -38,15 +38,15 @@ class Tokenizer:
             for token_id, token in inner.added_tokens_decoder.items()
         }
         self._alphabet = byte_level_alphabet()
-        self._bytes: dict[int, bytes] = {}  # at most one entry a token
+        self._bytes: dict[int, bytes] = {}  # at most one entry per token
         self.is_byte_level = _is_byte_level(inner)
 
     @classmethod
     def load(cls, folder: Path) -> "Tokenizer":
-        """Reads a tokenizer from a folder.
+        """Loads a tokenizer from a folder.
 
         Raises:
-            ModelLoadError: There is none, or it cannot be read.
+            ModelLoadError: The folder has no tokenizer, or it cannot be read.
         """
         try:
             inner = _read(folder)
@@ -54,7 +54,7 @@ class Tokenizer:
             reason = f"its tokenizer cannot be read: {error}"
             raise ModelLoadError(str(folder), reason) from error
         if not inner.is_fast:
-            raise ModelLoadError(str(folder), "it has no fast tokenizer")
+            raise ModelLoadError(str(folder), "its tokenizer is not a fast tokenizer")
         return cls(inner)
 
     @property
@@ -93,10 +93,10 @@ class Tokenizer:
     def render_chat(
         self, messages: Sequence[ChatMessage], *, add_generation_prompt: bool = True
     ) -> list[int]:
-        """Applies the model's chat template and tokenizes the result.
+        """Applies the model's chat template and returns the token ids.
 
         Raises:
-            RequestError: The model has no template, or it refuses the messages.
+            RequestError: The model has no chat template, or it rejects the messages.
         """
         if not self.has_chat_template:
             raise RequestError("this model has no chat template", param="messages")
@@ -107,7 +107,7 @@ class Tokenizer:
                 tokenize=False,
             )
         except (TemplateError, TypeError, ValueError, KeyError) as error:
-            reason = f"the chat template refuses the messages: {error}"
+            reason = f"the chat template rejects the messages: {error}"
             raise RequestError(reason, param="messages") from error
         return self.encode(str(text), add_special_tokens=False)
 
@@ -115,13 +115,13 @@ class Tokenizer:
         return token_id in self._special
 
     def token_text(self, token_id: int) -> str:
-        """The token alone as text; bytes that are no text show as U+FFFD."""
+        """Returns a single token as text; invalid UTF-8 becomes U+FFFD."""
         if self.is_byte_level:
             return self.token_bytes(token_id).decode("utf-8", "replace")
         return self.decode([token_id])
 
     def token_bytes(self, token_id: int) -> bytes:
-        """The bytes that the token stands for; none for an id without a token."""
+        """Returns the token's bytes; empty for an id without a token."""
         known = self._bytes.get(token_id)
         if known is None and (known := self._look_up_bytes(token_id)) is not None:
             self._bytes[token_id] = known
@@ -140,9 +140,9 @@ class Tokenizer:
 
 
 def _read(folder: Path) -> PreTrainedTokenizerBase:
-    """Reads `tokenizer.json` where there is one: that needs no torch.
+    """Reads `tokenizer.json` if it exists, which does not require torch.
 
-    Other formats have to be converted, which `AutoTokenizer` knows how to do.
+    `AutoTokenizer` converts other formats.
     """
     inner: PreTrainedTokenizerBase
     if (folder / "tokenizer.json").is_file():
