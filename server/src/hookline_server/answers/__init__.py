@@ -1,1 +1,1 @@
-"""The engine's outputs in the words of the API, whole and in chunks."""
+"""Conversion of the engine's outputs to API responses and stream chunks."""

@@ -1,4 +1,4 @@
-"""What the two kinds of completion have in common: identity, usage, ends."""
+"""The common part of both completion endpoints' responses: id, usage, finish reason."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -17,7 +17,7 @@ from hookline_server.streams import Batch
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Identity:
-    """What every message about one request repeats."""
+    """Fields that all messages of one request repeat."""
 
     id: str
     created: int
@@ -25,30 +25,30 @@ class Identity:
 
 
 class Answer(Protocol):
-    """Turns the outputs of one request into messages; holds the request's state."""
+    """Converts one request's outputs to messages; holds the state of the stream."""
 
     def whole(self, outputs: Sequence[RequestOutput]) -> msgspec.Struct:
-        """The response of a request that was not streamed."""
+        """Returns the response to a request without streaming."""
         ...
 
     def chunks(self, batch: Batch) -> Iterable[msgspec.Struct]:
-        """The events that one batch of outputs makes."""
+        """Returns the events of a batch of outputs."""
         ...
 
     def usage_chunk(self) -> msgspec.Struct | None:
-        """The last event, where the client asked for it."""
+        """Returns the usage event, if the client requested it."""
         ...
 
 
 @dataclass(slots=True)
 class UsageMeter:
-    """Adds up the tokens of one request over its prompts and choices."""
+    """Sums the tokens of one request over its prompts and choices."""
 
     _prompts: dict[int, RequestOutput] = field(default_factory=dict)
     _completions: dict[int, CompletionOutput] = field(default_factory=dict)
 
     def take(self, number: int, output: RequestOutput, *, n: int) -> None:
-        """Takes an output of one prompt; later totals replace earlier ones."""
+        """Adds an output of one prompt; totals replace earlier ones."""
         self._prompts[number] = output
         for completion in output.outputs:
             self._completions[number * n + completion.index] = completion
@@ -59,7 +59,7 @@ class UsageMeter:
 
     @property
     def usage_of_prompts(self) -> Usage:
-        """The usage when whatever was generated is not part of the answer."""
+        """Returns the usage of a response without generated tokens."""
         return self._usage([])
 
     def _usage(self, completions: Sequence[CompletionOutput]) -> Usage:
@@ -74,12 +74,12 @@ class UsageMeter:
 
 
 def transfer_params(output: RequestOutput) -> TransferParams:
-    """What a KV connector has for the client; no field at all where it has nothing."""
+    """Returns the KV connector's parameters for the client, or the omitted field."""
     return UNSET if output.kv_transfer_params is None else output.kv_transfer_params
 
 
 def finish_word(reason: FinishReason | None) -> str | None:
-    """How the API calls the end of a choice; an unhappy end is an error instead."""
+    """Returns the API's finish reason; aborts and errors raise instead."""
     if reason is None or reason in (FinishReason.STOP, FinishReason.LENGTH):
         return reason
     if reason is FinishReason.ABORT:

@@ -1,4 +1,4 @@
-"""Answers of `/v1/chat/completions`."""
+"""Responses of `/v1/chat/completions`."""
 
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -29,7 +29,7 @@ from hookline_server.protocol.usage import Usage
 
 
 class ChatAnswer:
-    """Makes the messages of one request."""
+    """Creates the messages of one request."""
 
     def __init__(
         self, identity: Identity, request: ChatRequest, engine: ServingEngine
@@ -41,7 +41,7 @@ class ChatAnswer:
         self._begun: set[int] = set()
 
     def whole(self, outputs: Sequence[RequestOutput]) -> ChatCompletion:
-        """The response of a request that was not streamed."""
+        """Returns the response to a request without streaming."""
         output = outputs[0]
         self._meter.take(0, output, n=1)
         return ChatCompletion(
@@ -54,7 +54,7 @@ class ChatAnswer:
         )
 
     def chunks(self, batch: Iterable[tuple[int, RequestOutput]]) -> Iterator[ChatChunk]:
-        """For each choice its role first, then text, then its end."""
+        """Returns each choice's events: its role, its text and its end."""
         for _, output in batch:
             self._meter.take(0, output, n=1)
             choices = [
@@ -67,7 +67,7 @@ class ChatAnswer:
                 yield self._chunk([choice], self._usage_so_far(), told)
 
     def usage_chunk(self) -> ChatChunk | None:
-        """The last event, where the client asked for it."""
+        """Returns the usage event, if the client requested it."""
         if not self._request.has_usage_chunk:
             return None
         return self._chunk([], self._meter.usage)

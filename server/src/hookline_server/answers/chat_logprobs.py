@@ -10,7 +10,7 @@ from hookline_server.protocol.chat import ChatLogprobs, TokenLogprob, TopLogprob
 def chat_logprobs(
     engine: ServingEngine, entries: Iterable[TokenLogprobs]
 ) -> ChatLogprobs:
-    """One item a token; half characters show in `bytes`."""
+    """Returns one item per token; `bytes` shows parts of characters."""
     return ChatLogprobs([_token(engine, entry) for entry in entries])
 
 

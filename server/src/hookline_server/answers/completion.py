@@ -1,4 +1,4 @@
-"""Answers of `/v1/completions`."""
+"""Responses of `/v1/completions`."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -26,11 +26,11 @@ from hookline_server.protocol.usage import Usage
 
 @dataclass(frozen=True, slots=True)
 class Echo:
-    """What comes before a completion when the client wants its prompt back.
+    """The echoed prompts of a request with `echo`.
 
     Attributes:
-        text: The prompt of each number, or nothing where no echo is wanted.
-        is_alone: No tokens were asked for: the prompt is all of the answer.
+        text: Prompt texts by index; empty without `echo`.
+        is_alone: Whether the prompt is the whole response, as no tokens were requested.
     """
 
     text: Sequence[str] = ()
@@ -38,7 +38,7 @@ class Echo:
 
 
 class CompletionAnswer:
-    """Makes the messages of one request."""
+    """Creates the messages of one request."""
 
     def __init__(
         self,
@@ -56,7 +56,7 @@ class CompletionAnswer:
         self._makers: dict[int, CompletionLogprobsMaker] = {}
 
     def whole(self, outputs: Sequence[RequestOutput]) -> Completion:
-        """The response of a request that was not streamed."""
+        """Returns the response to a request without streaming."""
         choices = [
             choice
             for number, output in enumerate(outputs)
@@ -68,7 +68,7 @@ class CompletionAnswer:
     def chunks(
         self, batch: Iterable[tuple[int, RequestOutput]]
     ) -> Iterator[Completion]:
-        """One event for each choice with news."""
+        """Returns one event for each choice with new text."""
         for number, output in batch:
             choices = list(self._choices(number, output))
             for choice in choices:
@@ -76,7 +76,7 @@ class CompletionAnswer:
                 yield self._message([choice], self._usage_so_far(), told)
 
     def usage_chunk(self) -> Completion | None:
-        """The last event, where the client asked for it."""
+        """Returns the usage event, if the client requested it."""
         if not self._request.has_usage_chunk:
             return None
         return self._message([], self._usage)

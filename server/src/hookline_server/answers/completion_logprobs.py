@@ -8,7 +8,7 @@ from hookline_server.protocol.completion import CompletionLogprobs
 
 
 class CompletionLogprobsMaker:
-    """Knows where in its choice's text the next token begins."""
+    """Builds the lists, tracking the text offset of the next token."""
 
     def __init__(self, engine: ServingEngine) -> None:
         self._engine = engine
@@ -17,7 +17,7 @@ class CompletionLogprobsMaker:
     def make(
         self, token_ids: Sequence[int], entries: Sequence[TokenLogprobs | None]
     ) -> CompletionLogprobs:
-        """The lists for some tokens; the prompt's first has no probability."""
+        """Returns the tokens' lists; the first prompt token has no probability."""
         made = CompletionLogprobs([], [], [], [])
         for token_id, entry in zip(token_ids, entries, strict=True):
             text = self._engine.token_text(token_id)
@@ -31,13 +31,14 @@ class CompletionLogprobsMaker:
     def _top(self, entry: TokenLogprobs) -> dict[str, float]:
         top: dict[str, float] = {}
         for token_id, logprob in zip(entry.token_ids, entry.logprobs, strict=True):
-            # Tokens may share a text, as halves of characters do: the first counts.
+            # Tokens may have the same text, such as parts of characters: the first
+            # counts.
             top.setdefault(self._engine.token_text(token_id), logprob)
         return top
 
 
 def joined(first: CompletionLogprobs, second: CompletionLogprobs) -> CompletionLogprobs:
-    """The lists of two stretches of tokens, one after the other."""
+    """Concatenates the lists of two token sequences."""
     return CompletionLogprobs(
         first.tokens + second.tokens,
         first.token_logprobs + second.token_logprobs,

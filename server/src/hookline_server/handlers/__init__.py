@@ -1,1 +1,1 @@
-"""The handlers of the HTTP API, one concept a file."""
+"""The handlers of the HTTP API's endpoints."""

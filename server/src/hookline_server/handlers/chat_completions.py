@@ -25,7 +25,7 @@ from hookline_server.streams import Ask
 
 
 async def chat_completions(request: web.Request) -> web.StreamResponse:
-    """Answers the last message of a conversation."""
+    """Generates replies to a conversation."""
     engine = ready_engine(request)
     with rejections_counted(request):
         slo = requested_slo(request)
@@ -58,7 +58,7 @@ async def _prompt(engine: ServingEngine, asked: ChatRequest) -> list[int]:
 
 @contextmanager
 def _fields_named(asked: ChatRequest) -> Iterator[None]:
-    """Names the fields of this endpoint where the engine names its own."""
+    """Replaces the engine's parameter names in an error by this endpoint's."""
     names = {"prompt": "messages", "max_tokens": asked.max_tokens_field}
     try:
         yield

@@ -1,4 +1,4 @@
-"""What several handlers do before and after their own work."""
+"""Helpers shared by the handlers."""
 
 import time
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ def json_response(message: msgspec.Struct) -> web.Response:
 
 
 def make_identity(request: web.Request, kind: str) -> Identity:
-    """The identity of the answer to a request; `kind` is the id's prefix."""
+    """Returns the identity of a response; `kind` is the id's prefix."""
     return Identity(
         id=f"{kind}-{request_id(request)}",
         created=int(time.time()),
@@ -31,7 +31,7 @@ def make_identity(request: web.Request, kind: str) -> Identity:
 
 
 def ready_engine(request: web.Request) -> ServingEngine:
-    """The engine, where it can take requests; else `ApiError` with the reason."""
+    """Returns the engine; raises `ApiError` if it cannot accept requests."""
     engine = request.app[ENGINE]
     reason = unready_reason(engine)
     if reason is not None:
@@ -40,19 +40,19 @@ def ready_engine(request: web.Request) -> ServingEngine:
 
 
 def unready_reason(engine: ServingEngine) -> str | None:
-    """Why no request can be taken, or None where they can."""
+    """Returns why no requests are accepted, or None if they are."""
     if engine.failure is not None:
         return f"the engine has failed: {engine.failure}"
     return None if engine.is_ready else "the server is shutting down"
 
 
 def check_model(engine: ServingEngine, name: str | None) -> None:
-    """Refuses a model that is not served here."""
+    """Raises `ApiError` if the model is not served."""
     served = engine.facts.model_name
     if name is not None and name != served:
         raise ApiError(
             404,
-            f"the model {name!r} does not exist here; {served!r} does",
+            f"the model {name!r} is not served; available: {served!r}",
             code="model_not_found",
             param="model",
         )
@@ -60,7 +60,7 @@ def check_model(engine: ServingEngine, name: str | None) -> None:
 
 @contextmanager
 def rejections_counted(request: web.Request) -> Iterator[None]:
-    """Tells the observers of a request that is refused before the engine sees it."""
+    """Reports requests that the server rejects to the observers."""
     try:
         yield
     except (ApiError, RequestError) as error:

@@ -30,7 +30,7 @@ from hookline_server.streams import Ask
 
 
 async def completions(request: web.Request) -> web.StreamResponse:
-    """Continues each prompt."""
+    """Generates completions of each prompt."""
     engine = ready_engine(request)
     with rejections_counted(request):
         slo = requested_slo(request)
@@ -57,7 +57,7 @@ def _params(asked: CompletionRequest) -> SamplingParams:
     wanted = DEFAULT_MAX_TOKENS if asked.max_tokens is None else asked.max_tokens
     return sampling_params(
         asked,
-        # With an echo none may be wanted, but the engine makes at least one.
+        # With echo, max_tokens may be 0, but the engine generates at least one token.
         max_tokens=max(wanted, 1) if asked.echo else wanted,
         logprobs=asked.logprobs,
         prompt_logprobs=asked.logprobs if asked.echo else None,

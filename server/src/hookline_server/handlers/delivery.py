@@ -1,4 +1,4 @@
-"""From an ask to its response: whole, or as events."""
+"""Delivers a request's outputs: as one response, or as server-sent events."""
 
 from contextlib import aclosing
 
@@ -37,6 +37,6 @@ async def _stream(
     except (ApiError, EngineDeadError) as error:
         if not response.has_started:
             raise
-        # Too late for a status: the client's library raises on this event.
+        # Too late for an error status: client libraries raise on this event.
         await response.send([error_body(as_api_error(error))])
     return await response.finish()

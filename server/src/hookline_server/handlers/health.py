@@ -1,4 +1,4 @@
-"""Whether the process lives, and whether it can take requests: two questions."""
+"""Liveness and readiness of the server."""
 
 import msgspec
 from aiohttp import web
@@ -9,18 +9,18 @@ from hookline_server.handlers.common import json_response, unready_reason
 
 
 class Health(msgspec.Struct, frozen=True):
-    """A good answer."""
+    """The response of a healthy server."""
 
     status: str
 
 
 async def live(_: web.Request) -> web.Response:
-    """200 as long as the process runs, whatever its engine does."""
+    """Returns 200 as long as the process runs, regardless of its engine."""
     return json_response(Health("alive"))
 
 
 async def ready(request: web.Request) -> web.Response:
-    """200 while requests are taken, else 503 with the reason."""
+    """Returns 200 while requests are accepted, otherwise 503 with the reason."""
     reason = unready_reason(request.app[ENGINE])
     if reason is not None:
         raise ApiError(503, reason, code="engine_unavailable")

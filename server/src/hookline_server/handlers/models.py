@@ -8,12 +8,12 @@ from hookline_server.protocol.listing import ModelCard, ModelList
 
 
 async def list_models(request: web.Request) -> web.Response:
-    """Lists the one model that is served."""
+    """Lists the served model."""
     return json_response(ModelList(data=[_card(request)]))
 
 
 async def show_model(request: web.Request) -> web.Response:
-    """Tells about one model."""
+    """Describes one model."""
     check_model(request.app[ENGINE], request.match_info["model"])
     return json_response(_card(request))
 

@@ -18,7 +18,7 @@ from hookline_server.request_body import read_body
 
 
 async def tokenize(request: web.Request) -> web.Response:
-    """Turns a prompt, or a conversation, into tokens."""
+    """Tokenizes a prompt or a conversation."""
     engine = ready_engine(request)
     asked = decode(await read_body(request), TokenizeRequest)
     check_model(engine, asked.model)
@@ -38,7 +38,7 @@ async def tokenize(request: web.Request) -> web.Response:
 
 
 async def detokenize(request: web.Request) -> web.Response:
-    """Turns tokens into text."""
+    """Detokenizes tokens."""
     engine = ready_engine(request)
     asked = decode(await read_body(request), DetokenizeRequest)
     check_model(engine, asked.model)

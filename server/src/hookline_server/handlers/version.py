@@ -9,11 +9,11 @@ from hookline_server.handlers.common import json_response
 
 
 class Version(msgspec.Struct, frozen=True):
-    """What runs here."""
+    """The installed version."""
 
     version: str
 
 
 async def show_version(_: web.Request) -> web.Response:
-    """Tells the installed version of Hookline."""
+    """Returns the installed version of Hookline."""
     return json_response(Version(version("hookline")))

@@ -1,1 +1,1 @@
-"""The messages of the HTTP API as msgspec structs; knows no HTTP and no engine."""
+"""The HTTP API's messages as msgspec structs; independent of HTTP server and engine."""

@@ -14,7 +14,7 @@ from hookline_server.protocol.wire import Int64
 
 
 class ChatRequest(GenerationRequest, frozen=True, kw_only=True):
-    """A request; the fields of type `object` are read only to be refused."""
+    """A request; fields of type `object` are not supported and refused."""
 
     messages: list[ChatMessage]
     max_completion_tokens: Int64 | None = None
@@ -42,26 +42,26 @@ class ChatRequest(GenerationRequest, frozen=True, kw_only=True):
 
     @property
     def max_tokens_field(self) -> str:
-        """Which of the two names for the same thing counts."""
+        """Name of the field that sets the maximum output tokens."""
         if self.max_completion_tokens is not None:
             return "max_completion_tokens"
         return "max_tokens"
 
     @property
     def output_tokens(self) -> int | None:
-        """Most tokens to generate; None means what fits."""
+        """Maximum tokens to generate; None generates up to the context length."""
         if self.max_completion_tokens is not None:
             return self.max_completion_tokens
         return self.max_tokens
 
     @property
     def likeliest_tokens(self) -> int | None:
-        """How many likely tokens to tell at each position; None tells nothing."""
+        """Number of top log-probabilities per token; None disables them."""
         return (self.top_logprobs or 0) if self.logprobs else None
 
 
 class TopLogprob(msgspec.Struct, frozen=True):
-    """One of the likeliest tokens at a position."""
+    """One of the most likely tokens at a position."""
 
     token: str
     logprob: float
@@ -69,7 +69,7 @@ class TopLogprob(msgspec.Struct, frozen=True):
 
 
 class TokenLogprob(msgspec.Struct, frozen=True):
-    """The token at a position."""
+    """The generated token at a position."""
 
     token: str
     logprob: float
@@ -85,7 +85,7 @@ class ChatLogprobs(msgspec.Struct, frozen=True):
 
 
 class AnswerMessage(msgspec.Struct, frozen=True):
-    """What the model said."""
+    """The generated message."""
 
     content: str
     role: str = "assistant"
@@ -93,7 +93,7 @@ class AnswerMessage(msgspec.Struct, frozen=True):
 
 
 class ChatChoice(msgspec.Struct, frozen=True, kw_only=True):
-    """One whole answer."""
+    """One complete choice."""
 
     index: int
     message: AnswerMessage
@@ -103,7 +103,7 @@ class ChatChoice(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ChatCompletion(msgspec.Struct, frozen=True, kw_only=True):
-    """The response of a request that is not streamed."""
+    """The response to a request without streaming."""
 
     id: str
     object: str = "chat.completion"
@@ -115,7 +115,7 @@ class ChatCompletion(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Delta(msgspec.Struct, frozen=True, kw_only=True):
-    """The news of one choice."""
+    """The new part of one choice."""
 
     role: str | UnsetType = UNSET
     content: str | UnsetType = UNSET
@@ -144,7 +144,7 @@ class ChatChunk(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def check(request: ChatRequest) -> None:
-    """Refuses what cannot be done, before any work."""
+    """Checks the request; raises `RequestError` if it is invalid or not supported."""
     check_delivery(request)
     refuse(request)
     if not request.messages:
@@ -159,7 +159,7 @@ def check(request: ChatRequest) -> None:
 def _check_top_logprobs(request: ChatRequest, count: int) -> None:
     if not request.logprobs:
         raise RequestError(
-            "top_logprobs needs logprobs to be true", param="top_logprobs"
+            "top_logprobs requires logprobs to be true", param="top_logprobs"
         )
     if not 0 <= count <= MAX_LOGPROBS:
         raise RequestError(

@@ -11,7 +11,7 @@ from hookline_server.protocol.usage import Usage
 from hookline_server.protocol.wire import Int64
 
 MAX_CHOICES = 1024
-"""Upper bound of prompts × n in one request."""
+"""Maximum number of choices (prompts × n) per request."""
 
 DEFAULT_MAX_TOKENS = 16
 
@@ -19,7 +19,7 @@ Prompt = str | list[int]
 
 
 class CompletionRequest(GenerationRequest, frozen=True, kw_only=True):
-    """A request; `suffix` and `best_of` are read only to be refused."""
+    """A request; `suffix` and `best_of` are not supported and refused."""
 
     prompt: str | list[str | Int64 | list[Int64]]
     echo: bool | None = None
@@ -48,7 +48,7 @@ class CompletionLogprobs(msgspec.Struct, frozen=True):
 
 
 class CompletionChoice(msgspec.Struct, frozen=True, kw_only=True):
-    """One completion, or its news in a chunk."""
+    """One completion, or its new part in a chunk."""
 
     index: int
     text: str
@@ -58,7 +58,7 @@ class CompletionChoice(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Completion(msgspec.Struct, frozen=True, kw_only=True):
-    """A whole answer, and also a chunk of a streamed one."""
+    """A complete response, or one chunk of a stream."""
 
     id: str
     object: str = "text_completion"
@@ -70,7 +70,7 @@ class Completion(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def check(request: CompletionRequest) -> None:
-    """Refuses what cannot be done, before any work."""
+    """Checks the request; raises `RequestError` if it is invalid or not supported."""
     check_delivery(request)
     refuse(request)
     if request.max_tokens == 0 and not request.echo:
@@ -87,7 +87,7 @@ def check(request: CompletionRequest) -> None:
 
 
 def prompts(request: CompletionRequest) -> list[Prompt]:
-    """The prompts of a request: one, or several of the same kind."""
+    """Returns the request's prompts: one, or several of the same kind."""
     given = request.prompt
     if isinstance(given, str):
         return [given]

@@ -1,10 +1,10 @@
-"""OpenAI's shape of an error."""
+"""OpenAI's error format."""
 
 import msgspec
 
 
 class ErrorDetail(msgspec.Struct, frozen=True):
-    """What went wrong, for a person and for a machine."""
+    """Message, type, parameter and code of an error."""
 
     message: str
     type: str
@@ -13,6 +13,6 @@ class ErrorDetail(msgspec.Struct, frozen=True):
 
 
 class ErrorBody(msgspec.Struct, frozen=True):
-    """The body of every response that is not a success."""
+    """The body of every error response."""
 
     error: ErrorDetail

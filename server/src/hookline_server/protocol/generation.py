@@ -1,4 +1,4 @@
-"""The fields that both completion endpoints share, and what they mean."""
+"""The fields common to both completion endpoints."""
 
 from typing import TypeVar
 
@@ -15,14 +15,14 @@ T = TypeVar("T")
 
 
 class StreamOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What a stream brings besides text."""
+    """Options of a stream."""
 
     include_usage: bool | None = None
     continuous_usage_stats: bool | None = None
 
 
 class GenerationRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """Sampling, stopping and delivery; every field may be null, meaning its default."""
+    """Sampling, stopping and delivery; null means a field's default."""
 
     model: str
     max_tokens: Int64 | None = None
@@ -57,21 +57,21 @@ class GenerationRequest(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def has_usage_chunk(self) -> bool:
-        """Whether a last chunk tells the usage."""
+        """Whether the last chunk has the usage."""
         return bool(self.stream_options and self.stream_options.include_usage)
 
     @property
     def has_continuous_usage(self) -> bool:
-        """Whether each chunk tells the usage so far."""
+        """Whether each chunk has the usage so far."""
         options = self.stream_options
         return self.has_usage_chunk and bool(options and options.continuous_usage_stats)
 
 
 def check_delivery(request: GenerationRequest) -> None:
-    """Refuses what contradicts itself about streaming, and useless values."""
+    """Checks the options; raises `RequestError` if they are invalid."""
     if request.stream_options is not None and not request.is_streamed:
         raise RequestError(
-            "stream_options needs stream to be true", param="stream_options"
+            "stream_options requires stream to be true", param="stream_options"
         )
     salt = request.cache_salt
     if salt is not None and not 0 < len(salt) <= MAX_CACHE_SALT_LENGTH:
@@ -120,7 +120,7 @@ def sampling_params(
 
 
 def _top_k(top_k: int | None) -> int | None:
-    # Clients write -1 or 0 to say that it is off.
+    # Clients disable top_k by -1 or 0.
     return None if top_k in (-1, 0) else top_k
 
 

@@ -4,7 +4,7 @@ import msgspec
 
 
 class ModelCard(msgspec.Struct, frozen=True, kw_only=True):
-    """A model that can be asked for."""
+    """A served model."""
 
     id: str
     object: str = "model"
@@ -15,7 +15,7 @@ class ModelCard(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ModelList(msgspec.Struct, frozen=True, kw_only=True):
-    """All models that can be asked for."""
+    """All served models."""
 
     object: str = "list"
     data: list[ModelCard]

@@ -1,4 +1,4 @@
-"""A chat message as clients send it, and as the chat template gets it."""
+"""A chat message, as sent by clients and as passed to the chat template."""
 
 from collections.abc import Sequence
 
@@ -13,11 +13,11 @@ ROLES = {
     "assistant": "assistant",
     "tool": "tool",
 }
-"""Role of the API → role that chat templates know."""
+"""Role in the API → role in chat templates."""
 
 
 class ContentPart(msgspec.Struct, frozen=True, kw_only=True):
-    """A piece of content; only pieces of text can be read."""
+    """A content part; only text parts are supported."""
 
     type: str
     text: str | None = None
@@ -36,7 +36,7 @@ class ChatMessage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def template_messages(messages: Sequence[ChatMessage]) -> list[dict[str, object]]:
-    """What the chat template gets; raises `RequestError` for what it cannot take."""
+    """Returns the message for the chat template; may raise `RequestError`."""
     return [
         _template_message(message, f"messages[{position}]")
         for position, message in enumerate(messages)

@@ -8,7 +8,7 @@ from hookline_server.protocol.wire import Int64
 
 
 class TokenizeRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """Either a prompt or the messages of a chat."""
+    """A request to tokenize a prompt or the messages of a chat."""
 
     model: str | None = None
     prompt: str | None = None
@@ -19,7 +19,7 @@ class TokenizeRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TokenizeResponse(msgspec.Struct, frozen=True, kw_only=True):
-    """The tokens, and how many would fit."""
+    """The tokens, their number, and the context length."""
 
     count: int
     max_model_len: int
@@ -28,23 +28,23 @@ class TokenizeResponse(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DetokenizeRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """Tokens to turn into text."""
+    """A request to detokenize tokens."""
 
     model: str | None = None
     tokens: list[Int64]
 
 
 class DetokenizeResponse(msgspec.Struct, frozen=True, kw_only=True):
-    """The text, special tokens included."""
+    """The text, with special tokens."""
 
     prompt: str
 
 
 def check_tokenize(request: TokenizeRequest) -> None:
-    """Refuses a request with neither or both kinds of input."""
+    """Checks that a request has exactly one kind of input."""
     if (request.prompt is None) == (request.messages is None):
         raise RequestError(
-            "give either prompt or messages",
+            "specify either prompt or messages",
             param="prompt" if request.messages is None else "messages",
         )
     if request.messages is not None and not request.messages:
@@ -52,7 +52,7 @@ def check_tokenize(request: TokenizeRequest) -> None:
 
 
 def check_tokens(field: str, tokens: list[int], vocab_size: int) -> None:
-    """Refuses token ids that the model does not know."""
+    """Checks that all token ids are in the vocabulary."""
     if not tokens or (min(tokens) >= 0 and max(tokens) < vocab_size):
         return
     wrong = next(token for token in tokens if not 0 <= token < vocab_size)

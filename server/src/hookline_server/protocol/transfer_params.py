@@ -1,7 +1,7 @@
-"""`kv_transfer_params`: what KV connectors of two engines tell each other by clients.
+"""`kv_transfer_params`: data that KV connectors of two engines exchange via clients.
 
-Requests and answers carry them, with the name and in the places of vLLM; what is in
-them only the connectors know.
+Requests and responses carry them under vLLM's name and in vLLM's places; their content
+is up to the connectors.
 """
 
 import msgspec
@@ -12,16 +12,16 @@ from hookline.exceptions import RequestError
 FIELD = "kv_transfer_params"
 
 MAX_BYTES = 1024 * 1024
-"""As JSON; room for the numbers of 100,000 blocks."""
+"""Maximum size as JSON; enough for the ids of 100,000 blocks."""
 
 MAX_DEPTH = 16
 
 TransferParams = dict[str, object] | UnsetType
-"""In an answer; not there at all where a connector has nothing to tell."""
+"""The response's field; omitted if the connector returned nothing."""
 
 
 def check_transfer_params(params: dict[str, object]) -> None:
-    """Refuses what could not be carried to an engine, or would be a burden to it.
+    """Checks that the parameters can be sent to an engine and are of reasonable size.
 
     Raises:
         RequestError: They are nested too deeply, or too large.

@@ -1,4 +1,4 @@
-"""Fields that ask for something the engine cannot do: refused, never ignored."""
+"""Fields for unsupported features: requests with them are refused, never ignored."""
 
 from collections.abc import Mapping
 
@@ -12,13 +12,13 @@ HARMLESS: Mapping[str, tuple[object, ...]] = {
     "function_call": ("none", "auto"),
     "modalities": (["text"],),
 }
-"""Values that ask for nothing more than what is done anyway."""
+"""Values that request no more than the default behaviour."""
 
 WHAT: Mapping[str, str] = {
     "audio": "audio output",
-    "chat_template": "a chat template of the request's own",
+    "chat_template": "a chat template in the request",
     "chat_template_kwargs": "arguments for the chat template",
-    "continue_final_message": "continuing the last message",
+    "continue_final_message": "continuing the final message",
     "documents": "documents for the chat template",
     "function_call": "calling functions",
     "functions": "calling functions",
@@ -26,20 +26,20 @@ WHAT: Mapping[str, str] = {
     "guided_grammar": "structured output",
     "guided_json": "structured output",
     "guided_regex": "structured output",
-    "modalities": "output other than text",
-    "prompt_embeds": "prompts of embeddings",
-    "prompt_logprobs": "prompt_logprobs (echo with logprobs tells the same)",
+    "modalities": "non-text output",
+    "prompt_embeds": "prompt embeddings",
+    "prompt_logprobs": "prompt_logprobs (use echo with logprobs)",
     "response_format": "structured output",
     "structured_outputs": "structured output",
-    "suffix": "inserting text before a suffix",
+    "suffix": "completion before a suffix",
     "tool_choice": "calling tools",
     "tools": "calling tools",
-    "web_search_options": "searching the web",
+    "web_search_options": "web search",
 }
 
 
 def refuse(request: msgspec.Struct) -> None:
-    """Raises `RequestError` for the first field that asks for too much."""
+    """Raises `RequestError` if a field requests an unsupported feature."""
     for name in request.__struct_fields__:
         if name in WHAT and _asks(request, name):
             raise RequestError(f"{name}: {WHAT[name]} is not supported", param=name)
@@ -49,5 +49,5 @@ def _asks(request: msgspec.Struct, name: str) -> bool:
     value = getattr(request, name)
     if not value or value in HARMLESS.get(name, ()):
         return False
-    # Tools that the model is told not to call are as good as none.
+    # Tools that the model must not call have no effect.
     return name != "tools" or getattr(request, "tool_choice", None) != "none"

@@ -1,25 +1,25 @@
-"""How many tokens a request took."""
+"""Token counts of a request."""
 
 import msgspec
 
 
 class PromptTokensDetails(msgspec.Struct, frozen=True):
-    """Where the prompt's tokens came from."""
+    """Sources of the prompt's tokens."""
 
     cached_tokens: int
 
 
 class CompletionTokensDetails(msgspec.Struct, frozen=True):
-    """Of the drafts that were verified: what became output, and what did not."""
+    """Draft tokens of speculative decoding: accepted and rejected ones."""
 
     accepted_prediction_tokens: int
     rejected_prediction_tokens: int
 
 
 class Usage(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Sums over all choices; a prompt counts once, however many its choices.
+    """Totals over all choices; each prompt counts once.
 
-    The details of the completion are there if anything was speculated.
+    `completion_tokens_details` is present if draft tokens were verified.
     """
 
     prompt_tokens: int
@@ -37,7 +37,7 @@ def make_usage(
     draft_tokens: int = 0,
     accepted_tokens: int = 0,
 ) -> Usage:
-    """A `Usage` whose sum is right."""
+    """Returns a `Usage` with its total."""
     details = None
     if draft_tokens:
         details = CompletionTokensDetails(

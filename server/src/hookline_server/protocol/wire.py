@@ -1,4 +1,4 @@
-"""JSON to structs and back, with errors that name the field."""
+"""Conversion between JSON and structs, with errors that name the field."""
 
 import re
 from typing import Annotated, TypeVar
@@ -8,7 +8,7 @@ import msgspec
 from hookline.exceptions import RequestError
 
 Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
-"""Larger integers are valid JSON, but nothing behind the server can hold them."""
+"""Larger integers are valid JSON, but do not fit into the engine's messages."""
 
 T = TypeVar("T")
 
@@ -20,15 +20,15 @@ _WORDS = (("`", ""), (" | null", ""), ("Expected ", "expected "))
 
 
 def encode(message: msgspec.Struct) -> bytes:
-    """A struct as JSON."""
+    """Returns a struct as JSON."""
     return msgspec.json.encode(message)
 
 
 def decode(body: bytes, kind: type[T]) -> T:
-    """A request's body as a struct; fields that the struct lacks are ignored.
+    """Parses a request's body; ignores fields that the struct does not have.
 
     Raises:
-        RequestError: It is not JSON, or not of the right shape.
+        RequestError: It is not JSON, or does not match the struct.
     """
     try:
         return msgspec.json.decode(body, type=kind)

@@ -1,4 +1,4 @@
-"""Helpers for tests of engines and plugins; ships with Hookline."""
+"""Test helpers for engines and plugins."""
 
 from hookline_testing.byte_tokenizer import save_byte_tokenizer
 from hookline_testing.conservation import assert_conserved

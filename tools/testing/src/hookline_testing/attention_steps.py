@@ -1,4 +1,4 @@
-"""Steps with random tensors, for tests of attention."""
+"""Attention inputs with random tensors."""
 
 from dataclasses import dataclass, fields, replace
 
@@ -13,7 +13,7 @@ Shape = tuple[int, int, int, int, int]
 
 @dataclass(frozen=True)
 class Step:
-    """A step's tensors, and the cache they go to."""
+    """A step's attention inputs and its KV cache."""
 
     query: torch.Tensor
     key: torch.Tensor
@@ -23,7 +23,7 @@ class Step:
     metadata: PagedMetadata
 
     def exact(self) -> "Step":
-        """A copy in float64, in main memory, without what is not a number."""
+        """Returns a copy in float64 on the CPU, with NaN replaced."""
         sides = {
             field.name: getattr(self, field.name).cpu().double().nan_to_num()
             for field in fields(self)
@@ -32,7 +32,7 @@ class Step:
         return Step(**sides, metadata=_moved(self.metadata, torch.device("cpu")))
 
     def to(self, device: torch.device) -> "Step":
-        """A copy on a device."""
+        """Returns a copy on a device."""
         sides = {
             field.name: getattr(self, field.name).to(device)
             for field in fields(self)
@@ -58,9 +58,9 @@ def make_step(
     *,
     rows: bool = False,
 ) -> Step:
-    """Sequences of (new tokens, all tokens); unused slots hold not-a-number.
+    """Creates a step from (new tokens, all tokens) per sequence; unused slots hold NaN.
 
-    The cache's memory is that of `layout`, or plain rows.
+    The cache has the memory layout `layout`, or plain rows.
     """
     group, kv_heads, key_dim, value_dim, block = shape
     generator = torch.Generator().manual_seed(seed)
@@ -83,7 +83,7 @@ def make_step(
     total = sum(new for new, _ in lengths)
 
     def randn(heads: int, dim: int) -> torch.Tensor:
-        """As models hand them over: heads outermost in memory."""
+        """Returns tensors as models pass them: heads outermost in memory."""
         numbers = torch.randn(heads, total, dim, generator=generator)
         return numbers.to(dtype).transpose(0, 1)
 

@@ -1,4 +1,4 @@
-"""A tokenizer without training: 256 tokens, one for each byte."""
+"""An untrained tokenizer with 256 tokens, one per byte."""
 
 from pathlib import Path
 

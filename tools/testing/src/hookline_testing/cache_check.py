@@ -9,18 +9,17 @@ from hookline_testing.wrapped_executor import WrappedExecutor
 
 
 class CacheCheckingExecutor(WrappedExecutor):
-    """Stands around another executor and keeps its own account of every slot.
+    """Wraps an executor and tracks the content of every cache slot.
 
-    A slot holds a fingerprint of all tokens up to its position, and of the namespace
-    (LoRA, cache salt) they were computed in: what K and V depend on. Each step writes
-    first and then reads every position of every scheduled request, as a model does.
+    A slot holds a fingerprint of everything that its K and V depend on: all tokens up
+    to its position and their namespace (LoRA, cache salt). Each step writes first and
+    then reads every position of every scheduled request, as a model does.
 
-    A step raises `AssertionError` when it would compute with the K and V of
-    something else, would write one slot twice, or lets a request join or leave the
-    batch twice.
+    A step raises `AssertionError` if it would read wrong K and V, write a slot twice,
+    or let a request join or leave the batch twice.
 
     Attributes:
-        namespaces: What else a request's K and V depend on; filled by the test.
+        namespaces: Namespace by request; filled by the test.
     """
 
     def __init__(self, inner: Executor, block_size: int) -> None:
@@ -35,10 +34,12 @@ class CacheCheckingExecutor(WrappedExecutor):
 
     def _execute(self, plan: StepPlan) -> StepResult:
         for request_id in plan.released:
-            assert request_id in self._sequences, "it is not in the batch"
+            assert request_id in self._sequences, "request is not in the batch"
             del self._sequences[request_id]
         for admitted in plan.admitted:
-            assert admitted.request_id not in self._sequences, "it is in the batch"
+            assert admitted.request_id not in self._sequences, (
+                "request is already in the batch"
+            )
             self._sequences[admitted.request_id] = _Sequence(admitted, self.namespaces)
         for request_id, block_ids in plan.new_block_ids.items():
             self._sequences[request_id].block_ids += block_ids
@@ -57,11 +58,11 @@ class CacheCheckingExecutor(WrappedExecutor):
 
     @property
     def batch(self) -> set[int]:
-        """Requests that have joined and were not released yet."""
+        """Requests that have joined the batch and were not released yet."""
         return set(self._sequences)
 
     def sleep(self, level: SleepLevel) -> None:
-        """Clears every slot, as the memory does."""
+        """Clears every slot."""
         self._slots.clear()
         super().sleep(level)
 
@@ -83,7 +84,7 @@ class CacheCheckingExecutor(WrappedExecutor):
             for position in range(sequence.num_computed):
                 found = self._slots.get(self._slot(sequence, position))
                 assert found == sequence.fingerprints[position], (
-                    f"request {request_id} reads a stranger's KV at {position}"
+                    f"request {request_id} reads another sequence's KV at {position}"
                 )
 
     def _slot(self, sequence: "_Sequence", position: int) -> int:
@@ -92,7 +93,7 @@ class CacheCheckingExecutor(WrappedExecutor):
 
 
 class _Sequence:
-    """A request in the batch: its blocks and a fingerprint for each position."""
+    """A request in the batch: its blocks and a fingerprint per position."""
 
     def __init__(
         self, admitted: AdmittedSequence, namespaces: Mapping[int, Hashable]
@@ -109,7 +110,7 @@ class _Sequence:
             self.fingerprints.append(hash((last, token_id)))
 
     def refuse(self, drafts: int, accepted: int, block_size: int) -> None:
-        """Forgets the drafts behind the accepted ones, and blocks of these alone."""
+        """Drops rejected drafts, and blocks that only hold those."""
         refused = drafts - accepted
         self.num_computed -= refused
         del self.fingerprints[len(self.fingerprints) - refused :]

@@ -35,7 +35,7 @@ SHORT = KVTransferConfig(
 
 
 class Sides(Protocol):
-    """Makes the two sides of a connector."""
+    """Creates the two sides of a connector."""
 
     def __call__(
         self, store: DictStore, clock: VirtualClock
@@ -45,7 +45,7 @@ class Sides(Protocol):
 def dict_sides(
     store: DictStore, clock: VirtualClock
 ) -> tuple[SchedulerConnector, WorkerConnector]:
-    """Makes the connector that keeps KV in a dictionary."""
+    """Creates a connector that stores KV in a dictionary."""
 
     def seconds() -> float:
         return clock.now() / NANOSECONDS

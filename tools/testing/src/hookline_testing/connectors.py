@@ -1,4 +1,4 @@
-"""A KV connector over a dictionary, and with it what a test wants to go wrong."""
+"""A KV connector that stores blocks in a dictionary and injects faults."""
 
 import random
 import time
@@ -21,12 +21,12 @@ from hookline.kv_transfer.messages import (
 
 
 class LoadTask(msgspec.Struct):
-    """A load, as the two sides tell it each other; and what is to become of it.
+    """A load as the two sides exchange it, with its injected faults.
 
     Attributes:
-        num_good: So many blocks are written as they should be.
-        is_honest: Others are written as something else, and the failure is told; if
-            not they are not written, and all is said to be well.
+        num_good: Number of blocks that are written correctly.
+        is_honest: Whether the failure of the other blocks is reported, after writing
+            garbage. Otherwise they are not written, but reported as complete.
     """
 
     transfer_id: int
@@ -38,7 +38,7 @@ class LoadTask(msgspec.Struct):
 
 
 class SaveTask(msgspec.Struct):
-    """Kept blocks to be saved."""
+    """Held blocks to save."""
 
     transfer_id: int
     block_ids: list[int]
@@ -46,7 +46,7 @@ class SaveTask(msgspec.Struct):
 
 
 class Tasks(msgspec.Struct):
-    """Of one step."""
+    """The metadata of one step."""
 
     loads: list[LoadTask] = []
     saves: list[SaveTask] = []
@@ -56,16 +56,16 @@ class Tasks(msgspec.Struct):
 
 @dataclass
 class Faults:
-    """How often what goes wrong; each a share of the loads, 0 to 1.
+    """Probabilities of faults per load, 0 to 1.
 
     Attributes:
-        fails: Writes other bytes from some block on, and says that it failed there.
-        hides: Writes some blocks only, and says that all are there.
-        forgets: Never says anything, of asynchronous loads.
-        late: Writes and says it long after the deadline.
-        raises: Raises in whatever call comes.
-        doubles: Says it twice.
-        late_seconds: What is late is by so much.
+        fails: Writes garbage from some block on, and reports the failure.
+        hides: Writes only some blocks, but reports all as complete.
+        forgets: Never reports an asynchronous load.
+        late: Writes and reports long after the deadline.
+        raises: Raises in the next call.
+        doubles: Reports a load twice.
+        late_seconds: Delay of late loads in seconds.
     """
 
     fails: float = 0.0
@@ -79,18 +79,18 @@ class Faults:
 
 @dataclass
 class DictStore:
-    """What both sides of one connector, or of several, share.
+    """The storage shared by the two sides of one or several connectors.
 
     Attributes:
-        content: Of each layer, by block hash.
+        content: Content per layer, by block hash.
         is_async: Whether requests wait for their loads.
-        keeps: Have the blocks of ended requests kept until they are saved.
-        saves_evicted: Save blocks that are evicted, not those that become full.
-        delay_seconds: Of asynchronous loads.
-        max_blocks: Offers no more than so many.
-        faults: What goes wrong.
-        refused: Writes that found their blocks closed.
-        saved: Kept blocks that were saved.
+        keeps: Whether blocks of finished requests are held until they are saved.
+        saves_evicted: Whether to save evicted blocks instead of full ones.
+        delay_seconds: Duration of asynchronous loads.
+        max_blocks: Maximum number of blocks offered to a request.
+        faults: Injected faults.
+        refused: Number of writes to closed blocks.
+        saved: Number of held blocks saved.
     """
 
     content: dict[bytes, list[Bytes]] = field(default_factory=dict)
@@ -113,7 +113,7 @@ class DictStore:
 
 
 class DictScheduler:
-    """The scheduler's side."""
+    """The scheduler side of the connector."""
 
     capabilities = SchedulerCapabilities()
 
@@ -181,11 +181,11 @@ class DictScheduler:
         return True, {"request": request.request_id}
 
     def shutdown(self) -> None:
-        """Has nothing to give back."""
+        """Does nothing."""
 
 
 class DictWorker:
-    """The worker's side."""
+    """The worker side of the connector."""
 
     capabilities = WorkerCapabilities()
 

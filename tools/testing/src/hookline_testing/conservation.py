@@ -1,4 +1,4 @@
-"""Asserts the conservation laws of an engine, at the end of every engine test."""
+"""Asserts an engine's conservation laws, at the end of engine tests."""
 
 import time
 
@@ -7,10 +7,10 @@ from hookline.stats import Residue
 
 
 def assert_conserved(llm: LLM, timeout_seconds: float = 10.0) -> None:
-    """Waits for a fresh state and asserts that the conservation laws hold in it.
+    """Waits for a fresh state and asserts that it satisfies the conservation laws.
 
-    Requests, tokens and blocks received = finished + in flight, in the engine and in
-    the front end; and with nothing in flight no block is held.
+    Received = finished + in flight, for requests, tokens and blocks, in the engine and
+    in the front end. With nothing in flight no block is held.
     """
     front_end = llm.front_end
     deadline = time.monotonic() + timeout_seconds
@@ -18,7 +18,7 @@ def assert_conserved(llm: LLM, timeout_seconds: float = 10.0) -> None:
     while (output := front_end.client.receive(timeout_seconds)) is None or (
         output.cause == "step"
     ):
-        assert time.monotonic() < deadline, "the engine tells no state"
+        assert time.monotonic() < deadline, "the engine reports no state"
     front_end.take(output)
     stats = output.stats
     assert stats.residue == Residue(), stats

@@ -1,4 +1,4 @@
-"""Engine cores that a test drives, several in turns."""
+"""Engine cores that a test drives step by step."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""A front end's books over a simulated engine, step by step on a virtual clock."""
+"""A front end's accounting over a simulated engine, stepped on a virtual clock."""
 
 from collections.abc import Sequence
 
@@ -20,7 +20,7 @@ HEARTBEAT_SECONDS = 1e6
 
 
 class LetterDetokenizer:
-    """Every token is a letter of its own."""
+    """Each token is a different letter."""
 
     def push(self, token_ids: Sequence[int]) -> str:
         return "".join(chr(ord("a") + token_id % 26) for token_id in token_ids)
@@ -30,7 +30,7 @@ class LetterDetokenizer:
 
 
 class FrontEndClock:
-    """Another process's clock: as fast as the engine's, but started at another time."""
+    """Another process's clock: same speed as the engine's, another origin."""
 
     def __init__(self, engine: VirtualClock, ahead_seconds: float = 5000.0) -> None:
         self._engine = engine
@@ -47,14 +47,14 @@ class FrontEndClock:
 
 
 class ObservedEngine:
-    """Sends requests to a core and keeps all that the front end makes of its outputs.
+    """A core and a front end's accounting of its outputs.
 
     Attributes:
-        clock: The engine's.
-        outputs: The front end's books.
-        news: What clients were told.
-        iterations: One for each output.
-        finished: By request id, counted from 1.
+        clock: The engine's clock.
+        outputs: The front end's accounting.
+        news: Outputs delivered to clients.
+        iterations: Iteration statistics, one per output.
+        finished: Finished requests by request id, from 1.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class ObservedEngine:
     def submit(
         self, prompt: Sequence[int], params: SamplingParams, *, priority: int = 0
     ) -> ClientRequest:
-        """A client's request arrives now."""
+        """Submits a client's request now."""
         prepared = PreparedRequest(
             prompt_token_ids=list(prompt),
             params=params,
@@ -98,19 +98,19 @@ class ObservedEngine:
         return request
 
     def abort(self, request: ClientRequest, cause: str = "client") -> None:
-        """The client goes away now."""
+        """Aborts a request, as if its client disconnected now."""
         aborted = Aborted(cause)
         self.client.finish(self.outputs.abort(request, aborted), aborted)
 
     def receive(self) -> StepOutput | None:
-        """Lets the engine take one turn and takes its output in."""
+        """Runs one engine step and processes its output."""
         output = self.client.receive(0.0)
         if output is not None:
             self.take(output)
         return output
 
     def take(self, output: StepOutput) -> IterationStats:
-        """Takes an output in, the engine's or one made by hand."""
+        """Processes an output of the engine, or a hand-made one."""
         iteration, stopped = self.outputs.take(output)
         for cause, request_ids in stopped.items():
             self.client.finish(request_ids, cause)
@@ -121,6 +121,6 @@ class ObservedEngine:
         return iteration
 
     def run(self) -> None:
-        """Goes on until the engine has nothing more to tell."""
+        """Runs steps until the engine has no more outputs."""
         while self.receive() is not None:
             pass

@@ -1,4 +1,4 @@
-"""One small random model of each family, and what `transformers` makes of it."""
+"""Small random models of each family, with `transformers` as the oracle."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -91,7 +91,7 @@ class Oracle:
     def greedy(
         self, prompt: list[int], count: int, *, repetition_penalty: float = 1.0
     ) -> list[int]:
-        """What `generate` says, one prompt at a time; it is asked once for each."""
+        """Returns `generate`'s output for one prompt; results are cached."""
         key = (repetition_penalty, *prompt)
         if self._said.get(key, (0, []))[0] < count:
             found = self._generate(prompt, count, repetition_penalty)
@@ -113,17 +113,17 @@ class Oracle:
         return tokens
 
     def probabilities(self, prompt: list[int]) -> torch.Tensor:
-        """Of the next token: [vocabulary] float64."""
+        """Returns the next token's log-probabilities, [vocab size] float64."""
         with torch.inference_mode():
             logits: torch.Tensor = self.model(torch.tensor([prompt])).logits
         return logits[0, -1].double().softmax(-1)
 
 
 def make_oracle(family: str, folder: Path, *, head_dim: int | None = None) -> Oracle:
-    """Writes a random model of the family; weights are large enough to tell apart.
+    """Writes a random model of the family; its weights give clearly different logits.
 
-    The oracle's own attention is the plain one, which knows every model's refinements.
-    A width of heads of one's choice, a part of 64, brings kernels that want one.
+    The oracle uses eager attention, which supports all models' features. `head_dim`, a
+    divisor of 64, selects kernels that require one.
     """
     torch.manual_seed(7)
     config = FAMILIES[family]()

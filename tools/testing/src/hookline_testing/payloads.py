@@ -1,4 +1,4 @@
-"""Payloads made by hand, for tests of whatever listens to hooks."""
+"""Hand-made payloads for tests of loggers."""
 
 from hookline.events import ClockPair, StepRecord
 from hookline.finish_cause import (
@@ -79,11 +79,11 @@ FINISHED = FinishedRequest(
     e2e_seconds=6.0,
     tpot_seconds=1.0,
 )
-"""Preempted twice, and whole: it has been through every phase."""
+"""Returns a finished request that was preempted twice and reached every phase."""
 
 
 def make_started(facts: EngineFacts = FACTS) -> EngineStarted:
-    """An engine that starts at 0 on its own clock."""
+    """Returns an engine's start at 0 on its clock."""
     return EngineStarted(facts=facts, clock=ClockPair(wall=0, monotonic=0))
 
 
@@ -93,7 +93,7 @@ def make_step(
     *,
     record: StepRecord = RECORD,
 ) -> StepFinished:
-    """A step of the record's engine."""
+    """Returns a finished step of the record's engine."""
     return StepFinished(
         engine_index=record.engine_index,
         record=record,
@@ -110,7 +110,7 @@ def make_state(
     engine_index: int = 0,
     lanes: tuple[LaneStats, ...] = (),
 ) -> StateChanged:
-    """A heartbeat, or whatever else brings a state outside a step."""
+    """Returns a heartbeat, or another state change between steps."""
     return StateChanged(
         engine_index=engine_index,
         cause="heartbeat",

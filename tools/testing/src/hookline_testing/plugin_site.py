@@ -1,4 +1,4 @@
-"""A folder into which a test installs plugins, found as installed ones are."""
+"""A folder for test plugins, discovered like installed ones."""
 
 import importlib
 import sys
@@ -20,10 +20,10 @@ def create_stat_logger(context):
 
 
 class PluginSite:
-    """As a context: first on the import path; afterwards its modules are forgotten.
+    """A context manager that puts the folder first on the import path.
 
     Args:
-        folder: An empty one.
+        folder: An empty folder.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -32,7 +32,7 @@ class PluginSite:
     def install(
         self, name: str, source: str, *, group: str = "hookline.loggers"
     ) -> None:
-        """Makes `source` the module and the plugin `name`, of distribution `dist-…`."""
+        """Installs `source` as module and plugin `name` of distribution `dist-NAME`."""
         (self._folder / f"{name}.py").write_text(source, "utf-8")
         metadata = self._folder / f"dist_{name}-1.0.dist-info"
         metadata.mkdir()
@@ -44,11 +44,11 @@ class PluginSite:
         importlib.invalidate_caches()
 
     def install_recorder(self, name: str = "recorder") -> None:
-        """Installs a stat logger that keeps every call."""
+        """Installs a stat logger that records every call."""
         self.install(name, _RECORDER)
 
     def calls(self, name: str = "recorder") -> list[tuple[str, object]]:
-        """What the recorder was told since its module was imported."""
+        """Returns the calls that the installed logger has recorded."""
         calls: list[tuple[str, object]] = self.module(name).logger.calls
         return calls
 
@@ -56,7 +56,7 @@ class PluginSite:
         return importlib.import_module(name)
 
     def forget(self) -> None:
-        """Lets the next import of each module start afresh."""
+        """Removes the plugins' modules, so that they are imported anew."""
         for name, module in list(sys.modules.items()):
             file = getattr(module, "__file__", None)
             if file is not None and Path(file).is_relative_to(self._folder):

@@ -1,4 +1,4 @@
-"""Proposers whose guesses a test decides."""
+"""Proposers with scripted drafts."""
 
 import random
 from collections.abc import Callable, Sequence
@@ -19,10 +19,10 @@ Seen = tuple[list[int], dict[int, torch.Tensor]]
 
 
 class ScriptedProposer:
-    """Knows how texts go on, and says it with errors.
+    """Drafts the continuation of known texts, with a share of errors.
 
     Attributes:
-        released: Ids of requests that it was told to forget.
+        released: Ids of released requests.
         calls: How often it was asked.
     """
 
@@ -36,13 +36,13 @@ class ScriptedProposer:
         vocab_size: int = 320,
         with_probabilities: bool = False,
     ) -> None:
-        """Drafts the rest of whatever text begins like a request.
+        """Drafts the rest of the text that starts with a request's tokens.
 
         Args:
             texts: Prompts with their outputs.
-            errors: Share of the drafts that are another token, 0 to 1.
+            errors: Fraction of wrong draft tokens, 0 to 1.
             vocab_size: Of the target.
-            with_probabilities: Tell a distribution, in which the draft is likely.
+            with_probabilities: Whether to return distributions that favour the draft.
         """
         self._texts = [list(text) for text in texts]
         self._errors = errors
@@ -77,7 +77,7 @@ class ScriptedProposer:
 
 
 class ScriptedTreeProposer:
-    """Knows how texts go on, and says it somewhere in a tree of guesses.
+    """Drafts the continuation of known texts within a tree of drafts.
 
     Attributes:
         calls: How often it was asked.
@@ -91,12 +91,12 @@ class ScriptedTreeProposer:
         errors: float = 0.0,
         vocab_size: int = 320,
     ) -> None:
-        """Drafts the rest of whatever text begins like a request.
+        """Drafts the rest of the text that starts with a request's tokens.
 
         Args:
             texts: Prompts with their outputs.
-            draft_parents: As `ProposerCapabilities` has them.
-            errors: Share of the nodes on a right path of whose children none is right.
+            draft_parents: As in `ProposerCapabilities`.
+            errors: Fraction of nodes on the correct path without a correct child.
             vocab_size: Of the target.
         """
         self._texts = [list(text) for text in texts]
@@ -136,7 +136,7 @@ class ScriptedTreeProposer:
 
 
 class RandomProposer:
-    """Guesses anything, and seldom the same number of tokens."""
+    """Drafts random tokens, of varying number."""
 
     capabilities = ProposerCapabilities()
 
@@ -160,7 +160,7 @@ class RandomProposer:
 
 
 class HostileProposer:
-    """Does what it was made for, whatever it is asked."""
+    """Calls a function for every proposal."""
 
     capabilities = ProposerCapabilities()
 
@@ -175,16 +175,16 @@ class HostileProposer:
 
 
 class WatchingProposer:
-    """Notes the hidden states that it is shown, and has another one draft.
+    """Records the hidden states that it receives, and delegates drafting.
 
     Attributes:
-        target: What it was shown at the start.
-        ended: Of requests that were released, their tokens as last told, and the states
-            that were shown of them, [hidden size] each, by position.
-        chunks: How often it was shown a prompt that was not complete.
-        skipped: Where the first states of a request began, if not at 0.
-        wrong: What did not keep what the seam promises.
-        features: What it was shown of the feature layers, by tokens up to a position.
+        target: The target model received at the start.
+        ended: Of released requests, their last known tokens and their hidden states by
+            position, [hidden size] each.
+        chunks: Number of times that it received an incomplete prompt.
+        skipped: Positions of requests' first states, if not 0.
+        wrong: Violations of the interface's contract.
+        features: States of the feature layers, by tokens up to a position.
     """
 
     def __init__(
@@ -194,7 +194,7 @@ class WatchingProposer:
         *,
         drafts_always: bool = True,
     ) -> None:
-        """Expects to draft for every request whose prompt is complete, or not."""
+        """Creates a recorder around another proposer."""
         self._inner = inner
         self.capabilities = replace(
             inner.capabilities, needs_hidden_states=True, feature_layers=feature_layers
@@ -210,7 +210,7 @@ class WatchingProposer:
 
     @property
     def seen(self) -> list[Seen]:
-        """As `ended`, of all requests."""
+        """Returns the same as `ended`, for all requests."""
         return [*self.ended, *self._running.values()]
 
     def prepare(self, target: TargetModel) -> None:
@@ -237,19 +237,19 @@ class WatchingProposer:
         before, known = self._running.get(request.request_id, (text, {}))
         self._running[request.request_id] = (text, known)
         self.chunks += request.max_drafts == 0
-        # The newest token is not computed yet, unless the prompt is not either; of one
-        # that lacks its last token alone only the next call tells which it is.
+        # The newest token is not computed yet, unless the prompt is incomplete; if only
+        # its last token is missing, the next call shows which case it is.
         is_behind = told.start + len(told.final) == len(text) - 1
         may_draft = request.max_drafts > 0
         must_draft = self._drafts_always and len(text) > len(before)
         if (may_draft and not is_behind) or (must_draft and not may_draft):
             self.wrong.append(f"states up to {told.start + len(told.final)}")
         if (told.features is not None) != bool(self.capabilities.feature_layers):
-            self.wrong.append("other features than it named")
+            self.wrong.append("features other than those requested")
         if told.features is not None:
             for end, feature in enumerate(told.features, told.start + 1):
                 self.features[tuple(text[:end])] = feature
-        # Not copied: a later step that writes there would be seen.
+        # Not copied, so that a later write to it would be noticed.
         for place, state in enumerate(told.final, told.start):
             if place in known:
                 self.wrong.append(f"position {place} once more")

@@ -1,4 +1,4 @@
-"""A stat logger that keeps every call, for tests of what loggers are told."""
+"""A stat logger that records every call."""
 
 from hookline.hookspecs import hookimpl
 from hookline.payloads import (
@@ -21,7 +21,7 @@ class RecordingLogger:
     """Implements every observing hook.
 
     Attributes:
-        calls: (hook, payload), in the order of the calls.
+        calls: (hook, payload) in call order.
     """
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""A scripted engine, and a client of the server above it, for tests."""
+"""A scripted engine and a client of the server in front of it."""
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
@@ -41,7 +41,7 @@ FACTS = EngineFacts(
 
 @dataclass(slots=True, eq=False)
 class FakeStream:
-    """The pieces of the engine's script, one output each."""
+    """Returns the engine's scripted outputs."""
 
     engine: "FakeEngine"
     prompt: list[int]
@@ -124,20 +124,20 @@ class FakeStream:
 
 
 class FakeEngine:
-    """An engine whose every token is a character and whose output is a script.
+    """An engine with scripted output, one token per character.
 
     Attributes:
-        script: What each completion says, a piece a step.
-        gate: Streams wait for it before each step.
-        max_open: So many completions may be open.
-        free_steps: So many first steps do not wait for the gate.
-        streams: Every stream ever submitted.
-        rejected: Why requests were rejected.
+        script: Text of each completion, one piece per step.
+        gate: Set to let streams proceed; they wait for it before each step.
+        max_open: Maximum number of open completions.
+        free_steps: Number of first steps that do not wait for the gate.
+        streams: All submitted streams.
+        rejected: Reasons of rejections.
         pages: Registered by `add_routes`.
-        needs_http: Whether the server shall tell of answered HTTP requests.
-        answered: What the server told of them.
-        told: Set whenever it did.
-        transfer_params: What its KV connector has for clients.
+        needs_http: Whether the server reports answered HTTP requests.
+        answered: The reports of HTTP requests.
+        told: Set at each report.
+        transfer_params: Parameters of its KV connector for clients.
     """
 
     def __init__(
@@ -267,7 +267,7 @@ class FakeEngine:
 async def client_of(
     engine: FakeEngine, settings: ServerSettings | None = None
 ) -> AsyncGenerator[TestClient[Request, Application], None]:
-    """A client of a server above the engine."""
+    """Yields a client of a server in front of the engine."""
     app = create_app(engine, settings or ServerSettings())
     async with TestClient(TestServer(app)) as client:
         yield client

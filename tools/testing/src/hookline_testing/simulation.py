@@ -1,4 +1,4 @@
-"""Whole engine cores without a model, on a clock that a test moves by hand."""
+"""Engine cores without a model, on a virtual clock."""
 
 from collections.abc import Callable, Sequence
 
@@ -24,7 +24,7 @@ from hookline.worker.simulated.executor import SimulatedExecutor
 SECOND_STEPS = SimulationConfig(
     step_seconds=1.0, prefill_token_seconds=0.0, decode_request_seconds=0.0
 )
-"""Every step takes one second, so that intervals can be counted on fingers."""
+"""Every step takes one second, so that intervals are easy to predict."""
 
 NUM_BLOCKS = 64
 VOCAB_SIZE = 1000
@@ -43,18 +43,18 @@ def simulated_core(
     guard: ProposerGuard | None = None,
     control: DraftControl | None = None,
 ) -> EngineCore:
-    """An engine core with a simulated executor.
+    """Creates an engine core with a simulated executor.
 
     Args:
-        cache: Where it names no pool size, the pool has `NUM_BLOCKS` blocks.
-        scheduler: The defaults if None.
-        simulation: How long steps take; a second each by default.
+        cache: Without a pool size, the pool has `NUM_BLOCKS` blocks.
+        scheduler: None uses the defaults.
+        simulation: Duration of steps; one second each by default.
         max_model_len: Context length.
-        cost: What the model's steps are said to cost; nothing if None.
-        clock: A virtual one if None.
-        wrap: Puts another executor around the simulated one.
-        guard: Drafts, if there is one.
-        control: Says how many drafts; if None, as many as there may be.
+        cost: Cost of the model's steps; None means 0.
+        clock: None creates a virtual clock.
+        wrap: Wraps the simulated executor in another one.
+        guard: Guard of a proposer, for speculative decoding.
+        control: Controls the number of drafts; None always uses the maximum.
     """
     cache = cache or CacheConfig()
     clock = clock or VirtualClock()
@@ -86,7 +86,7 @@ def engine_request(
     cache_salt: str | None = None,
     prompt_logprobs: int | None = None,
 ) -> EngineRequest:
-    """A request as the front end would send it."""
+    """Returns a request as the front end sends it."""
     return EngineRequest(
         request_id=request_id,
         prompt_token_ids=list(prompt),
@@ -98,10 +98,10 @@ def engine_request(
 
 
 def run_to_end(core: EngineCore, max_steps: int = 100_000) -> list[StepOutput]:
-    """Steps until no request is left.
+    """Runs steps until no request is left.
 
     Raises:
-        RuntimeError: Requests are left after so many steps.
+        RuntimeError: Requests are left after `max_steps` steps.
     """
     outputs: list[StepOutput] = []
     for _ in range(max_steps):
@@ -112,7 +112,7 @@ def run_to_end(core: EngineCore, max_steps: int = 100_000) -> list[StepOutput]:
 
 
 def tokens_of(outputs: Sequence[StepOutput]) -> dict[int, list[int]]:
-    """All tokens that the outputs brought, by request."""
+    """Returns all generated tokens by request."""
     tokens: dict[int, list[int]] = {}
     for output in outputs:
         for event in output.new_tokens:
