@@ -1,1 +1,1 @@
-"""The Grafana dashboard, recording rules and alerts, made from the catalogue."""
+"""Generates the Grafana dashboard, recording rules and alerts from the catalogue."""

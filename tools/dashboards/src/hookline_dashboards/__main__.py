@@ -1,4 +1,4 @@
-"""`python -m hookline_dashboards [--check]`: writes the files into a checkout."""
+"""`python -m hookline_dashboards [--check]`: writes the generated files."""
 
 import argparse
 import sys
@@ -8,7 +8,7 @@ from hookline_dashboards.files import generated_files
 
 
 def main() -> int:
-    """Writes the files, or says which of them are not as they would be written."""
+    """Writes the files, or lists stale ones with `--check`."""
     options = _options()
     stale = {
         path: text
@@ -28,13 +28,20 @@ def main() -> int:
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m hookline_dashboards",
-        description="Makes the Grafana dashboard, Prometheus's rules and their page.",
+        description="Generates the Grafana dashboard, the Prometheus rules and "
+        "docs/dashboards.md.",
     )
     parser.add_argument(
-        "folder", nargs="?", type=Path, default=Path(), help="the checkout (default: .)"
+        "folder",
+        nargs="?",
+        type=Path,
+        default=Path(),
+        help="root of the repository (default: .)",
     )
     parser.add_argument(
-        "--check", action="store_true", help="write nothing; 1 if a file is stale"
+        "--check",
+        action="store_true",
+        help="write nothing; exit with 1 if a file is stale",
     )
     return parser.parse_args()
 

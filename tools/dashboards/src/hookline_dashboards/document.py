@@ -1,4 +1,4 @@
-"""Dashboard and rules as a page of documentation."""
+"""Renders docs/dashboards.md: panels, alerts and recorded series."""
 
 from collections.abc import Iterable, Iterator
 
@@ -13,24 +13,23 @@ from hookline_dashboards.service_alerts import SLO_TARGET
 _HEAD = """\
 # Dashboard and alerts
 
-Made from the metrics' catalogue by `python -m hookline_dashboards`; do not edit by
-hand. The panels, rules and alerts are data in `core/src/hookline/dashboards/`.
+Generated from the metrics catalogue by `python -m hookline_dashboards`; do not edit by
+hand. Panels, rules and alerts are data in `tools/dashboards/src/hookline_dashboards/`.
 
 ## Prometheus
 
-[`deploy/prometheus/`](../deploy/prometheus/) has a configuration with all rules. Put
-your servers in the place of `localhost:8000` and start it:
+[`deploy/prometheus/`](../deploy/prometheus/) has a configuration with all rules.
+Replace `localhost:8000` by your servers and start it:
 
 ```sh
 prometheus --config.file=deploy/prometheus/prometheus.yml
 ```
 
-In a Prometheus of your own, add `recording_rules.yml` and `alert_rules.yml` to
-`rule_files`, and scrape the servers in a job of the name `hookline`, which
-HooklineTargetDown looks for; where `--metrics-token` asks for a token, give it as
-`authorization`. The rules read the metrics' names in the dialect `hookline`;
-`--metrics-dialect` has to have it, as it has by default. This shows each alert firing
-and quiet:
+In an existing Prometheus, add `recording_rules.yml` and `alert_rules.yml` to
+`rule_files`, and scrape the servers in a job named `hookline`, which HooklineTargetDown
+expects; with `--metrics-token`, set the token as `authorization`. The rules use the
+metric names of the dialect `hookline`, which is in the default of `--metrics-dialect`.
+This tests each alert, firing and not firing:
 
 ```sh
 promtool test rules deploy/prometheus/alert_tests.yml
@@ -40,21 +39,20 @@ promtool test rules deploy/prometheus/alert_tests.yml
 
 Dashboards, New, Import:
 [`deploy/grafana/hookline.json`](../deploy/grafana/hookline.json). It needs Grafana 11
-or newer and a data source of the kind Prometheus, whose scrape interval is that of
-Prometheus's configuration: all rates are over `$__rate_interval`. The variables on top
-choose models, servers and engines. Closed rows ask Prometheus nothing until they are
-opened.
+or newer and a Prometheus data source with the scrape interval of Prometheus's
+configuration, as all rates are over `$__rate_interval`. The variables at the top select
+models, servers and engines. Collapsed rows send no queries until they are expanded.
 """
 
 _ALERTS = f"""\
-Objectives are what `--slo` or a request promises; the alerts take it that
-{SLO_TARGET:.0%} of the requests are to meet theirs. To tell people, give Prometheus an
-Alertmanager and route by the label `severity`: critical now, warning by day.
+Objectives are set by `--slo` or by a request; the alerts assume that {SLO_TARGET:.0%}
+of requests have to meet them. For notifications, configure an Alertmanager and route by
+the label `severity`: critical immediately, warning within the working day.
 """
 
 
 def document(rows: Iterable[Row], names: Names, groups: Iterable[Group]) -> str:
-    """The whole page."""
+    """Returns the page as Markdown."""
     rules = [rule for group in groups for rule in group.rules]
     alerts = [rule for rule in rules if isinstance(rule, Alert)]
     recordings = [rule for rule in rules if isinstance(rule, Recording)]
@@ -67,16 +65,16 @@ def document(rows: Iterable[Row], names: Names, groups: Iterable[Group]) -> str:
     for alert in alerts:
         lines.extend(_alert(alert))
     lines.extend(("## Recorded series", ""))
-    lines.extend(("| series | is |", "|---|---|"))
+    lines.extend(("| series | expression |", "|---|---|"))
     lines.extend(f"| `{rule.name}` | {_code(rule)} |" for rule in recordings)
     return "\n".join((*lines, ""))
 
 
 def _row(row: Row, names: Names) -> Iterator[str]:
-    yield from (f"### {row.title}", "", "| panel | of |", "|---|---|")
+    yield from (f"### {row.title}", "", "| panel | metrics |", "|---|---|")
     for panel in row.panels:
-        told = ", ".join(map(_metric, metrics_of(panel, names)))
-        yield f"| {panel.title} | {told} |"
+        metrics = ", ".join(map(_metric, metrics_of(panel, names)))
+        yield f"| {panel.title} | {metrics} |"
     yield ""
 
 
@@ -86,7 +84,7 @@ def _metric(metric: Metric) -> str:
 
 
 def _alert(alert: Alert) -> Iterator[str]:
-    wait = "at once" if alert.wait == "0s" else f"after {alert.wait}"
+    wait = "immediately" if alert.wait == "0s" else f"after {alert.wait}"
     yield from (f"### {alert.name}", "", f"{alert.severity.capitalize()}, {wait}.", "")
     yield from ("```promql", alert.expression, "```", "", alert.next_step, "")
 

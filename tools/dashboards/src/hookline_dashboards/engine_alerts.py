@@ -1,4 +1,4 @@
-"""Alerts about an engine: dead, stuck, wrong, or with more work than it can do."""
+"""Alerts about an engine: down, stalled, inconsistent or overloaded."""
 
 from hookline_dashboards.rule import Alert, Group, Severity
 
@@ -10,10 +10,10 @@ _HEALTH = (
         expression='up{job="hookline"} == 0\nor\nabsent(hookline_engine_up)',
         wait="1m",
         severity=Severity.CRITICAL,
-        summary="Prometheus gets no metrics from {{ $labels.instance }}.",
-        next_step="Without an instance: from no server at all. See whether the process "
-        "lives, answers /health/live, and serves /metrics where prometheus.yml looks "
-        "for it, with the token that it asks for.",
+        summary="Prometheus cannot scrape {{ $labels.instance }}.",
+        next_step="No instance means no server at all. Check that the process runs, "
+        "that /health/live answers, and that prometheus.yml has the address "
+        "and token of /metrics.",
     ),
     Alert(
         name="HooklineEngineDown",
@@ -21,8 +21,8 @@ _HEALTH = (
         wait="30s",
         severity=Severity.CRITICAL,
         summary=f"The {_WHERE} has stopped or failed.",
-        next_step="The server still answers, with 503. The cause is in its log; "
-        "/health/ready tells it, too. Start the server again.",
+        next_step="The server answers with 503. Its log and /health/ready have the "
+        "cause. Restart the server.",
     ),
     Alert(
         name="HooklineStalled",
@@ -31,29 +31,31 @@ _HEALTH = (
         "and\nhookline_last_step_age_seconds > 30",
         wait="30s",
         severity=Severity.CRITICAL,
-        summary=f"The {_WHERE} has {{{{ $value }}}} requests and makes no steps.",
-        next_step='See "Signs of life": if the snapshot is old as well, the process '
-        "hangs, most likely in the model; take its stacks before you restart it. If "
-        'not, look at "Running and waiting" for what the requests wait for.',
+        summary=f"The {_WHERE} has {{{{ $value }}}} requests but runs no steps.",
+        next_step='See "Time since last step and report": if the report is old as '
+        "well, the process hangs, most likely in the model; dump its stacks "
+        'before restarting it. Otherwise "Running and waiting requests" '
+        "shows what the requests wait for.",
     ),
     Alert(
         name="HooklineSnapshotStale",
         expression="hookline_snapshot_age_seconds > 10\nand\nhookline_engine_up == 1",
         wait="30s",
         severity=Severity.WARNING,
-        summary=f"Nothing was heard of the {_WHERE} for {{{{ $value }}}} s.",
-        next_step="Its gauges are as old as that: trust none of them. Look at "
-        '"Slowest steps by phase", and whether the process gets the processor at all.',
+        summary=f"The {_WHERE} has not reported for {{{{ $value }}}} s.",
+        next_step='All of its gauges are stale. See "Step time by phase (p99)", and '
+        "check whether the process gets CPU time.",
     ),
     Alert(
         name="HooklineConservation",
         expression="hookline_conservation_residue != 0",
         wait="0s",
         severity=Severity.CRITICAL,
-        summary=f"The {_WHERE} lost count of {{{{ $labels.kind }}}}: "
-        "{{ $value }} are left over.",
-        next_step="A bug of Hookline: requests or blocks may leak. Report it with the "
-        "log and a scrape of /metrics; restart if the KV cache fills up.",
+        summary=f"The {_WHERE} violates conservation of {{{{ $labels.kind }}}}: "
+        "residue {{ $value }}.",
+        next_step="This is a bug in Hookline; requests or KV blocks may leak. Report "
+        "it with the log and a scrape of /metrics; restart if the KV cache "
+        "fills up.",
     ),
 )
 
@@ -65,9 +67,9 @@ _LOAD = (
         severity=Severity.WARNING,
         summary=f"The {_WHERE} preempts {{{{ $value | humanize }}}} times for each "
         "request that it finishes.",
-        next_step="The KV cache is too small for so many requests at once. See "
-        '"KV blocks" and "Stalled by preemption"; lower --max-num-seqs, give the KV '
-        "cache more memory, or add an engine.",
+        next_step="The KV cache is too small for this many concurrent requests. See "
+        '"KV blocks" and "Time preempted"; lower --max-num-seqs, '
+        "enlarge the KV cache, or add an engine.",
     ),
     Alert(
         name="HooklineRecomputing",
@@ -75,29 +77,30 @@ _LOAD = (
         wait="5m",
         severity=Severity.WARNING,
         summary=f"The {_WHERE} spends {{{{ $value | humanizePercentage }}}} of its "
-        "tokens on computing again what preemption took.",
-        next_step="As for HooklineThrash, of which this is the price: the longer the "
-        'requests, the higher. "Recomputed share" shows since when.',
+        "tokens on recomputation after preemptions.",
+        next_step="This is the cost of preemptions; it grows with the length of "
+        'requests. See HooklineThrash for remedies, and "Recomputed tokens '
+        '(share)" for the start.',
     ),
     Alert(
         name="HooklineSaturated",
         expression="engine:hookline_saturation_ratio:avg1m > 1",
         wait="5m",
         severity=Severity.WARNING,
-        summary=f"The {_WHERE} gets more work than it can do: saturation "
-        "{{ $value | humanize }}.",
-        next_step='"Parts of saturation" tells which resource is short. Add an engine '
-        "or shed load; latency rises until then.",
+        summary=f"The {_WHERE} is overloaded: saturation {{{{ $value | humanize }}}}.",
+        next_step='"Saturation by component" shows the bottleneck. Add an engine or '
+        "shed load; until then latency rises.",
     ),
     Alert(
         name="HooklineQueueAge",
         expression="hookline_oldest_waiting_age_seconds > 30",
         wait="2m",
         severity=Severity.WARNING,
-        summary=f"A request waits for {{{{ $value | humanizeDuration }}}} at the "
+        summary=f"A request has waited for {{{{ $value | humanizeDuration }}}} at the "
         f"{_WHERE}.",
-        next_step='See "Saturation". If it is low, one request starves: see "Running '
-        'and waiting" for what it waits for, and whether priorities hold it back.',
+        next_step='See "Saturation". If it is low, a request starves: "Running and '
+        'waiting requests" shows what it waits for; check the priorities '
+        "of other requests.",
     ),
     Alert(
         name="HooklineKvCacheFull",
@@ -106,10 +109,10 @@ _LOAD = (
         'avg_over_time(hookline_requests_waiting{reason="capacity"}[5m]) > 0',
         wait="5m",
         severity=Severity.WARNING,
-        summary=f"Requests wait while the KV cache of the {_WHERE} is full to "
-        "{{ $value | humanizePercentage }}.",
-        next_step='See "KV blocks" and "Preemptions". Give the KV cache more memory, '
-        "shorten --max-model-len or prompts, or add an engine.",
+        summary=f"Requests wait while the KV cache of the {_WHERE} is "
+        "{{ $value | humanizePercentage }} full.",
+        next_step='See "KV blocks" and "Preemptions". Enlarge the KV cache, '
+        "reduce --max-model-len or prompts, or add an engine.",
     ),
 )
 
@@ -119,11 +122,11 @@ _TRANSFERS = (
         expression="hookline_kv_transfer_breaker_open == 1",
         wait="1m",
         severity=Severity.WARNING,
-        summary=f"The KV connector of the {_WHERE} failed too often in a row, and "
-        "loads nothing.",
-        next_step="Prompts are computed, so answers are right and come later. "
-        '"Failures" of KV transfer and the server\'s log tell why; it is tried again '
-        "by itself.",
+        summary=f"The KV connector of the {_WHERE} is disabled after repeated "
+        "failures.",
+        next_step="Prompts are computed instead, so responses are correct but later. "
+        '"KV transfer failures" and the server\'s log have the cause. The '
+        "engine retries the connector by itself.",
     ),
 )
 

@@ -1,7 +1,46 @@
-"""Rows about the engine: its scheduler, its caches, its model."""
+"""Rows about the engine: scheduler, cache, speculation, KV transfer, model."""
 
 from hookline_dashboards.panel import Alarm, Row, Style
 from hookline_dashboards.standard_panels import StandardPanels
+
+_SPECULATION_TITLES = {
+    "num_drafts": "Drafts per second",
+    "num_draft_tokens": "Draft tokens",
+    "num_accepted_tokens": "Accepted draft tokens",
+    "num_accepted_tokens_per_pos": "Accepted draft tokens by position",
+    "draft_seconds": "Time in the proposer",
+    "verify_seconds": "Time of verifying steps",
+    "acceptance_ratio": "Acceptance rate (60 s)",
+    "mean_accepted_length": "Mean acceptance length (60 s)",
+    "estimated_speedup_ratio": "Estimated speedup (60 s)",
+    "num_speculative_tokens": "Maximum draft tokens per request",
+}
+
+_TRANSFER_TITLES = {
+    "in_flight": "KV transfers in flight",
+    "oldest_age_seconds": "Age of the oldest KV transfer",
+    "closing": "Cancelled KV transfers not yet released",
+    "held_blocks": "Blocks held by KV transfers",
+    "breaker_open": "KV connector breaker open",
+    "ended": "Completed KV transfers",
+    "seconds": "Time of completed KV transfers",
+    "bytes": "KV transfer throughput",
+    "failures": "KV transfer failures",
+    "late_reports": "Late KV transfer reports",
+    "recomputed_tokens": "Tokens recomputed after failed loads",
+    "expired_blocks": "Blocks of expired saves",
+}
+
+_TIER_TITLES = {
+    "used_blocks": "Tier blocks used",
+    "limit_blocks": "Tier capacity in blocks",
+    "used_bytes": "Tier bytes used",
+    "limit_bytes": "Tier capacity in bytes",
+    "lookup_tokens": "Tier lookups by result",
+    "moved_bytes": "Tier throughput",
+    "evicted_blocks": "Tier evictions",
+    "dropped_blocks": "Tier blocks dropped",
+}
 
 
 def scheduler(make: StandardPanels) -> Row:
@@ -9,11 +48,11 @@ def scheduler(make: StandardPanels) -> Row:
         title="Scheduler",
         is_open=True,
         panels=(
-            make.means("Mean step by phase", "hookline_step_seconds"),
-            make.tails("Slowest steps by phase", "hookline_step_seconds"),
-            make.distribution("Requests in a step", "hookline_step_requests"),
-            make.heatmap("Tokens in a step", "hookline_step_tokens"),
-            make.rates("Steps", "hookline_step_tokens"),
+            make.means("Mean step time by phase", "hookline_step_seconds"),
+            make.tails("Step time by phase (p99)", "hookline_step_seconds"),
+            make.distribution("Batch size", "hookline_step_requests"),
+            make.heatmap("Tokens per step", "hookline_step_tokens"),
+            make.rates("Steps per second", "hookline_step_tokens"),
             make.rates(
                 "Scheduled tokens", "hookline_scheduled_tokens", style=Style.STACKED
             ),
@@ -24,26 +63,26 @@ def scheduler(make: StandardPanels) -> Row:
                 "hookline_discarded_tokens",
             ),
             make.share(
-                "Recomputed share",
+                "Recomputed tokens (share)",
                 "hookline_recomputed_tokens",
                 "hookline_computed_tokens",
             ),
             make.rates("Preemptions", "hookline_preemptions"),
             make.distribution(
-                "Preemptions of a request", "hookline_request_preemptions"
+                "Preemptions per request", "hookline_request_preemptions"
             ),
             make.totals("Waiting tokens", "hookline_waiting_tokens"),
             make.each(
-                "Oldest requests",
+                "Age of the oldest requests",
                 "hookline_oldest_waiting_age_seconds",
                 "hookline_oldest_running_age_seconds",
             ),
             make.each(
-                "Signs of life",
+                "Time since last step and report",
                 "hookline_last_step_age_seconds",
                 "hookline_snapshot_age_seconds",
             ),
-            make.each("Parts of saturation", "hookline_saturation_part_ratio"),
+            make.each("Saturation by component", "hookline_saturation_part_ratio"),
             make.totals(
                 "Conservation residue",
                 "hookline_conservation_residue",
@@ -63,9 +102,12 @@ def cache(make: StandardPanels) -> Row:
             make.totals(
                 "KV tokens", "hookline_kv_tokens", "hookline_kv_capacity_tokens"
             ),
-            make.each("Prefix cache hits of late", "hookline_prefix_cache_hit_ratio"),
+            make.each(
+                "Prefix cache hit rate (last 1000 requests)",
+                "hookline_prefix_cache_hit_ratio",
+            ),
             make.share(
-                "Prefix cache hits",
+                "Prefix cache hit rate",
                 "hookline_prefix_cache_hit_tokens",
                 "hookline_prefix_cache_queried_tokens",
             ),
@@ -75,20 +117,24 @@ def cache(make: StandardPanels) -> Row:
                 style=Style.STACKED,
             ),
             make.distribution(
-                "Lifetime of a block", "hookline_kv_block_lifetime_seconds"
+                "KV block lifetime", "hookline_kv_block_lifetime_seconds"
             ),
             make.distribution(
-                "Idle before eviction", "hookline_kv_block_idle_before_evict_seconds"
+                "KV block idle time before eviction",
+                "hookline_kv_block_idle_before_evict_seconds",
             ),
             make.distribution(
-                "Between uses of a block", "hookline_kv_block_reuse_gap_seconds"
+                "Time between uses of a KV block", "hookline_kv_block_reuse_gap_seconds"
             ),
         ),
     )
 
 
 def speculation(make: StandardPanels) -> Row:
-    return Row(title="Speculation", panels=make.named("hookline_spec_decode_"))
+    return Row(
+        title="Speculative decoding",
+        panels=make.named("hookline_spec_decode_", _SPECULATION_TITLES),
+    )
 
 
 def kv_transfer(make: StandardPanels) -> Row:
@@ -96,12 +142,12 @@ def kv_transfer(make: StandardPanels) -> Row:
         title="KV transfer",
         panels=(
             make.rates(
-                "Tokens from elsewhere",
+                "External cache tokens",
                 "hookline_external_cache_queried_tokens",
                 "hookline_external_cache_hit_tokens",
             ),
-            *make.named("hookline_kv_transfer_"),
-            *make.named("hookline_kv_tier_"),
+            *make.named("hookline_kv_transfer_", _TRANSFER_TITLES),
+            *make.named("hookline_kv_tier_", _TIER_TITLES),
         ),
     )
 
@@ -111,21 +157,21 @@ def model(make: StandardPanels) -> Row:
         title="Model",
         panels=(
             make.rates(
-                "Share of the time in the forward pass",
+                "Time in the forward pass",
                 "hookline_model_forward_seconds",
             ),
-            make.rates("Estimated operations", "hookline_estimated_flops"),
+            make.rates("Estimated FLOP/s", "hookline_estimated_flops"),
             make.rates(
                 "Estimated memory traffic",
                 "hookline_estimated_read_bytes",
                 "hookline_estimated_write_bytes",
             ),
             make.distribution(
-                "Forward pass of a request", "hookline_request_model_forward_seconds"
+                "Forward pass per request", "hookline_request_model_forward_seconds"
             ),
             make.distribution(
-                "Executor of a request", "hookline_request_model_execute_seconds"
+                "Executor time per request", "hookline_request_model_execute_seconds"
             ),
-            make.each("Start of the engine", "hookline_startup_seconds", is_table=True),
+            make.each("Startup phases", "hookline_startup_seconds", is_table=True),
         ),
     )

@@ -1,4 +1,4 @@
-"""PromQL over metrics of the catalogue: a name that is not in it is an error."""
+"""PromQL expressions over metrics of the catalogue; unknown names are errors."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -15,10 +15,10 @@ _CHOSEN: Mapping[Scope, str] = {
 
 
 class Names:
-    """The metrics of Hookline's own dialect, by name.
+    """The metrics of Hookline's dialect by name.
 
     Attributes:
-        metrics: By the name in the catalogue.
+        metrics: Metrics by their name in the catalogue.
     """
 
     def __init__(self, catalogue: Iterable[Metric]) -> None:
@@ -30,34 +30,34 @@ class Names:
         }
 
     def used_in(self, expression: str) -> tuple[Metric, ...]:
-        """The metrics that an expression names, in its order.
+        """Returns the metrics in an expression, in order.
 
         Raises:
-            KeyError: A name is not exposed so; recorded series, whose names have a
-                colon, are not looked at.
+            KeyError: No metric is exposed under a name. Names of recorded series, which
+                contain a colon, are skipped.
         """
         found = (self._exposed[name] for name in _NAME.findall(expression))
         return tuple({metric.name: metric for metric in found}.values())
 
 
 class Expressions:
-    """Expressions for a dashboard: of the chosen engines, over the drawn interval."""
+    """Expressions over the selected engines and the panel's interval."""
 
     def __init__(self, names: Names) -> None:
         self._metrics = names.metrics
 
     def latest(self, name: str) -> str:
-        """A gauge as it is, every series of it."""
+        """Returns all series of a gauge."""
         return self._series(name)
 
     def total(self, name: str, by: Labels = ()) -> str:
-        """A gauge of all engines together."""
+        """Returns the sum of a gauge over all engines."""
         return f"sum{_by(by)} ({self._series(name)})"
 
     def per_second(self, name: str, by: Labels = ()) -> str:
-        """A counter's rate; a histogram's is that of its observations.
+        """Returns a counter's rate, or the rate of a histogram's observations.
 
-        Seconds a second are the mean of all engines, everything else is their sum.
+        Seconds per second are averaged over engines; everything else is summed.
         """
         metric = self._metrics[name]
         if metric.kind is Kind.HISTOGRAM:
@@ -65,17 +65,17 @@ class Expressions:
         return self._rate(name, by, how="avg" if metric.unit == "seconds" else "sum")
 
     def mean(self, name: str, by: Labels = ()) -> str:
-        """The mean of a histogram's observations."""
+        """Returns the mean of a histogram's observations."""
         return f"{self._rate(name, by, '_sum')} / {self._rate(name, by, '_count')}"
 
     def quantile(self, share: float, name: str, by: Labels = ()) -> str:
-        """A quantile of a histogram's observations."""
+        """Returns a quantile of a histogram's observations."""
         return (
             f"histogram_quantile({share}, {self._rate(name, ('le', *by), '_bucket')})"
         )
 
     def buckets(self, name: str) -> str:
-        """How many observations each bucket of a histogram got."""
+        """Returns the number of observations per histogram bucket."""
         series = self._series(name, "_bucket")
         return f"sum by (le) (increase({series}[{_WINDOW}]))"
 

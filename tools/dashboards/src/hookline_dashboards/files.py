@@ -1,4 +1,4 @@
-"""All files that follow from the catalogue."""
+"""All files generated from the catalogue."""
 
 from collections.abc import Mapping
 
@@ -16,7 +16,7 @@ ALERT_GROUPS = (*ENGINE_ALERTS, *SERVICE_ALERTS)
 
 
 def generated_files() -> Mapping[str, str]:
-    """Their texts, by their paths in the repository."""
+    """Returns the files' content by path in the repository."""
     names, rows = Names(CATALOGUE), dashboard_rows(CATALOGUE)
     groups = (*RECORDING_GROUPS, *ALERT_GROUPS)
     return {

@@ -1,4 +1,4 @@
-"""Rows and panels as the JSON of a Grafana dashboard."""
+"""Renders rows and panels as a Grafana dashboard in JSON."""
 
 import json
 import zlib
@@ -17,11 +17,11 @@ _FORMATS = {Style.TABLE: "table", Style.HEATMAP: "heatmap"}
 
 
 def dashboard(rows: Iterable[Row], names: Names) -> str:
-    """The file that Grafana imports; equal rows make equal text."""
+    """Returns the JSON file for Grafana's import; deterministic."""
     drawn = {
         "uid": "hookline",
         "title": "Hookline",
-        "description": "What Hookline's engines do. Made from the metrics' catalogue.",
+        "description": "Hookline's engines. Generated from the metrics catalogue.",
         "tags": ["hookline", "llm"],
         "schemaVersion": _SCHEMA_VERSION,
         "version": 1,
@@ -132,5 +132,5 @@ def _targets(panel: Panel) -> Iterator[Json]:
 
 
 def _stable_id(path: str) -> int:
-    """The same for as long as the panel keeps its row and its title."""
+    """Returns an id that is stable as long as the panel keeps its row and title."""
     return zlib.crc32(path.encode()) >> 1

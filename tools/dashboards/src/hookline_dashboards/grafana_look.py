@@ -1,4 +1,4 @@
-"""How Grafana draws a panel: its type, its unit, its colours."""
+"""Grafana's panel types, units and colours."""
 
 from collections.abc import Mapping, Sequence
 
@@ -16,7 +16,7 @@ _NOT_SHOWN = ("Time", "__name__", "job")
 
 
 def look(panel: Panel) -> Json:
-    """The parts of the panel's JSON that depend on its style, unit and alarm."""
+    """Returns the parts of a panel's JSON that depend on style, unit and alarm."""
     match panel.style:
         case Style.NUMBERS:
             return _look("stat", panel, _NUMBERS)

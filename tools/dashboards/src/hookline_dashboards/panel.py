@@ -1,4 +1,4 @@
-"""What a panel is: a title, a unit and queries, as data that knows no Grafana."""
+"""Panels as data: title, unit and queries, independent of Grafana."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -13,7 +13,7 @@ class Style(StrEnum):
 
 
 class Unit(StrEnum):
-    """Under Grafana's names."""
+    """Units, by Grafana's names."""
 
     COUNT = "short"
     SECONDS = "s"
@@ -25,7 +25,7 @@ class Unit(StrEnum):
 
 
 class Alarm(StrEnum):
-    """Which values are drawn in red."""
+    """Values that are drawn in red."""
 
     NONE = "none"
     UNEQUAL_ZERO = "unequal 0"
@@ -34,7 +34,7 @@ class Alarm(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """One expression of PromQL; a legend in Grafana's templates names its series."""
+    """A PromQL expression, and a Grafana template for its series' legend."""
 
     expression: str
     legend: str
@@ -42,14 +42,14 @@ class Query:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Panel:
-    """One picture.
+    """A panel of the dashboard.
 
     Attributes:
-        title: Unique in its row.
-        unit: Of all its series.
-        queries: What it draws; the metrics that they name make its description.
-        style: How it is drawn.
-        alarm: Which values are drawn in red.
+        title: Title, unique in the dashboard.
+        unit: Unit of all series.
+        queries: Its queries; the description comes from their metrics.
+        style: Kind of graph.
+        alarm: Values that are drawn in red.
     """
 
     title: str
@@ -61,13 +61,12 @@ class Panel:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """Panels under one heading.
+    """A row of panels under one heading.
 
     Attributes:
-        title: Unique.
-        panels: In their order; a row without any is not drawn.
-        is_open: Whether a reader sees the panels at once; those of a closed row are
-            not queried.
+        title: Title, unique in the dashboard.
+        panels: Its panels in order; empty rows are left out.
+        is_open: Whether the row is expanded at first; collapsed rows are not queried.
     """
 
     title: str

@@ -1,4 +1,4 @@
-"""Recording rules: what alerts, autoscalers and reports ask for again and again."""
+"""Recording rules for alerts, autoscalers and reports."""
 
 from hookline_dashboards.rule import Group, Recording
 
@@ -104,8 +104,7 @@ def _attainment(window: str) -> Recording:
 
 
 def _http() -> tuple[Recording, ...]:
-    # A status has no series before its first response, and then nothing is to be told
-    # from 0.
+    # A status has no series before its first response; a missing series counts as 0.
     answered = "sum by (job) (rate(hookline_http_requests_total[5m]))"
     failed = 'sum by (job) (rate(hookline_http_requests_total{status="5xx"}[5m]))'
     return (

@@ -1,7 +1,16 @@
-"""Rows about requests: how many, how long, how large, whose, and as promised or not."""
+"""Rows about requests: rates, latency, sizes, objectives, tenants."""
 
 from hookline_dashboards.panel import Alarm, Row, Style
 from hookline_dashboards.standard_panels import StandardPanels
+
+_TENANT_TITLES = {
+    "requests_finished": "Finished requests by tenant",
+    "prompt_tokens": "Prompt tokens by tenant",
+    "cached_tokens": "Cached prompt tokens by tenant",
+    "generation_tokens": "Generated tokens by tenant",
+    "time_to_first_token_seconds": "Time to first token by tenant",
+    "request_e2e_seconds": "End-to-end latency by tenant",
+}
 
 
 def overview(make: StandardPanels) -> Row:
@@ -11,12 +20,12 @@ def overview(make: StandardPanels) -> Row:
         panels=(
             make.totals("Engines up", "hookline_engine_up", style=Style.NUMBERS),
             make.totals(
-                "Running and waiting",
+                "Running and waiting requests",
                 "hookline_requests_running",
                 "hookline_requests_waiting",
             ),
             make.totals(
-                "Generation of late",
+                "Generation throughput",
                 "hookline_generation_tokens_per_second",
                 style=Style.NUMBERS,
             ),
@@ -25,7 +34,9 @@ def overview(make: StandardPanels) -> Row:
             make.rates("Requests finished", "hookline_requests_finished"),
             make.rates("Requests rejected", "hookline_requests_rejected"),
             make.rates(
-                "Tokens", "hookline_prompt_tokens", "hookline_generation_tokens"
+                "Tokens per second",
+                "hookline_prompt_tokens",
+                "hookline_generation_tokens",
             ),
             make.each("Engines", "hookline_engine_info", is_table=True),
         ),
@@ -45,38 +56,38 @@ def latency(make: StandardPanels) -> Row:
                 "Time per output token",
                 "hookline_request_time_per_output_token_seconds",
             ),
-            make.distribution("End to end", "hookline_request_e2e_seconds"),
+            make.distribution("End-to-end latency", "hookline_request_e2e_seconds"),
             make.means(
-                "Mean request by phase",
+                "Mean request latency by phase",
                 "hookline_request_queue_seconds",
                 "hookline_request_prefill_seconds",
                 "hookline_request_decode_seconds",
             ),
-            make.distribution("Queue", "hookline_request_queue_seconds"),
-            make.distribution("Prefill", "hookline_request_prefill_seconds"),
-            make.distribution("Decode", "hookline_request_decode_seconds"),
-            make.distribution("Inference", "hookline_request_inference_seconds"),
-            make.distribution(
-                "Stalled by preemption", "hookline_request_preempted_seconds"
-            ),
+            make.distribution("Queue time", "hookline_request_queue_seconds"),
+            make.distribution("Prefill time", "hookline_request_prefill_seconds"),
+            make.distribution("Decode time", "hookline_request_decode_seconds"),
+            make.distribution("Inference time", "hookline_request_inference_seconds"),
+            make.distribution("Time preempted", "hookline_request_preempted_seconds"),
         ),
     )
 
 
 def sizes(make: StandardPanels) -> Row:
     return Row(
-        title="Sizes of requests",
+        title="Request sizes",
         panels=(
-            make.heatmap("Prompt", "hookline_request_prompt_tokens"),
-            make.heatmap("Prompt computed", "hookline_request_prefill_computed_tokens"),
-            make.heatmap("Generation", "hookline_request_generation_tokens"),
-            make.heatmap("Limit of generation", "hookline_request_limit_tokens"),
+            make.heatmap("Prompt length", "hookline_request_prompt_tokens"),
             make.heatmap(
-                "Longest of n completions",
+                "Computed prompt tokens", "hookline_request_prefill_computed_tokens"
+            ),
+            make.heatmap("Generation length", "hookline_request_generation_tokens"),
+            make.heatmap("max_tokens", "hookline_request_limit_tokens"),
+            make.heatmap(
+                "Longest of n generations",
                 "hookline_request_group_max_generation_tokens",
             ),
             make.distribution(
-                "Completions of a request", "hookline_request_completions"
+                "Completions per request (n)", "hookline_request_completions"
             ),
         ),
     )
@@ -86,15 +97,16 @@ def slo(make: StandardPanels) -> Row:
     return Row(
         title="SLO",
         panels=(
-            make.each("Attainment of late", "hookline_slo_attainment_ratio"),
-            make.totals("Goodput of late", "hookline_goodput_requests_per_second"),
-            make.rates("Judged requests", "hookline_slo_requests"),
-            make.rates(
-                "Missed objectives and the phase to blame", "hookline_slo_misses"
-            ),
+            make.each("SLO attainment (60 s)", "hookline_slo_attainment_ratio"),
+            make.totals("Goodput (60 s)", "hookline_goodput_requests_per_second"),
+            make.rates("Evaluated requests by outcome", "hookline_slo_requests"),
+            make.rates("Missed objectives by phase", "hookline_slo_misses"),
         ),
     )
 
 
 def tenants(make: StandardPanels) -> Row:
-    return Row(title="Tenants", panels=make.named("hookline_tenant_"))
+    return Row(
+        title="Tenants",
+        panels=make.named("hookline_tenant_", _TENANT_TITLES),
+    )

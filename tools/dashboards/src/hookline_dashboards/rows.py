@@ -1,4 +1,4 @@
-"""The whole dashboard as data: its rows, and the metrics that none of them shows."""
+"""The dashboard as data: its rows, and the metrics without a panel."""
 
 from collections.abc import Iterable, Mapping
 
@@ -23,7 +23,7 @@ _ROWS = (
     server_panels.plugins,
 )
 
-_IN_INFO = "never changes, and is a label of `hookline_engine_info`"
+_IN_INFO = "constant, and a label of `hookline_engine_info`"
 
 NOT_SHOWN: Mapping[str, str] = {
     "hookline_kv_block_size_tokens": _IN_INFO,
@@ -34,7 +34,7 @@ NOT_SHOWN: Mapping[str, str] = {
 
 
 def dashboard_rows(catalogue: Iterable[Metric]) -> tuple[Row, ...]:
-    """The rows; those that the catalogue has no metrics for are left out."""
+    """Returns the rows, without those that have no metrics in the catalogue."""
     make = StandardPanels(Names(catalogue))
     rows = (row(make) for row in _ROWS)
     return tuple(row for row in rows if row.panels)

@@ -1,4 +1,4 @@
-"""What a rule of Prometheus is, as data."""
+"""Prometheus rules as data."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -6,18 +6,18 @@ from enum import StrEnum
 
 class Severity(StrEnum):
     CRITICAL = "critical"
-    """Users notice it now: wake somebody."""
+    """Users are affected now: page somebody."""
     WARNING = "warning"
-    """It gets worse if nobody looks: within the working day."""
+    """It will get worse: look at it within the working day."""
 
 
 @dataclass(frozen=True, slots=True)
 class Recording:
-    """A series made of others.
+    """A recording rule.
 
     Attributes:
         name: `level:metric:operations`; the level is `engine`, which keeps all labels
-            of a target, or the labels by which all targets are added up.
+            of a target, or the labels that targets are aggregated by.
         expression: PromQL.
     """
 
@@ -27,15 +27,15 @@ class Recording:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Alert:
-    """A state that somebody has to be told of.
+    """An alerting rule.
 
     Attributes:
-        name: In CamelCase, with Hookline in front.
-        expression: PromQL; each series that it returns is an alert.
-        wait: How long it has to be so, in Prometheus's notation.
-        severity: Who has to be told, and when.
-        summary: What is wrong, in a line; a template of Prometheus.
-        next_step: What to look at next; a template, too.
+        name: Name in CamelCase, starting with Hookline.
+        expression: PromQL; each series of its result is an alert.
+        wait: Minimum duration before it fires, in Prometheus's notation.
+        severity: Urgency, for Alertmanager's routing.
+        summary: One line that describes the problem; a Prometheus template.
+        next_step: What to check and do; a Prometheus template.
     """
 
     name: str
@@ -48,7 +48,7 @@ class Alert:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Rules that are evaluated one after another."""
+    """A group of rules, evaluated in order."""
 
     name: str
     rules: tuple[Recording | Alert, ...]

@@ -1,4 +1,4 @@
-"""Rules as the YAML that Prometheus reads."""
+"""Renders rules as Prometheus's YAML."""
 
 from collections.abc import Iterable
 
@@ -10,7 +10,7 @@ _HEAD = "# Made by `python -m hookline_dashboards`; do not edit by hand.\n"
 
 
 class _Dumper(yaml.SafeDumper):
-    """Writes expressions of several lines as such."""
+    """Writes multi-line expressions as literal blocks."""
 
 
 def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
@@ -22,7 +22,7 @@ _Dumper.add_representer(str, _text)
 
 
 def rule_file(groups: Iterable[Group]) -> str:
-    """A file for `rule_files` in Prometheus's configuration."""
+    """Returns a file for `rule_files` of Prometheus's configuration."""
     drawn = [
         {"name": group.name, "rules": [_drawn(rule) for rule in group.rules]}
         for group in groups

@@ -1,4 +1,4 @@
-"""Rows about what is around the engine: the HTTP server and the loggers."""
+"""Rows about the HTTP server and the loggers."""
 
 from hookline_dashboards.panel import Alarm, Row
 from hookline_dashboards.standard_panels import StandardPanels
@@ -9,30 +9,34 @@ def http(make: StandardPanels) -> Row:
         title="HTTP",
         panels=(
             make.rates("HTTP requests", "hookline_http_requests"),
-            make.totals("In flight", "hookline_http_requests_in_flight"),
-            make.tails("Duration", "hookline_http_request_duration_seconds"),
-            make.tails("Request size", "hookline_http_request_size_bytes"),
-            make.tails("Response size", "hookline_http_response_size_bytes"),
+            make.totals("HTTP requests in flight", "hookline_http_requests_in_flight"),
+            make.tails(
+                "HTTP request duration", "hookline_http_request_duration_seconds"
+            ),
+            make.tails("HTTP request size", "hookline_http_request_size_bytes"),
+            make.tails("HTTP response size", "hookline_http_response_size_bytes"),
         ),
     )
 
 
 def plugins(make: StandardPanels) -> Row:
     return Row(
-        title="Plugins",
+        title="Loggers",
         panels=(
-            make.each("Lane depth", "hookline_logger_lane_depth"),
+            make.each("Queued batches", "hookline_logger_lane_depth"),
             make.rates("Delivered batches", "hookline_logger_delivered_batches"),
             make.rates(
                 "Dropped batches",
                 "hookline_logger_dropped_batches",
                 alarm=Alarm.UNEQUAL_ZERO,
             ),
-            make.rates("Errors of loggers", "hookline_logger_errors"),
-            make.rates("Share of the time inside", "hookline_logger_busy_seconds"),
+            make.rates("Logger errors", "hookline_logger_errors"),
+            make.rates("Time spent in loggers", "hookline_logger_busy_seconds"),
             make.each(
-                "Breakers", "hookline_logger_breaker_open", alarm=Alarm.UNEQUAL_ZERO
+                "Open logger breakers",
+                "hookline_logger_breaker_open",
+                alarm=Alarm.UNEQUAL_ZERO,
             ),
-            make.rates("Label values told as other", "hookline_label_values_folded"),
+            make.rates("Replaced label values", "hookline_label_values_folded"),
         ),
     )

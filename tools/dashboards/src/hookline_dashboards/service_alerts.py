@@ -1,9 +1,9 @@
-"""Alerts about what users and operators were promised: answers, objectives, logs."""
+"""Alerts about the service: errors, objectives and loggers."""
 
 from hookline_dashboards.rule import Alert, Group, Severity
 
 SLO_TARGET = 0.99
-"""Share of the requests that have to meet their objectives."""
+"""Fraction of requests that have to meet their objectives."""
 
 _BUDGET = round(1 - SLO_TARGET, 6)
 
@@ -15,8 +15,8 @@ _ERRORS = (
         severity=Severity.CRITICAL,
         summary="{{ $value | humanizePercentage }} of the requests to "
         "{{ $labels.model_name }} end with an error.",
-        next_step='"Requests finished" shows since when. The causes are in the '
-        "server's log.",
+        next_step='"Requests finished" shows the start. The server\'s log has the '
+        "causes.",
     ),
     Alert(
         name="HooklineHttpErrors",
@@ -25,8 +25,8 @@ _ERRORS = (
         severity=Severity.CRITICAL,
         summary="{{ $value | humanizePercentage }} of the HTTP requests to the job "
         "{{ $labels.job }} are answered with 5xx.",
-        next_step='"HTTP requests" shows which routes. 503 is a full queue (see '
-        '"Requests rejected"), an engine that loads, or one that is down.',
+        next_step='"HTTP requests" shows the routes. 503 means a full queue (see '
+        '"Requests rejected"), or an engine that is loading or down.',
     ),
 )
 
@@ -34,9 +34,9 @@ _ERRORS = (
 def _burn(
     speed: str, factor: float, windows: tuple[str, str], severity: Severity
 ) -> Alert:
-    """Objectives are missed `factor` times as fast as the budget allows.
+    """Returns an alert for a burn rate of `factor` times the error budget.
 
-    The long window says that it matters, the short one that it has not ended.
+    The long window makes it significant, the short one ends it soon after recovery.
     """
     missed = (
         f"1 - model_name:hookline_slo_attainment:ratio_rate{window}"
@@ -50,9 +50,9 @@ def _burn(
         severity=severity,
         summary="{{ $value | humanizePercentage }} of the requests to "
         "{{ $labels.model_name }} miss their objectives.",
-        next_step='"Missed objectives and the phase to blame": queue means too little '
-        "capacity, preempted too little KV cache, prefill long prompts, decode large "
-        "batches.",
+        next_step='"Missed objectives by phase" shows the cause: queue is missing '
+        "capacity, preempted too small a KV cache, prefill long prompts, "
+        "decode large batches.",
     )
 
 
@@ -69,19 +69,19 @@ _LOGGERS = (
         severity=Severity.WARNING,
         summary="The logger {{ $labels.logger }} of {{ $labels.instance }} missed "
         "{{ $value | humanize }} batches.",
-        next_step="Requests are not affected, but what this logger tells has gaps. "
-        'See "Lane depth" and "Share of the time inside": near 100 % it is too slow; '
-        "else its breaker is open.",
+        next_step="Requests are not affected, but this logger's output has gaps. See "
+        '"Queued batches" and "Time spent in loggers": near 100 % it is '
+        "too slow; otherwise its breaker is open.",
     ),
     Alert(
         name="HooklineBreakerOpen",
         expression="hookline_logger_breaker_open == 1",
         wait="1m",
         severity=Severity.WARNING,
-        summary="The logger {{ $labels.logger }} of {{ $labels.instance }} failed too "
-        "often and is not called.",
-        next_step="The server's log has its traceback. It is tried again by itself; "
-        'see "Errors of loggers".',
+        summary="The logger {{ $labels.logger }} of {{ $labels.instance }} is "
+        "disabled after repeated failures.",
+        next_step="The server's log has the traceback. The engine retries the logger "
+        'by itself; see "Logger errors".',
     ),
 )
 

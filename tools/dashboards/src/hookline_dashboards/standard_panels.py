@@ -1,4 +1,6 @@
-"""Panels by kind of metric: what a counter, a gauge or a histogram is drawn as."""
+"""Standard panels for counters, gauges and histograms."""
+
+from collections.abc import Mapping
 
 from hookline.metrics.metric import Kind, Labels, Metric, Scope
 from hookline_dashboards.expressions import Expressions, Names
@@ -14,9 +16,9 @@ _RATES = {
 
 
 class StandardPanels:
-    """Makes panels of metrics, by their names in the catalogue.
+    """Creates panels of metrics, by their names in the catalogue.
 
-    Several metrics in a panel have to have the same unit.
+    All metrics of a panel must have the same unit.
     """
 
     def __init__(self, names: Names) -> None:
@@ -26,7 +28,7 @@ class StandardPanels:
     def each(
         self, title: str, *names: str, alarm: Alarm = Alarm.NONE, is_table: bool = False
     ) -> Panel:
-        """Gauges that say nothing when added up: every series for itself."""
+        """Returns a panel of gauges that cannot be summed: one line per series."""
         return Panel(
             title=title,
             unit=self._level(names[0]),
@@ -45,7 +47,7 @@ class StandardPanels:
         style: Style = Style.LINES,
         alarm: Alarm = Alarm.NONE,
     ) -> Panel:
-        """Gauges of all engines together, by the metrics' own labels."""
+        """Returns a panel of gauges summed over engines, by the metrics' own labels."""
         return Panel(
             title=title,
             unit=self._level(names[0]),
@@ -67,7 +69,7 @@ class StandardPanels:
         style: Style = Style.LINES,
         alarm: Alarm = Alarm.NONE,
     ) -> Panel:
-        """Counters a second of all engines together, by the metrics' own labels."""
+        """Returns a panel of rates summed over engines, by the metrics' own labels."""
         return Panel(
             title=title,
             unit=_RATES.get(self._metrics[names[0]].unit, Unit.PER_SECOND),
@@ -83,7 +85,7 @@ class StandardPanels:
         )
 
     def means(self, title: str, *names: str) -> Panel:
-        """Means of histograms, by the metrics' own labels, on top of one another."""
+        """Returns a panel of histograms' stacked means, by their own labels."""
         return Panel(
             title=title,
             unit=self._level(names[0]),
@@ -98,13 +100,13 @@ class StandardPanels:
         )
 
     def share(self, title: str, part: str, whole: str) -> Panel:
-        """What share of a counter another one is."""
+        """Returns a panel of the ratio of two counters' rates."""
         rate = self._expressions.per_second
         query = Query(f"{rate(part)} / {rate(whole)}", "share")
         return Panel(title=title, unit=Unit.RATIO, queries=(query,))
 
     def distribution(self, title: str, name: str) -> Panel:
-        """Quantiles and the mean of a histogram."""
+        """Returns a panel of a histogram's quantiles and mean."""
         queries = [
             Query(self._expressions.quantile(share, name), word)
             for word, share in _QUANTILES.items()
@@ -113,7 +115,7 @@ class StandardPanels:
         return Panel(title=title, unit=self._level(name), queries=tuple(queries))
 
     def tails(self, title: str, name: str) -> Panel:
-        """One quantile of a histogram, by the metric's own labels."""
+        """Returns a panel of a histogram's p99, by the metric's own labels."""
         labels = self._labels(name)
         query = Query(
             self._expressions.quantile(_QUANTILES["p99"], name, labels),
@@ -122,7 +124,7 @@ class StandardPanels:
         return Panel(title=title, unit=self._level(name), queries=(query,))
 
     def heatmap(self, title: str, name: str) -> Panel:
-        """How a histogram's observations spread over its buckets."""
+        """Returns a heatmap of a histogram's buckets."""
         query = Query(self._expressions.buckets(name), "{{le}}")
         return Panel(
             title=title,
@@ -131,16 +133,21 @@ class StandardPanels:
             style=Style.HEATMAP,
         )
 
-    def named(self, prefix: str) -> tuple[Panel, ...]:
-        """A panel for each metric whose name starts so, in the catalogue's order."""
+    def named(self, prefix: str, titles: Mapping[str, str]) -> tuple[Panel, ...]:
+        """Returns one panel per metric with the prefix, in the catalogue's order.
+
+        Args:
+            prefix: Start of the metrics' names.
+            titles: Titles by the rest of the name; others are derived from the name.
+        """
         return tuple(
-            self._standard(metric, metric.name.removeprefix(prefix))
+            self._standard(metric, titles.get(short) or _words(short).capitalize())
             for metric in self._metrics.values()
             if metric.name.startswith(prefix)
+            for short in [metric.name.removeprefix(prefix)]
         )
 
-    def _standard(self, metric: Metric, short: str) -> Panel:
-        title = short.replace("_", " ").capitalize()
+    def _standard(self, metric: Metric, title: str) -> Panel:
         match metric.kind:
             case Kind.COUNTER:
                 return self.rates(title, metric.name)
@@ -157,14 +164,14 @@ class StandardPanels:
         return tuple(label.name for label in self._metrics[name].labels)
 
     def _source(self, name: str, together: tuple[str, ...]) -> str:
-        """Whose series it is, its labels, and what it is where it is not alone."""
+        """Returns a legend with source, labels, and the metric if several."""
         is_engine = self._metrics[name].scope is Scope.ENGINE
         source = ("instance", "engine") if is_engine else ("instance",)
         labels = _braced((*source, *self._labels(name)))
         return labels if len(together) == 1 else f"{labels} {_words(name)}"
 
     def _legend(self, name: str, together: tuple[str, ...]) -> str:
-        """Its labels, and what it is where it is not alone or has no labels."""
+        """Returns a legend with the labels, and the metric if there are several."""
         labels = _braced(self._labels(name))
         if labels and len(together) == 1:
             return labels
