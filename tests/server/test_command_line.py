@@ -12,11 +12,15 @@ import pytest
 from hookline.config import EngineConfig, SimulationConfig
 from hookline_pd_proxy.options import ROUTE_OPTIONS
 from hookline_server.cli import main
-from hookline_server.cli.arguments import Arguments, engine_config, read_arguments
-from hookline_server.cli.engine_options import ENGINE_OPTIONS
-from hookline_server.cli.generate_options import GENERATE_OPTIONS
-from hookline_server.cli.parser import Kind, Option
-from hookline_server.cli.server_options import SERVER_OPTIONS
+from hookline_server.cli.options.arguments import (
+    Arguments,
+    engine_config,
+    read_arguments,
+)
+from hookline_server.cli.options.engine import ENGINE_OPTIONS
+from hookline_server.cli.options.generate import GENERATE_OPTIONS
+from hookline_server.cli.options.option import Kind, Option
+from hookline_server.cli.options.server import SERVER_OPTIONS
 from hookline_server.settings import ServerSettings
 
 OPTIONS = [*SERVER_OPTIONS, *ENGINE_OPTIONS]
@@ -159,8 +163,8 @@ def test_file_gives_options_and_the_command_line_wins(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "complaint"),
     [
-        ("nonsense-key: 1", "there is no option 'nonsense-key'"),
-        ("config: other.yaml", "there is no option 'config'"),
+        ("nonsense-key: 1", "unknown option 'nonsense-key'"),
+        ("config: other.yaml", "unknown option 'config'"),
         ("port: many", "argument --port: 'many' is not a whole number"),
         ("port: [1, 2]", "port must be a value"),
         ("in-process: 1", "in-process must be true or false"),
@@ -211,7 +215,7 @@ UNKNOWN = '{"method": "nothing", "num_speculative_tokens": 2}'
         (["serve", "--simulated-step-seconds=nan"], "not a finite number"),
         (["serve", "--shutdown-timeout=-1"], "shutdown-timeout"),
         (["serve", "--stat-logger", "nope"], "no plugin 'nope'"),
-        (["serve", "--stat-logger", "none", "--stat-logger", "logging"], "beside"),
+        (["serve", "--stat-logger", "none", "--stat-logger", "logging"], "combined"),
         (["serve", "--stat-logger=none", "--stat-logger-option=a.b=c"], "not in use"),
         (["serve", "--stat-logger-option=junk"], "NAME.KEY=VALUE"),
         (["serve", "--speculative-config=ngram"], "is not JSON"),
@@ -381,7 +385,8 @@ def test_reading_options_imports_nothing_heavy() -> None:
     The command line is read without torch and transformers.
     """
     code = (
-        "import sys, hookline_server.cli.serve, hookline_server.cli.generate\n"
+        "import sys\n"
+        "from hookline_server.cli.commands import generate, serve\n"
         "heavy = {'torch', 'transformers', 'numpy', 'tokenizers'} & set(sys.modules)\n"
         "sys.exit(', '.join(heavy) or 0)"
     )

@@ -11,9 +11,9 @@ from hookline.metrics import CATALOGUE
 from hookline.payloads import PageResponse
 from hookline_server.app import create_app
 from hookline_server.cli import main
-from hookline_server.cli.lane_report import PREFIX, lane_reports
-from hookline_server.cli.metric_text import read_page
-from hookline_server.cli.parser import UsageError
+from hookline_server.cli.errors import UsageError
+from hookline_server.cli.metrics_tools.lanes import PREFIX, lane_reports
+from hookline_server.cli.metrics_tools.page import read_page
 from hookline_server.settings import ServerSettings
 from hookline_testing.plugin_site import PluginSite
 from hookline_testing.scripted_server import FakeEngine
@@ -192,12 +192,12 @@ def test_url_must_be_one(capsys: pytest.CaptureFixture[str], url: str) -> None:
     What is no address of the web is refused.
     """
     assert main(["plugins", "doctor", "--url", url]) == 2
-    assert "--url takes http://HOST:PORT" in capsys.readouterr().err
+    assert "--url must be http://HOST:PORT" in capsys.readouterr().err
 
 
 def test_page_without_lanes_is_told() -> None:
     """
     A page that has no lanes says nothing of them, and that is an error.
     """
-    with pytest.raises(UsageError, match="does the server expose the dialect hookline"):
+    with pytest.raises(UsageError, match="must expose the dialect hookline"):
         lane_reports(read_page("# TYPE a gauge\na 1\n", "page"))

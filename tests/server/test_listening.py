@@ -2,7 +2,7 @@
 
 import pytest
 
-from hookline_server.cli.values import size
+from hookline.config.readers import read_size
 from hookline_server.listening import ListenError, listen, url
 
 
@@ -50,4 +50,4 @@ def test_sizes_have_units(text: str, expected: int) -> None:
     """
     Sizes are bytes, or have a binary or a decimal unit.
     """
-    assert size(text) == expected
+    assert read_size(text) == expected

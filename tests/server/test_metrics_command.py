@@ -11,7 +11,7 @@ import pytest
 
 from hookline.metrics import CATALOGUE, DIALECTS
 from hookline_server.cli import main
-from hookline_server.cli.metric_catalogue import rows
+from hookline_server.cli.metrics_tools.catalogue import rows
 
 PAGE = """\
 # HELP hookline_a_total Help with "quotes" and {braces}.
@@ -238,7 +238,7 @@ def test_what_holds_no_metrics_is_one_line(
 @pytest.mark.parametrize(
     ("argv", "complaint"),
     [
-        (["nope"], "unknown command 'nope' of metrics"),
+        (["nope"], "unknown command 'metrics nope'"),
         (["list", "--dialect=tgi"], "invalid choice: 'tgi'"),
         (["describe"], "NAME"),
         (["diff", "installed"], "required: B"),

@@ -7,11 +7,15 @@ import pytest
 from hookline.config import DetailedTrace, EngineConfig
 from hookline.slo import Slo
 from hookline_server.cli import main
-from hookline_server.cli.arguments import Arguments, engine_config, read_arguments
-from hookline_server.cli.engine_options import ENGINE_OPTIONS
-from hookline_server.cli.logger_options import named_loggers
-from hookline_server.cli.observer_settings import completed
-from hookline_server.cli.server_options import SERVER_OPTIONS
+from hookline_server.cli.options.arguments import (
+    Arguments,
+    engine_config,
+    read_arguments,
+)
+from hookline_server.cli.options.engine import ENGINE_OPTIONS
+from hookline_server.cli.options.implied import completed
+from hookline_server.cli.options.loggers import named_loggers
+from hookline_server.cli.options.server import SERVER_OPTIONS
 
 OPTIONS = [*SERVER_OPTIONS, *ENGINE_OPTIONS]
 
@@ -156,7 +160,10 @@ def test_file_may_say_all_this_too(tmp_path: Path) -> None:
         (['--histogram-buckets={"a": ["1"]}'], "a: '1' is not a number"),
         (['--histogram-buckets={"a": [true]}'], "a: True is not a number"),
         (['--histogram-buckets={"a": [1]}'], "'a' is neither a histogram"),
-        (['--histogram-buckets={"step_duration": [2, 1]}'], "strictly increasing"),
+        (
+            ['--histogram-buckets={"step_duration": [2, 1]}'],
+            "must be strictly increasing",
+        ),
         (['--histogram-buckets={"step_duration": []}'], "positive and finite"),
         (['--histogram-buckets={"step_duration": [NaN]}'], "positive and finite"),
         (["--include-metrics=nope_*"], "'nope_*' matches no metric"),
@@ -170,21 +177,24 @@ def test_file_may_say_all_this_too(tmp_path: Path) -> None:
         (["--show-hidden-metrics-for-version=x"], "'x' is not a version such as"),
         (["--slo=ttfb=1"], "names: ttft, tpot, e2e"),
         (["--slo=ttft=0"], "ttft must be a positive number of seconds"),
-        (["--collect-detailed-traces=gpu"], "'gpu' is none of model, worker, all"),
+        (["--collect-detailed-traces=gpu"], "'gpu' is not one of model, worker, all"),
         (["--kv-cache-metrics-sample=2"], "kv-cache-metrics-sample: must be 0 to 1"),
-        (["--otlp-traces-sample=0.5"], "needs --otlp-traces-endpoint"),
-        (["--tenant=a"], "--tenant needs --tenant-header or --tenant-keys"),
-        (["--max-tenants=5"], "--max-tenants needs --tenant-header or --tenant-keys"),
-        (["--tenant-header=X", "--max-tenants=-1"], "max-tenants: must be 0 to"),
+        (["--otlp-traces-sample=0.5"], "requires --otlp-traces-endpoint"),
+        (["--tenant=a"], "--tenant requires --tenant-header or --tenant-keys"),
+        (
+            ["--max-tenants=5"],
+            "--max-tenants requires --tenant-header or",
+        ),
+        (["--tenant-header=X", "--max-tenants=-1"], "max-tenants: must be 0 to 100"),
         (["--tenant-header=X", "--max-tenants=x"], "'x' is not a whole number"),
-        (["--tenant-header=X", "--tenant=a b"], "'a b' is no tenant"),
-        (["--tenant-header=X", "--tenant=other"], "'other' already stands for"),
+        (["--tenant-header=X", "--tenant=a b"], "'a b' is not a tenant"),
+        (["--tenant-header=X", "--tenant=other"], "'other' is reserved"),
         (
             ["--tenant-header=X", "--tenant=a", "--tenant=b", "--max-tenants=1"],
-            "max-tenants: is less than the 2 of --tenant",
+            "max-tenants: must be at least 2",
         ),
         (["--tenant-header=a b"], "tenant-header: 'a b' is not the name"),
-        (["--metrics-host=::1"], "metrics-host: needs --metrics-port"),
+        (["--metrics-host=::1"], "metrics-host: requires metrics-port"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
@@ -201,6 +211,20 @@ def test_wrong_values_are_one_clear_line(
     assert error.startswith("hookline: error: ")
     assert error.count("\n") == 1
     assert complaint in error
+
+
+def test_error_names_the_flag_that_was_typed(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """
+    An option that the engine knows by another name is named as on the command line.
+    """
+    argv = ["--otlp-traces-endpoint=http://c", "--otlp-traces-sample=2"]
+
+    status = main(["serve", *argv])
+
+    assert status == 2
+    assert "otlp-traces-sample: must be 0 to 1, not 2" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("signal", ["traces", "metrics"])
@@ -232,7 +256,7 @@ def test_endpoint_contradicts_no_logger(capsys: pytest.CaptureFixture[str]) -> N
     status = main(["serve", "--stat-logger=none", "--otlp-traces-endpoint=http://c"])
 
     assert status == 2
-    assert "none cannot stand beside" in capsys.readouterr().err
+    assert "none cannot be combined" in capsys.readouterr().err
 
 
 def test_endpoints_are_options_of_otel() -> None:
@@ -259,7 +283,7 @@ def test_endpoints_are_options_of_otel() -> None:
         ({}, None),
         ({"logger.otel.metrics_endpoint": "http://c"}, None),
         ({"logger.otel.traces_endpoint": "http://c"}, 1.0),
-        ({"run.stat_logger_options": ["otel.traces_endpoint=http://c"]}, 1.0),
+        ({"config.observers.options": {"otel": {"traces_endpoint": "http://c"}}}, 1.0),
         (
             {
                 "logger.otel.traces_endpoint": "http://c",

@@ -1,14 +1,13 @@
 """Tenants, told by an API key or a header."""
 
-import argparse
 from pathlib import Path
 
 import pytest
 
 from hookline.exceptions import ConfigError
 from hookline_server.cli import main
-from hookline_server.cli.tenant_keys import tenant_keys
 from hookline_server.settings import ServerSettings
+from hookline_server.tenant_keys import tenant_keys
 from hookline_testing.scripted_server import FakeEngine, client_of
 
 BODY = {"model": "fake", "prompt": "a"}
@@ -171,5 +170,5 @@ def test_file_that_is_not_there_is_told() -> None:
     """
     A file that cannot be read is an error that names it.
     """
-    with pytest.raises(argparse.ArgumentTypeError, match="cannot read /nonexistent"):
+    with pytest.raises(ValueError, match="cannot read /nonexistent"):
         tenant_keys("/nonexistent")

@@ -105,9 +105,9 @@ WRONG: dict[str, tuple[list[str], str]] = {
     ),
     "no JSON": (["--training-config={"], "is not JSON"),
     "no data": (["--data=/there/is/none"], "data: /there/is/none cannot be read"),
-    "nothing to continue": (["--continue-data"], "continue-data: wants data"),
-    "short rows": (["--row-tokens=9"], "row-tokens: must be above prompt-tokens"),
-    "few tokens": (["--tokens=9"], "tokens: must be 20 rows or more"),
+    "nothing to continue": (["--continue-data"], "continue-data: requires data"),
+    "short rows": (["--row-tokens=9"], "row-tokens: must exceed prompt-tokens"),
+    "few tokens": (["--tokens=9"], "tokens: must be at least 20 times row-tokens"),
     "a full folder": (["--out=FULL"], "is not empty"),
 }
 
@@ -146,4 +146,4 @@ def test_what_must_be_given_is_told(
     other = {"method": "--out=x", "out": "--method=medusa"}[flag]
 
     assert main(["train-draft", other]) == 2
-    assert f"--{flag} is missing" in capsys.readouterr().err
+    assert f"{flag}: is required" in capsys.readouterr().err

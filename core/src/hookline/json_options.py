@@ -3,31 +3,47 @@
 import json
 from collections.abc import Iterable, Mapping
 
+from hookline.did_you_mean import did_you_mean
 from hookline.exceptions import ConfigError
 
 
-def read_object(option: str, text: str) -> dict[str, object]:
-    """A JSON object, of a command's option.
+def parse_object(text: str) -> dict[str, object]:
+    """Parses a JSON object.
 
     Raises:
-        ConfigError: It is none.
+        ValueError: It is something else.
     """
     try:
-        given = json.loads(text)
-    except ValueError as error:
-        raise ConfigError(option, f"{text!r} is not JSON: {error}") from error
+        given: object = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{text!r} is not JSON: {error}") from error
     if not isinstance(given, dict):
-        raise ConfigError(option, f"{text!r} is not a JSON object")
+        raise ValueError(f"{text!r} is not a JSON object")  # noqa: TRY004
     return given
+
+
+def read_object(option: str, text: str) -> dict[str, object]:
+    """Parses the JSON object of a command's option.
+
+    Raises:
+        ConfigError: It is something else.
+    """
+    try:
+        return parse_object(text)
+    except ValueError as error:
+        raise ConfigError(option, str(error)) from error
 
 
 def refuse_unknown(
     whose: str, option: str, given: Mapping[str, object], known: Iterable[str]
 ) -> None:
-    """Raises `ConfigError`, of a command's option, for a name that is not known."""
+    """Checks the given names against the known ones of a plugin or method.
+
+    Raises:
+        ConfigError: A name is unknown.
+    """
     names = list(known)
     for name in given:
         if name not in names:
-            raise ConfigError(
-                option, f"{whose} has no option {name!r}; it has {', '.join(names)}"
-            )
+            detail = f"{whose} has no option {name!r}; it has {', '.join(names)}"
+            raise ConfigError(option, f"{detail}{did_you_mean(name, names)}")

@@ -2,68 +2,133 @@
 
 import re
 from dataclasses import dataclass, field
+from enum import StrEnum
 
+from hookline.config.option_fields import check_options
+from hookline.config.options import option
+from hookline.config.readers import read_size
 from hookline.exceptions import ConfigError
+from hookline_server.tenant_keys import tenant_keys
 
 MEBIBYTE = 1024 * 1024
 HEADERS_WITH_SECRETS = ("authorization", "cookie", "proxy-authorization")
-LOG_LEVELS = ("debug", "info", "warning", "error")
-
+LARGEST_PORT = 65535
 
 _HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 
 
+class LogLevel(StrEnum):
+    DEBUG = "debug"
+    INFO = "info"
+    WARNING = "warning"
+    ERROR = "error"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerSettings:
-    """Options of `hookline serve` that are not the engine's.
+    """Options of `hookline serve` that are not the engine's."""
 
-    Attributes:
-        host: Address to listen on.
-        port: TCP port; 0 lets the system choose one.
-        api_key: Where set, `/v1/*` asks for it as a bearer token.
-        metrics_host: Where the loggers' pages are, if they have a port of their own;
-            None for the API's address.
-        metrics_port: The loggers' pages listen on this port and no longer on the API's.
-        metrics_token: Where set, the loggers' pages ask for it as a bearer token.
-        tenant_header: Name of the header that tells a request's tenant.
-        tenant_keys: Tenants by API key; these open `/v1/*` like `api_key`.
-        shutdown_timeout: Seconds that running requests get after SIGTERM.
-        max_body_bytes: Larger request bodies are refused with 413.
-        enable_reset_prefix_cache: Serve `/reset_prefix_cache`.
-        log_level: Of the server's own log lines.
-    """
-
-    host: str = "127.0.0.1"
-    port: int = 8000
-    api_key: str | None = field(default=None, repr=False)
-    metrics_host: str | None = None
-    metrics_port: int | None = None
-    metrics_token: str | None = field(default=None, repr=False)
-    tenant_header: str | None = None
-    tenant_keys: dict[str, str] = field(default_factory=dict, repr=False)
-    shutdown_timeout: float = 30.0
-    max_body_bytes: int = 8 * MEBIBYTE
-    enable_reset_prefix_cache: bool = False
-    log_level: str = "info"
+    host: str = field(
+        default="127.0.0.1",
+        metadata=option("Address to listen on.", metavar="ADDRESS"),
+    )
+    port: int = field(
+        default=8000,
+        metadata=option(
+            "TCP port; 0 selects a free one.", minimum=0, maximum=LARGEST_PORT
+        ),
+    )
+    api_key: str | None = field(
+        default=None,
+        repr=False,
+        metadata=option("Bearer token that requests to /v1/* must carry."),
+    )
+    shutdown_timeout: float = field(
+        default=30.0,
+        metadata=option(
+            "Time after SIGTERM for running requests to finish before they are "
+            "aborted.",
+            metavar="SECONDS",
+            minimum=0,
+        ),
+    )
+    max_body_bytes: int = field(
+        default=8 * MEBIBYTE,
+        metadata=option(
+            "Maximum size of a request's body; larger ones are refused with status "
+            "413.",
+            metavar="SIZE",
+            minimum=1,
+            read=read_size,
+        ),
+    )
+    enable_reset_prefix_cache: bool = field(
+        default=False, metadata=option("Serve POST /reset_prefix_cache.")
+    )
+    log_level: LogLevel = field(
+        default=LogLevel.INFO,
+        metadata=option("Minimum level of the server's log lines."),
+    )
+    metrics_host: str | None = field(
+        default=None,
+        metadata=option(
+            "Address of the metrics port.",
+            group="pages of the stat loggers",
+            metavar="ADDRESS",
+            shown_default="that of --host",
+        ),
+    )
+    metrics_port: int | None = field(
+        default=None,
+        metadata=option(
+            "Port of /metrics and other pages of the stat loggers; 0 selects a free "
+            "one.",
+            group="pages of the stat loggers",
+            metavar="PORT",
+            minimum=0,
+            maximum=LARGEST_PORT,
+            shown_default="that of --port",
+        ),
+    )
+    metrics_token: str | None = field(
+        default=None,
+        repr=False,
+        metadata=option(
+            "Bearer token that requests for these pages must carry.",
+            group="pages of the stat loggers",
+        ),
+    )
+    tenant_header: str | None = field(
+        default=None,
+        metadata=option(
+            "Header that names a request's tenant, such as X-Tenant.",
+            group="tenants",
+            metavar="NAME",
+        ),
+    )
+    tenant_keys: dict[str, str] = field(
+        default_factory=dict,
+        repr=False,
+        metadata=option(
+            "YAML or JSON file with the tenant of each API key; these keys also open "
+            "/v1/*.",
+            group="tenants",
+            metavar="FILE",
+            read=tenant_keys,
+            single=True,
+        ),
+    )
 
     def __post_init__(self) -> None:
-        _check_port("port", self.port)
+        check_options(self)
         if self.api_key == "":
             raise ConfigError("api-key", "must not be empty")
         self._check_pages()
         self._check_tenants()
-        if not 0 <= self.shutdown_timeout < float("inf"):
-            raise ConfigError("shutdown-timeout", "must be a number of seconds >= 0")
-        if self.max_body_bytes < 1:
-            raise ConfigError("max-body-bytes", "must be at least 1")
-        if self.log_level not in LOG_LEVELS:
-            raise ConfigError("log-level", f"must be one of {', '.join(LOG_LEVELS)}")
 
     def _check_pages(self) -> None:
-        if self.metrics_port is not None:
-            _check_port("metrics-port", self.metrics_port)
-        elif self.metrics_host is not None:
-            raise ConfigError("metrics-host", "needs --metrics-port")
+        if self.metrics_port is None and self.metrics_host is not None:
+            raise ConfigError("metrics-host", "requires metrics-port")
         if self.metrics_token == "":
             raise ConfigError("metrics-token", "must not be empty")
 
@@ -74,9 +139,4 @@ class ServerSettings:
         if not _HEADER_NAME.fullmatch(name):
             raise ConfigError("tenant-header", f"{name!r} is not the name of a header")
         if name.lower() in HEADERS_WITH_SECRETS:
-            raise ConfigError("tenant-header", f"{name} holds secrets, and no tenant")
-
-
-def _check_port(option: str, port: int) -> None:
-    if not 0 <= port <= 65535:
-        raise ConfigError(option, f"must be 0 to 65535, not {port}")
+            raise ConfigError("tenant-header", f"{name} holds secrets")

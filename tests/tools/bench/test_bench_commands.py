@@ -10,25 +10,18 @@ from aiohttp import web
 from aiohttp.test_utils import BaseTestServer, TestServer
 
 from hookline_bench.command import BENCHMARKS
-from hookline_bench.latency import LATENCY_OPTIONS
+from hookline_bench.latency import LatencySettings
 from hookline_bench.serve import joined_objectives
-from hookline_bench.serve_options import SERVE_BENCH_OPTIONS
-from hookline_bench.startup import STARTUP_OPTIONS
-from hookline_bench.throughput import THROUGHPUT_OPTIONS
+from hookline_bench.serve_settings import ServeSettings
+from hookline_bench.startup import StartupSettings
+from hookline_bench.throughput import ThroughputSettings
 from hookline_server.cli import main
+from hookline_server.cli.options.derived import derived
 from hookline_testing.scripted_server import FakeEngine, client_of
 
 QUICK = ["--executor=simulated", "--simulated-step-seconds=0", "--disable-tqdm"]
-FLAGS = {
-    option.flag
-    for options in (
-        SERVE_BENCH_OPTIONS,
-        LATENCY_OPTIONS,
-        THROUGHPUT_OPTIONS,
-        STARTUP_OPTIONS,
-    )
-    for option in options
-}
+SETTINGS = (ServeSettings, LatencySettings, ThroughputSettings, StartupSettings)
+FLAGS = {option.flag for kind in SETTINGS for option in derived(kind, "bench")}
 PERCENTAGES = ["10", "25", "50", "75", "90", "99"]
 SHORT = ["--random-input-len=8", "--random-output-len=5", "--disable-tqdm"]
 
@@ -212,25 +205,25 @@ def test_objectives_may_be_several_words() -> None:
         (["serve", "--request-rate=0"], "request-rate: must be above 0"),
         (["serve", "--request-rate=nan"], "not a finite number"),
         (["serve", "--burstiness=-1"], "burstiness: must be above 0"),
-        (["serve", "--ramp-up-strategy=linear"], "ramp-up-start-rps: must be given"),
-        (["serve", "--ramp-up-end-rps=3"], "ramp-up-strategy: is what"),
+        (["serve", "--ramp-up-strategy=linear"], "ramp-up-start-rps: is required"),
+        (["serve", "--ramp-up-end-rps=3"], "ramp-up-strategy: is required"),
         (["serve", "--random-input-len=0"], "random-input-len: must be at least 1"),
         (["serve", "--random-range-ratio=1"], "random-range-ratio: must be"),
-        (["serve", "--percentile-metrics=ttft,x"], "there is no metric 'x'"),
+        (["serve", "--percentile-metrics=ttft,x"], "unknown metric 'x'"),
         (["serve", "--metric-percentiles=101"], "metric-percentiles: must be"),
         (["serve", "--metric-percentiles=a"], "'a' is not a number"),
         (["serve", "--goodput", "ttft"], "'ttft' is not NAME:MILLISECONDS"),
-        (["serve", "--goodput", "itl:3"], "there is no objective 'itl'"),
-        (["serve", "--goodput", "ttft:-3"], "ttft must not be negative"),
+        (["serve", "--goodput", "itl:3"], "unknown objective 'itl'"),
+        (["serve", "--goodput", "ttft:-3"], "ttft must be at least 0"),
         (["serve", "--metadata=x"], "'x' is not KEY=VALUE"),
         (["serve", "--extra-body=[1]"], "is not a JSON object"),
         (["serve", "--extra-body={"], "is not JSON"),
         (["serve", "--base-url=localhost"], "does not begin with http://"),
-        (["serve", "--header=a=b\nc", "--model=demo"], "cannot be a header"),
+        (["serve", "--header=a=b\nc", "--model=demo"], "is not a valid header"),
         (["serve", "--model=no-such", "--tokenizer=no-such"], "tokenizer: 'no-such'"),
         (
             ["serve", "--backend=openai-chat", "--prompt-token-ids"],
-            "prompt-token-ids: a chat takes text only",
+            "prompt-token-ids: chat requests can only carry text",
         ),
         (["serve", "--port=1", "--ready-check-timeout-sec=0"], "model: must be given"),
         (["latency", "--batch-size=0"], "batch-size: must be at least 1"),
@@ -238,7 +231,10 @@ def test_objectives_may_be_several_words() -> None:
         (["throughput", "--num-prompts=0"], "num-prompts: must be at least 1"),
         (["throughput", "--num-warmups=-1"], "num-warmups: must be at least 0"),
         (["startup", "--num-iters-warm=-1"], "num-iters-warm: must be at least 0"),
-        (["startup", "--num-iters-cold=0", "--num-iters-warm=0"], "no start is left"),
+        (
+            ["startup", "--num-iters-cold=0", "--num-iters-warm=0"],
+            "num-iters-warm: must be at least 1",
+        ),
         (["startup", "--nonsense", "--disable-tqdm"], "--nonsense"),
     ],
     ids=" ".join,

@@ -46,6 +46,7 @@ class OptionSpec:
             derives it from the field's type.
         read_mapping: Converts a mapping to the value, raising `ConfigError`.
         json: Whether `read` expects JSON.
+        single: Whether a mapping is read from one text, not merged from several.
         commas: Whether a tuple's items can also be separated by commas.
         shorthand: A switch that sets the field as well.
     """
@@ -63,6 +64,7 @@ class OptionSpec:
     read: Callable[[str], object] | None = None
     read_mapping: Callable[[Mapping[str, object]], object] | None = None
     json: bool = False
+    single: bool = False
     commas: bool = False
     shorthand: Shorthand | None = None
 

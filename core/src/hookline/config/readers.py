@@ -73,21 +73,6 @@ def read_buckets(text: str) -> dict[str, list[float]]:
     return {name: _bounds(name, bounds) for name, bounds in found.items()}
 
 
-def read_json_object(text: str) -> dict[str, object]:
-    """Reads a JSON object.
-
-    Raises:
-        ValueError: It is something else.
-    """
-    try:
-        found: object = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"{text!r} is not JSON: {error}") from error
-    if not isinstance(found, dict):
-        raise ValueError(f"{text!r} is not a JSON object")  # noqa: TRY004
-    return found
-
-
 def _bounds(name: str, bounds: object) -> list[float]:
     if not isinstance(bounds, list):
         raise ValueError(f"{name} must have a list of numbers")  # noqa: TRY004

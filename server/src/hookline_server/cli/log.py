@@ -5,7 +5,7 @@ import sys
 
 
 def set_up_log(level: str) -> None:
-    """To standard error, from this level on."""
+    """Logs to standard error, from this level on."""
     logging.basicConfig(
         stream=sys.stderr,
         level=level.upper(),

@@ -1,10 +1,11 @@
-"""Finds the subcommand, and turns every expected error into one line."""
+"""Runs the subcommand, and prints every expected error as one line."""
 
 import sys
 from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
 
+from hookline.did_you_mean import unknown
 from hookline.exceptions import (
     ConfigError,
     EngineDeadError,
@@ -12,13 +13,9 @@ from hookline.exceptions import (
     RequestError,
 )
 from hookline_registry import RegistryError
-from hookline_server.cli.commands import (
-    CommandFailedError,
-    command_names,
-    find_command,
-)
+from hookline_server.cli.command import command_names, find_command
+from hookline_server.cli.errors import CommandFailedError, UsageError
 from hookline_server.cli.output import complain, say
-from hookline_server.cli.parser import UsageError
 from hookline_server.listening import ListenError
 
 WRONG_INPUT = 2
@@ -56,8 +53,7 @@ def _dispatch(arguments: list[str]) -> int:
         say(f"hookline {version('hookline')}")
         return 0
     if (command := find_command(name)) is None:
-        available = ", ".join(command_names())
-        raise UsageError(f"unknown command {name!r}; available: {available}")
+        raise UsageError(unknown("command", name, command_names()))
     return command.run(rest)
 
 
@@ -76,5 +72,5 @@ def _help() -> str:
         "usage: hookline COMMAND [OPTIONS]\n\n"
         "An LLM inference engine that you can see into.\n\n"
         f"commands:\n{commands}\n\n"
-        "`hookline COMMAND --help` lists the options of a command."
+        "`hookline COMMAND --help` shows the options of a command."
     )

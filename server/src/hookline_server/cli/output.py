@@ -1,23 +1,22 @@
-"""What the command says, and where."""
+"""Printing of results and errors."""
 
 import sys
 from collections.abc import Sequence
 
 
 def say(text: str) -> None:
-    """A line (or more) of result, at once, also into a pipe."""
+    """Prints one or more lines of result and flushes them."""
     sys.stdout.write(f"{text}\n")
     sys.stdout.flush()
 
 
 def complain(text: str) -> None:
-    """A line of complaint."""
+    """Prints a line to standard error."""
     sys.stderr.write(f"{text}\n")
 
 
 def table(rows: Sequence[Sequence[str]]) -> str:
-    """Rows as lines, their cells in columns."""
-    # The last two columns hold whole sentences, so the last is not padded.
+    """Formats rows as lines with aligned columns."""
     widths = [max(len(cell) for cell in column) for column in zip(*rows, strict=True)]
     return "\n".join(
         "  ".join(

@@ -1,6 +1,6 @@
-"""`hookline bench`: what an engine or a server does, in the field's own words."""
+"""`hookline bench`: measures an engine or a server."""
 
-from hookline_server.cli.commands import Command
+from hookline_server.cli.command import Command
 
 COMMAND = Command(
     summary="measure an engine or a server", module="hookline_bench.command"

@@ -2,12 +2,15 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 import numpy as np
 
+from hookline.config.option_fields import check_options
+from hookline.config.options import option
 from hookline.exceptions import ConfigError
+from hookline_bench.values import rate
 
 
 class RampUp(StrEnum):
@@ -19,41 +22,55 @@ class RampUp(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arrivals:
-    """An arrival process.
+    """An arrival process; rates are in requests per second."""
 
-    Attributes:
-        request_rate: Requests a second; infinite sends all at once.
-        burstiness: Shape of the gamma distribution of the gaps: 1 makes a Poisson
-            process, less makes bursts, more makes it regular.
-        ramp_up_strategy: Where given, the rate goes from `ramp_up_start_rps` to
-            `ramp_up_end_rps`, and there is no `request_rate`.
-    """
-
-    request_rate: float = math.inf
-    burstiness: float = 1.0
-    ramp_up_strategy: RampUp | None = None
-    ramp_up_start_rps: float | None = None
-    ramp_up_end_rps: float | None = None
+    request_rate: float = field(
+        default=math.inf,
+        metadata=option(
+            "Requests per second; inf sends all at once.",
+            metavar="RPS",
+            above=0,
+            infinite=True,
+            read=rate,
+        ),
+    )
+    burstiness: float = field(
+        default=1.0,
+        metadata=option(
+            "Shape of the gamma distribution of the gaps: 1 is a Poisson process, less "
+            "is burstier, more is more regular.",
+            metavar="SHAPE",
+            above=0,
+        ),
+    )
+    ramp_up_strategy: RampUp | None = field(
+        default=None,
+        metadata=option("Change the rate from the first request to the last."),
+    )
+    ramp_up_start_rps: float | None = field(
+        default=None,
+        metadata=option("Rate of the first request.", metavar="RPS", above=0),
+    )
+    ramp_up_end_rps: float | None = field(
+        default=None,
+        metadata=option("Rate of the last request.", metavar="RPS", above=0),
+    )
 
     def __post_init__(self) -> None:
-        if not self.request_rate > 0:
-            raise ConfigError("request-rate", "must be above 0")
-        if not 0 < self.burstiness < math.inf:
-            raise ConfigError("burstiness", "must be above 0")
+        check_options(self)
         ends = (self.ramp_up_start_rps, self.ramp_up_end_rps)
-        if self.ramp_up_strategy is None:
-            if ends != (None, None):
-                raise ConfigError("ramp-up-strategy", "is what the two rates need")
-        else:
+        if self.ramp_up_strategy is not None:
             self._check_ramp(ends)
+        elif ends != (None, None):
+            raise ConfigError("ramp-up-strategy", "is required by the two rates")
 
     def _check_ramp(self, ends: tuple[float | None, float | None]) -> None:
         if self.request_rate != math.inf:
-            raise ConfigError("request-rate", "is not for use with a ramp")
+            raise ConfigError("request-rate", "cannot be combined with a ramp-up")
         names = ("ramp-up-start-rps", "ramp-up-end-rps")
-        for name, rate in zip(names, ends, strict=True):
-            if rate is None or not rate > 0:
-                raise ConfigError(name, "must be given, and above 0, for a ramp")
+        for name, end in zip(names, ends, strict=True):
+            if end is None:
+                raise ConfigError(name, "is required by ramp-up-strategy")
 
     def times(self, count: int, source: np.random.Generator) -> list[float]:
         """When each of the requests is due, ascending.

@@ -1,15 +1,16 @@
-"""`hookline bench`: finds the benchmark."""
+"""`hookline bench`: runs one of the benchmarks."""
 
 from collections.abc import Callable, Mapping
 from importlib import import_module
 
+from hookline.did_you_mean import unknown
+from hookline_server.cli.errors import UsageError
 from hookline_server.cli.output import say
-from hookline_server.cli.parser import UsageError
 
 BENCHMARKS: Mapping[str, str] = {
-    "latency": "time for one batch, offline",
-    "throughput": "requests and tokens a second, offline",
-    "serve": "load for any server with the OpenAI API",
+    "latency": "latency of one batch, offline",
+    "throughput": "requests and tokens per second, offline",
+    "serve": "any server with the OpenAI API under load",
     "startup": "time until a server is ready, cold and warm",
 }
 
@@ -21,8 +22,7 @@ def run(argv: list[str]) -> int:
         return 0
     name, *rest = argv
     if name not in BENCHMARKS:
-        there = ", ".join(BENCHMARKS)
-        raise UsageError(f"unknown benchmark {name!r}; there is {there}")
+        raise UsageError(unknown("benchmark", name, BENCHMARKS))
     # Only the benchmark that runs is imported.
     bench: Callable[[list[str]], int] = import_module(f"hookline_bench.{name}").run
     return bench(rest)
@@ -33,5 +33,5 @@ def _help() -> str:
     return (
         "usage: hookline bench BENCHMARK [OPTIONS]\n\n"
         f"benchmarks:\n{benchmarks}\n\n"
-        "`hookline bench BENCHMARK --help` tells the options of a benchmark."
+        "`hookline bench BENCHMARK --help` shows the options of a benchmark."
     )

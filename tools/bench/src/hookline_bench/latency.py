@@ -1,14 +1,15 @@
-"""`hookline bench latency`: the time for one batch of requests, offline."""
+"""`hookline bench latency`: the latency of one batch of requests, offline."""
 
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 from tqdm import tqdm
 
-from hookline.exceptions import ConfigError
+from hookline.config.option_fields import check_options
+from hookline.config.options import option
 from hookline.llm import LLM
 from hookline_bench.offline import (
     exactly,
@@ -26,65 +27,64 @@ from hookline_bench.percentiles import (
 from hookline_bench.random_prompts import Prompt, PromptShape, id_prompts
 from hookline_bench.result_file import write_json
 from hookline_server.cli.output import say
-from hookline_server.cli.parser import Option
-from hookline_server.cli.values import whole
 
-DESCRIPTION = "Measures the time for one batch of requests, offline."
+DESCRIPTION = "Measures the latency of one batch of requests, offline."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LatencySettings:
     """Options of the command."""
 
-    input_len: int = 32
-    output_len: int = 128
-    batch_size: int = 8
-    num_iters_warmup: int = 10
-    num_iters: int = 30
-    output_json: str | None = None
-    disable_tqdm: bool = False
+    input_len: int = field(
+        default=32,
+        metadata=option(
+            "Number of tokens per prompt.", group=BENCHMARK, metavar="TOKENS", minimum=1
+        ),
+    )
+    output_len: int = field(
+        default=128,
+        metadata=option(
+            "Number of tokens per completion.",
+            group=BENCHMARK,
+            metavar="TOKENS",
+            minimum=1,
+        ),
+    )
+    batch_size: int = field(
+        default=8,
+        metadata=option(
+            "Number of requests per batch.", group=BENCHMARK, metavar="COUNT", minimum=1
+        ),
+    )
+    num_iters_warmup: int = field(
+        default=10,
+        metadata=option(
+            "Number of batches before the measured ones.",
+            group=BENCHMARK,
+            metavar="COUNT",
+            minimum=0,
+        ),
+    )
+    num_iters: int = field(
+        default=30,
+        metadata=option(
+            "Number of measured batches.", group=BENCHMARK, metavar="COUNT", minimum=1
+        ),
+    )
+    output_json: str | None = field(default=None, metadata=OUTPUT_JSON)
+    disable_tqdm: bool = field(default=False, metadata=DISABLE_TQDM)
 
     def __post_init__(self) -> None:
-        for name in ("input_len", "output_len", "batch_size", "num_iters"):
-            if getattr(self, name) < 1:
-                raise ConfigError(name.replace("_", "-"), "must be at least 1")
-        if self.num_iters_warmup < 0:
-            raise ConfigError("num-iters-warmup", "must be at least 0")
-
-
-_DEFAULTS = LatencySettings()
-
-LATENCY_OPTIONS = (
-    *(
-        Option(
-            flag=name.replace("_", "-"),
-            target=f"bench.{name}",
-            group=BENCHMARK,
-            parse=whole,
-            metavar=metavar,
-            help=text,
-            default=str(getattr(_DEFAULTS, name)),
-        )
-        for name, metavar, text in (
-            ("input_len", "TOKENS", "length of each prompt"),
-            ("output_len", "TOKENS", "length of each completion"),
-            ("batch_size", "COUNT", "requests at once"),
-            ("num_iters_warmup", "COUNT", "batches before the measured ones"),
-            ("num_iters", "COUNT", "measured batches"),
-        )
-    ),
-    OUTPUT_JSON,
-    DISABLE_TQDM,
-)
+        check_options(self)
 
 
 def run(argv: list[str]) -> int:
     """Measures and reports."""
     settings, config, arguments = read_offline(
-        "latency", DESCRIPTION, LATENCY_OPTIONS, argv, LatencySettings
+        "latency", DESCRIPTION, argv, LatencySettings
     )
     if "config.cache.enable_prefix_caching" not in arguments.given:
-        # Every batch is the same: its prompts would be computed once only.
+        # Every batch has the same prompts, which would be computed only once.
         config = without_prefix_caching(config)
     with opened(config) as llm:
         latencies = _latencies(llm, settings)

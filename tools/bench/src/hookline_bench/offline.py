@@ -10,9 +10,13 @@ from hookline.config import EngineConfig
 from hookline.sampling_params import SamplingParams
 from hookline.worker.page_warmer import wait_until_warm
 from hookline_bench.random_prompts import Prompt
-from hookline_server.cli.arguments import Arguments, engine_config, read_arguments
-from hookline_server.cli.engine_options import ENGINE_OPTIONS
-from hookline_server.cli.parser import Option
+from hookline_server.cli.options.arguments import (
+    Arguments,
+    engine_config,
+    read_arguments,
+)
+from hookline_server.cli.options.derived import derived
+from hookline_server.cli.options.engine import ENGINE_OPTIONS
 
 T = TypeVar("T")
 
@@ -20,15 +24,14 @@ T = TypeVar("T")
 def read_offline(
     name: str,
     description: str,
-    options: Sequence[Option],
     argv: Sequence[str],
     kind: type[T],
 ) -> tuple[T, EngineConfig, Arguments]:
-    """A benchmark's settings, and the engine that was asked for."""
+    """Reads a benchmark's settings and the engine's configuration."""
     arguments = read_arguments(
         f"bench {name}",
         description,
-        [*options, *ENGINE_OPTIONS],
+        [*derived(kind, "bench"), *ENGINE_OPTIONS],
         argv,
         default_loggers=(),
     )
@@ -38,7 +41,7 @@ def read_offline(
 
 @contextmanager
 def opened(config: EngineConfig) -> Iterator[hookline.LLM]:
-    """The engine, ready; it is closed in the end."""
+    """Opens the engine for a block of code; yields it when it is ready."""
     llm = hookline.LLM.from_config(config, collect_metrics=False)
     wait_until_warm()
     try:
@@ -48,16 +51,16 @@ def opened(config: EngineConfig) -> Iterator[hookline.LLM]:
 
 
 def without_prefix_caching(config: EngineConfig) -> EngineConfig:
-    """The same engine, which computes every prompt."""
+    """Returns the configuration with prefix caching off."""
     cache = dataclasses.replace(config.cache, enable_prefix_caching=False)
     return dataclasses.replace(config, cache=cache)
 
 
 def vocabulary(llm: hookline.LLM) -> range:
-    """The token ids that prompts are made of."""
+    """Returns the token ids that prompts are made of."""
     return range(llm.front_end.client.facts.vocab_size)
 
 
 def exactly(prompt: Prompt) -> SamplingParams:
-    """As many tokens as are wanted, whatever they are."""
+    """Returns parameters that generate exactly the prompt's number of tokens."""
     return SamplingParams(max_tokens=prompt.output_tokens, ignore_eos=True)

@@ -1,13 +1,15 @@
 """Prompts of a wanted length that mean nothing."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import ceil, floor
 from pathlib import Path
 
 import numpy as np
 from tokenizers import Tokenizer
 
+from hookline.config.option_fields import check_options
+from hookline.config.options import option
 from hookline.exceptions import ConfigError, ModelLoadError
 from hookline.models.description import find_folder
 from hookline_registry import Failure, isolate
@@ -33,26 +35,50 @@ class Prompt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PromptShape:
-    """How long prompts and completions are.
+    """Lengths of prompts and completions."""
 
-    Attributes:
-        input_tokens: Of each prompt, besides the prefix, on average.
-        output_tokens: Of each completion, on average.
-        range_ratio: Lengths are drawn from (1 − ratio) to (1 + ratio) times these.
-        prefix_tokens: So many are the same in all prompts, at their beginning.
-    """
-
-    input_tokens: int = 1024
-    output_tokens: int = 128
-    range_ratio: float = 0.0
-    prefix_tokens: int = 0
+    input_tokens: int = field(
+        default=1024,
+        metadata=option(
+            "Number of tokens per prompt, without the common prefix.",
+            flag="random-input-len",
+            metavar="TOKENS",
+            minimum=1,
+        ),
+    )
+    output_tokens: int = field(
+        default=128,
+        metadata=option(
+            "Number of tokens per completion.",
+            flag="random-output-len",
+            metavar="TOKENS",
+            minimum=1,
+        ),
+    )
+    range_ratio: float = field(
+        default=0.0,
+        metadata=option(
+            "Sample both lengths from (1 - RATIO) to (1 + RATIO) times their value.",
+            flag="random-range-ratio",
+            metavar="RATIO",
+            minimum=0,
+        ),
+    )
+    prefix_tokens: int = field(
+        default=0,
+        metadata=option(
+            "Number of additional tokens at the beginning of every prompt, the same in "
+            "all of them.",
+            flag="random-prefix-len",
+            metavar="TOKENS",
+            minimum=0,
+        ),
+    )
 
     def __post_init__(self) -> None:
-        for option, least in (("input", 1), ("output", 1), ("prefix", 0)):
-            if getattr(self, f"{option}_tokens") < least:
-                raise ConfigError(f"random-{option}-len", f"must be at least {least}")
-        if not 0 <= self.range_ratio < 1:
-            raise ConfigError("random-range-ratio", "must be 0 or above, and below 1")
+        check_options(self)
+        if self.range_ratio >= 1:
+            raise ConfigError("random-range-ratio", "must be less than 1")
 
     def lengths(self, count: int, source: np.random.Generator) -> list[tuple[int, int]]:
         """Prompt (without prefix) and completion lengths."""

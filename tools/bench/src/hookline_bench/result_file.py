@@ -7,7 +7,7 @@ from datetime import datetime
 from pathlib import Path
 
 from hookline_bench.serve_settings import ServeSettings
-from hookline_server.cli.parser import UsageError
+from hookline_server.cli.errors import UsageError
 
 
 def write_json(path: Path, fields: Mapping[str, object]) -> None:

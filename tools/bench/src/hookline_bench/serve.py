@@ -1,4 +1,4 @@
-"""`hookline bench serve`: load for a server, and what it made of it."""
+"""`hookline bench serve`: measures a server under load."""
 
 import asyncio
 import math
@@ -23,7 +23,6 @@ from hookline_bench.random_prompts import (
 )
 from hookline_bench.result_file import serve_fields, serve_path, write_json
 from hookline_bench.serve_numbers import serve_numbers
-from hookline_bench.serve_options import SERVE_BENCH_OPTIONS
 from hookline_bench.serve_report import ServeReport, details
 from hookline_bench.serve_settings import ServeSettings
 from hookline_bench.server_pages import first_model, page_or_none
@@ -32,27 +31,30 @@ from hookline_bench.spec_decode import (
     growth,
     spec_decode_counts,
 )
-from hookline_server.cli.arguments import Arguments
+from hookline_server.cli.options.arguments import Arguments
+from hookline_server.cli.options.derived import derived
+from hookline_server.cli.options.parser import make_parser, parse
 from hookline_server.cli.output import complain, say
-from hookline_server.cli.parser import make_parser, parse
 
 FAILED = 1
 MOST_ERRORS = 10
-DESCRIPTION = "Measures a server with the OpenAI API."
+DESCRIPTION = "Measures a server with the OpenAI API under load."
+
+SERVE_OPTIONS = tuple(derived(ServeSettings, "bench"))
 
 _OBJECTIVE = re.compile(r"\w+:.*")
 
 
 def run(argv: list[str]) -> int:
-    """Measures and reports; status 1 where no request succeeded."""
-    parser = make_parser("bench serve", DESCRIPTION, SERVE_BENCH_OPTIONS)
+    """Measures and reports; returns 1 if no request succeeded."""
+    parser = make_parser("bench serve", DESCRIPTION, SERVE_OPTIONS)
     given = parse(parser, joined_objectives(argv))
     settings = Arguments(given, ()).make("bench", ServeSettings)
     return asyncio.run(_bench(settings))
 
 
 def joined_objectives(argv: Sequence[str]) -> list[str]:
-    """`--goodput ttft:200 tpot:30` as one word; other options take one value too."""
+    """Joins `--goodput ttft:200 tpot:30` into one value, as other options have."""
     joined: list[str] = []
     for word in argv:
         if len(joined) > 1 and joined[-2] == "--goodput" and _OBJECTIVE.match(word):
@@ -156,7 +158,7 @@ def _save(
 def _prompts(
     settings: ServeSettings, tokenizer_name: str, source: np.random.Generator
 ) -> tuple[list[Prompt], list[Prompt]]:
-    """Those that are measured, and others for what comes before."""
+    """Returns the measured prompts, and those of the ready check and the warmup."""
     tokenizer = read_tokenizer(tokenizer_name)
     shape, measured = settings.shape, settings.num_prompts
     count = measured + 1 + settings.num_warmups
@@ -173,7 +175,7 @@ def _headers(settings: ServeSettings) -> dict[str, str]:
     headers = {**bearer, **settings.headers}
     for name, value in headers.items():
         if not (name.isascii() and value.isprintable()):
-            raise ConfigError("header", f"{name!r} cannot be a header")
+            raise ConfigError("header", f"{name!r} is not a valid header")
     return headers
 
 

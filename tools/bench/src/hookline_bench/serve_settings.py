@@ -1,110 +1,268 @@
-"""What `hookline bench serve` is asked to do."""
+"""The settings of `hookline bench serve`."""
 
 from dataclasses import dataclass, field
 
+from hookline.config.option_fields import check_options
+from hookline.config.options import option, section
+from hookline.did_you_mean import unknown
 from hookline.exceptions import ConfigError
+from hookline.json_options import parse_object
 from hookline_bench.arrivals import Arrivals
 from hookline_bench.client import ENDPOINTS, Backend
+from hookline_bench.options import DISABLE_TQDM, NUM_PROMPTS, PROMPTS
 from hookline_bench.random_prompts import PromptShape
 from hookline_bench.serve_numbers import LATENCY_METRICS
+from hookline_bench.values import goodput, pair
 
 OBJECTIVES = ("ttft", "tpot", "e2el")
+
+_SERVER = "server"
+_LOAD = "load"
+_REPORT = "report"
+_RESULT = "result file"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServeSettings:
-    """Options of the command; wrong ones raise `ConfigError`.
+    """Options of the command; wrong ones raise `ConfigError`."""
 
-    Attributes:
-        base_url: Of the server; made of host and port where it is not given.
-        endpoint: Path of the API; the backend's own by default.
-        model: What the server calls it; the first that it lists by default.
-        tokenizer: A folder, or an installed model; the model by default.
-        shape: How long the requests are.
-        prompt_token_ids: Send token ids rather than text.
-        temperature: The server's default where it is not given.
-        continuous_usage: Ask the server how many tokens each chunk brings.
-        arrivals: When they are sent.
-        goodput: Objectives in milliseconds.
-    """
-
-    base_url: str | None = None
-    host: str = "127.0.0.1"
-    port: int = 8000
-    backend: Backend = Backend.OPENAI
-    endpoint: str | None = None
-    model: str | None = None
-    tokenizer: str | None = None
-    headers: dict[str, str] = field(default_factory=dict, repr=False)
-    extra_body: dict[str, object] = field(default_factory=dict)
-    ready_check_timeout: float = 600.0
-    num_prompts: int = 1000
-    shape: PromptShape = field(default_factory=PromptShape)
-    prompt_token_ids: bool = False
-    temperature: float | None = None
-    ignore_eos: bool = True
-    continuous_usage: bool = False
-    seed: int = 0
-    num_warmups: int = 0
-    arrivals: Arrivals = field(default_factory=Arrivals)
-    max_concurrency: int | None = None
-    percentile_metrics: tuple[str, ...] = ("ttft", "tpot", "itl")
-    metric_percentiles: tuple[float, ...] = (99.0,)
-    goodput: dict[str, float] = field(default_factory=dict)
-    save_result: bool = False
-    save_detailed: bool = False
-    result_dir: str = "."
-    result_filename: str | None = None
-    label: str | None = None
-    metadata: dict[str, str] = field(default_factory=dict)
-    disable_tqdm: bool = False
+    base_url: str | None = field(
+        default=None,
+        metadata=option(
+            "URL of the server, without the path; takes precedence over host and port.",
+            group=_SERVER,
+            metavar="URL",
+        ),
+    )
+    host: str = field(
+        default="127.0.0.1", metadata=option("Host of the server.", group=_SERVER)
+    )
+    port: int = field(
+        default=8000, metadata=option("Port of the server.", group=_SERVER)
+    )
+    backend: Backend = field(
+        default=Backend.OPENAI,
+        metadata=option("API to use: completions or chat.", group=_SERVER),
+    )
+    endpoint: str | None = field(
+        default=None,
+        metadata=option(
+            "Path of the API.",
+            group=_SERVER,
+            metavar="PATH",
+            shown_default="the backend's",
+        ),
+    )
+    model: str | None = field(
+        default=None,
+        metadata=option(
+            "Model name in requests.",
+            group=_SERVER,
+            metavar="NAME",
+            shown_default="the first that the server lists",
+        ),
+    )
+    headers: dict[str, str] = field(
+        default_factory=dict,
+        repr=False,
+        metadata=option(
+            "Header of every request. OPENAI_API_KEY in the environment sets the "
+            "bearer token.",
+            flag="header",
+            group=_SERVER,
+            read=pair,
+        ),
+    )
+    extra_body: dict[str, object] = field(
+        default_factory=dict,
+        metadata=option(
+            "Additional fields of every request, as a JSON object.",
+            group=_SERVER,
+            read=parse_object,
+            json=True,
+        ),
+    )
+    ready_check_timeout: float = field(
+        default=600.0,
+        metadata=option(
+            "Maximum time to wait for a first successful response; 0 skips the check.",
+            flag="ready-check-timeout-sec",
+            group=_SERVER,
+            metavar="SECONDS",
+            minimum=0,
+        ),
+    )
+    num_prompts: int = field(default=1000, metadata=NUM_PROMPTS)
+    shape: PromptShape = field(default_factory=PromptShape, metadata=section(PROMPTS))
+    tokenizer: str | None = field(
+        default=None,
+        metadata=option(
+            "Folder with tokenizer.json, or an installed model.",
+            group=PROMPTS,
+            metavar="FOLDER",
+            shown_default="the model",
+        ),
+    )
+    prompt_token_ids: bool = field(
+        default=False,
+        metadata=option(
+            "Send token ids instead of text, which the server need not tokenize.",
+            group=PROMPTS,
+        ),
+    )
+    temperature: float | None = field(
+        default=None,
+        metadata=option(
+            "Sampling temperature of every request.",
+            group=PROMPTS,
+            metavar="NUMBER",
+            shown_default="the server's",
+        ),
+    )
+    ignore_eos: bool = field(
+        default=True,
+        metadata=option(
+            "Ask the server to generate past the end-of-sequence token.", group=PROMPTS
+        ),
+    )
+    continuous_usage: bool = field(
+        default=False,
+        metadata=option(
+            "Ask the server for the number of tokens in each chunk.", group=PROMPTS
+        ),
+    )
+    seed: int = field(
+        default=0,
+        metadata=option(
+            "Random seed of prompts and arrivals.", group=PROMPTS, minimum=0
+        ),
+    )
+    arrivals: Arrivals = field(default_factory=Arrivals, metadata=section(_LOAD))
+    max_concurrency: int | None = field(
+        default=None,
+        metadata=option(
+            "Maximum number of concurrent requests.",
+            group=_LOAD,
+            metavar="REQUESTS",
+            minimum=1,
+            shown_default="no limit",
+        ),
+    )
+    num_warmups: int = field(
+        default=0,
+        metadata=option(
+            "Number of requests before the measured ones.",
+            group=_LOAD,
+            metavar="COUNT",
+            minimum=0,
+        ),
+    )
+    percentile_metrics: tuple[str, ...] = field(
+        default=("ttft", "tpot", "itl"),
+        metadata=option(
+            f"Latencies to report, of {', '.join(LATENCY_METRICS)}.",
+            group=_REPORT,
+            metavar="NAME,…",
+            commas=True,
+        ),
+    )
+    metric_percentiles: tuple[float, ...] = field(
+        default=(99.0,),
+        metadata=option(
+            "Percentiles of each latency.",
+            group=_REPORT,
+            metavar="NUMBER,…",
+            commas=True,
+        ),
+    )
+    goodput: dict[str, float] = field(
+        default_factory=dict,
+        metadata=option(
+            "Objectives in milliseconds that good requests meet, such as ttft:200 "
+            "tpot:30 e2el:5000.",
+            group=_REPORT,
+            metavar="NAME:MS",
+            read=goodput,
+        ),
+    )
+    disable_tqdm: bool = field(default=False, metadata=DISABLE_TQDM)
+    save_result: bool = field(
+        default=False,
+        metadata=option("Write the result to a JSON file.", group=_RESULT),
+    )
+    save_detailed: bool = field(
+        default=False,
+        metadata=option(
+            "Write the result with the measurements of each request.", group=_RESULT
+        ),
+    )
+    result_dir: str = field(
+        default=".",
+        metadata=option(
+            "Folder of the file.",
+            group=_RESULT,
+            metavar="FOLDER",
+            shown_default="the current folder",
+        ),
+    )
+    result_filename: str | None = field(
+        default=None,
+        metadata=option(
+            "Name of the file.",
+            group=_RESULT,
+            metavar="NAME",
+            shown_default="made of label, rate, concurrency, model and time",
+        ),
+    )
+    label: str | None = field(
+        default=None,
+        metadata=option(
+            "Label of the run.",
+            group=_RESULT,
+            metavar="TEXT",
+            shown_default="the backend",
+        ),
+    )
+    metadata: dict[str, str] = field(
+        default_factory=dict,
+        metadata=option("Additional field of the file.", group=_RESULT, read=pair),
+    )
 
     def __post_init__(self) -> None:
-        _at_least("num-prompts", self.num_prompts, 1)
-        _at_least("max-concurrency", self.max_concurrency, 1)
-        _at_least("num-warmups", self.num_warmups, 0)
-        _at_least("seed", self.seed, 0)
-        _at_least("ready-check-timeout-sec", self.ready_check_timeout, 0)
+        check_options(self)
         if not self.root.startswith(("http://", "https://")):
             raise ConfigError("base-url", f"{self.root!r} does not begin with http://")
         if self.prompt_token_ids and self.backend is Backend.OPENAI_CHAT:
-            raise ConfigError("prompt-token-ids", "a chat takes text only")
+            raise ConfigError("prompt-token-ids", "chat requests can only carry text")
         self._check_numbers()
 
     def _check_numbers(self) -> None:
         for name in self.percentile_metrics:
             if name not in LATENCY_METRICS:
-                known = ", ".join(LATENCY_METRICS)
-                detail = f"there is no metric {name!r}; there is {known}"
+                detail = unknown("metric", name, LATENCY_METRICS)
                 raise ConfigError("percentile-metrics", detail)
         if not all(0 <= each <= 100 for each in self.metric_percentiles):
             raise ConfigError("metric-percentiles", "must be 0 to 100")
         for name, most in self.goodput.items():
             if name not in OBJECTIVES:
-                known = ", ".join(OBJECTIVES)
-                detail = f"there is no objective {name!r}; there is {known}"
+                detail = unknown("objective", name, OBJECTIVES)
                 raise ConfigError("goodput", detail)
             if most < 0:
-                raise ConfigError("goodput", f"{name} must not be negative")
+                raise ConfigError("goodput", f"{name} must be at least 0")
 
     @property
     def root(self) -> str:
-        """The server's URL."""
+        """URL of the server."""
         return (self.base_url or f"http://{self.host}:{self.port}").rstrip("/")
 
     @property
     def url(self) -> str:
-        """Where requests go."""
+        """URL of the requests."""
         return self.root + (self.endpoint or ENDPOINTS[self.backend])
 
     @property
     def fields(self) -> dict[str, object]:
-        """What is put into every request."""
+        """Additional fields of every request."""
         if self.temperature is None:
             return self.extra_body
         return {"temperature": self.temperature, **self.extra_body}
-
-
-def _at_least(option: str, value: float | None, least: float) -> None:
-    if value is not None and not value >= least:
-        raise ConfigError(option, f"must be at least {least:g}, not {value:g}")

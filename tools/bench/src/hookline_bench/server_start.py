@@ -14,8 +14,8 @@ from typing import IO
 
 from hookline.exceptions import ModelLoadError
 from hookline.models.description import find_folder
-from hookline_server.cli.metric_text import read_page
-from hookline_server.cli.parser import UsageError
+from hookline_server.cli.errors import UsageError
+from hookline_server.cli.metrics_tools.page import read_page
 from hookline_server.listening import listen
 
 HOST = "127.0.0.1"

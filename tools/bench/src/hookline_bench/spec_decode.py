@@ -4,8 +4,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from hookline_server.cli.metric_text import MetricsPage, read_page
-from hookline_server.cli.parser import UsageError
+from hookline_server.cli.errors import UsageError
+from hookline_server.cli.metrics_tools.page import MetricsPage, read_page
 
 _SERIES = re.compile(
     r"(?P<prefix>\w+[:_])spec_decode_num_"

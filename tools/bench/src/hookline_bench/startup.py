@@ -1,11 +1,13 @@
-"""`hookline bench startup`: from the command to a server that is ready."""
+"""`hookline bench startup`: the time until a server is ready."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from tqdm import tqdm
 
+from hookline.config.option_fields import check_options
+from hookline.config.options import option
 from hookline.exceptions import ConfigError
 from hookline_bench.options import BENCHMARK, DISABLE_TQDM, OUTPUT_JSON
 from hookline_bench.percentiles import (
@@ -15,14 +17,14 @@ from hookline_bench.percentiles import (
 )
 from hookline_bench.result_file import write_json
 from hookline_bench.server_start import Start, cold_start, warm_start
-from hookline_server.cli.arguments import Arguments
+from hookline_server.cli.options.arguments import Arguments
+from hookline_server.cli.options.derived import derived
+from hookline_server.cli.options.parser import make_parser
 from hookline_server.cli.output import say
-from hookline_server.cli.parser import Option, make_parser
-from hookline_server.cli.values import whole
 
 DESCRIPTION = (
-    "Measures the time from the command to a server that is ready. Every other "
-    "option goes to `hookline serve`."
+    "Measures the time until a server is ready. All other options are passed to "
+    "`hookline serve`."
 )
 WIDTH = 60
 
@@ -31,42 +33,42 @@ WIDTH = 60
 class StartupSettings:
     """Options of the command."""
 
-    num_iters_cold: int = 3
-    num_iters_warmup: int = 1
-    num_iters_warm: int = 3
-    output_json: str | None = None
-    disable_tqdm: bool = False
+    num_iters_cold: int = field(
+        default=3,
+        metadata=option(
+            "Number of starts without caches on disk.",
+            group=BENCHMARK,
+            metavar="COUNT",
+            minimum=0,
+        ),
+    )
+    num_iters_warmup: int = field(
+        default=1,
+        metadata=option(
+            "Number of starts that fill the caches before the warm starts.",
+            group=BENCHMARK,
+            metavar="COUNT",
+            minimum=0,
+        ),
+    )
+    num_iters_warm: int = field(
+        default=3,
+        metadata=option(
+            "Number of starts with caches.", group=BENCHMARK, metavar="COUNT", minimum=0
+        ),
+    )
+    output_json: str | None = field(default=None, metadata=OUTPUT_JSON)
+    disable_tqdm: bool = field(default=False, metadata=DISABLE_TQDM)
 
     def __post_init__(self) -> None:
-        for name in ("num_iters_cold", "num_iters_warmup", "num_iters_warm"):
-            if getattr(self, name) < 0:
-                raise ConfigError(name.replace("_", "-"), "must be at least 0")
+        check_options(self)
         if not self.num_iters_cold + self.num_iters_warm:
-            raise ConfigError("num-iters-warm", "no start is left to be measured")
+            raise ConfigError(
+                "num-iters-warm", "must be at least 1 if num-iters-cold is 0"
+            )
 
 
-_DEFAULTS = StartupSettings()
-
-STARTUP_OPTIONS = (
-    *(
-        Option(
-            flag=name.replace("_", "-"),
-            target=f"bench.{name}",
-            group=BENCHMARK,
-            parse=whole,
-            metavar="COUNT",
-            help=text,
-            default=str(getattr(_DEFAULTS, name)),
-        )
-        for name, text in (
-            ("num_iters_cold", "starts without caches on disk"),
-            ("num_iters_warmup", "starts that fill the caches, before the warm ones"),
-            ("num_iters_warm", "starts with caches"),
-        )
-    ),
-    OUTPUT_JSON,
-    DISABLE_TQDM,
-)
+STARTUP_OPTIONS = tuple(derived(StartupSettings, "bench"))
 
 
 def run(argv: list[str]) -> int:
@@ -102,7 +104,7 @@ def _starts(
 
 
 def _samples(starts: Sequence[Start]) -> dict[str, list[float]]:
-    """Seconds by what took them; the whole start comes first."""
+    """Returns the seconds of each phase; the whole start comes first."""
     samples = {"startup": [start.seconds for start in starts]}
     for phase in dict.fromkeys(name for start in starts for name in start.phases):
         samples[phase] = [start.phases.get(phase, 0.0) for start in starts]

@@ -1,4 +1,4 @@
-"""`hookline bench throughput`: requests and tokens a second, offline."""
+"""`hookline bench throughput`: requests and tokens per second, offline."""
 
 import time
 from collections.abc import Iterable
@@ -7,7 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
-from hookline.exceptions import ConfigError
+from hookline.config.option_fields import check_options
+from hookline.config.options import option, section
 from hookline.llm import LLM
 from hookline_bench.offline import exactly, opened, read_offline, vocabulary
 from hookline_bench.options import (
@@ -15,54 +16,40 @@ from hookline_bench.options import (
     DISABLE_TQDM,
     NUM_PROMPTS,
     OUTPUT_JSON,
-    SHAPE_OPTIONS,
+    PROMPTS,
 )
 from hookline_bench.random_prompts import PromptShape, id_prompts
 from hookline_bench.result_file import write_json
 from hookline_server.cli.output import say
-from hookline_server.cli.parser import Option
-from hookline_server.cli.values import whole
 
-DESCRIPTION = "Measures requests and tokens a second, offline."
+DESCRIPTION = "Measures requests and tokens per second, offline."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ThroughputSettings:
     """Options of the command."""
 
-    num_prompts: int = 1000
-    num_warmups: int = 0
-    shape: PromptShape = field(default_factory=PromptShape)
-    output_json: str | None = None
-    disable_tqdm: bool = False
+    num_prompts: int = field(default=1000, metadata=NUM_PROMPTS)
+    shape: PromptShape = field(default_factory=PromptShape, metadata=section(PROMPTS))
+    num_warmups: int = field(
+        default=0,
+        metadata=option(
+            "Number of requests before the measured ones.",
+            group=BENCHMARK,
+            metavar="COUNT",
+            minimum=0,
+        ),
+    )
+    output_json: str | None = field(default=None, metadata=OUTPUT_JSON)
+    disable_tqdm: bool = field(default=False, metadata=DISABLE_TQDM)
 
     def __post_init__(self) -> None:
-        if self.num_prompts < 1:
-            raise ConfigError("num-prompts", "must be at least 1")
-        if self.num_warmups < 0:
-            raise ConfigError("num-warmups", "must be at least 0")
-
-
-THROUGHPUT_OPTIONS = (
-    NUM_PROMPTS,
-    *SHAPE_OPTIONS,
-    Option(
-        flag="num-warmups",
-        target="bench.num_warmups",
-        group=BENCHMARK,
-        parse=whole,
-        metavar="COUNT",
-        help="requests before the measured ones",
-        default="0",
-    ),
-    OUTPUT_JSON,
-    DISABLE_TQDM,
-)
+        check_options(self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Throughput:
-    """What was done in which time."""
+    """The work done, and the time it took."""
 
     seconds: float
     requests: int
@@ -74,7 +61,7 @@ class Throughput:
         return self.prompt_tokens + self.output_tokens
 
     def lines(self) -> Iterable[str]:
-        """The lines that people read."""
+        """Yields the lines of the report."""
         yield (
             f"Throughput: {self.requests / self.seconds:.2f} requests/s, "
             f"{self.all_tokens / self.seconds:.2f} total tokens/s, "
@@ -84,7 +71,7 @@ class Throughput:
         yield f"Total num output tokens:  {self.output_tokens}"
 
     def fields(self) -> dict[str, object]:
-        """The same for machines."""
+        """Returns the fields of the JSON file."""
         return {
             "elapsed_time": self.seconds,
             "num_requests": self.requests,
@@ -97,7 +84,7 @@ class Throughput:
 def run(argv: list[str]) -> int:
     """Measures and reports."""
     settings, config, _ = read_offline(
-        "throughput", DESCRIPTION, THROUGHPUT_OPTIONS, argv, ThroughputSettings
+        "throughput", DESCRIPTION, argv, ThroughputSettings
     )
     with opened(config) as llm:
         result = _throughput(llm, settings, seed=config.model.seed)

@@ -18,7 +18,7 @@ from hookline_faults.spoilt_line import SpoiltLine, Weather
 from hookline_pd_proxy.demo import HOST, Child
 from hookline_pd_proxy.instance import Role
 from hookline_pd_proxy.upstream import UPSTREAM_ERRORS
-from hookline_server.cli.metric_text import PageSample, read_page
+from hookline_server.cli.metrics_tools.page import PageSample, read_page
 from hookline_server.listening import listen
 
 START_SECONDS = 120.0

@@ -1,6 +1,6 @@
 """`hookline route`: one address in front of prefill and decode instances."""
 
-from hookline_server.cli.commands import Command
+from hookline_server.cli.command import Command
 
 COMMAND = Command(
     summary="route requests to prefill and decode instances",

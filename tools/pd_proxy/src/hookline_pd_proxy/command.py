@@ -14,19 +14,19 @@ from hookline_pd_proxy.instance import Role
 from hookline_pd_proxy.options import ROUTE_OPTIONS
 from hookline_pd_proxy.serving import serve_route
 from hookline_pd_proxy.settings import RouteSettings
-from hookline_server.cli.arguments import Arguments
+from hookline_server.cli.errors import UsageError
 from hookline_server.cli.log import set_up_log
+from hookline_server.cli.options.arguments import Arguments
+from hookline_server.cli.options.parser import make_parser
 from hookline_server.cli.output import say
-from hookline_server.cli.parser import UsageError, make_parser
 from hookline_server.listening import bound_port, listen, url
+from hookline_server.settings import LARGEST_PORT
 from hookline_server.sites import stop_on_signals
 
 DESCRIPTION = (
-    "One address before prefill and decode instances: a prompt is computed by one, its "
-    "answer by another."
+    "Routes requests to prefill and decode instances: one computes the prompt, another "
+    "one generates the answer."
 )
-
-LARGEST_PORT = 65535
 
 
 def run(argv: list[str]) -> int:
@@ -37,10 +37,9 @@ def run(argv: list[str]) -> int:
     if "demo.is_wanted" in arguments.given:
         _run_demo(arguments, rest)
         return 0
-    if rest:
-        raise UsageError(f"unrecognized arguments: {' '.join(rest)}")
+    parser.refuse(rest)
     if "demo.connector" in arguments.given:
-        raise UsageError("--connector needs --demo: instances have their own")
+        raise UsageError("--connector requires --demo")
     settings = arguments.make("route", RouteSettings)
     set_up_log(settings.log_level)
     with closing(listen(settings.host, settings.port)) as listening:
@@ -55,8 +54,8 @@ async def _serve(listening: socket, settings: RouteSettings) -> None:
 
 def _run_demo(arguments: Arguments, rest: Sequence[str]) -> None:
     if {"route.prefill", "route.decode"} & arguments.given.keys():
-        raise UsageError("--demo has instances of its own")
-    # Which they are is known once the port is.
+        raise UsageError("--demo cannot be combined with --prefill and --decode")
+    # Their ports follow from the proxy's port, which is not known yet.
     later = {"route.decode": ["http://127.0.0.1"]}
     asked = Arguments({**arguments.given, **later}, ()).make("route", RouteSettings)
     set_up_log(asked.log_level)
@@ -74,13 +73,13 @@ def _run_demo(arguments: Arguments, rest: Sequence[str]) -> None:
 
 
 def _ports(host: str, port: int) -> dict[Role, int]:
-    """The two after the route's own, or free ones where that is free, too."""
+    """Returns the two ports after the proxy's, or free ones if that is 0."""
     if port == 0:
         with listen(host, 0) as one, listen(host, 0) as other:
             return {Role.PREFILL: bound_port(one), Role.DECODE: bound_port(other)}
     ports = {role: port + 1 + number for number, role in enumerate(Role)}
     if max(ports.values()) > LARGEST_PORT:
-        raise ConfigError("port", "must leave room for the two ports after it")
+        raise ConfigError("port", "must leave room for two more ports above it")
     return ports
 
 

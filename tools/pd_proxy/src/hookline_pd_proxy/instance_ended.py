@@ -1,6 +1,6 @@
 """The one error that ends a demo."""
 
-from hookline_server.cli.commands import CommandFailedError
+from hookline_server.cli.errors import CommandFailedError
 
 
 class InstanceEndedError(CommandFailedError):

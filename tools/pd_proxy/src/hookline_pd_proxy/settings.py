@@ -1,74 +1,149 @@
-"""What a route is told when it starts."""
+"""The settings of `hookline route`."""
 
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
+from hookline.config.option_fields import check_options
+from hookline.config.options import option
+from hookline.config.readers import read_size
 from hookline.exceptions import ConfigError
-from hookline_server.settings import LOG_LEVELS, MEBIBYTE
+from hookline_server.settings import LARGEST_PORT, MEBIBYTE, LogLevel
+
+ROUTE = "route"
+INSTANCES = "instances"
+
+
+def urls(text: str) -> list[str]:
+    """Reads URLs between commas."""
+    return [part.strip().rstrip("/") for part in text.split(",") if part.strip()]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RouteSettings:
-    """Options of `hookline route`.
+    """Options of `hookline route`."""
 
-    Attributes:
-        host: Address to listen on.
-        port: TCP port; 0 lets the system choose one.
-        prefill: URLs of the instances that compute prompts; there may be none.
-        decode: URLs of those that compute the answers; at least one.
-        connect_timeout: Seconds for a connection to an instance.
-        prefill_timeout: Seconds for a prompt, all attempts together; then the decode
-            instance computes it.
-        request_timeout: Seconds for a request, all attempts together.
-        retries: So many more instances are tried, in either phase, at most.
-        poll_seconds: Time between two looks at an instance.
-        prefill_min_characters: Shorter prompts go to a decode instance at once.
-        max_body_bytes: Larger request bodies are refused with 413.
-        shutdown_timeout: Seconds that running requests get after SIGTERM.
-        log_level: Of the route's log lines.
-    """
-
-    host: str = "127.0.0.1"
-    port: int = 8000
-    prefill: list[str] = field(default_factory=list)
-    decode: list[str] = field(default_factory=list)
-    connect_timeout: float = 2.0
-    prefill_timeout: float = 60.0
-    request_timeout: float = 600.0
-    retries: int = 2
-    poll_seconds: float = 1.0
-    prefill_min_characters: int = 0
-    max_body_bytes: int = 8 * MEBIBYTE
-    shutdown_timeout: float = 30.0
-    log_level: str = "info"
+    host: str = field(
+        default="127.0.0.1",
+        metadata=option("Address to listen on.", group=ROUTE, metavar="ADDRESS"),
+    )
+    port: int = field(
+        default=8000,
+        metadata=option(
+            "TCP port; 0 selects a free one.",
+            group=ROUTE,
+            minimum=0,
+            maximum=LARGEST_PORT,
+        ),
+    )
+    prefill: list[str] = field(
+        default_factory=list,
+        metadata=option(
+            "URLs of prefill instances.",
+            group=INSTANCES,
+            metavar="URLS",
+            shown_default="none",
+            read=urls,
+            commas=True,
+        ),
+    )
+    decode: list[str] = field(
+        default_factory=list,
+        metadata=option(
+            "URLs of decode instances; at least one is required.",
+            group=INSTANCES,
+            metavar="URLS",
+            read=urls,
+            commas=True,
+        ),
+    )
+    connect_timeout: float = field(
+        default=2.0,
+        metadata=option(
+            "Maximum time to connect to an instance.",
+            group=INSTANCES,
+            metavar="SECONDS",
+            above=0,
+        ),
+    )
+    prefill_timeout: float = field(
+        default=60.0,
+        metadata=option(
+            "Maximum time of a prefill, all attempts together; after it, the decode "
+            "instance computes the prompt.",
+            group=INSTANCES,
+            metavar="SECONDS",
+            above=0,
+        ),
+    )
+    request_timeout: float = field(
+        default=600.0,
+        metadata=option(
+            "Maximum time of a request, all attempts together.",
+            group=INSTANCES,
+            metavar="SECONDS",
+            above=0,
+        ),
+    )
+    retries: int = field(
+        default=2,
+        metadata=option(
+            "Number of other instances to try if one fails, per phase.",
+            group=INSTANCES,
+            metavar="COUNT",
+            minimum=0,
+        ),
+    )
+    poll_seconds: float = field(
+        default=1.0,
+        metadata=option(
+            "Time between two polls of an instance's health and metrics.",
+            group=INSTANCES,
+            metavar="SECONDS",
+            above=0,
+        ),
+    )
+    prefill_min_characters: int = field(
+        default=0,
+        metadata=option(
+            "Minimum length of prompts that are sent to a prefill instance; a token "
+            "id counts as 4 characters.",
+            group=INSTANCES,
+            metavar="COUNT",
+            minimum=0,
+        ),
+    )
+    max_body_bytes: int = field(
+        default=8 * MEBIBYTE,
+        metadata=option(
+            "Maximum size of a request's body; larger ones are refused with status "
+            "413.",
+            group=ROUTE,
+            metavar="SIZE",
+            minimum=1,
+            read=read_size,
+        ),
+    )
+    shutdown_timeout: float = field(
+        default=30.0,
+        metadata=option(
+            "Time after SIGTERM for running requests to finish before they are cut "
+            "off.",
+            group=ROUTE,
+            metavar="SECONDS",
+            minimum=0,
+        ),
+    )
+    log_level: LogLevel = field(
+        default=LogLevel.INFO,
+        metadata=option("Minimum level of the proxy's log lines.", group=ROUTE),
+    )
 
     def __post_init__(self) -> None:
-        if not 0 <= self.port <= 65535:
-            raise ConfigError("port", f"must be 0 to 65535, not {self.port}")
+        check_options(self)
         if not self.decode:
             raise ConfigError("decode", "must name at least one instance")
         _check_urls("prefill", self.prefill)
         _check_urls("decode", self.decode)
-        for option, seconds in (
-            ("connect-timeout", self.connect_timeout),
-            ("prefill-timeout", self.prefill_timeout),
-            ("request-timeout", self.request_timeout),
-            ("poll-seconds", self.poll_seconds),
-        ):
-            if not 0 < seconds < float("inf"):
-                raise ConfigError(option, "must be a number of seconds above 0")
-        if not 0 <= self.shutdown_timeout < float("inf"):
-            raise ConfigError("shutdown-timeout", "must be a number of seconds >= 0")
-        for option, count in (
-            ("retries", self.retries),
-            ("prefill-min-characters", self.prefill_min_characters),
-        ):
-            if count < 0:
-                raise ConfigError(option, "must not be below 0")
-        if self.max_body_bytes < 1:
-            raise ConfigError("max-body-bytes", "must be at least 1")
-        if self.log_level not in LOG_LEVELS:
-            raise ConfigError("log-level", f"must be one of {', '.join(LOG_LEVELS)}")
 
 
 def _check_urls(option: str, urls: list[str]) -> None:

@@ -1,0 +1,67 @@
+"""The subcommands of `hookline`: those of this package, and installed ones."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import import_module
+
+from hookline_registry import UnknownPluginError, installed, load_value
+
+COMMANDS_GROUP = "hookline.commands"
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A subcommand; its module is imported when it runs.
+
+    Attributes:
+        summary: One line for the help.
+        module: Has `run(argv) -> exit status`.
+    """
+
+    summary: str
+    module: str
+
+    def run(self, argv: list[str]) -> int:
+        """Imports and runs the command; returns the exit status."""
+        run: Callable[[list[str]], int] = import_module(self.module).run
+        return run(argv)
+
+
+_OWN = {
+    "serve": "start a server with the OpenAI API",
+    "generate": "complete prompts without a server",
+    "train-draft": "train a draft model",
+    "metrics": "list, describe and compare metrics",
+    "plugins": "list or check the installed plugins",
+    "version": "show the installed versions",
+}
+
+
+def own_commands() -> dict[str, Command]:
+    """Returns the commands of this package by name."""
+    package = f"{__name__.rpartition('.')[0]}.commands"
+    return {
+        name: Command(summary, f"{package}.{name.replace('-', '_')}")
+        for name, summary in _OWN.items()
+    }
+
+
+def command_names() -> list[str]:
+    """Returns the names of all commands; imports none of them."""
+    return [*_OWN, *sorted({plugin.name for plugin in installed(COMMANDS_GROUP)})]
+
+
+def find_command(name: str) -> Command | None:
+    """Returns the command of that name, or None if there is none.
+
+    Raises:
+        RegistryError: Two distributions bring it, or it cannot be imported.
+    """
+    if (own := own_commands().get(name)) is not None:
+        return own
+    try:
+        found = load_value(COMMANDS_GROUP, name)
+    except UnknownPluginError:
+        return None
+    assert isinstance(found, Command)
+    return found

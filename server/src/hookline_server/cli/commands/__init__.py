@@ -1,0 +1,1 @@
+"""The subcommands: `run(argv)` of each module returns the exit status."""

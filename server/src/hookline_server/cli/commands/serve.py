@@ -1,0 +1,86 @@
+"""`hookline serve`."""
+
+import asyncio
+import sys
+import time
+from contextlib import closing
+from importlib import import_module
+from typing import cast
+
+from aiohttp import web
+
+from hookline.config import EngineConfig
+from hookline_server.cli.commands.banner import banner
+from hookline_server.cli.log import set_up_log
+from hookline_server.cli.options.arguments import engine_config, read_arguments
+from hookline_server.cli.options.engine import ENGINE_OPTIONS
+from hookline_server.cli.options.loggers import default_loggers
+from hookline_server.cli.options.server import SERVER_OPTIONS
+from hookline_server.cli.output import say
+from hookline_server.engine import ServingEngine
+from hookline_server.listening import ListenError, Listening, listen, url
+from hookline_server.serving import StartEngine, serve
+from hookline_server.settings import ServerSettings
+
+SWITCH_SECONDS = 0.0005
+"""Threads of this process hand the interpreter over so often when they are busy.
+
+Python's own 5 ms are longer than a page of metrics takes to make, and each page changes
+threads several times.
+"""
+
+
+def run(argv: list[str]) -> int:
+    """Serves until a signal comes."""
+    sys.setswitchinterval(SWITCH_SECONDS)
+    began = time.monotonic()
+    arguments = read_arguments(
+        "serve",
+        "Starts the server with the OpenAI API.",
+        [*SERVER_OPTIONS, *ENGINE_OPTIONS],
+        argv,
+        default_loggers=default_loggers(),
+    )
+    config = engine_config(arguments, in_process=False)
+    settings = arguments.make("server", ServerSettings)
+    listening = _listening(settings)
+    set_up_log(settings.log_level)
+    root = url(listening.api)
+    pages_root = url(listening.pages or listening.api)
+
+    def when_ready(app: web.Application) -> None:
+        seconds = time.monotonic() - began
+        say(banner(app, root=root, pages_root=pages_root, seconds=seconds))
+
+    with closing(listening):
+        asyncio.run(
+            serve(
+                listening,
+                settings,
+                start_engine=_engine_starter(config),
+                when_ready=when_ready,
+            )
+        )
+    return 0
+
+
+def _listening(settings: ServerSettings) -> Listening:
+    """Takes the ports before the model: one in use should not cost a minute."""
+    api = listen(settings.host, settings.port)
+    if settings.metrics_port is None:
+        return Listening(api)
+    host = settings.metrics_host or settings.host
+    try:
+        return Listening(api, listen(host, settings.metrics_port))
+    except ListenError:
+        api.close()
+        raise
+
+
+def _engine_starter(config: EngineConfig) -> StartEngine:
+    async def start() -> ServingEngine:
+        # In a thread, so that the port answers while the imports run.
+        module = await asyncio.to_thread(import_module, "hookline_server.engine_start")
+        return cast("ServingEngine", await module.start_engine(config))
+
+    return start

@@ -1,0 +1,1 @@
+"""Metrics for people: the catalogue, pages of servers, and their differences."""

@@ -1,0 +1,104 @@
+"""The catalogue of metrics as rows, one for each name that a scrape can show."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from hookline.metrics import CATALOGUE, DIALECTS, Alias, Kind, Metric
+from hookline.metrics.buckets import BucketFamily, bounds_of
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetricRow:
+    """A metric under one of its names.
+
+    Attributes:
+        name: Name in a scrape.
+        dialect: Naming scheme of the name.
+        kind: Counter, gauge, histogram or summary.
+        unit: Base unit of Hookline's own metric; `1` if it has none.
+        help: HELP text, with a notice if the name is deprecated.
+        labels: Their names.
+        buckets: Upper bounds; None if it is no histogram, or they depend on the model.
+        bucket_family: Family of these bounds, by which they can be replaced.
+        stability: Stability of the name.
+        since: First version that has it.
+        hidden_since: First version that hides the deprecated name.
+        replaced_by: Name to use instead of a deprecated one.
+        feature: Option that enables it; None if it is always exposed.
+        metric: Hookline's own name of the metric.
+    """
+
+    name: str
+    dialect: str
+    kind: str
+    unit: str
+    help: str
+    labels: tuple[str, ...]
+    buckets: tuple[float, ...] | None
+    bucket_family: str | None
+    stability: str
+    since: str
+    hidden_since: str | None
+    replaced_by: str | None
+    feature: str | None
+    metric: str
+
+
+def rows(dialects: Sequence[str] = DIALECTS) -> list[MetricRow]:
+    """Returns every name of these dialects once, sorted by dialect and name."""
+    found: dict[tuple[str, str], MetricRow] = {}
+    for row in _all_rows(dialects):
+        # Several metrics can share a name; they are added up.
+        found.setdefault((row.dialect, row.name), row)
+    return [found[key] for key in sorted(found)]
+
+
+def named(name: str) -> list[MetricRow]:
+    """Returns the rows of that name, with or without `_total`."""
+    wanted = (name, f"{name}_total")
+    return [row for row in _all_rows(DIALECTS) if row.name in wanted]
+
+
+def others(row: MetricRow) -> list[MetricRow]:
+    """Returns the rows of the metric's other names."""
+    found = [other for other in rows() if other.metric == row.metric]
+    return [other for other in found if other.name != row.name]
+
+
+def _all_rows(dialects: Sequence[str]) -> Iterable[MetricRow]:
+    for metric in CATALOGUE:
+        for dialect in dialects:
+            for alias in metric.aliases(dialect):
+                yield _row(metric, dialect, alias)
+
+
+def _row(metric: Metric, dialect: str, alias: Alias) -> MetricRow:
+    kind = metric.kind_of(alias)
+    family = (alias.buckets or metric.buckets) if kind is Kind.HISTOGRAM else None
+    return MetricRow(
+        name=f"{alias.name}_total" if kind is Kind.COUNTER else alias.name,
+        dialect=dialect,
+        kind=kind.value,
+        unit=metric.unit,
+        help=metric.help_of(alias),
+        labels=_labels(metric, alias),
+        buckets=_bounds(family),
+        bucket_family=None if family is None else family.value,
+        stability="deprecated" if alias.hidden_since else metric.stability.value,
+        since=metric.since,
+        hidden_since=alias.hidden_since,
+        replaced_by=alias.replaced_by or metric.replaced_by,
+        feature=None if metric.feature is None else metric.feature.value,
+        metric=metric.name,
+    )
+
+
+def _labels(metric: Metric, alias: Alias) -> tuple[str, ...]:
+    kept = (name for name in metric.label_names if name not in alias.drop)
+    return (*(alias.rename.get(name, name) for name in kept), *alias.add)
+
+
+def _bounds(family: BucketFamily | None) -> tuple[float, ...] | None:
+    if family is None or family is BucketFamily.REQUEST_TOKENS:
+        return None
+    return bounds_of(family, max_model_len=1)

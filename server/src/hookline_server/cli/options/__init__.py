@@ -1,0 +1,1 @@
+"""Options: derived from configurations, and read from command lines and files."""

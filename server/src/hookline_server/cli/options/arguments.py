@@ -1,0 +1,120 @@
+"""From a command line to settings: defaults, then the file, then what was typed."""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import TypeVar, cast
+
+import msgspec
+
+from hookline.config import EngineConfig
+from hookline.config.option_fields import assemble, put
+from hookline.exceptions import ConfigError
+from hookline.metrics.selection import Selection
+from hookline_server.cli.errors import UsageError
+from hookline_server.cli.options.config_file import file_arguments
+from hookline_server.cli.options.engine import FLAGS
+from hookline_server.cli.options.implied import completed
+from hookline_server.cli.options.loggers import (
+    chosen,
+    declared_options,
+    named_loggers,
+)
+from hookline_server.cli.options.option import CONFIG_FILE, Option
+from hookline_server.cli.options.parser import make_parser, parse
+
+T = TypeVar("T")
+
+LOGGER_OPTIONS = "config.observers.options"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Arguments:
+    """The values that were set, by dotted target."""
+
+    given: Mapping[str, object]
+    loggers: tuple[str, ...]
+
+    def section(self, prefix: str) -> dict[str, object]:
+        """Returns the values under a prefix, nested like their targets."""
+        nested: dict[str, object] = {}
+        for target, value in self.given.items():
+            first, *path = target.split(".")
+            if first == prefix:
+                put(nested, path, value)
+        return nested
+
+    def texts(self, target: str) -> list[str]:
+        """Returns the values of an option that can be repeated."""
+        return cast("list[str]", self.given.get(target, []))
+
+    def make(self, prefix: str, kind: type[T]) -> T:
+        """Makes settings of the values under a prefix; the others have their defaults.
+
+        Raises:
+            ConfigError: A value is wrong, or a required one is missing.
+        """
+        try:
+            return assemble(kind, self.section(prefix))
+        except msgspec.ValidationError as error:
+            raise UsageError(str(error)) from error
+
+
+def read_arguments(
+    command: str,
+    description: str,
+    options: Sequence[Option],
+    argv: Sequence[str],
+    *,
+    default_loggers: Sequence[str],
+) -> Arguments:
+    """Reads the command line and its configuration file; `--help` ends here."""
+    loggers = named_loggers(argv, default_loggers)
+    everything = [*options, *declared_options(loggers)]
+    parser = make_parser(command, description, everything)
+    given = parse(parser, argv)
+    if CONFIG_FILE in given:
+        typed = given
+        given = parse(parser, file_arguments(str(typed[CONFIG_FILE]), everything))
+        given |= typed
+    return Arguments(completed(given), loggers)
+
+
+def engine_config(arguments: Arguments, *, in_process: bool) -> EngineConfig:
+    """Makes the engine's configuration.
+
+    Raises:
+        ConfigError: A value is wrong.
+    """
+    try:
+        config = arguments.make("config", EngineConfig)
+    except ConfigError as error:
+        flag = FLAGS.get(error.option, error.option)
+        raise ConfigError(flag, error.detail) from error
+    observers = dataclasses.replace(
+        config.observers,
+        stat_loggers=chosen(arguments.loggers),
+        options=_logger_options(arguments),
+    )
+    made = dataclasses.replace(
+        config,
+        observers=observers,
+        in_process=bool(arguments.given.get("config.in_process", in_process)),
+    )
+    # Checks the options of metrics before the start, even if no logger reads them.
+    Selection(made)
+    return made
+
+
+def _logger_options(arguments: Arguments) -> dict[str, dict[str, str]]:
+    given = arguments.given.get(LOGGER_OPTIONS, {})
+    options = dict(cast("Mapping[str, Mapping[str, str]]", given))
+    for name, values in options.items():
+        if name not in arguments.loggers:
+            shown = ", ".join(f"{name}.{key}={value}" for key, value in values.items())
+            raise UsageError(f"--stat-logger-option {shown}: {name} is not in use")
+    merged = {name: dict(values) for name, values in options.items()}
+    for target, value in arguments.given.items():
+        if target.startswith("logger."):
+            _, name, key = target.split(".", 2)
+            merged.setdefault(name, {})[key] = str(value)
+    return merged

@@ -1,0 +1,92 @@
+"""Options from a YAML file, as if they had been typed."""
+
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+import yaml
+
+from hookline.did_you_mean import did_you_mean
+from hookline_server.cli.errors import UsageError
+from hookline_server.cli.options.option import CONFIG_FILE, REPEATABLE, Kind, Option
+
+
+def file_arguments(path: str, options: Iterable[Option]) -> list[str]:
+    """Returns the file's options as command-line arguments.
+
+    Raises:
+        UsageError: The file cannot be read, or has an unknown or wrong key.
+    """
+    known = {each.flag: each for each in options if each.target != CONFIG_FILE}
+    arguments: list[str] = []
+    for key, value in read_file(path).items():
+        # An option of a logger can also be written with its dot.
+        flag = key.replace(".", "-")
+        if flag not in known:
+            raise UsageError(f"{path}: unknown option {key!r}{_hint(key, known)}")
+        arguments += _arguments(path, known[flag], value)
+    return arguments
+
+
+def read_file(path: str) -> dict[str, object]:
+    """Returns the file's values by key, with dashes for underscores.
+
+    Raises:
+        UsageError: The file cannot be read.
+    """
+    try:
+        content: object = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"cannot read {path}: {error}") from error
+    except yaml.YAMLError as error:
+        raise UsageError(f"{path} is not valid YAML: {error}") from error
+    if content is None:
+        return {}
+    if not isinstance(content, dict):
+        raise UsageError(f"{path} must hold `option: value` lines")
+    return {str(key).replace("_", "-"): value for key, value in content.items()}
+
+
+def _hint(key: str, known: Iterable[str]) -> str:
+    head, dot, _ = key.partition(".")
+    if dot and head not in known:
+        return f"; is {head.replace('-', '_')} a stat logger that is not in use?"
+    return did_you_mean(key.replace(".", "-"), known)
+
+
+def _arguments(path: str, option: Option, value: object) -> list[str]:
+    flag = f"--{option.flag}"
+    if option.kind in (Kind.SWITCH, Kind.FLAG):
+        if not isinstance(value, bool):
+            raise UsageError(f"{path}: {option.flag} must be true or false")
+        if value:
+            return [flag]
+        return [f"--no-{option.flag}"] if option.kind is Kind.SWITCH else []
+    values = _values(option, value)
+    if any(isinstance(one, (dict, list, bool)) or one is None for one in values):
+        is_list = option.kind in REPEATABLE
+        expected = "a value or a list of values" if is_list else "a value"
+        raise UsageError(f"{path}: {option.flag} must be {expected}")
+    return [f"{flag}={one}" for one in values]
+
+
+def _values(option: Option, value: object) -> list[object]:
+    if isinstance(value, Mapping):
+        if option.is_json:
+            return [json.dumps(value, default=str)]
+        if option.kind is Kind.MAP:
+            return list(_pairs(value, ""))
+    if option.kind in REPEATABLE and isinstance(value, list):
+        return value
+    return [value]
+
+
+def _pairs(mapping: Mapping[object, object], prefix: str) -> Iterable[object]:
+    """Flattens a mapping: `{logging: {interval: 9}}` is `logging.interval=9`."""
+    for key, value in mapping.items():
+        if isinstance(value, Mapping):
+            yield from _pairs(value, f"{prefix}{key}.")
+        elif isinstance(value, list) or value is None:
+            yield value
+        else:
+            yield f"{prefix}{key}={value}"

@@ -1,0 +1,59 @@
+"""Settings that follow from other settings, unless they are set themselves."""
+
+from collections.abc import Mapping
+from typing import cast
+
+from hookline.exceptions import ConfigError
+from hookline_server.cli.errors import UsageError
+from hookline_server.cli.options.derived import SHORTHAND
+from hookline_server.cli.options.engine import TRACE_RATIO, TRACES_ENDPOINT
+
+DEFAULT_MAX_TENANTS = 50
+
+TENANTS = "config.observers.metrics.tenants"
+MAX_TENANTS = "config.observers.metrics.max_tenants"
+TENANT_SOURCES = ("server.tenant_header", "server.tenant_keys")
+
+
+def completed(given: Mapping[str, object]) -> dict[str, object]:
+    """Returns the settings, by dotted target, with those that follow from them.
+
+    Raises:
+        UsageError: An option lacks another one without which it has no effect.
+        ConfigError: More tenants are named than allowed.
+    """
+    return {**_shorthands(given), **_traces(given), **_tenants(given), **given}
+
+
+def _shorthands(given: Mapping[str, object]) -> dict[str, object]:
+    prefix = f"{SHORTHAND}."
+    return {
+        target.removeprefix(prefix): value
+        for target, value in given.items()
+        if target.startswith(prefix)
+    }
+
+
+def _traces(given: Mapping[str, object]) -> dict[str, object]:
+    _, logger, key = TRACES_ENDPOINT.split(".")
+    options = given.get("config.observers.options", {})
+    of_logger = cast("Mapping[str, Mapping[str, str]]", options).get(logger, {})
+    if TRACES_ENDPOINT in given or key in of_logger:
+        return {TRACE_RATIO: 1.0}
+    if TRACE_RATIO in given:
+        raise UsageError("--otlp-traces-sample requires --otlp-traces-endpoint")
+    return {}
+
+
+def _tenants(given: Mapping[str, object]) -> dict[str, object]:
+    named = cast("list[str]", given.get(TENANTS, []))
+    if not any(source in given for source in TENANT_SOURCES):
+        for target, flag in ((TENANTS, "tenant"), (MAX_TENANTS, "max-tenants")):
+            if given.get(target):
+                raise UsageError(f"--{flag} requires --tenant-header or --tenant-keys")
+        return {}
+    if 0 < cast("int", given.get(MAX_TENANTS, 0)) < len(named):
+        raise ConfigError(
+            "max-tenants", f"must be at least {len(named)}, the number of --tenant"
+        )
+    return {MAX_TENANTS: len(named) or DEFAULT_MAX_TENANTS}

@@ -1,0 +1,92 @@
+"""The stat loggers that are in use, and the options that they bring themselves."""
+
+from collections.abc import Iterable, Sequence
+
+from hookline import hookspecs
+from hookline_registry import PluginRegistry, installed
+from hookline_server.cli.errors import UsageError
+from hookline_server.cli.options.config_file import read_file
+from hookline_server.cli.options.engine import OTLP_OPTIONS
+from hookline_server.cli.options.option import Option
+from hookline_server.cli.options.parser import Parser
+
+GROUP = "hookline.loggers"
+NONE = "none"
+BUILT_IN = ("prometheus", "logging")
+OTEL = "otel"
+
+
+class DeclaredOptions:
+    """Collects what one logger declares: the `CliOptions` of `add_cli_options`."""
+
+    def __init__(self, logger: str) -> None:
+        self.options: list[Option] = []
+        self._logger = logger
+
+    def add(self, key: str, *, help: str, default: str | None = None) -> None:  # noqa: A002
+        """Declares one option of the logger."""
+        self.options.append(
+            Option(
+                flag=f"{self._logger}-{key}".replace("_", "-"),
+                target=f"logger.{self._logger}.{key}",
+                group=f"options of the logger {self._logger}",
+                metavar="VALUE",
+                help=help,
+                default=default,
+            )
+        )
+
+
+def default_loggers() -> tuple[str, ...]:
+    """Returns the loggers that `serve` uses by default: those that are installed."""
+    names = {plugin.name for plugin in installed(GROUP)}
+    return tuple(name for name in BUILT_IN if name in names)
+
+
+def named_loggers(argv: Sequence[str], defaults: Sequence[str]) -> tuple[str, ...]:
+    """Returns the loggers that a command line or its configuration file names.
+
+    The command line is read a first time for this, because its options depend on the
+    loggers that it names.
+    """
+    parser = Parser(add_help=False, allow_abbrev=False)
+    parser.add_argument("--stat-logger", action="append")
+    parser.add_argument("--config")
+    for option in OTLP_OPTIONS:
+        parser.add_argument(f"--{option.flag}", dest=option.flag)
+    first = vars(parser.parse_known_args(argv)[0])
+    file = {} if first["config"] is None else read_file(first["config"])
+    names = first["stat_logger"] or file.get("stat-logger", list(defaults))
+    found = [str(name) for name in (names if isinstance(names, list) else [names])]
+    flags = [option.flag for option in OTLP_OPTIONS]
+    if any(first[flag] is not None or flag in file for flag in flags):
+        found.append(OTEL)
+    return chosen(found)
+
+
+def chosen(names: Sequence[str]) -> tuple[str, ...]:
+    """Returns the names in order, each once; `none` must stand alone."""
+    if NONE in names:
+        if set(names) != {NONE}:
+            raise UsageError("--stat-logger none cannot be combined with other loggers")
+        return ()
+    return tuple(dict.fromkeys(names))
+
+
+def declared_options(loggers: Iterable[str]) -> list[Option]:
+    """Returns the options that the named loggers declare; imports only these loggers.
+
+    Raises:
+        RegistryError: A logger is unknown or broken.
+    """
+    registry = PluginRegistry("hookline", hookspecs)
+    found: list[Option] = []
+    for name in loggers:
+        if ":" in name:
+            continue
+        declared = DeclaredOptions(name)
+        registry.call_one(
+            registry.load(GROUP, name), "add_cli_options", options=declared
+        )
+        found += declared.options
+    return found

@@ -1,0 +1,161 @@
+"""The argparse parser made of options."""
+
+import argparse
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import NoReturn, cast
+
+from hookline.did_you_mean import did_you_mean
+from hookline_server.cli.errors import UsageError
+from hookline_server.cli.options.option import Kind, Option
+
+
+class Parser(argparse.ArgumentParser):
+    """Raises `UsageError` instead of printing and exiting.
+
+    Attributes:
+        flags: Names of the options, with leading dashes.
+    """
+
+    flags: tuple[str, ...] = ()
+
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(message)
+
+    def refuse(self, rest: Sequence[str]) -> None:
+        """Raises `UsageError` if arguments are left that no option takes."""
+        if not rest:
+            return
+        first = rest[0].partition("=")[0]
+        if first.startswith("-"):
+            hint = did_you_mean(first.replace("_", "-"), self.flags)
+        else:
+            hint = f"; did you mean --model {first}?" if self._has_model() else ""
+        raise UsageError(f"unrecognized arguments: {' '.join(rest)}{hint}")
+
+    def _has_model(self) -> bool:
+        return "--model" in self.flags
+
+
+class Merge(argparse.Action):
+    """Merges the mappings of a repeated option; the last value of a key wins."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,  # noqa: ARG002
+        namespace: argparse.Namespace,
+        values: object,
+        option_string: str | None = None,  # noqa: ARG002
+    ) -> None:
+        """Merges one more mapping."""
+        before = cast("Mapping[str, object]", getattr(namespace, self.dest, {}))
+        merged = _merged(before, cast("Mapping[str, object]", values))
+        setattr(namespace, self.dest, merged)
+
+
+ACTIONS: Mapping[Kind, str | type[argparse.Action]] = {
+    Kind.VALUE: "store",
+    Kind.LIST: "append",
+    Kind.WORDS: "extend",
+    Kind.MAP: Merge,
+}
+
+
+def make_parser(
+    command: str,
+    description: str,
+    options: Iterable[Option],
+    *,
+    operands: Sequence[str] = (),
+) -> Parser:
+    """Returns a parser whose result holds the operands and the options that are set."""
+    shown = "".join(f" {name}" for name in operands)
+    parser = Parser(
+        prog=f"hookline {command}",
+        usage=f"hookline {command} [OPTIONS]{shown}",
+        description=description,
+        argument_default=argparse.SUPPRESS,
+        allow_abbrev=False,
+    )
+    for name in operands:
+        parser.add_argument(name)
+    groups: dict[str, argparse._ArgumentGroup] = {}
+    for option in options:
+        if option.group not in groups:
+            groups[option.group] = parser.add_argument_group(option.group)
+        _add(groups[option.group], option)
+        parser.flags += (f"--{option.flag}",)
+    return parser
+
+
+def parse(parser: Parser, argv: Sequence[str]) -> dict[str, object]:
+    """Returns the values that are set, by target.
+
+    Raises:
+        UsageError: An argument is unknown or wrong.
+    """
+    found, rest = parser.parse_known_args(argv)
+    parser.refuse(rest)
+    return vars(found)
+
+
+def _add(group: argparse._ArgumentGroup, option: Option) -> None:
+    name = f"--{option.flag}"
+    text = _help(option)
+    if option.kind is Kind.SWITCH:
+        group.add_argument(
+            name,
+            dest=option.target,
+            action=argparse.BooleanOptionalAction,
+            help=text,
+        )
+    elif option.kind is Kind.FLAG:
+        group.add_argument(
+            name,
+            dest=option.target,
+            action="store_const",
+            const=option.constant,
+            help=text,
+        )
+    else:
+        group.add_argument(
+            name,
+            dest=option.target,
+            action=ACTIONS[option.kind],
+            type=_typed(option.parse),
+            choices=option.choices or None,
+            metavar=_metavar(option),
+            help=text,
+        )
+
+
+def _typed(read: Callable[[str], object]) -> Callable[[str], object]:
+    def typed(text: str) -> object:
+        try:
+            return read(text)
+        except ValueError as error:
+            raise argparse.ArgumentTypeError(str(error)) from error
+
+    return typed
+
+
+def _help(option: Option) -> str:
+    default = "" if option.default is None else f" (default: {option.default})"
+    return f"{option.help}{default}".replace("%", "%%")
+
+
+def _metavar(option: Option) -> str:
+    if option.choices:
+        return "{" + ",".join(option.choices) + "}"
+    return option.metavar or option.flag.rsplit("-", maxsplit=1)[-1].upper()
+
+
+def _merged(
+    first: Mapping[str, object], second: Mapping[str, object]
+) -> dict[str, object]:
+    merged = dict(first)
+    for key, value in second.items():
+        before = merged.get(key)
+        if isinstance(before, Mapping) and isinstance(value, Mapping):
+            value = _merged(before, value)  # noqa: PLW2901
+        merged[key] = value
+    return merged

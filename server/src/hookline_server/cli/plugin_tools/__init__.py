@@ -1,0 +1,1 @@
+"""The installed plugins: kinds, and what is wrong with them."""

@@ -1,0 +1,12 @@
+"""The kinds of plugins."""
+
+from hookline_registry import PluginKind
+
+KINDS = (
+    PluginKind(name="logger", group="hookline.loggers"),
+    PluginKind(name="proposer", group="hookline.proposers"),
+    PluginKind(name="connector", group="hookline.connectors"),
+    PluginKind(name="engine", group="hookline.engines", has_hooks=False),
+    PluginKind(name="executor", group="hookline.executors", has_hooks=False),
+    PluginKind(name="model", group="hookline.models", has_hooks=False),
+)

@@ -1,0 +1,93 @@
+"""The flags of all commands: none gets lost."""
+
+import re
+
+import pytest
+
+from hookline_server.cli import main
+
+ENGINE = """
+    model served-model-name tokenizer dtype load-format max-model-len seed
+    block-size num-kv-blocks kv-cache-memory kv-cache-prefault
+    gpu-memory-utilization enable-prefix-caching prefix-caching-hash-algo
+    kv-cache-metrics kv-cache-metrics-sample max-num-seqs max-num-queued-reqs
+    max-num-batched-tokens enable-chunked-prefill long-prefill-token-threshold
+    scheduling-policy async-scheduling speculative-config kv-transfer-config
+    kv-events-config engine in-process executor device enforce-eager threads kernels
+    simulated-step-seconds simulated-prefill-token-seconds
+    simulated-decode-request-seconds simulated-context-token-seconds
+    simulated-draft-token-seconds stat-logger stat-logger-option heartbeat-seconds
+    slo keep-prompts otlp-traces-endpoint otlp-metrics-endpoint otlp-traces-sample
+    collect-detailed-traces metrics-dialect histogram-buckets include-metrics
+    exclude-metrics metrics-label show-hidden-metrics-for-version config
+"""
+
+COMMANDS = {
+    "serve": ENGINE
+    + """
+        host port api-key shutdown-timeout max-body-bytes
+        enable-reset-prefix-cache log-level metrics-host metrics-port
+        metrics-token tenant-header tenant-keys tenant max-tenants
+        """,
+    "generate": ENGINE
+    + """
+        prompt prompt-file json max-tokens n temperature top-p top-k stop
+        ignore-eos
+        """,
+    "train-draft": ENGINE
+    + """
+        method out data continue-data num-speculative-tokens tokens row-tokens
+        prompt-tokens training-config
+        """,
+    "bench latency": ENGINE
+    + """
+        input-len output-len batch-size num-iters-warmup num-iters output-json
+        disable-tqdm
+        """,
+    "bench throughput": ENGINE
+    + """
+        num-prompts random-input-len random-output-len random-range-ratio
+        random-prefix-len num-warmups output-json disable-tqdm
+        """,
+    "bench serve": """
+        base-url host port backend endpoint model header extra-body
+        ready-check-timeout-sec num-prompts random-input-len random-output-len
+        random-range-ratio random-prefix-len tokenizer prompt-token-ids
+        temperature ignore-eos continuous-usage seed request-rate burstiness
+        ramp-up-strategy ramp-up-start-rps ramp-up-end-rps max-concurrency
+        num-warmups percentile-metrics metric-percentiles goodput disable-tqdm
+        save-result save-detailed result-dir result-filename label metadata
+        """,
+    "bench startup": """
+        num-iters-cold num-iters-warmup num-iters-warm output-json disable-tqdm
+        """,
+    "route": """
+        host port max-body-bytes shutdown-timeout log-level prefill decode
+        connect-timeout prefill-timeout request-timeout retries poll-seconds
+        prefill-min-characters demo connector
+        """,
+}
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_no_flag_gets_lost(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """
+    The help of each command shows every flag that it ever had.
+    """
+    loggers = ["--stat-logger=none"] if command == "serve" else []
+    with pytest.raises(SystemExit):
+        main([*command.split(), *loggers, "--help"])
+
+    shown = re.findall(r"^  --([a-z-]+)", capsys.readouterr().out, re.MULTILINE)
+    assert set(COMMANDS[command].split()) <= set(shown)
+
+
+def test_every_flag_is_on_the_list(capsys: pytest.CaptureFixture[str]) -> None:
+    """
+    A new engine option is entered above, so that it cannot get lost either.
+    """
+    with pytest.raises(SystemExit):
+        main(["generate", "--help"])
+
+    shown = re.findall(r"^  --([a-z-]+)", capsys.readouterr().out, re.MULTILINE)
+    assert sorted(shown) == sorted(COMMANDS["generate"].split())
