@@ -51,6 +51,33 @@ class CompletionOutput:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RequestMetrics:
+    """Where a request's time went; seconds are None if a phase was not reached.
+
+    Attributes:
+        arrival_time: When the request arrived, in seconds since the epoch.
+        queue_seconds: From the engine's queue to the first step.
+        prefill_seconds: From the first step to the first token.
+        decode_seconds: From the first token to the last.
+        inference_seconds: From the first step to the last token.
+        ttft_seconds: From arrival to the first token.
+        tpot_seconds: Decode time per token after the first.
+        e2e_seconds: From arrival to the end.
+        preemptions: How often the request was preempted.
+    """
+
+    arrival_time: float
+    queue_seconds: float | None
+    prefill_seconds: float | None
+    decode_seconds: float | None
+    inference_seconds: float | None
+    ttft_seconds: float | None
+    tpot_seconds: float | None
+    e2e_seconds: float
+    preemptions: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RequestOutput:
     """The output of a request; when streamed, what is new about it.
 
@@ -64,6 +91,8 @@ class RequestOutput:
         finished: Whether the request has ended, that is, this is its last output.
         request_id: The client's id of the request, or the engine's if it has none.
         prompt: Text of the prompt; None if the prompt was given as token ids.
+        metrics: Times of the request, with the last output. Of several completions,
+            those of the last to end.
         kv_transfer_params: Parameters from the KV connector for the client, with the
             last output. Of several completions, those of the first to end.
     """
@@ -75,6 +104,7 @@ class RequestOutput:
     finished: bool
     request_id: str = ""
     prompt: str | None = None
+    metrics: RequestMetrics | None = None
     kv_transfer_params: dict[str, object] | None = None
 
     def followed_by(self, later: "RequestOutput") -> "RequestOutput":
@@ -93,5 +123,6 @@ class RequestOutput:
             finished=later.finished,
             request_id=self.request_id,
             prompt=self.prompt,
+            metrics=later.metrics,
             kv_transfer_params=later.kv_transfer_params,
         )

@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hookline.clock import VirtualClock
 from hookline.config import CacheConfig
 from hookline.exceptions import EngineDeadError
-from hookline.finish_cause import Aborted, Failed, StoppedByString
+from hookline.finish_cause import Aborted, Failed, Rejected, StoppedByString
 from hookline.outputs import RequestOutput
-from hookline.request import FinishReason
+from hookline.request import FinishReason, RequestFacts
 from hookline.sampling_params import SamplingParams
 from hookline.stats import Residue
 from hookline_testing.observed import ObservedEngine
@@ -36,16 +36,16 @@ def test_every_way_to_end_is_counted_once() -> None:
     engine = make()
     engine.submit([1] * 3, SamplingParams(max_tokens=2))
     aborted = engine.submit([2] * 3, SamplingParams(max_tokens=9, n=2))
-    engine.outputs.count_rejected()
+    engine.accounting.reject(RequestFacts(), Rejected("overloaded", ""))
     engine.receive()
 
     engine.abort(aborted)
     engine.abort(aborted)
     engine.run()
 
-    assert engine.outputs.received == 4
-    assert engine.outputs.finished == {"length": 1, "abort": 2, "rejected": 1}
-    assert (engine.outputs.residue, engine.outputs.num_unconfirmed) == (0, 0)
+    assert engine.accounting.received == 4
+    assert engine.accounting.finished == {"length": 1, "abort": 2, "rejected": 1}
+    assert (engine.accounting.residue, engine.accounting.num_in_flight) == (0, 0)
 
 
 def test_stop_string_ends_the_request_for_client_and_engine() -> None:
@@ -57,7 +57,7 @@ def test_stop_string_ends_the_request_for_client_and_engine() -> None:
 
     engine = make()
     engine.submit([1] * 3, SamplingParams(max_tokens=8, stop=(whole[2:4],)))
-    while engine.outputs.num_unconfirmed:
+    while engine.accounting.num_in_flight:
         engine.receive()
         engine.clock.sleep(0.25)
 
@@ -67,7 +67,7 @@ def test_stop_string_ends_the_request_for_client_and_engine() -> None:
     assert ended.cause == StoppedByString(whole[2:4])
     assert ended.output_tokens == end + 2
     assert ended.e2e_seconds == (end + 2) + 0.25 * (end + 1)
-    assert engine.outputs.finished == {"stop": 1}
+    assert engine.accounting.finished == {"stop": 1}
 
 
 def test_abort_is_unconfirmed_until_the_engine_answers() -> None:
@@ -77,12 +77,12 @@ def test_abort_is_unconfirmed_until_the_engine_answers() -> None:
     engine.receive()
 
     engine.abort(request)
-    waiting = engine.outputs.num_unconfirmed, dict(engine.outputs.finished)
+    waiting = engine.accounting.num_in_flight, dict(engine.accounting.finished)
     engine.receive()
 
     assert waiting == (1, {})
-    assert engine.outputs.residue == 0
-    assert engine.outputs.finished == {"abort": 1}
+    assert engine.accounting.residue == 0
+    assert engine.accounting.finished == {"abort": 1}
 
 
 def test_engine_death_ends_everyone_with_an_error() -> None:
@@ -93,7 +93,7 @@ def test_engine_death_ends_everyone_with_an_error() -> None:
     engine.receive()
     engine.abort(aborted)
 
-    iteration, events = engine.outputs.end_all(Failed("it broke"))
+    iteration, events = engine.end_all(Failed("it broke"))
 
     assert [event.reason for event in events] == [
         FinishReason.ERROR,
@@ -101,8 +101,8 @@ def test_engine_death_ends_everyone_with_an_error() -> None:
     ]
     assert [each.output_tokens for each in iteration.finished] == [1, 1]
     assert isinstance(engine.news[-1], EngineDeadError)
-    assert engine.outputs.finished == {"error": 1, "abort": 1}
-    assert (engine.outputs.residue, engine.outputs.num_unconfirmed) == (0, 0)
+    assert engine.accounting.finished == {"error": 1, "abort": 1}
+    assert (engine.accounting.residue, engine.accounting.num_in_flight) == (0, 0)
 
 
 def test_closed_engine_takes_nothing_more() -> None:
@@ -153,9 +153,9 @@ def test_books_balance_at_every_moment(actions: list[str]) -> None:
 
     assert output is not None
     assert output.stats.residue == Residue()
-    assert engine.outputs.num_unconfirmed == 0
-    assert engine.outputs.received == len(engine.finished) == output.stats.received
-    assert engine.outputs.finished == output.stats.finished
+    assert engine.accounting.num_in_flight == 0
+    assert engine.accounting.received == len(engine.finished) == output.stats.received
+    assert engine.accounting.finished == output.stats.finished
     assert sum(len(each.finished_groups) for each in engine.iterations) == len(requests)
     generated = sum(each.generation_tokens for each in engine.iterations)
     assert generated == sum(each.output_tokens for each in engine.finished.values())

@@ -357,14 +357,15 @@ def test_intervals_of_requests_add_up() -> None:
 
 def test_a_stall_before_the_first_token_is_part_of_prefill() -> None:
     """Preempted at 5 with the first token under way, which came at 6; resumed at 9."""
-    timeline = Timeline(0, 3)
+    timeline = Timeline(0)
 
     timeline.scheduled(Scheduled(1, 0, 0, 0, 0, is_resumed=False))
     timeline.preempted(Preempted(1, 5, 3))
     timeline.new_tokens(NewTokens(1, 6, [7]), 6)
     timeline.scheduled(Scheduled(1, 9, 0, 0, 3, is_resumed=True))
 
-    assert (timeline._preempted, timeline._preempted_prefill) == (4, 1)
+    lost = timeline.preemptions
+    assert (lost.total, lost.before_first_token) == (4, 1)
 
 
 @pytest.mark.parametrize("overlaps", [False, True])

@@ -273,7 +273,7 @@ def test_group_ends_with_its_last_completion() -> None:
 
     groups = [each.finished_groups for each in engine.iterations if each.finished]
     assert groups == [(), (FinishedGroup(n=2, max_output_tokens=2),)]
-    assert engine.outputs.finished == {"length": 2}
+    assert engine.accounting.finished == {"length": 2}
 
 
 def at(seconds: float) -> int:

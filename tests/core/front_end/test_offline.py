@@ -1,5 +1,7 @@
 """`LLM`: prompts in any form, complete outputs in order, nothing left behind."""
 
+import time
+
 import pytest
 
 from hookline import (
@@ -45,6 +47,27 @@ def test_outputs_name_their_request_and_its_prompt(llm: LLM) -> None:
     assert (text.prompt, text.request_id) == ("def add(a, b):", "mine")
     assert ids.prompt is None
     assert ids.request_id.isdecimal()
+
+
+def test_outputs_have_metrics(llm: LLM) -> None:
+    """Intervals fit together, whatever ended the last completion."""
+    letters = tuple(llm.front_end.tokenizer.encode("ab"))
+    stopped = SamplingParams(
+        max_tokens=200, seed=1, stop=("a",), n=2, allowed_token_ids=letters
+    )
+
+    for output in llm.generate([[5, 6], [7, 8]], [GREEDY, stopped]):
+        metrics = output.metrics
+        assert metrics is not None
+        assert abs(metrics.arrival_time - time.time()) < 600
+        assert metrics.ttft_seconds is not None
+        assert metrics.inference_seconds is not None
+        assert metrics.prefill_seconds is not None
+        assert metrics.decode_seconds is not None
+        assert 0 < metrics.ttft_seconds <= metrics.e2e_seconds
+        assert metrics.inference_seconds <= metrics.e2e_seconds
+        parts = metrics.prefill_seconds + metrics.decode_seconds
+        assert parts == pytest.approx(metrics.inference_seconds)
 
 
 @pytest.mark.parametrize("prompt", ["text", [1, 2, 3]])

@@ -32,7 +32,7 @@ def merged(outputs: list[RequestOutput]) -> RequestOutput:
 
 def without_identity(output: RequestOutput) -> RequestOutput:
     """What two runs of one request have in common."""
-    return replace(output, request_id="")
+    return replace(output, request_id="", metrics=None)
 
 
 async def collect(engine: AsyncEngine, **more: object) -> list[RequestOutput]:
@@ -188,7 +188,7 @@ async def test_a_refused_request_changes_nothing(start_engine: StartEngine) -> N
     engine.reject(RequestFacts(), Rejected("invalid_request", "empty prompt"))
 
     assert merged([output async for output in stream]).finished
-    assert engine._front_end._outputs.finished == {
+    assert engine._front_end._accounting.finished == {
         FinishReason.LENGTH: 1,
         FinishReason.REJECTED: 1,
     }
@@ -249,7 +249,7 @@ async def test_closing_ends_open_streams(start_engine: StartEngine) -> None:
     reasons += [await anext_error(stream) for stream in streams[2:]]
     assert set(reasons) == {"the engine was closed"}
     assert set(threads) == {threading.main_thread()}
-    assert engine._front_end._outputs.finished == {FinishReason.ABORT: 4}
+    assert engine._front_end._accounting.finished == {FinishReason.ABORT: 4}
 
 
 async def anext_error(stream: object) -> str:

@@ -1,4 +1,4 @@
-"""A client's request in the front end: its `n` completions and where news go."""
+"""A client's request in the front end: its completions and where their news go."""
 
 from collections.abc import Callable
 
@@ -6,9 +6,10 @@ from hookline.events import Finished, NewTokens
 from hookline.exceptions import HooklineError
 from hookline.finish_cause import FinishCause, StoppedByString, StoppedByToken
 from hookline.frontend.input_processor import PreparedRequest
+from hookline.frontend.request_account import RequestAccount
 from hookline.frontend.text_stream import TextStream
-from hookline.frontend.timeline import Timeline
-from hookline.outputs import CompletionOutput, RequestOutput
+from hookline.frontend.wall_time import WallTime
+from hookline.outputs import CompletionOutput, RequestMetrics, RequestOutput
 from hookline.request import TokenLogprobs
 
 News = RequestOutput | HooklineError
@@ -16,16 +17,15 @@ Deliver = Callable[[News], None]
 
 
 class Completion:
-    """One of a request's completions.
+    """One of a request's `n` completions.
 
-    It is open until the client's view of it ends; the engine's FINISHED may come later
-    (a stop string, an abort).
+    A stop string or an abort closes it before the engine's FINISHED arrives.
 
     Attributes:
-        request_id: The engine's id for it.
-        is_open: Whether the client still expects news.
-        finish_cause: Why it ended for the client; None while it is open.
-        kept_token_ids: All its tokens, where prompts are kept.
+        request: The client's request.
+        account: The completion in numbers.
+        text: Its text so far.
+        finish_cause: Why it ended for its client; None while it is open.
     """
 
     __slots__ = (
@@ -33,63 +33,71 @@ class Completion:
         "_logprobs",
         "_texts",
         "_token_ids",
+        "account",
         "finish_cause",
-        "index",
-        "is_open",
-        "kept_token_ids",
         "request",
-        "request_id",
         "text",
-        "timeline",
     )
 
     def __init__(
-        self,
-        request: "ClientRequest",
-        index: int,
-        request_id: int,
-        text: TextStream,
-        timeline: Timeline,
+        self, request: "ClientRequest", account: RequestAccount, text: TextStream
     ) -> None:
         self.request = request
-        self.index = index
-        self.request_id = request_id
+        self.account = account
         self.text = text
-        self.timeline = timeline
-        self.is_open = True
         self.finish_cause: FinishCause | None = None
-        self.kept_token_ids: list[int] = []
         self._start_news()
 
-    def take(self, event: NewTokens, end: Finished | None) -> bool:
-        """Adds new tokens to the news; whether a stop string ended it with them."""
-        shown = event.token_ids
-        if end is not None and self._ends_unseen(end):
-            shown = shown[:-1]
-        text = self.text.push(shown)
-        self._add(text, event.token_ids, event.logprobs)
-        if self.text.stop_reason is None:
-            return False
-        self.close(StoppedByString(self.text.stop_reason))
-        return True
+    @property
+    def request_id(self) -> int:
+        """The engine's id of the completion."""
+        return self.account.admitted.request_id
 
-    def end(self, event: Finished) -> None:
-        """The engine ended it, and the client has not heard of it yet."""
-        rest = self.text.flush()
+    @property
+    def index(self) -> int:
+        return self.account.admitted.completion_index
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the client still expects news."""
+        return self.finish_cause is None
+
+    def take(self, event: NewTokens, end: Finished | None) -> FinishCause | None:
+        """Adds new tokens to the news.
+
+        Args:
+            event: The tokens.
+            end: The engine's FINISHED, if these are the last tokens.
+
+        Returns:
+            The stop string that the tokens complete, or None.
+        """
+        shown = event.token_ids
+        if end is not None and self._hides_last_token(end):
+            shown = shown[:-1]
+        self._add(self.text.push(shown), event.token_ids, event.logprobs)
         stop = self.text.stop_reason
-        self.close(event.cause if stop is None else StoppedByString(stop))
-        self._add(rest, [], None)
+        return None if stop is None else StoppedByString(stop)
+
+    def end(self, event: Finished) -> FinishCause:
+        """Adds the rest of the text to the news; returns why the completion ended.
+
+        The rest may complete a stop string, which then is the cause.
+        """
+        self._add(self.text.flush(), [], None)
+        stop = self.text.stop_reason
+        return event.cause if stop is None else StoppedByString(stop)
 
     def close(self, cause: FinishCause) -> None:
-        self.is_open = False
         self.finish_cause = cause
         self.request.num_open -= 1
+        self.request.last_closed = self
 
     def take_news(self) -> CompletionOutput | None:
-        """All since the last time; None if there are none."""
+        """Returns what is new since the last call, or None if nothing is."""
         if not self._has_news:
             return None
-        cause = self.finish_cause
+        cause, timeline = self.finish_cause, self.account.timeline
         news = CompletionOutput(
             index=self.index,
             text="".join(self._texts),
@@ -97,9 +105,9 @@ class Completion:
             logprobs=self._logprobs,
             finish_reason=None if cause is None else cause.reason,
             stop_reason=self._stop_reason(),
-            output_tokens=self.timeline.output_tokens,
-            draft_tokens=self.timeline.draft_tokens,
-            accepted_tokens=self.timeline.accepted_tokens,
+            output_tokens=timeline.output_tokens,
+            draft_tokens=timeline.draft_tokens,
+            accepted_tokens=timeline.accepted_tokens,
         )
         self._start_news()
         return news
@@ -113,7 +121,7 @@ class Completion:
     def _add(
         self, text: str, token_ids: list[int], logprobs: list[TokenLogprobs] | None
     ) -> None:
-        """Gathers: a request that is not streamed has one piece of news in the end."""
+        """Collects news: a request that is not streamed delivers them all at once."""
         self._has_news = True
         self._texts.append(text)
         self._token_ids += token_ids
@@ -122,19 +130,19 @@ class Completion:
                 self._logprobs = []
             self._logprobs += logprobs
 
-    def _ends_unseen(self, end: Finished) -> bool:
-        """Whether the last token is a stop token that is left out of the text."""
+    def _hides_last_token(self, end: Finished) -> bool:
+        """Whether the last token is a stop token that the text leaves out."""
         keeps_stop = self.request.prepared.params.include_stop_str_in_output
         return isinstance(end.cause, StoppedByToken) and not keeps_stop
 
     def _stop_reason(self) -> str | int | None:
-        """The stop string or token that the client asked for and that ended it."""
+        """The stop string or stop token of the client that ended the completion."""
         match self.finish_cause:
             case StoppedByString(text):
                 return text
             case StoppedByToken(token_id):
-                named = self.request.prepared.params.stop_token_ids
-                return token_id if token_id in named else None
+                requested = self.request.prepared.params.stop_token_ids
+                return token_id if token_id in requested else None
             case _:
                 return None
 
@@ -143,26 +151,32 @@ class ClientRequest:
     """A client's request.
 
     Attributes:
-        prepared: What was asked for.
-        completions: All n.
-        num_open: Completions whose news the client still expects.
-        num_confirmed: Completions that the engine has ended.
-        prompt_logprobs: Once they have come.
-        kv_transfer_params: What the KV connector has for the client, once it is known.
-        is_streamed: Whether the client gets its tokens as they come.
+        prepared: The request as it was checked and tokenized.
+        completions: All `n` of them, by index.
+        num_open: Number of completions whose client still expects news.
+        last_closed: The completion that ended last; None while none has.
+        prompt_logprobs: Log-probabilities of the prompt, until they are delivered.
+        kv_transfer_params: Parameters from the KV connector for the client, if any.
+        is_streamed: Whether the client gets news with each step.
     """
 
     def __init__(
-        self, prepared: PreparedRequest, deliver: Deliver, *, is_streamed: bool
+        self,
+        prepared: PreparedRequest,
+        deliver: Deliver,
+        wall: WallTime,
+        *,
+        is_streamed: bool,
     ) -> None:
         self.prepared = prepared
         self.completions: list[Completion] = []
         self.num_open = prepared.params.n
-        self.num_confirmed = 0
+        self.last_closed: Completion | None = None
         self.prompt_logprobs: list[TokenLogprobs] | None = None
         self.kv_transfer_params: dict[str, object] | None = None
-        self._deliver = deliver
         self.is_streamed = is_streamed
+        self._deliver = deliver
+        self._wall = wall
 
     @property
     def request_id(self) -> str:
@@ -170,12 +184,12 @@ class ClientRequest:
         return self.prepared.facts.client_id or str(self.completions[0].request_id)
 
     def deliver_news(self) -> None:
-        """Sends what has gathered: each time if streamed, else once at the end."""
+        """Delivers news: each time if streamed, otherwise once when all have ended."""
         if not self.is_streamed and self.num_open:
             return
         news = [completion.take_news() for completion in self.completions]
         logprobs, self.prompt_logprobs = self.prompt_logprobs, None
-        first = self.completions[0].timeline
+        first = self.completions[0].account.timeline
         self._deliver(
             RequestOutput(
                 prompt_token_ids=self.prepared.prompt_token_ids,
@@ -185,9 +199,15 @@ class ClientRequest:
                 finished=self.num_open == 0,
                 request_id=self.request_id,
                 prompt=self.prepared.prompt,
+                metrics=self._metrics(),
                 kv_transfer_params=None if self.num_open else self.kv_transfer_params,
             )
         )
 
     def deliver_error(self, error: HooklineError) -> None:
         self._deliver(error)
+
+    def _metrics(self) -> RequestMetrics | None:
+        if self.num_open or self.last_closed is None:
+            return None
+        return self.last_closed.account.metrics(self._wall)

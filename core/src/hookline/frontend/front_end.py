@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import cast
 
@@ -13,21 +14,19 @@ from hookline.config import EngineConfig, ObserverConfig
 from hookline.events import Finished, StepOutput
 from hookline.exceptions import EngineDeadError
 from hookline.finish_cause import Aborted, Failed, Rejected
-from hookline.frontend.client_request import ClientRequest, Completion, Deliver
-from hookline.frontend.detokenizer import make_detokenizer
+from hookline.frontend.accounting import RequestAccounting
+from hookline.frontend.client_request import ClientRequest, Deliver
 from hookline.frontend.input_processor import InputProcessor, PreparedRequest
-from hookline.frontend.iteration import IterationBuilder
 from hookline.frontend.observation import Observers
 from hookline.frontend.output_processor import OutputProcessor
 from hookline.frontend.request_context import RequestContext
-from hookline.frontend.text_stream import TextStream
-from hookline.frontend.timeline import Timeline
+from hookline.frontend.text_stream import make_text_stream
 from hookline.metrics import Recorder
 from hookline.models.description import find_folder
 from hookline.payloads import HttpAnswered, Routes
 from hookline.request import FinishReason, RequestFacts
 from hookline.sampling_params import SamplingParams
-from hookline.stats import FinishedRequest, SchedulerStats
+from hookline.stats import SchedulerStats
 from hookline.tokenizer import Tokenizer
 from hookline.transport.engine_client import EngineClient
 from hookline_registry import load_entry_point
@@ -66,11 +65,15 @@ class FrontEnd:
         self._observers = observers
         self._inputs = InputProcessor(client.facts, tokenizer)
         self._context = RequestContext(config)
-        self._outputs = OutputProcessor(
+        accounting = RequestAccounting(
             self._clock,
             client.clock,
             is_detailed=bool(config.detailed_traces),
             keep_prompts=config.keep_prompts,
+        )
+        self._accounting = accounting
+        self._outputs = OutputProcessor(
+            accounting, self._clock, partial(make_text_stream, tokenizer)
         )
         self._next_id = 1
         self._stats = SchedulerStats()
@@ -80,12 +83,12 @@ class FrontEnd:
     @property
     def num_unconfirmed(self) -> int:
         """Completions that the engine has not confirmed to have ended."""
-        return self._outputs.num_unconfirmed
+        return self._accounting.num_in_flight
 
     @property
     def residue(self) -> int:
         """Of the front end's own conservation law: requests unaccounted for."""
-        return self._outputs.residue
+        return self._accounting.residue
 
     @property
     def stats(self) -> SchedulerStats:
@@ -130,10 +133,13 @@ class FrontEnd:
         """
         if self.failure is not None:
             raise EngineDeadError(self.failure)
-        request = ClientRequest(prepared, deliver, is_streamed=is_streamed)
-        for index in range(prepared.params.n):
-            request.completions.append(self._completion(request, index, arrived_at))
-        self._outputs.add(request)
+        request = self._outputs.add(
+            prepared,
+            deliver,
+            [self._next_request_id() for _ in range(prepared.params.n)],
+            arrived_at=arrived_at,
+            is_streamed=is_streamed,
+        )
         eos = self.client.facts.eos_token_ids
         for completion in request.completions:
             self.client.add(
@@ -150,20 +156,17 @@ class FrontEnd:
 
     def reject(self, facts: RequestFacts, cause: Rejected) -> None:
         """Counts a request that never reached the engine."""
-        self._outputs.count_rejected()
-        if not self._observers.is_listening:
-            return
-        iteration = IterationBuilder()
-        iteration.finished.append(_rejected(facts, cause))
-        self._observers.ended_outside(
-            "rejected", self._stats_at, self._stats, iteration.build()
-        )
+        iteration = self._accounting.reject(facts, cause)
+        if self._observers.is_listening:
+            self._observers.ended_outside(
+                "rejected", self._stats_at, self._stats, iteration
+            )
 
     def take(self, output: StepOutput) -> None:
         """Takes one output of the engine in."""
         self._stats = output.stats
         self._stats_at = output.record.ended_at if output.record else output.at
-        facts = self._outputs.facts_of(output) if self._observers.needs_facts else {}
+        facts = self._accounting.facts_of(output) if self._observers.needs_facts else {}
         iteration, stopped = self._outputs.take(output)
         for cause, request_ids in stopped.items():
             self.client.finish(request_ids, cause)
@@ -180,7 +183,7 @@ class FrontEnd:
 
     def _end_all(self, cause: Aborted | Failed, state: str) -> Sequence[Finished]:
         # What was on its way when the engine ended counts as received, and as ended.
-        received = self._stats.received + self._outputs.num_unheard
+        received = self._stats.received + self._accounting.num_unheard
         rest = self._stats.at_rest()
         self._stats = msgspec.structs.replace(rest, received=received)
         iteration, events = self._outputs.end_all(cause)
@@ -230,24 +233,9 @@ class FrontEnd:
             self._end_all(Aborted("the engine was closed"), "drain")
             self._observers.stopped("closed")
 
-    def _completion(
-        self, request: ClientRequest, index: int, arrived_at: int
-    ) -> Completion:
-        prepared = request.prepared
-        params = prepared.params
-        text = TextStream(
-            make_detokenizer(
-                self.tokenizer,
-                prepared.prompt_token_ids,
-                skip_special_tokens=params.skip_special_tokens,
-            ),
-            params.stop,
-            include_stop=params.include_stop_str_in_output,
-            min_tokens=params.min_tokens,
-        )
-        timeline = Timeline(arrived_at, len(prepared.prompt_token_ids))
+    def _next_request_id(self) -> int:
         request_id, self._next_id = self._next_id, self._next_id + 1
-        return Completion(request, index, request_id, text, timeline)
+        return request_id
 
 
 def start_front_end(config: EngineConfig, recorder: Recorder | None = None) -> FrontEnd:
@@ -283,27 +271,3 @@ def _start_both(
         client.close()
         raise error
     return loading.result(), client
-
-
-def _rejected(facts: RequestFacts, cause: Rejected) -> FinishedRequest:
-    """A request that got nothing, not even an id."""
-    return FinishedRequest(
-        request_id=0,
-        facts=facts,
-        cause=cause,
-        params=SamplingParams(max_tokens=None),
-        prompt_tokens=0,
-        local_cached_tokens=0,
-        external_cached_tokens=0,
-        output_tokens=0,
-        preemptions=0,
-        recomputed_tokens=0,
-        queue_seconds=None,
-        prefill_seconds=None,
-        decode_seconds=None,
-        inference_seconds=None,
-        preempted_seconds=0.0,
-        ttft_seconds=None,
-        e2e_seconds=0.0,
-        tpot_seconds=None,
-    )

@@ -1,6 +1,7 @@
-"""Gathers one step's `IterationStats` while the step's output is taken in."""
+"""Builds the `IterationStats` of one output."""
 
 from hookline.clock import NANOSECONDS
+from hookline.frontend.admitted_request import AdmittedRequest
 from hookline.frontend.timeline import Timeline
 from hookline.stats import (
     BlockEviction,
@@ -12,7 +13,7 @@ from hookline.stats import (
 
 
 class IterationBuilder:
-    """Adds up what one output brings."""
+    """Sums up the events of one output."""
 
     def __init__(self) -> None:
         self._computed = self._local = self._external = 0
@@ -20,32 +21,29 @@ class IterationBuilder:
         self.preemptions = 0
         self.recomputed_tokens = 0
         self._first_tokens: list[FirstToken] = []
-        # Requests that decode together have the same interval: few keys, not hundreds.
+        # Requests that decode together share an interval: few keys, not hundreds.
         self._inter_token: dict[tuple[int, int], int] = {}
         self.finished: list[FinishedRequest] = []
         self.finished_groups: list[FinishedGroup] = []
         self.evictions: list[BlockEviction] = []
 
-    def first_token(
-        self,
-        timeline: Timeline,
-        prompt_tokens: int,
-        *,
-        is_streamed: bool,
-        trace_id: str,
-    ) -> None:
-        """Counts the prompt and the time to its first token."""
+    def first_token(self, admitted: AdmittedRequest, timeline: Timeline) -> None:
+        """Counts a request's prompt and the time to its first token."""
         local, external = timeline.local_cached_tokens, timeline.external_cached_tokens
-        self._computed += prompt_tokens - local - external
+        self._computed += admitted.prompt_tokens - local - external
         self._local += local
         self._external += external
         if (seconds := timeline.ttft_seconds) is not None:
             self._first_tokens.append(
-                FirstToken(seconds=seconds, is_streamed=is_streamed, trace_id=trace_id)
+                FirstToken(
+                    seconds=seconds,
+                    is_streamed=admitted.is_streamed,
+                    trace_id=admitted.facts.trace_id,
+                )
             )
 
     def generated(self, tokens: int, interval: int | None) -> None:
-        """Counts tokens; the ns since the last ones are shared among them."""
+        """Counts new tokens of a request, which share the ns since those before."""
         self._generated += tokens
         if interval is not None and tokens:
             key = (interval, tokens)

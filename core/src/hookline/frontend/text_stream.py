@@ -2,7 +2,9 @@
 
 from collections.abc import Sequence
 
-from hookline.frontend.detokenizer import Detokenizer
+from hookline.frontend.detokenizer import Detokenizer, make_detokenizer
+from hookline.frontend.input_processor import PreparedRequest
+from hookline.tokenizer import Tokenizer
 
 
 class TextStream:
@@ -77,3 +79,19 @@ class TextStream:
             if any(word.startswith(end) for word in self._stop):
                 return length
         return 0
+
+
+def make_text_stream(tokenizer: Tokenizer, prepared: PreparedRequest) -> TextStream:
+    """Makes the text stream of a completion of a request."""
+    params = prepared.params
+    detokenizer = make_detokenizer(
+        tokenizer,
+        prepared.prompt_token_ids,
+        skip_special_tokens=params.skip_special_tokens,
+    )
+    return TextStream(
+        detokenizer,
+        params.stop,
+        include_stop=params.include_stop_str_in_output,
+        min_tokens=params.min_tokens,
+    )

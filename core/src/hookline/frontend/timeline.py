@@ -1,61 +1,52 @@
-"""One request's times and counts, as the engine's events tell them."""
-
-import dataclasses
+"""The times and token counts of one request, taken from the engine's events."""
 
 from hookline.clock import NANOSECONDS
 from hookline.events import Finished, NewTokens, Preempted, Queued, Scheduled
-from hookline.finish_cause import FinishCause
+from hookline.frontend.preemptions import Preemptions
 from hookline.frontend.wall_time import WallTime
-from hookline.request import RequestFacts
-from hookline.sampling_params import SamplingParams
-from hookline.slo import judge
-from hookline.stats import MAX_STALLS, FinishedRequest, RequestTimes
+from hookline.stats import MAX_STALLS, RequestTimes
 
 
 class Timeline:
-    """From arrival to end; engine times and front-end times are never mixed.
+    """One request from its arrival to its end.
+
+    No interval mixes the engine's clock with the front end's. Intervals are in seconds,
+    and None until both of their ends are known.
 
     Attributes:
-        arrived_at: Front end's clock.
-        ended_at: Front end's clock; when the client's view of the request ended.
-        local_cached_tokens: At first admission.
-        external_cached_tokens: At first admission.
-        output_tokens: Tokens so far.
-        draft_tokens: Draft tokens verified so far.
-        accepted_tokens: Of these, accepted.
-        forward_ns: In the model, where that is measured for each request.
-        execute_ns: In the executor, likewise.
+        arrived_at: When the request arrived, in ns on the front end's clock.
+        local_cached_tokens: Prompt tokens from the engine's prefix cache at the first
+            admission.
+        external_cached_tokens: Prompt tokens from a KV connector, likewise.
+        output_tokens: Number of tokens generated so far.
+        draft_tokens: Number of draft tokens verified so far.
+        accepted_tokens: Number of `draft_tokens` that were accepted.
+        forward_ns: Time in the model's forward pass, summed over the request's steps;
+            None unless measured for each request.
+        execute_ns: Time in the executor, likewise.
+        preemptions: What the request lost to preemptions.
     """
 
     __slots__ = (
         "_first_scheduled",
         "_first_token",
-        "_first_token_here",
+        "_first_token_received",
         "_last_token",
-        "_preempted",
-        "_preempted_at",
-        "_preempted_prefill",
-        "_preemptions",
-        "_prompt_tokens",
         "_queued",
-        "_recompute_until",
-        "_recomputed",
         "_remote_kv",
-        "_stalls",
         "accepted_tokens",
         "arrived_at",
         "draft_tokens",
-        "ended_at",
         "execute_ns",
         "external_cached_tokens",
         "forward_ns",
         "local_cached_tokens",
         "output_tokens",
+        "preemptions",
     )
 
-    def __init__(self, arrived_at: int, prompt_tokens: int) -> None:
+    def __init__(self, arrived_at: int) -> None:
         self.arrived_at = arrived_at
-        self.ended_at: int | None = None
         self.local_cached_tokens = 0
         self.external_cached_tokens = 0
         self.output_tokens = 0
@@ -63,135 +54,93 @@ class Timeline:
         self.accepted_tokens = 0
         self.forward_ns: int | None = None
         self.execute_ns: int | None = None
-        self._prompt_tokens = prompt_tokens
+        self.preemptions = Preemptions()
         self._queued: int | None = None
         self._first_scheduled: int | None = None
         self._first_token: int | None = None
-        self._first_token_here: int | None = None
+        self._first_token_received: int | None = None
         self._last_token: int | None = None
-        self._preempted_at: int | None = None
-        self._preempted = 0
-        self._preempted_prefill = 0
-        self._preemptions = 0
-        self._stalls: list[tuple[int, int]] = []
         self._remote_kv: list[tuple[int, int]] = []
-        self._recomputed = 0
-        self._recompute_until = 0
+
+    # -- events ------------------------------------------------------------------
 
     def queued(self, event: Queued) -> None:
         self._queued = event.at
 
     def scheduled(self, event: Scheduled) -> None:
-        self._recomputed += event.recomputed_tokens
-        cached = event.local_cached_tokens + event.external_cached_tokens
-        self._recompute_until = cached + event.recomputed_tokens
         if self._first_scheduled is None:
             self._first_scheduled = event.at
             self.local_cached_tokens = event.local_cached_tokens
             self.external_cached_tokens = event.external_cached_tokens
         if event.remote_kv is not None and len(self._remote_kv) < MAX_STALLS:
             self._remote_kv.append(event.remote_kv)
-        self._end_stall(event.at)
+        self.preemptions.resume(event, has_token=self._first_token is not None)
 
     def preempted(self, event: Preempted) -> None:
-        if not self._preemptions:  # else it is not of the first admission
+        if not self.preemptions.count:  # cached tokens are those of the first admission
             self.external_cached_tokens -= event.failed_external_tokens
-        self._preemptions += 1
-        self._preempted_at = event.at
-        # What was to be computed again and was not is announced anew at the resume.
-        self._recomputed -= max(0, self._recompute_until - event.computed_tokens)
+        self.preemptions.begin(event)
 
     def computed(self, forward_ns: int, execute_ns: int) -> None:
-        """It took part in a step that took so long."""
+        """Adds the times of a step that the request was part of."""
         self.forward_ns = (self.forward_ns or 0) + forward_ns
         self.execute_ns = (self.execute_ns or 0) + execute_ns
 
-    def new_tokens(self, event: NewTokens, now: int) -> int | None:
-        """Notes tokens; gives the ns since the last ones, None for the first."""
+    def new_tokens(self, event: NewTokens, received_at: int) -> int | None:
+        """Counts new tokens.
+
+        Returns:
+            The ns since the tokens before, or None for the request's first.
+        """
         previous, self._last_token = self._last_token, event.at
         self.output_tokens += len(event.token_ids)
         self.draft_tokens += event.draft_tokens
         self.accepted_tokens += event.accepted_tokens
         if previous is None:
             self._first_token = event.at
-            self._first_token_here = now
-            if self._preempted_at is not None:  # while the token was under way
-                self._preempted_prefill += event.at - self._preempted_at
+            self._first_token_received = received_at
+            self.preemptions.first_token(event.at)
             return None
         return event.at - previous
 
+    def finished(self, event: Finished) -> None:
+        self.preemptions.end(event.at, has_token=self._first_token is not None)
+
+    # -- intervals ---------------------------------------------------------------
+
     @property
     def was_queued(self) -> bool:
-        """Whether the engine has told that it took the request in."""
+        """Whether the engine has confirmed that it has the request."""
         return self._queued is not None
 
     @property
+    def queue_seconds(self) -> float | None:
+        return seconds_between(self._queued, self._first_scheduled)
+
+    @property
+    def prefill_seconds(self) -> float | None:
+        return seconds_between(self._first_scheduled, self._first_token)
+
+    @property
+    def decode_seconds(self) -> float | None:
+        return seconds_between(self._first_token, self._last_token)
+
+    @property
+    def inference_seconds(self) -> float | None:
+        return seconds_between(self._first_scheduled, self._last_token)
+
+    @property
     def ttft_seconds(self) -> float | None:
-        return _seconds(self.arrived_at, self._first_token_here)
+        return seconds_between(self.arrived_at, self._first_token_received)
 
-    def summary(
-        self,
-        event: Finished,
-        facts: RequestFacts,
-        params: SamplingParams,
-        *,
-        now: int,
-        wall: WallTime,
-        cause: FinishCause,
-        is_streamed: bool,
-        completion_index: int,
-        prompt_token_ids: tuple[int, ...] | None = None,
-        output_token_ids: tuple[int, ...] | None = None,
-    ) -> FinishedRequest:
-        """Sums the request up, at the FINISHED that confirms its end."""
-        self._end_stall(event.at)  # it may have ended while it was preempted
-        decode = _seconds(self._first_token, self._last_token)
-        later_tokens = self.output_tokens - 1
-        request = FinishedRequest(
-            request_id=event.request_id,
-            facts=facts,
-            cause=cause,
-            params=params,
-            prompt_tokens=self._prompt_tokens,
-            local_cached_tokens=self.local_cached_tokens,
-            external_cached_tokens=self.external_cached_tokens,
-            output_tokens=self.output_tokens,
-            draft_tokens=self.draft_tokens,
-            accepted_tokens=self.accepted_tokens,
-            preemptions=self._preemptions,
-            recomputed_tokens=self._recomputed,
-            queue_seconds=_seconds(self._queued, self._first_scheduled),
-            prefill_seconds=_seconds(self._first_scheduled, self._first_token),
-            decode_seconds=decode,
-            inference_seconds=_seconds(self._first_scheduled, self._last_token),
-            preempted_seconds=self._preempted / NANOSECONDS,
-            preempted_prefill_seconds=self._preempted_prefill / NANOSECONDS,
-            ttft_seconds=self.ttft_seconds,
-            e2e_seconds=((self.ended_at or now) - self.arrived_at) / NANOSECONDS,
-            tpot_seconds=decode / later_tokens
-            if decode is not None and later_tokens > 0
-            else None,
-            forward_seconds=_seconds(0, self.forward_ns),
-            execute_seconds=_seconds(0, self.execute_ns),
-            times=self._times(wall, self.ended_at or now),
-            is_streamed=is_streamed,
-            completion_index=completion_index,
-            prompt_token_ids=prompt_token_ids,
-            output_token_ids=output_token_ids,
-        )
-        return request if facts.slo is None else _judged(request)
+    @property
+    def tpot_seconds(self) -> float | None:
+        """Decode time per token after the first; None for fewer than two tokens."""
+        decode, later_tokens = self.decode_seconds, self.output_tokens - 1
+        return None if decode is None or later_tokens < 1 else decode / later_tokens
 
-    def _end_stall(self, at: int) -> None:
-        if self._preempted_at is None:
-            return
-        self._preempted += at - self._preempted_at
-        if self._first_token is None:
-            self._preempted_prefill += at - self._preempted_at
-        if len(self._stalls) < MAX_STALLS:
-            self._stalls.append((self._preempted_at, at))
-        self._preempted_at = None
-
-    def _times(self, wall: WallTime, ended_at: int) -> RequestTimes:
+    def times(self, wall: WallTime, ended_at: int) -> RequestTimes:
+        """Places the request's phases on the wall clock."""
         engine = wall.of_engine
         return RequestTimes(
             arrived=wall.of_front_end(self.arrived_at),
@@ -200,18 +149,11 @@ class Timeline:
             first_token=engine(self._first_token),
             last_token=engine(self._last_token),
             ended=wall.of_front_end(ended_at),
-            preempted=wall.of_engine_spans(self._stalls),
+            preempted=wall.of_engine_spans(self.preemptions.spans),
             remote_kv=wall.of_engine_spans(self._remote_kv),
         )
 
 
-def _seconds(start: int | None, end: int | None) -> float | None:
+def seconds_between(start: int | None, end: int | None) -> float | None:
+    """Seconds between two times in ns on one clock; None if either is unknown."""
     return None if start is None or end is None else (end - start) / NANOSECONDS
-
-
-def _judged(request: FinishedRequest) -> FinishedRequest:
-    assert request.facts.slo is not None
-    misses = judge(request.facts.slo, request)
-    if misses is None:
-        return request
-    return dataclasses.replace(request, slo_misses=misses, is_slo_judged=True)

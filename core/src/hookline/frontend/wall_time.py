@@ -1,4 +1,4 @@
-"""Places monotonic times of two processes on the wall clock."""
+"""Places monotonic times of the engine and the front end on the wall clock."""
 
 from collections.abc import Iterable
 
@@ -7,34 +7,41 @@ from hookline.events import ClockPair
 
 
 class WallTime:
-    """For drawing only: differences are taken on the clock that made the times.
+    """Converts times in ns; for display only, never for intervals.
 
     Attributes:
-        engine_offset: Wall clock − the engine's monotonic clock, in ns.
+        engine_offset: Wall clock minus the engine's monotonic clock, in ns.
     """
 
-    __slots__ = ("_here", "engine_offset")
+    __slots__ = ("_front_end_offset", "engine_offset")
 
     def __init__(self, clock: Clock, engine: ClockPair) -> None:
-        self._here = clock.wall() - clock.now()
+        self._front_end_offset = clock.wall() - clock.now()
         self.engine_offset = engine.wall - engine.monotonic
 
     def set_engine(self, pair: ClockPair) -> None:
-        """The engine has read its two clocks anew."""
+        """Takes over a new reading of the engine's clocks."""
         self.engine_offset = pair.wall - pair.monotonic
 
     def set_front_end(self, clock: Clock) -> None:
-        self._here = clock.wall() - clock.now()
+        """Reads the front end's clocks again."""
+        self._front_end_offset = clock.wall() - clock.now()
 
     def of_engine(self, at: int | None) -> int | None:
+        """The wall time of a time of the engine; None stays None."""
         return None if at is None else at + self.engine_offset
 
     def of_engine_spans(
         self, spans: Iterable[tuple[int, int]]
     ) -> tuple[tuple[int, int], ...]:
-        """(begin, end) of each."""
+        """The same for each (begin, end)."""
         offset = self.engine_offset
         return tuple((begin + offset, end + offset) for begin, end in spans)
 
     def of_front_end(self, at: int) -> int:
-        return at + self._here
+        """The wall time of a time of the front end."""
+        return at + self._front_end_offset
+
+    def on_engine(self, at: int) -> int:
+        """A time of the front end as the engine's monotonic clock would show it."""
+        return self.of_front_end(at) - self.engine_offset

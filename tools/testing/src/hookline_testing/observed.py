@@ -4,13 +4,13 @@ from collections.abc import Sequence
 
 from hookline.clock import NANOSECONDS, VirtualClock
 from hookline.core.engine_core import EngineCore
-from hookline.events import StepOutput
-from hookline.finish_cause import Aborted
-from hookline.frontend.client_request import ClientRequest, Completion, News
+from hookline.events import Finished, StepOutput
+from hookline.finish_cause import Aborted, Failed
+from hookline.frontend.accounting import RequestAccounting
+from hookline.frontend.client_request import ClientRequest, News
 from hookline.frontend.input_processor import PreparedRequest
 from hookline.frontend.output_processor import OutputProcessor
 from hookline.frontend.text_stream import TextStream
-from hookline.frontend.timeline import Timeline
 from hookline.request import RequestFacts
 from hookline.sampling_params import SamplingParams
 from hookline.stats import FinishedRequest, IterationStats
@@ -46,12 +46,18 @@ class FrontEndClock:
         self._engine.sleep(seconds)
 
 
+def letters(prepared: PreparedRequest) -> TextStream:
+    """The text stream of a completion, of letters."""
+    stop = prepared.params.stop
+    return TextStream(LetterDetokenizer(), stop, include_stop=False, min_tokens=0)
+
+
 class ObservedEngine:
     """A core and a front end's accounting of its outputs.
 
     Attributes:
         clock: The engine's clock.
-        outputs: The front end's accounting.
+        accounting: The front end's accounting.
         news: Outputs delivered to clients.
         iterations: Iteration statistics, one per output.
         finished: Finished requests by request id, from 1.
@@ -63,9 +69,10 @@ class ObservedEngine:
         self.clock = clock
         self.client = InprocClient(core, HEARTBEAT_SECONDS)
         self._here = FrontEndClock(clock)
-        self.outputs = OutputProcessor(
+        self.accounting = RequestAccounting(
             self._here, self.client.clock, is_detailed=is_detailed
         )
+        self._outputs = OutputProcessor(self.accounting, self._here, letters)
         self.news: list[News] = []
         self.iterations: list[IterationStats] = []
         self.finished: dict[int, FinishedRequest] = {}
@@ -82,17 +89,14 @@ class ObservedEngine:
             facts=RequestFacts(priority=priority),
             cache_salt=None,
         )
-        request = ClientRequest(prepared, self.news.append, is_streamed=True)
-        for index in range(params.n):
-            self._last_id += 1
-            text = TextStream(
-                LetterDetokenizer(), params.stop, include_stop=False, min_tokens=0
-            )
-            timeline = Timeline(self._here.now(), len(prompt))
-            request.completions.append(
-                Completion(request, index, self._last_id, text, timeline)
-            )
-        self.outputs.add(request)
+        first_id, self._last_id = self._last_id + 1, self._last_id + params.n
+        request = self._outputs.add(
+            prepared,
+            self.news.append,
+            range(first_id, self._last_id + 1),
+            arrived_at=self._here.now(),
+            is_streamed=True,
+        )
         for each in request.completions:
             self.client.add(prepared.child(each.index, each.request_id, ()))
         return request
@@ -100,7 +104,7 @@ class ObservedEngine:
     def abort(self, request: ClientRequest, cause: str = "client") -> None:
         """Aborts a request, as if its client disconnected now."""
         aborted = Aborted(cause)
-        self.client.finish(self.outputs.abort(request, aborted), aborted)
+        self.client.finish(self._outputs.abort(request, aborted), aborted)
 
     def receive(self) -> StepOutput | None:
         """Runs one engine step and processes its output."""
@@ -111,14 +115,18 @@ class ObservedEngine:
 
     def take(self, output: StepOutput) -> IterationStats:
         """Processes an output of the engine, or a hand-made one."""
-        iteration, stopped = self.outputs.take(output)
+        iteration, stopped = self._outputs.take(output)
         for cause, request_ids in stopped.items():
             self.client.finish(request_ids, cause)
         self.iterations.append(iteration)
         for each in iteration.finished:
             self.finished[each.request_id] = each
-        assert self.outputs.residue == 0
+        assert self.accounting.residue == 0
         return iteration
+
+    def end_all(self, cause: Failed) -> tuple[IterationStats, list[Finished]]:
+        """Ends all requests, as if the engine died now."""
+        return self._outputs.end_all(cause)
 
     def run(self) -> None:
         """Runs steps until the engine has no more outputs."""

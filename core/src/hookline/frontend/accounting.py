@@ -1,0 +1,235 @@
+"""Turns an engine's events into iteration statistics and finished requests.
+
+It owns no text, stop strings or streams, and needs no tokenizer: the front end of any
+engine can feed it. What only the delivery of text knows, it reports: `client_ended`.
+"""
+
+from collections.abc import Iterable, Sequence
+
+from hookline.clock import Clock
+from hookline.events import (
+    ClockPair,
+    Finished,
+    NewTokens,
+    Preempted,
+    StepOutput,
+    StepRecord,
+)
+from hookline.finish_cause import Aborted, Failed, FinishCause, Rejected
+from hookline.frontend.admitted_request import AdmittedRequest
+from hookline.frontend.iteration import IterationBuilder
+from hookline.frontend.request_account import (
+    RequestAccount,
+    RequestGroup,
+    rejected_request,
+)
+from hookline.frontend.wall_time import WallTime
+from hookline.request import FinishReason, RequestFacts
+from hookline.stats import FinishedGroup, IterationStats
+
+
+class RequestAccounting:
+    """Accounts for the requests that one front end sends to one engine.
+
+    A request is in flight from `admit` until the engine's FINISHED or `end_all`, even
+    if its client has left before. Not thread-safe.
+
+    Attributes:
+        received: Number of requests admitted or rejected.
+        finished: Number of requests ended, by finish reason.
+        wall: Places times of the engine and the front end on the wall clock.
+    """
+
+    def __init__(
+        self,
+        clock: Clock,
+        engine_clock: ClockPair,
+        *,
+        is_detailed: bool = False,
+        keep_prompts: bool = False,
+    ) -> None:
+        """Starts with empty books.
+
+        Args:
+            clock: The front end's clock, which takes all times given to the methods.
+            engine_clock: The engine's clocks at its start.
+            is_detailed: Sum up forward and execute times for each request.
+            keep_prompts: Keep token ids for observers.
+        """
+        self.received = 0
+        self.finished: dict[str, int] = {}
+        self.wall = WallTime(clock, engine_clock)
+        self._clock = clock
+        self._is_detailed = is_detailed
+        self._keep_prompts = keep_prompts
+        self._accounts: dict[int, RequestAccount] = {}
+
+    @property
+    def num_in_flight(self) -> int:
+        return len(self._accounts)
+
+    @property
+    def num_unheard(self) -> int:
+        """Number of requests in flight for which no QUEUED has come yet."""
+        accounts = self._accounts.values()
+        return sum(not each.timeline.was_queued for each in accounts)
+
+    @property
+    def residue(self) -> int:
+        """Received − finished − in flight; 0, or there is a bug."""
+        return self.received - sum(self.finished.values()) - len(self._accounts)
+
+    def facts_of(self, output: StepOutput) -> dict[int, RequestFacts]:
+        """Facts about every request in flight that the output has an event for.
+
+        Call it before `take`, which forgets finished requests.
+        """
+        events: Iterable[Iterable[object]] = (
+            output.queued,
+            output.scheduled,
+            output.preempted,
+            output.new_tokens,
+            output.finished,
+        )
+        ids = {event.request_id for kind in events for event in kind}  # type: ignore[attr-defined]
+        return {
+            request_id: self._accounts[request_id].admitted.facts
+            for request_id in ids
+            if request_id in self._accounts
+        }
+
+    # -- what the front end reports ----------------------------------------------
+
+    def admit(self, completions: Sequence[AdmittedRequest]) -> list[RequestAccount]:
+        """Takes in all completions of one client request.
+
+        Returns:
+            Their accounts, in order: progress to read, not to change.
+        """
+        group = RequestGroup(len(completions))
+        accounts = [
+            RequestAccount(each, group, keeps_tokens=self._keep_prompts)
+            for each in completions
+        ]
+        self._accounts.update((each.admitted.request_id, each) for each in accounts)
+        self.received += len(accounts)
+        return accounts
+
+    def reject(self, facts: RequestFacts, cause: Rejected) -> IterationStats:
+        """Counts a request that was refused before it reached the engine."""
+        self.received += 1
+        self._count_finished(FinishReason.REJECTED)
+        return IterationStats(finished=(rejected_request(facts, cause),))
+
+    def client_ended(self, request_id: int, cause: FinishCause, at: int) -> None:
+        """Ends a request for its client, where the engine has not ended it yet.
+
+        Its cause and time are those of the client's end; its tokens and phases are
+        counted until the engine's FINISHED.
+        """
+        if (account := self._accounts.get(request_id)) is not None:
+            account.end(cause, at)
+
+    # -- what the engine reports -------------------------------------------------
+
+    def take(self, output: StepOutput, received_at: int) -> IterationStats:
+        """Counts the events of one output; events of unknown requests are ignored."""
+        iteration = IterationBuilder()
+        iteration.evictions += output.evictions
+        if output.clock is not None:
+            self.wall.set_engine(output.clock)
+            self.wall.set_front_end(self._clock)
+        self._take_scheduling(output, iteration)
+        self._take_step(output.record)
+        for tokens in output.new_tokens:
+            self._take_tokens(tokens, iteration, received_at)
+        for event in output.finished:
+            if (account := self._accounts.get(event.request_id)) is not None:
+                account.end(event.cause, received_at)
+                self._close(account, event, iteration)
+        return iteration.build()
+
+    def end_all(
+        self, cause: Aborted | Failed, at: int
+    ) -> tuple[IterationStats, list[Finished]]:
+        """Ends all requests in flight, because the engine is gone.
+
+        Returns:
+            Their statistics, and a FINISHED for each in place of the engine's.
+        """
+        iteration, ended_at = IterationBuilder(), self.wall.on_engine(at)
+        events = []
+        for account in list(self._accounts.values()):
+            account.end(cause, at)
+            event = Finished(
+                account.admitted.request_id,
+                ended_at,
+                account.cause or cause,
+                account.timeline.output_tokens,
+            )
+            events.append(event)
+            self._close(account, event, iteration)
+        return iteration.build(), events
+
+    def _take_scheduling(self, output: StepOutput, iteration: IterationBuilder) -> None:
+        for queued in output.queued:
+            if (account := self._accounts.get(queued.request_id)) is not None:
+                account.timeline.queued(queued)
+        # A preemption precedes what the same step schedules, except after a failed
+        # load: the end of the step that scheduled the request preempts it.
+        failed = [each for each in output.preempted if each.failed_external_tokens]
+        others = [each for each in output.preempted if not each.failed_external_tokens]
+        self._take_preempted(others, iteration)
+        for scheduled in output.scheduled:
+            iteration.recomputed_tokens += scheduled.recomputed_tokens
+            if (account := self._accounts.get(scheduled.request_id)) is not None:
+                account.timeline.scheduled(scheduled)
+        self._take_preempted(failed, iteration)
+
+    def _take_preempted(
+        self, events: Iterable[Preempted], iteration: IterationBuilder
+    ) -> None:
+        for event in events:
+            iteration.preemptions += 1
+            if (account := self._accounts.get(event.request_id)) is not None:
+                account.timeline.preempted(event)
+
+    def _take_step(self, record: StepRecord | None) -> None:
+        """Charges the step's times to every request of the step in full."""
+        if record is None or not self._is_detailed:
+            return
+        for request_id, _ in record.request_tokens:
+            if (account := self._accounts.get(request_id)) is not None:
+                account.timeline.computed(record.forward_ns, record.execute_ns)
+
+    def _take_tokens(
+        self, event: NewTokens, iteration: IterationBuilder, received_at: int
+    ) -> None:
+        if (account := self._accounts.get(event.request_id)) is None:
+            return
+        interval = account.timeline.new_tokens(event, received_at)
+        if interval is None:
+            iteration.first_token(account.admitted, account.timeline)
+        iteration.generated(len(event.token_ids), interval)
+        if account.output_token_ids is not None:
+            account.output_token_ids += event.token_ids
+
+    def _close(
+        self, account: RequestAccount, event: Finished, iteration: IterationBuilder
+    ) -> None:
+        """Counts an ended request, exactly once, and forgets it."""
+        del self._accounts[event.request_id]
+        account.timeline.finished(event)
+        summary = account.summary(self.wall)
+        self._count_finished(summary.reason)
+        iteration.finished.append(summary)
+        group = account.group
+        group.num_open -= 1
+        group.max_output_tokens = max(group.max_output_tokens, summary.output_tokens)
+        if not group.num_open:
+            iteration.finished_groups.append(
+                FinishedGroup(n=group.size, max_output_tokens=group.max_output_tokens)
+            )
+
+    def _count_finished(self, reason: FinishReason) -> None:
+        self.finished[reason] = self.finished.get(reason, 0) + 1

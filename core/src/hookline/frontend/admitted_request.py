@@ -1,0 +1,32 @@
+"""What a front end knows about a request when it sends it to an engine."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from hookline.request import RequestFacts
+from hookline.sampling_params import SamplingParams
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AdmittedRequest:
+    """One completion that an engine was asked for.
+
+    Attributes:
+        request_id: Its id in the engine's events.
+        arrived_at: When the client's request arrived, in ns on the front end's clock.
+        prompt_tokens: Length of the prompt.
+        facts: Facts about the request, for observers.
+        params: Its sampling parameters.
+        is_streamed: Whether the client gets tokens as they are generated.
+        completion_index: Index among the `n` completions of the client's request.
+        prompt_token_ids: The prompt, or None if the front end does not have it.
+    """
+
+    request_id: int
+    arrived_at: int
+    prompt_tokens: int
+    facts: RequestFacts
+    params: SamplingParams
+    is_streamed: bool = False
+    completion_index: int = 0
+    prompt_token_ids: Sequence[int] | None = None

@@ -1,0 +1,159 @@
+"""One request in the books of the accounting."""
+
+import dataclasses
+
+from hookline.clock import NANOSECONDS
+from hookline.finish_cause import FinishCause, Rejected
+from hookline.frontend.admitted_request import AdmittedRequest
+from hookline.frontend.timeline import Timeline, seconds_between
+from hookline.frontend.wall_time import WallTime
+from hookline.outputs import RequestMetrics
+from hookline.request import RequestFacts
+from hookline.sampling_params import SamplingParams
+from hookline.slo import judge
+from hookline.stats import FinishedRequest
+
+
+class RequestGroup:
+    """The completions of one client request.
+
+    Attributes:
+        size: Number of completions.
+        num_open: Completions that the engine has not ended yet.
+        max_output_tokens: Length of the longest one that has ended.
+    """
+
+    __slots__ = ("max_output_tokens", "num_open", "size")
+
+    def __init__(self, size: int) -> None:
+        self.size = self.num_open = size
+        self.max_output_tokens = 0
+
+
+class RequestAccount:
+    """A request from its admission until the engine has ended it.
+
+    Attributes:
+        admitted: What the front end knew at admission.
+        timeline: Its times and token counts.
+        group: The completions of the client's request.
+        cause: Why it ended for its client; None while the client waits.
+        ended_at: When it ended for its client, in ns on the front end's clock.
+        output_token_ids: Generated tokens; None unless they are kept for observers.
+    """
+
+    __slots__ = (
+        "admitted",
+        "cause",
+        "ended_at",
+        "group",
+        "output_token_ids",
+        "timeline",
+    )
+
+    def __init__(
+        self, admitted: AdmittedRequest, group: RequestGroup, *, keeps_tokens: bool
+    ) -> None:
+        self.admitted = admitted
+        self.timeline = Timeline(admitted.arrived_at)
+        self.group = group
+        self.cause: FinishCause | None = None
+        self.ended_at: int | None = None
+        self.output_token_ids: list[int] | None = [] if keeps_tokens else None
+
+    def end(self, cause: FinishCause, at: int) -> None:
+        """Ends the request for its client; later calls change nothing."""
+        if self.cause is None:
+            self.cause, self.ended_at = cause, at
+
+    @property
+    def e2e_seconds(self) -> float | None:
+        return seconds_between(self.admitted.arrived_at, self.ended_at)
+
+    def metrics(self, wall: WallTime) -> RequestMetrics:
+        """The metrics of an ended request for its client."""
+        timeline = self.timeline
+        return RequestMetrics(
+            arrival_time=wall.of_front_end(timeline.arrived_at) / NANOSECONDS,
+            queue_seconds=timeline.queue_seconds,
+            prefill_seconds=timeline.prefill_seconds,
+            decode_seconds=timeline.decode_seconds,
+            inference_seconds=timeline.inference_seconds,
+            ttft_seconds=timeline.ttft_seconds,
+            tpot_seconds=timeline.tpot_seconds,
+            e2e_seconds=self.e2e_seconds or 0.0,
+            preemptions=timeline.preemptions.count,
+        )
+
+    def summary(self, wall: WallTime) -> FinishedRequest:
+        """The summary of an ended request for observers, judged by its objectives."""
+        assert self.cause is not None
+        assert self.ended_at is not None
+        request = self._summary(self.cause, wall, self.ended_at)
+        if request.facts.slo is None:
+            return request
+        misses = judge(request.facts.slo, request)
+        if misses is None:
+            return request
+        return dataclasses.replace(request, slo_misses=misses, is_slo_judged=True)
+
+    def _summary(
+        self, cause: FinishCause, wall: WallTime, ended_at: int
+    ) -> FinishedRequest:
+        admitted, timeline = self.admitted, self.timeline
+        preemptions = timeline.preemptions
+        prompt, output = admitted.prompt_token_ids, self.output_token_ids
+        return FinishedRequest(
+            request_id=admitted.request_id,
+            facts=admitted.facts,
+            cause=cause,
+            params=admitted.params,
+            prompt_tokens=admitted.prompt_tokens,
+            local_cached_tokens=timeline.local_cached_tokens,
+            external_cached_tokens=timeline.external_cached_tokens,
+            output_tokens=timeline.output_tokens,
+            draft_tokens=timeline.draft_tokens,
+            accepted_tokens=timeline.accepted_tokens,
+            preemptions=preemptions.count,
+            recomputed_tokens=preemptions.recomputed_tokens,
+            queue_seconds=timeline.queue_seconds,
+            prefill_seconds=timeline.prefill_seconds,
+            decode_seconds=timeline.decode_seconds,
+            inference_seconds=timeline.inference_seconds,
+            preempted_seconds=preemptions.total / NANOSECONDS,
+            preempted_prefill_seconds=preemptions.before_first_token / NANOSECONDS,
+            ttft_seconds=timeline.ttft_seconds,
+            e2e_seconds=self.e2e_seconds or 0.0,
+            tpot_seconds=timeline.tpot_seconds,
+            forward_seconds=seconds_between(0, timeline.forward_ns),
+            execute_seconds=seconds_between(0, timeline.execute_ns),
+            times=timeline.times(wall, ended_at),
+            is_streamed=admitted.is_streamed,
+            completion_index=admitted.completion_index,
+            prompt_token_ids=None if output is None or prompt is None else (*prompt,),
+            output_token_ids=None if output is None else (*output,),
+        )
+
+
+def rejected_request(facts: RequestFacts, cause: Rejected) -> FinishedRequest:
+    """The summary of a request that reached no engine: no id, no tokens, no times."""
+    return FinishedRequest(
+        request_id=0,
+        facts=facts,
+        cause=cause,
+        params=SamplingParams(),
+        prompt_tokens=0,
+        local_cached_tokens=0,
+        external_cached_tokens=0,
+        output_tokens=0,
+        preemptions=0,
+        recomputed_tokens=0,
+        queue_seconds=None,
+        prefill_seconds=None,
+        decode_seconds=None,
+        inference_seconds=None,
+        preempted_seconds=0.0,
+        ttft_seconds=None,
+        e2e_seconds=0.0,
+        tpot_seconds=None,
+    )
