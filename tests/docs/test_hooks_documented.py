@@ -14,7 +14,8 @@ import pytest
 from hookline import hookspecs
 from hookline.config import EngineConfig
 from hookline.config.kv_events import KVEventsConfig
-from hookline.payloads import EngineStopped, LoggerContext, PageRequest, PageResponse
+from hookline.pages import PageEvent, PageRequest, PageResponse
+from hookline.payloads import EngineStopped, LoggerContext
 from hookline_registry import InstalledPlugin, PluginRegistry, installed
 from hookline_testing import RecordingLogger
 
@@ -144,7 +145,7 @@ def test_every_field_of_a_part_is_documented(part: type) -> None:
     assert missing == []
 
 
-@pytest.mark.parametrize("kind", [PageRequest, PageResponse], ids=name_of)
+@pytest.mark.parametrize("kind", [PageEvent, PageRequest, PageResponse], ids=name_of)
 def test_pages_are_documented(kind: type) -> None:
     """What a page's handler takes and gives stands in the section of add_routes."""
     section = SECTIONS["add_routes"]

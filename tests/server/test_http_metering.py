@@ -8,7 +8,8 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
 
-from hookline.payloads import HttpExchange, PageResponse
+from hookline.pages import PageResponse
+from hookline.payloads import HttpExchange
 from hookline_server import http_meter
 from hookline_server.http_meter import HttpMeter
 from hookline_testing.scripted_server import FakeEngine, client_of

@@ -12,7 +12,8 @@ from aiohttp.test_utils import TestClient, TestServer
 from aiohttp.web import Application, Request
 from aiohttp.web_protocol import RequestHandler
 
-from hookline.payloads import HttpExchange, PageResponse
+from hookline.pages import PageResponse
+from hookline.payloads import HttpExchange
 from hookline_server.access_log import QuietAccessLogger
 from hookline_server.app import create_app
 from hookline_server.loading import create_loading_app

@@ -12,7 +12,7 @@ import pytest
 from aiohttp.test_utils import TestClient, TestServer
 
 from hookline.exceptions import ConfigError
-from hookline.payloads import PageRequest, PageResponse
+from hookline.pages import PageRequest, PageResponse
 from hookline_server.app import create_app
 from hookline_server.listening import listen
 from hookline_server.page_threads import PageThreads

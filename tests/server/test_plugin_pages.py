@@ -1,12 +1,19 @@
 """Pages of loggers: off the loop, bounded, and harmless when they fail."""
 
 import asyncio
+import gzip
 import threading
 
 import pytest
+from aiohttp.test_utils import TestClient, TestServer
 
-from hookline.payloads import PageRequest, PageResponse
-from hookline_server import pages
+from hookline import hookimpl
+from hookline.pages import PageRequest, PageResponse, Routes
+from hookline_registry import BrokenPluginError
+from hookline_server import page_rendering
+from hookline_server.app import create_app
+from hookline_server.pages_app import PAGES_APP
+from hookline_server.settings import ServerSettings
 from hookline_testing.scripted_server import FakeEngine, client_of
 
 
@@ -78,7 +85,7 @@ async def test_page_that_hangs_times_out(monkeypatch: pytest.MonkeyPatch) -> Non
         release.wait()
         return PageResponse(body=b"", content_type="text/plain")
 
-    monkeypatch.setattr(pages, "TIMEOUT_SECONDS", 0.05)
+    monkeypatch.setattr(page_rendering, "TIMEOUT_SECONDS", 0.05)
     engine = FakeEngine()
     engine.pages["/hangs"] = page
     async with client_of(engine) as client:
@@ -101,3 +108,105 @@ async def test_pages_cannot_take_a_route_of_the_api() -> None:
     with pytest.raises(ValueError, match="/health is served already"):
         async with client_of(engine):
             pass
+
+
+class Notes:
+    """A logger that keeps what is posted to it."""
+
+    def __init__(self) -> None:
+        self.kept: list[bytes] = []
+
+    @hookimpl
+    def add_routes(self, routes: Routes) -> None:
+        routes.get("/notes", self.show)
+        routes.post("/notes", self.keep)
+
+    def show(self, request: PageRequest) -> PageResponse:
+        assert request.body == b""
+        return PageResponse(body=b",".join(self.kept), content_type="text/plain")
+
+    def keep(self, request: PageRequest) -> PageResponse:
+        assert threading.current_thread() is not threading.main_thread()
+        self.kept.append(request.body)
+        return PageResponse(body=b"kept", content_type="text/plain", status=201)
+
+
+async def test_logger_takes_post() -> None:
+    """
+    A logger serves GET and POST at one path; a POST brings its decoded body.
+    """
+    engine = FakeEngine()
+    engine.loggers = [Notes()]
+    async with client_of(engine) as client:
+        posted = await client.post("/notes", data=b"one")
+        headers = {"Content-Encoding": "gzip"}
+        packed = gzip.compress(b"two")
+        encoded = await client.post("/notes", data=packed, headers=headers)
+        shown = await client.get("/notes")
+
+        assert (posted.status, encoded.status) == (201, 201)
+        assert await shown.read() == b"one,two"
+        assert (await client.put("/notes", data=b"x")).status == 405
+
+
+async def test_posted_body_is_bounded() -> None:
+    """
+    A body beyond the limit is a 413, on the pages' own port, too, and not kept.
+    """
+    notes = Notes()
+    engine = FakeEngine()
+    engine.loggers = [notes]
+    settings = ServerSettings(max_body_bytes=1000, metrics_port=0)
+    app = create_app(engine, settings)
+
+    async with (
+        TestClient(TestServer(app)),
+        TestClient(TestServer(app[PAGES_APP])) as pages,
+    ):
+        refused = await pages.post("/notes", data=b"x" * 1001)
+        taken = await pages.post("/notes", data=b"x" * 1000)
+
+        assert (refused.status, taken.status) == (413, 201)
+        assert (await refused.json())["error"]["code"] == "body_too_large"
+    assert [len(note) for note in notes.kept] == [1000]
+
+
+async def test_pages_of_two_loggers_cannot_share_a_path() -> None:
+    """
+    A second logger with the same path and method ends the start with its name.
+    """
+    engine = FakeEngine()
+    engine.loggers = [Notes(), Notes()]
+
+    with pytest.raises(BrokenPluginError, match=r"logger 1.*/notes is served already"):
+        async with client_of(engine):
+            pass
+
+
+@pytest.mark.parametrize(
+    ("made", "message"),
+    [
+        ("text", "a page returns a PageResponse, not str"),
+        (None, "a page returns a PageResponse, not NoneType"),
+        (
+            PageResponse(body="text", content_type="text/plain"),  # type: ignore[arg-type]
+            "PageResponse.body is bytes, not str; encode text first",
+        ),
+    ],
+)
+async def test_page_that_is_no_bytes_is_a_clear_error(
+    made: PageResponse, message: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """
+    A page that returns text is a 500 that says what to return, also in the log.
+    """
+    engine = FakeEngine()
+    engine.pages["/text"] = lambda _: made
+    async with client_of(engine) as client:
+        response = await client.get("/text")
+        error = (await response.json())["error"]
+
+    assert response.status == 500
+    assert error["code"] == "page_failed"
+    assert message in error["message"]
+    assert message in caplog.text

@@ -8,6 +8,7 @@ specification.
 import pluggy
 
 from hookline.kv_transfer import SchedulerConnector, WorkerConnector
+from hookline.pages import Routes
 from hookline.payloads import (
     CacheChanged,
     CliOptions,
@@ -22,7 +23,6 @@ from hookline.payloads import (
     RequestsPreempted,
     RequestsQueued,
     RequestsScheduled,
-    Routes,
     StateChanged,
     StepFinished,
     TokensGenerated,

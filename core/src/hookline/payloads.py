@@ -337,36 +337,3 @@ class CliOptions(Protocol):
     def add(self, key: str, *, help: str, default: str | None = None) -> None:  # noqa: A002
         """Adds `--LOGGER-KEY VALUE` for `--stat-logger-option LOGGER.KEY=VALUE`."""
         ...
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PageRequest:
-    """The HTTP request of a page.
-
-    Attributes:
-        headers: Headers by lower-case name.
-        query: Query parameters; the last value of each.
-    """
-
-    headers: Mapping[str, str]
-    query: Mapping[str, str]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PageResponse:
-    """The HTTP response of a page."""
-
-    body: bytes
-    content_type: str
-    status: int = 200
-
-
-PageHandler = Callable[[PageRequest], PageResponse]
-
-
-class Routes(Protocol):
-    """Payload of `add_routes`: registers a logger's pages."""
-
-    def get(self, path: str, handler: PageHandler) -> None:
-        """Serves `path`; the handler runs in a thread, never on the event loop."""
-        ...

@@ -6,7 +6,8 @@ from typing import Protocol
 
 from hookline.finish_cause import Rejected
 from hookline.outputs import RequestOutput
-from hookline.payloads import EngineFacts, HttpAnswered, Routes
+from hookline.pages import Routes
+from hookline.payloads import EngineFacts, HttpAnswered
 from hookline.request import RequestFacts
 from hookline.sampling_params import SamplingParams
 

@@ -1,59 +1,86 @@
-"""The loggers' pages, rendered in a few threads so that no scrape delays a token."""
+"""The pages that loggers add: registered once at the start, served off the loop."""
 
-import asyncio
-import contextlib
-import logging
+from collections.abc import Awaitable, Callable
+from pathlib import Path
 
 from aiohttp import web
 
-from hookline.payloads import PageHandler, PageRequest, PageResponse
-from hookline_registry.isolation import Failure, isolate
+from hookline.pages import EventHandler, PageHandler
 from hookline_server.api_error import ApiError
 from hookline_server.bearer import bearer_token, is_same
-from hookline_server.errors import Page
-from hookline_server.page_threads import PageThreads
+from hookline_server.page_files import serve_file
+from hookline_server.page_rendering import PageRendering
+from hookline_server.page_streams import PageStreams
 
-MAX_THREADS = 2
-MAX_OPEN = 32
-"""More scrapes than this at once are refused rather than queued."""
-
-TIMEOUT_SECONDS = 10.0
-
-logger = logging.getLogger(__name__)
-
-Rendering = asyncio.Future[PageResponse | Failure]
+Serve = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 class Pages:
-    """Collects pages while the server is composed, and serves them afterwards.
-
-    This is the `Routes` of the hook `add_routes`.
+    """Registers pages with an application; the `Routes` of the hook `add_routes`.
 
     Attributes:
-        paths: What has been registered.
+        paths: Registered paths, in order.
     """
 
     def __init__(self, app: web.Application, *, token: str | None = None) -> None:
-        """Serves pages in an application; where there is a token, only for it."""
+        """Serves pages in an application, only to clients that send the token."""
         self.paths: list[str] = []
         self._router = app.router
         self._token = token
-        self._open = 0
-        self._slots = asyncio.Semaphore(MAX_THREADS)
-        self._threads = PageThreads(MAX_THREADS)
+        self._rendering = PageRendering()
+        self._streams = PageStreams()
+        app.on_shutdown.append(self._stop_streams)
         app.on_cleanup.append(self._close)
 
     def get(self, path: str, handler: PageHandler) -> None:
-        """Serves `path`; raises `ValueError` where something else is served there."""
-        if path in {resource.canonical for resource in self._router.resources()}:
-            raise ValueError(f"{path} is served already")
-
-        async def serve(request: web.Request) -> web.Response:
-            self._check_token(request)
-            return await self._serve(handler, request)
-
-        self._router.add_get(path, serve)
+        """Serves GET and HEAD requests."""
+        self._add("GET", path, lambda request: self._rendering.serve(handler, request))
         self.paths.append(path)
+
+    def post(self, path: str, handler: PageHandler) -> None:
+        """Serves POST requests; bodies have the application's `client_max_size`."""
+        self._add("POST", path, lambda request: self._rendering.serve(handler, request))
+        self.paths.append(path)
+
+    def events(self, path: str, handler: EventHandler) -> None:
+        """Serves GET requests with a stream of server-sent events."""
+        self._add("GET", path, lambda request: self._streams.serve(handler, request))
+        self.paths.append(path)
+
+    def files(self, path: str, folder: Path) -> None:
+        """Serves the files of a folder below `path`; `path` itself leads to `path/`."""
+        root = folder.resolve()
+        if not root.is_dir():
+            raise ValueError(f"{folder} is not a folder")
+        path = path.rstrip("/")
+
+        async def add_slash(request: web.Request) -> web.StreamResponse:
+            # So that links in the index are relative to the folder.
+            raise web.HTTPPermanentRedirect(request.rel_url.with_path(f"{path}/"))
+
+        async def serve(request: web.Request) -> web.StreamResponse:
+            return await serve_file(root, request.match_info["name"], request.path)
+
+        if path:
+            self._add("GET", path, add_slash)
+        self._add("GET", f"{path}/{{name:.*}}", serve)
+        self.paths.append(f"{path}/")
+
+    def _add(self, method: str, path: str, serve: Serve) -> None:
+        """Adds a route; raises `ValueError` if the path has one for this method."""
+        for route in self._router.routes():
+            taken = route.resource is not None and route.resource.canonical == path
+            if taken and route.method in {method, "*"}:
+                raise ValueError(f"{path} is served already")
+
+        async def checked(request: web.Request) -> web.StreamResponse:
+            self._check_token(request)
+            return await serve(request)
+
+        if method == "GET":
+            self._router.add_get(path, checked)
+        else:
+            self._router.add_route(method, path, checked)
 
     def _check_token(self, request: web.Request) -> None:
         if self._token is None or is_same(bearer_token(request), self._token):
@@ -64,54 +91,11 @@ class Pages:
             code="invalid_metrics_token",
         )
 
-    async def _serve(self, handler: PageHandler, request: web.Request) -> web.Response:
-        if self._open >= MAX_OPEN:
-            raise ApiError(503, "too many requests for pages", code="pages_busy")
-        self._open += 1
-        try:
-            async with asyncio.timeout(TIMEOUT_SECONDS):
-                await self._slots.acquire()
-                page = await asyncio.shield(self._start(handler, request))
-        except TimeoutError:
-            message = f"{request.path} took longer than {TIMEOUT_SECONDS:g} s"
-            raise ApiError(503, message, code="page_timeout") from None
-        finally:
-            self._open -= 1
-        return _response(page, request.path)
-
-    def _start(self, handler: PageHandler, request: web.Request) -> Rendering:
-        loop = asyncio.get_running_loop()
-        rendering: Rendering = loop.create_future()
-        # A page that hangs keeps its slot, for its thread cannot be ended.
-        rendering.add_done_callback(lambda _: self._slots.release())
-        asked = _page_request(request)
-
-        def render() -> None:
-            page = isolate(handler, asked)
-            with contextlib.suppress(RuntimeError):  # the loop has closed meanwhile
-                loop.call_soon_threadsafe(rendering.set_result, page)
-
-        self._threads.run(render)
-        return rendering
+    async def _stop_streams(self, _: web.Application) -> None:
+        self._streams.stop()
 
     async def _close(self, _: web.Application) -> None:
-        self._threads.close()
+        self._rendering.close()
 
 
 PAGES: web.AppKey[Pages] = web.AppKey("hookline_pages", Pages)
-
-
-def _page_request(request: web.Request) -> PageRequest:
-    return PageRequest(
-        headers={name.lower(): value for name, value in request.headers.items()},
-        query={name: request.query.getall(name)[-1] for name in request.query},
-    )
-
-
-def _response(page: PageResponse | Failure, path: str) -> web.Response:
-    if isinstance(page, Failure):
-        logger.error("the page %s failed", path, exc_info=page.error)
-        raise ApiError(500, f"{path} failed: {page.summary}", code="page_failed")
-    return Page(
-        body=page.body, status=page.status, headers={"Content-Type": page.content_type}
-    )

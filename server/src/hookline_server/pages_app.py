@@ -27,7 +27,9 @@ def create_pages_app(
         outermost: The API's middlewares that see every request.
     """
     pages_app = web.Application(
-        middlewares=(*outermost, answer_errors), handler_args=HANDLER_ARGS
+        middlewares=(*outermost, answer_errors),
+        client_max_size=app[SETTINGS].max_body_bytes,
+        handler_args=HANDLER_ARGS,
     )
     pages_app[ENGINE] = app[ENGINE]
     pages_app[SETTINGS] = app[SETTINGS]

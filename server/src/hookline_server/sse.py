@@ -39,15 +39,21 @@ class EventResponse:
 
     async def send(self, payloads: Iterable[bytes]) -> None:
         """Sends several events in one write, at the pace of the reader."""
-        await self._write(b"".join(event(payload) for payload in payloads))
+        await self.write(b"".join(event(payload) for payload in payloads))
 
     async def finish(self) -> web.StreamResponse:
         """Sends the terminator and ends the response."""
-        await self._write(DONE)
+        await self.write(DONE)
+        return await self.end()
+
+    async def end(self) -> web.StreamResponse:
+        """Ends the response."""
+        await self.write(b"")
         await self._response.write_eof()
         return self._response
 
-    async def _write(self, data: bytes) -> None:
+    async def write(self, data: bytes) -> None:
+        """Sends the bytes of whole events, after the headers if they are the first."""
         if not self._response.prepared:
             await self._response.prepare(self._request)
         if data:

@@ -8,9 +8,11 @@ import pytest
 
 from hookline import LLM, SamplingParams
 from hookline.config import EngineConfig, ModelConfig, ObserverConfig
-from hookline.payloads import PageHandler, PageRequest, StepFinished
+from hookline.pages import PageHandler, PageRequest
+from hookline.payloads import StepFinished
 from hookline_registry import BrokenPluginError, LaneStats
 from hookline_testing import PluginSite, assert_conserved
+from hookline_testing.collected_routes import CollectedRoutes
 from hookline_testing.oracle import Oracle
 
 OUTPUT_TOKENS = 150
@@ -94,16 +96,6 @@ class Run:
     is_flushed: bool
 
 
-class PageCollector:
-    """Takes the pages that loggers offer."""
-
-    def __init__(self) -> None:
-        self.pages: dict[str, PageHandler] = {}
-
-    def get(self, path: str, handler: PageHandler) -> None:
-        self.pages[path] = handler
-
-
 @pytest.fixture(scope="module")
 def peaceful(llama: Oracle, tmp_path_factory: pytest.TempPathFactory) -> Run:
     """The run to compare with: no hostile logger."""
@@ -122,7 +114,7 @@ def run(site: PluginSite, oracle: Oracle, *hostile: str) -> Run:
     config = EngineConfig(
         model=ModelConfig(model=str(oracle.folder)), observers=observers
     )
-    offered = PageCollector()
+    offered = CollectedRoutes()
     llm = LLM.from_config(config)
     try:
         llm.front_end.add_routes(offered)

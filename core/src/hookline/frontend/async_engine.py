@@ -16,7 +16,8 @@ from hookline.finish_cause import Rejected
 from hookline.frontend.client_request import ClientRequest, News
 from hookline.frontend.front_end import FrontEnd, start_front_end
 from hookline.outputs import RequestOutput
-from hookline.payloads import EngineFacts, HttpAnswered, Routes
+from hookline.pages import Routes
+from hookline.payloads import EngineFacts, HttpAnswered
 from hookline.request import RequestFacts
 from hookline.sampling_params import SamplingParams
 from hookline.tokenizer import ChatMessage

@@ -23,7 +23,8 @@ from hookline.frontend.request_context import RequestContext
 from hookline.frontend.text_stream import make_text_stream
 from hookline.metrics import Recorder
 from hookline.models.description import find_folder
-from hookline.payloads import HttpAnswered, Routes
+from hookline.pages import Routes
+from hookline.payloads import HttpAnswered
 from hookline.request import FinishReason, RequestFacts
 from hookline.sampling_params import SamplingParams
 from hookline.stats import SchedulerStats

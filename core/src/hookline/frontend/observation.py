@@ -7,6 +7,7 @@ from hookline.config import EngineConfig
 from hookline.events import ClockPair, Finished, StepOutput
 from hookline.exceptions import ConfigError
 from hookline.metrics import Recorder
+from hookline.pages import Routes
 from hookline.payloads import (
     CacheChanged,
     EngineFacts,
@@ -19,7 +20,6 @@ from hookline.payloads import (
     RequestsPreempted,
     RequestsQueued,
     RequestsScheduled,
-    Routes,
     StateChanged,
     StepFinished,
     TokensGenerated,

@@ -26,7 +26,8 @@ from hookline.config import (
 )
 from hookline.finish_cause import Rejected
 from hookline.metrics import DIALECTS, Family, HistogramValue, Kind
-from hookline.payloads import HttpAnswered, HttpExchange, PageRequest, StartupPhase
+from hookline.pages import PageRequest
+from hookline.payloads import HttpAnswered, HttpExchange, StartupPhase
 from hookline.request import RequestFacts
 from hookline.stats import (
     BlockEviction,

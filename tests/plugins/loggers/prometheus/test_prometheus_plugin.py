@@ -16,16 +16,11 @@ from hookline import hookspecs
 from hookline.config import EngineConfig, MetricsConfig, ObserverConfig
 from hookline.exceptions import ConfigError
 from hookline.metrics import DIALECTS
-from hookline.payloads import (
-    EngineFailed,
-    EngineStopped,
-    HttpAnswered,
-    LoggerContext,
-    PageHandler,
-    PageRequest,
-)
+from hookline.pages import PageRequest
+from hookline.payloads import EngineFailed, EngineStopped, HttpAnswered, LoggerContext
 from hookline.stats import SchedulerStats
 from hookline_prometheus import PrometheusLogger, create_stat_logger
+from hookline_testing.collected_routes import CollectedRoutes
 from hookline_testing.payloads import RECORD, make_started, make_state, make_step
 
 MakeLogger = Callable[..., PrometheusLogger]
@@ -33,16 +28,6 @@ Feed = Callable[[PrometheusLogger], None]
 
 UNPACKED = Path(sys.prefix) / "prometheus" / "usr" / "bin"
 PROMTOOL = shutil.which("promtool", path=f"{os.environ['PATH']}{os.pathsep}{UNPACKED}")
-
-
-class Pages:
-    """Routes that only remember."""
-
-    def __init__(self) -> None:
-        self.handlers: dict[str, PageHandler] = {}
-
-    def get(self, path: str, handler: PageHandler) -> None:
-        self.handlers[path] = handler
 
 
 def create(*dialects: str, **options: str) -> PrometheusLogger:
@@ -80,7 +65,7 @@ def test_plugin_agrees_with_the_specs() -> None:
 
 def test_hooks_reach_the_page() -> None:
     """What the hooks tell stands on /metrics, which the logger adds itself."""
-    pages = Pages()
+    pages = CollectedRoutes()
     plugins = manager(create())
     plugins.hook.add_routes(routes=pages)
 
@@ -92,7 +77,7 @@ def test_hooks_reach_the_page() -> None:
         answered=HttpAnswered(exchanges=(), in_flight={("/v1/models", "GET"): 2})
     )
 
-    page = pages.handlers["/metrics"](PageRequest(headers={}, query={}))
+    page = pages.pages["/metrics"](PageRequest(headers={}, query={}))
     lines = page.body.decode().splitlines()
     assert 'vllm:num_requests_running{engine="0",model_name="tiny"} 4.0' in lines
     in_flight = 'hookline_http_requests_in_flight{method="GET",route="/v1/models"} 2.0'

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from aiohttp.test_utils import TestClient, TestServer
 from aiohttp.web import Application, Request
 
+from hookline import hookspecs
 from hookline.exceptions import (
     EngineDeadError,
     OverloadedError,
@@ -16,9 +17,11 @@ from hookline.exceptions import (
 )
 from hookline.finish_cause import Rejected
 from hookline.outputs import CompletionOutput, RequestOutput
-from hookline.payloads import EngineFacts, HttpAnswered, PageHandler, Routes
+from hookline.pages import PageHandler, Routes
+from hookline.payloads import EngineFacts, HttpAnswered
 from hookline.request import FinishReason, RequestFacts, TokenLogprobs
 from hookline.sampling_params import SamplingParams
+from hookline_registry import PluginRegistry
 from hookline_server.app import create_app
 from hookline_server.settings import ServerSettings
 
@@ -134,6 +137,7 @@ class FakeEngine:
         streams: All submitted streams.
         rejected: Reasons of rejections.
         pages: Registered by `add_routes`.
+        loggers: Loggers with hookimpls of `add_routes`.
         needs_http: Whether the server reports answered HTTP requests.
         answered: The reports of HTTP requests.
         told: Set at each report.
@@ -163,6 +167,7 @@ class FakeEngine:
         self.resets = 0
         self.chats: list[list[dict[str, object]]] = []
         self.pages: dict[str, PageHandler] = {}
+        self.loggers: list[object] = []
         self.needs_http = True
         self.answered: list[HttpAnswered] = []
         self.told = asyncio.Event()
@@ -250,6 +255,10 @@ class FakeEngine:
     def add_routes(self, routes: Routes) -> None:
         for path, handler in self.pages.items():
             routes.get(path, handler)
+        registry = PluginRegistry("hookline", hookspecs)
+        for index, logger in enumerate(self.loggers):
+            registry.register(logger, f"logger {index}")
+            registry.call_one(f"logger {index}", "add_routes", routes=routes)
 
     def http_answered(self, answered: HttpAnswered) -> None:
         self.answered.append(answered)

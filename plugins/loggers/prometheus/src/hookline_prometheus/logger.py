@@ -4,14 +4,12 @@ from hookline.clock import Clock, SystemClock
 from hookline.config import EngineConfig
 from hookline.hookspecs import hookimpl
 from hookline.metrics import Recorder
+from hookline.pages import PageRequest, PageResponse, Routes
 from hookline.payloads import (
     EngineFailed,
     EngineStarted,
     EngineStopped,
     HttpAnswered,
-    PageRequest,
-    PageResponse,
-    Routes,
     StateChanged,
     StepFinished,
 )

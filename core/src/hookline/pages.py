@@ -1,0 +1,88 @@
+"""Pages that loggers add to the server: what handlers take and return."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PageRequest:
+    """An HTTP request for a page.
+
+    Attributes:
+        headers: By lower-case name.
+        query: The last value of each parameter.
+        body: Body of a POST, decoded; empty for other methods.
+    """
+
+    headers: Mapping[str, str]
+    query: Mapping[str, str]
+    body: bytes = b""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PageResponse:
+    """The response to a request for a page.
+
+    Attributes:
+        body: Bytes; text must be encoded.
+        content_type: With its parameters, such as `text/html; charset=utf-8`.
+        status: HTTP status.
+    """
+
+    body: bytes
+    content_type: str
+    status: int = 200
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PageEvent:
+    """One server-sent event.
+
+    Attributes:
+        data: Text; may have several lines.
+        event: Name that the client listens for; None for `message`.
+        id: What a client that reconnects sends as `Last-Event-ID`.
+    """
+
+    data: str
+    event: str | None = None
+    id: str | None = None
+
+
+PageHandler = Callable[[PageRequest], PageResponse]
+
+EventHandler = Callable[[PageRequest], Iterator[PageEvent | None]]
+"""A generator function that yields events, and None while it waits for one.
+
+The generator runs in a thread of its own. When the client leaves or the server shuts
+down, it is closed (`GeneratorExit`) at its next yield, so it must yield at least once a
+second, None if there is no event.
+"""
+
+
+class Routes(Protocol):
+    """Where a logger registers pages, in the hook `add_routes`.
+
+    Each method raises `ValueError` if something else is served at the path.
+    """
+
+    def get(self, path: str, handler: PageHandler) -> None:
+        """Serves GET requests; the handler runs in a thread, not on the event loop."""
+        ...
+
+    def post(self, path: str, handler: PageHandler) -> None:
+        """Serves POST requests, whose bodies have the server's size limit."""
+        ...
+
+    def events(self, path: str, handler: EventHandler) -> None:
+        """Streams the events that the handler yields to each client."""
+        ...
+
+    def files(self, path: str, folder: Path) -> None:
+        """Serves the files of a folder below `path`, `index.html` at `path/` itself.
+
+        Hidden files, and links that lead out of the folder, are not served.
+        """
+        ...

@@ -1,0 +1,78 @@
+"""Serves loggers' streams of events, a bounded number at a time."""
+
+import asyncio
+import threading
+from functools import partial
+
+from aiohttp import web
+
+from hookline.pages import EventHandler
+from hookline_registry import Failure
+from hookline_server.api_error import ApiError
+from hookline_server.page_events import Item, PageEventStream
+from hookline_server.page_rendering import page_failed, page_request
+from hookline_server.sse import EventResponse
+
+MAX_STREAMS = 16
+"""Open streams, each with a thread; further clients get a 503."""
+
+FIRST_SECONDS = 10.0
+"""Within which a handler must yield for the first time."""
+
+
+class PageStreams:
+    """The open streams of all pages."""
+
+    def __init__(self) -> None:
+        self._streams: set[PageEventStream] = set()
+
+    async def serve(
+        self, handler: EventHandler, request: web.Request
+    ) -> web.StreamResponse:
+        """Sends events until the handler ends, the client leaves or `stop` is called.
+
+        The response starts with the first yield: what fails before has its own status.
+
+        Raises:
+            ApiError: 503; too many streams are open, or none of the first events came
+                in time. 500; the handler failed at once.
+        """
+        if len(self._streams) >= MAX_STREAMS:
+            raise ApiError(503, "too many open event streams", code="pages_busy")
+        stream = self._start(PageEventStream(handler, await page_request(request)))
+        response = EventResponse(request)
+        try:
+            item = await _first(stream, request.path)
+            while isinstance(item, bytes):
+                await response.write(item)
+                item = await stream.next()
+            if isinstance(item, Failure):
+                error = page_failed(item, request.path)
+                if not response.has_started:
+                    raise error
+            return await response.end()
+        finally:
+            stream.stop()
+
+    def stop(self) -> None:
+        """Ends all streams."""
+        for stream in self._streams:
+            stream.stop()
+
+    def _start(self, stream: PageEventStream) -> PageEventStream:
+        # A stream counts until its thread has ended: a handler that hangs keeps it.
+        self._streams.add(stream)
+        ended = partial(self._streams.discard, stream)
+        threading.Thread(
+            target=stream.run, args=(ended,), name="hookline-page-events", daemon=True
+        ).start()
+        return stream
+
+
+async def _first(stream: PageEventStream, path: str) -> Item:
+    try:
+        async with asyncio.timeout(FIRST_SECONDS):
+            return await stream.next()
+    except TimeoutError:
+        message = f"{path} sent no event within {FIRST_SECONDS:g} s"
+        raise ApiError(503, message, code="page_timeout") from None
