@@ -1,16 +1,15 @@
-"""The life of a sampled block of the prefix cache."""
+"""Evictions of sampled blocks from the prefix cache."""
 
 import msgspec
 
 
 class BlockEviction(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """A sampled block of the prefix cache was taken for something else (ns).
+    """The life of a sampled block that was evicted from the prefix cache, in ns.
 
     Attributes:
-        lifetime: From its allocation to its eviction.
-        idle: From the moment when its last holder gave it back to its eviction.
-        reuse_gaps: Between its last uses, of which the allocation is the first; at
-            most three.
+        lifetime: From the block's allocation to its eviction.
+        idle: From when its last request freed it to its eviction.
+        reuse_gaps: Between its last uses, the allocation included; at most three.
     """
 
     lifetime: int

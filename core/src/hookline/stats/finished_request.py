@@ -12,19 +12,19 @@ from hookline.slo import SloMiss
 class RequestTimes:
     """When a request's phases began, in nanoseconds since the epoch.
 
-    For placing spans on a time line only: durations come from monotonic clocks and
-    stand in `FinishedRequest`.
+    For display only: the intervals of `FinishedRequest` come from monotonic clocks.
 
     Attributes:
-        arrived: At the front end.
-        queued: QUEUED.
-        scheduled: First SCHEDULED.
-        first_token: First NEW_TOKENS.
-        last_token: Last NEW_TOKENS.
-        ended: For the client.
-        preempted: (PREEMPTED, SCHEDULED again or end), the first `MAX_STALLS` of them.
-        remote_kv: (begin, end) of waiting for loads of a KV connector, likewise; of a
-            request that ended meanwhile there is none.
+        arrived: When the request arrived at the front end.
+        queued: Time of QUEUED.
+        scheduled: Time of the first SCHEDULED.
+        first_token: Time of the first NEW_TOKENS.
+        last_token: Time of the last NEW_TOKENS.
+        ended: When the request ended for its client.
+        preempted: (PREEMPTED, SCHEDULED again or end) of the first `MAX_STALLS`
+            preemptions.
+        remote_kv: (begin, end) of the first `MAX_STALLS` waits for a KV connector's
+            load, without one during which the request ended.
     """
 
     arrived: int
@@ -38,45 +38,47 @@ class RequestTimes:
 
 
 MAX_STALLS = 32
+"""Maximum number of preemptions and of KV waits whose times a request keeps."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FinishedRequest:
-    """One ended request, summed up; seconds are None where the phase was not reached.
+    """The summary of a finished request; seconds are None if a phase was not reached.
 
     Attributes:
-        request_id: Internal id.
-        facts: Who asked.
-        cause: Why it ended, for its client.
-        params: What was asked for.
-        prompt_tokens: Length of the prompt.
+        request_id: The engine's id of the request; 0 if it was rejected.
+        facts: The request's facts, as the front end completed them.
+        cause: Why it ended for its client.
+        params: Its sampling parameters.
+        prompt_tokens: Number of prompt tokens.
         local_cached_tokens: Prompt tokens from this engine's prefix cache.
         external_cached_tokens: Prompt tokens from a KV connector.
-        output_tokens: Tokens generated.
+        output_tokens: Number of generated tokens.
         preemptions: How often it was preempted.
-        recomputed_tokens: Tokens computed again because of that.
-        queue_seconds: First SCHEDULED − QUEUED.
-        prefill_seconds: First NEW_TOKENS − first SCHEDULED.
-        decode_seconds: Last NEW_TOKENS − first NEW_TOKENS.
-        inference_seconds: Last NEW_TOKENS − first SCHEDULED.
-        preempted_seconds: Σ (re-SCHEDULED − PREEMPTED), part of the two above.
-        ttft_seconds: First token − arrival, on the front end's clock.
-        e2e_seconds: End − arrival, on the front end's clock.
-        tpot_seconds: decode ÷ (n − 1); None for fewer than two tokens.
-        preempted_prefill_seconds: The part of `preempted_seconds` before the first
-            token.
-        forward_seconds: In the model's forward pass, summed over its steps; None
-            unless detailed traces ask for it.
-        execute_seconds: In the executor, likewise.
-        times: When its phases began; None for one that was rejected.
-        is_streamed: Whether the client got its tokens as they came.
-        completion_index: Which of a client's n completions.
-        slo_misses: Objectives that it missed.
-        prompt_token_ids: None unless prompts are kept.
-        output_token_ids: Likewise.
-        is_slo_judged: Whether it had objectives and lived long enough to be judged.
-        draft_tokens: Draft tokens verified for it.
-        accepted_tokens: Of these, accepted and part of its output.
+        recomputed_tokens: Tokens computed again after preemptions.
+        queue_seconds: From QUEUED to the first SCHEDULED.
+        prefill_seconds: From the first SCHEDULED to the first NEW_TOKENS.
+        decode_seconds: From the first NEW_TOKENS to the last.
+        inference_seconds: From the first SCHEDULED to the last NEW_TOKENS.
+        preempted_seconds: Sum of the times from PREEMPTED to the next SCHEDULED or the
+            end; part of `prefill_seconds` and `decode_seconds`.
+        ttft_seconds: From arrival to the first token, on the front end's clock.
+        e2e_seconds: From arrival to the end, on the front end's clock.
+        tpot_seconds: `decode_seconds` per token after the first; None for fewer than
+            two tokens.
+        preempted_prefill_seconds: Part of `preempted_seconds` before the first token.
+        forward_seconds: Time in the model's forward pass, summed over the request's
+            steps; None unless detailed traces are enabled.
+        execute_seconds: Time in the executor, likewise.
+        times: When its phases began; None if it was rejected.
+        is_streamed: Whether the client got tokens as they were generated.
+        completion_index: Index among the `n` completions of the client's request.
+        slo_misses: The objectives that it missed.
+        prompt_token_ids: The prompt, with `--keep-prompts`; otherwise None.
+        output_token_ids: The generated tokens, with `--keep-prompts`; otherwise None.
+        is_slo_judged: Whether it had objectives and ran long enough to be judged.
+        draft_tokens: Number of draft tokens verified for it.
+        accepted_tokens: Number of `draft_tokens` that were accepted.
     """
 
     request_id: int
@@ -118,11 +120,11 @@ class FinishedRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FinishedGroup:
-    """A client's whole request: its `n` completions have all ended.
+    """A client's request, all of whose `n` completions have ended.
 
     Attributes:
-        n: How many they were.
-        max_output_tokens: Length of the longest.
+        n: Number of completions.
+        max_output_tokens: Length of the longest completion in tokens.
     """
 
     n: int

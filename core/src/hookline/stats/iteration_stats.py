@@ -1,4 +1,4 @@
-"""What one step of the engine brought, seen from the front end."""
+"""Statistics of one step of the engine, as the front end sees it."""
 
 from dataclasses import dataclass
 
@@ -8,12 +8,12 @@ from hookline.stats.finished_request import FinishedGroup, FinishedRequest
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FirstToken:
-    """A request's first token came.
+    """The first token of a request.
 
     Attributes:
-        seconds: Since its arrival, on the front end's clock.
-        is_streamed: Whether the client gets its tokens as they come.
-        trace_id: Of the request's trace; empty if it is not traced.
+        seconds: Time since the request's arrival, on the front end's clock.
+        is_streamed: Whether the client gets tokens as they are generated.
+        trace_id: Id of the request's trace; empty if it is not traced.
     """
 
     seconds: float
@@ -23,21 +23,22 @@ class FirstToken:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IterationStats:
-    """What one step brought, seen from the front end.
+    """Statistics of one step, as the front end sees it.
 
     Attributes:
-        prompt_tokens_computed: Of requests whose first token came: computed here.
-        prompt_tokens_local: … found in the local prefix cache.
-        prompt_tokens_external: … brought by a connector.
-        generation_tokens: New tokens.
-        preemptions: Requests preempted.
+        prompt_tokens_computed: Computed prompt tokens of requests that got their first
+            token.
+        prompt_tokens_local: Their prompt tokens from the local prefix cache.
+        prompt_tokens_external: Their prompt tokens from a KV connector.
+        generation_tokens: Number of generated tokens.
+        preemptions: Number of preemptions.
         recomputed_tokens: Tokens that resumed requests must compute again.
-        first_tokens: One entry for each first token.
-        inter_token_seconds: (interval ÷ tokens, tokens) of later arrivals; those with
-            the same interval and number stand together.
+        first_tokens: One entry for each request that got its first token.
+        inter_token_seconds: (interval per token, number of tokens) of later tokens;
+            equal intervals share an entry.
         finished: Requests that ended.
-        finished_groups: Clients' requests that ended.
-        evictions: Of sampled blocks of the prefix cache.
+        finished_groups: Clients' requests all of whose completions have ended.
+        evictions: Evictions of sampled blocks from the prefix cache.
     """
 
     prompt_tokens_computed: int = 0
@@ -54,6 +55,7 @@ class IterationStats:
 
     @property
     def prompt_tokens(self) -> int:
+        """Prompt tokens from all three sources."""
         return (
             self.prompt_tokens_computed
             + self.prompt_tokens_local

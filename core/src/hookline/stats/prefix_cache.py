@@ -7,12 +7,12 @@ import msgspec
 
 
 class PrefixCacheCounts(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """Running totals of the prefix cache, counted once a request, at first admission.
+    """Running totals of prefix cache lookups, one for each request's first admission.
 
     Attributes:
-        requests: Requests looked up.
-        queried_tokens: Tokens looked up.
-        hit_tokens: Tokens found.
+        requests: Number of lookups.
+        queried_tokens: Number of tokens looked up.
+        hit_tokens: Number of tokens found.
     """
 
     requests: int = 0
@@ -22,10 +22,10 @@ class PrefixCacheCounts(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 @dataclass(slots=True)
 class HitRateWindow:
-    """Prefix-cache hit rate over the most recent requests.
+    """Prefix cache hit rate over the most recent requests.
 
     Attributes:
-        max_requests: Older entries are dropped while more than this remain.
+        max_requests: Size of the window; the oldest entries beyond it are dropped.
     """
 
     max_requests: int = 1000
@@ -36,7 +36,7 @@ class HitRateWindow:
     _hits: int = 0
 
     def observe(self, totals: PrefixCacheCounts) -> None:
-        """Takes the running totals; a total that went backwards starts afresh."""
+        """Adds the growth of running totals; totals that shrank were reset to 0."""
         if totals.requests < self._last.requests:
             self._last = PrefixCacheCounts()
         new = PrefixCacheCounts(
@@ -58,5 +58,5 @@ class HitRateWindow:
 
     @property
     def rate(self) -> float | None:
-        """Hits ÷ queries, 0 to 1; None before the first query."""
+        """Share of queried tokens that were found; None before the first query."""
         return self._hits / self._queried if self._queried else None

@@ -7,12 +7,12 @@ from hookline.stats.transfers import TransferStats
 
 
 class Residue(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """What the conservation laws leave over: 0 everywhere, or there is a bug.
+    """Remainders of the conservation laws; anything but 0 is a bug.
 
     Attributes:
         requests: Received − finished − in flight.
         tokens: Sampled − those of finished requests − those of requests in flight.
-        blocks: Pool size − free − held, and references − entries of block tables and of
+        blocks: Pool size − free − held, and references − entries of block tables and
             KV transfers.
     """
 
@@ -25,28 +25,29 @@ class SchedulerStats(msgspec.Struct, frozen=True, array_like=True):
     """The engine's state at one moment; totals count from the engine's start.
 
     Attributes:
-        running: Requests in the running batch.
-        waiting: Requests waiting for room, preempted ones included.
-        waiting_for_grammar: Requests waiting for their grammar.
-        waiting_for_remote_kv: Requests waiting for KV from elsewhere.
-        kv_blocks: Size of the pool.
-        kv_blocks_used: Blocks held by requests.
-        kv_blocks_cached: Free blocks that still hold a reusable prefix.
+        running: Number of requests in the running batch.
+        waiting: Number of requests waiting for capacity, preempted ones included.
+        waiting_for_grammar: Number of requests waiting for their grammar.
+        waiting_for_remote_kv: Number of requests waiting for a KV connector's load.
+        kv_blocks: Total KV blocks in the pool.
+        kv_blocks_used: Number of KV blocks held by requests.
+        kv_blocks_cached: Number of free blocks that hold a reusable prefix.
         prefix_cache: Totals of the local prefix cache.
-        external_cache: The same of a KV connector.
-        waiting_tokens: Tokens that the waiting requests have yet to compute, prefix
-            hits not subtracted.
-        received: Requests ever taken in.
-        finished: Requests ever ended, by reason.
-        preemptions: Preemptions ever.
-        computed_tokens: Tokens ever computed, recomputed ones included.
-        recomputed_tokens: Tokens ever computed again after a preemption.
-        discarded_tokens: Tokens ever sampled for requests that had ended meanwhile,
-            where steps overlap, or whose KV turned out wrong.
-        transfers: Of KV, to and from a connector.
-        oldest_waiting_at: When the oldest waiting request was queued (monotonic ns).
-        oldest_running_at: When the oldest running request was queued.
-        residue: Of the conservation laws.
+        received: Total requests received.
+        finished: Total requests finished, by reason.
+        preemptions: Total preemptions.
+        computed_tokens: Total tokens computed, recomputed ones included.
+        recomputed_tokens: Total tokens computed again after a preemption.
+        oldest_waiting_at: When the oldest waiting request was queued, in monotonic ns;
+            None if none waits.
+        oldest_running_at: When the oldest running request was queued, likewise.
+        residue: Remainders of the conservation laws.
+        external_cache: Totals of the KV connector's cache.
+        waiting_tokens: Number of tokens that waiting requests have yet to compute,
+            prefix hits not subtracted.
+        discarded_tokens: Total sampled tokens that were dropped, because their request
+            had ended meanwhile (asynchronous scheduling) or their KV failed to load.
+        transfers: KV transfers to and from a connector.
     """
 
     running: int = 0
@@ -72,11 +73,11 @@ class SchedulerStats(msgspec.Struct, frozen=True, array_like=True):
 
     @property
     def kv_usage(self) -> float:
-        """Share of the pool held by requests, 0 to 1; reusable blocks count as free."""
+        """Share of the pool held by requests, from 0 to 1; cached blocks are free."""
         return self.kv_blocks_used / self.kv_blocks if self.kv_blocks else 0.0
 
     def at_rest(self) -> "SchedulerStats":
-        """The same totals and residue with nothing running, waiting or held."""
+        """Returns the same totals and residue with nothing running, waiting or held."""
         return msgspec.structs.replace(
             self,
             running=0,

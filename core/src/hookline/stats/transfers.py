@@ -4,19 +4,19 @@ import msgspec
 
 
 class TierStats(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """A tier of KV blocks that a connector keeps: now, and since the engine's start.
+    """A storage tier of a KV connector: its size now, and totals since the start.
 
     Attributes:
-        blocks: That it has.
-        max_blocks: That it may have.
-        bytes: Theirs.
-        max_bytes: Likewise.
-        hit_tokens: Looked for in it, and loaded.
-        missed_tokens: Looked for in it, and not there.
-        in_bytes: That came into it.
-        out_bytes: That were loaded from it.
-        evicted_blocks: That made room for others.
-        dropped_blocks: That should have come into it, and could not.
+        blocks: Number of blocks in the tier.
+        max_blocks: Capacity in blocks.
+        bytes: Size of `blocks` in bytes.
+        max_bytes: Capacity in bytes.
+        hit_tokens: Total tokens looked up and loaded.
+        missed_tokens: Total tokens looked up and not found.
+        in_bytes: Total bytes stored in the tier.
+        out_bytes: Total bytes loaded from the tier.
+        evicted_blocks: Total blocks evicted to make room.
+        dropped_blocks: Total blocks that could not be stored.
     """
 
     blocks: int = 0
@@ -32,33 +32,34 @@ class TierStats(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 MOST_TIERS = 8
-"""Of a connector."""
+"""Maximum number of tiers that a connector may report."""
 
 
 class TransferStats(msgspec.Struct, frozen=True, array_like=True):
-    """KV transfers: those of the moment, and totals since the engine's start.
+    """KV transfers: those in progress, and totals since the engine's start.
 
     Attributes:
-        loading: Loads under way.
-        saving: Saves of kept blocks under way.
-        closing: Transfers that were given up, and that the worker has not closed yet.
-        held_blocks: Blocks that transfers hold, not requests.
-        oldest_load_at: When the oldest load under way began (monotonic ns).
-        oldest_save_at: When the oldest save under way began.
-        breaker_open: Whether the connector is not asked, or only on trial, because it
-            failed too often in a row.
-        loads: Loads that ended, failed ones included, but not those given up.
-        saves: Likewise, saves of kept blocks.
-        load_ns: Time of these loads; of a synchronous one, what it held its step up.
-        save_ns: Time of these saves, from the end of their requests.
-        loaded_bytes: Written to blocks by the connector.
-        saved_bytes: Read from blocks by the connector.
-        recomputed_tokens: Tokens that failed loads should have brought, or that were
-            computed on what they brought.
-        expired_blocks: Blocks that were kept until their deadline, and not saved.
-        late_reports: Reports of transfers that had ended, or had been given up.
-        failures: By stage and reason.
-        tiers: Of the connector, by name.
+        loading: Number of loads in progress.
+        saving: Number of saves in progress whose requests have ended.
+        closing: Number of cancelled transfers that the worker has not closed yet.
+        held_blocks: Number of KV blocks held by transfers and not by requests.
+        oldest_load_at: When the oldest load in progress began, in monotonic ns; None
+            if there is none.
+        oldest_save_at: When the oldest save in progress began, likewise.
+        breaker_open: Whether repeated failures have disabled the connector, except for
+            trials.
+        loads: Total loads that completed or failed, without cancelled ones.
+        saves: Total saves that completed or failed after their requests' end.
+        load_ns: Total time of `loads`; for synchronous loads the delay of their step.
+        save_ns: Total time of `saves`, from the end of their requests.
+        loaded_bytes: Total bytes written to KV blocks by the connector.
+        saved_bytes: Total bytes read from KV blocks by the connector.
+        recomputed_tokens: Total tokens computed because their load failed, or again
+            because they depended on one that did.
+        expired_blocks: Total blocks that were held for a save until their deadline.
+        late_reports: Total reports about transfers that had ended or been cancelled.
+        failures: Total failures, by stage and reason.
+        tiers: The connector's storage tiers, by name.
     """
 
     loading: int = 0
@@ -81,7 +82,7 @@ class TransferStats(msgspec.Struct, frozen=True, array_like=True):
     tiers: dict[str, TierStats] = {}
 
     def at_rest(self) -> "TransferStats":
-        """The same totals with nothing under way."""
+        """Returns the same totals with nothing in progress."""
         return msgspec.structs.replace(
             self,
             loading=0,
