@@ -1,4 +1,4 @@
-"""Options that users write as a JSON object, for the engine and its plugins."""
+"""Options that are written as a JSON object."""
 
 import json
 from collections.abc import Iterable, Mapping

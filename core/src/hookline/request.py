@@ -1,4 +1,4 @@
-"""A request: what the front end sends, who sent it, and its state in the engine."""
+"""Requests: as sent by the front end, and their state in the engine."""
 
 from enum import StrEnum
 

@@ -1,4 +1,4 @@
-"""How the tokens of one request are chosen, and when it stops."""
+"""Sampling and stopping parameters of a request."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Finds, selects, isolates and lists plugins; knows pluggy and knows no engine."""
+"""Finds, selects, isolates and lists plugins; independent of the engine."""
 
 from hookline_registry.breaker import Breaker, BreakerState
 from hookline_registry.discovery import InstalledPlugin, installed

@@ -1,4 +1,4 @@
-"""Kernels, each with a plain torch reference; knows no engine."""
+"""Kernels for CPUs and GPUs, each with a torch reference."""
 
 from hookline_kernels.attention import (
     paged_attention,

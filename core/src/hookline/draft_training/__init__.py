@@ -1,4 +1,4 @@
-"""Training of what drafts: texts for it, the target as its teacher, the plugin's part.
+"""Training of draft models, with the target model as the teacher.
 
 How a method is trained is its plugin's own affair (hook `train_draft`). Imports torch
 only where it is used.

@@ -1,1 +1,1 @@
-"""What runs beside the client: text, streams, accounting, observers."""
+"""The front end: text, streams, request accounting and observers."""

@@ -1,4 +1,4 @@
-"""KV transfer: the seam that KV connectors implement, one Protocol a side."""
+"""KV transfer: the interface of KV connectors, one Protocol per side."""
 
 from hookline.config.kv_transfer import KVRole, KVTransferConfig, LoadFailurePolicy
 from hookline.kv_transfer.capabilities import SchedulerCapabilities, WorkerCapabilities

@@ -1,1 +1,1 @@
-"""Models: described, loaded, and fitted with paged attention."""
+"""Models: description, loading, and execution with paged attention."""

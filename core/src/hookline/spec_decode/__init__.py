@@ -1,4 +1,4 @@
-"""Speculative decoding: the seam that draft proposers implement."""
+"""Speculative decoding: the interface of draft proposers."""
 
 from hookline.config.speculative import SpeculativeConfig
 from hookline.spec_decode.capabilities import ProposerCapabilities

@@ -1,1 +1,1 @@
-"""What carries commands to an engine and its outputs back."""
+"""Transports of commands to an engine and of its outputs back."""

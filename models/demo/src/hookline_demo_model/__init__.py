@@ -1,4 +1,4 @@
-"""Tells where the demo model's weights lie."""
+"""The demo model's weights, as an installed model."""
 
 from pathlib import Path
 

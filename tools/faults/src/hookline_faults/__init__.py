@@ -1,1 +1,1 @@
-"""Faults on purpose: slow lines, killed instances, stuck collectors; for tests."""
+"""Fault injection for tests: slow lines, killed instances, hanging collectors."""

@@ -1,4 +1,4 @@
-"""A second cache tier in host memory, and a third on disk: `cpu_offload`."""
+"""KV connector `cpu_offload`: cache tiers in host memory and on disk."""
 
 from hookline.hookspecs import hookimpl
 from hookline.payloads import ConnectorContext

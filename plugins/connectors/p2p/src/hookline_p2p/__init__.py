@@ -1,4 +1,4 @@
-"""KV blocks straight from one engine to another: the connector `p2p`."""
+"""KV connector `p2p`: transfers KV blocks directly between engines."""
 
 from hookline.hookspecs import hookimpl
 from hookline.payloads import ConnectorContext

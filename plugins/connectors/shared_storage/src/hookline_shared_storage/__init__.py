@@ -1,4 +1,4 @@
-"""KV blocks in files that engines share: the connector `shared_storage`."""
+"""KV connector `shared_storage`: KV blocks in files shared by engines."""
 
 from hookline.hookspecs import hookimpl
 from hookline.payloads import ConnectorContext

@@ -1,4 +1,4 @@
-"""Stat logger `kv_events`: what the prefix cache gains and loses, over ZMQ."""
+"""Stat logger `kv_events`: changes of the prefix cache, over ZMQ."""
 
 from hookline.clock import SystemClock
 from hookline.config.kv_events import OPTION

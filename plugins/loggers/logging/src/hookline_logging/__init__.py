@@ -1,4 +1,4 @@
-"""Stat logger `logging`: now and then a line that says how the engine is doing."""
+"""Stat logger `logging`: a log line with the engine's state every few seconds."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""Stat logger `request_log`: a JSON line for every request that has ended."""
+"""Stat logger `request_log`: one JSON line per finished request."""
 
 from hookline.clock import SystemClock
 from hookline.hookspecs import hookimpl

@@ -1,4 +1,4 @@
-"""Drafts by an EAGLE head: the proposer `eagle`."""
+"""Proposer `eagle`: drafts by an EAGLE head."""
 
 from hookline.hookspecs import hookimpl
 from hookline.payloads import ProposerContext, TrainingContext, TrainingReport

@@ -1,4 +1,4 @@
-"""Drafts by Medusa heads: the proposer `medusa`."""
+"""Proposer `medusa`: drafts by Medusa heads."""
 
 from hookline.hookspecs import hookimpl
 from hookline.payloads import ProposerContext, TrainingContext, TrainingReport

@@ -1,4 +1,4 @@
-"""Drafts by prompt lookup: the proposer `ngram`."""
+"""Proposer `ngram`: drafts by prompt lookup."""
 
 from hookline.hookspecs import hookimpl
 from hookline.payloads import ProposerContext
