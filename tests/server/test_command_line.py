@@ -22,8 +22,10 @@ from hookline_server.cli.options.generate import GENERATE_OPTIONS
 from hookline_server.cli.options.option import Kind, Option
 from hookline_server.cli.options.server import SERVER_OPTIONS
 from hookline_server.settings import ServerSettings
+from hookline_testing.plugin_site import PluginSite
 
 OPTIONS = [*SERVER_OPTIONS, *ENGINE_OPTIONS]
+SIMULATED = ["--executor=simulated", "--simulated-step-seconds=0"]
 DOCUMENTED = [*OPTIONS, *GENERATE_OPTIONS, *ROUTE_OPTIONS]
 
 
@@ -165,6 +167,11 @@ def test_file_gives_options_and_the_command_line_wins(tmp_path: Path) -> None:
     [
         ("nonsense-key: 1", "unknown option 'nonsense-key'"),
         ("config: other.yaml", "unknown option 'config'"),
+        ("max_num_seq: 3", "unknown option 'max-num-seq'; did you mean max-num-seqs?"),
+        ("request_log.path: x", "is request_log a stat logger that is not in use?"),
+        ("logging.intervall: 3", "is logging a stat logger that is not in use?"),
+        ("metrics-label: {zone: [eu]}", "metrics-label must be a value or a list"),
+        ("tenant-keys: {secret: acme}", "tenant-keys must be a value"),
         ("port: many", "argument --port: 'many' is not a whole number"),
         ("port: [1, 2]", "port must be a value"),
         ("in-process: 1", "in-process must be true or false"),
@@ -201,7 +208,13 @@ UNKNOWN = '{"method": "nothing", "num_speculative_tokens": 2}'
 @pytest.mark.parametrize(
     ("argv", "complaint"),
     [
-        (["nonsense"], "unknown command 'nonsense'"),
+        (["nonsense"], "unknown command 'nonsense'; available: serve, generate"),
+        (["serv"], "unknown command 'serv'; did you mean serve?"),
+        (["serve", "--max-num-seq", "3"], "--max-num-seq 3; did you mean --max-num-s"),
+        (["serve", "--max_num_seqs=3"], "did you mean --max-num-seqs?"),
+        (["serve", "demo"], "arguments: demo; did you mean --model demo?"),
+        (["plugins", "doctor", "--tokn=x"], "did you mean --token?"),
+        (["metrics", "lst"], "unknown command 'lst' of metrics; did you mean list?"),
         (["serve", "--nonsense"], "--nonsense"),
         (["serve", "--port"], "expected one argument"),
         (["serve", "--port", "x"], "'x' is not a whole number"),
@@ -276,6 +289,66 @@ def test_underscores_of_a_loggers_name_are_dashes_in_its_flags(tmp_path: Path) -
     assert typed.observers.stat_loggers == ("request_log",)
     assert typed.observers.options == {"request_log": {"path": "/x"}}
     assert written.observers.options == {"request_log": {"max_bytes": "7"}}
+
+
+def test_option_of_a_logger_may_have_a_dot_in_a_file(tmp_path: Path) -> None:
+    """
+    A logger's option has the same meaning with its dot, alone or in a mapping.
+    """
+    file = tmp_path / "serve.yaml"
+    texts = (
+        "request_log.path: /x",
+        "stat-logger-option: {request_log.path: /x}",
+        "stat-logger-option: {request_log: {path: /x}}",
+        "stat-logger-option: [request_log.path=/x]",
+    )
+    for text in texts:
+        file.write_text(f"stat-logger: request_log\n{text}\n")
+
+        made = engine_config(read(f"--config={file}"), in_process=False)
+
+        assert made.observers.options == {"request_log": {"path": "/x"}}
+
+
+def test_options_of_loggers_add_up() -> None:
+    """
+    A repeated `--stat-logger-option` sets further options of the same logger.
+    """
+    arguments = read(
+        "--stat-logger=logging",
+        "--stat-logger=request_log",
+        "--stat-logger-option=logging.interval=7",
+        "--stat-logger-option=request_log.path=a.b=c",
+        "--stat-logger-option=logging.format=json",
+    )
+
+    made = engine_config(arguments, in_process=False)
+
+    assert made.observers.options == {
+        "logging": {"interval": "7", "format": "json"},
+        "request_log": {"path": "a.b=c"},
+    }
+
+
+def test_examples_in_the_help_work(capsys: pytest.CaptureFixture[str]) -> None:
+    """
+    Each example of a JSON option in the help is a valid one.
+    """
+    examples = {
+        option.flag: option.help.partition("such as ")[2].removesuffix(".")
+        for option in ENGINE_OPTIONS
+        if "such as {" in option.help
+    }
+    made = config(*(f"--{flag}={example}" for flag, example in examples.items()))
+    # Events are not run: they would listen on the port that is everybody's default.
+    del examples["kv-events-config"]
+    argv = [f"--{flag}={example}" for flag, example in examples.items()]
+
+    status = main(["generate", "--prompt=x", "--max-tokens=1", *argv, *SIMULATED])
+
+    assert (status, capsys.readouterr().err) == (0, "")
+    assert made.follows_cache
+    assert set(examples) == {"kv-transfer-config", "speculative-config"}
 
 
 def test_help_fits_a_terminal_and_shows_every_option(
@@ -365,6 +438,44 @@ def test_plugins_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     assert named["engine", "native"]["state"] == "ok"
     assert len(lines) == len(rows) + 1
     assert lines[0].split()[:2] == ["name", "kind"]
+
+
+def test_broken_plugin_widens_no_other_row(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """
+    Why a plugin is broken stands below the table of `hookline plugins`.
+    """
+    with PluginSite(tmp_path) as site:
+        site.install("sick", "raise RuntimeError('x' * 300)")
+        status = main(["plugins"])
+
+    lines = capsys.readouterr().out.splitlines()
+    (row,) = [line for line in lines if line.startswith("sick ")]
+    assert status == 0
+    assert row.split()[4:] == ["broken", "-"]
+    assert max(len(line) for line in lines[:-1]) < 120
+    assert lines[-1].startswith("logger sick: ")
+    assert "x" * 300 in lines[-1]
+
+
+def test_plugins_are_listed_without_torch() -> None:
+    """
+    `hookline plugins` imports neither torch nor numba: it takes no seconds.
+    """
+    code = (
+        "import sys\n"
+        "from hookline_server.cli import main\n"
+        "main(['plugins'])\n"
+        "heavy = {'torch', 'transformers', 'numba', 'aiohttp'} & set(sys.modules)\n"
+        "sys.exit(', '.join(heavy) or 0)"
+    )
+
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False
+    )
+
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 @pytest.mark.parametrize("argv", [[], ["--help"], ["-h"]])

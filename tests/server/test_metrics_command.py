@@ -238,7 +238,7 @@ def test_what_holds_no_metrics_is_one_line(
 @pytest.mark.parametrize(
     ("argv", "complaint"),
     [
-        (["nope"], "unknown command 'metrics nope'"),
+        (["nope"], "unknown command 'nope' of metrics"),
         (["list", "--dialect=tgi"], "invalid choice: 'tgi'"),
         (["describe"], "NAME"),
         (["diff", "installed"], "required: B"),

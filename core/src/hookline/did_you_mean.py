@@ -10,8 +10,8 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     return f"; did you mean {close[0]}?" if close else ""
 
 
-def unknown(what: str, name: str, known: Iterable[str]) -> str:
+def unknown(what: str, name: str, known: Iterable[str], *, of: str = "") -> str:
     """Returns the message for a name that is not among the known ones."""
     names = list(known)
     hint = did_you_mean(name, names) or f"; available: {', '.join(names)}"
-    return f"unknown {what} {name!r}{hint}"
+    return f"unknown {what} {name!r}{f' of {of}' if of else ''}{hint}"

@@ -60,7 +60,7 @@ WRONG: dict[str, tuple[str, str]] = {
     ),
     "most without auto": (
         '{"method": "a", "num_speculative_tokens": 3, "max_speculative_tokens": 8}',
-        '"auto" alone',
+        'requires num_speculative_tokens "auto"',
     ),
     "no time": (
         '{"method": "a", "num_speculative_tokens": 1, "timeout_seconds": 0}',

@@ -71,7 +71,7 @@ def naming(connector: str) -> EngineConfig:
         ("[]", "is not a JSON object"),
         ("{}", "kv_connector is missing"),
         ('{"kv_connector": ""}', "must name an installed connector"),
-        ('{"kv_connector": "a", "kv_rank": 1}', "there is no 'kv_rank'"),
+        ('{"kv_connector": "a", "kv_rank": 1}', "unknown key 'kv_rank'"),
         ('{"kv_connector": "a", "kv_role": "both"}', "one of kv_producer, kv_consumer"),
         ('{"kv_connector": "a", "kv_load_failure_policy": "x"}', "one of recompute"),
         ('{"kv_connector": "a", "kv_load_timeout_seconds": 0}', "must be above 0"),

@@ -15,6 +15,9 @@ from hookline_bench.client import Backend, Client, Endpoint
 from hookline_bench.load import drive, open_session, wait_until_ready
 from hookline_bench.random_prompts import Prompt
 from hookline_bench.server_pages import first_model, page_or_none
+from hookline_server.app import create_app
+from hookline_server.listening import bound_port, listen
+from hookline_server.settings import ServerSettings
 from hookline_testing.scripted_server import FakeEngine, client_of
 
 PROMPT = Prompt(content=[65, 66], prompt_tokens=2, output_tokens=5)
@@ -291,5 +294,22 @@ async def test_a_server_tells_its_model() -> None:
 
         assert await first_model(root, {}, 0) == "fake"
         assert await page_or_none(f"{root}/nothing", {}) is None
-    with pytest.raises(ConfigError, match="must be given"):
+    with pytest.raises(ConfigError, match="Connection refused"):
         await first_model(root, {}, 0)
+
+
+async def test_the_server_may_start_while_its_model_is_asked_for() -> None:
+    """
+    The model of a server that does not listen yet is waited for.
+    """
+    with listen("127.0.0.1", 0) as free:
+        port = bound_port(free)
+    asked = asyncio.create_task(first_model(f"http://127.0.0.1:{port}", {}, 30))
+    await asyncio.sleep(0.1)
+    assert not asked.done()
+
+    server = TestServer(create_app(FakeEngine(), ServerSettings()), port=port)
+    async with server:
+        found = await asked
+
+    assert found == "fake"

@@ -200,6 +200,8 @@ def test_objectives_may_be_several_words() -> None:
     ("argv", "complaint"),
     [
         (["nonsense"], "unknown benchmark 'nonsense'"),
+        (["latensy"], "unknown benchmark 'latensy'; did you mean latency?"),
+        (["serve", "--ready-check-timeout=2"], "mean --ready-check-timeout-sec?"),
         (["serve", "--num-prompts=0"], "num-prompts: must be at least 1"),
         (["serve", "--max-concurrency=0"], "max-concurrency: must be at least 1"),
         (["serve", "--request-rate=0"], "request-rate: must be above 0"),
@@ -225,7 +227,14 @@ def test_objectives_may_be_several_words() -> None:
             ["serve", "--backend=openai-chat", "--prompt-token-ids"],
             "prompt-token-ids: chat requests can only carry text",
         ),
-        (["serve", "--port=1", "--ready-check-timeout-sec=0"], "model: must be given"),
+        (
+            ["serve", "--port=1", "--ready-check-timeout-sec=0"],
+            "base-url: cannot read http://127.0.0.1:1/v1/models: Connection refused",
+        ),
+        (
+            ["serve", "--port=1", "--ready-check-timeout-sec=0.2"],
+            "/v1/models after 0.2 s: Connection refused",
+        ),
         (["latency", "--batch-size=0"], "batch-size: must be at least 1"),
         (["latency", "--num-iters-warmup=-1"], "num-iters-warmup: must be"),
         (["throughput", "--num-prompts=0"], "num-prompts: must be at least 1"),

@@ -1,6 +1,6 @@
-"""How changes of the prefix cache are published: what `--kv-events-config` says.
+"""How changes of the prefix cache are published: `--kv-events-config`.
 
-Keys and defaults are those of vLLM, so that what is written for it is understood.
+Keys and defaults are those of vLLM.
 """
 
 from collections.abc import Mapping
@@ -8,6 +8,7 @@ from dataclasses import dataclass, fields
 from enum import StrEnum
 from typing import Self
 
+from hookline.config.checks import check_keys, check_whole, one_of
 from hookline.exceptions import ConfigError
 from hookline.json_options import read_object
 
@@ -15,7 +16,7 @@ OPTION = "kv-events-config"
 
 
 class KVEventsPublisher(StrEnum):
-    """Who publishes: the logger `kv_events`, or nobody but loggers that listen."""
+    """Who publishes: the logger `kv_events`, or only other loggers that listen."""
 
     ZMQ = "zmq"
     NULL = "null"
@@ -26,14 +27,17 @@ class KVEventsConfig:
     """What is published, and where.
 
     Attributes:
-        enable_kv_cache_events: Whether changes are followed at all.
-        publisher: `zmq` publishes them; `null` only tells loggers' `cache_changed`.
-        endpoint: Of the PUB socket: bound if it has `*` or `::` or is no TCP address,
-            else connected to. The engine's index is added to a TCP port.
-        replay_endpoint: Of the ROUTER socket, always bound; None answers nobody.
-        buffer_steps: Batches that are kept to be told again.
-        hwm: Batches that wait for a slow subscriber, at most; further ones it misses.
-        max_queue_size: Batches that wait to be published, at most.
+        enable_kv_cache_events: Whether the engine reports changes of the prefix cache.
+        publisher: `zmq` publishes them; `null` only calls the loggers' `cache_changed`.
+        endpoint: Address of the PUB socket. It is bound if it contains `*` or `::` or
+            is not a TCP address, otherwise connected to. The engine's index is added
+            to a TCP port.
+        replay_endpoint: Address of the ROUTER socket that replays batches, always
+            bound; None replays none.
+        buffer_steps: Number of batches kept for replay.
+        hwm: Maximum number of batches queued for a slow subscriber; it misses further
+            ones.
+        max_queue_size: Maximum number of batches waiting to be published.
         topic: First frame of every message.
     """
 
@@ -49,57 +53,43 @@ class KVEventsConfig:
     def __post_init__(self) -> None:
         if not isinstance(self.enable_kv_cache_events, bool):
             raise ConfigError(OPTION, "enable_kv_cache_events must be true or false")
-        if self.publisher not in list(KVEventsPublisher):
-            raise ConfigError(
-                OPTION,
-                f"publisher must be one of {', '.join(KVEventsPublisher)}, not "
-                f"{self.publisher!r}",
-            )
-        for name in ("buffer_steps", "hwm", "max_queue_size"):
-            value = getattr(self, name)
-            if type(value) is not int or value < 1:
-                raise ConfigError(
-                    OPTION, f"{name} must be a whole number above 0, not {value!r}"
-                )
-        for name in ("endpoint", "replay_endpoint"):
-            _check_endpoint(name, getattr(self, name))
+        one_of(OPTION, "publisher", KVEventsPublisher, self.publisher)
+        check_whole(OPTION, "buffer_steps", self.buffer_steps)
+        check_whole(OPTION, "hwm", self.hwm)
+        check_whole(OPTION, "max_queue_size", self.max_queue_size)
+        _check_endpoint("endpoint", self.endpoint)
+        if self.replay_endpoint is not None:
+            _check_endpoint("replay_endpoint", self.replay_endpoint)
         if not isinstance(self.topic, str):
             raise ConfigError(OPTION, f"topic must be text, not {self.topic!r}")
 
     @property
     def logger(self) -> str:
-        """The stat logger that publishes; empty if none does."""
+        """Name of the stat logger that publishes; empty if none does."""
         is_published = self.publisher == KVEventsPublisher.ZMQ
         return "kv_events" if self.enable_kv_cache_events and is_published else ""
 
     @classmethod
     def from_mapping(cls, given: Mapping[str, object]) -> Self:
-        """What users write.
+        """Makes the configuration from the keys that users write.
 
         Raises:
             ConfigError: A key is unknown, or a value is wrong.
         """
-        known = [each.name for each in fields(cls)]
-        for key in given:
-            if key not in known:
-                raise ConfigError(
-                    OPTION, f"there is no {key!r}; there are {', '.join(known)}"
-                )
+        check_keys(OPTION, given, [each.name for each in fields(cls)])
         return cls(**given)  # type: ignore[arg-type]
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """The same of a JSON object.
+        """Makes the configuration from a JSON object.
 
         Raises:
-            ConfigError: It is none, or a key or value is wrong.
+            ConfigError: It is not a JSON object, or a key or value is wrong.
         """
         return cls.from_mapping(read_object(OPTION, text))
 
 
 def _check_endpoint(name: str, value: object) -> None:
-    if value is None and name == "replay_endpoint":
-        return
     schemes = ("tcp://", "ipc://", "inproc://")
     if not isinstance(value, str) or not value.startswith(schemes):
         raise ConfigError(

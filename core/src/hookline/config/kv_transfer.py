@@ -1,10 +1,11 @@
-"""How KV is to be moved: what `--kv-transfer-config` says, in the words of vLLM."""
+"""How KV is moved: `--kv-transfer-config`, with the keys of vLLM."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from typing import Self
 
+from hookline.config.checks import check_keys, check_seconds, one_of
 from hookline.exceptions import ConfigError
 from hookline.json_options import read_object
 
@@ -12,7 +13,7 @@ OPTION = "kv-transfer-config"
 
 
 class KVRole(StrEnum):
-    """What an engine does: gives KV away, takes it, or both."""
+    """Direction of an engine's transfers: saves KV, loads KV, or both."""
 
     PRODUCER = "kv_producer"
     CONSUMER = "kv_consumer"
@@ -20,7 +21,7 @@ class KVRole(StrEnum):
 
 
 class LoadFailurePolicy(StrEnum):
-    """What becomes of a request whose KV could not be loaded."""
+    """What happens to a request whose KV could not be loaded."""
 
     RECOMPUTE = "recompute"
     FAIL = "fail"
@@ -28,17 +29,17 @@ class LoadFailurePolicy(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KVTransferConfig:
-    """Which connector moves KV, which way, and how long it may take.
+    """Which connector moves KV, in which direction, and how long it may take.
 
     Attributes:
         kv_connector: Name in the entry-point group `hookline.connectors`.
-        kv_role: A consumer saves nothing, a producer loads nothing.
-        kv_load_failure_policy: Compute what a failed load should have brought, or end
-            the request with an error.
-        kv_load_timeout_seconds: A load that has not ended after so long has failed.
-        kv_save_timeout_seconds: Blocks of ended requests are kept so long, at most,
+        kv_role: A producer loads nothing, a consumer saves nothing.
+        kv_load_failure_policy: Recompute the blocks of a failed load, or fail the
+            request.
+        kv_load_timeout_seconds: Time after which a load has failed.
+        kv_save_timeout_seconds: Maximum time that blocks of finished requests are kept
             until they are saved.
-        kv_connector_extra_config: The connector's own options; the plugin checks them.
+        kv_connector_extra_config: Options of the connector; the plugin checks them.
     """
 
     kv_connector: str
@@ -51,8 +52,8 @@ class KVTransferConfig:
     def __post_init__(self) -> None:
         if not isinstance(self.kv_connector, str) or not self.kv_connector:
             raise ConfigError(OPTION, "kv_connector must name an installed connector")
-        _seconds("kv_load_timeout_seconds", self.kv_load_timeout_seconds)
-        _seconds("kv_save_timeout_seconds", self.kv_save_timeout_seconds)
+        for name in ("kv_load_timeout_seconds", "kv_save_timeout_seconds"):
+            check_seconds(OPTION, name, getattr(self, name))
         if not isinstance(self.kv_connector_extra_config, dict):
             raise ConfigError(OPTION, "kv_connector_extra_config must be an object")
 
@@ -66,19 +67,13 @@ class KVTransferConfig:
 
     @classmethod
     def from_mapping(cls, given: Mapping[str, object]) -> Self:
-        """What users write.
+        """Makes the configuration from the keys that users write.
 
         Raises:
             ConfigError: A key is unknown, or a value is missing or wrong.
         """
-        known = [each.name for each in fields(cls)]
-        for key in given:
-            if key not in known:
-                raise ConfigError(
-                    OPTION,
-                    f"there is no {key!r}; there are {', '.join(known)}. Options of "
-                    "the connector itself belong into kv_connector_extra_config",
-                )
+        hint = "Options of the connector itself belong in kv_connector_extra_config"
+        check_keys(OPTION, given, [each.name for each in fields(cls)], hint=hint)
         if "kv_connector" not in given:
             raise ConfigError(OPTION, "kv_connector is missing")
         values = dict(given)
@@ -87,29 +82,14 @@ class KVTransferConfig:
             ("kv_load_failure_policy", LoadFailurePolicy),
         ):
             if name in values:
-                values[name] = _word(name, kind, values[name])
+                values[name] = one_of(OPTION, name, kind, values[name])
         return cls(**values)  # type: ignore[arg-type]
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """The same of a JSON object.
+        """Makes the configuration from a JSON object.
 
         Raises:
-            ConfigError: It is none, or a key or value is wrong.
+            ConfigError: It is not a JSON object, or a key or value is wrong.
         """
         return cls.from_mapping(read_object(OPTION, text))
-
-
-def _word(name: str, kind: type[StrEnum], value: object) -> StrEnum:
-    if value not in list(kind):
-        raise ConfigError(
-            OPTION, f"{name} must be one of {', '.join(kind)}, not {value!r}"
-        )
-    return kind(str(value))
-
-
-def _seconds(name: str, value: object) -> None:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise ConfigError(OPTION, f"{name} must be a number, not {value!r}")
-    if not 0 < value < float("inf"):
-        raise ConfigError(OPTION, f"{name} must be above 0, not {value}")

@@ -1,9 +1,10 @@
-"""How drafts are to be made: what `--speculative-config` says."""
+"""Speculative decoding: `--speculative-config`."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Literal, Self
 
+from hookline.config.checks import check_seconds, check_whole
 from hookline.exceptions import ConfigError
 from hookline.json_options import read_object
 
@@ -11,25 +12,25 @@ OPTION = "speculative-config"
 MAX_SPECULATIVE_TOKENS = 128
 AUTO = "auto"
 MOST_BY_ITSELF = 8
-"""Of `auto` where nothing else is said: where each draft is right nine times in ten, a
-ninth one is needed less than four times in ten."""
+"""Default maximum of `auto`: if each draft is accepted nine times in ten, a ninth one
+is used less than four times in ten."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpeculativeConfig:
-    """Which proposer drafts, how much, and when it is not waited for any longer.
+    """Which proposer drafts, how many tokens, and how long a step waits for them.
 
     Attributes:
         method: Name in the entry-point group `hookline.proposers`.
-        num_speculative_tokens: Most draft tokens of a request in a step; `auto` has
-            the engine choose from what it measures, from step to step; None is as
-            many as the proposer's tree has.
-        max_speculative_tokens: What `auto` may choose at most; None is 8.
-        timeout_seconds: A step waits so long for its drafts.
-        breaker_failures: After so many steps in a row with a failure the proposer is
-            left alone …
-        breaker_seconds: … for so long; then one step tries again.
-        options: The method's own; the plugin checks them.
+        num_speculative_tokens: Maximum number of draft tokens per request and step;
+            `auto` chooses it each step from the measured acceptance and cost; None
+            uses the depth of the proposer's tree.
+        max_speculative_tokens: Maximum of `auto`; None is 8.
+        timeout_seconds: Maximum time that a step waits for its drafts.
+        breaker_failures: Number of consecutive failed steps after which the proposer is
+            not called …
+        breaker_seconds: … for this time; then one step tries again.
+        options: Options of the method; the plugin checks them.
     """
 
     method: str
@@ -51,26 +52,26 @@ class SpeculativeConfig:
                     f"{self.num_speculative_tokens!r}",
                 )
         elif self.num_speculative_tokens is not None:
-            _tokens("num_speculative_tokens", self.num_speculative_tokens)
+            _check_tokens("num_speculative_tokens", self.num_speculative_tokens)
         if self.max_speculative_tokens is not None:
-            _tokens("max_speculative_tokens", self.max_speculative_tokens)
+            _check_tokens("max_speculative_tokens", self.max_speculative_tokens)
             if not self.is_adaptive:
                 raise ConfigError(
                     OPTION,
-                    'max_speculative_tokens is for num_speculative_tokens "auto" alone',
+                    'max_speculative_tokens requires num_speculative_tokens "auto"',
                 )
-        _whole("breaker_failures", self.breaker_failures)
-        _above_zero("timeout_seconds", self.timeout_seconds)
-        _above_zero("breaker_seconds", self.breaker_seconds)
+        check_whole(OPTION, "breaker_failures", self.breaker_failures)
+        check_seconds(OPTION, "timeout_seconds", self.timeout_seconds)
+        check_seconds(OPTION, "breaker_seconds", self.breaker_seconds)
 
     @property
     def is_adaptive(self) -> bool:
-        """Whether the engine chooses the number of drafts."""
+        """Whether the engine chooses the number of draft tokens."""
         return self.num_speculative_tokens == AUTO
 
     @property
     def most_speculative_tokens(self) -> int:
-        """Draft tokens that a request can have in a step."""
+        """Maximum number of draft tokens of a request in a step."""
         if isinstance(self.num_speculative_tokens, str):
             return self.max_speculative_tokens or MOST_BY_ITSELF
         assert self.num_speculative_tokens is not None
@@ -78,7 +79,9 @@ class SpeculativeConfig:
 
     @classmethod
     def from_mapping(cls, given: Mapping[str, object]) -> Self:
-        """What users write: keys that are not fields are the method's own options.
+        """Makes the configuration from the keys that users write.
+
+        Keys that are not fields are options of the method.
 
         Raises:
             ConfigError: A value is missing or wrong.
@@ -93,29 +96,13 @@ class SpeculativeConfig:
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """The same of a JSON object.
+        """Makes the configuration from a JSON object.
 
         Raises:
-            ConfigError: It is none, or a value is missing or wrong.
+            ConfigError: It is not a JSON object, or a value is missing or wrong.
         """
         return cls.from_mapping(read_object(OPTION, text))
 
 
-def _tokens(name: str, value: object) -> None:
-    _whole(name, value)
-    if isinstance(value, int) and value > MAX_SPECULATIVE_TOKENS:
-        raise ConfigError(OPTION, f"{name} must be at most {MAX_SPECULATIVE_TOKENS}")
-
-
-def _whole(name: str, value: object) -> None:
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise ConfigError(OPTION, f"{name} must be a whole number, not {value!r}")
-    if value < 1:
-        raise ConfigError(OPTION, f"{name} must be at least 1, not {value}")
-
-
-def _above_zero(name: str, value: object) -> None:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise ConfigError(OPTION, f"{name} must be a number, not {value!r}")
-    if not 0 < value < float("inf"):
-        raise ConfigError(OPTION, f"{name} must be above 0, not {value}")
+def _check_tokens(name: str, value: object) -> None:
+    check_whole(OPTION, name, value, maximum=MAX_SPECULATIVE_TOKENS)

@@ -126,13 +126,13 @@ def test_logger_alone_is_a_mistake() -> None:
 @pytest.mark.parametrize(
     ("given", "detail"),
     [
-        ({"enable": True}, "there is no 'enable'"),
+        ({"enable": True}, "unknown key 'enable'"),
         ({"enable_kv_cache_events": 1}, "true or false"),
         ({"publisher": "kafka"}, "publisher must be one of zmq, null"),
         ({"endpoint": "5557"}, "endpoint must begin with"),
         ({"endpoint": "tcp://*"}, "must end with a port"),
         ({"replay_endpoint": "tcp://*:x"}, "must end with a port"),
-        ({"hwm": 0}, "hwm must be a whole number above 0"),
+        ({"hwm": 0}, "hwm must be at least 1"),
         ({"buffer_steps": True}, "buffer_steps must be a whole number"),
         ({"topic": 3}, "topic must be text"),
     ],

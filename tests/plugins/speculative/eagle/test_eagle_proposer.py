@@ -21,9 +21,9 @@ from hookline.spec_decode import (
 )
 from hookline.spec_decode.draft_cache import Span
 from hookline.worker.drafting.draft_cache import DraftMemory, PagedDraftCache
-from hookline_eagle import EagleProposer
 from hookline_eagle.checkpoint import load_head, save_head
 from hookline_eagle.head import Head, output_of
+from hookline_eagle.proposer import EagleProposer
 from hookline_eagle.rotary import angle_table
 from hookline_kernels import CPU
 

@@ -17,10 +17,10 @@ from hookline.spec_decode import (
     SpeculativeConfig,
     TargetModel,
 )
-from hookline_medusa import MedusaProposer
 from hookline_medusa.checkpoint import save_heads
 from hookline_medusa.choices import Choices
 from hookline_medusa.heads import Head, SharedOutput, likeliest, ranked
+from hookline_medusa.proposer import MedusaProposer
 
 MakeHeads = Callable[..., tuple[Head, ...]]
 

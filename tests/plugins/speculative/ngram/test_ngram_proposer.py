@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from hookline import SamplingParams
 from hookline.exceptions import ConfigError
 from hookline.spec_decode import DraftRequest
-from hookline_ngram import NgramOptions, NgramProposer
+from hookline_ngram import NgramOptions
+from hookline_ngram.proposer import NgramProposer
 from hookline_ngram.suffix_index import SuffixIndex
 
 Int32 = npt.NDArray[np.int32]

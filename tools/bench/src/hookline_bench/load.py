@@ -20,7 +20,7 @@ KEEPALIVE_SECONDS = 60.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """What a load brought about."""
+    """The responses to a load."""
 
     answers: list[Answer]
     seconds: float
@@ -28,7 +28,7 @@ class Run:
 
 @asynccontextmanager
 async def open_session() -> AsyncIterator[aiohttp.ClientSession]:
-    """A session without a limit of its own: the load alone sets the concurrency."""
+    """Opens a session without a limit of connections."""
     async with aiohttp.ClientSession(
         connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=KEEPALIVE_SECONDS),
         timeout=aiohttp.ClientTimeout(total=MOST_REQUEST_SECONDS),
@@ -45,7 +45,7 @@ async def drive(
     max_concurrency: int | None = None,
     when_done: Callable[[], object] = lambda: None,
 ) -> Run:
-    """Sends each prompt when it is due, and waits for all answers."""
+    """Sends each prompt when it is due, and waits for all responses."""
     gate: AbstractAsyncContextManager[None] = (
         nullcontext() if max_concurrency is None else asyncio.Semaphore(max_concurrency)
     )
@@ -69,17 +69,17 @@ async def drive(
 
 
 async def wait_until_ready(client: Client, prompt: Prompt, seconds: float) -> None:
-    """Asks until an answer succeeds.
+    """Repeats a request until one succeeds.
 
     Raises:
-        ConfigError: None did in time.
+        ConfigError: None succeeds in time.
     """
-    last = "none came"
+    last = "none"
     try:
         async with asyncio.timeout(seconds):
             while (answer := await client.ask(prompt)).error is not None:
                 last = answer.error
                 await asyncio.sleep(RETRY_SECONDS)
     except TimeoutError as error:
-        detail = f"no good answer within {seconds:g} s; the last: {last}"
+        detail = f"no successful response within {seconds:g} s; last error: {last}"
         raise ConfigError("base-url", detail) from error

@@ -1,6 +1,7 @@
-"""What a server tells about itself."""
+"""Pages of the server under test."""
 
 import asyncio
+import os
 import time
 from collections.abc import Mapping
 
@@ -26,10 +27,15 @@ class Cards(msgspec.Struct, frozen=True):
 
 
 async def first_model(root: str, headers: Mapping[str, str], seconds: float) -> str:
-    """The name of the first model that a server lists, once it does.
+    """Returns the name of the first model that a server lists.
+
+    Args:
+        root: URL of the server.
+        headers: Headers of the requests.
+        seconds: How long to wait for a server that does not answer yet.
 
     Raises:
-        ConfigError: It cannot be had in time.
+        ConfigError: The server does not answer in time, or lists no model.
     """
     url = f"{root}/v1/models"
     deadline = time.perf_counter() + seconds
@@ -37,18 +43,21 @@ async def first_model(root: str, headers: Mapping[str, str], seconds: float) -> 
         try:
             cards = msgspec.json.decode(await _page(url, headers), type=Cards).data
         except (aiohttp.ClientError, OSError, msgspec.DecodeError) as error:
-            if time.perf_counter() + RETRY_SECONDS > deadline:
-                detail = f"must be given: {url} cannot be read: {error}"
-                raise ConfigError("model", detail) from error
-            await asyncio.sleep(RETRY_SECONDS)
+            left = deadline - time.perf_counter()
+            if left <= 0:
+                waited = f" after {seconds:g} s" if seconds else ""
+                raise ConfigError(
+                    "base-url", f"cannot read {url}{waited}: {_reason(error)}"
+                ) from error
+            await asyncio.sleep(min(RETRY_SECONDS, left))
             continue
         if not cards:
-            raise ConfigError("model", f"must be given: {url} lists none")
+            raise ConfigError("model", f"is required: {url} lists none")
         return cards[0].id
 
 
 async def page_or_none(url: str, headers: Mapping[str, str]) -> str | None:
-    """A page as text; None where the server has none."""
+    """Returns a page as text, or None if the server has no such page."""
     try:
         return (await _page(url, headers)).decode("utf-8", "replace")
     except (aiohttp.ClientError, OSError):
@@ -61,3 +70,11 @@ async def _page(url: str, headers: Mapping[str, str]) -> bytes:
         session.get(url, headers=headers) as response,
     ):
         return await response.read()
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, aiohttp.ClientConnectorError) and error.os_error.errno:
+        return os.strerror(error.os_error.errno)
+    if isinstance(error, aiohttp.ClientResponseError):
+        return f"status {error.status}"
+    return str(error) or type(error).__name__

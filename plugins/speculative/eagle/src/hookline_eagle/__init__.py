@@ -1,22 +1,26 @@
-"""Proposer `eagle`: drafts by an EAGLE head."""
+"""Proposer `eagle`: drafts by an EAGLE head.
+
+Importing it is cheap: torch is imported when a proposer is made.
+"""
 
 from hookline.hookspecs import hookimpl
 from hookline.payloads import ProposerContext, TrainingContext, TrainingReport
-from hookline_eagle.options import EagleOptions
-from hookline_eagle.proposer import EagleProposer
+from hookline.spec_decode import Proposer
 
-__all__ = ["EagleOptions", "EagleProposer", "create_proposer", "train_draft"]
+__all__ = ["create_proposer", "train_draft"]
 
 
 @hookimpl
-def create_proposer(context: ProposerContext) -> EagleProposer:
-    """Raises `ConfigError` where there is no head, or one that is not understood."""
+def create_proposer(context: ProposerContext) -> Proposer:
+    """Raises `ConfigError` if the head is missing or not supported."""
+    from hookline_eagle.proposer import EagleProposer  # noqa: PLC0415
+
     return EagleProposer.load(context)
 
 
 @hookimpl
 def train_draft(context: TrainingContext) -> TrainingReport:
-    """Raises `ConfigError` for an option that it does not have or cannot use."""
-    from hookline_eagle.training import train  # noqa: PLC0415 - to draft needs none
+    """Raises `ConfigError` for an unknown or wrong option."""
+    from hookline_eagle.training import train  # noqa: PLC0415
 
     return train(context)

@@ -1,22 +1,26 @@
-"""Proposer `medusa`: drafts by Medusa heads."""
+"""Proposer `medusa`: drafts by Medusa heads.
+
+Importing it is cheap: torch is imported when a proposer is made.
+"""
 
 from hookline.hookspecs import hookimpl
 from hookline.payloads import ProposerContext, TrainingContext, TrainingReport
-from hookline_medusa.options import MedusaOptions
-from hookline_medusa.proposer import MedusaProposer
+from hookline.spec_decode import Proposer
 
-__all__ = ["MedusaOptions", "MedusaProposer", "create_proposer", "train_draft"]
+__all__ = ["create_proposer", "train_draft"]
 
 
 @hookimpl
-def create_proposer(context: ProposerContext) -> MedusaProposer:
-    """Raises `ConfigError` where there are no heads, or too few."""
+def create_proposer(context: ProposerContext) -> Proposer:
+    """Raises `ConfigError` if the heads are missing or too few."""
+    from hookline_medusa.proposer import MedusaProposer  # noqa: PLC0415
+
     return MedusaProposer.load(context)
 
 
 @hookimpl
 def train_draft(context: TrainingContext) -> TrainingReport:
-    """Raises `ConfigError` for an option that it does not have or cannot use."""
-    from hookline_medusa.training import train  # noqa: PLC0415 - to draft needs none
+    """Raises `ConfigError` for an unknown or wrong option."""
+    from hookline_medusa.training import train  # noqa: PLC0415
 
     return train(context)

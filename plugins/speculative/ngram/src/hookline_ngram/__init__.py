@@ -1,14 +1,19 @@
-"""Proposer `ngram`: drafts by prompt lookup."""
+"""Proposer `ngram`: drafts by prompt lookup.
+
+Importing it is cheap: numba is imported when a proposer is made.
+"""
 
 from hookline.hookspecs import hookimpl
 from hookline.payloads import ProposerContext
+from hookline.spec_decode import Proposer
 from hookline_ngram.options import NgramOptions
-from hookline_ngram.proposer import NgramProposer
 
-__all__ = ["NgramOptions", "NgramProposer", "create_proposer"]
+__all__ = ["NgramOptions", "create_proposer"]
 
 
 @hookimpl
-def create_proposer(context: ProposerContext) -> NgramProposer:
-    """Raises `ConfigError` for an option that it does not have or cannot use."""
+def create_proposer(context: ProposerContext) -> Proposer:
+    """Raises `ConfigError` for an unknown or wrong option."""
+    from hookline_ngram.proposer import NgramProposer  # noqa: PLC0415
+
     return NgramProposer(NgramOptions.from_mapping(context.options))

@@ -45,7 +45,7 @@ def run(argv: list[str]) -> int:
         return 0
     name, *rest = argv
     if name not in SUBCOMMANDS:
-        raise UsageError(unknown("command", f"metrics {name}", SUBCOMMANDS))
+        raise UsageError(unknown("command", name, SUBCOMMANDS, of="metrics"))
     return SUBCOMMANDS[name](rest)
 
 
