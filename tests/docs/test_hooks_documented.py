@@ -118,7 +118,7 @@ def test_every_section_is_of_a_hook_or_a_part() -> None:
     """A hook or part that is gone leaves no section behind."""
     known = {name_of(value) for value in (*HOOKS, *told_parts())}
 
-    found = set(SECTIONS) - {"", "Hooks", "What payloads are made of"}
+    found = set(SECTIONS) - {"", "Hooks", "Parts of payloads"}
 
     assert found == known
 
@@ -137,7 +137,7 @@ def test_every_field_of_a_payload_is_documented(hook: FunctionType) -> None:
 
 @pytest.mark.parametrize("part", told_parts(), ids=name_of)
 def test_every_field_of_a_part_is_documented(part: type) -> None:
-    """What payloads are made of has sections that name each field."""
+    """Parts of payloads has sections that name each field."""
     section = SECTIONS[part.__name__]
 
     missing = [name for name in fields_of(part) if f"| `{name}` |" not in section]
