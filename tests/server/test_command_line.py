@@ -1,7 +1,6 @@
 """The `hookline` command: options, files, errors and help."""
 
 import json
-import re
 import subprocess
 import sys
 from dataclasses import fields
@@ -10,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from hookline.config import EngineConfig, SimulationConfig
-from hookline_pd_proxy.options import ROUTE_OPTIONS
 from hookline_server.cli import main
 from hookline_server.cli.options.arguments import (
     Arguments,
@@ -18,15 +16,13 @@ from hookline_server.cli.options.arguments import (
     read_arguments,
 )
 from hookline_server.cli.options.engine import ENGINE_OPTIONS
-from hookline_server.cli.options.generate import GENERATE_OPTIONS
-from hookline_server.cli.options.option import Kind, Option
+from hookline_server.cli.options.option import Kind
 from hookline_server.cli.options.server import SERVER_OPTIONS
 from hookline_server.settings import ServerSettings
 from hookline_testing.plugin_site import PluginSite
 
 OPTIONS = [*SERVER_OPTIONS, *ENGINE_OPTIONS]
 SIMULATED = ["--executor=simulated", "--simulated-step-seconds=0"]
-DOCUMENTED = [*OPTIONS, *GENERATE_OPTIONS, *ROUTE_OPTIONS]
 
 
 def read(*argv: str, default_loggers: tuple[str, ...] = ()) -> Arguments:
@@ -94,27 +90,6 @@ def test_every_simulated_cost_has_an_option(field: object) -> None:
     made = config(f"--simulated-{name.replace('_', '-')}=0.25")
 
     assert getattr(made.executor.simulation, name) == 0.25
-
-
-@pytest.mark.parametrize(
-    "option",
-    {
-        each.flag: each for each in (*OPTIONS, *GENERATE_OPTIONS, *ROUTE_OPTIONS)
-    }.values(),
-    ids=lambda option: option.flag,
-)
-def test_every_option_is_documented(option: Option) -> None:
-    """
-    Each option stands in docs/server.md.
-    """
-    docs = Path(__file__).parents[2] / "docs" / "server.md"
-    text = docs.read_text("utf-8").replace("[no-]", "")
-    simulated = option.flag.removeprefix("simulated-")
-
-    if simulated != option.flag:
-        assert re.search(rf"--simulated-OPTION.*\b{simulated}\b", text)
-    else:
-        assert re.search(rf"--{option.flag}(?![\w-])", text)
 
 
 def test_speculation_is_said_in_json_or_yaml(tmp_path: Path) -> None:

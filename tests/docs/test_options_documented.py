@@ -1,0 +1,78 @@
+"""docs/server.md has the options of the commands, and an example file that works."""
+
+import re
+from collections.abc import Iterable, Sequence
+from itertools import groupby
+from pathlib import Path
+
+import pytest
+
+from hookline_pd_proxy.options import ROUTE_OPTIONS
+from hookline_server.cli.options.arguments import engine_config, read_arguments
+from hookline_server.cli.options.engine import ENGINE_OPTIONS
+from hookline_server.cli.options.generate import GENERATE_OPTIONS
+from hookline_server.cli.options.option import Kind, Option
+from hookline_server.cli.options.server import SERVER_OPTIONS
+from hookline_server.settings import ServerSettings
+
+PAGE = Path(__file__).parents[2] / "docs" / "server.md"
+
+TABLES: dict[str, Sequence[Option]] = {
+    "serve": (*SERVER_OPTIONS, *ENGINE_OPTIONS),
+    "route": ROUTE_OPTIONS,
+    "generate": GENERATE_OPTIONS,
+}
+
+
+def table(options: Iterable[Option]) -> str:
+    """Returns the options as Markdown; those of a heading are together."""
+    headings = list(dict.fromkeys(option.group for option in options))
+    ordered = sorted(options, key=lambda option: headings.index(option.group))
+    lines = ["| option | meaning | default |", "|---|---|---|"]
+    for heading, group in groupby(ordered, key=lambda option: option.group):
+        lines.append(f"| **{heading}** | | |")
+        lines += [_row(option) for option in group]
+    return "\n".join(lines)
+
+
+def _row(option: Option) -> str:
+    flag = f"[no-]{option.flag}" if option.kind is Kind.SWITCH else option.flag
+    meaning = re.sub(r"\{[^}]*\}", r"`\g<0>`", option.help).replace("*", r"\*")
+    values = f" One of {', '.join(option.choices)}." if option.choices else ""
+    return f"| `--{flag}` | {meaning}{values} | {option.default or ''} |"
+
+
+@pytest.mark.parametrize("command", TABLES)
+def test_table_is_that_of_the_options(command: str) -> None:
+    """
+    The table between a command's marks is made of its options: paste it if not.
+    """
+    text = PAGE.read_text("utf-8")
+    found = re.search(
+        rf"<!-- options of {command} -->\n(.*?)\n<!-- end -->", text, re.DOTALL
+    )
+
+    assert found is not None
+    assert found[1] == table(TABLES[command])
+
+
+def test_example_file_works(tmp_path: Path) -> None:
+    """
+    The YAML file on the page is a valid configuration, and means what it says.
+    """
+    (content,) = re.findall(r"```yaml\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
+    file = tmp_path / "serve.yaml"
+    file.write_text(content)
+
+    arguments = read_arguments(
+        "serve", "", TABLES["serve"], [f"--config={file}"], default_loggers=()
+    )
+    made = engine_config(arguments, in_process=False)
+
+    assert arguments.make("server", ServerSettings).port == 8001
+    assert made.cache.kv_cache_memory == 2 * 2**30
+    assert made.speculative is not None
+    assert made.observers.stat_loggers == ("prometheus", "logging", "request_log")
+    assert made.observers.options["request_log"] == {"path": "/var/log/requests.jsonl"}
+    assert made.observers.metrics.labels == {"zone": "eu-1"}
+    assert made.observers.metrics.dialects == ("hookline", "vllm")
