@@ -17,6 +17,7 @@ from pathlib import Path
 from hookline import LLM, EngineConfig, SamplingParams
 from hookline.config import ObserverConfig
 from hookline.events import StepOutput
+from hookline.transport.engine_client import Received
 from hookline_testing import PluginSite
 
 LOGGER = """
@@ -50,11 +51,12 @@ class Gaps:
         self._take = llm.front_end.take
         llm.front_end.take = self.take  # type: ignore[method-assign]
 
-    def take(self, output: StepOutput) -> None:
-        if output.new_tokens and self._last is not None:
-            self.seconds.append((output.at - self._last) / 1e9)
-        self._last = output.at if output.new_tokens else None
-        self._take(output)
+    def take(self, received: Received) -> None:
+        if isinstance(received, StepOutput):
+            if received.new_tokens and self._last is not None:
+                self.seconds.append((received.at - self._last) / 1e9)
+            self._last = received.at if received.new_tokens else None
+        self._take(received)
 
     def quantile(self, share: float) -> float:
         return sorted(self.seconds)[int(share * (len(self.seconds) - 1))]

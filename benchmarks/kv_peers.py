@@ -33,9 +33,12 @@ from bench_models import NAMES, write_models
 from hookline.clock import SystemClock
 from hookline.config import CacheConfig, EngineConfig, ModelConfig
 from hookline.core.building import build_core
+from hookline.core.commands import Add
+from hookline.events import StepOutput
 from hookline.kv_transfer import KVTransferConfig
 from hookline.request import EngineRequest
 from hookline.sampling_params import SamplingParams
+from hookline.transport.engine_client import EngineDied
 from hookline.transport.inproc_client import InprocClient
 
 BLOCK = 16
@@ -55,7 +58,9 @@ class Engine:
             if transfer is None
             else KVTransferConfig.from_mapping(transfer),
         )
-        self.client = InprocClient(build_core(config, SystemClock()), 60.0)
+        self.client = InprocClient(
+            build_core(config, SystemClock()), heartbeat_seconds=60.0
+        )
         self._last_id = 0
 
     def first_token(
@@ -70,16 +75,22 @@ class Engine:
             kv_transfer_params=dict(params) if params else None,
         )
         began_at = time.perf_counter()
-        self.client.add(request)
-        while (output := self.client.receive(1.0)) is None or not output.finished:
+        self.client.send(0, Add(request))
+        while (output := self.receive(1.0)) is None or not output.finished:
             pass
         took = time.perf_counter() - began_at
         [token] = output.new_tokens[0].token_ids
         return took, token, output.finished[0].kv_transfer_params
 
+    def receive(self, timeout_seconds: float) -> StepOutput | None:
+        received = self.client.receive(timeout_seconds)
+        if isinstance(received, EngineDied):
+            sys.exit(received.reason)
+        return received if isinstance(received, StepOutput) else None
+
     def rest(self) -> None:
         """Lets transfers come to their end."""
-        while (output := self.client.receive(0.2)) is not None:
+        while (output := self.receive(0.2)) is not None:
             stats = output.stats.transfers
             if not (stats.loading or stats.saving or stats.closing):
                 return
@@ -91,7 +102,7 @@ def child(folder: Path, transfer: Mapping[str, object]) -> None:
     print("ready", flush=True)
     while True:
         if not select.select([sys.stdin], [], [], 0)[0]:
-            engine.client.receive(0.01)
+            engine.receive(0.01)
         elif not (line := sys.stdin.readline()):
             return
         else:

@@ -82,11 +82,11 @@ class Side:
         Raises:
             SystemExit: The prompt came from somewhere else.
         """
-        before = self.llm.front_end.stats.external_cache.hit_tokens
+        before = self.llm.front_end.engines[0].stats.external_cache.hit_tokens
         began = time.perf_counter()
         [output] = self.llm.generate([prompt], FIRST, use_tqdm=False)
         seconds = time.perf_counter() - began
-        brought = self.llm.front_end.stats.external_cache.hit_tokens - before
+        brought = self.llm.front_end.engines[0].stats.external_cache.hit_tokens - before
         if brought != self.brought:
             name = type(self).__name__
             sys.exit(f"{name}: {brought} tokens were brought, not {self.brought}")
@@ -254,7 +254,7 @@ def compare_evictions(model: str, pairs: int) -> None:
                 sides[at].llm.generate(prompts, params, use_tqdm=False)
                 if number:
                     times[at].append(time.perf_counter() - began)
-        cpu = sides[1].llm.front_end.stats.transfers.tiers["cpu"]
+        cpu = sides[1].llm.front_end.engines[0].stats.transfers.tiers["cpu"]
     ratios = [own / other for other, own in zip(*times, strict=True)]
     print(f"\n| {requests} requests, all new blocks evict | ms | ÷ overwritten |")
     print("|---|---|---|")

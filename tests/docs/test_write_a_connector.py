@@ -18,7 +18,7 @@ found = []
 for chosen in (None, {"kv_connector": "attic"}, {"kv_connector": "attic"}):
     with LLM("demo", kv_transfer_config=chosen) as llm:
         [output] = llm.generate(prompt, greedy)
-        stats = llm.front_end.stats
+        stats = llm.front_end.engines[0].stats
         found.append([output.outputs[0].text, stats.external_cache.hit_tokens])
 print(json.dumps(found))
 """

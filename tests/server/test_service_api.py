@@ -3,6 +3,7 @@
 import pytest
 from aiohttp.test_utils import TestClient, TestServer
 
+from hookline.core.commands import ResetPrefixCache
 from hookline_server.loading import create_loading_app
 from hookline_server.settings import ServerSettings
 from hookline_testing.scripted_server import FakeEngine, client_of
@@ -136,7 +137,7 @@ async def test_prefix_cache_can_be_reset_only_where_enabled() -> None:
         on = await client.post("/reset_prefix_cache")
 
     assert (off.status, on.status) == (404, 200)
-    assert engine.resets == 1
+    assert engine.commands == [ResetPrefixCache()]
 
 
 async def test_version_is_told() -> None:

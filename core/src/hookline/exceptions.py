@@ -93,3 +93,48 @@ class EngineDeadError(HooklineError):
     def __init__(self, reason: str) -> None:
         super().__init__(f"the engine is not running: {reason}")
         self.reason = reason
+
+
+class CommandError(HooklineError):
+    """An engine refused a command; its requests are not affected.
+
+    Attributes:
+        command: The command's name.
+        reason: Why.
+    """
+
+    def __init__(self, command: str, reason: str) -> None:
+        super().__init__(f"{command} failed: {reason}")
+        self.command = command
+        self.reason = reason
+
+
+class CommandTimeoutError(CommandError):
+    """An engine did not reply in time; it may still carry out the command.
+
+    Attributes:
+        timeout_seconds: How long the caller waited.
+    """
+
+    def __init__(self, command: str, timeout_seconds: float) -> None:
+        super().__init__(command, f"no reply within {timeout_seconds:g} s")
+        self.timeout_seconds = timeout_seconds
+
+
+class SchemaVersionError(HooklineError):
+    """Data of another version of Hookline's structs.
+
+    Attributes:
+        source: A process or a file.
+        found: Its schema version.
+        expected: This process's schema version.
+    """
+
+    def __init__(self, source: str, found: int, expected: int) -> None:
+        super().__init__(
+            f"{source} has schema version {found}, this process has {expected}: use "
+            f"the same version of Hookline for both"
+        )
+        self.source = source
+        self.found = found
+        self.expected = expected

@@ -1,5 +1,6 @@
 """Offline inference: `LLM` runs an engine and returns complete outputs."""
 
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
@@ -11,12 +12,20 @@ from transformers import PreTrainedTokenizerBase
 
 from hookline.clock import SystemClock
 from hookline.config import EngineConfig
+from hookline.core.commands import EngineCommand, ResetPrefixCache
 from hookline.core.failure import FailureBarrier
-from hookline.exceptions import EngineDeadError, RequestError
+from hookline.exceptions import (
+    CommandTimeoutError,
+    EngineDeadError,
+    HooklineError,
+    RequestError,
+)
+from hookline.frontend.calls import CALL_SECONDS
 from hookline.frontend.client_request import ClientRequest, Deliver, News
-from hookline.frontend.front_end import FrontEnd, start_front_end
+from hookline.frontend.front_end import FrontEnd
 from hookline.frontend.input_processor import PreparedRequest
 from hookline.frontend.prompts import ParsedPrompt, Prompt, parse_prompts
+from hookline.frontend.starting import start_front_end
 from hookline.metrics import Family, Recorder
 from hookline.outputs import RequestOutput
 from hookline.request import RequestFacts
@@ -24,6 +33,7 @@ from hookline.sampling_params import SamplingParams
 from hookline.tokenizer import ChatMessage
 
 _WAIT_SECONDS = 1.0
+R = TypeVar("R")
 T = TypeVar("T")
 
 
@@ -160,9 +170,34 @@ class LLM:
             raise RuntimeError("this LLM was created with collect_metrics=False")
         return self._recorder.snapshot()
 
-    def reset_prefix_cache(self) -> None:
-        """Clears the prefix cache before the next step."""
-        self._front_end.reset_prefix_cache()
+    def reset_prefix_cache(self) -> bool:
+        """Drops every cached prefix block that no request holds; True on success."""
+        return all(self.call(ResetPrefixCache()))
+
+    def call(
+        self, command: EngineCommand[R], *, timeout_seconds: float = CALL_SECONDS
+    ) -> tuple[R, ...]:
+        """Sends a command to the engine, or to each of several; returns the replies.
+
+        Raises:
+            CommandError: An engine refused the command.
+            CommandTimeoutError: A reply did not come in time.
+            EngineDeadError: An engine died, or all were dead.
+        """
+        replies = self._front_end.call(command)
+        deadline = time.monotonic() + timeout_seconds
+        try:
+            with FailureBarrier(self._front_end.fail):
+                while not all(reply.done() for reply in replies):
+                    if (left := deadline - time.monotonic()) <= 0:
+                        break
+                    self._take(left)
+            return tuple([reply.result(timeout=0) for reply in replies])
+        except TimeoutError:
+            name = type(command).__name__
+            raise CommandTimeoutError(name, timeout_seconds) from None
+        finally:
+            self._front_end.abandon(replies)
 
     def flush(self, timeout_seconds: float = 5.0) -> bool:
         """Waits until the stat loggers have received all events so far."""
@@ -195,11 +230,14 @@ class LLM:
         self, prepared: Sequence[PreparedRequest], *, use_tqdm: bool
     ) -> list[RequestOutput]:
         results: dict[int, RequestOutput] = {}
+        errors: list[HooklineError] = []
         bar = tqdm(total=len(prepared), unit="req", disable=not use_tqdm)
 
         def deliver(index: int, news: News) -> None:
             if isinstance(news, RequestOutput):
                 results[index] = news
+            else:
+                errors.append(news)
             bar.update()
 
         requests: list[ClientRequest] = []
@@ -214,6 +252,8 @@ class LLM:
                 self._front_end.abort(request, "interrupted")
         if self._front_end.failure is not None:
             raise EngineDeadError(self._front_end.failure)
+        if errors:  # one of several engines died
+            raise errors[0]
         return [results[index] for index in range(len(prepared))]
 
     def _submit(self, prepared: PreparedRequest, deliver: Deliver) -> ClientRequest:
@@ -224,9 +264,12 @@ class LLM:
     def _drive(self) -> None:
         """Processes engine outputs until all requests have ended."""
         while self._front_end.num_unconfirmed:
-            output = self._front_end.client.receive(_WAIT_SECONDS)
-            if output is not None:
-                self._front_end.take(output)
+            self._take(_WAIT_SECONDS)
+
+    def _take(self, timeout_seconds: float) -> None:
+        received = self._front_end.engines.client.receive(timeout_seconds)
+        if received is not None:
+            self._front_end.take(received)
 
 
 def _per_prompt(

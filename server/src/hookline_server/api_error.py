@@ -1,6 +1,8 @@
 """An error as the API tells it: a status, and OpenAI's JSON object."""
 
 from hookline.exceptions import (
+    CommandError,
+    CommandTimeoutError,
     EngineDeadError,
     OverloadedError,
     PromptTooLongError,
@@ -15,6 +17,7 @@ TYPES = {
     401: "authentication_error",
     404: "not_found_error",
     405: "invalid_request_error",
+    409: "invalid_request_error",
     413: "invalid_request_error",
     503: "service_unavailable_error",
 }
@@ -43,12 +46,18 @@ class ApiError(Exception):
         return Rejected(kind=self.code, message=str(self))
 
 
-def as_api_error(error: ApiError | RequestError | EngineDeadError) -> ApiError:
+def as_api_error(
+    error: ApiError | RequestError | CommandError | EngineDeadError,
+) -> ApiError:
     """Gives the errors of the core their place in HTTP."""
     if isinstance(error, ApiError):
         return error
     if isinstance(error, EngineDeadError):
         return ApiError(503, str(error), code="engine_unavailable")
+    if isinstance(error, CommandTimeoutError):
+        return ApiError(504, str(error), code="command_timeout")
+    if isinstance(error, CommandError):
+        return ApiError(409, str(error), code="command_refused")
     if isinstance(error, OverloadedError):
         return ApiError(503, str(error), code="overloaded")
     too_long = isinstance(error, PromptTooLongError)

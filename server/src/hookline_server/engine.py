@@ -2,14 +2,17 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
-from typing import Protocol
+from typing import Protocol, TypeVar
 
+from hookline.core.commands import EngineCommand
 from hookline.finish_cause import Rejected
 from hookline.outputs import RequestOutput
 from hookline.pages import Routes
 from hookline.payloads import EngineFacts, HttpAnswered
 from hookline.request import RequestFacts
 from hookline.sampling_params import SamplingParams
+
+R = TypeVar("R")
 
 
 class OutputStream(Protocol):
@@ -114,8 +117,13 @@ class ServingEngine(Protocol):
         """Counts a request that was refused before it was submitted."""
         ...
 
-    def reset_prefix_cache(self) -> None:
-        """Forgets the reusable blocks that no request holds."""
+    async def call(self, command: EngineCommand[R]) -> tuple[R, ...]:
+        """Sends a command to every engine behind this one and waits for the replies.
+
+        Raises:
+            CommandError: An engine refused the command, or did not reply in time.
+            EngineDeadError: An engine died, or all were dead.
+        """
         ...
 
     def add_routes(self, routes: Routes) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable
 
 from aiohttp import web
 
-from hookline.exceptions import EngineDeadError, RequestError
+from hookline.exceptions import CommandError, EngineDeadError, RequestError
 from hookline_server.api_error import ApiError, as_api_error, body_too_large, error_body
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -22,7 +22,7 @@ async def answer_errors(request: web.Request, handler: Handler) -> web.StreamRes
     """Answers the errors that handlers raise on purpose."""
     try:
         return await handler(request)
-    except (ApiError, RequestError, EngineDeadError) as error:
+    except (ApiError, RequestError, CommandError, EngineDeadError) as error:
         response = error_response(as_api_error(error))
         if response.status == 401:
             response.headers["WWW-Authenticate"] = "Bearer"

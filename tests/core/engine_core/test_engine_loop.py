@@ -6,7 +6,15 @@ import pytest
 
 from hookline.clock import NANOSECONDS, VirtualClock
 from hookline.config import SchedulerConfig
-from hookline.core.commands import Add, Command, Finish, ResetPrefixCache
+from hookline.core.commands import (
+    Add,
+    Call,
+    Command,
+    EngineNews,
+    Finish,
+    Reply,
+    ResetPrefixCache,
+)
 from hookline.core.engine_loop import EngineLoop
 from hookline.events import StepOutput
 from hookline.finish_cause import Aborted
@@ -35,15 +43,23 @@ class Driven:
         return None
 
     def turn(self, *commands: Command, timeout_seconds: float = 0.0) -> str:
-        """One turn; the cause of what it told, or nothing."""
+        """Takes one turn; returns the cause of its output, or an empty string."""
         self.commands.extend(commands)
-        self.output = self.loop.turn(self.receive, timeout_seconds)
-        return self.output.cause if self.output is not None else ""
+        self.output: StepOutput | None = None
+        self.news: list[EngineNews] = self.loop.turn(self.receive, timeout_seconds)
+        if not self.news:
+            return ""
+        assert isinstance(self.news[0], StepOutput)
+        self.output = self.news[0]
+        return self.output.cause
 
     @property
     def told(self) -> StepOutput:
         assert self.output is not None
         return self.output
+
+
+RESET = Call(0, 1, ResetPrefixCache())
 
 
 def add(request_id: int, max_tokens: int = 1) -> Add:
@@ -187,9 +203,10 @@ def test_reset_is_told() -> None:
     driven.turn()
     reusable = driven.told.stats.kv_blocks_cached
 
-    assert driven.turn(ResetPrefixCache()) == "reset"
+    assert driven.turn(RESET) == "reset"
     assert reusable == 2
     assert driven.told.stats.kv_blocks_cached == 0
+    assert driven.news[1:] == [Reply(0, 1, value=True)]
 
 
 def test_reset_of_a_busy_engine_is_told_before_the_next_step() -> None:
@@ -198,7 +215,7 @@ def test_reset_of_a_busy_engine_is_told_before_the_next_step() -> None:
     driven.turn(Add(engine_request(1, [3] * 40, 1)), add(2, 3))
     reusable = driven.told.stats.kv_blocks_cached
 
-    causes = [driven.turn(ResetPrefixCache())]
+    causes = [driven.turn(RESET)]
     state = driven.told
     causes += [driven.turn() for _ in range(4)]
 
@@ -210,7 +227,7 @@ def test_reset_of_a_busy_engine_is_told_before_the_next_step() -> None:
 def test_resets_do_not_keep_requests_from_running() -> None:
     """However many resets come, each state has a step behind it."""
     driven = Driven()
-    reset = ResetPrefixCache()
+    reset = RESET
 
     causes = [driven.turn(add(1, 3), reset), *(driven.turn(reset) for _ in range(4))]
 
@@ -223,7 +240,7 @@ def test_reset_with_an_abort_is_one_state() -> None:
     driven = Driven()
     driven.turn(add(1, 9))
 
-    assert driven.turn(ResetPrefixCache(), abort(1)) == "reset"
+    assert driven.turn(RESET, abort(1)) == "reset"
     assert [event.request_id for event in driven.told.finished] == [1]
     assert driven.turn() == ""
 
@@ -263,7 +280,7 @@ def test_command_that_ends_a_wait_is_done_in_the_next_turn() -> None:
     def receive(timeout_seconds: float) -> Command | None:
         return commands.pop() if timeout_seconds > 0 else None
 
-    assert driven.loop.turn(receive, 10.0) is None
+    assert driven.loop.turn(receive, 10.0) == []
     assert driven.turn() == "step"
 
 

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 
 from hookline.clock import VirtualClock
 from hookline.config import CacheConfig
+from hookline.core.commands import Finish
 from hookline.exceptions import EngineDeadError
 from hookline.finish_cause import Aborted, Failed, Rejected, StoppedByString
 from hookline.outputs import RequestOutput
@@ -113,8 +114,8 @@ def test_closed_engine_takes_nothing_more() -> None:
 
     calls: list[Callable[[], object]] = [
         lambda: engine.submit([1], SamplingParams(max_tokens=1)),
-        lambda: engine.client.finish([1], Aborted("late")),
-        engine.client.reset_prefix_cache,
+        lambda: engine.send(Finish([1], Aborted("late"))),
+        engine.reset_prefix_cache,
         lambda: engine.client.receive(0.0),
     ]
 
@@ -144,11 +145,11 @@ def test_books_balance_at_every_moment(actions: list[str]) -> None:
         elif action == "wait":
             engine.clock.sleep(0.5)
         elif action == "reset":
-            engine.client.reset_prefix_cache()
+            engine.reset_prefix_cache()
         elif action == "step":
             engine.receive()
     engine.run()
-    engine.client.reset_prefix_cache()
+    engine.reset_prefix_cache()
     output = engine.receive()
 
     assert output is not None

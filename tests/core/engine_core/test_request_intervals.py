@@ -218,7 +218,7 @@ def test_preempted_again_while_resuming_counts_what_was_done() -> None:
     engine.submit([3] * 2, tokens(3))
 
     engine.run()
-    engine.client.reset_prefix_cache()
+    engine.reset_prefix_cache()
     state = engine.receive()
 
     assert state is not None

@@ -45,7 +45,7 @@ async def start_engine(llama: Oracle) -> AsyncIterator[StartEngine]:
     for engine in engines:
         if engine.failure is None:
             await asyncio.wait_for(engine._is_quiet.wait(), 10)
-            stats = engine._front_end.stats
+            stats = engine._front_end.engines[0].stats
             assert stats.running == stats.waiting == stats.kv_blocks_used == 0
             assert stats.residue == Residue()
         await asyncio.wait_for(engine.close(), 10)

@@ -290,7 +290,7 @@ def test_engine_options_are_keywords(llama: Oracle) -> None:
     model = str(llama.folder)
 
     with LLM(model=model, dtype="float32", max_model_len=64, max_num_seqs=3) as llm:
-        facts = llm.front_end.client.facts
+        facts = llm.front_end.facts
 
     assert facts.dtype == "float32"
     assert facts.max_model_len == 64

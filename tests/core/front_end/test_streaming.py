@@ -115,7 +115,7 @@ async def test_an_abort_in_mid_stream_frees_the_blocks(
 
     assert rest == []
     await asyncio.wait_for(engine._is_quiet.wait(), 10)
-    stats = engine._front_end.stats
+    stats = engine._front_end.engines[0].stats
     assert stats.finished == {FinishReason.ABORT: 1}
     assert stats.kv_blocks_used == 0
 
@@ -147,7 +147,7 @@ async def test_abort_after_the_end_does_nothing(start_engine: StartEngine) -> No
     stream.abort("later")
 
     assert merged(pieces).outputs[0].finish_reason is FinishReason.LENGTH
-    assert engine._front_end.stats.finished == {FinishReason.LENGTH: 1}
+    assert engine._front_end.engines[0].stats.finished == {FinishReason.LENGTH: 1}
 
 
 async def test_aborting_one_leaves_the_others(start_engine: StartEngine) -> None:
@@ -188,7 +188,7 @@ async def test_a_refused_request_changes_nothing(start_engine: StartEngine) -> N
     engine.reject(RequestFacts(), Rejected("invalid_request", "empty prompt"))
 
     assert merged([output async for output in stream]).finished
-    assert engine._front_end._accounting.finished == {
+    assert engine._front_end.engines[0].accounting.finished == {
         FinishReason.LENGTH: 1,
         FinishReason.REJECTED: 1,
     }
@@ -240,7 +240,7 @@ async def test_closing_ends_open_streams(start_engine: StartEngine) -> None:
         threads.append(threading.current_thread())
         deliver(news)  # type: ignore[arg-type]
 
-    for completion in engine._front_end._outputs._completions.values():
+    for completion in engine._front_end.engines[0].outputs._completions.values():
         if completion.request._deliver == streams[3].deliver:
             completion.request._deliver = note
     await engine.close()
@@ -249,7 +249,7 @@ async def test_closing_ends_open_streams(start_engine: StartEngine) -> None:
     reasons += [await anext_error(stream) for stream in streams[2:]]
     assert set(reasons) == {"the engine was closed"}
     assert set(threads) == {threading.main_thread()}
-    assert engine._front_end._accounting.finished == {FinishReason.ABORT: 4}
+    assert engine._front_end.engines[0].accounting.finished == {FinishReason.ABORT: 4}
 
 
 async def anext_error(stream: object) -> str:

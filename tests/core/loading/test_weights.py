@@ -50,7 +50,7 @@ def test_half_precision_runs(llama: Oracle, dtype: Dtype, name: str) -> None:
     )
     with LLM.from_config(config) as llm:
         outputs = llm.generate(PROMPTS, GREEDY)
-        facts = llm.front_end.client.facts
+        facts = llm.front_end.facts
         assert_conserved(llm)
 
     assert facts.dtype == name
@@ -69,7 +69,7 @@ def test_the_checkpoints_precision_is_the_default(llama: Oracle, folder: Path) -
 
     _, llm = generate(folder)
 
-    assert llm.front_end.client.facts.dtype == "bfloat16"
+    assert llm.front_end.facts.dtype == "bfloat16"
 
 
 def test_dummy_weights_need_no_file(folder: Path) -> None:

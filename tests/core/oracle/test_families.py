@@ -80,7 +80,7 @@ def test_greedy_output_equals_generate(
     with LLM.from_config(config_for(str(oracle.folder), mode)) as llm:
         first = llm.generate(prompts(), GREEDY)
         again = llm.generate(prompts(), GREEDY)
-        stats = llm.front_end.stats
+        stats = llm.front_end.engines[0].stats
         assert_conserved(llm)
 
     assert [output.outputs[0].token_ids for output in first] == expected

@@ -13,7 +13,7 @@ import pytest
 
 from hookline import LLM, AsyncEngine, EngineDeadError, SamplingParams
 from hookline.config import EngineConfig
-from hookline.frontend.async_engine import OutputStream
+from hookline.frontend.output_stream import OutputStream
 from hookline.payloads import EngineFailed, RequestsFinished, StateChanged
 from hookline.request import FinishReason
 from hookline.step.plan import StepPlan, StepResult
@@ -57,7 +57,7 @@ class Breaking(WrappedExecutor):
 
 def pid_of(client: object) -> int:
     assert isinstance(client, ProcessClient)
-    return client.pid
+    return client.pids[0]
 
 
 def kill(client: object) -> None:
@@ -93,7 +93,7 @@ async def test_a_killed_process_ends_every_stream(
     streams[3].abort("went away")
     readers = [asyncio.create_task(error_of(stream)) for stream in streams[:2]]
 
-    await asyncio.to_thread(kill, engine._front_end.client)
+    await asyncio.to_thread(kill, engine._front_end.engines.client)
     await asyncio.wait_for(engine.failed.wait(), WAIT_SECONDS)
 
     reasons = [*await asyncio.gather(*readers), await error_of(streams[2])]
@@ -129,7 +129,7 @@ async def test_a_request_to_a_dead_process_does_not_hang(
     """Sent before the death was noticed, it ends with the same error."""
     engine = await start_engine(slow_process)
 
-    await asyncio.to_thread(kill, engine._front_end.client)
+    await asyncio.to_thread(kill, engine._front_end.engines.client)
 
     async def ask() -> str:
         try:
@@ -150,7 +150,7 @@ def test_offline_requests_end_with_the_process(
 ) -> None:
     """Killed in the middle, or before: one error, told once, and nothing is left."""
     with LLM.from_config(slow_process) as llm:
-        killer = threading.Timer(0.3, kill, [llm.front_end.client])
+        killer = threading.Timer(0.3, kill, [llm.front_end.engines.client])
         killer.start()
         with pytest.raises(EngineDeadError, match="exit code -9"):
             llm.generate([PROMPT] * 3, LONG)
@@ -169,7 +169,7 @@ def test_offline_requests_to_a_dead_process_end(
 ) -> None:
     """A process that died while idle is noticed when it is needed, by loggers too."""
     with LLM.from_config(slow_process) as llm:
-        kill(llm.front_end.client)
+        kill(llm.front_end.engines.client)
 
         with pytest.raises(EngineDeadError, match="exit code -9"):
             llm.generate([PROMPT] * 2, LONG)
@@ -197,9 +197,10 @@ def test_a_failing_step_is_one_clear_error(
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, paths)))
 
     with LLM.from_config(replace(slow_process, in_process=in_process)) as llm:
-        client = llm.front_end.client
+        client = llm.front_end.engines.client
         if isinstance(client, InprocClient):
-            client._core._executor = Breaking(client._core._executor)
+            core = client._driven[0].core
+            core._executor = Breaking(core._executor)
 
         with pytest.raises(EngineDeadError) as caught:
             llm.generate([PROMPT] * 2, LONG)
@@ -220,9 +221,10 @@ async def test_a_failing_step_ends_streams(
 ) -> None:
     """On an event loop, each stream ends with the error of the step."""
     engine = await start_engine(replace(slow_process, in_process=True))
-    client = engine._front_end.client
+    client = engine._front_end.engines.client
     assert isinstance(client, InprocClient)
-    client._core._executor = Breaking(client._core._executor)
+    core = client._driven[0].core
+    core._executor = Breaking(core._executor)
     streams = [await engine.submit(PROMPT, LONG) for _ in range(3)]
 
     reasons = await asyncio.wait_for(

@@ -11,6 +11,7 @@ from hookline.config import (
     SimulationConfig,
 )
 from hookline.core.building import build_core
+from hookline.core.commands import Add
 from hookline.events import StepOutput
 from hookline.transport.process_client import ProcessClient
 from hookline_testing.oracle import Oracle
@@ -31,11 +32,11 @@ def test_costs_and_phases_cross_the_boundary(llama: Oracle) -> None:
     client = ProcessClient(replace(config, in_process=False))
     client.close()
 
-    assert client.facts.cost == here.facts.cost
-    names = [phase.name for phase in client.facts.startup]
+    assert client.engines[0].facts.cost == here.facts.cost
+    names = [phase.name for phase in client.engines[0].facts.startup]
     own = [phase.name for phase in here.facts.startup]
     assert names == ["start engine process", *own]
-    around, inside, *_ = client.facts.startup
+    around, inside, *_ = client.engines[0].facts.startup
     assert around.seconds > inside.seconds > 0
     assert abs(inside.started_at - around.started_at) < WAIT_SECONDS * NANOSECONDS
 
@@ -54,10 +55,10 @@ def test_evictions_cross_the_boundary(llama: Oracle) -> None:
     outputs: list[StepOutput] = []
 
     for request_id in range(4):
-        client.add(engine_request(request_id, [request_id + 3] * 128))
+        client.send(0, Add(engine_request(request_id, [request_id + 3] * 128)))
     while not any(each.stats.finished.get("length") == 4 for each in outputs):
         output = client.receive(WAIT_SECONDS)
-        assert output is not None
+        assert isinstance(output, StepOutput)
         outputs.append(output)
     client.close()
 

@@ -14,6 +14,8 @@ import pytest
 
 from hookline import LLM, ConfigError, EngineDeadError, ModelLoadError, SamplingParams
 from hookline.config import CacheConfig, EngineConfig, ModelConfig, SchedulerConfig
+from hookline.core.commands import Finish
+from hookline.finish_cause import Aborted
 from hookline.transport.process_client import ProcessClient
 from hookline_testing import assert_conserved
 from hookline_testing.oracle import Oracle
@@ -33,7 +35,7 @@ config = EngineConfig(
     in_process=False,
 )
 llm = LLM.from_config(config)
-print(llm.front_end.client.pid, flush=True)
+print(llm.front_end.engines.client.pids[0], flush=True)
 if sys.argv[2] == "busy":
     llm.generate([[1, 2]], SamplingParams(max_tokens=250))
 sys.stdin.read()
@@ -118,12 +120,12 @@ def test_outputs_are_those_of_the_same_process(llama: Oracle) -> None:
 def test_only_the_front_end_ends_the_process(llama: Oracle) -> None:
     """A terminal's interrupt and a TERM do not; closing does, and cleans up."""
     llm = LLM.from_config(config_for(llama.folder))
-    client = llm.front_end.client
+    client = llm.front_end.engines.client
     assert isinstance(client, ProcessClient)
-    engine = os.pidfd_open(client.pid)
+    engine = os.pidfd_open(client.pids[0])
 
-    os.kill(client.pid, signal.SIGINT)
-    os.kill(client.pid, signal.SIGTERM)
+    os.kill(client.pids[0], signal.SIGINT)
+    os.kill(client.pids[0], signal.SIGTERM)
     [output] = llm.generate("a", SamplingParams(temperature=0.0, max_tokens=3))
     folder = client._folder
     llm.close()
@@ -134,7 +136,7 @@ def test_only_the_front_end_ends_the_process(llama: Oracle) -> None:
     os.close(engine)
     assert not folder.exists()
     with pytest.raises(EngineDeadError, match="closed"):
-        client.reset_prefix_cache()
+        client.send(0, Finish([1], Aborted("late")))
 
 
 @pytest.mark.parametrize("activity", ["idle", "busy"])

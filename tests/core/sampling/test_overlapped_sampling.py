@@ -38,7 +38,7 @@ def run(llama: Oracle, *, overlaps: bool) -> tuple[list[RequestOutput], int]:
     )
     with LLM.from_config(config) as llm:
         outputs = llm.generate(PROMPTS, PARAMS)
-        stats = llm.front_end.stats
+        stats = llm.front_end.engines[0].stats
         assert_conserved(llm)
     assert stats.preemptions > 0
     return outputs, stats.discarded_tokens

@@ -117,7 +117,7 @@ def test_states_are_right_however_a_text_is_computed(
 
     with speculating_llm(config_for(llama, mode), watching) as llm:
         llm.generate(PROMPTS, GREEDY)
-        stats = llm.front_end.stats
+        stats = llm.front_end.engines[0].stats
         assert_conserved(llm)
 
     assert check(llama, watching) > sum(map(len, PROMPTS))

@@ -90,7 +90,7 @@ def check(speculating_llm: SpeculatingLLM, oracle: Oracle, name: str, mode: str)
     with speculating_llm(config, proposers(known)[name]) as llm:
         first = llm.generate(prompts(), GREEDY)
         again = llm.generate(prompts(), GREEDY)
-        stats = llm.front_end.stats
+        stats = llm.front_end.engines[0].stats
         assert_conserved(llm)
 
     assert [output.outputs[0].token_ids for output in first] == expected

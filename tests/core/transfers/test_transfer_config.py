@@ -148,7 +148,7 @@ def test_failed_tokens_are_not_told_as_cached(connected_llm: ConnectedLLM) -> No
     store.faults = Faults(hides=1.0)
     with connected_llm(SIMULATED, store) as llm:
         [output] = llm.generate([prompt], params)
-        hits = llm.front_end.stats.external_cache.hit_tokens
+        hits = llm.front_end.engines[0].stats.external_cache.hit_tokens
         assert_conserved(llm)
 
     assert output.cached_tokens == hits < 20

@@ -75,7 +75,7 @@ def check(
             store.is_async = bool(is_async)
             found.append(llm.generate(prompts(), GREEDY))
             assert_conserved(llm)  # and nothing is found in the engine's own cache
-            hits.append(llm.front_end.stats.external_cache.hit_tokens)
+            hits.append(llm.front_end.engines[0].stats.external_cache.hit_tokens)
 
     for outputs in found:
         assert [output.outputs[0].token_ids for output in outputs] == expected

@@ -95,7 +95,7 @@ async def test_tokens_are_those_of_one_engine(connector: str, tmp_path: Path) ->
         asking = (text(instances.client, prompt) for prompt in PROMPTS)
         found = await asyncio.gather(*asking)
         numbers = await numbers_of(instances.client)
-        stats = instances.engines[-1]._front_end.stats
+        stats = instances.engines[-1]._front_end.engines[0].stats
 
     assert found == expected
     assert numbers["prefill_seconds_count"] == len(PROMPTS)

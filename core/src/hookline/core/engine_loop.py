@@ -1,22 +1,20 @@
-"""Drives an engine core: takes commands in, steps while there is work, else waits."""
+"""Drives an engine core: takes commands, steps while there is work, waits otherwise."""
 
 from collections.abc import Callable
 
 from hookline.clock import NANOSECONDS
-from hookline.core.commands import Add, Command, Finish
+from hookline.core.commands import Add, Call, Command, EngineNews, Finish, Reply
 from hookline.core.engine_core import WAIT, EngineCore
-from hookline.events import StepOutput
 
 Receive = Callable[[float], Command | None]
-"""Waits up to so many seconds for a command; 0 only looks."""
-
+"""Waits up to so many seconds for a command; 0 only polls."""
 
 SHORTEST_PAUSE, LONGEST_PAUSE = 0.0005, 0.05
-"""Between two questions whether KV has come, in seconds, while nothing is computed."""
+"""Seconds between two polls for KV transfers while nothing is computed."""
 
 
 class EngineLoop:
-    """The same loop wherever the core runs; each turn gives at most one output."""
+    """The loop around a core, the same in every process."""
 
     def __init__(self, core: EngineCore, heartbeat_seconds: float) -> None:
         self._core = core
@@ -26,33 +24,39 @@ class EngineLoop:
         self._was_reset = False
         self._has_stepped = False
         self._pause = SHORTEST_PAUSE
+        self._replies: list[Reply] = []
 
-    def turn(self, receive: Receive, timeout_seconds: float) -> StepOutput | None:
-        """Takes in what has come, then steps, or tells a change, or waits.
+    def turn(self, receive: Receive, timeout_seconds: float) -> list[EngineNews]:
+        """Takes all waiting commands, then steps, publishes a state, or waits.
 
-        Between two states told while requests run lies a step, however many resets
-        come.
+        Returns:
+            At most one output, and behind a state the replies to the commands that it
+            reflects.
         """
         while (command := receive(0)) is not None:
             self._handle(command)
         is_busy = self._core.has_work
+        # A step lies between two states, however many resets come.
         if self._was_reset and (self._has_stepped or not is_busy):
             return self._state("reset")
         if self._seconds_to_heartbeat() <= 0:
             return self._state("heartbeat")
         if is_busy:
-            self._changed = "idle"
-            self._has_stepped = True
-            output = self._core.step()
-            if output.cause != WAIT:
-                self._pause = SHORTEST_PAUSE
-                return output
-            self._wait(receive, min(timeout_seconds, self._next_pause()))
-            return None
+            return self._step(receive, timeout_seconds)
         if self._changed:
             return self._state(self._changed)
         self._wait(receive, timeout_seconds)
-        return None
+        return []
+
+    def _step(self, receive: Receive, timeout_seconds: float) -> list[EngineNews]:
+        self._changed = "idle"
+        self._has_stepped = True
+        output = self._core.step()
+        if output.cause != WAIT:
+            self._pause = SHORTEST_PAUSE
+            return [output]
+        self._wait(receive, min(timeout_seconds, self._next_pause()))
+        return []
 
     def _wait(self, receive: Receive, timeout_seconds: float) -> None:
         wait = min(timeout_seconds, self._seconds_to_heartbeat())
@@ -60,7 +64,7 @@ class EngineLoop:
             self._handle(command)
 
     def _next_pause(self) -> float:
-        """An eighth of all pauses before it: by so much what ends is seen late."""
+        """Bounds the delay until a transfer's end is seen to 1/8 of the wait."""
         pause, self._pause = self._pause, min(1.125 * self._pause, LONGEST_PAUSE)
         return pause
 
@@ -68,11 +72,12 @@ class EngineLoop:
         due = self._last_state + self._heartbeat
         return (due - self._core.clock.now()) / NANOSECONDS
 
-    def _state(self, cause: str) -> StepOutput:
+    def _state(self, cause: str) -> list[EngineNews]:
         self._last_state = self._core.clock.now()
         self._changed = ""
         self._was_reset = self._has_stepped = False
-        return self._core.state(cause)
+        replies, self._replies = self._replies, []
+        return [self._core.state(cause), *replies]
 
     def _handle(self, command: Command) -> None:
         if isinstance(command, Add):
@@ -81,5 +86,9 @@ class EngineLoop:
             self._core.finish(command.request_ids, command.cause)
             self._changed = "abort"
         else:
-            self._core.reset_prefix_cache()
-            self._was_reset = True
+            self._call(command)
+
+    def _call(self, call: Call) -> None:
+        self._core.reset_prefix_cache()
+        self._was_reset = True
+        self._replies.append(Reply(call.client, call.number, value=True))

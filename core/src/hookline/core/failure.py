@@ -1,4 +1,4 @@
-"""Turns whatever ends an engine into one line about it."""
+"""Turns the error that ends an engine into one line."""
 
 import logging
 from collections.abc import Callable
@@ -10,7 +10,7 @@ _log = logging.getLogger(__name__)
 
 
 def describe_failure(error: BaseException) -> str:
-    """One line: the error's kind and message."""
+    """Returns the error's kind and message in one line."""
     if isinstance(error, EngineDeadError):
         return error.reason
     text = str(error).strip().splitlines()
@@ -18,7 +18,7 @@ def describe_failure(error: BaseException) -> str:
 
 
 class FailureNotice:
-    """A context that tells of an error that leaves it; the error goes on.
+    """A context that reports an error that leaves it, and lets the error go on.
 
     Args:
         on_failure: Gets the line that describes the error.
@@ -41,9 +41,9 @@ class FailureNotice:
 
 
 class FailureBarrier:
-    """A context in which an error ends: it is told, and nobody above can do more.
+    """A context that reports an error and stops it: no caller could do more.
 
-    An error that is not the engine's own report goes to the log with its traceback.
+    Errors other than `EngineDeadError` are logged with their traceback.
     """
 
     def __init__(self, on_failure: Callable[[str], None]) -> None:

@@ -1,92 +1,53 @@
-"""An engine for an event loop: streams, aborts, drains."""
+"""Engines on an event loop: streams, aborts, calls, drain."""
 
 import asyncio
 import threading
-from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 from hookline.clock import SystemClock
 from hookline.config import EngineConfig
+from hookline.core.commands import EngineCommand
 from hookline.core.failure import FailureBarrier
-from hookline.events import StepOutput
-from hookline.exceptions import EngineDeadError, HooklineError, OverloadedError
+from hookline.exceptions import (
+    CommandTimeoutError,
+    EngineDeadError,
+    OverloadedError,
+)
 from hookline.finish_cause import Rejected
-from hookline.frontend.client_request import ClientRequest, News
-from hookline.frontend.front_end import FrontEnd, start_front_end
-from hookline.outputs import RequestOutput
+from hookline.frontend.calls import CALL_SECONDS
+from hookline.frontend.front_end import FrontEnd
+from hookline.frontend.output_stream import OutputStream
+from hookline.frontend.starting import start_front_end
 from hookline.pages import Routes
 from hookline.payloads import EngineFacts, HttpAnswered
 from hookline.request import RequestFacts
 from hookline.sampling_params import SamplingParams
 from hookline.tokenizer import ChatMessage
+from hookline.transport.engine_client import Received
 
+R = TypeVar("R")
 T = TypeVar("T")
 _RECEIVE_SECONDS = 0.2
 _TEXT_THREADS = 1
 
 
-class OutputStream:
-    """News of one request; outputs that pile up are merged, so nothing grows."""
-
-    def __init__(self, front_end: FrontEnd) -> None:
-        self._front_end = front_end
-        self._request: ClientRequest | None = None
-        self._news: deque[News] = deque()
-        self._has_news = asyncio.Event()
-        self._is_over = False
-
-    def __aiter__(self) -> "OutputStream":
-        return self
-
-    async def __anext__(self) -> RequestOutput:
-        """The next news.
-
-        Raises:
-            EngineDeadError: The engine died before the request ended.
-        """
-        if self._is_over:
-            raise StopAsyncIteration
-        await self._has_news.wait()
-        self._has_news.clear()
-        merged: RequestOutput | None = None
-        while self._news:
-            news = self._news.popleft()
-            if isinstance(news, HooklineError):
-                self._is_over = True
-                raise news
-            merged = news if merged is None else merged.followed_by(news)
-        if merged is None:
-            raise StopAsyncIteration
-        self._is_over = self._is_over or merged.finished
-        return merged
-
-    def abort(self, cause: str) -> None:
-        """Ends the request; does nothing once it has ended."""
-        if self._request is not None:
-            self._front_end.abort(self._request, cause)
-        self._is_over = True
-        self._has_news.set()
-
-    def start(self, request: ClientRequest) -> None:
-        self._request = request
-
-    def deliver(self, news: News) -> None:
-        self._news.append(news)
-        self._has_news.set()
-
-
 class AsyncEngine:
-    """An engine's front end on an event loop, fed by one receiving thread.
+    """A front end on an event loop, fed by one receiving thread.
 
     Attributes:
-        facts: What the engine turned out to be.
-        failed: Set when the engine dies.
+        facts: The model, sizes and limits; those of the first of several engines.
+        failed: Set when the last engine dies.
     """
 
     def __init__(self, front_end: FrontEnd, max_open: int) -> None:
-        """Takes a started front end over; use `start`."""
+        """Takes over a front end; use `start` to make both.
+
+        Args:
+            front_end: With its engines ready.
+            max_open: Completions that may be open at once.
+        """
         self._front_end = front_end
         self._max_open = max_open
         self._clock = SystemClock()
@@ -96,7 +57,7 @@ class AsyncEngine:
         self._is_draining = False
         self._is_quiet = asyncio.Event()
         self._is_quiet.set()
-        self.facts: EngineFacts = front_end.client.facts
+        self.facts: EngineFacts = front_end.facts
         self.failed = asyncio.Event()
         self._receiver = threading.Thread(
             target=self._receive, name="engine-outputs", daemon=True
@@ -122,7 +83,7 @@ class AsyncEngine:
 
     @property
     def failure(self) -> str | None:
-        """Why the engine died; None while it lives."""
+        """Why the engine died; None while one lives."""
         return self._front_end.failure
 
     @property
@@ -174,14 +135,14 @@ class AsyncEngine:
         kv_transfer_params: dict[str, object] | None = None,
         is_streamed: bool = True,
     ) -> OutputStream:
-        """Sends a request; its news come from the stream.
+        """Sends a request; the stream yields its outputs.
 
-        `kv_transfer_params` are for the KV connector; without one they do nothing.
+        `kv_transfer_params` go to the KV connector, if the engine has one.
 
         Raises:
             RequestError: The request cannot be served.
             OverloadedError: Too many are open.
-            EngineDeadError: The engine is gone.
+            EngineDeadError: The engine is dead or being stopped.
         """
         arrived_at = self._clock.now()
         prepared = await self._off_loop(
@@ -195,7 +156,7 @@ class AsyncEngine:
         )
         if self._is_draining and self.failure is None:
             raise EngineDeadError("it is being stopped")
-        # Asked last: nothing is awaited between here and the request that adds to it.
+        # Checked last: nothing is awaited before the request counts as open.
         self.check_room(params.n)
         stream = OutputStream(self._front_end)
         request = self._front_end.submit(
@@ -206,7 +167,7 @@ class AsyncEngine:
         return stream
 
     def check_room(self, completions: int) -> None:
-        """Refuses what is too much besides the completions that are open.
+        """Checks that so many more completions may be open.
 
         Raises:
             OverloadedError: Too many would be open.
@@ -218,8 +179,28 @@ class AsyncEngine:
         """Counts a request that was refused before it reached the engine."""
         self._front_end.reject(facts, cause)
 
-    def reset_prefix_cache(self) -> None:
-        self._front_end.reset_prefix_cache()
+    async def call(
+        self, command: EngineCommand[R], *, timeout_seconds: float = CALL_SECONDS
+    ) -> tuple[R, ...]:
+        """Sends a command to every live engine and waits for the replies.
+
+        Returns:
+            One reply for each engine.
+
+        Raises:
+            CommandError: An engine refused the command.
+            CommandTimeoutError: A reply did not come in time.
+            EngineDeadError: An engine died, or all were dead.
+        """
+        replies = self._front_end.call(command)
+        try:
+            async with asyncio.timeout(timeout_seconds):
+                return tuple([await asyncio.wrap_future(each) for each in replies])
+        except TimeoutError:
+            name = type(command).__name__
+            raise CommandTimeoutError(name, timeout_seconds) from None
+        finally:
+            self._front_end.abandon(replies)
 
     def add_routes(self, routes: Routes) -> None:
         """Lets the loggers register their pages."""
@@ -227,15 +208,15 @@ class AsyncEngine:
 
     @property
     def needs_http(self) -> bool:
-        """Whether any logger wants to hear of answered HTTP requests."""
+        """Whether any logger implements `http_answered`."""
         return self._front_end.needs_http
 
     def http_answered(self, answered: HttpAnswered) -> None:
-        """The server has answered requests."""
+        """Passes HTTP requests that the server has answered to the loggers."""
         self._front_end.http_answered(answered)
 
     async def drain(self, timeout_seconds: float) -> bool:
-        """Takes no more requests; waits for those under way. False if some remain."""
+        """Refuses new requests and waits for open ones; False if some remain."""
         self._is_draining = True
         try:
             await asyncio.wait_for(self._is_quiet.wait(), timeout_seconds)
@@ -249,7 +230,7 @@ class AsyncEngine:
             return
         self._is_closing.set()
         await asyncio.to_thread(self._receiver.join)
-        await asyncio.to_thread(self._front_end.client.close)
+        await asyncio.to_thread(self._front_end.engines.client.close)
         self._front_end.end_requests()  # streams belong to this thread
         self._is_quiet.set()
         await asyncio.to_thread(self._front_end.close)
@@ -261,12 +242,13 @@ class AsyncEngine:
         return await self._loop.run_in_executor(self._text, work)
 
     def _receive(self) -> None:
-        """The receiving thread: hands each output to the event loop, in order."""
+        """The receiving thread: passes all that comes to the event loop, in order."""
+        client = self._front_end.engines.client
         with FailureBarrier(self._post_death):
             while not self._is_closing.is_set():
-                output = self._front_end.client.receive(_RECEIVE_SECONDS)
-                if output is not None:
-                    self._post(self._take, output)
+                received = client.receive(_RECEIVE_SECONDS)
+                if received is not None:
+                    self._post(self._take, received)
 
     def _post_death(self, reason: str) -> None:
         self._post(self._die, reason)
@@ -275,9 +257,11 @@ class AsyncEngine:
         if not self._loop.is_closed():
             self._loop.call_soon_threadsafe(call, argument)
 
-    def _take(self, output: StepOutput) -> None:
+    def _take(self, received: Received) -> None:
         with FailureBarrier(self._die):
-            self._front_end.take(output)
+            self._front_end.take(received)
+        if self.failure is not None:
+            self.failed.set()
         if not self._front_end.num_unconfirmed:
             self._is_quiet.set()
 

@@ -158,6 +158,7 @@ class ClientRequest:
         prompt_logprobs: Log-probabilities of the prompt, until they are delivered.
         kv_transfer_params: Parameters from the KV connector for the client, if any.
         is_streamed: Whether the client gets news with each step.
+        engine_index: The engine that runs all of them.
     """
 
     def __init__(
@@ -175,6 +176,7 @@ class ClientRequest:
         self.prompt_logprobs: list[TokenLogprobs] | None = None
         self.kv_transfer_params: dict[str, object] | None = None
         self.is_streamed = is_streamed
+        self.engine_index = 0
         self._deliver = deliver
         self._wall = wall
 

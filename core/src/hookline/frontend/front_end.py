@@ -1,51 +1,52 @@
-"""Everything between callers and an engine, for one thread: `LLM` and `AsyncEngine`."""
+"""Everything between callers and engines, for one thread: `LLM` and `AsyncEngine`."""
 
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Collection, Sequence
+from concurrent.futures import Future
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
-from typing import cast
+from typing import TypeVar
 
 import msgspec
 
 from hookline.clock import Clock, SystemClock
-from hookline.config import EngineConfig, ObserverConfig
+from hookline.config import ObserverConfig
+from hookline.core.commands import Add, EngineCommand, Finish, Reply
 from hookline.events import Finished, StepOutput
 from hookline.exceptions import EngineDeadError
 from hookline.finish_cause import Aborted, Failed, Rejected
 from hookline.frontend.accounting import RequestAccounting
+from hookline.frontend.calls import PendingCalls
 from hookline.frontend.client_request import ClientRequest, Deliver
+from hookline.frontend.engine_set import EngineSet, EngineState
 from hookline.frontend.input_processor import InputProcessor, PreparedRequest
 from hookline.frontend.observation import Observers
 from hookline.frontend.output_processor import OutputProcessor
 from hookline.frontend.request_context import RequestContext
 from hookline.frontend.text_stream import make_text_stream
-from hookline.metrics import Recorder
-from hookline.models.description import find_folder
 from hookline.pages import Routes
-from hookline.payloads import HttpAnswered
+from hookline.payloads import EngineFacts, HttpAnswered
 from hookline.request import FinishReason, RequestFacts
+from hookline.request_ids import RequestIds
 from hookline.sampling_params import SamplingParams
-from hookline.stats import SchedulerStats
 from hookline.tokenizer import Tokenizer
-from hookline.transport.engine_client import EngineClient
-from hookline_registry import load_entry_point
+from hookline.transport.engine_client import (
+    EngineClient,
+    EngineInfo,
+    Received,
+)
 
-Connect = Callable[[EngineConfig], EngineClient]
-ENGINES_GROUP = "hookline.engines"
+R = TypeVar("R")
 FLUSH_SECONDS = 5.0
 
 
 class FrontEnd:
-    """Turns callers' requests into the engine's, and its outputs into theirs.
+    """Sends callers' requests to engines, and the engines' outputs to their callers.
 
-    Not thread-safe but for `prepare`, which may run in any thread.
+    Not thread-safe, except for `prepare`, which may run in any thread.
 
     Attributes:
-        client: The engine.
-        tokenizer: The model's.
-        failure: Why the engine died; None while it lives.
+        engines: The engines, and the state of each.
+        tokenizer: The model's tokenizer.
     """
 
     def __init__(
@@ -58,43 +59,37 @@ class FrontEnd:
         clock: Clock | None = None,
     ) -> None:
         config = config or ObserverConfig()
-        self.client = client
+        clock = clock or SystemClock()
+        self.engines = EngineSet(client, partial(_make_outputs, clock, config, tokenizer))
         self.tokenizer = tokenizer
-        self.failure: str | None = None
         self._is_closed = False
-        self._clock = clock or SystemClock()
         self._observers = observers
-        self._inputs = InputProcessor(client.facts, tokenizer)
+        self._inputs = InputProcessor(self.facts, tokenizer)
         self._context = RequestContext(config)
-        accounting = RequestAccounting(
-            self._clock,
-            client.clock,
-            is_detailed=bool(config.detailed_traces),
-            keep_prompts=config.keep_prompts,
-        )
-        self._accounting = accounting
-        self._outputs = OutputProcessor(
-            accounting, self._clock, partial(make_text_stream, tokenizer)
-        )
-        self._next_id = 1
-        self._stats = SchedulerStats()
-        self._stats_at = client.clock.monotonic
-        observers.started(client.facts, client.clock)
+        self._ids = RequestIds(client.index)
+        self._calls = PendingCalls(client.index)
+        for engine in self.engines:
+            observers.started(engine.facts, engine.clock)
+
+    @property
+    def facts(self) -> EngineFacts:
+        """Facts of the first engine; all engines serve the same model."""
+        return self.engines.first.facts
+
+    @property
+    def failure(self) -> str | None:
+        """Why all engines are dead; None while one lives."""
+        return self.engines.failure
 
     @property
     def num_unconfirmed(self) -> int:
-        """Completions that the engine has not confirmed to have ended."""
-        return self._accounting.num_in_flight
+        """Completions that no engine has confirmed to have ended."""
+        return self.engines.num_unconfirmed
 
     @property
     def residue(self) -> int:
-        """Of the front end's own conservation law: requests unaccounted for."""
-        return self._accounting.residue
-
-    @property
-    def stats(self) -> SchedulerStats:
-        """The engine's state as last heard."""
-        return self._stats
+        """Requests unaccounted for in the front end; 0, or there is a bug."""
+        return self.engines.residue
 
     def prepare(
         self,
@@ -127,148 +122,156 @@ class FrontEnd:
         arrived_at: int,
         is_streamed: bool,
     ) -> ClientRequest:
-        """Sends a request's completions to the engine.
+        """Sends a request's completions to the engine with the least load.
 
         Raises:
-            EngineDeadError: The engine is gone.
+            EngineDeadError: All engines are dead.
         """
-        if self.failure is not None:
-            raise EngineDeadError(self.failure)
-        request = self._outputs.add(
+        engine = self.engines.choose()
+        request = engine.outputs.add(
             prepared,
             deliver,
-            [self._next_request_id() for _ in range(prepared.params.n)],
+            [self._ids.next() for _ in range(prepared.params.n)],
             arrived_at=arrived_at,
             is_streamed=is_streamed,
         )
-        eos = self.client.facts.eos_token_ids
-        for completion in request.completions:
-            self.client.add(
-                prepared.child(completion.index, completion.request_id, eos)
-            )
+        request.engine_index = engine.index
+        engine.sent(prepared.params.n)
+        eos = engine.facts.eos_token_ids
+        for each in request.completions:
+            child = prepared.child(each.index, each.request_id, eos)
+            self.engines.send(engine, Add(child))
         return request
 
     def abort(self, request: ClientRequest, cause: str) -> None:
         """Ends a request for its client; does nothing once it has ended."""
+        engine = self.engines[request.engine_index]
         aborted = Aborted(cause)
-        ids = self._outputs.abort(request, aborted)
-        if ids and self.failure is None:
-            self.client.finish(ids, aborted)
+        ids = engine.outputs.abort(request, aborted)
+        if ids and engine.failure is None:
+            self.engines.send(engine, Finish(ids, aborted))
 
     def reject(self, facts: RequestFacts, cause: Rejected) -> None:
-        """Counts a request that never reached the engine."""
-        iteration = self._accounting.reject(facts, cause)
+        """Counts a request that reached no engine; the first engine's series get it."""
+        engine = self.engines.first
+        iteration = engine.accounting.reject(facts, cause)
         if self._observers.is_listening:
-            self._observers.ended_outside(
-                "rejected", self._stats_at, self._stats, iteration
-            )
+            output = StepOutput(engine.index, engine.stats_at, "rejected", engine.stats)
+            self._observers.observe(output, iteration, {})
 
-    def take(self, output: StepOutput) -> None:
-        """Takes one output of the engine in."""
-        self._stats = output.stats
-        self._stats_at = output.record.ended_at if output.record else output.at
-        facts = self._accounting.facts_of(output) if self._observers.needs_facts else {}
-        iteration, stopped = self._outputs.take(output)
+    def call(self, command: EngineCommand[R]) -> list[Future[R]]:
+        """Sends a command to each live engine.
+
+        Returns:
+            A future for each engine's reply, by the engines' order. `take` settles
+            them: with the reply, a `CommandError` or an `EngineDeadError`. Pass them to
+            `abandon` in the end.
+
+        Raises:
+            EngineDeadError: All engines are dead.
+        """
+        if self.failure is not None:
+            raise EngineDeadError(self.failure)
+        futures = []
+        for engine in self.engines.live:
+            call, future = self._calls.open(engine.index, command)
+            futures.append(future)
+            self.engines.send(engine, call)
+        return futures
+
+    def abandon(self, futures: Collection[Future[R]]) -> None:
+        """Stops waiting for replies; those that came are not affected."""
+        self._calls.abandon(futures)
+
+    def take(self, received: Received) -> None:
+        """Takes in what an engine sent."""
+        if isinstance(received, StepOutput):
+            self._take_output(self.engines[received.engine_index], received)
+        elif isinstance(received, Reply):
+            self._calls.settle(received)
+        else:
+            self._fail_engine(self.engines[received.engine_index], received.reason)
+
+    def _take_output(self, engine: EngineState, output: StepOutput) -> None:
+        engine.update(output)
+        needs_facts = self._observers.needs_facts
+        facts = engine.accounting.facts_of(output) if needs_facts else {}
+        iteration, stopped = engine.outputs.take(output)
         for cause, request_ids in stopped.items():
-            self.client.finish(request_ids, cause)
+            self.engines.send(engine, Finish(request_ids, cause))
         if self._observers.is_listening:
-            self._observers.output(output, iteration, facts)
+            self._observers.observe(output, iteration, facts)
 
     def fail(self, reason: str) -> None:
-        """The engine died: ends every open request with an error, and tells."""
-        if self.failure is None:
-            self.failure = reason
-            events = self._end_all(Failed(reason), "failed")
-            errors = sum(event.reason is FinishReason.ERROR for event in events)
-            self._observers.failed(reason, errors)
+        """Ends every open request of every engine with an error."""
+        for engine in self.engines.live:
+            self._fail_engine(engine, reason)
 
-    def _end_all(self, cause: Aborted | Failed, state: str) -> Sequence[Finished]:
-        # What was on its way when the engine ended counts as received, and as ended.
-        received = self._stats.received + self._accounting.num_unheard
-        rest = self._stats.at_rest()
-        self._stats = msgspec.structs.replace(rest, received=received)
-        iteration, events = self._outputs.end_all(cause)
+    def _fail_engine(self, engine: EngineState, reason: str) -> None:
+        if engine.failure is None:
+            engine.failure = reason
+            self._calls.fail(engine.index, EngineDeadError(reason))
+            events = self._end_all(engine, Failed(reason), "failed")
+            errors = sum(event.reason is FinishReason.ERROR for event in events)
+            self._observers.failed(engine.index, reason, errors)
+
+    def _end_all(
+        self, engine: EngineState, cause: Aborted | Failed, state: str
+    ) -> Sequence[Finished]:
+        # Requests on their way when the engine ended count as received, and as ended.
+        received = engine.stats.received + engine.accounting.num_unheard
+        rest = engine.stats.at_rest()
+        engine.stats = msgspec.structs.replace(rest, received=received)
+        iteration, events = engine.outputs.end_all(cause)
         facts = {each.request_id: each.facts for each in iteration.finished}
-        self._observers.ended_outside(
-            state,
-            self._stats_at,
-            self._stats,
-            iteration,
-            events=tuple(events),
-            facts=facts,
+        output = StepOutput(
+            engine.index, engine.stats_at, state, engine.stats, finished=events
         )
+        self._observers.observe(output, iteration, facts)
         return events
 
-    def reset_prefix_cache(self) -> None:
-        self.client.reset_prefix_cache()
-
     def add_routes(self, routes: Routes) -> None:
+        """Lets each logger register its pages."""
         self._observers.add_routes(routes)
 
     @property
     def needs_http(self) -> bool:
-        """Whether any logger wants to hear of answered HTTP requests."""
+        """Whether any logger implements `http_answered`."""
         return self._observers.needs_http
 
     def http_answered(self, answered: HttpAnswered) -> None:
-        """A server has answered requests."""
+        """Passes HTTP requests that a server has answered to the loggers."""
         self._observers.http_answered(answered)
 
     def flush(self, timeout_seconds: float) -> bool:
-        """Waits until every logger has heard what was told; False if one has not."""
+        """Waits until every logger is up to date; False if one is not in time."""
         return self._observers.flush(timeout_seconds)
 
     def close(self) -> None:
-        """Ends the engine, open requests and the loggers; may be called twice."""
+        """Ends engines, open requests and loggers; may be called twice."""
         if self._is_closed:
             return
         self._is_closed = True
-        self.client.close()
+        self.engines.client.close()
         self.end_requests()
         self._observers.close(FLUSH_SECONDS)
 
     def end_requests(self) -> None:
-        """Ends what is open when the engine has been closed."""
-        if self.failure is None:
-            self.failure = "it was closed"
-            self._end_all(Aborted("the engine was closed"), "drain")
-            self._observers.stopped("closed")
-
-    def _next_request_id(self) -> int:
-        request_id, self._next_id = self._next_id, self._next_id + 1
-        return request_id
+        """Ends what is open once the client has been closed."""
+        for engine in self.engines.live:
+            engine.failure = "it was closed"
+            self._calls.fail(engine.index, EngineDeadError(engine.failure))
+            self._end_all(engine, Aborted("the engine was closed"), "drain")
+            self._observers.stopped(engine.index, "closed")
 
 
-def start_front_end(config: EngineConfig, recorder: Recorder | None = None) -> FrontEnd:
-    """Loads loggers, tokenizer and engine, cheapest first, so that errors come early.
-
-    A recorder is fed besides the loggers.
-
-    Raises:
-        ConfigError: An option does not fit.
-        ModelLoadError: The model cannot be loaded or served.
-        RegistryError: A plugin is unknown or broken.
-    """
-    observers = Observers(config, recorder)
-    try:
-        connect = cast("Connect", load_entry_point(ENGINES_GROUP, config.engine))
-        source = config.model.tokenizer
-        folder = Path(source) if source else find_folder(config.model.model)
-        tokenizer, client = _start_both(connect, config, folder)
-    except BaseException:
-        observers.close(FLUSH_SECONDS)
-        raise
-    return FrontEnd(client, tokenizer, observers, config=config.observers)
-
-
-def _start_both(
-    connect: Connect, config: EngineConfig, folder: Path
-) -> tuple[Tokenizer, EngineClient]:
-    """Loads the tokenizer while the engine starts."""
-    with ThreadPoolExecutor(max_workers=1) as pool:
-        loading = pool.submit(Tokenizer.load, folder)
-        client = connect(config)
-    if (error := loading.exception()) is not None:
-        client.close()
-        raise error
-    return loading.result(), client
+def _make_outputs(
+    clock: Clock, config: ObserverConfig, tokenizer: Tokenizer, info: EngineInfo
+) -> OutputProcessor:
+    accounting = RequestAccounting(
+        clock,
+        info.clock,
+        is_detailed=bool(config.detailed_traces),
+        keep_prompts=config.keep_prompts,
+    )
+    return OutputProcessor(accounting, clock, partial(make_text_stream, tokenizer))

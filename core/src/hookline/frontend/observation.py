@@ -1,10 +1,10 @@
-"""Chooses the stat loggers by name and tells them what happened, a batch at a time."""
+"""Chooses the stat loggers by name and passes them each step's events as one batch."""
 
 from collections.abc import Mapping
 
 from hookline import hookspecs
 from hookline.config import EngineConfig
-from hookline.events import ClockPair, Finished, StepOutput
+from hookline.events import ClockPair, StepOutput, StepRecord
 from hookline.exceptions import ConfigError
 from hookline.metrics import Recorder
 from hookline.pages import Routes
@@ -25,7 +25,7 @@ from hookline.payloads import (
     TokensGenerated,
 )
 from hookline.request import RequestFacts
-from hookline.stats import IterationStats, SchedulerStats
+from hookline.stats import IterationStats
 from hookline_registry import (
     BrokenPluginError,
     Fanout,
@@ -48,21 +48,22 @@ class Observers:
     """The loggers of one front end, each in its own lane.
 
     Attributes:
-        is_listening: Whether there is anyone to tell.
-        needs_facts: Whether anyone listens to hooks that carry requests' facts.
-        needs_http: Whether anyone listens to what a server has answered.
+        is_listening: Whether there is a logger or a recorder.
+        needs_facts: Whether a logger implements a hook with request facts.
+        needs_http: Whether a logger implements `http_answered`.
     """
 
     def __init__(self, config: EngineConfig, recorder: Recorder | None = None) -> None:
         """Loads the loggers that the configuration names, and only those.
 
         Args:
-            config: Of the engine.
-            recorder: Is told first, without a lane: what it says is true at once.
+            config: The engine's configuration.
+            recorder: Gets every payload first and without a lane, so its numbers are
+                never late.
 
         Raises:
             RegistryError: A logger is unknown or broken.
-            ConfigError: Options are given for a logger that was not chosen.
+            ConfigError: An option belongs to a logger that was not chosen.
         """
         chosen = config.observers.stat_loggers
         if config.kv_events is not None and (name := config.kv_events.logger):
@@ -86,10 +87,9 @@ class Observers:
         self.is_listening = bool(self._lanes) or recorder is not None
         self.needs_facts = any(map(self._fanout.listens, HOOKS_WITH_FACTS))
         self.needs_http = self._fanout.listens("http_answered")
-        self._index = config.engine_index
 
     def _load(self, name: str, config: EngineConfig) -> list[str]:
-        """Names under which the logger's module and its object are registered."""
+        """Returns the registered names of the logger's module and of its object."""
         context = LoggerContext(
             name=name, config=config, options=config.observers.options.get(name, {})
         )
@@ -120,56 +120,30 @@ class Observers:
     def started(self, facts: EngineFacts, clock: ClockPair) -> None:
         self._tell("engine_started", started=EngineStarted(facts=facts, clock=clock))
 
-    def stopped(self, reason: str) -> None:
-        stopped = EngineStopped(engine_index=self._index, reason=reason)
+    def stopped(self, engine_index: int, reason: str) -> None:
+        stopped = EngineStopped(engine_index=engine_index, reason=reason)
         self._tell("engine_stopped", stopped=stopped)
 
-    def failed(self, reason: str, open_requests: int) -> None:
+    def failed(self, engine_index: int, reason: str, open_requests: int) -> None:
         failed = EngineFailed(
-            engine_index=self._index, reason=reason, open_requests=open_requests
+            engine_index=engine_index, reason=reason, open_requests=open_requests
         )
         self._tell("engine_failed", failed=failed)
 
-    def output(
+    def observe(
         self,
         output: StepOutput,
         iteration: IterationStats,
         facts: Mapping[int, RequestFacts],
     ) -> None:
-        """Tells one step, or one state, as one batch."""
+        """Passes one step, or one state, to the loggers: events first, then the sum."""
         batch = self._request_notices(output, facts)
-        if output.record is not None:
-            step = StepFinished(
-                engine_index=output.engine_index,
-                record=output.record,
-                iteration=iteration,
-                scheduler=output.stats,
-            )
-            batch.append(("step_finished", {"step": step}))
-        else:
-            state = self._state(
-                output.cause, output.at, output.stats, iteration, output.clock
-            )
-            batch.append(state)
-        self._deliver(batch)
-
-    def ended_outside(
-        self,
-        cause: str,
-        at: int,
-        stats: SchedulerStats,
-        iteration: IterationStats,
-        *,
-        events: tuple[Finished, ...] = (),
-        facts: Mapping[int, RequestFacts] | None = None,
-    ) -> None:
-        """Tells of requests that ended without an engine: rejected, or lost with it."""
-        finished = RequestsFinished(
-            engine_index=self._index, events=events, facts=facts or {}
+        batch.append(
+            self._state(output, iteration)
+            if output.record is None
+            else self._step(output, output.record, iteration)
         )
-        batch: list[Notice] = [("requests_finished", {"finished": finished})]
-        state = self._state(cause, at, stats, iteration)
-        self._deliver([*(batch if events else []), state])
+        self._deliver(batch)
 
     def http_answered(self, answered: HttpAnswered) -> None:
         self._tell("http_answered", answered=answered)
@@ -178,7 +152,7 @@ class Observers:
         return self._fanout.flush(timeout_seconds)
 
     def close(self, timeout_seconds: float) -> bool:
-        """Lets the loggers finish what they were told, for so long at most."""
+        """Waits until the loggers have taken everything, for so long at most."""
         return self._fanout.close(timeout_seconds)
 
     def _request_notices(
@@ -216,22 +190,26 @@ class Observers:
             batch.append(("requests_finished", {"finished": finished}))
         return batch
 
-    def _state(
-        self,
-        cause: str,
-        at: int,
-        stats: SchedulerStats,
-        iteration: IterationStats,
-        clock: ClockPair | None = None,
+    def _step(
+        self, output: StepOutput, record: StepRecord, iteration: IterationStats
     ) -> Notice:
+        step = StepFinished(
+            engine_index=output.engine_index,
+            record=record,
+            iteration=iteration,
+            scheduler=output.stats,
+        )
+        return "step_finished", {"step": step}
+
+    def _state(self, output: StepOutput, iteration: IterationStats) -> Notice:
         state = StateChanged(
-            engine_index=self._index,
-            cause=cause,
-            at=at,
-            scheduler=stats,
+            engine_index=output.engine_index,
+            cause=output.cause,
+            at=output.at,
+            scheduler=output.stats,
             iteration=iteration,
             lanes=self._fanout.stats,
-            clock=clock,
+            clock=output.clock,
         )
         return "state_changed", {"state": state}
 

@@ -1,48 +1,70 @@
-"""What the front end sees of an engine, whichever engine it is and wherever it runs."""
+"""The front end's side of its engines, wherever they run."""
 
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Mapping
+from typing import NamedTuple, Protocol
 
+from hookline.core.commands import Command, Reply
 from hookline.events import ClockPair, StepOutput
-from hookline.finish_cause import FinishCause
 from hookline.payloads import EngineFacts
-from hookline.request import EngineRequest
 
 
-class EngineClient(Protocol):
-    """The front end's side of an engine.
-
-    `receive` is called by one thread only; the other methods may be called by one other
-    thread. Once the engine has died every method raises `EngineDeadError`.
+class EngineInfo(NamedTuple):
+    """An engine as it reported itself when it was ready.
 
     Attributes:
-        facts: What the engine turned out to be.
-        clock: The engine's clocks when it started.
+        facts: Its model, sizes and limits.
+        clock: Its clocks at that time.
     """
 
     facts: EngineFacts
     clock: ClockPair
 
-    def add(self, request: EngineRequest) -> None:
-        """Sends a request to the engine; QUEUED follows in a step's output."""
+
+class EngineDied(NamedTuple):
+    """An engine ended unexpectedly; nothing more comes from it."""
+
+    engine_index: int
+    reason: str
+
+
+Received = StepOutput | Reply | EngineDied
+
+
+class EngineClient(Protocol):
+    """A connection to one or several engines.
+
+    `receive` is called by one thread only, `send` by one other thread.
+
+    Attributes:
+        index: This client's, among all clients of these engines.
+    """
+
+    index: int
+
+    @property
+    def engines(self) -> Mapping[int, EngineInfo]:
+        """Every engine, by its index."""
         ...
 
-    def finish(self, request_ids: Sequence[int], cause: FinishCause) -> None:
-        """Ends requests early; FINISHED follows. Unknown ids are ignored."""
-        ...
-
-    def reset_prefix_cache(self) -> None:
-        """Forgets all reusable blocks not held by a request; a state output follows."""
-        ...
-
-    def receive(self, timeout_seconds: float) -> StepOutput | None:
-        """Waits for the next output; None if none came in time.
+    def send(self, engine_index: int, command: Command) -> None:
+        """Sends a command to one engine; returns at once.
 
         Raises:
-            EngineDeadError: The engine died, within a second of its death.
+            EngineDeadError: The engine is known to be dead, or this client is closed.
+        """
+        ...
+
+    def receive(self, timeout_seconds: float) -> Received | None:
+        """Waits for the next message of any engine; None if none came in time.
+
+        A death is reported once, within a second, after all that the engine had sent.
+
+        Raises:
+            EngineDeadError: All engines are dead and reported, or this client is
+                closed.
         """
         ...
 
     def close(self) -> None:
-        """Ends the engine and everything it owns; may be called twice."""
+        """Ends the engines and everything they own; may be called twice."""
         ...

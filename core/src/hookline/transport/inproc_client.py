@@ -1,64 +1,104 @@
-"""The engine in this process: whoever calls `receive` drives it."""
+"""Engines in this process: the caller of `receive` drives them."""
 
 import queue
-from collections.abc import Sequence
+from collections import deque
+from dataclasses import dataclass, field
 
-from hookline.core.commands import Add, Command, Finish, ResetPrefixCache
+from hookline.core.commands import Command, EngineNews
 from hookline.core.engine_core import EngineCore
 from hookline.core.engine_loop import EngineLoop
-from hookline.core.failure import FailureNotice
-from hookline.events import StepOutput
+from hookline.core.failure import FailureBarrier
 from hookline.exceptions import EngineDeadError
-from hookline.finish_cause import FinishCause
-from hookline.request import EngineRequest
+from hookline.transport.engine_client import EngineDied, EngineInfo, Received
+
+_CLOSED = "it was closed"
+_TURN_SECONDS = 0.01
+"""How long an idle engine waits for commands while other engines may have work."""
 
 
-class InprocClient:
-    """An `EngineClient` whose core runs in the thread that receives."""
+@dataclass(slots=True)
+class _Driven:
+    """An engine core, its loop and the commands that wait for it."""
 
-    def __init__(self, core: EngineCore, heartbeat_seconds: float) -> None:
-        self.facts = core.facts
-        self.clock = core.clock_pair()
-        self._core = core
-        self._loop = EngineLoop(core, heartbeat_seconds)
-        self._commands: queue.SimpleQueue[Command] = queue.SimpleQueue()
-        self._dead: str | None = None
-        self._guard = FailureNotice(self._die)
+    core: EngineCore
+    loop: EngineLoop
+    commands: queue.SimpleQueue[Command] = field(default_factory=queue.SimpleQueue)
+    death: str | None = None
 
-    def add(self, request: EngineRequest) -> None:
-        self._send(Add(request))
+    def turn(self, timeout_seconds: float) -> list[EngineNews]:
+        return self.loop.turn(self._next_command, timeout_seconds)
 
-    def finish(self, request_ids: Sequence[int], cause: FinishCause) -> None:
-        self._send(Finish(list(request_ids), cause))
-
-    def reset_prefix_cache(self) -> None:
-        self._send(ResetPrefixCache())
-
-    def receive(self, timeout_seconds: float) -> StepOutput | None:
-        self._check_alive()
-        with self._guard:
-            return self._loop.turn(self._next_command, timeout_seconds)
-
-    def close(self) -> None:
-        if self._dead is None:
-            self._dead = "it was closed"
-            self._core.close()
-
-    def _send(self, command: Command) -> None:
-        self._check_alive()
-        self._commands.put(command)
+    def die(self, reason: str) -> None:
+        self.death = reason
 
     def _next_command(self, timeout_seconds: float) -> Command | None:
         try:
             if timeout_seconds > 0:
-                return self._commands.get(timeout=timeout_seconds)
-            return self._commands.get_nowait()
+                return self.commands.get(timeout=timeout_seconds)
+            return self.commands.get_nowait()
         except queue.Empty:
             return None
 
-    def _check_alive(self) -> None:
-        if self._dead is not None:
-            raise EngineDeadError(self._dead)
 
-    def _die(self, reason: str) -> None:
-        self._dead = reason
+class InprocClient:
+    """An `EngineClient` whose cores run in the thread that receives, in turns."""
+
+    def __init__(
+        self, *cores: EngineCore, heartbeat_seconds: float, client_index: int = 0
+    ) -> None:
+        self.index = client_index
+        self._driven = {
+            core.facts.engine_index: _Driven(core, EngineLoop(core, heartbeat_seconds))
+            for core in cores
+        }
+        self.engines = {
+            index: EngineInfo(each.core.facts, each.core.clock_pair())
+            for index, each in self._driven.items()
+        }
+        self._turns = deque(self._driven)
+        self._news: deque[EngineNews] = deque()
+        self._is_closed = False
+
+    def send(self, engine_index: int, command: Command) -> None:
+        driven = self._driven[engine_index]
+        if driven.death is not None:
+            raise EngineDeadError(driven.death)
+        driven.commands.put(command)
+
+    def receive(self, timeout_seconds: float) -> Received | None:
+        if self._news:
+            return self._news.popleft()
+        if not self._turns:
+            raise EngineDeadError(next(iter(self._driven.values())).death or _CLOSED)
+        for _ in range(len(self._turns)):
+            index = self._turns[0]
+            self._turns.rotate(-1)
+            driven = self._driven[index]
+            with FailureBarrier(driven.die):
+                wait = self._patience(index, timeout_seconds)
+                self._news.extend(driven.turn(wait))
+            if driven.death is not None:
+                self._turns.remove(index)
+                return EngineDied(index, driven.death)
+            if self._news:
+                return self._news.popleft()
+        return None
+
+    def close(self) -> None:
+        if self._is_closed:
+            return
+        self._is_closed = True
+        self._turns.clear()
+        for driven in self._driven.values():
+            if driven.death is None:
+                driven.die(_CLOSED)
+                driven.core.close()
+
+    def _patience(self, index: int, timeout_seconds: float) -> float:
+        """How long an engine may wait for a command while others may have work."""
+        others = [self._driven[each].core for each in self._turns if each != index]
+        if not others:
+            return timeout_seconds
+        if any(core.has_work for core in others):
+            return 0.0
+        return min(timeout_seconds, _TURN_SECONDS)

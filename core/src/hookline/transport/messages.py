@@ -1,13 +1,44 @@
-"""The messages between a front end and an engine process."""
+"""The messages between clients and engine processes."""
 
 import msgspec
 
+from hookline.config import EngineConfig
+from hookline.core.commands import Add, Call, Finish, Reply
 from hookline.events import ClockPair, StepOutput
 from hookline.payloads import EngineFacts
 
-COMMANDS_SOCKET = "commands.ipc"
-ANSWERS_SOCKET = "answers.ipc"
-"""Names of the two sockets in the front end's private folder."""
+
+class Start(msgspec.Struct, frozen=True, tag=True):
+    """Starts the engine; its owner sends this in reply to `Hello`."""
+
+    config: EngineConfig
+
+
+class Attach(msgspec.Struct, frozen=True, tag=True):
+    """Adds another client; the engine replies with `Ready`.
+
+    Attributes:
+        address: Of the client's inbox.
+    """
+
+    address: str
+
+
+class Detach(msgspec.Struct, frozen=True, tag=True):
+    """Removes the client that sends it."""
+
+
+ToEngine = Start | Attach | Detach | Add | Finish | Call
+
+
+class Hello(msgspec.Struct, frozen=True, tag=True):
+    """The engine process runs; its first message.
+
+    Attributes:
+        address: Of the engine's inbox.
+    """
+
+    address: str
 
 
 class Ready(msgspec.Struct, frozen=True, tag=True):
@@ -38,9 +69,9 @@ class Failed(msgspec.Struct, frozen=True, tag=True):
 
 
 class Output(msgspec.Struct, frozen=True, tag=True):
-    """A step's output, or a state's."""
+    """The output of a step, or a state."""
 
     output: StepOutput
 
 
-Answer = Ready | StartFailed | Failed | Output
+ToClient = Hello | Ready | StartFailed | Failed | Output | Reply

@@ -18,4 +18,4 @@ def connect(config: EngineConfig) -> EngineClient:
     if not config.in_process:
         return ProcessClient(config)
     core = build_core(config, SystemClock())
-    return InprocClient(core, config.observers.heartbeat_seconds)
+    return InprocClient(core, heartbeat_seconds=config.observers.heartbeat_seconds)

@@ -1,190 +1,173 @@
-"""The engine in a process of its own, over ZMQ on sockets only this user reaches."""
+"""Engines in processes of their own, reached over sockets of this user alone."""
 
-import os
 import shutil
-import subprocess
-import sys
-import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
 
 import msgspec
-import zmq
 
 from hookline.clock import SystemClock
 from hookline.config import EngineConfig
-from hookline.core.commands import Add, Command, Finish, ResetPrefixCache
-from hookline.events import StepOutput
+from hookline.core.commands import Command, Reply
 from hookline.exceptions import ConfigError, EngineDeadError, ModelLoadError
-from hookline.finish_cause import FinishCause
-from hookline.request import EngineRequest
+from hookline.transport.engine_client import EngineDied, EngineInfo, Received
+from hookline.transport.ipc import IpcTransport, private_folder
+from hookline.transport.launched_engine import LaunchedEngine
+from hookline.transport.mailbox import Mail, Mailbox
 from hookline.transport.messages import (
-    ANSWERS_SOCKET,
-    COMMANDS_SOCKET,
-    Answer,
     Failed,
+    Hello,
     Output,
     Ready,
+    Start,
     StartFailed,
+    ToClient,
 )
+from hookline.transport.transport import Party, Role
 from hookline.worker.startup_timer import StartupTimer
 
 _LIVENESS_SECONDS = 0.1
-"""How often the process is looked after while nothing comes from it."""
+"""How often processes are checked while nothing comes from them."""
 _GRACE_SECONDS = 2.0
-PATIENT_THREADS = {"OMP_WAIT_POLICY": "PASSIVE"}
-"""For the engine's OpenMP threads, unless the user's environment says otherwise.
-
-A server, its clients and whatever else runs here share the processors. Threads that
-spin while they wait for one another take them away from those that have work: beside
-one busy process a step then takes ten times as long.
-"""
+_CLOSED = "it was closed"
 
 
 class ProcessClient:
-    """An `EngineClient` that owns an engine process and ends it.
+    """An `EngineClient` that owns an engine process for each configuration."""
 
-    `receive` belongs to one thread, everything else to another: the two sockets are
-    not shared.
-    """
-
-    def __init__(self, config: EngineConfig) -> None:
-        """Starts the process and waits until its model is ready.
+    def __init__(self, *configs: EngineConfig, client_index: int = 0) -> None:
+        """Starts the processes and waits until their models are ready.
 
         Raises:
             ConfigError: An option does not fit.
             ModelLoadError: The model cannot be loaded or served.
-            EngineDeadError: The process ended before it was ready.
+            EngineDeadError: A process ended before it was ready.
+            SchemaVersionError: A process runs another version of Hookline.
         """
-        self._dead: str | None = None
-        self._folder = _private_folder()
-        self._context = zmq.Context(io_threads=1)
-        self._commands = self._context.socket(zmq.PUSH)
-        self._answers = self._context.socket(zmq.PULL)
-        self._commands.set_hwm(0)
-        self._commands.bind(f"ipc://{self._folder / COMMANDS_SOCKET}")
-        self._answers.bind(f"ipc://{self._folder / ANSWERS_SOCKET}")
-        self._encode = msgspec.msgpack.Encoder().encode
-        self._decode = msgspec.msgpack.Decoder(Answer).decode
-        timer = StartupTimer(SystemClock())
-        with timer.phase("start engine process"):
-            self._process = subprocess.Popen(  # noqa: S603 - no input of anyone else
-                [
-                    sys.executable,
-                    "-m",
-                    "hookline.transport.engine_process",
-                    str(self._folder),
-                ],
-                stdin=subprocess.PIPE,
-                env={**PATIENT_THREADS, **os.environ},
-            )
-            try:
-                executor = replace(config.executor, shares_cores=True)
-                self._transmit(self._encode(replace(config, executor=executor)))
-                ready = self._wait_until_ready()
-            except BaseException:
-                self.close()
-                raise
-        startup = (*timer.phases(), *ready.facts.startup)
-        self.facts = replace(ready.facts, startup=startup)
-        self.clock = ready.clock
+        self.index = client_index
+        self.engines: dict[int, EngineInfo] = {}
+        self._deaths: dict[int, str] = {}
+        self._launched: dict[int, LaunchedEngine] = {}
+        self._is_closed = False
+        self._folder = private_folder()
+        me = Party(Role.CLIENT, client_index)
+        self._transport = IpcTransport(self._folder, me)
+        self._mailbox: Mailbox[ToClient] = Mailbox(
+            self._transport, me, msgspec.msgpack.Decoder(ToClient)
+        )
+        try:
+            self._start({config.engine_index: config for config in configs})
+        except BaseException:
+            self.close()
+            raise
+        self._mailbox.is_shaking_hands = False
 
     @property
-    def pid(self) -> int:
-        """Of the engine process."""
-        return self._process.pid
+    def pids(self) -> Mapping[int, int]:
+        """Process id of each engine, by the engine's index."""
+        return {index: each.pid for index, each in self._launched.items()}
 
-    def add(self, request: EngineRequest) -> None:
-        self._send(Add(request))
+    @property
+    def dropped(self) -> int:
+        """Messages dropped because they could not be understood."""
+        return self._mailbox.dropped
 
-    def finish(self, request_ids: Sequence[int], cause: FinishCause) -> None:
-        self._send(Finish(list(request_ids), cause))
+    def send(self, engine_index: int, command: Command) -> None:
+        if (reason := self._deaths.get(engine_index)) is not None:
+            raise EngineDeadError(reason)
+        self._mailbox.send(Party(Role.ENGINE, engine_index), command)
 
-    def reset_prefix_cache(self) -> None:
-        self._send(ResetPrefixCache())
-
-    def receive(self, timeout_seconds: float) -> StepOutput | None:
-        answer = self._next_answer(timeout_seconds)
-        if answer is None:
-            return None
-        if isinstance(answer, Output):
-            return answer.output
-        raise self._death(answer.reason if isinstance(answer, Failed) else str(answer))
-
-    def close(self) -> None:
-        """Ends the process, gently at first, and removes the sockets."""
-        self._dead = self._dead or "it was closed"
-        if self._context.closed:
-            return
-        assert self._process.stdin is not None
-        self._process.stdin.close()
-        try:
-            self._process.wait(_GRACE_SECONDS)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
-        self._context.destroy(linger=0)
-        shutil.rmtree(self._folder, ignore_errors=True)
-
-    def _wait_until_ready(self) -> Ready:
-        while (answer := self._next_answer(1.0)) is None:
-            pass
-        if isinstance(answer, Ready):
-            return answer
-        if isinstance(answer, StartFailed):
-            if answer.kind == "config":
-                raise ConfigError(answer.subject, answer.detail)
-            raise ModelLoadError(answer.subject, answer.detail)
-        raise self._death(answer.reason if isinstance(answer, Failed) else str(answer))
-
-    def _next_answer(self, timeout_seconds: float) -> Answer | None:
-        """Waits in slices, so that a process that died is noticed at once."""
+    def receive(self, timeout_seconds: float) -> Received | None:
         deadline = time.monotonic() + timeout_seconds
         while True:
-            if self._dead is not None:
-                raise EngineDeadError(self._dead)
             left = max(0.0, deadline - time.monotonic())
-            code = self._process.poll()
-            if self._answers.poll(round(min(left, _LIVENESS_SECONDS) * 1000)):
-                answer: Answer = self._decode(self._answers.recv())
-                return answer
-            if code is not None:
-                raise self._ended(code)
+            mail = self._next_mail(left)
+            if isinstance(mail, EngineDied):
+                return mail
+            if mail is not None and (news := self._news(mail)) is not None:
+                return news
+            if mail is None and left == 0:
+                return None
+
+    def close(self) -> None:
+        """Ends the processes, gently at first, and removes the sockets."""
+        if self._is_closed:
+            return
+        self._is_closed = True
+        for index, launched in self._launched.items():
+            self._deaths.setdefault(index, _CLOSED)
+            launched.ask_to_end()
+        deadline = time.monotonic() + _GRACE_SECONDS
+        for launched in self._launched.values():
+            launched.end(max(0.0, deadline - time.monotonic()))
+        self._transport.close()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _start(self, configs: Mapping[int, EngineConfig]) -> None:
+        timer = StartupTimer(SystemClock())
+        with timer.phase("start engine process"):
+            for index in configs:
+                self._launched[index] = LaunchedEngine(self._folder, index, self.index)
+            while len(self.engines) < len(configs):
+                mail = self._next_mail(1.0)
+                if isinstance(mail, EngineDied):
+                    raise EngineDeadError(mail.reason)
+                if mail is not None and mail.sender.index in configs:
+                    self._shake_hands(mail, configs[mail.sender.index])
+        for index, (facts, clock) in self.engines.items():
+            startup = (*timer.phases(), *facts.startup)
+            self.engines[index] = EngineInfo(replace(facts, startup=startup), clock)
+
+    def _shake_hands(self, mail: Mail[ToClient], config: EngineConfig) -> None:
+        message = mail.message
+        if isinstance(message, Hello):
+            self._transport.connect(mail.sender, message.address, max_waiting=0)
+            executor = replace(config.executor, shares_cores=True)
+            self._mailbox.send(mail.sender, Start(replace(config, executor=executor)))
+        elif isinstance(message, Ready):
+            self.engines[mail.sender.index] = EngineInfo(message.facts, message.clock)
+        elif isinstance(message, StartFailed) and message.kind == "config":
+            raise ConfigError(message.subject, message.detail)
+        elif isinstance(message, StartFailed):
+            raise ModelLoadError(message.subject, message.detail)
+        elif isinstance(message, Failed):
+            raise EngineDeadError(message.reason)
+
+    def _next_mail(self, timeout_seconds: float) -> Mail[ToClient] | EngineDied | None:
+        """Waits in slices, so that a process that died is noticed at once."""
+        if len(self._deaths) == len(self._launched):
+            raise EngineDeadError(next(iter(self._deaths.values())))
+        deadline = time.monotonic() + timeout_seconds
+        while True:
+            ended = self._find_ended()
+            left = max(0.0, deadline - time.monotonic())
+            mail = self._mailbox.receive(min(left, _LIVENESS_SECONDS))
+            if mail is not None:
+                return mail
+            if ended is not None:  # and all that it had sent is taken
+                return self._bury(*ended)
             if left == 0:
                 return None
 
-    def _death(self, reason: str) -> EngineDeadError:
-        self._dead = reason
-        return EngineDeadError(reason)
+    def _news(self, mail: Mail[ToClient]) -> Received | None:
+        index, message = mail.sender.index, mail.message
+        if index not in self._launched or index in self._deaths:
+            return None
+        if isinstance(message, Output):
+            return message.output
+        if isinstance(message, Reply):
+            return message
+        if isinstance(message, Failed):
+            return self._bury(index, message.reason)
+        return None
 
-    def _send(self, command: Command) -> None:
-        self._transmit(self._encode(command))
+    def _find_ended(self) -> tuple[int, str] | None:
+        for index, launched in self._launched.items():
+            if index not in self._deaths and (code := launched.exit_code) is not None:
+                return index, f"its process ended with exit code {code}"
+        return None
 
-    def _transmit(self, message: bytes) -> None:
-        """Sends; a socket without its peer would wait for ever, so it is not asked to.
-
-        The socket takes any number of messages, so that it waits for nothing else.
-        """
-        while self._dead is None:
-            try:
-                self._commands.send(message, zmq.NOBLOCK)
-            except zmq.Again:
-                if (code := self._process.poll()) is not None:
-                    raise self._ended(code) from None
-                self._commands.poll(round(_LIVENESS_SECONDS * 1000), zmq.POLLOUT)
-            else:
-                return
-        raise EngineDeadError(self._dead)
-
-    def _ended(self, code: int) -> EngineDeadError:
-        return self._death(f"its process ended with exit code {code}")
-
-
-def _private_folder() -> Path:
-    """A new folder that only this user may enter, its sockets' paths short enough."""
-    usual = Path(tempfile.gettempdir())
-    longest = usual / "hookline-12345678" / COMMANDS_SOCKET
-    fits = len(str(longest).encode()) <= zmq.IPC_PATH_MAX_LEN
-    return Path(tempfile.mkdtemp(prefix="hookline-", dir=usual if fits else "/tmp"))  # noqa: S108
+    def _bury(self, index: int, reason: str) -> EngineDied:
+        self._deaths[index] = reason
+        return EngineDied(index, reason)

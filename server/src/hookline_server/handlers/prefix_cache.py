@@ -1,18 +1,25 @@
-"""`/reset_prefix_cache`; exists only where it was enabled."""
+"""`POST /reset_prefix_cache`, served where it is enabled."""
 
 import msgspec
 from aiohttp import web
 
+from hookline.core.commands import ResetPrefixCache
 from hookline_server.handlers.common import json_response, ready_engine
 
 
 class Reset(msgspec.Struct, frozen=True):
-    """The engine was told."""
+    """Answer to a reset.
+
+    Attributes:
+        status: `reset`.
+        success: Whether every engine has dropped its cached prefixes.
+    """
 
     status: str
+    success: bool
 
 
 async def reset_prefix_cache(request: web.Request) -> web.Response:
-    """Forgets all cached prefixes that no running request holds."""
-    ready_engine(request).reset_prefix_cache()
-    return json_response(Reset("reset"))
+    """Drops all cached prefixes that no running request holds."""
+    replies = await ready_engine(request).call(ResetPrefixCache())
+    return json_response(Reset("reset", success=all(replies)))

@@ -115,7 +115,7 @@ def test_eager_steps_give_the_oracles_tokens(oracle: Oracle, serve: Serve) -> No
     """Prompts in pieces, beside decodes, and again from cached prefixes."""
     with serve(oracle.folder) as llm:
         first, again = tokens_of(llm), tokens_of(llm, PROMPTS[3:4])
-        told = llm.front_end.client.facts.kernels
+        told = llm.front_end.facts.kernels
 
     parts = ("decoder", "Triton attention", "Triton sampling")
     assert told == ", ".join((*parts, "no CUDA graphs (enforce-eager)"))
@@ -131,7 +131,7 @@ def test_graphs_give_the_oracles_tokens(
         found = tokens_of(llm, PROMPTS[:3])
         before = list(recorder.replays)
         found += tokens_of(llm, PROMPTS[3:])
-        told = llm.front_end.client.facts.kernels
+        told = llm.front_end.facts.kernels
 
     assert told == "decoder with CUDA graphs, Triton attention, Triton sampling"
     assert found == [oracle.greedy(prompt, TOKENS) for prompt in PROMPTS]
@@ -230,7 +230,7 @@ def test_experts_are_launched_and_right(
 
     with serve(tmp_path, graphs=True) as llm:
         found = tokens_of(llm, PROMPTS[1:3])
-        told = llm.front_end.client.facts.kernels
+        told = llm.front_end.facts.kernels
 
     assert told.startswith("decoder, Triton attention")
     assert told.endswith("no CUDA graphs (modules may wait for the device)")
@@ -247,7 +247,7 @@ def test_other_models_run_as_modules(
 
     with serve(tmp_path, graphs=True) as llm:
         found = tokens_of(llm, PROMPTS[1:3])
-        told = llm.front_end.client.facts.kernels
+        told = llm.front_end.facts.kernels
 
     assert told.startswith("modules (")
     assert "Triton attention" in told
@@ -261,7 +261,7 @@ def test_the_reference_runs_without_triton(oracle: Oracle, serve: Serve) -> None
 
     with serve(oracle.folder, plain, graphs=True) as llm:
         found = tokens_of(llm)
-        told = llm.front_end.client.facts.kernels
+        told = llm.front_end.facts.kernels
 
     assert "Triton" not in told
     assert found == [oracle.greedy(prompt, TOKENS) for prompt in PROMPTS]
@@ -349,7 +349,7 @@ def test_the_pool_gets_what_the_profile_leaves(
     monkeypatch.setattr("hookline.worker.profile.measure", measured)
     unsized = replace(BASE, cache=CacheConfig(block_size=8, gpu_memory_utilization=0.5))
     with serve(llama.folder, unsized, graphs=True) as llm:
-        facts = llm.front_end.client.facts
+        facts = llm.front_end.facts
         found = tokens_of(llm, PROMPTS[:2])
 
     block = 3 * 2 * 2 * 16 * 4 * 8  # layers, sides, heads, width, bytes, tokens

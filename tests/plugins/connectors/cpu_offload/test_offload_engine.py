@@ -78,7 +78,7 @@ def test_tokens_are_the_oracles(
         for _ in range(2):
             found = llm.generate(prompts(), GREEDY)
             assert [each.outputs[0].token_ids for each in found] == expected
-        stats = llm.front_end.stats
+        stats = llm.front_end.engines[0].stats
         assert_conserved(llm)
 
     assert stats.transfers.failures == {}
@@ -102,7 +102,7 @@ def test_bfloat16_comes_back_as_it_went(tmp_path: Path) -> None:
                 [output] = llm.generate([prompt], params)
                 told.append(output.outputs[0])
             found.append([(each.token_ids, each.logprobs) for each in told])
-            cached = llm.front_end.stats.external_cache.hit_tokens
+            cached = llm.front_end.engines[0].stats.external_cache.hit_tokens
 
     assert cached == 0  # of the second one
     assert found[0] == found[1]

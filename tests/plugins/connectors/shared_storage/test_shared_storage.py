@@ -210,7 +210,7 @@ def run(
     with site, LLM.from_config(config) as llm:
         [output] = llm.generate([PROMPT], SamplingParams(max_tokens=4))
         assert_conserved(llm)
-        return output.outputs[0].token_ids, llm.front_end.stats
+        return output.outputs[0].token_ids, llm.front_end.engines[0].stats
 
 
 async def run_with(
@@ -238,7 +238,7 @@ async def run_with(
             output = await anext(stream)
         finally:
             await engine.close()
-    return output, engine._front_end.stats
+    return output, engine._front_end.engines[0].stats
 
 
 @pytest.mark.parametrize("load_async", [False, True])

@@ -88,7 +88,7 @@ def test_reader_knows_what_is_cached(tmp_path: Path, *, in_process: bool) -> Non
         batches = replayed(endpoint)
         index = index_of(batches)
         assert documented_reader()(endpoint) == index
-        stats = llm.front_end.stats
+        stats = llm.front_end.engines[0].stats
         llm.reset_prefix_cache()
         llm.generate([prompts[0]], params)
         llm.front_end.flush(5)

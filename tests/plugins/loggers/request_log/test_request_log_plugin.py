@@ -13,7 +13,7 @@ import pytest
 import hookline_request_log
 from hookline import hookspecs
 from hookline.config import EngineConfig, ObserverConfig
-from hookline.events import ClockPair
+from hookline.events import ClockPair, StepOutput
 from hookline.exceptions import ConfigError
 from hookline.frontend.observation import Observers
 from hookline.payloads import EngineFailed, EngineStopped, LoggerContext
@@ -28,6 +28,7 @@ from hookline_testing.payloads import (
     make_step,
 )
 
+REJECTED = StepOutput(0, 0, "rejected", SchedulerStats())
 ENDED = IterationStats(finished=(FINISHED, FINISHED))
 SECONDS = 30.0
 
@@ -245,11 +246,11 @@ def test_full_disk_is_one_error_of_the_lane(
     observers = Observers(config)
     observers.started(FACTS, ClockPair(wall=0, monotonic=0))
 
-    observers.ended_outside("rejected", 0, SchedulerStats(), ENDED)
+    observers.observe(REJECTED, ENDED, {})
     assert observers.flush(SECONDS)
     path.unlink()
-    observers.ended_outside("rejected", 0, SchedulerStats(), ENDED)
-    observers.stopped("closed")
+    observers.observe(REJECTED, ENDED, {})
+    observers.stopped(0, "closed")
     assert observers.close(SECONDS)
 
     (lane,) = observers.lanes

@@ -60,7 +60,7 @@ def check(oracle: Oracle, config: EngineConfig, many: list[list[int]]) -> int:
     with LLM.from_config(config) as llm:
         outputs = llm.generate(many, GREEDY)
         again = llm.generate(many, GREEDY)
-        stats = llm.front_end.stats
+        stats = llm.front_end.engines[0].stats
         assert_conserved(llm)
 
     expected = [oracle.greedy(prompt, TOKENS) for prompt in many]
@@ -150,7 +150,7 @@ def test_sampled_drafts_leave_a_greedy_request_alone(
     with LLM.from_config(config) as llm:
         outputs = llm.generate(many, [GREEDY, sampled] * 3)
         drafted = [output.outputs[0].draft_tokens for output in outputs]
-        failures = llm.front_end.stats
+        failures = llm.front_end.engines[0].stats
         assert_conserved(llm)
 
     assert failures.residue == type(failures.residue)()

@@ -81,7 +81,7 @@ def check(oracle: Oracle, config: EngineConfig, many: list[list[int]]) -> int:
     with LLM.from_config(config) as llm:
         outputs = llm.generate(many, GREEDY)
         again = llm.generate(many, GREEDY)
-        stats = llm.front_end.stats
+        stats = llm.front_end.engines[0].stats
         assert_conserved(llm)
 
     expected = [oracle.greedy(prompt, TOKENS) for prompt in many]

@@ -1,9 +1,8 @@
 """Asserts an engine's conservation laws, at the end of engine tests."""
 
-import time
-
+from hookline.core.commands import ResetPrefixCache
 from hookline.llm import LLM
-from hookline.stats import Residue
+from hookline.stats import Residue, SchedulerStats
 
 
 def assert_conserved(llm: LLM, timeout_seconds: float = 10.0) -> None:
@@ -13,16 +12,14 @@ def assert_conserved(llm: LLM, timeout_seconds: float = 10.0) -> None:
     in the front end. With nothing in flight no block is held.
     """
     front_end = llm.front_end
-    deadline = time.monotonic() + timeout_seconds
-    front_end.reset_prefix_cache()
-    while (output := front_end.client.receive(timeout_seconds)) is None or (
-        output.cause == "step"
-    ):
-        assert time.monotonic() < deadline, "the engine reports no state"
-    front_end.take(output)
-    stats = output.stats
-    assert stats.residue == Residue(), stats
+    llm.call(ResetPrefixCache(), timeout_seconds=timeout_seconds)
     assert front_end.residue == 0
+    for engine in front_end.engines:
+        _assert_empty(engine.stats)
+
+
+def _assert_empty(stats: SchedulerStats) -> None:
+    assert stats.residue == Residue(), stats
     assert stats.running == stats.waiting == 0, stats
     assert stats.kv_blocks_used == 0, stats
     assert stats.received == sum(stats.finished.values())

@@ -3,6 +3,14 @@
 from collections.abc import Sequence
 
 from hookline.clock import NANOSECONDS, VirtualClock
+from hookline.core.commands import (
+    Add,
+    Call,
+    Command,
+    Finish,
+    Reply,
+    ResetPrefixCache,
+)
 from hookline.core.engine_core import EngineCore
 from hookline.events import Finished, StepOutput
 from hookline.finish_cause import Aborted, Failed
@@ -67,10 +75,10 @@ class ObservedEngine:
         self, core: EngineCore, clock: VirtualClock, *, is_detailed: bool = False
     ) -> None:
         self.clock = clock
-        self.client = InprocClient(core, HEARTBEAT_SECONDS)
+        self.client = InprocClient(core, heartbeat_seconds=HEARTBEAT_SECONDS)
         self._here = FrontEndClock(clock)
         self.accounting = RequestAccounting(
-            self._here, self.client.clock, is_detailed=is_detailed
+            self._here, core.clock_pair(), is_detailed=is_detailed
         )
         self._outputs = OutputProcessor(self.accounting, self._here, letters)
         self.news: list[News] = []
@@ -98,26 +106,37 @@ class ObservedEngine:
             is_streamed=True,
         )
         for each in request.completions:
-            self.client.add(prepared.child(each.index, each.request_id, ()))
+            self.send(Add(prepared.child(each.index, each.request_id, ())))
         return request
 
     def abort(self, request: ClientRequest, cause: str = "client") -> None:
         """Aborts a request, as if its client disconnected now."""
         aborted = Aborted(cause)
-        self.client.finish(self._outputs.abort(request, aborted), aborted)
+        self.send(Finish(self._outputs.abort(request, aborted), aborted))
+
+    def reset_prefix_cache(self) -> None:
+        """Sends the command; a state follows."""
+        self.send(Call(0, 1, ResetPrefixCache()))
+
+    def send(self, command: Command) -> None:
+        self.client.send(0, command)
 
     def receive(self) -> StepOutput | None:
         """Runs one engine step and processes its output."""
-        output = self.client.receive(0.0)
-        if output is not None:
-            self.take(output)
-        return output
+        received = self.client.receive(0.0)
+        while isinstance(received, Reply):
+            received = self.client.receive(0.0)
+        if received is None:
+            return None
+        assert isinstance(received, StepOutput)
+        self.take(received)
+        return received
 
     def take(self, output: StepOutput) -> IterationStats:
         """Processes an output of the engine, or a hand-made one."""
         iteration, stopped = self._outputs.take(output)
         for cause, request_ids in stopped.items():
-            self.client.finish(request_ids, cause)
+            self.send(Finish(request_ids, cause))
         self.iterations.append(iteration)
         for each in iteration.finished:
             self.finished[each.request_id] = each

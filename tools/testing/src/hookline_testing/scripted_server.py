@@ -4,11 +4,13 @@ import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from typing import TypeVar, cast
 
 from aiohttp.test_utils import TestClient, TestServer
 from aiohttp.web import Application, Request
 
 from hookline import hookspecs
+from hookline.core.commands import EngineCommand, ResetPrefixCache
 from hookline.exceptions import (
     EngineDeadError,
     OverloadedError,
@@ -40,6 +42,9 @@ FACTS = EngineFacts(
     executor="fake",
     eos_token_ids=(),
 )
+
+
+R = TypeVar("R")
 
 
 @dataclass(slots=True, eq=False)
@@ -136,6 +141,8 @@ class FakeEngine:
         free_steps: Number of first steps that do not wait for the gate.
         streams: All submitted streams.
         rejected: Reasons of rejections.
+        commands: Commands that `call` got.
+        replies: Reply of `call` to each kind of command; an exception is raised.
         pages: Registered by `add_routes`.
         loggers: Loggers with hookimpls of `add_routes`.
         needs_http: Whether the server reports answered HTTP requests.
@@ -164,7 +171,8 @@ class FakeEngine:
         self.submitted = asyncio.Event()
         self.streams: list[FakeStream] = []
         self.rejected: list[Rejected] = []
-        self.resets = 0
+        self.commands: list[object] = []
+        self.replies: dict[type, object] = {ResetPrefixCache: True}
         self.chats: list[list[dict[str, object]]] = []
         self.pages: dict[str, PageHandler] = {}
         self.loggers: list[object] = []
@@ -249,8 +257,13 @@ class FakeEngine:
     def reject(self, facts: RequestFacts, cause: Rejected) -> None:  # noqa: ARG002
         self.rejected.append(cause)
 
-    def reset_prefix_cache(self) -> None:
-        self.resets += 1
+    async def call(self, command: EngineCommand[R]) -> tuple[R, ...]:
+        """Replies as `replies` says."""
+        self.commands.append(command)
+        reply = self.replies[type(command)]
+        if isinstance(reply, Exception):
+            raise reply
+        return (cast("R", reply),)
 
     def add_routes(self, routes: Routes) -> None:
         for path, handler in self.pages.items():

@@ -1,0 +1,55 @@
+"""Starts a front end: loggers, tokenizer and engine."""
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import cast
+
+from hookline.config import EngineConfig
+from hookline.frontend.front_end import FLUSH_SECONDS, FrontEnd
+from hookline.frontend.observation import Observers
+from hookline.metrics import Recorder
+from hookline.models.description import find_folder
+from hookline.tokenizer import Tokenizer
+from hookline.transport.engine_client import EngineClient
+from hookline_registry import load_entry_point
+
+Connect = Callable[[EngineConfig], EngineClient]
+ENGINES_GROUP = "hookline.engines"
+
+
+def start_front_end(config: EngineConfig, recorder: Recorder | None = None) -> FrontEnd:
+    """Loads loggers, tokenizer and engine, cheapest first, so that errors come early.
+
+    Args:
+        config: Names them.
+        recorder: Gets the same payloads as the loggers, without a lane.
+
+    Raises:
+        ConfigError: An option does not fit.
+        ModelLoadError: The model cannot be loaded or served.
+        RegistryError: A plugin is unknown or broken.
+    """
+    observers = Observers(config, recorder)
+    try:
+        connect = cast("Connect", load_entry_point(ENGINES_GROUP, config.engine))
+        source = config.model.tokenizer
+        folder = Path(source) if source else find_folder(config.model.model)
+        tokenizer, client = _start_both(connect, config, folder)
+    except BaseException:
+        observers.close(FLUSH_SECONDS)
+        raise
+    return FrontEnd(client, tokenizer, observers, config=config.observers)
+
+
+def _start_both(
+    connect: Connect, config: EngineConfig, folder: Path
+) -> tuple[Tokenizer, EngineClient]:
+    """Loads the tokenizer while the engine starts."""
+    with ThreadPoolExecutor(max_workers=1) as pool:
+        loading = pool.submit(Tokenizer.load, folder)
+        client = connect(config)
+    if (error := loading.exception()) is not None:
+        client.close()
+        raise error
+    return loading.result(), client

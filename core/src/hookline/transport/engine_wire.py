@@ -1,0 +1,127 @@
+"""An engine process's side of the transport: one inbox, and an outbox for each client.
+
+The first client owns the engine: it starts it and ends it. Others may attach later.
+"""
+
+import logging
+from pathlib import Path
+from typing import cast
+
+import msgspec
+
+from hookline.config import EngineConfig
+from hookline.core.commands import Command, EngineNews
+from hookline.events import StepOutput
+from hookline.transport.ipc import IpcTransport, ipc_address
+from hookline.transport.mailbox import Mailbox
+from hookline.transport.messages import (
+    Attach,
+    Detach,
+    Failed,
+    Hello,
+    Output,
+    Ready,
+    Start,
+    StartFailed,
+    ToEngine,
+)
+from hookline.transport.output_split import split_output
+from hookline.transport.transport import Party, Role
+
+_OWNER_FRAMES = 1000
+"""The engine waits while so many frames wait for its owner."""
+_GUEST_FRAMES = 10_000
+"""A client with so many frames waiting is detached: the engine waits for no guest."""
+_LINGER_SECONDS = 1.0
+_log = logging.getLogger(__name__)
+
+
+class EngineWire:
+    """Commands in, outputs and replies out; for one thread."""
+
+    def __init__(self, folder: Path, engine_index: int, owner_index: int) -> None:
+        engine = Party(Role.ENGINE, engine_index)
+        self._owner = Party(Role.CLIENT, owner_index)
+        self._transport = IpcTransport(folder, engine)
+        self._mailbox: Mailbox[ToEngine] = Mailbox(
+            self._transport, engine, msgspec.msgpack.Decoder(ToEngine)
+        )
+        address = ipc_address(folder, self._owner)
+        self._transport.connect(self._owner, address, max_waiting=_OWNER_FRAMES)
+        self._clients = [self._owner]
+        self._ready: Ready | None = None
+        self._mailbox.send(self._owner, Hello(self._transport.address))
+
+    def receive_config(self) -> EngineConfig:
+        """Waits for the owner's configuration.
+
+        Raises:
+            SchemaVersionError: The owner has another version.
+        """
+        while True:
+            mail = self._mailbox.receive(60.0)
+            if mail is not None and isinstance(mail.message, Start):
+                self._mailbox.is_shaking_hands = False
+                return mail.message.config
+
+    def receive(self, timeout_seconds: float) -> Command | None:
+        """Waits for a command; None if none came in time."""
+        if (mail := self._mailbox.receive(timeout_seconds)) is None:
+            return None
+        message = mail.message
+        if isinstance(message, Attach):
+            self._attach(mail.sender, message.address)
+        elif isinstance(message, Detach):
+            self._detach(mail.sender)
+        elif not isinstance(message, Start) and mail.sender in self._clients:
+            return message
+        return None
+
+    def start_failed(self, kind: str, subject: str, detail: str) -> None:
+        self._mailbox.send(self._owner, StartFailed(kind, subject, detail))
+
+    def ready(self, ready: Ready) -> None:
+        """Announces the engine to its owner, and to each client that attaches."""
+        self._ready = ready
+        self._mailbox.send(self._owner, ready)
+
+    def send(self, news: EngineNews) -> None:
+        """Sends a reply to its client, and each event to the client it concerns."""
+        if not isinstance(news, StepOutput):
+            self._send(Party(Role.CLIENT, news.client), news)
+        elif len(self._clients) == 1:
+            self._mailbox.send(self._owner, Output(news))
+        else:
+            indices = [client.index for client in self._clients]
+            for index, part in split_output(news, indices):
+                self._send(Party(Role.CLIENT, index), Output(part))
+
+    def failed(self, reason: str) -> None:
+        for client in list(self._clients):
+            self._send(client, Failed(reason))
+
+    def close(self) -> None:
+        """Sends what is left, for a second at most."""
+        self._transport.close(_LINGER_SECONDS)
+
+    def _send(self, client: Party, message: msgspec.Struct) -> None:
+        if client == self._owner:
+            self._mailbox.send(client, message)
+        elif client in self._clients and not self._mailbox.send(
+            client, message, waits=False
+        ):
+            _log.warning("%s does not take its outputs and is detached", client)
+            self._detach(client)
+
+    def _attach(self, client: Party, address: str) -> None:
+        if client.role is not Role.CLIENT or client == self._owner:
+            return
+        self._transport.connect(client, address, max_waiting=_GUEST_FRAMES)
+        if client not in self._clients:
+            self._clients.append(client)
+        self._send(client, cast("Ready", self._ready))
+
+    def _detach(self, client: Party) -> None:
+        if client != self._owner and client in self._clients:
+            self._clients.remove(client)
+            self._transport.disconnect(client)

@@ -1,0 +1,67 @@
+"""A `Transport` between the processes of one user, over ZMQ on sockets in a folder."""
+
+import os
+import tempfile
+from pathlib import Path
+
+import zmq
+
+from hookline.transport.transport import Party, Role
+
+
+def ipc_address(folder: Path, party: Party) -> str:
+    """Returns the address of a party's inbox in the folder."""
+    return f"ipc://{folder / f'{party.role.name.lower()}-{party.index}.ipc'}"
+
+
+def private_folder() -> Path:
+    """Makes a folder that only this user may enter, with room for sockets' paths."""
+    usual = Path(tempfile.gettempdir())
+    longest = ipc_address(usual / "hookline-12345678", Party(Role.CLIENT, 99999))
+    fits = len(os.fsencode(longest.removeprefix("ipc://"))) <= zmq.IPC_PATH_MAX_LEN
+    return Path(tempfile.mkdtemp(prefix="hookline-", dir=usual if fits else "/tmp"))  # noqa: S108
+
+
+class IpcTransport:
+    """A PULL socket for the inbox and a PUSH socket for each outbox.
+
+    Whoever may enter the folder is trusted to be who its frames name.
+    """
+
+    def __init__(self, folder: Path, party: Party) -> None:
+        self._address = ipc_address(folder, party)
+        self._context = zmq.Context(io_threads=1)
+        self._inbox = self._context.socket(zmq.PULL)
+        self._inbox.bind(self._address)
+        self._outboxes: dict[Party, zmq.Socket[bytes]] = {}
+
+    @property
+    def address(self) -> str:
+        return self._address
+
+    def connect(self, peer: Party, address: str, *, max_waiting: int) -> None:
+        self.disconnect(peer)
+        outbox = self._context.socket(zmq.PUSH)
+        outbox.set_hwm(max_waiting)
+        outbox.connect(address)
+        self._outboxes[peer] = outbox
+
+    def disconnect(self, peer: Party) -> None:
+        if (outbox := self._outboxes.pop(peer, None)) is not None:
+            outbox.close(linger=0)
+
+    def send(self, peer: Party, frame: bytearray, *, waits: bool) -> bool:
+        try:
+            self._outboxes[peer].send(frame, 0 if waits else zmq.NOBLOCK)
+        except zmq.Again:
+            return False
+        return True
+
+    def receive(self, timeout_seconds: float) -> bytes | None:
+        if not self._inbox.poll(round(timeout_seconds * 1000)):
+            return None
+        return self._inbox.recv()
+
+    def close(self, linger_seconds: float = 0.0) -> None:
+        if not self._context.closed:
+            self._context.destroy(linger=round(linger_seconds * 1000))

@@ -1,0 +1,69 @@
+"""The transport's Protocol: frames between numbered clients and engines."""
+
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Protocol
+
+
+class Role(IntEnum):
+    """Which side of the transport a party is on."""
+
+    CLIENT = 1
+    ENGINE = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Party:
+    """One end of the transport: a client (a front end) or an engine, by its index."""
+
+    role: Role
+    index: int
+
+    def __str__(self) -> str:
+        return f"{self.role.name.lower()} {self.index}"
+
+
+class Transport(Protocol):
+    """One party's inbox, which takes frames of every peer, and an outbox for each peer.
+
+    `receive` belongs to one thread, `connect`, `disconnect` and `send` to another (or
+    the same); `close` is called when neither is in use. Frames of one peer arrive in
+    order, and none is lost while both ends live.
+    """
+
+    @property
+    def address(self) -> str:
+        """Where peers reach the inbox."""
+        ...
+
+    def connect(self, peer: Party, address: str, *, max_waiting: int) -> None:
+        """Opens the outbox of a peer.
+
+        Args:
+            peer: Whose.
+            address: Of its inbox.
+            max_waiting: Frames that may wait in the outbox; 0 for any number.
+        """
+        ...
+
+    def disconnect(self, peer: Party) -> None:
+        """Closes a peer's outbox; frames that wait in it are dropped."""
+        ...
+
+    def send(self, peer: Party, frame: bytearray, *, waits: bool) -> bool:
+        """Puts a copy of a frame into a peer's outbox.
+
+        Args:
+            peer: A connected one.
+            frame: May be changed once this returns.
+            waits: Whether to wait for room; else returns False if there is no room.
+        """
+        ...
+
+    def receive(self, timeout_seconds: float) -> bytes | None:
+        """Waits for the next frame in the inbox; None if no frame came in time."""
+        ...
+
+    def close(self, linger_seconds: float = 0.0) -> None:
+        """Sends what waits, for so long at most; may be called twice."""
+        ...

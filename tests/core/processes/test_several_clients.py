@@ -1,0 +1,152 @@
+"""One engine process, several clients: each gets its own requests' events."""
+
+import os
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from hookline.config import (
+    CacheConfig,
+    EngineConfig,
+    ExecutorConfig,
+    ModelConfig,
+    SimulationConfig,
+)
+from hookline.core.commands import Add, Call, Reply, ResetPrefixCache
+from hookline.events import StepOutput
+from hookline.request_ids import RequestIds, client_of
+from hookline.transport.ipc import IpcTransport, ipc_address
+from hookline.transport.mailbox import Mailbox
+from hookline.transport.messages import Attach, Detach, Output, Ready, ToClient
+from hookline.transport.process_client import ProcessClient
+from hookline.transport.transport import Party, Role
+from hookline_testing.oracle import Oracle
+from hookline_testing.simulation import engine_request
+
+WAIT_SECONDS = 20.0
+ENGINE = Party(Role.ENGINE, 0)
+
+
+class Guest:
+    """Client 1 of an engine that client 0 owns."""
+
+    def __init__(self, folder: Path) -> None:
+        party = Party(Role.CLIENT, 1)
+        self.transport = IpcTransport(folder, party)
+        self.mailbox: Mailbox[ToClient] = Mailbox(
+            self.transport, party, msgspec.msgpack.Decoder(ToClient)
+        )
+        self.transport.connect(ENGINE, ipc_address(folder, ENGINE), max_waiting=0)
+
+    def receive(self) -> object:
+        """The next message; fails if none comes."""
+        deadline = time.monotonic() + WAIT_SECONDS
+        while (mail := self.mailbox.receive(1.0)) is None:
+            assert time.monotonic() < deadline
+        assert mail.sender == ENGINE
+        return mail.message
+
+
+@pytest.fixture
+def owner(llama: Oracle) -> Iterator[ProcessClient]:
+    config = EngineConfig(
+        model=ModelConfig(model=str(llama.folder)),
+        cache=CacheConfig(num_kv_blocks=64),
+        executor=ExecutorConfig(
+            name="simulated", simulation=SimulationConfig(step_seconds=0.01)
+        ),
+        in_process=False,
+    )
+    with closing(ProcessClient(config)) as client:
+        yield client
+
+
+def outputs_until_end(client: ProcessClient, request_id: int) -> list[StepOutput]:
+    outputs: list[StepOutput] = []
+    while not any(
+        end.request_id == request_id for each in outputs for end in each.finished
+    ):
+        received = client.receive(WAIT_SECONDS)
+        assert isinstance(received, StepOutput)
+        outputs.append(received)
+    return outputs
+
+
+def ids_in(output: StepOutput) -> set[int]:
+    events = (output.queued, output.scheduled, output.new_tokens, output.finished)
+    return {event.request_id for kind in events for event in kind}
+
+
+def test_each_client_gets_its_own_events(owner: ProcessClient) -> None:
+    """Both hear the engine's state; records and events are told to one of them only."""
+    mine, theirs = RequestIds(0).next(), RequestIds(1).next()
+    guest = Guest(owner._folder)
+    with closing(guest.transport):
+        guest.mailbox.send(ENGINE, Attach(guest.transport.address))
+        ready = guest.receive()
+        assert isinstance(ready, Ready)
+        assert ready.facts.engine_index == 0
+
+        guest.mailbox.send(ENGINE, Add(engine_request(theirs, [3, 4], 40)))
+        owner.send(0, Add(engine_request(mine, [5, 6], 40)))
+        owned = outputs_until_end(owner, mine)
+        received: list[StepOutput] = []
+        while not any(each.finished for each in received):
+            message = guest.receive()
+            assert isinstance(message, Output)
+            received.append(message.output)
+        guest.mailbox.send(ENGINE, Call(1, 9, ResetPrefixCache()))
+        while not isinstance(reply := guest.receive(), Reply):
+            pass
+
+    assert set().union(*map(ids_in, received)) == {theirs}
+    assert set().union(*map(ids_in, owned)) == {mine}
+    assert sum(len(e.token_ids) for o in received for e in o.new_tokens) == 40
+    assert not any(each.record for each in received)
+    both = {client_of(i) for o in owned if o.record for i, _ in o.record.request_tokens}
+    assert both == {0, 1}
+    assert max(each.stats.running for each in received) == 2
+    assert reply == Reply(1, 9, value=True)
+
+
+def test_a_client_that_detaches_disturbs_nobody(owner: ProcessClient) -> None:
+    """Its requests run on, and their events go nowhere."""
+    guest = Guest(owner._folder)
+    guest.mailbox.send(ENGINE, Attach(guest.transport.address))
+    guest.receive()
+    guest.mailbox.send(ENGINE, Add(engine_request(RequestIds(1).next(), [3, 4], 20)))
+    guest.receive()
+    guest.mailbox.send(ENGINE, Detach())
+    guest.transport.close(linger_seconds=1.0)
+
+    owner.send(0, Add(engine_request(1, [5, 6], 60)))
+    outputs = outputs_until_end(owner, 1)
+
+    assert outputs[-1].stats.finished == {"length": 2}
+    assert outputs[-1].stats.residue.requests == 0
+
+
+def test_strangers_and_garbage_do_not_reach_the_engine(owner: ProcessClient) -> None:
+    """Commands of a client that is not attached, and random bytes, change nothing."""
+    stranger = Guest(owner._folder)
+    with closing(stranger.transport):
+        stranger.mailbox.send(ENGINE, Add(engine_request(77, [3, 4], 5)))
+        stranger.transport.send(ENGINE, bytearray(os.urandom(100)), waits=True)
+        stranger.transport.connect(
+            Party(Role.CLIENT, 0),
+            ipc_address(owner._folder, Party(Role.CLIENT, 0)),
+            max_waiting=0,
+        )
+        for frame in (b"", os.urandom(100), b"hkln" + os.urandom(50)):
+            stranger.transport.send(Party(Role.CLIENT, 0), bytearray(frame), waits=True)
+        stranger.mailbox.send(ENGINE, Detach())
+
+        owner.send(0, Add(engine_request(1, [5, 6], 5)))
+        outputs = outputs_until_end(owner, 1)
+
+    assert outputs[-1].stats.received == 1
+    assert owner.dropped == 3
