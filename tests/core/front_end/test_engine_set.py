@@ -149,10 +149,10 @@ def test_each_engine_is_charged_with_its_own(
     assert [each.stats.kv_blocks for each in engines] == [64, 32]
     assert [each.facts.num_kv_blocks for each in engines] == [64, 32]
     for engine in engines:
-        assert engine.stats.received == engine.outputs.received == 3
-        assert engine.stats.finished == engine.outputs.finished == {"length": 3}
+        assert engine.stats.received == engine.accounting.received == 3
+        assert engine.stats.finished == engine.accounting.finished == {"length": 3}
         assert engine.stats.residue == Residue()
-        assert engine.outputs.residue == 0
+        assert engine.accounting.residue == 0
     for index, blocks in enumerate((64, 32)):
         states = [s for s in payloads(site, StateChanged) if s.engine_index == index]
         beats = [state for state in states if state.cause == "heartbeat"]
@@ -213,10 +213,10 @@ def test_a_death_ends_the_requests_of_its_engine_only(
     assert later == [0, 0]
     assert failure is None
     assert driven.front_end.failure == "RuntimeError: the device fell off"
-    assert second.outputs.finished == {"error": 2}
+    assert second.accounting.finished == {"error": 2}
     assert second.stats.received == 2
-    assert first.outputs.finished == {"length": 4, "error": 1}
-    assert [e.outputs.residue for e in driven.front_end.engines] == [0, 0]
+    assert first.accounting.finished == {"length": 4, "error": 1}
+    assert [e.accounting.residue for e in driven.front_end.engines] == [0, 0]
     failed = payloads(site, EngineFailed)
     assert [(each.engine_index, each.open_requests) for each in failed] == [
         (1, 2),

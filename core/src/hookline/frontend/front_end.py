@@ -60,7 +60,9 @@ class FrontEnd:
     ) -> None:
         config = config or ObserverConfig()
         clock = clock or SystemClock()
-        self.engines = EngineSet(client, partial(_make_outputs, clock, config, tokenizer))
+        self.engines = EngineSet(
+            client, partial(_make_outputs, clock, config, tokenizer)
+        )
         self.tokenizer = tokenizer
         self._is_closed = False
         self._observers = observers
