@@ -1,0 +1,11 @@
+"""Settings of all tests.
+
+Several test processes share the processors. An OpenMP thread that spins while it waits
+takes a core from the one that it waits for: beside a second test process, tests of
+whole models then take ten times as long.
+"""
+
+import os
+
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # read when torch is imported
+os.environ.setdefault("GOMP_SPINCOUNT", "0")
