@@ -17,7 +17,8 @@ from dataclasses import dataclass
 import torch
 
 from hookline_kernels import (
-    PagedMetadata,
+    AttentionLayer,
+    AttentionMetadata,
     choose_attention,
     new_keys,
     new_values,
@@ -70,7 +71,7 @@ class Spread:
         return f"{self.median:9.3f} ({self.least:.3f} to {self.most:.3f})"
 
 
-def make_metadata(model: Model, sequences: list[tuple[int, int]]) -> PagedMetadata:
+def make_metadata(model: Model, sequences: list[tuple[int, int]]) -> AttentionMetadata:
     """Blocks in a random order, for sequences of (new tokens, all tokens)."""
     counts = [-(-length // model.block_size) for _, length in sequences]
     order = torch.randperm(sum(counts))
@@ -82,12 +83,12 @@ def make_metadata(model: Model, sequences: list[tuple[int, int]]) -> PagedMetada
         at = torch.arange(length - new, length)
         pages = tables[row, at // model.block_size]
         slots.append(pages * model.block_size + at % model.block_size)
-    return PagedMetadata(
-        slots=torch.cat(slots),
+    return AttentionMetadata(
+        slot_mapping=torch.cat(slots),
         block_tables=tables,
         query_lens=[new for new, _ in sequences],
         seq_lens=[length for _, length in sequences],
-        num_single=sum(new == 1 for new, _ in sequences),
+        num_decodes=sum(new == 1 for new, _ in sequences),
         seq_lens_tensor=torch.tensor([length for _, length in sequences]),
     )
 
@@ -107,11 +108,14 @@ def sides(
     query, key, value = (
         randn(heads) for heads in (model.heads, model.kv_heads, model.kv_heads)
     )
-    plain = [torch.randn(shape).to(model.dtype) for _ in range(2)]
-    laid_out = [
-        make(*shape, model.dtype).copy_(side)
-        for make, side in zip((new_keys, new_values), plain, strict=True)
-    ]
+    keys, values = (torch.randn(shape).to(model.dtype) for _ in range(2))
+    scale = model.head_dim**-0.5
+    plain = AttentionLayer(keys, values, scale)
+    laid_out = AttentionLayer(
+        new_keys(*shape, model.dtype).copy_(keys),
+        new_values(*shape, model.dtype).copy_(values),
+        scale,
+    )
     chosen = choose_attention(
         num_heads=model.heads,
         num_kv_heads=model.kv_heads,
@@ -120,26 +124,9 @@ def sides(
         block_size=model.block_size,
         dtype=model.dtype,
     )
-    scale = model.head_dim**-0.5
     return {
-        "torch": lambda: reference_attention(
-            query,
-            key,
-            value,
-            keys=plain[0],
-            values=plain[1],
-            metadata=metadata,
-            scale=scale,
-        ),
-        chosen.name: lambda: chosen.attend(
-            query,
-            key,
-            value,
-            keys=laid_out[0],
-            values=laid_out[1],
-            metadata=metadata,
-            scale=scale,
-        ),
+        "torch": lambda: reference_attention(query, key, value, plain, metadata),
+        chosen.name: lambda: chosen.attend(query, key, value, laid_out, metadata),
     }
 
 

@@ -22,6 +22,8 @@ from typing import Any
 
 import torch
 
+from hookline_kernels import AttentionLayer
+
 BLOCK_SIZE = 16
 DTYPE = torch.bfloat16
 DECODES = [(1, 1024), (1, 32768), (32, 2048), (128, 1024), (256, 1024)]
@@ -108,33 +110,26 @@ def randn(*shape: int, device: torch.device) -> torch.Tensor:
 
 def paged(
     model: Model, count: int, length: int, device: torch.device
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Keys, values, block tables in random order, and lengths."""
+) -> tuple[AttentionLayer, torch.Tensor, torch.Tensor]:
+    """A layer with its cache, block tables in random order, and lengths."""
     blocks = -(-length // BLOCK_SIZE)
     shape = (count * blocks, BLOCK_SIZE, model.kv_heads, model.dim)
     tables = torch.randperm(count * blocks, device=device).view(count, blocks)
     lengths = torch.full((count,), length, device=device)
-    return randn(*shape, device=device), randn(*shape, device=device), tables, lengths
+    keys, values = (randn(*shape, device=device) for _ in range(2))
+    return AttentionLayer(keys, values, model.dim**-0.5), tables, lengths
 
 
 def decode_case(model: Model, count: int, length: int, device: torch.device) -> Case:
     decode = kernels("decode")
-    keys, values, tables, lengths = paged(model, count, length, device)
+    layer, tables, lengths = paged(model, count, length, device)
     query = randn(count, model.heads, model.dim, device=device)
     splits = decode.choose_splits(
         device, num_seqs=count, num_kv_heads=model.kv_heads, max_seq_len=length
     )
 
     def call() -> object:
-        return decode.decode_attention(
-            query,
-            keys,
-            values,
-            tables,
-            lengths,
-            scale=model.dim**-0.5,
-            num_splits=splits,
-        )
+        return decode.decode_attention(query, layer, tables, lengths, num_splits=splits)
 
     read = 2 * count * length * model.kv_heads * model.dim * DTYPE.itemsize
     name = f"decode {count} × {length}, {splits} splits"
@@ -143,20 +138,18 @@ def decode_case(model: Model, count: int, length: int, device: torch.device) -> 
 
 def prefill_case(model: Model, count: int, length: int, device: torch.device) -> Case:
     prefill = kernels("prefill")
-    keys, values, tables, lengths = paged(model, count, length, device)
+    layer, tables, lengths = paged(model, count, length, device)
     query = randn(count * length, model.heads, model.dim, device=device)
     starts = torch.arange(count + 1, device=device) * length
 
     def call() -> object:
         return prefill.prefill_attention(
             query,
-            keys,
-            values,
+            layer,
             tables,
             query_starts=starts,
             seq_lens=lengths,
             max_query_len=length,
-            scale=model.dim**-0.5,
         )
 
     pairs = count * length * (length + 1) // 2
@@ -178,7 +171,7 @@ def layer_cases(model: Model, tokens: int, device: torch.device) -> list[Case]:
     )
     angles = torch.rand(tokens, model.dim, device=device)
     cosines, sines = angles.cos().to(DTYPE), angles.sin().to(DTYPE)
-    keys, values, tables, _ = paged(model, 1, tokens, device)
+    layer, tables, _ = paged(model, 1, tokens, device)
     slots = (
         tables[0, :, None] * BLOCK_SIZE + torch.arange(16, device=device)
     ).flatten()
@@ -203,7 +196,14 @@ def layer_cases(model: Model, tokens: int, device: torch.device) -> list[Case]:
         Case(
             f"rotary and cache of {tokens}",
             lambda: rotary.rotate_and_write(
-                query, key, value, cosines, sines, keys=keys, values=values, slots=slots
+                query,
+                key,
+                value,
+                cosines,
+                sines,
+                keys=layer.keys,
+                values=layer.values,
+                slots=slots,
             ),
             turned,
         ),

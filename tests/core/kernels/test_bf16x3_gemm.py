@@ -6,8 +6,8 @@ from torch.nn import functional
 
 from hookline.models.adapt.linears import FastLinear
 from hookline_kernels.cpu.amx import has_tiles
-from hookline_kernels.cpu.bf16x3_gemm import SplitPanels, split
-from hookline_kernels.cpu.float32_gemm import FloatPanels, lay_floats
+from hookline_kernels.cpu.bf16x3_gemm import Bf16x3Gemm, pack_bf16x3
+from hookline_kernels.cpu.float32_gemm import Float32Gemm, pack_float32
 from hookline_kernels.cpu.panels import OUTPUTS
 from hookline_kernels.failure import KernelError
 
@@ -32,22 +32,22 @@ def errors(
     """The largest error, and that of vectors of float32."""
     weight, values = random_values(outputs, inputs), random_values(rows, inputs)
     bias = random_values(outputs) if has_bias else None
-    summand = random_values(rows, outputs) if has_summand else None
+    residual = random_values(rows, outputs) if has_summand else None
     exact = functional.linear(values.double(), weight.double())
-    for each in (bias, summand):
+    for each in (bias, residual):
         exact = exact if each is None else exact + each.double()
 
     found, other = (
-        product(values, summand)
+        product(values, residual)
         for product in (
-            SplitPanels(split(weight), bias),
-            FloatPanels(lay_floats(weight), bias),
+            Bf16x3Gemm(pack_bf16x3(weight), bias),
+            Float32Gemm(pack_float32(weight), bias),
         )
     )
 
     assert found.dtype == torch.float32
     assert found.shape == exact.shape
-    assert summand is None or torch.equal(summand, random_values(rows, outputs))
+    assert residual is None or torch.equal(residual, random_values(rows, outputs))
     if not rows:
         return 0.0, 0.0
     own, others = ((each.double() - exact).abs().max() for each in (found, other))
@@ -88,7 +88,7 @@ def test_every_piece_counts() -> None:
     weight[:, 1:] = values[:, 1:] = 0  # one product for each sum
     exact = functional.linear(values.double(), weight.double())
 
-    found = SplitPanels(split(weight), None)(values)
+    found = Bf16x3Gemm(pack_bf16x3(weight), None)(values)
 
     assert ((found.double() - exact).abs() <= exact.abs() * 2.0**-22).all()
 
@@ -96,7 +96,7 @@ def test_every_piece_counts() -> None:
 @needs_tiles
 def test_a_rows_result_does_not_depend_on_other_rows() -> None:
     """It is the same bits, so that greedy tokens are the same in any such batch."""
-    product = SplitPanels(split(random_values(4 * OUTPUTS, 96)), None)
+    product = Bf16x3Gemm(pack_bf16x3(random_values(4 * OUTPUTS, 96)), None)
     values = random_values(70, 96)
 
     together = product(values)
@@ -111,7 +111,7 @@ def test_values_of_any_shape_and_place_are_taken() -> None:
     weight = random_values(OUTPUTS, 32)
     values = random_values(32, 3, 15).permute(1, 2, 0)
 
-    found = SplitPanels(split(weight), None)(values)
+    found = Bf16x3Gemm(pack_bf16x3(weight), None)(values)
 
     torch.testing.assert_close(found, functional.linear(values, weight))
 
@@ -123,7 +123,7 @@ def test_small_numbers_and_large_ones_are_right() -> None:
     weight, values = random_values(OUTPUTS, 64), random_values(40, 64) * scales
     exact = functional.linear(values.double(), weight.double())
 
-    found = SplitPanels(split(weight * 1e10), None)(values) / 1e10
+    found = Bf16x3Gemm(pack_bf16x3(weight * 1e10), None)(values) / 1e10
 
     torch.testing.assert_close(
         found.double() / scales, exact / scales, rtol=1e-5, atol=2e-5
@@ -135,7 +135,10 @@ def test_a_linear_layer_takes_them_for_many_rows() -> None:
     """And vectors for few, which read less."""
     weight, bias = random_values(2 * OUTPUTS, 64), random_values(2 * OUTPUTS)
     layer = FastLinear(weight, bias)
-    few, many = FloatPanels(lay_floats(weight), bias), SplitPanels(split(weight), bias)
+    few, many = (
+        Float32Gemm(pack_float32(weight), bias),
+        Bf16x3Gemm(pack_bf16x3(weight), bias),
+    )
 
     for rows in (1, 16, 17, 100):
         values = random_values(rows, 64)
@@ -158,4 +161,4 @@ def test_a_linear_layer_takes_them_for_many_rows() -> None:
 def test_what_is_not_split_is_refused(weight: torch.Tensor) -> None:
     """Vectors or torch compute it."""
     with pytest.raises(KernelError, match=r"no panels|no matrix unit|too large"):
-        split(weight)
+        pack_bf16x3(weight)

@@ -45,27 +45,15 @@ def assert_equal_to_reference(
         exact.query,
         exact.key,
         exact.value,
-        keys=exact.keys,
-        values=exact.values,
-        metadata=exact.metadata,
-        scale=0.3,
-        window=window,
-        softcap=softcap,
+        exact.layer(0.3, window, softcap),
+        exact.metadata,
     )
+
+    layer = step.layer(0.3, window, softcap)
 
     assert (chosen.name, chosen.reason) == ("compiled", "")
     for _ in range(2):
-        found = chosen.attend(
-            step.query,
-            step.key,
-            step.value,
-            keys=step.keys,
-            values=step.values,
-            metadata=step.metadata,
-            scale=0.3,
-            window=window,
-            softcap=softcap,
-        )
+        found = chosen.attend(step.query, step.key, step.value, layer, step.metadata)
         assert found.dtype == dtype
         assert found.shape == wanted.shape
         error = (found.double() - wanted).abs().max()

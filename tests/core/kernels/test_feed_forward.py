@@ -54,17 +54,17 @@ def test_rows_equal_the_reference(
     layer = FeedForward(*weights, activation)
     for rows in ROWS:
         values = random_values(rows, hidden)
-        summand = random_values(hidden, rows).T.contiguous() if has_summand else None
+        residual = random_values(hidden, rows).T.contiguous() if has_summand else None
         expected = exact(values, weights, activation)
-        expected += 0 if summand is None else summand.double()
+        expected += 0 if residual is None else residual.double()
 
-        found = layer(values, summand)
+        found = layer(values, residual)
 
         assert (found.dtype, found.shape) == (torch.bfloat16, (rows, hidden))
         worst = (found.double() - expected).abs().amax(1)
         assert (worst <= 0.012 * expected.abs().amax(1)).all(), (rows, worst)
         assert torch.equal(values, random_values(rows, hidden))
-        assert summand is None or torch.equal(summand.T, random_values(hidden, rows))
+        assert residual is None or torch.equal(residual.T, random_values(hidden, rows))
 
 
 @needs_tiles

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch.nn import functional
 
-from hookline_kernels.cpu.float32_gemm import OUTPUTS, FloatPanels, lay_floats
+from hookline_kernels.cpu.float32_gemm import OUTPUTS, Float32Gemm, pack_float32
 from hookline_kernels.failure import KernelError
 
 ROWS = [0, *range(1, 20), 63, 64, 65]
@@ -25,16 +25,16 @@ def assert_equal_to_exact(
 ) -> None:
     weight, values = random_values(outputs, inputs), random_values(rows, inputs)
     bias = random_values(outputs) if has_bias else None
-    summand = random_values(rows, outputs) if has_summand else None
+    residual = random_values(rows, outputs) if has_summand else None
     exact = functional.linear(values.double(), weight.double())
-    for each in (bias, summand):
+    for each in (bias, residual):
         exact = exact if each is None else exact + each.double()
 
-    found = FloatPanels(lay_floats(weight), bias)(values, summand)
+    found = Float32Gemm(pack_float32(weight), bias)(values, residual)
 
     assert found.dtype == torch.float32
     torch.testing.assert_close(found.double(), exact, rtol=1e-5, atol=1e-4)
-    assert summand is None or torch.equal(summand, random_values(rows, outputs))
+    assert residual is None or torch.equal(residual, random_values(rows, outputs))
 
 
 @pytest.mark.parametrize("has_summand", [False, True])
@@ -60,7 +60,7 @@ def test_rows_that_no_cache_holds_are_right() -> None:
 
 def test_a_rows_result_does_not_depend_on_other_rows() -> None:
     """It is the same bits, so that greedy tokens are the same in any batch."""
-    product = FloatPanels(lay_floats(random_values(4 * OUTPUTS, 96)), None)
+    product = Float32Gemm(pack_float32(random_values(4 * OUTPUTS, 96)), None)
     values = random_values(21, 96)
 
     together = product(values)
@@ -74,7 +74,7 @@ def test_values_of_any_shape_and_place_are_taken() -> None:
     weight = random_values(OUTPUTS, 24)
     values = random_values(24, 3, 5).permute(1, 2, 0)
 
-    found = FloatPanels(lay_floats(weight), None)(values)
+    found = Float32Gemm(pack_float32(weight), None)(values)
 
     torch.testing.assert_close(found, functional.linear(values, weight))
 
@@ -83,7 +83,7 @@ def test_weights_may_lie_as_columns() -> None:
     """As those of a layer that is written the other way round."""
     weight, values = random_values(24, OUTPUTS).t(), random_values(3, 24)
 
-    found = FloatPanels(lay_floats(weight), None)(values)
+    found = Float32Gemm(pack_float32(weight), None)(values)
 
     torch.testing.assert_close(found, functional.linear(values, weight))
 
@@ -96,4 +96,4 @@ def test_weights_may_lie_as_columns() -> None:
 def test_what_cannot_lie_in_panels_is_refused(weight: torch.Tensor) -> None:
     """torch computes it."""
     with pytest.raises(KernelError, match="no panels"):
-        lay_floats(weight)
+        pack_float32(weight)

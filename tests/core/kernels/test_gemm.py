@@ -4,10 +4,10 @@ import pytest
 import torch
 
 from hookline_kernels.cpu.amx import has_tiles
-from hookline_kernels.cpu.gemm import ManyRows
+from hookline_kernels.cpu.gemm import Gemm
 from hookline_kernels.cpu.linear import pack
 from hookline_kernels.cpu.panels import lay_panels
-from hookline_kernels.cpu.skinny_gemm import few_rows
+from hookline_kernels.cpu.skinny_gemm import skinny_gemm_for
 
 ROWS = [32, 33, 63, 64, 200, 545]
 SHAPES = [(32, 32), (64, 96), (96, 544), (1056, 64), (128, 192)]
@@ -21,14 +21,14 @@ def random_values(*shape: int) -> torch.Tensor:
     return torch.randn(shape, generator=source).bfloat16()
 
 
-def check(product: ManyRows, weight: torch.Tensor, bias: torch.Tensor | None) -> None:
-    """Each row, with a summand and without; what is given stays as it was."""
+def check(product: Gemm, weight: torch.Tensor, bias: torch.Tensor | None) -> None:
+    """Each row, with a residual and without; what is given stays as it was."""
     for rows in ROWS:
         values = random_values(rows, weight.shape[1])
         expected = values.double() @ weight.double().T
         expected += 0 if bias is None else bias.double()
-        summand = random_values(*expected.shape)
-        for extra in (None, summand):
+        residual = random_values(*expected.shape)
+        for extra in (None, residual):
             found = product(values, extra)
 
             whole = expected if extra is None else expected + extra.double()
@@ -36,7 +36,7 @@ def check(product: ManyRows, weight: torch.Tensor, bias: torch.Tensor | None) ->
             worst = (found.double() - whole).abs().amax(1)
             assert (worst <= 0.006 * whole.abs().amax(1)).all(), (rows, worst)
         assert torch.equal(values, random_values(rows, weight.shape[1]))
-        assert torch.equal(summand, random_values(*expected.shape))
+        assert torch.equal(residual, random_values(*expected.shape))
 
 
 @pytest.mark.parametrize("has_bias", [False, True])
@@ -47,7 +47,7 @@ def test_weights_in_panels(shape: tuple[int, int], has_bias: bool) -> None:
     weight = random_values(outputs, inputs)
     bias = random_values(outputs) if has_bias else None
 
-    check(ManyRows(lay_panels(weight), bias), weight, bias)
+    check(Gemm(lay_panels(weight), bias), weight, bias)
 
 
 @pytest.mark.parametrize("shape", [(64, 96), (96, 544), (128, 192)], ids=str)
@@ -56,11 +56,11 @@ def test_weights_as_onednn_packs_them(shape: tuple[int, int]) -> None:
     inputs, outputs = shape
     weight, bias = random_values(outputs, inputs), random_values(outputs)
     packed = pack(weight)
-    few = few_rows(packed, bias)
+    few = skinny_gemm_for(packed, bias)
     if few is None:
         pytest.skip("this oneDNN packs weights otherwise")
 
-    check(ManyRows(packed, bias, width=few.width), weight, bias)
+    check(Gemm(packed, bias, width=few.width), weight, bias)
 
 
 def test_weights_in_blocks_of_64() -> None:
@@ -68,14 +68,14 @@ def test_weights_in_blocks_of_64() -> None:
     weight = random_values(192, 96)
     pairs = weight.view(3, 64, 48, 2).transpose(1, 2).contiguous().view(192, 96)
 
-    check(ManyRows(pairs, width=64), weight, None)
+    check(Gemm(pairs, width=64), weight, None)
 
 
 @pytest.mark.parametrize("threads", [1, 3])
 def test_any_number_of_threads_gives_the_same(threads: int) -> None:
     """Which thread finishes a block's sums changes nothing."""
     weight, values = random_values(544, 96), random_values(700, 96)
-    product, before = ManyRows(lay_panels(weight)), torch.get_num_threads()
+    product, before = Gemm(lay_panels(weight)), torch.get_num_threads()
     expected = product(values)
 
     torch.set_num_threads(threads)

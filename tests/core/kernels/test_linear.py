@@ -23,11 +23,11 @@ def exact_product(
     values: torch.Tensor,
     weight: torch.Tensor,
     bias: torch.Tensor | None,
-    summand: torch.Tensor | None,
+    residual: torch.Tensor | None,
 ) -> torch.Tensor:
     """In float64, of the same numbers."""
     exact = functional.linear(values.double(), weight.double())
-    for each in (bias, summand):
+    for each in (bias, residual):
         exact = exact if each is None else exact + each.double()
     return exact
 
@@ -39,45 +39,45 @@ def assert_rounded(found: torch.Tensor, exact: torch.Tensor) -> None:
 
 
 @needs_bfloat16
-@pytest.mark.parametrize("has_summand", [False, True])
+@pytest.mark.parametrize("has_residual", [False, True])
 @pytest.mark.parametrize("has_bias", [False, True])
 @pytest.mark.parametrize("tokens", [1, 7, 64, 300])
 def test_packed_products_equal_plain_ones(
-    tokens: int, has_bias: bool, has_summand: bool
+    tokens: int, has_bias: bool, has_residual: bool
 ) -> None:
-    """Bias and summand are added before the only rounding; nothing given is changed."""
+    """Bias and residual are added before the only rounding; no input is changed."""
     values, weight = random_values(1, tokens, IN), random_values(OUT, IN)
     bias = random_values(OUT) if has_bias else None
-    summand = random_values(1, tokens, OUT) if has_summand else None
-    exact = exact_product(values, weight, bias, summand)
+    residual = random_values(1, tokens, OUT) if has_residual else None
+    exact = exact_product(values, weight, bias, residual)
 
-    found = packed_linear(values, pack(weight), bias, summand=summand)
+    found = packed_linear(values, pack(weight), bias, residual=residual)
 
     assert found.shape == (1, tokens, OUT)
     assert_rounded(found, exact)
     assert torch.equal(values, random_values(1, tokens, IN))
-    assert summand is None or torch.equal(summand, random_values(1, tokens, OUT))
+    assert residual is None or torch.equal(residual, random_values(1, tokens, OUT))
 
 
-@pytest.mark.parametrize("has_summand", [False, True])
+@pytest.mark.parametrize("has_residual", [False, True])
 @pytest.mark.parametrize("has_bias", [False, True])
 @pytest.mark.parametrize("tokens", [1, 7, 64])
 def test_plain_products_take_a_bias_and_a_summand(
-    tokens: int, has_bias: bool, has_summand: bool
+    tokens: int, has_bias: bool, has_residual: bool
 ) -> None:
-    """As the packed ones do; the summand stays as it is."""
+    """As the packed ones do; the residual stays as it is."""
     values = random_values(tokens, IN, dtype=torch.float32)
     weight = random_values(OUT, IN, dtype=torch.float32)
     bias = random_values(OUT, dtype=torch.float32) if has_bias else None
     given = random_values(tokens, OUT, dtype=torch.float32)
-    summand = given.clone() if has_summand else None
-    exact = exact_product(values, weight, bias, summand)
+    residual = given.clone() if has_residual else None
+    exact = exact_product(values, weight, bias, residual)
 
-    found = plain_linear(values, weight, bias, summand=summand)
+    found = plain_linear(values, weight, bias, residual=residual)
 
     assert found.dtype == torch.float32
     torch.testing.assert_close(found.double(), exact, rtol=1e-5, atol=2e-5)
-    assert summand is None or torch.equal(summand, given)
+    assert residual is None or torch.equal(residual, given)
 
 
 def test_float32_is_not_packed() -> None:

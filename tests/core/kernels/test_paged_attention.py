@@ -6,7 +6,12 @@ from dataclasses import dataclass
 import pytest
 import torch
 
-from hookline_kernels import PagedMetadata, paged_attention, write_cache
+from hookline_kernels import (
+    AttentionLayer,
+    AttentionMetadata,
+    paged_attention,
+    write_cache,
+)
 
 TOLERANCES = {torch.float32: 2e-5, torch.bfloat16: 2e-2}
 
@@ -95,12 +100,12 @@ def test_paged_equals_dense(seed: int, dtype: torch.dtype) -> None:
         new_values.append(value[old:])
         slots.append(slot[old:])
         expected.append(dense(query, key, value, case))
-    metadata = PagedMetadata(
-        slots=torch.cat(slots),
+    metadata = AttentionMetadata(
+        slot_mapping=torch.cat(slots),
         block_tables=tables,
         query_lens=[count for count, _ in batch],
         seq_lens=[length for _, length in batch],
-        num_single=sum(count == 1 for count, _ in batch),
+        num_decodes=sum(count == 1 for count, _ in batch),
         seq_lens_tensor=torch.tensor([length for _, length in batch]),
     )
 
@@ -108,12 +113,8 @@ def test_paged_equals_dense(seed: int, dtype: torch.dtype) -> None:
     write_cache(values, torch.cat(new_values), metadata)
     found = paged_attention(
         torch.cat(queries),
-        keys,
-        values,
+        AttentionLayer(keys, values, 0.3, case.window, case.softcap),
         metadata,
-        scale=0.3,
-        window=case.window,
-        softcap=case.softcap,
     )
 
     assert found.dtype == dtype
@@ -128,12 +129,12 @@ def test_writing_touches_only_its_slots() -> None:
     """Every other slot of the cache keeps what it had."""
     cache = torch.arange(4 * 2 * 1 * 3, dtype=torch.float32).reshape(4, 2, 1, 3)
     before = cache.clone()
-    metadata = PagedMetadata(
-        slots=torch.tensor([5, 0]),
+    metadata = AttentionMetadata(
+        slot_mapping=torch.tensor([5, 0]),
         block_tables=torch.zeros(2, 1, dtype=torch.int64),
         query_lens=[1, 1],
         seq_lens=[1, 1],
-        num_single=2,
+        num_decodes=2,
         seq_lens_tensor=torch.tensor([1, 1]),
     )
 

@@ -5,15 +5,15 @@ import torch
 
 from hookline_kernels.cpu.norm import RmsNorm
 from hookline_kernels.cpu.recording import Arena, Recorder, Recording, recording
-from hookline_kernels.metadata import PagedMetadata
+from hookline_kernels.metadata import AttentionMetadata
 
 WIDTH = 64
-METADATA = PagedMetadata(
-    slots=torch.zeros(0, dtype=torch.int64),
+METADATA = AttentionMetadata(
+    slot_mapping=torch.zeros(0, dtype=torch.int64),
     block_tables=torch.zeros(0, 1, dtype=torch.int64),
     query_lens=[],
     seq_lens=[],
-    num_single=0,
+    num_decodes=0,
     seq_lens_tensor=torch.zeros(0, dtype=torch.int64),
 )
 """Of no attention."""
@@ -135,11 +135,11 @@ def test_memory_of_a_result_is_known_again() -> None:
     """Its place is, and nothing of it is held."""
     arena = Arena()
     result = arena.new((3, 5), torch.float32)
-    again, place = arena.again(result), result.data_ptr()
+    again, place = arena.retain(result), result.data_ptr()
     result.fill_(2)
     assert torch.equal(again, result)
     del result
 
     assert arena.new((3, 5), torch.float32).data_ptr() == place
-    with pytest.raises(ValueError, match="elsewhere"):
-        arena.again(torch.zeros(2))
+    with pytest.raises(ValueError, match="outside of the arena"):
+        arena.retain(torch.zeros(2))

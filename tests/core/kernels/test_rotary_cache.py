@@ -37,7 +37,7 @@ class Case:
     shape: HeadShape
     norms: HeadNorms | None
     heads: torch.Tensor
-    angles: tuple[torch.Tensor, torch.Tensor]
+    rotary: tuple[torch.Tensor, torch.Tensor]
     positions: torch.Tensor
     slots: torch.Tensor
     keys: torch.Tensor
@@ -48,7 +48,7 @@ class Case:
         kernel.bind(self.keys, self.values)
         return kernel(
             self.heads,
-            angles=self.angles,
+            rotary=self.rotary,
             positions=self.positions,
             slots=self.slots,
         )
@@ -74,7 +74,7 @@ def make_case(
         shape=shape,
         norms=HeadNorms(weights[0], weights[1], EPSILON) if normed else None,
         heads=random_values(tokens, shape.width).to(dtype),
-        angles=(turns.cos(), turns.sin()),
+        rotary=(turns.cos(), turns.sin()),
         positions=torch.randint(POSITIONS, (tokens,), generator=source),
         slots=torch.randperm(blocks * shape.block_size, generator=source)[:tokens],
         keys=new_keys(*cache).fill_(torch.nan),
@@ -93,7 +93,7 @@ def expected_heads(case: Case) -> list[torch.Tensor]:
             rms_norm_reference(side, weight, EPSILON, unit_offset=False)
             for side, weight in ((query, case.norms.query), (key, case.norms.key))
         )
-    cosines, sines = (side[case.positions] for side in case.angles)
+    cosines, sines = (side[case.positions] for side in case.rotary)
     angles = cosines.repeat(1, 2), sines.repeat(1, 2)
     return [*(rotate_reference(s.float(), *angles) for s in (query, key)), value]
 
@@ -158,7 +158,7 @@ def test_another_cache_may_be_bound() -> None:
         kernel.bind(each.keys, each.values)
     kernel(
         other.heads,
-        angles=other.angles,
+        rotary=other.rotary,
         positions=other.positions,
         slots=other.slots,
     )

@@ -5,11 +5,11 @@ import torch
 
 from hookline_kernels.cpu.amx import has_tiles
 from hookline_kernels.cpu.feed_forward import FeedForward
-from hookline_kernels.cpu.gemm import ManyRows
+from hookline_kernels.cpu.gemm import Gemm
 from hookline_kernels.cpu.linear import pack
 from hookline_kernels.cpu.norm import RmsNorm
 from hookline_kernels.cpu.panels import lay_panels, steps_at_once
-from hookline_kernels.cpu.skinny_gemm import few_rows
+from hookline_kernels.cpu.skinny_gemm import skinny_gemm_for
 
 ROWS = [32, 33, 63, 64, 200, 545]
 INPUTS = [32, 96, 832, 864, 1056]
@@ -53,11 +53,11 @@ def test_other_norms_say_so(weight: torch.Tensor) -> None:
 def test_products_of_blocks(inputs: int) -> None:
     """As right as those of rows; those in parts round their sums otherwise."""
     weight, bias = random_values(96, inputs), random_values(96)
-    product = ManyRows(lay_panels(weight), bias, in_blocks=True)
-    of_rows = ManyRows(lay_panels(weight), bias)
+    product = Gemm(lay_panels(weight), bias, in_blocks=True)
+    of_rows = Gemm(lay_panels(weight), bias)
     for rows in ROWS:
-        values, summand = random_values(rows, inputs), random_values(rows, 96)
-        for extra in (None, summand):
+        values, residual = random_values(rows, inputs), random_values(rows, 96)
+        for extra in (None, residual):
             expected = values.double() @ weight.double().T + bias.double()
             expected += 0 if extra is None else extra.double()
 
@@ -74,9 +74,9 @@ def test_products_of_blocks_with_weights_of_onednn() -> None:
     """Whose panels may lie side by side."""
     weight, values = random_values(192, 864), random_values(77, 864)
     packed = pack(weight)
-    if (few := few_rows(packed, None)) is None:
+    if (few := skinny_gemm_for(packed, None)) is None:
         pytest.skip("this oneDNN packs weights otherwise")
-    product = ManyRows(packed, width=few.width, in_blocks=True)
+    product = Gemm(packed, width=few.width, in_blocks=True)
     expected = values.double() @ weight.double().T
 
     found = product.of_blocks(blocks_of(values), 77)
@@ -90,9 +90,9 @@ def test_feed_forward_layers_of_blocks(rows: int) -> None:
     """To the last bit, where the first product is made at once."""
     gate, up = random_values(2, 544, 96) / 8
     layer = FeedForward(gate, up, random_values(96, 544) / 8, "silu")
-    values, summand = random_values(rows, 96), random_values(rows, 96)
+    values, residual = random_values(rows, 96), random_values(rows, 96)
 
-    for extra in (None, summand):
+    for extra in (None, residual):
         found = layer.of_blocks(blocks_of(values), rows, extra)
 
         assert torch.equal(found, layer(values, extra))

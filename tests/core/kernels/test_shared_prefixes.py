@@ -6,10 +6,16 @@ import numpy as np
 import pytest
 import torch
 
-from hookline_kernels import PagedMetadata, choose_attention, new_keys, new_values
+from hookline_kernels import (
+    AttentionLayer,
+    AttentionMetadata,
+    choose_attention,
+    new_keys,
+    new_values,
+)
 from hookline_kernels.attention import attend_written
 from hookline_kernels.cpu.amx import has_tiles
-from hookline_kernels.cpu.prefill_kernel import PrefillShape
+from hookline_kernels.cpu.prefill_call import PrefillShape
 from hookline_kernels.cpu.shared_prefixes import Shared, SharedPrefixes, shared_runs
 
 needs_tiles = pytest.mark.skipif(
@@ -60,12 +66,12 @@ def difference(
     keys.copy_(numbers(*keys.shape))
     values.copy_(numbers(*values.shape))
     count = len(lengths)
-    metadata = PagedMetadata(
-        slots=torch.zeros(0, dtype=torch.int64),
+    metadata = AttentionMetadata(
+        slot_mapping=torch.zeros(0, dtype=torch.int64),
         block_tables=tables,
         query_lens=[1] * count,
         seq_lens=lengths,
-        num_single=count,
+        num_decodes=count,
         seq_lens_tensor=torch.tensor(lengths),
     )
     query = numbers(count, heads + 2, dim)[:, :heads]
@@ -82,12 +88,10 @@ def difference(
             each,
             query,
             query,
-            keys=keys.to(each.dtype),
-            values=values.to(each.dtype),
-            metadata=metadata,
-            scale=dim**-0.5,
-            window=window,
-            softcap=softcap,
+            AttentionLayer(
+                keys.to(each.dtype), values.to(each.dtype), dim**-0.5, window, softcap
+            ),
+            metadata,
         )
         for attend, each in (
             (chosen.attend_written, query),
@@ -141,12 +145,12 @@ def test_what_is_shared_is_noted_for_each() -> None:
     )
     groups = [(1040, [1100, 1041]), (512, [513, 700]), (512, [600] * 3)]
     tables, lengths = tables_of(groups, 16)
-    metadata = PagedMetadata(
-        slots=torch.zeros(0, dtype=torch.int64),
+    metadata = AttentionMetadata(
+        slot_mapping=torch.zeros(0, dtype=torch.int64),
         block_tables=tables,
         query_lens=[1] * 7,
         seq_lens=lengths,
-        num_single=7,
+        num_decodes=7,
         seq_lens_tensor=torch.tensor(lengths),
     )
 

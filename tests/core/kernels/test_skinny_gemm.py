@@ -7,7 +7,7 @@ import torch
 from torch.nn import functional
 
 from hookline_kernels.cpu.linear import can_pack, pack, packed_linear
-from hookline_kernels.cpu.skinny_gemm import FewRows, few_rows
+from hookline_kernels.cpu.skinny_gemm import SkinnyGemm, skinny_gemm_for
 
 ROWS = [*range(1, 34), 47, 64, 100]
 SHAPES = [(32, 32), (96, 64), (160, 96), (256, 480)]
@@ -21,7 +21,7 @@ def random_values(*shape: int) -> torch.Tensor:
 def _why_not() -> str:
     if not can_pack(random_values(32, 32)):
         return "this processor has no products of bfloat16"
-    if few_rows(pack(random_values(32, 32)), None) is None:
+    if skinny_gemm_for(pack(random_values(32, 32)), None) is None:
         return "this processor has no matrix unit, or oneDNN another layout"
     return ""
 
@@ -29,8 +29,10 @@ def _why_not() -> str:
 pytestmark = pytest.mark.skipif(bool(_why_not()), reason=_why_not() or "it can run")
 
 
-def few_rows_of(weight: torch.Tensor, bias: torch.Tensor | None = None) -> FewRows:
-    found = few_rows(pack(weight), bias)
+def skinny_gemm_of(
+    weight: torch.Tensor, bias: torch.Tensor | None = None
+) -> SkinnyGemm:
+    found = skinny_gemm_for(pack(weight), bias)
     assert found is not None
     return found
 
@@ -44,7 +46,7 @@ def in_blocks(weight: torch.Tensor, width: int) -> torch.Tensor:
 
 
 def assert_equal_to_exact(
-    product: FewRows,
+    product: SkinnyGemm,
     weight: torch.Tensor,
     bias: torch.Tensor | None,
     *,
@@ -53,16 +55,16 @@ def assert_equal_to_exact(
     outputs, inputs = weight.shape
     for rows in ROWS:
         values = random_values(rows, inputs)
-        summand = random_values(rows, outputs) if has_summand else None
+        residual = random_values(rows, outputs) if has_summand else None
         exact = functional.linear(values.double(), weight.double())
-        for each in (bias, summand):
+        for each in (bias, residual):
             exact = exact if each is None else exact + each.double()
 
-        found = product(values, summand)
+        found = product(values, residual)
 
         assert found.dtype == torch.bfloat16
         torch.testing.assert_close(found.double(), exact, rtol=2**-8, atol=1e-4)
-        assert summand is None or torch.equal(summand, random_values(rows, outputs))
+        assert residual is None or torch.equal(residual, random_values(rows, outputs))
 
 
 @pytest.mark.parametrize("has_summand", [False, True])
@@ -75,7 +77,7 @@ def test_products_are_rounded_once(
     weight = random_values(*shape)
     bias = random_values(shape[0]) if has_bias else None
 
-    product = few_rows_of(weight, bias)
+    product = skinny_gemm_of(weight, bias)
 
     assert_equal_to_exact(product, weight, bias, has_summand=has_summand)
 
@@ -85,7 +87,7 @@ def test_blocks_of_either_width_are_read(width: int) -> None:
     """Which of them oneDNN takes is its own affair."""
     weight, bias = random_values(192, 96), random_values(192)
 
-    product = FewRows(in_blocks(weight, width), bias, width)
+    product = SkinnyGemm(in_blocks(weight, width), bias, width)
 
     assert_equal_to_exact(product, weight, bias, has_summand=True)
 
@@ -93,7 +95,7 @@ def test_blocks_of_either_width_are_read(width: int) -> None:
 def test_a_slice_of_rows_is_taken() -> None:
     """Values need not be contiguous."""
     weight, wide = random_values(96, 64), random_values(5, 200)
-    product = few_rows_of(weight)
+    product = skinny_gemm_of(weight)
 
     found = product(wide[:, 7:71])
 
@@ -104,7 +106,7 @@ def test_a_slice_of_rows_is_taken() -> None:
 def test_products_of_onednn_are_right_afterwards(threads: int) -> None:
     """It remembers how a thread's tiles are set up; each thread finds them so."""
     weight = random_values(512, 512)
-    packed, product = pack(weight), few_rows_of(weight)
+    packed, product = pack(weight), skinny_gemm_of(weight)
     many, few = random_values(300, 512), random_values(19, 512)
     before = torch.get_num_threads()
 
@@ -128,10 +130,10 @@ def test_other_threads_of_the_interpreter_are_not_disturbed() -> None:
     weight = random_values(96, 64)
     packed = pack(weight)
     many, few = random_values(300, 64), random_values(19, 64)
-    expected = packed_linear(many, packed, None), few_rows_of(weight)(few)
+    expected = packed_linear(many, packed, None), skinny_gemm_of(weight)(few)
 
     def alternate(_: int) -> bool:
-        product = few_rows_of(weight)
+        product = skinny_gemm_of(weight)
         return all(
             torch.equal(product(few), expected[1])
             and torch.equal(packed_linear(many, packed, None), expected[0])
@@ -145,11 +147,11 @@ def test_other_threads_of_the_interpreter_are_not_disturbed() -> None:
 @pytest.mark.parametrize("shape", [(48, 64), (64, 48), (33, 64), (64, 7), (16, 32)])
 def test_odd_weights_are_left_to_onednn(shape: tuple[int, int]) -> None:
     """Their blocks are filled up, which this product does not know."""
-    assert few_rows(pack(random_values(*shape)), None) is None
+    assert skinny_gemm_for(pack(random_values(*shape)), None) is None
 
 
 def test_another_layout_is_found_out() -> None:
     """A weight of the right size whose numbers lie otherwise."""
     plain = random_values(96, 64).to_mkldnn()
 
-    assert few_rows(plain, None) is None
+    assert skinny_gemm_for(plain, None) is None

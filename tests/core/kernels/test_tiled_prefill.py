@@ -1,15 +1,16 @@
 """Prompts by matrix tiles see what the reference sees."""
 
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 import torch
 
-from hookline_kernels import PagedMetadata, new_keys, new_values
+from hookline_kernels import AttentionLayer, AttentionMetadata, new_keys, new_values
 from hookline_kernels.attention import attend_written
 from hookline_kernels.cpu.amx import has_tiles
-from hookline_kernels.cpu.prefill_kernel import PrefillShape, TiledPrefill
+from hookline_kernels.cpu.prefill_call import PrefillShape
+from hookline_kernels.cpu.tiled_prefill import TiledPrefill
 from hookline_kernels.failure import KernelError
 
 needs_tiles = pytest.mark.skipif(
@@ -53,12 +54,12 @@ def differences(case: Case, *, poison: float = 0.0) -> float:
         places = (table[at // size], at % size)
         keys[places] = numbers(length, *shape[1:])
         values[places] = numbers(length, *shape[1:])
-    metadata = PagedMetadata(
-        slots=torch.zeros(0, dtype=torch.int64),
+    metadata = AttentionMetadata(
+        slot_mapping=torch.zeros(0, dtype=torch.int64),
         block_tables=tables,
         query_lens=list(case.new),
         seq_lens=lengths,
-        num_single=0,
+        num_decodes=0,
         seq_lens_tensor=torch.tensor(lengths),
     )
     query = numbers(sum(case.new), case.heads + 3, case.dim)[:, : case.heads]
@@ -74,17 +75,15 @@ def differences(case: Case, *, poison: float = 0.0) -> float:
     )
     output = torch.full((sum(case.new), case.heads, case.dim), float("nan"))
     output = output.bfloat16()
-    how = {"scale": case.dim**-0.5, "window": case.window}
+    layer = AttentionLayer(keys, values, case.dim**-0.5, case.window)
     tiled.begin(metadata)
-    tiled(query, keys=keys, values=values, output=output, **how)
+    tiled(query, layer, output)
     expected = attend_written(
         query.float(),
         query,
         query,
-        keys=keys.float(),
-        values=values.float(),
-        metadata=metadata,
-        **how,
+        replace(layer, keys=keys.float(), values=values.float()),
+        metadata,
     )
     return float((output.float() - expected).abs().max())
 

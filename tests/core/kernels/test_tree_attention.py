@@ -7,7 +7,8 @@ import pytest
 import torch
 
 from hookline_kernels import (
-    PagedMetadata,
+    AttentionLayer,
+    AttentionMetadata,
     TreeMask,
     choose_attention,
     new_keys,
@@ -39,7 +40,7 @@ def path(tree: Tree, node: int) -> list[int]:
     return [*path(tree, tree[node]), node] if node else []
 
 
-def metadata_of(batch: Batch, tables: torch.Tensor) -> PagedMetadata:
+def metadata_of(batch: Batch, tables: torch.Tensor) -> AttentionMetadata:
     """Each node as a sequence of one token, over the blocks of its whole tree."""
     words, counts, contexts, lengths, rows = [], [], [], [], []
     for row, (context, tree) in enumerate(
@@ -53,12 +54,12 @@ def metadata_of(batch: Batch, tables: torch.Tensor) -> PagedMetadata:
             contexts.append(context)
             lengths.append(context + node)
             rows.append(row)
-    return PagedMetadata(
-        slots=torch.zeros(len(rows), dtype=torch.int64),
+    return AttentionMetadata(
+        slot_mapping=torch.zeros(len(rows), dtype=torch.int64),
         block_tables=tables[rows],
         query_lens=[1] * len(rows),
         seq_lens=lengths,
-        num_single=len(rows),
+        num_decodes=len(rows),
         seq_lens_tensor=torch.tensor(lengths),
         trees=TreeMask(
             unseen=torch.tensor(words),
@@ -145,19 +146,15 @@ def test_nodes_see_their_path(
     keys = new_keys(blocks, batch.block, KV_HEADS, DIM, dtype).normal_()
     values = new_values(blocks, batch.block, KV_HEADS, DIM, dtype).normal_()
     metadata = metadata_of(batch, tables)
-    query = torch.randn(metadata.num_single, HEADS, DIM, dtype=dtype)
-    unused = torch.zeros(metadata.num_single, KV_HEADS, DIM, dtype=dtype)
+    query = torch.randn(metadata.num_decodes, HEADS, DIM, dtype=dtype)
+    unused = torch.zeros(metadata.num_decodes, KV_HEADS, DIM, dtype=dtype)
 
     found = chosen.attend_written(
         query,
         unused,
         unused,
-        keys=keys,
-        values=values,
-        metadata=metadata,
-        scale=SCALE,
-        window=window,
-        softcap=softcap,
+        AttentionLayer(keys, values, SCALE, window, softcap),
+        metadata,
     )
 
     wanted = by_formula(

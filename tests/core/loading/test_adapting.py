@@ -201,16 +201,16 @@ def test_a_gated_layer_with_another_function_stays() -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
-def test_a_summand_is_added_to_a_gated_layers_result(dtype: torch.dtype) -> None:
+def test_a_residual_is_added_to_a_gated_layers_result(dtype: torch.dtype) -> None:
     """The decoder hands over what the layer's result is added to."""
     layer = build("qwen2", dtype).model.layers[1].mlp
-    values, summand = (torch.randn(7, 64).to(dtype) for _ in range(2))
+    values, residual = (torch.randn(7, 64).to(dtype) for _ in range(2))
     fast = fast_gated(layer)
     assert fast is not None
 
     with torch.inference_mode():
-        found = fast(values, summand)
-        expected = layer(values) + summand
+        found = fast(values, residual)
+        expected = layer(values) + residual
 
     tolerance = {torch.float32: 1e-5, torch.bfloat16: 0.03}[dtype]
     assert (found - expected).abs().max() <= tolerance * expected.abs().max()

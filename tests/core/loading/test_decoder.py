@@ -19,12 +19,12 @@ from transformers import (
 
 from hookline.models.attention import IMPLEMENTATION, AttentionSlot
 from hookline.models.decoder import Decoder, NotDecoder
-from hookline.models.decoder.cpu_layer_ops import CpuKit
-from hookline.models.decoder.rotary_table import Angles
+from hookline.models.decoder.cpu_layer_ops import CpuLayerOps
+from hookline.models.decoder.rotary_table import GrowingRotaryTable
+from hookline.models.forward_batch import ForwardBatch
 from hookline.models.probe import probe
 from hookline.worker.forward import Forward, choose_forward
 from hookline.worker.paged_cache import PagedCache
-from hookline_kernels import PagedMetadata
 from hookline_kernels.cpu.linear import can_pack
 from hookline_testing.oracle import FAMILIES, SHAPE, VOCAB
 
@@ -102,25 +102,31 @@ class Served:
         for count in steps:
             part = torch.arange(start, start + count)
             tokens = torch.tensor(prompts)[:, part].flatten()
-            wanted = torch.arange(len(tokens))
-            metadata = self._metadata(len(prompts), part)
-            logits = self.forward(tokens, part.repeat(len(prompts)), wanted, metadata)
+            batch = self.batch(tokens, part, torch.arange(len(tokens)))
+            logits = self.forward(batch)
             found.append(logits.unflatten(0, (len(prompts), count)).clone())
             start += count
         return torch.cat(found, 1)
 
-    def _metadata(self, prompts: int, part: torch.Tensor) -> PagedMetadata:
+    def batch(
+        self, tokens: torch.Tensor, part: torch.Tensor, logits_indices: torch.Tensor
+    ) -> ForwardBatch:
+        """Tokens of prompts at the same positions."""
+        prompts = len(tokens) // len(part)
         order = torch.randperm(
             prompts * self._blocks, generator=torch.Generator().manual_seed(1)
         )
         tables = order.view(prompts, -1)
         lengths = [int(part[-1]) + 1] * prompts
-        return PagedMetadata(
-            slots=(tables[:, part // BLOCK] * BLOCK + part % BLOCK).flatten(),
+        return ForwardBatch(
+            token_ids=tokens,
+            positions=part.repeat(prompts),
+            logits_indices=logits_indices,
+            slot_mapping=(tables[:, part // BLOCK] * BLOCK + part % BLOCK).flatten(),
             block_tables=tables,
             query_lens=[len(part)] * prompts,
             seq_lens=lengths,
-            num_single=prompts if len(part) == 1 else 0,
+            num_decodes=prompts if len(part) == 1 else 0,
             seq_lens_tensor=torch.tensor(lengths),
         )
 
@@ -223,9 +229,8 @@ def test_only_wanted_tokens_have_logits() -> None:
     tokens, part = torch.tensor(prompts(11)).flatten(), torch.arange(11)
 
     with torch.inference_mode():
-        found = served.forward(
-            tokens, part.repeat(3), torch.tensor([32, 4, 10]), served._metadata(3, part)
-        )
+        batch = served.batch(tokens, part, torch.tensor([32, 4, 10]))
+        found = served.forward(batch)
 
     torch.testing.assert_close(
         found, torch.stack([expected[2, 10], expected[0, 4], expected[0, 10]])
@@ -276,10 +281,10 @@ class Neighbours(Rotary):
 def test_angles_grow_by_doubling_up_to_the_limit() -> None:
     """A model is never asked for a position that it does not have."""
     rotary = Rotary()
-    angles = Angles(rotary, torch.float32, 8, 5000)
+    angles = GrowingRotaryTable(rotary, torch.float32, 8, 5000)
 
     for positions in (1, 1024, 1025, 2048, 2049, 4000, 4097, 5000):
-        angles.reach(positions)
+        angles.grow(positions)
         assert len(angles.table[0]) >= positions
 
     assert rotary.asked == [1023, 2047, 4095, 4999]
@@ -292,8 +297,8 @@ def test_a_short_models_angles_end_with_it() -> None:
     """Fewer positions than are asked for at first elsewhere."""
     rotary = Rotary()
 
-    angles = Angles(rotary, torch.bfloat16, 8, 77)
-    angles.reach(77)
+    angles = GrowingRotaryTable(rotary, torch.bfloat16, 8, 77)
+    angles.grow(77)
 
     assert rotary.asked == [76]
     assert [side.shape for side in angles.table] == [(77, 4)] * 2
@@ -309,7 +314,7 @@ def test_a_short_models_angles_end_with_it() -> None:
 def test_other_rotary_embeddings_are_refused(rotary: Rotary, reason: str) -> None:
     """The kernel turns a whole head, and its first half with its second."""
     with pytest.raises(NotDecoder, match=reason):
-        Angles(rotary, torch.float32, 8, 100)
+        GrowingRotaryTable(rotary, torch.float32, 8, 100)
 
 
 def test_a_model_that_computes_otherwise_than_it_looks_is_told_by_a_trial() -> None:
@@ -343,7 +348,7 @@ def test_layers_of_other_widths_are_refused() -> None:
         Decoder(
             model,
             replace(probed, layers=(odd, *probed.layers[1:])),
-            CpuKit(),
+            CpuLayerOps(),
             block_size=BLOCK,
             max_model_len=LIMIT,
         )

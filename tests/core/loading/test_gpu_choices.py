@@ -123,47 +123,47 @@ def new_feed() -> DeviceFeed:
 def test_drafts_are_decodes_of_a_graph() -> None:
     """A step of one token and one with two drafts is a step of four single tokens."""
     feed = new_feed()
-    feed.rows(4, 64)
+    feed.captured(4, 64)
 
-    given = feed.tensors(step([1, 3], [5, 9], [0, 2]), np.array([0, 1, 2, 3]))
+    given = feed.batch(step([1, 3], [5, 9], [0, 2]), np.array([0, 1, 2, 3]))
 
-    assert given.metadata.query_lens == [1, 1, 1, 1]
-    assert given.metadata.seq_lens == [5, 7, 8, 9]
-    assert given.metadata.num_single == 4
-    assert given.metadata.block_tables.tolist() == [[0, 1], [2, 3], [2, 3], [2, 3]]
+    assert given.query_lens == [1, 1, 1, 1]
+    assert given.seq_lens == [5, 7, 8, 9]
+    assert given.num_decodes == 4
+    assert given.block_tables.tolist() == [[0, 1], [2, 3], [2, 3], [2, 3]]
 
 
 def test_decodes_are_filled_up_with_rows_that_write_nowhere() -> None:
     """What a graph reads behind three requests is an empty sequence."""
     feed = new_feed()
-    whole = feed.rows(4, 64)
-    feed.tensors(step([9, 5], [9, 5]), np.array([8, 13]))
+    whole = feed.captured(4, 64)
+    feed.batch(step([9, 5], [9, 5]), np.array([8, 13]))
 
-    given = feed.tensors(step([1, 1, 1], [5, 6, 7]), np.array([0, 1, 2]))
+    given = feed.batch(step([1, 1, 1], [5, 6, 7]), np.array([0, 1, 2]))
 
     assert given.token_ids.tolist() == [100, 101, 102]
-    assert given.metadata.block_tables.tolist() == [[0, 1], [2, 3], [4, 5]]
+    assert given.block_tables.tolist() == [[0, 1], [2, 3], [4, 5]]
     assert whole.token_ids.tolist() == [100, 101, 102, 0]
     assert whole.positions.tolist() == [200, 201, 202, 0]
-    assert whole.metadata.slots.tolist() == [300, 301, 302, NOWHERE]
-    assert whole.metadata.seq_lens_tensor.tolist() == [5, 6, 7, 0]
-    assert whole.metadata.block_tables[:3, :2].tolist() == [[0, 1], [2, 3], [4, 5]]
-    assert whole.metadata.seq_lens == [64] * 4
+    assert whole.slot_mapping.tolist() == [300, 301, 302, NOWHERE]
+    assert whole.seq_lens_tensor.tolist() == [5, 6, 7, 0]
+    assert whole.block_tables[:3, :2].tolist() == [[0, 1], [2, 3], [4, 5]]
+    assert whole.seq_lens == [64] * 4
 
 
 def test_buffers_stay_where_they_are() -> None:
     """Graphs have their addresses."""
     feed = new_feed()
-    whole = feed.rows(2, 64)
+    whole = feed.captured(2, 64)
 
-    given = feed.tensors(step([1, 1], [5, 6]), np.array([0, 1]))
+    given = feed.batch(step([1, 1], [5, 6]), np.array([0, 1]))
 
     for own, read in (
         (given.token_ids, whole.token_ids),
         (given.positions, whole.positions),
-        (given.metadata.slots, whole.metadata.slots),
-        (given.metadata.seq_lens_tensor, whole.metadata.seq_lens_tensor),
-        (given.metadata.block_tables, whole.metadata.block_tables),
+        (given.slot_mapping, whole.slot_mapping),
+        (given.seq_lens_tensor, whole.seq_lens_tensor),
+        (given.block_tables, whole.block_tables),
     ):
         assert own.data_ptr() == read.data_ptr()
 

@@ -14,7 +14,7 @@ from hookline.outputs import RequestOutput
 from hookline_kernels.cpu.amx import has_tiles
 from hookline_kernels.cpu.recording import Arena, Recorder, Recording
 from hookline_kernels.cpu.shared_prefixes import SharedPrefixes
-from hookline_kernels.metadata import PagedMetadata
+from hookline_kernels.metadata import AttentionMetadata
 from hookline_testing.oracle import FAMILIES, VOCAB, Oracle, make_oracle
 
 DTYPES = [Dtype.FLOAT32, Dtype.BFLOAT16] if has_tiles() else [Dtype.FLOAT32]
@@ -42,12 +42,12 @@ def counts(monkeypatch: pytest.MonkeyPatch) -> Counts:
     found = Counts()
     run, begin = Recording.run, Recorder.__init__
 
-    def run_and_count(recording: Recording, metadata: PagedMetadata) -> bool:
+    def run_and_count(recording: Recording, metadata: AttentionMetadata) -> bool:
         is_done = run(recording, metadata)
         found.done += is_done
-        if is_done and metadata.num_single < len(metadata.query_lens):
+        if is_done and metadata.num_decodes < len(metadata.query_lens):
             found.several += 1
-            found.mixed += metadata.num_single > 0
+            found.mixed += metadata.num_decodes > 0
         return is_done
 
     def begin_and_count(recorder: Recorder, arena: Arena) -> None:

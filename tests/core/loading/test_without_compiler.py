@@ -34,8 +34,8 @@ print("compiled" if sys.modules.get("numba") else "plain")
 """
 TOLD = (
     "INFO:hookline.worker.forward:the model runs as modules: ",
-    "WARNING:hookline_kernels.choosing:attention runs as plain tensor operations: ",
-    "WARNING:hookline_kernels.sampling:sampling runs as plain tensor operations: ",
+    "WARNING:hookline_kernels.choosing:attention falls back to torch: ",
+    "WARNING:hookline_kernels.sampling:sampling falls back to torch: ",
 )
 
 

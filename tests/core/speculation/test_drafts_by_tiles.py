@@ -10,7 +10,13 @@ import torch
 from hookline import LLM, SamplingParams
 from hookline.config import Dtype, EngineConfig, ModelConfig
 from hookline.spec_decode import Proposer, SpeculativeConfig
-from hookline_kernels import PagedMetadata, choose_attention, new_keys, new_values
+from hookline_kernels import (
+    AttentionLayer,
+    AttentionMetadata,
+    choose_attention,
+    new_keys,
+    new_values,
+)
 from hookline_testing import assert_conserved
 from hookline_testing.oracle import Oracle
 from hookline_testing.proposers import ScriptedProposer, ScriptedTreeProposer
@@ -21,19 +27,21 @@ BLOCK, DIM, HEADS, KV_HEADS = 16, 64, 4, 2
 DRAFTS = 3
 
 
-def metadata(counts: list[int], ends: list[int], tables: torch.Tensor) -> PagedMetadata:
+def metadata(
+    counts: list[int], ends: list[int], tables: torch.Tensor
+) -> AttentionMetadata:
     positions = [
         (row, position)
         for row, (count, end) in enumerate(zip(counts, ends, strict=True))
         for position in range(end - count, end)
     ]
     slots = [int(tables[r, p // BLOCK]) * BLOCK + p % BLOCK for r, p in positions]
-    return PagedMetadata(
-        slots=torch.tensor(slots),
+    return AttentionMetadata(
+        slot_mapping=torch.tensor(slots),
         block_tables=tables,
         query_lens=counts,
         seq_lens=ends,
-        num_single=sum(count == 1 for count in counts),
+        num_decodes=sum(count == 1 for count in counts),
         seq_lens_tensor=torch.tensor(ends),
     )
 
@@ -71,11 +79,8 @@ def test_tiles_attend_as_decodes_do(window: int | None) -> None:
             query,
             new,
             new,
-            keys=keys,
-            values=values,
-            metadata=each,
-            scale=DIM**-0.5,
-            window=window,
+            AttentionLayer(keys, values, DIM**-0.5, window),
+            each,
         ).float()
         for each in (at_once, alone)
     )

@@ -1,73 +1,51 @@
-"""Attention over a paged KV cache, in torch: right everywhere, and batched for decode.
+"""Attention over a paged KV cache in plain torch, batched for decodes.
 
-The plain reference of the compiled kernels, and what serves where there are none. A
-layer's cache is two tensors, K and V, of shape [blocks, block size, KV heads, head dim]
-each, anyhow in memory. Queries come as [T, heads, head dim] of a flattened batch; query
-heads share KV heads in groups (grouped-query attention, Ainslie et al. 2023).
+The reference of the compiled kernels, and the fallback where there are none. A layer's
+cache is two tensors, K and V, of shape [blocks, block size, KV heads, head dim] each,
+with any strides. Queries are [T, heads, head dim] of a flattened batch; query heads
+share KV heads in groups (grouped-query attention, Ainslie et al. 2023).
 """
 
 import torch
 from torch.nn.functional import scaled_dot_product_attention
 
-from hookline_kernels.metadata import TREE_BITS, PagedMetadata, TreeMask
+from hookline_kernels.attention_layer import AttentionLayer
+from hookline_kernels.metadata import TREE_BITS, AttentionMetadata, TreeMask
 
 
 def write_cache(
-    cache: torch.Tensor, values: torch.Tensor, metadata: PagedMetadata
+    cache: torch.Tensor, values: torch.Tensor, batch: AttentionMetadata
 ) -> None:
-    """Writes [T, KV heads, head dim] into the slots of one half of a layer's cache."""
-    block_size = cache.shape[1]
-    cache[metadata.slots // block_size, metadata.slots % block_size] = values
+    """Writes a step's [T, KV heads, head dim] into a layer's keys or values."""
+    block_size, slots = cache.shape[1], batch.slot_mapping
+    cache[slots // block_size, slots % block_size] = values
 
 
 def paged_attention(
-    query: torch.Tensor,
-    key_cache: torch.Tensor,
-    value_cache: torch.Tensor,
-    metadata: PagedMetadata,
-    *,
-    scale: float,
-    window: int | None = None,
-    softcap: float | None = None,
+    query: torch.Tensor, layer: AttentionLayer, batch: AttentionMetadata
 ) -> torch.Tensor:
-    """Causal attention of each token over its own sequence, whose K and V are written.
+    """Causal attention of each token over its own request, whose K and V are written.
 
     Args:
         query: [T, heads, head dim].
-        key_cache: [blocks, block size, KV heads, head dim].
-        value_cache: The same shape; the head dim may be another.
-        metadata: Of the batch.
-        scale: Multiplies the scores.
-        window: A token sees so many tokens, itself included; None sees all.
-        softcap: Scores become softcap · tanh(score ÷ softcap); None leaves them.
+        layer: Its cache may have any strides.
+        batch: The step's.
 
     Returns:
         [T, heads, head dim of the values].
     """
-    output = query.new_empty(*query.shape[:2], value_cache.shape[-1])
-    single = metadata.num_single
-    if single:
-        output[:single] = _attend_single(
-            query[:single],
-            key_cache,
-            value_cache,
-            metadata,
-            scale=scale,
-            window=window,
-            softcap=softcap,
-        )
-    start = single
-    for index in range(single, len(metadata.query_lens)):
-        end = start + metadata.query_lens[index]
+    output = query.new_empty(*query.shape[:2], layer.values.shape[-1])
+    start = batch.num_decodes
+    if start:
+        output[:start] = _attend_decodes(query[:start], layer, batch)
+    for index in range(batch.num_decodes, len(batch.query_lens)):
+        end = start + batch.query_lens[index]
+        blocks, length = batch.block_tables[index], batch.seq_lens[index]
         output[start:end] = _attend_one(
             query[start:end],
-            _gather(key_cache, metadata.block_tables[index], metadata.seq_lens[index]),
-            _gather(
-                value_cache, metadata.block_tables[index], metadata.seq_lens[index]
-            ),
-            scale=scale,
-            window=window,
-            softcap=softcap,
+            _gather(layer.keys, blocks, length),
+            _gather(layer.values, blocks, length),
+            layer,
         )
         start = end
     return output
@@ -77,145 +55,113 @@ def reference_attention(
     query: torch.Tensor,
     key: torch.Tensor,
     value: torch.Tensor,
-    *,
-    keys: torch.Tensor,
-    values: torch.Tensor,
-    metadata: PagedMetadata,
-    scale: float,
-    window: int | None = None,
-    softcap: float | None = None,
+    layer: AttentionLayer,
+    batch: AttentionMetadata,
 ) -> torch.Tensor:
-    """Writes a step's keys and values into the cache, all of them, and attends."""
-    write_cache(keys, key, metadata)
-    write_cache(values, value, metadata)
-    return paged_attention(
-        query, keys, values, metadata, scale=scale, window=window, softcap=softcap
-    )
+    """Writes all of a step's keys and values into the cache, then attends."""
+    write_cache(layer.keys, key, batch)
+    write_cache(layer.values, value, batch)
+    return paged_attention(query, layer, batch)
 
 
 def attend_written(
     query: torch.Tensor,
     _key: torch.Tensor,
     _value: torch.Tensor,
-    *,
-    keys: torch.Tensor,
-    values: torch.Tensor,
-    metadata: PagedMetadata,
-    scale: float,
-    window: int | None = None,
-    softcap: float | None = None,
+    layer: AttentionLayer,
+    batch: AttentionMetadata,
 ) -> torch.Tensor:
-    """The same for keys and values that are in the cache already."""
-    return paged_attention(
-        query, keys, values, metadata, scale=scale, window=window, softcap=softcap
-    )
+    """Attends over keys and values that are in the cache already."""
+    return paged_attention(query, layer, batch)
 
 
 def _gather(cache: torch.Tensor, blocks: torch.Tensor, length: int) -> torch.Tensor:
-    """One sequence's part of the cache: [length, KV heads, head dim]."""
+    """One request's part of the cache: [length, KV heads, head dim]."""
     count = -(-length // cache.shape[1])
     return cache.index_select(0, blocks[:count]).flatten(0, 1)[:length]
 
 
 def _gather_many(cache: torch.Tensor, tables: torch.Tensor) -> torch.Tensor:
-    """Many sequences' parts: [b, KV heads, blocks · block size, head dim]."""
+    """Many requests' parts: [b, KV heads, blocks · block size, head dim]."""
     rows = cache.index_select(0, tables.flatten())  # twice as fast as cache[tables]
     return rows.view(len(tables), -1, *cache.shape[2:]).transpose(1, 2)
 
 
 def _attend_one(
-    query: torch.Tensor,
-    key: torch.Tensor,
-    value: torch.Tensor,
-    *,
-    scale: float,
-    window: int | None,
-    softcap: float | None,
+    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, layer: AttentionLayer
 ) -> torch.Tensor:
-    """The last tokens of one sequence, [n, heads, head dim], over all [s, …] of it."""
+    """The last tokens of one request, [n, heads, head dim], over all [s, …] of it."""
     count, length = len(query), len(key)
-    if window is None and count == length:
+    if layer.window is None and count == length:
         mask = None
     else:
         positions = torch.arange(length - count, length, device=query.device)[:, None]
         keys = torch.arange(length, device=query.device)[None, :]
         mask = keys <= positions
-        if window is not None:
-            mask &= keys > positions - window
-    return _scores_and_sum(
+        if layer.window is not None:
+            mask &= keys > positions - layer.window
+    return _weighted_values(
         query.transpose(0, 1)[None],
         key.transpose(0, 1)[None],
         value.transpose(0, 1)[None],
         mask,
-        scale=scale,
-        softcap=softcap,
+        layer,
     )[0].transpose(0, 1)
 
 
-def _attend_single(
-    query: torch.Tensor,
-    key_cache: torch.Tensor,
-    value_cache: torch.Tensor,
-    metadata: PagedMetadata,
-    *,
-    scale: float,
-    window: int | None,
-    softcap: float | None,
+def _attend_decodes(
+    query: torch.Tensor, layer: AttentionLayer, batch: AttentionMetadata
 ) -> torch.Tensor:
-    """One new token each of many sequences, [b, heads, head dim], in one batch."""
-    count = len(query)
-    block_size = key_cache.shape[1]
-    longest = max(metadata.seq_lens[:count])
-    tables = metadata.block_tables[:count, : -(-longest // block_size)]
-    lengths = metadata.seq_lens_tensor[:count, None]
+    """One new token each of many requests, [b, heads, head dim], in one call."""
+    count, block_size = len(query), layer.keys.shape[1]
+    longest = max(batch.seq_lens[:count])
+    tables = batch.block_tables[:count, : -(-longest // block_size)]
+    lengths = batch.seq_lens_tensor[:count, None]
     keys = torch.arange(tables.shape[1] * block_size, device=query.device)[None, :]
     mask = keys < lengths
-    if (trees := metadata.trees) is not None:
+    if (trees := batch.trees) is not None:
         mask &= ~_unseen(trees, lengths, keys)
-        lengths = lengths - trees.num_unseen[:, None]  # as far as positions count
-    if window is not None:
-        mask &= keys >= lengths - window
-    return _scores_and_sum(
+        lengths = lengths - trees.num_unseen[:, None]  # the window counts positions
+    if layer.window is not None:
+        mask &= keys >= lengths - layer.window
+    return _weighted_values(
         query[:, :, None],
-        _gather_many(key_cache, tables),
-        _gather_many(value_cache, tables),
+        _gather_many(layer.keys, tables),
+        _gather_many(layer.values, tables),
         mask[:, None, None, :],
-        scale=scale,
-        softcap=softcap,
+        layer,
     )[:, :, 0]
 
 
 def _unseen(trees: TreeMask, lengths: torch.Tensor, keys: torch.Tensor) -> torch.Tensor:
-    """[S, keys] whether a token is one that the sequence's newest does not see."""
+    """[S, keys] whether a cached token is hidden from the request's newest token."""
     back = lengths - 1 - keys
     bits = trees.unseen[:, None] >> back.clamp(0, TREE_BITS - 1)
     return (bits & 1).bool() & (back < TREE_BITS)
 
 
-def _scores_and_sum(
+def _weighted_values(
     query: torch.Tensor,
     key: torch.Tensor,
     value: torch.Tensor,
     mask: torch.Tensor | None,
-    *,
-    scale: float,
-    softcap: float | None,
+    layer: AttentionLayer,
 ) -> torch.Tensor:
-    """Softmax-weighted values: [b, heads, n, head dim]; no mask means causal."""
-    if softcap is None:
+    """Softmax-weighted values, [b, heads, n, head dim]; without a mask, causal."""
+    if layer.softcap is None:
         return scaled_dot_product_attention(
             query,
             key,
             value,
             attn_mask=mask,
             is_causal=mask is None,
-            scale=scale,
+            scale=layer.scale,
             enable_gqa=query.shape[1] != key.shape[1],
         )
     group = query.shape[1] // key.shape[1]
     key, value = (side.repeat_interleave(group, 1) for side in (key, value))
-    scores = query @ key.transpose(2, 3) * scale
-    scores = torch.tanh(scores / softcap) * softcap
+    scores = query @ key.transpose(2, 3) * layer.scale
+    scores = torch.tanh(scores / layer.softcap) * layer.softcap
     if mask is None:
         mask = torch.ones(
             scores.shape[-2:], dtype=torch.bool, device=query.device

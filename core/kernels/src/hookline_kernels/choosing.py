@@ -1,38 +1,35 @@
-"""Chooses the quickest attention that this machine has for a shape."""
+"""Chooses the fastest attention that this machine has for a shape."""
 
 import logging
-from collections.abc import Callable
 from dataclasses import dataclass
-from importlib import import_module
 from typing import Any
 
 import torch
 
 from hookline_kernels.attention import attend_written, reference_attention
+from hookline_kernels.attention_layer import Attend
 from hookline_kernels.failure import KernelError
+from hookline_kernels.importing import import_compiled
 from hookline_kernels.platform import CPU, Platform
 
 _log = logging.getLogger(__name__)
 
-Attention = Callable[..., torch.Tensor]
-"""As `reference_attention`: writes a step's keys and values, then attends."""
-
 
 @dataclass(frozen=True, slots=True)
 class ChosenAttention:
-    """What attends for a layer.
+    """The attention of layers of one shape.
 
     Attributes:
-        attend: Does.
-        attend_written: The same for keys and values that are in the cache already.
+        attend: Writes a step's keys and values, then attends.
+        attend_written: Attends over keys and values that are in the cache already.
         name: `compiled`, `Triton` or `torch`.
-        reason: Why it is plain torch; empty if it is not, or if that was wanted.
-        has_tiles: Whether a few tokens of a sequence, such as drafts, take less time
-            together than as so many decodes, where scores are not capped.
+        reason: Why it fell back to torch; empty if it did not.
+        has_tiles: Whether a few tokens of a request, such as drafts, take less time
+            together than as separate decodes; only for layers without a soft cap.
     """
 
-    attend: Attention
-    attend_written: Attention
+    attend: Attend
+    attend_written: Attend
     name: str
     reason: str = ""
     has_tiles: bool = False
@@ -50,11 +47,21 @@ def choose_attention(
     platform: Platform = CPU,
     has_trees: bool = False,
 ) -> ChosenAttention:
-    """The platform's attention, or the reference with a warning that says why.
+    """Returns the platform's attention, or the torch reference.
 
-    With `has_trees`, which only processors can, steps may have a `TreeMask`.
+    Falls back, with a warning that names the cause, where the compiler is not installed
+    or has no kernel for the shape. Compilers are imported only here and on demand.
 
-    The compiler is imported here, so that whoever chooses nothing needs none.
+    Args:
+        num_heads: Number of query heads.
+        num_kv_heads: Number of KV heads; divides `num_heads`.
+        key_dim: Width of a key.
+        value_dim: Width of a value.
+        block_size: Tokens in a block of the cache.
+        dtype: Of queries and cache.
+        may_compile: False asks for the torch reference.
+        platform: Where the model computes.
+        has_trees: Steps may carry a `TreeMask`; CPU only.
     """
     if not may_compile:
         return _reference("")
@@ -70,8 +77,8 @@ def choose_attention(
             dtype=dtype,
             **own,
         )
-    except (ImportError, KernelError) as error:
-        _log.warning("attention runs as plain tensor operations: %s", error)
+    except KernelError as error:
+        _log.warning("attention falls back to torch: %s", error)
         return _reference(str(error))
     written = attention.attend_written
     if platform.is_gpu:
@@ -82,11 +89,11 @@ def choose_attention(
 
 
 def _compiled() -> Any:
-    return import_module("hookline_kernels.cpu.attention").CompiledAttention
+    return import_compiled("hookline_kernels.cpu.attention").CompiledAttention
 
 
 def _triton() -> Any:
-    return import_module("hookline_kernels.gpu.attention").TritonAttention
+    return import_compiled("hookline_kernels.gpu.attention").TritonAttention
 
 
 def _reference(reason: str) -> ChosenAttention:

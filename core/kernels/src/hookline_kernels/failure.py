@@ -1,5 +1,5 @@
-"""What kernels raise."""
+"""The error that kernels raise."""
 
 
 class KernelError(RuntimeError):
-    """A kernel cannot be had on this machine; its reference does the same work."""
+    """No kernel for this shape, dtype or machine; the torch reference does the work."""

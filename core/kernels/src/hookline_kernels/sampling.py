@@ -1,13 +1,13 @@
-"""Picks a token a row: plain tensor operations, or kernels where they can be had."""
+"""Samples one token per row of logits: by kernels, or in plain torch."""
 
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
-from importlib import import_module
 
 import torch
 
 from hookline_kernels.failure import KernelError
+from hookline_kernels.importing import import_compiled
 from hookline_kernels.inverting import invert_distribution
 from hookline_kernels.platform import CPU, Platform
 from hookline_kernels.rejection import Verified, reject_reference
@@ -17,17 +17,17 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class ChosenSampling:
-    """What picks tokens.
+    """The functions that sample.
 
     Attributes:
-        argmax: As `argmax_reference`.
-        draw: As `draw_reference`.
+        argmax: Like `argmax_reference`.
+        draw: Like `draw_reference`.
         name: `compiled`, `Triton` or `torch`.
-        reason: Why it is plain torch; empty if it is not, or if that was wanted.
-        draw_filtered: As `draw`, and then by keyword `top_k` [R] int64, `top_p` and
-            `min_p` [R] float32, each off at the vocabulary's size, 1 and 0; None where
-            no kernel filters.
-        reject: As `reject_reference`.
+        reason: Why it fell back to torch; empty if it did not.
+        draw_filtered: Like `draw`, with the keywords `top_k` [R] int64, `top_p` and
+            `min_p` [R] float32, which the vocabulary's size, 1 and 0 turn off; None
+            if no kernel filters.
+        reject: Like `reject_reference`.
     """
 
     argmax: Callable[[torch.Tensor], torch.Tensor]
@@ -39,14 +39,14 @@ class ChosenSampling:
 
 
 def argmax_reference(logits: torch.Tensor) -> torch.Tensor:
-    """The first of the largest logits of each row: [R] of [R, vocabulary]."""
+    """Returns the first index of each row's largest logit: [R, vocabulary] → [R]."""
     return logits.float().argmax(-1)
 
 
 def draw_reference(
     logits: torch.Tensor, temperatures: torch.Tensor, points: torch.Tensor
 ) -> torch.Tensor:
-    """The token at which each row's running sum of probabilities passes its point.
+    """Returns the token at which each row's cumulative probability passes its point.
 
     Args:
         logits: [R, vocabulary]; −∞ is never drawn.
@@ -57,7 +57,7 @@ def draw_reference(
         [R] int64.
     """
     wide = logits.float()
-    wide = wide - wide.amax(-1, keepdim=True)  # so that none overflows
+    wide = wide - wide.amax(-1, keepdim=True)  # exp must not overflow
     return invert_distribution((wide / temperatures[:, None]).softmax(-1), points)
 
 
@@ -67,33 +67,34 @@ REFERENCE_SAMPLING = ChosenSampling(argmax_reference, draw_reference, "torch")
 def choose_sampling(
     dtype: torch.dtype, *, may_compile: bool = True, platform: Platform = CPU
 ) -> ChosenSampling:
-    """Kernels for logits of a dtype, or the references with a warning that says why.
+    """Returns kernels for logits of a dtype, or the torch references.
 
-    The compiler is imported here, so that whoever chooses nothing needs none.
+    Falls back, with a warning that names the cause, where the compiler is not installed
+    or has no kernel for the dtype. Compilers are imported only here and on demand.
     """
     if not may_compile:
         return REFERENCE_SAMPLING
     try:
         return _triton() if platform.is_gpu else _compiled(dtype)
-    except (ImportError, KernelError) as error:
+    except KernelError as error:
         reason = str(error)
-        _log.warning("sampling runs as plain tensor operations: %s", reason)
+        _log.warning("sampling falls back to torch: %s", reason)
         return ChosenSampling(argmax_reference, draw_reference, "torch", reason)
 
 
 def _compiled(dtype: torch.dtype) -> ChosenSampling:
-    kernels = import_module("hookline_kernels.cpu.sampling")
+    kernels = import_compiled("hookline_kernels.cpu.sampling")
     kernels.compile_for(dtype)
-    rejection = import_module("hookline_kernels.cpu.rejection")
+    rejection = import_compiled("hookline_kernels.cpu.rejection")
     return ChosenSampling(
         kernels.argmax, kernels.draw, "compiled", reject=rejection.reject
     )
 
 
 def _triton() -> ChosenSampling:
-    """Compiled at the first call; takes logits of any dtype."""
-    kernels = import_module("hookline_kernels.gpu.sampling")
-    rejection = import_module("hookline_kernels.gpu.rejection")
+    """Compile at the first call; take logits of any dtype."""
+    kernels = import_compiled("hookline_kernels.gpu.sampling")
+    rejection = import_compiled("hookline_kernels.gpu.rejection")
     return ChosenSampling(
         kernels.argmax,
         kernels.draw,

@@ -1,7 +1,7 @@
-"""Puts Hookline's paged attention under a model of `transformers`.
+"""Registers Hookline's paged attention with `transformers`.
 
-The function registered with `transformers` is the same for all models; which cache
-belongs to which model hangs on the model's own modules, so engines share nothing.
+All models share one registered function; each model's modules hold the slot with their
+own cache, so that engines share nothing.
 """
 
 from collections.abc import Callable
@@ -10,6 +10,7 @@ import torch
 from transformers import AttentionInterface, PreTrainedModel
 
 from hookline.exceptions import ModelLoadError
+from hookline_kernels import Attend
 
 IMPLEMENTATION = "hookline_paged"
 
@@ -17,8 +18,8 @@ AttentionCall = Callable[..., torch.Tensor]
 """(layer index, query, key, value: [T, heads, head dim], *, scale, window, softcap) →
 [T, heads, head dim]."""
 
-KeysAndValues = tuple[torch.Tensor, torch.Tensor, Callable[..., torch.Tensor]]
-"""A layer's cache, and what attends over it once a step's are written there."""
+KeysAndValues = tuple[torch.Tensor, torch.Tensor, Attend]
+"""A layer's keys and values, and attention over them once a step's are written."""
 
 _HARMLESS = {
     "cache_position",
@@ -35,17 +36,17 @@ _HARMLESS = {
 
 
 class AttentionSlot:
-    """Where a model's attention modules find what attends for them now.
+    """Holds the attention that a model's modules call.
 
     Attributes:
-        attend: Called by every layer.
+        attend: Called by every layer; replaced when another cache is bound.
     """
 
     attend: AttentionCall
 
     @classmethod
     def install(cls, model: PreTrainedModel) -> "AttentionSlot":
-        """Gives each attention module of the model the same new slot."""
+        """Adds one new slot to all attention modules of the model."""
         slot = cls()
         for module in model.modules():
             if hasattr(module, "layer_idx"):
@@ -65,10 +66,13 @@ def hookline_attention(
     softcap: float | None = None,
     **others: object,
 ) -> tuple[torch.Tensor, None]:
-    """Attention as `transformers` calls it: [1, heads, T, head dim] each.
+    """Attention as `transformers` calls it; query, key, value [1, heads, T, head dim].
 
     Returns:
-        [1, T, heads, head dim], and no weights.
+        [1, T, heads, head dim], and None for the weights.
+
+    Raises:
+        ModelLoadError: The model passes an argument that is not supported.
     """
     unknown = [
         name
@@ -79,7 +83,7 @@ def hookline_attention(
         asked = ", ".join(unknown) or "attention_mask"
         raise ModelLoadError(
             type(module).__name__,
-            f"its attention wants {asked}, which is not supported",
+            f"its attention needs {asked}, which is not supported",
         )
     slot: AttentionSlot = module.hookline_slot  # type: ignore[assignment]
     output = slot.attend(

@@ -1,4 +1,4 @@
-"""What a forward pass says beside its logits."""
+"""Logits together with the hidden states that some proposers read."""
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -6,13 +6,14 @@ from typing import NamedTuple
 import torch
 
 
-class WithHidden(NamedTuple):
-    """Of T tokens, W of whose logits were wanted.
+class ForwardOutput(NamedTuple):
+    """Output of a forward pass over T tokens, with logits of W of them.
 
     Attributes:
         logits: [W, vocabulary].
-        final: [T, hidden] what the output layer reads.
-        features: [T, layers × hidden] what chosen layers read; None without any.
+        final: [T, hidden] inputs of the output layer.
+        features: [T, layers × hidden] inputs of the feature layers; None if there are
+            none.
     """
 
     logits: torch.Tensor
@@ -20,10 +21,14 @@ class WithHidden(NamedTuple):
     features: torch.Tensor | None = None
 
 
-def side_by_side(
+def concat_features(
     read: Mapping[int, torch.Tensor], layers: Sequence[int]
 ) -> torch.Tensor | None:
-    """[T, layers × hidden] of the [T, hidden] that each layer reads, in this order."""
+    """Joins each layer's [T, hidden] input, in the order of `layers`.
+
+    Returns:
+        [T, layers × hidden], or None without layers.
+    """
     if not layers:
         return None
     return torch.cat([read[layer] for layer in layers], -1)

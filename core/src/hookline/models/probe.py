@@ -7,7 +7,7 @@ from transformers import PreTrainedModel
 
 from hookline.exceptions import ModelLoadError
 from hookline.models.attention import AttentionSlot
-from hookline_kernels import PagedMetadata, paged_attention
+from hookline_kernels import AttentionLayer, AttentionMetadata, paged_attention
 
 _TOKENS = 6
 _LEAST_SIMILARITY = 0.98
@@ -98,17 +98,10 @@ class _Recorder:
             query.shape[1], key.shape[1], key.shape[2], value.shape[2]
         )
         self.attention[layer_index] = LayerAttention(scale, window, softcap)
-        return paged_attention(
-            query,
-            key[:, None],
-            value[:, None],
-            self._metadata(),
-            scale=scale,
-            window=window,
-            softcap=softcap,
-        )
+        layer = AttentionLayer(key[:, None], value[:, None], scale, window, softcap)
+        return paged_attention(query, layer, self._metadata())
 
-    def _metadata(self) -> PagedMetadata:
+    def _metadata(self) -> AttentionMetadata:
         """Each token is a block of its own."""
         total, width = sum(self.lengths), max(self.lengths)
         tables = torch.zeros(
@@ -120,12 +113,12 @@ class _Recorder:
                 start, start + length, device=self.device
             )
             start += length
-        return PagedMetadata(
-            slots=torch.arange(total, device=self.device),
+        return AttentionMetadata(
+            slot_mapping=torch.arange(total, device=self.device),
             block_tables=tables,
             query_lens=self.lengths,
             seq_lens=self.lengths,
-            num_single=0,
+            num_decodes=0,
             seq_lens_tensor=torch.tensor(self.lengths, device=self.device),
         )
 

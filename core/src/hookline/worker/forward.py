@@ -1,7 +1,6 @@
-"""What computes a step's logits: the quickest way that a model can go."""
+"""Chooses the fastest way to run a model, and runs it."""
 
 import logging
-from importlib import import_module
 from typing import Protocol
 
 import torch
@@ -10,17 +9,16 @@ from transformers import PreTrainedModel
 from hookline.models.adapt import adapt
 from hookline.models.attention import AttentionSlot
 from hookline.models.decoder import Decoder, NotDecoder
-from hookline.models.decoder.layer_ops import Kit
-from hookline.models.forward_output import WithHidden
+from hookline.models.decoder.layer_ops import LayerOps
+from hookline.models.forward_batch import ForwardBatch
+from hookline.models.forward_output import ForwardOutput
 from hookline.models.probe import Probed
 from hookline.worker.paged_cache import PagedCache
 from hookline.worker.states_tap import StatesTap
-from hookline_kernels import CPU, KernelError, PagedMetadata, Platform
+from hookline.worker.trial import try_forward
+from hookline_kernels import CPU, KernelError, Platform, import_compiled
 
 _log = logging.getLogger(__name__)
-
-_TOLERANCES = {torch.float32: 1e-3, torch.float16: 0.02, torch.bfloat16: 0.1}
-"""Norm of the difference as a share of the logits' norm; a wrong scale is far above."""
 
 
 class Forward(Protocol):
@@ -28,37 +26,22 @@ class Forward(Protocol):
 
     Attributes:
         name: `decoder`, `adapted modules` or `modules`.
-        reason: Why it is not the quickest way; empty if it is.
+        reason: Why a faster way is not taken; empty for the fastest.
     """
 
     name: str
     reason: str
 
     def bind(self, cache: PagedCache) -> None:
-        """Gives it the cache that the next calls write and read."""
+        """Sets the cache that the next calls write and read."""
         ...
 
-    def __call__(
-        self,
-        token_ids: torch.Tensor,
-        positions: torch.Tensor,
-        wanted: torch.Tensor,
-        metadata: PagedMetadata,
-    ) -> torch.Tensor:
-        """Logits [W, vocabulary] at W wanted of T tokens; all are int64."""
+    def __call__(self, batch: ForwardBatch) -> torch.Tensor:
+        """Returns logits [W, vocabulary] at the batch's `logits_indices`."""
         ...
 
-    def with_hidden(
-        self,
-        token_ids: torch.Tensor,
-        positions: torch.Tensor,
-        wanted: torch.Tensor,
-        metadata: PagedMetadata,
-    ) -> WithHidden:
-        """As a call, and what the output layer and chosen layers read, of all tokens.
-
-        The states are in memory of their own, which no later step writes to.
-        """
+    def with_hidden(self, batch: ForwardBatch) -> ForwardOutput:
+        """Returns logits and all tokens' hidden states, in memory of their own."""
         ...
 
 
@@ -74,40 +57,36 @@ class ModuleForward:
         reason: str,
         tap: StatesTap | None = None,
     ) -> None:
-        """Without a tap there are no hidden states."""
+        """Takes a model as it is; `with_hidden` needs a tap."""
         self._model, self._slot, self._tap = model, slot, tap
         self.name, self.reason = name, reason
 
     def bind(self, cache: PagedCache) -> None:
         self._slot.attend = self._cache = cache
 
-    def __call__(
-        self,
-        token_ids: torch.Tensor,
-        positions: torch.Tensor,
-        wanted: torch.Tensor,
-        metadata: PagedMetadata,
-    ) -> torch.Tensor:
-        self._cache.metadata = metadata
+    def __call__(self, batch: ForwardBatch) -> torch.Tensor:
+        """Implements `Forward`.
+
+        Raises:
+            ValueError: The batch has intermediate tensors, and modules are not split
+                into pipeline stages.
+        """
+        if batch.intermediate is not None:
+            raise ValueError("only the decoder can begin from intermediate tensors")
+        self._cache.batch = batch
         logits = self._model(
-            input_ids=token_ids[None],
-            position_ids=positions[None],
+            input_ids=batch.token_ids[None],
+            position_ids=batch.positions[None],
             use_cache=False,
-            logits_to_keep=wanted,
+            logits_to_keep=batch.logits_indices,
         ).logits[0]
         assert isinstance(logits, torch.Tensor)
         return logits
 
-    def with_hidden(
-        self,
-        token_ids: torch.Tensor,
-        positions: torch.Tensor,
-        wanted: torch.Tensor,
-        metadata: PagedMetadata,
-    ) -> WithHidden:
+    def with_hidden(self, batch: ForwardBatch) -> ForwardOutput:
         assert self._tap is not None
-        logits = self(token_ids, positions, wanted, metadata)
-        return WithHidden(logits, self._tap.take(), self._tap.take_features())
+        logits = self(batch)
+        return ForwardOutput(logits, self._tap.take(), self._tap.take_features())
 
 
 def choose_forward(
@@ -119,130 +98,79 @@ def choose_forward(
     max_model_len: int,
     may_compile: bool,
     platform: Platform = CPU,
-    tells_hidden: bool = False,
+    needs_hidden_states: bool = False,
     feature_layers: tuple[int, ...] = (),
 ) -> Forward:
-    """The quickest way that gives what the model gave when it was probed.
+    """Returns the fastest way that gives the logits that the probe saw.
 
-    Takes the model over: its parts may be replaced.
+    Takes the model over: its parts may be replaced. Logs why the decoder is not taken.
 
     Args:
         model: As it was loaded.
-        probed: What it showed of itself.
-        slot: Where its modules look for attention.
-        block_size: Of the cache.
-        max_model_len: Of a sequence, in tokens.
+        probed: What the probe found.
+        slot: Where the model's modules look for attention.
+        block_size: Tokens in a block of the cache.
+        max_model_len: Largest number of tokens of a request.
         may_compile: Use kernels, not only plain torch.
-        platform: What it runs on.
-        tells_hidden: `with_hidden` will be called.
-        feature_layers: Whose input it is to tell, too.
+        platform: Where the model computes.
+        needs_hidden_states: `with_hidden` will be called.
+        feature_layers: Layers whose inputs are returned as features.
 
     Raises:
-        ConfigError: It will be, and the model shows no hidden states.
+        ConfigError: Hidden states are needed, and the model does not show them.
     """
 
-    def tap_wanted() -> StatesTap | None:
-        if not tells_hidden:
-            return None
-        return _tap(
-            model,
-            probed,
-            slot,
-            block_size=block_size,
-            platform=platform,
-            feature_layers=feature_layers,
-        )
+    def modules(name: str, reason: str) -> ModuleForward:
+        tap = None
+        if needs_hidden_states:
+            tap = _tap(model, probed, slot, block_size, platform, feature_layers)
+        return ModuleForward(model, slot, name=name, reason=reason, tap=tap)
 
     if not may_compile:
-        tap = tap_wanted()
-        reason = "kernels are torch"
-        return ModuleForward(model, slot, name="modules", reason=reason, tap=tap)
+        return modules("modules", "kernels are torch")
     try:
-        kit = _kit(platform)
-        forward = Decoder(
-            model, probed, kit, block_size=block_size, max_model_len=max_model_len
+        decoder = Decoder(
+            model,
+            probed,
+            _layer_ops(platform),
+            block_size=block_size,
+            max_model_len=max_model_len,
         )
-        _try(forward, probed, model.dtype, block_size, platform)
-    except (ImportError, NotDecoder, KernelError) as error:
+        try_forward(decoder, probed, model.dtype, block_size, platform)
+    except (NotDecoder, KernelError) as error:
         reason = str(error)
     else:
-        forward.feature_layers = feature_layers
-        return forward
+        decoder.feature_layers = feature_layers
+        return decoder
     _log.info("the model runs as modules: %s", reason)
-    tap = tap_wanted()
     if platform.is_gpu:
-        return ModuleForward(model, slot, name="modules", reason=reason, tap=tap)
+        return modules("modules", reason)
+    forward = modules("adapted modules", reason)
     adapt(model)
-    return ModuleForward(model, slot, name="adapted modules", reason=reason, tap=tap)
+    return forward
 
 
-def _tap(
+def _tap(  # noqa: PLR0917 - what `choose_forward` got
     model: PreTrainedModel,
     probed: Probed,
     slot: AttentionSlot,
-    *,
     block_size: int,
     platform: Platform,
     feature_layers: tuple[int, ...],
 ) -> StatesTap:
-    """Where the modules' hidden states are had, once that is proven to be the place."""
+    """Taps the modules' hidden states, and proves that they are the right ones."""
     tap = StatesTap(model, feature_layers)
     forward = ModuleForward(model, slot, name="modules", reason="", tap=tap)
     with tap.proof():
-        _try(forward, probed, model.dtype, block_size, platform)
+        try_forward(forward, probed, model.dtype, block_size, platform)
     return tap
 
 
-def _kit(platform: Platform) -> Kit:
-    """Raises `ImportError` where the platform's compiler is missing."""
+def _layer_ops(platform: Platform) -> LayerOps:
+    """Raises `KernelError` if the platform's compiler is not installed."""
+    ops: LayerOps
     if platform.is_gpu:
-        gpu = import_module("hookline.models.decoder.gpu_layer_ops")
-        kit: Kit = gpu.GpuKit()
+        ops = import_compiled("hookline.models.decoder.gpu_layer_ops").GpuLayerOps()
     else:
-        cpu = import_module("hookline.models.decoder.cpu_layer_ops")
-        kit = cpu.CpuKit()
-    return kit
-
-
-@torch.inference_mode()
-def _try(
-    forward: Forward,
-    probed: Probed,
-    dtype: torch.dtype,
-    block_size: int,
-    platform: Platform,
-) -> None:
-    """Computes the probe's prompts: all but their last tokens, and then these.
-
-    Raises:
-        KernelError: The logits are others.
-    """
-    length = len(probed.prompts[0])
-    blocks = -(-length // block_size)
-    cache = PagedCache(probed.layers, 2 * blocks, block_size, dtype, platform=platform)
-    forward.bind(cache)
-    device = platform.device
-    tables = torch.arange(2 * blocks, device=device).view(2, blocks)
-    tokens = torch.tensor(probed.prompts, device=device)
-    found = torch.empty_like(probed.logits).view(2, length, -1)
-    for part in torch.arange(length, device=device).split([length - 1, 1]):
-        end = int(part[-1]) + 1
-        slots = tables[:, part // block_size] * block_size + part % block_size
-        logits = forward(
-            tokens[:, part].flatten(),
-            part.repeat(2),
-            torch.arange(2 * len(part), device=device),
-            PagedMetadata(
-                slots=slots.flatten(),
-                block_tables=tables,
-                query_lens=[len(part)] * 2,
-                seq_lens=[end] * 2,
-                num_single=2 if len(part) == 1 else 0,
-                seq_lens_tensor=torch.tensor([end] * 2, device=device),
-            ),
-        )
-        found[:, part] = logits.view(2, len(part), -1)
-    expected = probed.logits.float()
-    error = (found.flatten(0, 1).float() - expected).norm() / expected.norm()
-    if not error <= _TOLERANCES[dtype]:
-        raise KernelError(f"its logits differ from the modules' by {error:.1%}")
+        ops = import_compiled("hookline.models.decoder.cpu_layer_ops").CpuLayerOps()
+    return ops

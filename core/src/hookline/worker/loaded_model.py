@@ -152,6 +152,6 @@ def _adapt(
             max_model_len=max_model_len,
             may_compile=config.executor.kernels is not Kernels.TORCH,
             platform=platform,
-            tells_hidden=needs_states,
+            needs_hidden_states=needs_states,
             feature_layers=wanted_features(proposer),
         )

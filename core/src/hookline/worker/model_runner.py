@@ -1,4 +1,4 @@
-"""Runs a model over a step's flattened batch and samples from what it says."""
+"""Runs a model over a step's flattened batch and samples from its logits."""
 
 import time
 from typing import NamedTuple
@@ -8,7 +8,8 @@ import torch
 
 from hookline.kv_transfer.layout import KVLayout
 from hookline.kv_transfer.orders import TransferReport
-from hookline.models.forward_output import WithHidden
+from hookline.models.forward_batch import ForwardBatch
+from hookline.models.forward_output import ForwardOutput
 from hookline.request import TokenLogprobs
 from hookline.spec_decode.target import HiddenStates
 from hookline.step.plan import StepPlan, StepResult
@@ -16,24 +17,24 @@ from hookline.worker.drafting.computed_step import ComputedStep
 from hookline.worker.drafting.draft_trees import TreeArrays, moves_of, verify_tree
 from hookline.worker.drafting.drafter import Drafter, StepDrafts
 from hookline.worker.drafting.verification import Verified, first_of_each, verify
+from hookline.worker.feed import Feed
 from hookline.worker.forward import Forward
 from hookline.worker.input_batch import InputBatch, Int64, StepInputs
 from hookline.worker.paged_cache import PagedCache
 from hookline.worker.sampling.sampler import Sampler, Samples, top_logprobs
 from hookline.worker.sampling.sampling_state import SamplingState
-from hookline.worker.step_tensors import Feed, StepTensors
 from hookline.worker.stopwatch import Stopwatch
 from hookline.worker.transfers.transferring import Transferring
 
 _PROMPT_ROWS = 256
-"""Log-probabilities of so many tokens of a prompt are in memory at once."""
+"""Number of prompt tokens whose log-probabilities are in memory at once."""
 
 
 NO_DRAFTS = StepDrafts()
 
 
 class _Sampled(NamedTuple):
-    """New tokens by request id, and their log-probabilities where asked for."""
+    """New tokens by request id, and their log-probabilities where requested."""
 
     tokens: dict[int, list[int]]
     logprobs: dict[int, list[TokenLogprobs]]
@@ -53,14 +54,25 @@ class ModelRunner:
         stopwatch: Stopwatch,
         cache: PagedCache,
         drafter: Drafter | None = None,
-        tells_hidden: bool = False,
+        needs_hidden_states: bool = False,
         tree: TreeArrays | None = None,
         transferring: Transferring | None = None,
     ) -> None:
-        """With `tells_hidden`, steps compute hidden states, for the drafter.
+        """Joins the parts of a worker.
 
-        With a tree, drafts are verified as one, and those of `cache` are moved that
-        are accepted.
+        Args:
+            forward: Computes logits; bound to `cache`.
+            batch: Rows of the running requests.
+            sampling: Sampling parameters by row.
+            sampler: Samples from logits.
+            feed: Brings inputs to the model's device.
+            stopwatch: Measures forward passes.
+            cache: Of keys and values.
+            drafter: Proposes drafts, if anything does.
+            needs_hidden_states: Compute hidden states, for the drafter.
+            tree: Shape of the drafts; None if they are chains. Accepted paths of a
+                tree are moved within `cache` to where a chain would be.
+            transferring: Calls the KV connector, if there is one.
         """
         self._forward = forward
         self._batch = batch
@@ -69,22 +81,22 @@ class ModelRunner:
         self._feed = feed
         self._stopwatch = stopwatch
         self._drafter = drafter
-        self._tells_hidden = tells_hidden
+        self._needs_hidden_states = needs_hidden_states
         self._cache = cache
         self._tree = tree
         self._transferring = transferring
 
     @torch.inference_mode()
     def execute(self, plan: StepPlan) -> StepResult:
-        """Follows the plan's changes to the batch, then computes its tokens."""
+        """Applies the plan's changes to the batch, then computes its tokens."""
         started = time.perf_counter_ns()
         self._begin_transfers(plan)
         if not plan.request_ids:
             return StepResult(transfers=self._end_transfers())
         self._change_batch(plan)
         inputs = self._batch.inputs(plan)
-        wanted, prompts = self._wanted_positions(inputs)
-        logits, told = self._compute(self._feed.tensors(inputs, wanted))
+        indices, prompts = self._logits_indices(inputs)
+        logits, output = self._compute(self._feed.batch(inputs, indices))
         transfers = self._end_transfers()
         prompt_logprobs = self._prompt_logprobs(inputs, prompts, logits)
         rows = inputs.samples.rows
@@ -92,10 +104,10 @@ class ModelRunner:
         if inputs.num_drafts is None:
             sampled = self._sample(inputs, logits[: len(rows)], rows)
         else:
-            sampled = self._sample_verified(inputs, logits[: len(rows)], told)
+            sampled = self._sample_verified(inputs, logits[: len(rows)], output)
         drafts = NO_DRAFTS
         if self._drafter is not None and not self._drafter.rests(plan):
-            states = None if told is None else self._states(inputs, before, told)
+            states = None if output is None else self._states(inputs, before, output)
             taken = time.perf_counter_ns() - started
             step = ComputedStep.of(plan, sampled.tokens, taken)
             drafts = self._drafter.propose(rows[first_of_each(rows)], step, states)
@@ -113,7 +125,7 @@ class ModelRunner:
 
     @property
     def kv_layout(self) -> KVLayout | None:
-        """Of the blocks that a connector moves, if one does."""
+        """Layout of the blocks that a connector moves, if there is one."""
         return None if self._transferring is None else self._transferring.layout
 
     def _begin_transfers(self, plan: StepPlan) -> None:
@@ -137,13 +149,13 @@ class ModelRunner:
         )
 
     def _sample_verified(
-        self, inputs: StepInputs, logits: torch.Tensor, told: WithHidden | None
+        self, inputs: StepInputs, logits: torch.Tensor, output: ForwardOutput | None
     ) -> "_Sampled":
-        """The same at S places, of which some verify drafts."""
+        """Samples at S places, some of which verify drafts."""
         rows, ends = inputs.samples.rows, inputs.samples.ends
         if self._tree is not None:
             samples, verified = self._verify_tree(self._tree, inputs, logits)
-            self._straighten(inputs, verified, told)
+            self._straighten(inputs, verified, output)
         else:
             drawn = None if self._drafter is None else self._drafter.drawn(rows)
             samples = self._sampler.sample(logits, rows, ends, drawn)
@@ -168,7 +180,7 @@ class ModelRunner:
     def _verify_tree(
         self, tree: TreeArrays, inputs: StepInputs, logits: torch.Tensor
     ) -> tuple[Samples, Verified]:
-        """What is sampled behind each node, and which of it is kept."""
+        """Samples behind each node, and which of the samples are kept."""
         assert inputs.nodes is not None
         places = inputs.samples
         samples = self._sampler.sample(
@@ -178,16 +190,16 @@ class ModelRunner:
         return samples, verify_tree(tree, places.rows, samples.token_ids, tokens)
 
     def _straighten(
-        self, inputs: StepInputs, verified: Verified, told: WithHidden | None
+        self, inputs: StepInputs, verified: Verified, output: ForwardOutput | None
     ) -> None:
-        """Moves what was computed of accepted paths to where chains would have it."""
+        """Moves keys, values and states of accepted paths to where chains have them."""
         sources, targets = moves_of(verified, inputs.samples.indices)
         if not len(sources):
             return
         old, new = (torch.from_numpy(inputs.slots[at]) for at in (sources, targets))
         self._cache.move(old, new)
-        if told is not None:
-            for states in (told.final, told.features):
+        if output is not None:
+            for states in (output.final, output.features):
                 if states is not None:
                     states[targets] = states[sources]
 
@@ -201,38 +213,36 @@ class ModelRunner:
             self._sampling.admit(row, sequence)
         self._batch.grow(plan)
 
-    def _compute(self, step: StepTensors) -> tuple[torch.Tensor, WithHidden | None]:
-        """Logits at the wanted indices of the flattened batch, [n, vocabulary].
-
-        And the hidden states of all its tokens, if they are asked for.
-        """
-        given = (step.token_ids, step.positions, step.wanted, step.metadata)
-        told = None
+    def _compute(
+        self, batch: ForwardBatch
+    ) -> tuple[torch.Tensor, ForwardOutput | None]:
+        """Logits [W, vocabulary] of the batch, and hidden states if needed."""
+        output = None
         self._stopwatch.start()
-        if self._tells_hidden:
-            told = self._forward.with_hidden(*given)
-            logits = told.logits
+        if self._needs_hidden_states:
+            output = self._forward.with_hidden(batch)
+            logits = output.logits
         else:
-            logits = self._forward(*given)
+            logits = self._forward(batch)
         self._stopwatch.stop()
-        return logits, told
+        return logits, output
 
     def _states(
-        self, inputs: StepInputs, before: Int64, told: WithHidden
+        self, inputs: StepInputs, before: Int64, output: ForwardOutput
     ) -> dict[int, HiddenStates]:
-        """By row, of all requests of the step: of the positions that are kept.
+        """Hidden states of the positions that are kept, by row.
 
         Args:
             inputs: The step, once the batch has been advanced.
-            before: [B] computed tokens before it.
-            told: Of all tokens of the step.
+            before: [B] number of computed tokens before the step.
+            output: Of all tokens of the step.
         """
         kept = self._batch.num_computed[inputs.rows] - before
-        features = told.features
+        features = output.features
         return {
             row: HiddenStates(
                 start=start,
-                final=told.final[first : first + count],
+                final=output.final[first : first + count],
                 features=None if features is None else features[first : first + count],
             )
             for row, start, first, count in zip(
@@ -244,10 +254,10 @@ class ModelRunner:
             )
         }
 
-    def _wanted_positions(
+    def _logits_indices(
         self, inputs: StepInputs
     ) -> tuple[Int64, list[tuple[int, int, int]]]:
-        """Indices whose logits are needed: for samples first, then prompt logprobs'.
+        """Indices of the tokens whose logits are needed: samples first, then prompts.
 
         Returns:
             The indices, and for each request with prompt logprobs (its index in the
@@ -275,7 +285,7 @@ class ModelRunner:
         prompts: list[tuple[int, int, int]],
         logits: torch.Tensor,
     ) -> dict[int, list[TokenLogprobs]]:
-        """Of each prompt token after a computed one, given those before it."""
+        """Log-probabilities of each prompt token that follows a computed one."""
         found = {}
         for index, start, end in prompts:
             row = int(inputs.rows[index])

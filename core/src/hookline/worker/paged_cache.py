@@ -9,30 +9,31 @@ from hookline.models.attention import KeysAndValues
 from hookline.models.probe import LayerCache
 from hookline_kernels import (
     CPU,
+    Attend,
+    AttentionLayer,
+    AttentionMetadata,
     ChosenAttention,
-    PagedMetadata,
     Platform,
     choose_attention,
     new_keys,
     new_values,
 )
-from hookline_kernels.choosing import Attention
 
 
 class PagedCache:
     """K and V of every layer, [blocks, block size, KV heads, head dim] each.
 
-    How they lie in memory is the kernels' choice. Called as the attention of a model
-    (`AttentionSlot.attend`): writes the step's K and V, all of them, and then attends.
+    The kernels choose the memory layout. Callable as the attention of a model that runs
+    as modules (`AttentionSlot.attend`): writes the step's K and V, then attends.
 
     Attributes:
-        metadata: Of the step under way.
-        layout: How a block's keys and values lie in memory, in words.
-        attention: What attends, by the shape of the layers.
-        is_called_around: Something else is called before and after attention.
+        batch: The step that is being computed; set before the model is called.
+        layout: Memory layout of a block's keys and values, as a name.
+        attention: Attention of the layers, by their shape.
+        is_called_around: Callbacks run before and after each layer's attention.
     """
 
-    metadata: PagedMetadata
+    batch: AttentionMetadata
 
     def __init__(
         self,
@@ -45,7 +46,7 @@ class PagedCache:
         platform: Platform = CPU,
         has_trees: bool = False,
     ) -> None:
-        """With trees, the metadata of steps may tell what tokens do not see."""
+        """Allocates the memory; with `has_trees`, steps may carry a `TreeMask`."""
 
         def memory(
             new: Callable[..., torch.Tensor], heads: int, dim: int
@@ -59,54 +60,58 @@ class PagedCache:
             memory(new_values, layer.num_kv_heads, layer.value_dim) for layer in layers
         ]
         self.attention: dict[LayerCache, ChosenAttention] = {
-            layer: choose_attention(
-                num_heads=layer.num_heads,
-                num_kv_heads=layer.num_kv_heads,
-                key_dim=layer.key_dim,
-                value_dim=layer.value_dim,
-                block_size=block_size,
-                dtype=dtype,
+            layer: _attention(
+                layer,
+                block_size,
+                dtype,
                 may_compile=may_compile,
                 platform=platform,
                 has_trees=has_trees,
             )
             for layer in dict.fromkeys(layers)
         }
-        self._layers = [self.attention[layer] for layer in layers]
+        self._chosen = [self.attention[layer] for layer in layers]
+        self._layers: list[AttentionLayer | None] = [None] * len(layers)
         self.layout = "keys by rows" if platform.is_gpu else "keys by columns"
         self.is_called_around = False
 
     def call_around(
         self, before: Callable[[int], None], after: Callable[[int], None]
     ) -> None:
-        """Has both called with each layer's index: before it reads and after it wrote.
+        """Calls both with each layer's index, before and after its attention.
 
-        From the next binding on; without it layers call nothing.
+        Takes effect at the next binding.
         """
 
-        def around(index: int, attend: Attention) -> Attention:
-            def attended(*given: object, **named: object) -> torch.Tensor:
+        def around(index: int, attend: Attend) -> Attend:
+            def attended(
+                query: torch.Tensor,
+                key: torch.Tensor,
+                value: torch.Tensor,
+                layer: AttentionLayer,
+                batch: AttentionMetadata,
+            ) -> torch.Tensor:
                 before(index)
-                output = attend(*given, **named)
+                output = attend(query, key, value, layer, batch)
                 after(index)
                 return output
 
             return attended
 
         self.is_called_around = True
-        self._layers = [
+        self._chosen = [
             replace(
-                layer,
-                attend=around(index, layer.attend),
-                attend_written=around(index, layer.attend_written),
+                chosen,
+                attend=around(index, chosen.attend),
+                attend_written=around(index, chosen.attend_written),
             )
-            for index, layer in enumerate(self._layers)
+            for index, chosen in enumerate(self._chosen)
         ]
 
     def move(self, sources: torch.Tensor, targets: torch.Tensor) -> None:
         """Copies keys and values between slots, [n] int64 each, in all layers.
 
-        All of them are read before any is written.
+        Reads all of them before it writes any.
         """
         size = self.keys[0].shape[1]
         old, new = ((slots // size, slots % size) for slots in (sources, targets))
@@ -114,9 +119,9 @@ class PagedCache:
             side[new] = side[old]
 
     def written_layers(self) -> list[KeysAndValues]:
-        """Each layer's K and V, and what attends over them once they are written."""
-        chosen = [layer.attend_written for layer in self._layers]
-        return list(zip(self.keys, self.values, chosen, strict=True))
+        """Returns each layer's K and V, and attention over them once written."""
+        attend = [chosen.attend_written for chosen in self._chosen]
+        return list(zip(self.keys, self.values, attend, strict=True))
 
     def __call__(
         self,
@@ -129,14 +134,37 @@ class PagedCache:
         window: int | None,
         softcap: float | None,
     ) -> torch.Tensor:
-        return self._layers[layer_index].attend(
-            query,
-            key,
-            value,
-            keys=self.keys[layer_index],
-            values=self.values[layer_index],
-            metadata=self.metadata,
-            scale=scale,
-            window=window,
-            softcap=softcap,
-        )
+        """Writes the K and V of one layer, then attends: [T, heads, value dim]."""
+        layer = self._layers[layer_index]
+        if layer is None or (scale, window, softcap) != (
+            layer.scale,
+            layer.window,
+            layer.softcap,
+        ):
+            layer = self._layers[layer_index] = AttentionLayer(
+                self.keys[layer_index], self.values[layer_index], scale, window, softcap
+            )
+        attend = self._chosen[layer_index].attend
+        return attend(query, key, value, layer, self.batch)
+
+
+def _attention(
+    layer: LayerCache,
+    block_size: int,
+    dtype: torch.dtype,
+    *,
+    may_compile: bool,
+    platform: Platform,
+    has_trees: bool,
+) -> ChosenAttention:
+    return choose_attention(
+        num_heads=layer.num_heads,
+        num_kv_heads=layer.num_kv_heads,
+        key_dim=layer.key_dim,
+        value_dim=layer.value_dim,
+        block_size=block_size,
+        dtype=dtype,
+        may_compile=may_compile,
+        platform=platform,
+        has_trees=has_trees,
+    )

@@ -6,10 +6,10 @@ from functools import partial
 
 from hookline.sampling_params import SamplingParams
 from hookline.step.plan import AdmittedSequence, StepPlan
+from hookline.worker.feed import HostFeed
 from hookline.worker.gpu.memory import Profiled, measure
 from hookline.worker.memory import bytes_of_blocks, host_room
 from hookline.worker.runner_maker import RunnerMaker
-from hookline.worker.step_tensors import HostFeed
 
 _log = logging.getLogger(__name__)
 

@@ -17,6 +17,7 @@ from hookline.worker.drafting.draft_cache import DraftMemory, PagedDraftCache
 from hookline.worker.drafting.draft_trees import TreeArrays, arrays_for
 from hookline.worker.drafting.drafter import Drafter
 from hookline.worker.drafting.guard import ProposerGuard
+from hookline.worker.feed import Feed, HostFeed
 from hookline.worker.forward import Forward
 from hookline.worker.gpu.cuda_graphs import GraphedForward
 from hookline.worker.gpu.device_feed import DeviceFeed
@@ -28,7 +29,6 @@ from hookline.worker.model_runner import ModelRunner
 from hookline.worker.paged_cache import PagedCache
 from hookline.worker.sampling.sampler import Sampler
 from hookline.worker.sampling.sampling_state import SamplingState
-from hookline.worker.step_tensors import Feed, HostFeed
 from hookline.worker.stopwatch import stopwatch_for
 from hookline.worker.transfers.connecting import connect
 from hookline.worker.transfers.kv_memory import layers_of
@@ -264,7 +264,7 @@ class RunnerMaker:
             stopwatch=stopwatch_for(device),
             cache=cache,
             drafter=drafter,
-            tells_hidden=self.needs_hidden_states,
+            needs_hidden_states=self.needs_hidden_states,
             tree=self.tree,
             transferring=transferring,
         )

@@ -1,4 +1,4 @@
-"""Measures how long a device computes, without waiting for it before one must."""
+"""Measures how long a device computes, without waiting for it early."""
 
 import time
 from typing import Protocol
@@ -7,19 +7,19 @@ import torch
 
 
 class Stopwatch(Protocol):
-    """Measures one stretch at a time."""
+    """Measures one interval at a time."""
 
     def start(self) -> None: ...
 
     def stop(self) -> None: ...
 
     def nanoseconds(self) -> int:
-        """From start to stop; waits until the device has come so far."""
+        """Returns the time from start to stop; waits for the device to reach stop."""
         ...
 
 
 class HostStopwatch:
-    """For what has been computed when it returns."""
+    """For synchronous computation: wall time."""
 
     def __init__(self) -> None:
         self._started = self._taken = 0
@@ -35,7 +35,7 @@ class HostStopwatch:
 
 
 class CudaStopwatch:
-    """For what has only been launched when it returns."""
+    """For asynchronous computation: CUDA events."""
 
     def __init__(self) -> None:
         self._start = torch.cuda.Event(enable_timing=True)

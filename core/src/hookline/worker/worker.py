@@ -29,6 +29,7 @@ from hookline.worker.cache_memory import CacheMemory
 from hookline.worker.drafting.draft_cache import PagedDraftCache
 from hookline.worker.drafting.drafter import Drafter
 from hookline.worker.executor_factory import RUNS_MODEL, ExecutorContext
+from hookline.worker.feed import Feed
 from hookline.worker.kernels_in_use import kernels_in_use
 from hookline.worker.loaded_model import load
 from hookline.worker.machine import Machine, choose_machine
@@ -39,7 +40,6 @@ from hookline.worker.paged_cache import PagedCache
 from hookline.worker.profile import room_for_cache
 from hookline.worker.runner_maker import BatchState, RunnerMaker
 from hookline.worker.startup_timer import StartupTimer
-from hookline.worker.step_tensors import Feed
 from hookline.worker.threads import take_threads
 from hookline.worker.transfers.transferring import Transferring
 

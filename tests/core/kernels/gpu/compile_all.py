@@ -9,6 +9,7 @@ import torch
 import triton  # type: ignore[import-untyped]
 from triton.backends.compiler import GPUTarget  # type: ignore[import-untyped]
 
+from hookline_kernels import AttentionLayer
 from hookline_kernels.gpu import (
     cache,
     decode,
@@ -47,21 +48,17 @@ def attend(key_dim: int, value_dim: int, softcap: float | None) -> None:
     query = torch.zeros(64, 8, key_dim, dtype=DTYPE)
     tables = torch.zeros(64, 8, dtype=torch.int64)
     lengths = torch.ones(64, dtype=torch.int64)
-    how: dict[str, Any] = {"scale": 0.1, "softcap": softcap}
-    how["window"] = None if softcap is None else 100
+    window = None if softcap is None else 100
+    layer = AttentionLayer(keys, values, 0.1, window, softcap)
     for splits in (1, 4):
-        decode.decode_attention(
-            query, keys, values, tables, lengths, num_splits=splits, **how
-        )
+        decode.decode_attention(query, layer, tables, lengths, num_splits=splits)
     prefill.prefill_attention(
         query,
-        keys,
-        values,
+        layer,
         tables,
         query_starts=torch.arange(65),
         seq_lens=lengths,
         max_query_len=64,
-        **how,
     )
 
 

@@ -52,12 +52,8 @@ def wanted_of(
         exact.query,
         exact.key,
         exact.value,
-        keys=exact.keys,
-        values=exact.values,
-        metadata=exact.metadata,
-        scale=0.3,
-        window=window,
-        softcap=softcap,
+        exact.layer(0.3, window, softcap),
+        exact.metadata,
     )
 
 
@@ -83,12 +79,8 @@ def assert_equal_to_reference(
         there.query,
         there.key,
         there.value,
-        keys=there.keys,
-        values=there.values,
-        metadata=there.metadata,
-        scale=0.3,
-        window=window,
-        softcap=softcap,
+        there.layer(0.3, window, softcap),
+        there.metadata,
     )
 
     assert_close(found, wanted, step.query.dtype)
@@ -144,19 +136,16 @@ def test_any_number_of_splits_gives_the_same(
     step = make_step(shape, [(1, length) for length in lengths], dtype, SEED)
     wanted = wanted_of(step, window)
     keys, values = step.keys, step.values
-    places = step.metadata.slots // 16, step.metadata.slots % 16
+    places = step.metadata.slot_mapping // 16, step.metadata.slot_mapping % 16
     keys[places], values[places] = step.key, step.value
     there = step.to(device)
 
     found = decode_attention(
         there.query,
-        there.keys,
-        there.values,
+        there.layer(0.3, window),
         there.metadata.block_tables,
         there.metadata.seq_lens_tensor,
-        scale=0.3,
         num_splits=num_splits,
-        window=window,
     )
 
     assert_close(found, wanted, dtype)
@@ -171,11 +160,9 @@ def test_a_sequence_without_tokens_gives_zeros(
 
     found = decode_attention(
         step.query,
-        step.keys,
-        step.values,
+        step.layer(1.0),
         step.metadata.block_tables,
         torch.zeros(2, dtype=torch.int64, device=device),
-        scale=1.0,
         num_splits=num_splits,
     )
 

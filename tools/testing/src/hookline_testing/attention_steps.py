@@ -4,8 +4,9 @@ from dataclasses import dataclass, fields, replace
 
 import torch
 
+from hookline_kernels import AttentionLayer
 from hookline_kernels.layout import new_keys, new_values
-from hookline_kernels.metadata import PagedMetadata
+from hookline_kernels.metadata import AttentionMetadata
 
 Shape = tuple[int, int, int, int, int]
 """Query heads that share a KV head, KV heads, key dim, value dim, block size."""
@@ -20,7 +21,13 @@ class Step:
     value: torch.Tensor
     keys: torch.Tensor
     values: torch.Tensor
-    metadata: PagedMetadata
+    metadata: AttentionMetadata
+
+    def layer(
+        self, scale: float, window: int | None = None, softcap: float | None = None
+    ) -> AttentionLayer:
+        """The cache as a layer that scores like this."""
+        return AttentionLayer(self.keys, self.values, scale, window, softcap)
 
     def exact(self) -> "Step":
         """Returns a copy in float64 on the CPU, with NaN replaced."""
@@ -41,10 +48,10 @@ class Step:
         return Step(**sides, metadata=_moved(self.metadata, device))
 
 
-def _moved(metadata: PagedMetadata, device: torch.device) -> PagedMetadata:
+def _moved(metadata: AttentionMetadata, device: torch.device) -> AttentionMetadata:
     return replace(
         metadata,
-        slots=metadata.slots.to(device),
+        slot_mapping=metadata.slot_mapping.to(device),
         block_tables=metadata.block_tables.to(device),
         seq_lens_tensor=metadata.seq_lens_tensor.to(device),
     )
@@ -93,12 +100,12 @@ def make_step(
         randn(kv_heads, value_dim),
         keys.contiguous() if rows else keys,
         values.contiguous() if rows else values,
-        PagedMetadata(
-            slots=torch.cat(slots),
+        AttentionMetadata(
+            slot_mapping=torch.cat(slots),
             block_tables=tables,
             query_lens=[new for new, _ in lengths],
             seq_lens=[length for _, length in lengths],
-            num_single=sum(new == 1 for new, _ in lengths),
+            num_decodes=sum(new == 1 for new, _ in lengths),
             seq_lens_tensor=torch.tensor([length for _, length in lengths]),
         ),
     )

@@ -6,18 +6,20 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
+from hookline_kernels.attention_layer import AttentionLayer
 from hookline_kernels.cpu.decode import decode_body
 from hookline_kernels.cpu.decode_call import CALL, SIGNATURE, UNBOUNDED, DecodeShape
 from hookline_kernels.cpu.jit import compile_kernel
 from hookline_kernels.cpu.pages import CacheWriter
 from hookline_kernels.cpu.prefill import attend_sequence
-from hookline_kernels.cpu.prefill_kernel import PrefillShape, TiledPrefill
+from hookline_kernels.cpu.prefill_call import PrefillShape
 from hookline_kernels.cpu.recording import Int64, current, fresh
 from hookline_kernels.cpu.shared_prefixes import SharedPrefixes
 from hookline_kernels.cpu.team import Team
+from hookline_kernels.cpu.tiled_prefill import TiledPrefill
 from hookline_kernels.failure import KernelError
 from hookline_kernels.layout import cached_keys, cached_values
-from hookline_kernels.metadata import TREE_BITS, PagedMetadata
+from hookline_kernels.metadata import TREE_BITS, AttentionMetadata
 
 DTYPES = (torch.float32, torch.bfloat16)
 PARTS_A_THREAD = 4
@@ -84,9 +86,9 @@ class CompiledAttention:
         self._team = Team(_kernel(self._shape).address)
         self._call = np.zeros(1, CALL)
         self._call["num_kv_heads"] = num_kv_heads
-        self._again: dict[int | None, _Again] = {}
-        self._again_several = _AgainSeveral(self)
-        self._metadata: PagedMetadata | None = None
+        self._decode_replays: dict[int | None, _DecodeReplay] = {}
+        self._prefill_replay = _PrefillReplay(self)
+        self._batch: AttentionMetadata | None = None
         self._scratch = torch.empty(0)
         self._states = torch.empty(0)
         self._parts_done = torch.zeros(0, dtype=torch.int64)
@@ -101,115 +103,74 @@ class CompiledAttention:
         query: torch.Tensor,
         key: torch.Tensor,
         value: torch.Tensor,
-        *,
-        keys: torch.Tensor,
-        values: torch.Tensor,
-        metadata: PagedMetadata,
-        scale: float,
-        window: int | None = None,
-        softcap: float | None = None,
+        layer: AttentionLayer,
+        batch: AttentionMetadata,
     ) -> torch.Tensor:
-        """As `reference_attention`, over a cache that `layout` made."""
-        self._write(key, value, keys=keys, values=values, slots=metadata.slots)
-        return self.attend_written(
-            query,
-            key,
-            value,
-            keys=keys,
-            values=values,
-            metadata=metadata,
-            scale=scale,
-            window=window,
-            softcap=softcap,
+        """Like `reference_attention`, over a cache that `layout` made."""
+        self._write(
+            key, value, keys=layer.keys, values=layer.values, slots=batch.slot_mapping
         )
+        return self.attend_written(query, key, value, layer, batch)
 
     def attend_written(
         self,
         query: torch.Tensor,
         key: torch.Tensor,
         value: torch.Tensor,
-        *,
-        keys: torch.Tensor,
-        values: torch.Tensor,
-        metadata: PagedMetadata,
-        scale: float,
-        window: int | None = None,
-        softcap: float | None = None,
+        layer: AttentionLayer,
+        batch: AttentionMetadata,
     ) -> torch.Tensor:
-        """The same for keys and values that are in the cache already."""
-        self._begin(metadata)
-        how = _How(scale, window, softcap)
-        single, several = metadata.num_single, len(metadata.query_lens)
-        output = fresh((*query.shape[:2], values.shape[-1]), query.dtype)
-        if single:
-            self._decode(
-                query[:single], keys=keys, values=values, output=output, how=how
-            )
-        if single == several:
+        """Attends over keys and values that are in the cache already."""
+        self._begin(batch)
+        decodes, requests = batch.num_decodes, len(batch.query_lens)
+        output = fresh((*query.shape[:2], layer.values.shape[-1]), query.dtype)
+        if decodes:
+            self._decode(query[:decodes], layer, output)
+        if decodes == requests:
             return output
-        if self._tiled is not None and softcap is None:
-            self._tiled(
-                query,
-                keys=keys,
-                values=values,
-                output=output,
-                scale=scale,
-                window=window,
-                again=self._again_several,
-            )
+        if self._tiled is not None and layer.softcap is None:
+            self._tiled(query, layer, output, self._prefill_replay)
             return output
-        start = single
-        for index in range(single, several):
-            rows = slice(start, start + metadata.query_lens[index])
+        start = decodes
+        for index in range(decodes, requests):
+            rows = slice(start, start + batch.query_lens[index])
             output[rows] = _prefill(
-                query[rows],
-                key[rows],
-                value[rows],
-                keys=keys,
-                values=values,
-                metadata=metadata,
-                how=how,
-                index=index,
+                query[rows], key[rows], value[rows], layer, batch, index
             )
             start = rows.stop
         return output
 
-    def _begin(self, metadata: PagedMetadata) -> None:
+    def _begin(self, batch: AttentionMetadata) -> None:
         """Notes what all layers of a step share, once."""
-        if metadata is self._metadata:
+        if batch is self._batch:
             return
-        self._metadata = metadata
-        if self._tiled is not None and metadata.num_single < len(metadata.query_lens):
-            self._tiled.begin(metadata)
-        count = metadata.num_single
+        self._batch = batch
+        if self._tiled is not None and batch.num_decodes < len(batch.query_lens):
+            self._tiled.begin(batch)
+        count = batch.num_decodes
         call = self._call[0]
-        call["block_tables"] = metadata.block_tables.data_ptr()
-        call["table_bytes"] = metadata.block_tables.stride(0) * 8
-        call["seq_lens"] = metadata.seq_lens_tensor.data_ptr()
+        call["block_tables"] = batch.block_tables.data_ptr()
+        call["table_bytes"] = batch.block_tables.stride(0) * 8
+        call["seq_lens"] = batch.seq_lens_tensor.data_ptr()
         call["num_seqs"] = self._num_singles = count
         call["unseen"] = call["num_unseen"] = 0
-        if (trees := metadata.trees) is not None:
+        if (trees := batch.trees) is not None:
             assert self._shape.has_trees
             call["unseen"] = trees.unseen.data_ptr()
             call["num_unseen"] = trees.num_unseen.data_ptr()
-        self._tokens = sum(metadata.seq_lens[:count])
+        self._tokens = sum(batch.seq_lens[:count])
         self._shared_tokens = 0
         if self._shared is not None and count > 1:
-            self._shared_tokens = self._shared.begin(metadata)
+            self._shared_tokens = self._shared.begin(batch)
         if len(self._parts_done) < count:
             self._parts_done = torch.zeros(count, dtype=torch.int64)
             call["parts_done"] = self._parts_done.data_ptr()
 
     def _decode(
-        self,
-        query: torch.Tensor,
-        *,
-        keys: torch.Tensor,
-        values: torch.Tensor,
-        output: torch.Tensor,
-        how: "_How",
+        self, query: torch.Tensor, layer: AttentionLayer, output: torch.Tensor
     ) -> None:
-        """One new token each of the first sequences."""
+        """One new token of each of the first requests."""
+        window = layer.window
         if query.stride(2) != 1:
             query = query.contiguous()
         size = query.itemsize
@@ -217,51 +178,55 @@ class CompiledAttention:
         call["query"] = query.data_ptr()
         call["query_token_bytes"] = query.stride(0) * size
         call["query_head_bytes"] = query.stride(1) * size
-        call["keys"] = keys.data_ptr()
-        call["values"] = values.data_ptr()
+        call["keys"] = layer.keys.data_ptr()
+        call["values"] = layer.values.data_ptr()
         call["output"] = output.data_ptr()
         call["output_token_bytes"] = output.stride(0) * size
-        call["window"] = UNBOUNDED if how.window is None else how.window
-        call["scale"] = how.scale
-        call["softcap"] = how.softcap or 0.0
+        call["window"] = UNBOUNDED if window is None else window
+        call["scale"] = layer.scale
+        call["softcap"] = layer.softcap or 0.0
         call["next_part"] = 0
         call["next_thread"] = 0
-        tokens = self._seen(how.window)
+        tokens = self._seen(window)
         call["prefixes"] = 0
         recorder = current.recorder
-        if self._shared_tokens and how.window is None and how.softcap is None:
+        if self._shared_tokens and window is None and layer.softcap is None:
             if recorder is not None:
                 recorder.refuse()
             assert self._shared is not None
-            self._shared(query, keys=keys, values=values, scale=how.scale)
+            self._shared(query, layer)
             call["prefixes"] = self._shared.states.data_ptr()
             call["prefix_lens"] = self._shared.lens.ctypes.data
             tokens -= self._shared_tokens
         threads = self._share(tokens, len(query))
         if recorder is not None:
-            again = self._again.setdefault(how.window, _Again(self, how.window))
+            replay = self._decode_replays.setdefault(
+                window, _DecodeReplay(self, window)
+            )
             numbers = self._call.view(np.int64).copy()
-            recorder.attend(self._team.function, numbers, again)
+            recorder.attend(self._team.function, numbers, replay)
         self._team.run(self._call.ctypes.data, threads)
 
-    def begin_again(
-        self, calls: Int64, metadata: PagedMetadata, window: int | None
+    def prepare_decode_replay(
+        self, calls: Int64, batch: AttentionMetadata, window: int | None
     ) -> int | None:
-        """As `recording.Again` of single tokens, of layers that see so far back."""
-        self._begin(metadata)
-        if not metadata.num_single or self._shared_tokens:
+        """`ReplayedAttention.prepare` of decodes in layers with this window."""
+        self._begin(batch)
+        if not batch.num_decodes or self._shared_tokens:
             return None
-        threads = self._share(self._seen(window), metadata.num_single)
+        threads = self._share(self._seen(window), batch.num_decodes)
         calls[:, _OF_A_STEP] = self._call.view(np.int64)[_OF_A_STEP]
         return threads
 
-    def begin_several_again(self, calls: Int64, metadata: PagedMetadata) -> int | None:
-        """As `recording.Again` for several tokens of a sequence, by tiles."""
-        if metadata.num_single == len(metadata.query_lens):
+    def prepare_prefill_replay(
+        self, calls: Int64, batch: AttentionMetadata
+    ) -> int | None:
+        """`ReplayedAttention.prepare` of requests with several tokens, by tiles."""
+        if batch.num_decodes == len(batch.query_lens):
             return None
-        self._begin(metadata)
+        self._begin(batch)
         assert self._tiled is not None
-        return self._tiled.begin_again(calls)
+        return self._tiled.prepare_replay(calls)
 
     def _seen(self, window: int | None) -> int:
         """Tokens that the step's first sequences see, or a few more."""
@@ -319,57 +284,44 @@ def _tiled(
         return None, None
 
 
-class _Again(NamedTuple):
+class _DecodeReplay(NamedTuple):
     """Decodes of the layers of one attention that see equally far back."""
 
     attention: CompiledAttention
     window: int | None
 
-    def begin(self, calls: Int64, metadata: PagedMetadata) -> int | None:
-        return self.attention.begin_again(calls, metadata, self.window)
+    def prepare(self, calls: Int64, batch: AttentionMetadata) -> int | None:
+        return self.attention.prepare_decode_replay(calls, batch, self.window)
 
 
-class _AgainSeveral(NamedTuple):
+class _PrefillReplay(NamedTuple):
     """Prompts, or parts of them, in the layers of one attention."""
 
     attention: CompiledAttention
 
-    def begin(self, calls: Int64, metadata: PagedMetadata) -> int | None:
-        return self.attention.begin_several_again(calls, metadata)
+    def prepare(self, calls: Int64, batch: AttentionMetadata) -> int | None:
+        return self.attention.prepare_prefill_replay(calls, batch)
 
 
-class _How(NamedTuple):
-    """Of a layer: what the scores become, and how far back a token sees."""
-
-    scale: float
-    window: int | None
-    softcap: float | None
-
-
-def _prefill(
+def _prefill(  # noqa: PLR0917 - one request's part of a call of attention
     query: torch.Tensor,
     key: torch.Tensor,
     value: torch.Tensor,
-    *,
-    keys: torch.Tensor,
-    values: torch.Tensor,
-    metadata: PagedMetadata,
-    how: _How,
+    layer: AttentionLayer,
+    batch: AttentionMetadata,
     index: int,
 ) -> torch.Tensor:
-    """The new tokens of one sequence of the batch."""
-    cached = metadata.seq_lens[index] - metadata.query_lens[index]
-    first = 0 if how.window is None else max(0, cached + 1 - how.window)
-    blocks = metadata.block_tables[index]
+    """The new tokens of one request of the batch."""
+    cached, window = batch.seq_lens[index] - batch.query_lens[index], layer.window
+    first = 0 if window is None else max(0, cached + 1 - window)
+    blocks = batch.block_tables[index]
     return attend_sequence(
         query,
         key,
         value,
-        cached_keys(keys, blocks, first, cached),
-        cached_values(values, blocks, first, cached),
-        scale=how.scale,
-        window=how.window,
-        softcap=how.softcap,
+        cached_keys(layer.keys, blocks, first, cached),
+        cached_values(layer.values, blocks, first, cached),
+        layer,
     )
 
 

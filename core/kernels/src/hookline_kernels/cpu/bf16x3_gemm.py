@@ -34,7 +34,7 @@ from hookline_kernels.cpu.amx import (
     store_tile,
 )
 from hookline_kernels.cpu.elements import array_at
-from hookline_kernels.cpu.float32_gemm import FloatProduct
+from hookline_kernels.cpu.float32_gemm import Float32Product
 from hookline_kernels.cpu.launching import Kernel
 from hookline_kernels.cpu.memory import take
 from hookline_kernels.cpu.panels import (
@@ -78,7 +78,7 @@ _LINES = _STEP_BYTES // CACHE_LINE // len(_ORDER)
 _SUMS, _OWN, _OTHERS = (0, 1, 2, 3), (4, 5), (6, 7)
 
 
-class SplitPanels(FloatProduct):
+class Bf16x3Gemm(Float32Product):
     """In pieces, of any number of rows.
 
     What is infinite, or larger than bfloat16 has numbers for, makes sums that are none.
@@ -93,7 +93,7 @@ class SplitPanels(FloatProduct):
         """Compiles what is not compiled yet.
 
         Args:
-            weight: Of `split`.
+            weight: Of `pack_bf16x3`.
             bias: [out].
 
         Raises:
@@ -102,7 +102,7 @@ class SplitPanels(FloatProduct):
         super().__init__(_kernel(), weight, bias, rows_at_once=HEIGHT)
 
 
-def split(weight: torch.Tensor) -> torch.Tensor:
+def pack_bf16x3(weight: torch.Tensor) -> torch.Tensor:
     """[out, in] in float32 → [out, in, 3] bfloat16, which lies in panels.
 
     Raises:

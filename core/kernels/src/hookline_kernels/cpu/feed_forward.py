@@ -9,23 +9,23 @@ import torch
 
 from hookline_kernels.cpu.amx import DEPTH, HEIGHT, ROWS, has_tiles
 from hookline_kernels.cpu.gated import Gate
-from hookline_kernels.cpu.gemm import ManyRows
+from hookline_kernels.cpu.gemm import Gemm
 from hookline_kernels.cpu.panels import GELU_TANH, OUTPUTS, SILU, lay_panels
 from hookline_kernels.cpu.recording import fresh
-from hookline_kernels.cpu.skinny_gemm import FewRows
+from hookline_kernels.cpu.skinny_gemm import SkinnyGemm
 from hookline_kernels.failure import KernelError
 
 _KINDS = {"silu": SILU, "gelu_tanh": GELU_TANH}
 
 
 class FeedForward:
-    """down(activation(gate(x)) · up(x)) + summand. One thread calls it at a time.
+    """down(activation(gate(x)) · up(x)) + residual. One thread calls it at a time.
 
     Attributes:
         least_in_blocks: Rows from which it is quicker of blocks.
     """
 
-    least_in_blocks = FewRows.most + 1
+    least_in_blocks = SkinnyGemm.most + 1
 
     def __init__(
         self,
@@ -55,47 +55,47 @@ class FeedForward:
         joined = torch.stack(halves, 1).view(2 * width, hidden)
         gate_up, down = lay_panels(joined), lay_panels(down)
         self._few = (
-            FewRows(gate_up, None, OUTPUTS),
+            SkinnyGemm(gate_up, None, OUTPUTS),
             Gate(width, gate.dtype, activation, alternates=True),
-            FewRows(down, None, OUTPUTS),
+            SkinnyGemm(down, None, OUTPUTS),
         )
         kind = _KINDS[activation]
-        self._into = ManyRows(gate_up, kind=kind)
-        self._into_from_blocks = ManyRows(gate_up, kind=kind, in_blocks=True)
-        self._out_of = ManyRows(down, in_blocks=True)
+        self._into = Gemm(gate_up, kind=kind)
+        self._into_from_blocks = Gemm(gate_up, kind=kind, in_blocks=True)
+        self._out_of = Gemm(down, in_blocks=True)
 
     def __call__(
-        self, values: torch.Tensor, summand: torch.Tensor | None = None
+        self, values: torch.Tensor, residual: torch.Tensor | None = None
     ) -> torch.Tensor:
-        """[T, hidden] → the same; the summand is like both, contiguous."""
+        """[T, hidden] → the same; the residual is like both, contiguous."""
         rows = len(values)
-        if rows <= FewRows.most:
+        if rows <= SkinnyGemm.most:
             gate_up, gate, down = self._few
-            return down(gate(gate_up(values)), summand)
-        return self._tiled(self._into, values.contiguous(), rows, summand)
+            return down(gate(gate_up(values)), residual)
+        return self._tiled(self._into, values.contiguous(), rows, residual)
 
     def of_blocks(
-        self, values: torch.Tensor, rows: int, summand: torch.Tensor | None = None
+        self, values: torch.Tensor, rows: int, residual: torch.Tensor | None = None
     ) -> torch.Tensor:
         """The same of the blocks of so many rows, `least_in_blocks` at least.
 
         Args:
             values: Of `RmsNorm.in_blocks`.
             rows: How many they are of.
-            summand: [rows, hidden], contiguous.
+            residual: [rows, hidden], contiguous.
         """
-        return self._tiled(self._into_from_blocks, values, rows, summand)
+        return self._tiled(self._into_from_blocks, values, rows, residual)
 
     def _tiled(
         self,
-        into: ManyRows,
+        into: Gemm,
         values: torch.Tensor,
         rows: int,
-        summand: torch.Tensor | None,
+        residual: torch.Tensor | None,
     ) -> torch.Tensor:
         blocks = -(-rows // HEIGHT)
         between = fresh((blocks * HEIGHT * self._width,), values.dtype)
         output = fresh((rows, self._hidden), values.dtype)
         into.fill(between, rows, values)
-        self._out_of.fill(output, rows, between, summand)
+        self._out_of.fill(output, rows, between, residual)
         return output

@@ -44,10 +44,10 @@ _NEAR = 1 << 20
 """Bytes of values that stay in the second cache beside a panel."""
 
 
-class FloatProduct:
-    """values · weightᵀ + bias + summand, in float32. One thread calls it at a time.
+class Float32Product:
+    """values · weightᵀ + bias + residual, in float32. One thread calls it at a time.
 
-    A kernel's numbers are: inputs, outputs, rows; addresses of weight, bias, summand,
+    A kernel's numbers are: inputs, outputs, rows; addresses of weight, bias, residual,
     values and output; threads that it is started on.
     """
 
@@ -72,15 +72,15 @@ class FloatProduct:
         )
 
     def __call__(
-        self, values: torch.Tensor, summand: torch.Tensor | None = None
+        self, values: torch.Tensor, residual: torch.Tensor | None = None
     ) -> torch.Tensor:
-        """[..., in] → [..., out]; the summand is [..., out], contiguous."""
+        """[..., in] → [..., out]; the residual is [..., out], contiguous."""
         values = values.contiguous()
         output = fresh((*values.shape[:-1], self._outputs), torch.float32)
         rows = values.numel() // self._inputs
         numbers = self._numbers
         numbers[3] = rows
-        numbers[6] = 0 if summand is None else summand.data_ptr()
+        numbers[6] = 0 if residual is None else residual.data_ptr()
         numbers[7], numbers[8] = values.data_ptr(), output.data_ptr()
         elements = self._outputs * self._inputs * -(-rows // self._rows_at_once)
         numbers[9] = self._kernel.threads(elements)
@@ -88,14 +88,14 @@ class FloatProduct:
         return output
 
 
-class FloatPanels(FloatProduct):
+class Float32Gemm(Float32Product):
     """With vectors, of any number of rows."""
 
     def __init__(self, weight: torch.Tensor, bias: torch.Tensor | None) -> None:
         """Compiles what is not compiled yet.
 
         Args:
-            weight: Of `lay_floats`.
+            weight: Of `pack_float32`.
             bias: [out].
 
         Raises:
@@ -113,7 +113,7 @@ def can_lay(weight: torch.Tensor) -> bool:
     )
 
 
-def lay_floats(weight: torch.Tensor) -> torch.Tensor:
+def pack_float32(weight: torch.Tensor) -> torch.Tensor:
     """A copy of [out, in], of the same shape, that lies in panels.
 
     Raises:
@@ -141,7 +141,7 @@ def _kernel() -> Kernel:
             bias = given[5] + 4 * panel * OUTPUTS if given[5] else 0
             while row < last:
                 here = 4 * (row * outputs + panel * OUTPUTS)
-                summand = given[6] + here if given[6] else 0
+                residual = given[6] + here if given[6] else 0
                 values = given[7] + 4 * row * inputs
                 target = given[8] + here
                 # The number of rows must be known when this is compiled.
@@ -150,7 +150,7 @@ def _kernel() -> Kernel:
                         values,
                         weights,
                         bias,
-                        summand,
+                        residual,
                         target,
                         inputs,
                         outputs,
@@ -159,12 +159,12 @@ def _kernel() -> Kernel:
                     row += _ROWS
                 elif row + 2 <= last:
                     multiply_rows(
-                        values, weights, bias, summand, target, inputs, outputs, 2
+                        values, weights, bias, residual, target, inputs, outputs, 2
                     )
                     row += 2
                 else:
                     multiply_rows(
-                        values, weights, bias, summand, target, inputs, outputs, 1
+                        values, weights, bias, residual, target, inputs, outputs, 1
                     )
                     row += 1
             taken = take(numbers, 1)
@@ -177,7 +177,7 @@ def _multiply_rows(  # noqa: PLR0917 - numba passes by position
     values: Any,
     weights: Any,
     bias: Any,
-    summand: Any,
+    residual: Any,
     output: Any,
     inputs: Any,
     outputs: Any,
@@ -188,7 +188,7 @@ def _multiply_rows(  # noqa: PLR0917 - numba passes by position
     All but `rows` are addresses, 0 where there is none, and whole numbers.
     """
     integers = [
-        types.intp for _ in (values, weights, bias, summand, output, inputs, outputs)
+        types.intp for _ in (values, weights, bias, residual, output, inputs, outputs)
     ]
     signature = types.void(*integers, rows)
     high = rows.literal_value

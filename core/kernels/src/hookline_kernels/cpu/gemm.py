@@ -39,8 +39,8 @@ _MOST_ROWS = 512
 """Of more, oneDNN is as quick."""
 
 
-class ManyRows:
-    """values · weightᵀ + bias + summand, in bfloat16, or what a gate makes of it.
+class Gemm:
+    """values · weightᵀ + bias + residual, in bfloat16, or what a gate makes of it.
 
     One thread calls it at a time.
 
@@ -81,20 +81,20 @@ class ManyRows:
         )
 
     def __call__(
-        self, values: torch.Tensor, summand: torch.Tensor | None = None
+        self, values: torch.Tensor, residual: torch.Tensor | None = None
     ) -> torch.Tensor:
-        """[T, in] → [T, out]; the summand is [T, out], contiguous."""
+        """[T, in] → [T, out]; the residual is [T, out], contiguous."""
         values = values.contiguous()
         output = fresh((len(values), self._outputs), torch.bfloat16)
-        self.fill(output, len(values), values, summand)
+        self.fill(output, len(values), values, residual)
         return output
 
     def of_blocks(
-        self, values: torch.Tensor, rows: int, summand: torch.Tensor | None = None
+        self, values: torch.Tensor, rows: int, residual: torch.Tensor | None = None
     ) -> torch.Tensor:
         """The same of the blocks of so many rows, if it is one for blocks."""
         output = fresh((rows, self._outputs), torch.bfloat16)
-        self.fill(output, rows, values, summand)
+        self.fill(output, rows, values, residual)
         return output
 
     def fill(
@@ -102,7 +102,7 @@ class ManyRows:
         output: torch.Tensor,
         rows: int,
         values: torch.Tensor,
-        summand: torch.Tensor | None = None,
+        residual: torch.Tensor | None = None,
     ) -> None:
         """The same, into given memory.
 
@@ -110,12 +110,12 @@ class ManyRows:
             output: [T, out], or of a gate room for the blocks of [T, out ÷ 2].
             rows: T, 32 at least.
             values: [T, in], contiguous, or their blocks.
-            summand: [T, out], contiguous.
+            residual: [T, out], contiguous.
         """
         blocks, numbers = -(-rows // HEIGHT), self._numbers
         numbers[1], numbers[4] = rows, _blocks_at_once(blocks, self._inputs)
         numbers[5], numbers[7] = values.data_ptr(), output.data_ptr()
-        numbers[8] = 0 if summand is None else summand.data_ptr()
+        numbers[8] = 0 if residual is None else residual.data_ptr()
         self._kernel(self._outputs * self._inputs, numbers)
 
 

@@ -1,4 +1,4 @@
-"""Starts kernels that take a list of numbers, on the threads that their work wants."""
+"""Starts kernels, whose arguments are int64s, on as many threads as pay."""
 
 import ctypes
 from collections.abc import Callable
@@ -9,56 +9,56 @@ import torch
 from numba.core import types
 
 from hookline_kernels.cpu.jit import compile_kernel
-from hookline_kernels.cpu.recording import Again, current
+from hookline_kernels.cpu.recording import ReplayedAttention, current
 from hookline_kernels.cpu.team import Team
 
 Numbers = ctypes.Array[ctypes.c_int64]
 
 _SIGNATURE: Any = types.void(types.intp)
 _WORTH_SHARING = 1 << 16
-"""Elements that take long enough for the waking of other threads to pay."""
+"""Least number of elements for which waking other threads pays."""
 
 
 def numbers_of(*values: int) -> Numbers:
-    """A kernel's list; its first place is the kernel's own."""
+    """Returns a kernel's arguments; argument 0 is the kernel's own counter."""
     return (ctypes.c_int64 * (len(values) + 1))(0, *values)
 
 
 class Kernel:
-    """Compiled when it is made.
+    """A compiled kernel; it is compiled, or read from disk, when it is made.
 
     Raises:
-        KernelError: There is no compiler or no team of threads on this machine.
+        KernelError: There is no compiler, or torch's threads cannot be reached.
     """
 
     def __init__(self, body: Callable[[Any], None], variant: str) -> None:
-        """Takes void(address of int64s) and the name of what it was made for."""
+        """Compiles void(address of int64s); `variant` names it in the disk cache."""
         compiled: Any = compile_kernel(body, _SIGNATURE, variant)
         self._team = Team(compiled.address)
-        self._kept = compiled  # its code goes with it
+        self._compiled = compiled  # owns the machine code
 
     def __call__(
-        self, elements: int, numbers: Numbers, again: Again | None = None
+        self, elements: int, numbers: Numbers, replay: ReplayedAttention | None = None
     ) -> None:
-        """Returns when all is done.
+        """Runs the kernel and waits for it.
 
         Args:
-            elements: About so many are read.
-            numbers: Its list.
-            again: Says what is new in it when a step is done from notes. The first two
-                numbers are the kernel's own then.
+            elements: Approximate number of elements that it reads.
+            numbers: Its arguments.
+            replay: Updates the arguments when a recorded step is replayed; arguments
+                0 and 1 are then the kernel's own counters.
         """
         numbers[0] = 0
         threads = self.threads(elements)
         if (recorder := current.recorder) is not None:
-            noted, function = np.array(numbers), self._team.function
-            if again is None:
-                recorder.start(function, noted, is_alone=threads == 1)
+            arguments, function = np.array(numbers), self._team.function
+            if replay is None:
+                recorder.start(function, arguments, is_alone=threads == 1)
             else:
-                recorder.attend(function, noted, again)
+                recorder.attend(function, arguments, replay)
         self._team.run(ctypes.addressof(numbers), threads)
 
     @staticmethod
     def threads(elements: int) -> int:
-        """That reading so many is worth."""
+        """Returns the number of threads that reading so many elements is worth."""
         return 1 if elements < _WORTH_SHARING else torch.get_num_threads()

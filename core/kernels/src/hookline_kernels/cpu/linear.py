@@ -1,6 +1,6 @@
 """Linear layers by torch; in bfloat16 with weights that oneDNN has packed once.
 
-A plain weight is packed again in every product. A summand is added inside of the
+A plain weight is packed again in every product. A residual is added inside of the
 product, before its result is rounded.
 """
 
@@ -37,21 +37,21 @@ def packed_linear(
     weight: torch.Tensor,
     bias: torch.Tensor | None,
     *,
-    summand: torch.Tensor | None = None,
+    residual: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """Values · weightᵀ + bias, and the summand.
+    """Values · weightᵀ + bias, and the residual.
 
     Args:
         values: [..., in].
         weight: Of `pack`.
         bias: [out].
-        summand: [..., out].
+        residual: [..., out].
     """
     product = torch.ops.mkldnn._linear_pointwise  # noqa: SLF001
-    if summand is None:
+    if residual is None:
         result = product(values, weight, bias, "none", [], "")
     else:
-        result = product.binary(values, summand, weight, bias, "add")
+        result = product.binary(values, residual, weight, bias, "add")
     assert isinstance(result, torch.Tensor)
     return result
 
@@ -61,10 +61,10 @@ def plain_linear(
     weight: torch.Tensor,
     bias: torch.Tensor | None,
     *,
-    summand: torch.Tensor | None = None,
+    residual: torch.Tensor | None = None,
 ) -> torch.Tensor:
     """The same with a plain weight, of [T, in]."""
-    if summand is None:
+    if residual is None:
         return functional.linear(values, weight, bias)
-    result = torch.addmm(summand, values, weight.t())
+    result = torch.addmm(residual, values, weight.t())
     return result if bias is None else result.add_(bias)

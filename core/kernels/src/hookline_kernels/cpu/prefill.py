@@ -1,27 +1,26 @@
-"""Attention of many new tokens of one sequence, by way of torch's fused kernel.
+"""Attention of many new tokens of one request, by torch's fused kernel.
 
-New tokens see all that is cached, and of one another those before. These are two
-calls without a mask, merged by the logarithms of their sums; a mask would be as large
-as the scores, and half of them would be computed for nothing.
+New tokens attend to all cached tokens, and causally to each other. These are two calls
+without a mask, merged by the logarithms of their sums; a mask would be as large as the
+scores, and half of them would be computed for nothing.
 """
 
 import torch
 from torch.nn.functional import scaled_dot_product_attention
 
+from hookline_kernels.attention_layer import AttentionLayer
+
 _MOST_ROWS = 256
-"""Queries a masked call takes: it bounds the mask and the scores."""
+"""Queries of a masked call, which bounds the size of mask and scores."""
 
 
-def attend_sequence(
+def attend_sequence(  # noqa: PLR0917 - three sides of new tokens, two of cached
     query: torch.Tensor,
     key: torch.Tensor,
     value: torch.Tensor,
     cached_key: torch.Tensor,
     cached_value: torch.Tensor,
-    *,
-    scale: float,
-    window: int | None,
-    softcap: float | None,
+    layer: AttentionLayer,
 ) -> torch.Tensor:
     """Causal attention of n new tokens over c cached ones and themselves.
 
@@ -31,13 +30,12 @@ def attend_sequence(
         value: [n, KV heads, value dim].
         cached_key: [KV heads, c, key dim].
         cached_value: [KV heads, c, value dim].
-        scale: Multiplies the scores.
-        window: A token sees so many tokens, itself included; None sees all.
-        softcap: Scores become softcap · tanh(score ÷ softcap); None leaves them.
+        layer: Scale, window and soft cap; its cache is not read.
 
     Returns:
         [n, heads, value dim].
     """
+    scale, window, softcap = layer.scale, layer.window, layer.softcap
     heads, keys, values = (_by_head(side) for side in (query, key, value))
     if window is not None and window >= len(query) + cached_key.shape[1]:
         window = None
@@ -66,7 +64,7 @@ def attend_sequence(
 
 
 def _by_head(side: torch.Tensor) -> torch.Tensor:
-    """[heads, n, dim], a head's numbers side by side: the fused kernel counts on it."""
+    """[heads, n, dim], each head contiguous, which the fused kernel requires."""
     return (side if side.stride(2) == 1 else side.contiguous()).transpose(0, 1)
 
 
@@ -76,7 +74,7 @@ def _cached_and_new(
     cached: tuple[torch.Tensor, torch.Tensor],
     scale: float,
 ) -> torch.Tensor:
-    """Both parts' outputs, each by its share of the weights."""
+    """Both parts' outputs, averaged by their shares of the weights."""
     fused = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu  # noqa: SLF001
     outputs, sums = [], []
     for (keys, values), is_causal in ((cached, False), (new, True)):
@@ -98,7 +96,7 @@ def _by_rows(
     window: int | None,
     softcap: float | None,
 ) -> torch.Tensor:
-    """Some queries after others, each lot over the tokens that it may see."""
+    """Queries in chunks, each over the tokens that it may attend to."""
     count, length = query.shape[1], keys.shape[1]
     outputs = []
     for start in range(0, count, _MOST_ROWS):
@@ -129,7 +127,7 @@ def _masked(
     window: int | None,
     softcap: float | None,
 ) -> torch.Tensor:
-    """The last tokens of a stretch over all of it."""
+    """The last tokens of a stretch of tokens over all of it."""
     count, length = query.shape[1], keys.shape[1]
     positions = torch.arange(length - count, length)[:, None]
     seen = torch.arange(length)[None, :]

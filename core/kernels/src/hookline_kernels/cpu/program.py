@@ -46,7 +46,7 @@ class Program:
             KernelError: torch's threads cannot be reached on this machine.
         """
         self.entries = np.array(entries, np.int64).reshape(-1, 3)
-        self._team = Team(walker().address)
+        self._team = Team(program_kernel().address)
         addresses = [_address(openmp(), name) for name in _OPENMP]
         addresses.append(_address(ctypes.CDLL(None), "sched_yield"))
         self._header = np.array(
@@ -68,7 +68,7 @@ def _address(library: ctypes.CDLL, name: str) -> int:
 
 
 @cache
-def walker() -> Any:
+def program_kernel() -> Any:
     """Compiled once a process, and kept: programs hold its address.
 
     Raises:

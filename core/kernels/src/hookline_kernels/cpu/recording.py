@@ -1,9 +1,9 @@
-"""Notes the kernels that a step starts, so that a program can start them again.
+"""Records the kernels that a step starts, so that a program can start them again.
 
-While a thread records, what kernels make lies in memory that stays where it is, and
-arguments are copied as they are at each start. What changes from step to step must lie
-at the same addresses then; of attention, whose work changes with the lengths of
-sequences, `Again` says what is new.
+While a thread records, kernels' results get memory that stays allocated, and arguments
+are copied at each start. Inputs that change from step to step must stay at the same
+addresses; attention, whose work depends on the lengths of requests, updates its
+recorded arguments itself (`ReplayedAttention`).
 """
 
 import math
@@ -20,7 +20,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from hookline_kernels.cpu.program import Program
-from hookline_kernels.metadata import PagedMetadata
+from hookline_kernels.metadata import AttentionMetadata
 
 Int64 = npt.NDArray[np.int64]
 Bytes = npt.NDArray[np.uint8]
@@ -29,28 +29,28 @@ _PIECE_BYTES = 4 << 20
 _ALIGNMENT = 64
 
 
-class Again(Protocol):
-    """Attention of some layers that are alike, in every step of a program."""
+class ReplayedAttention(Protocol):
+    """Attention of some layers of a recorded step, which differs in each step."""
 
-    def begin(self, calls: Int64, metadata: PagedMetadata) -> int | None:
-        """Writes what is new in a step.
+    def prepare(self, calls: Int64, batch: AttentionMetadata) -> int | None:
+        """Writes a step's arguments into the recorded ones.
 
         Args:
-            calls: [layers, numbers] their arguments.
-            metadata: Of the step, with as many tokens as there were.
+            calls: [layers, arguments] recorded arguments.
+            batch: A step with as many tokens as the recorded one.
 
         Returns:
-            Threads that the work is worth; None if it is another kind of step, and
-            nothing may be run.
+            Number of threads that the work is worth; None if the recording does not fit
+            this step, which then must not be replayed.
         """
         ...
 
 
 class Arena:
-    """Memory for what lies between kernels, the same for all programs.
+    """Memory for kernels' results, shared by all programs.
 
-    It is handed out as any memory is: what nobody holds any more is taken next, while
-    it is in the caches. So a program uses memory again where the noted step did.
+    Memory that nobody references any more is handed out again first, while it is still
+    in the CPU's caches. A program thus reuses memory where the recorded step did.
     """
 
     def __init__(self) -> None:
@@ -59,35 +59,39 @@ class Arena:
         self._free: defaultdict[int, list[Bytes]] = defaultdict(list)
 
     def new(self, shape: Sequence[int], dtype: torch.dtype) -> torch.Tensor:
-        """Contiguous, of any content."""
+        """Returns an uninitialised contiguous tensor."""
         size = math.prod(shape) * dtype.itemsize
-        # Powers of two, so that programs of many sizes have few rooms.
+        # Sizes are powers of two, so that programs of many sizes share few pieces.
         free = self._free[max(_ALIGNMENT, 1 << (size - 1).bit_length())]
         room = free.pop() if free else self._more(max(size, 1))
-        held = room[:size]  # an object of its own, which the tensor holds
+        held = room[:size]  # a new object, which lives as long as the tensor
         weakref.finalize(held, free.append, room)
         return _as_tensor(held, shape, dtype)
 
-    def again(self, tensor: torch.Tensor) -> torch.Tensor:
-        """The memory of one of its tensors, which may be handed out again."""
+    def retain(self, tensor: torch.Tensor) -> torch.Tensor:
+        """Returns a tensor over the same memory that does not keep it allocated.
+
+        Raises:
+            ValueError: The tensor lies outside of the arena.
+        """
         address, size = tensor.data_ptr(), tensor.nbytes
         for piece in self._pieces:
             start = address - piece.ctypes.data
             if 0 <= start < len(piece):
                 held = piece[start : start + size]
                 return _as_tensor(held, tensor.shape, tensor.dtype)
-        raise ValueError("the tensor lies elsewhere")
+        raise ValueError("the tensor lies outside of the arena")
 
-    def spoil(self) -> None:
-        """Has every number in it be none."""
+    def fill_with_nan(self) -> None:
+        """Overwrites everything with not-a-number, so that stale results are seen."""
         for piece in self._pieces:
             piece.fill(0xFF)
 
     def _more(self, size: int) -> Bytes:
-        """Room for so many bytes and the same again, up to the next power of two."""
+        """Returns `size` bytes, rounded up to a power of two, of a large piece."""
         size = max(_ALIGNMENT, 1 << (size - 1).bit_length())
         if not self._pieces or self._used + size > len(self._pieces[-1]):
-            # Not torch's: while a step is noted, what torch does is watched.
+            # Of numpy: while a step is recorded, torch's operations are watched.
             piece = np.empty(max(size, _PIECE_BYTES) + _ALIGNMENT, np.uint8)
             self._pieces.append(piece[-piece.ctypes.data % _ALIGNMENT :])
             self._used = 0
@@ -100,57 +104,57 @@ def _as_tensor(memory: Bytes, shape: Sequence[int], dtype: torch.dtype) -> torch
 
 
 class Recorder:
-    """What one thread starts, from `recording` on.
+    """The kernels that one thread starts inside of `recording`.
 
     Attributes:
-        is_refused: The step cannot be done again like this.
+        is_refused: The step cannot be replayed.
     """
 
     def __init__(self, arena: Arena) -> None:
-        """Takes memory for what kernels make."""
+        """Takes the memory for kernels' results."""
         self._arena = arena
         self._starts: list[tuple[int, Int64, bool]] = []
-        self._attentions: dict[Again, list[int]] = {}
+        self._attentions: dict[ReplayedAttention, list[int]] = {}
         self.is_refused = False
 
     def new(self, shape: Sequence[int], dtype: torch.dtype) -> torch.Tensor:
-        """Memory for what a kernel makes."""
+        """Returns memory for a kernel's result."""
         return self._arena.new(shape, dtype)
 
     def start(self, function: int, numbers: Int64, *, is_alone: bool) -> None:
-        """Notes a kernel, whose first number counts what threads took of its work."""
+        """Records a kernel; argument 0 counts the work items that threads took."""
         self._starts.append((function, numbers, is_alone))
 
-    def attend(self, function: int, numbers: Int64, again: Again) -> None:
-        """Notes attention, whose first two numbers are of that kind."""
-        self._attentions.setdefault(again, []).append(len(self._starts))
+    def attend(self, function: int, numbers: Int64, replay: ReplayedAttention) -> None:
+        """Records attention; its arguments 0 and 1 are such counters."""
+        self._attentions.setdefault(replay, []).append(len(self._starts))
         self._starts.append((function, numbers, True))
 
     def refuse(self) -> None:
-        """Says that the step is of a kind that is not done again."""
+        """Marks the step as one that cannot be replayed."""
         self.is_refused = True
 
     def recording(self) -> "Recording":
-        """What was noted."""
+        """Returns the recorded kernels as a program."""
         return Recording(self._starts, self._attentions, self._arena)
 
 
 class Recording:
-    """A program and its arguments."""
+    """A program of kernels and their arguments."""
 
     def __init__(
         self,
         starts: Sequence[tuple[int, Int64, bool]],
-        attentions: dict[Again, list[int]],
+        attentions: dict[ReplayedAttention, list[int]],
         memory: object,
     ) -> None:
-        """Takes what a recorder noted, and holds the memory that it is about."""
+        """Takes a recorder's kernels, and keeps `memory` alive, where results lie."""
         self._kept = memory
         width = max((len(numbers) for _, numbers, _ in starts), default=0)
         self._arguments = np.zeros((len(starts), width), np.int64)
         for row, (_, numbers, _) in zip(self._arguments, starts, strict=True):
             row[: len(numbers)] = numbers
-        self._attentions = {again: np.array(rows) for again, rows in attentions.items()}
+        self._attentions = {each: np.array(rows) for each, rows in attentions.items()}
         first, step = self._arguments.ctypes.data, self._arguments.strides[0]
         self._program = Program(
             [
@@ -159,12 +163,12 @@ class Recording:
             ]
         )
 
-    def run(self, metadata: PagedMetadata) -> bool:
-        """Starts all of it again; False if it cannot do this step, and did nothing."""
+    def run(self, batch: AttentionMetadata) -> bool:
+        """Replays the step; returns False, and does nothing, if it does not fit."""
         arguments, entries = self._arguments, self._program.entries
-        for again, rows in self._attentions.items():
+        for attention, rows in self._attentions.items():
             calls = arguments[rows]
-            threads = again.begin(calls, metadata)
+            threads = attention.prepare(calls, batch)
             if threads is None:
                 return False
             arguments[rows] = calls
@@ -176,7 +180,7 @@ class Recording:
 
 
 class _Current(threading.local):
-    """The recorder of this thread."""
+    """This thread's recorder, if it is recording."""
 
     recorder: Recorder | None = None
 
@@ -186,9 +190,9 @@ current = _Current()
 
 @contextmanager
 def recording(recorder: Recorder) -> Iterator[None]:
-    """Has a recorder note what this thread starts; all of it is computed, too.
+    """Records the kernels that this thread starts, which run as usual.
 
-    Of what torch computes nothing is noted, so it is refused.
+    Operations of torch cannot be recorded: they mark the step as refused.
     """
     current.recorder = recorder
     try:
@@ -199,7 +203,7 @@ def recording(recorder: Recorder) -> Iterator[None]:
 
 
 class _Watch(TorchDispatchMode):
-    """Lets nothing pass but other looks at the same memory."""
+    """Refuses all operations of torch but views of the same memory."""
 
     def __init__(self, recorder: Recorder) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -213,12 +217,12 @@ class _Watch(TorchDispatchMode):
         kwargs: Mapping[str, object] | None = None,
     ) -> object:
         found = func(*args, **(kwargs or {}))
-        if not getattr(func, "is_view", False) or not _is_look(found, args[0]):
+        if not getattr(func, "is_view", False) or not _is_view_of(found, args[0]):
             self._recorder.refuse()
         return found
 
 
-def _is_look(found: object, at: object) -> bool:
+def _is_view_of(found: object, at: object) -> bool:
     parts = found if isinstance(found, list | tuple) else [found]
     return isinstance(at, torch.Tensor) and all(
         isinstance(part, torch.Tensor)
@@ -228,7 +232,7 @@ def _is_look(found: object, at: object) -> bool:
 
 
 def fresh(shape: Sequence[int], dtype: torch.dtype) -> torch.Tensor:
-    """Contiguous memory of any content for what a kernel makes."""
+    """Returns uninitialised contiguous memory for a kernel's result."""
     if (recorder := current.recorder) is not None:
         return recorder.new(shape, dtype)
     return torch.empty(shape, dtype=dtype)

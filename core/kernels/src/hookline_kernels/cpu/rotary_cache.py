@@ -68,7 +68,7 @@ class RotaryCache:
         self,
         heads: torch.Tensor,
         *,
-        angles: tuple[torch.Tensor, torch.Tensor],
+        rotary: tuple[torch.Tensor, torch.Tensor],
         positions: torch.Tensor,
         slots: torch.Tensor,
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
@@ -76,8 +76,8 @@ class RotaryCache:
 
         Args:
             heads: [T, `HeadShape.width`], contiguous: queries, keys, values.
-            angles: Cosines and sines, [positions, dim ÷ 2] float32 each.
-            positions: [T] int64, each below the angles' length.
+            rotary: Cosines and sines, [positions, dim ÷ 2] float32 each.
+            positions: [T] int64, each below the table's length.
             slots: [T] int64; block × block size + offset of each token.
 
         Returns:
@@ -85,7 +85,7 @@ class RotaryCache:
         """
         shape, numbers, tokens = self._shape, self._numbers, len(heads)
         numbers[1], numbers[2] = tokens, heads.data_ptr()
-        numbers[3], numbers[4] = angles[0].data_ptr(), angles[1].data_ptr()
+        numbers[3], numbers[4] = rotary[0].data_ptr(), rotary[1].data_ptr()
         numbers[5], numbers[6] = positions.data_ptr(), slots.data_ptr()
         self._kernel(heads.numel(), numbers)
         each = heads.view(tokens, -1, shape.dim)

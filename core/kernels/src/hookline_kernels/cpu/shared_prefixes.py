@@ -1,9 +1,9 @@
-"""What sequences of a decode step have in common is attended to once.
+"""Attends once to the prefix that requests of a decode step share.
 
-Their queries are rows of one matrix product with keys that are read once (Juravsky et
-al. 2024, Hydragen; Ye et al. 2024, cascade inference), which leaves each of them a
-state of its softmax; decode goes on from that with what is their own. By their blocks
-sequences are known to begin alike: it is the prefix cache that finds them.
+The requests' queries are rows of one matrix product with the shared keys, which are
+read once (Juravsky et al. 2024, Hydragen; Ye et al. 2024, cascade inference). Each
+request gets a softmax state, from which decode continues with the request's own tokens.
+Equal block ids show a shared prefix: the prefix cache made them so.
 """
 
 import math
@@ -13,27 +13,28 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
+from hookline_kernels.attention_layer import AttentionLayer
 from hookline_kernels.cpu.amx import DEPTH
 from hookline_kernels.cpu.launching import numbers_of
-from hookline_kernels.cpu.prefill_kernel import (
+from hookline_kernels.cpu.prefill_call import (
     ITEM_NUMBERS,
     PrefillShape,
     check_tiles,
-    note_layer,
-    note_step,
     scratch_for,
-    tiled_kernel,
+    set_layer_arguments,
+    set_step_arguments,
 )
-from hookline_kernels.metadata import PagedMetadata
+from hookline_kernels.cpu.prefill_kernel import tiled_kernel
+from hookline_kernels.metadata import AttentionMetadata
 
 Int64 = np.ndarray[Any, np.dtype[np.int64]]
 
 _WORTH_SHARING = 1024
-"""Tokens that need not be read again, for one call more to pay."""
+"""Least number of tokens saved for which the extra call pays."""
 
 
 class Shared(NamedTuple):
-    """Adjacent sequences, `number` from `first` on, whose first `tokens` are equal."""
+    """`number` adjacent requests from `first` on, whose first `tokens` are equal."""
 
     first: int
     number: int
@@ -41,22 +42,25 @@ class Shared(NamedTuple):
 
 
 class SharedPrefixes:
-    """Finds them once a step, and attends for each layer; one thread calls it.
+    """Finds shared prefixes once a step, and attends to them in each layer.
+
+    For one thread.
 
     Attributes:
-        lens: [S] int64, of each single-token sequence the tokens that it shares;
-            multiples of 32 and of a block.
-        states: [S, state] float32: of the last call, of sequences that share any.
+        lens: [S] int64, number of shared tokens of each decode, a multiple of 32 and of
+            the block size.
+        states: [S, state] float32 of the last call; rows without shared tokens are
+            undefined.
     """
 
     lens: Int64
     states: torch.Tensor
 
     def __init__(self, shape: PrefillShape, dtype: torch.dtype) -> None:
-        """Compiles what is not compiled yet.
+        """Compiles the kernel if it is not compiled yet.
 
         Raises:
-            KernelError: There is no matrix unit, or none for this shape.
+            KernelError: There is no matrix unit, or the shape does not fit it.
         """
         check_tiles(shape, dtype)
         self._shape = shape
@@ -66,14 +70,14 @@ class SharedPrefixes:
         self._scratch = torch.empty(0, dtype=torch.uint8)
         self.states = torch.empty(0, 0)
 
-    def begin(self, metadata: PagedMetadata) -> int:
-        """Notes what all layers of a step share; how many tokens are in `lens`."""
-        count, shape = metadata.num_single, self._shape
+    def begin(self, batch: AttentionMetadata) -> int:
+        """Sets up what all layers of a step share; returns the sum of `lens`."""
+        count, shape = batch.num_decodes, self._shape
         self.lens = np.zeros(count, np.int64)
-        lengths = np.array(metadata.seq_lens[:count], np.int64)
-        if (trees := metadata.trees) is not None:  # what all of its nodes see
+        lengths = np.array(batch.seq_lens[:count], np.int64)
+        if (trees := batch.trees) is not None:  # all nodes attend to these
             lengths = trees.contexts.numpy()
-        tables = metadata.block_tables[:count].numpy()
+        tables = batch.block_tables[:count].numpy()
         groups = shared_runs(tables, lengths, shape.block_size)
         items = []
         for each in groups:
@@ -81,7 +85,7 @@ class SharedPrefixes:
             self.lens[each.first : end] = each.tokens
             for row in range(each.first, end, shape.tokens):
                 rows = min(shape.tokens, end - row)
-                # behind all of it, so that each sees all
+                # a position behind all of it attends to all
                 items.append((each.first, row, rows, each.tokens, each.tokens))
         if not items:
             return 0
@@ -90,37 +94,31 @@ class SharedPrefixes:
         heads = shape.num_kv_heads * shape.group
         if len(self.states) < count:
             self.states = torch.empty(count, heads * (2 + shape.value_dim))
-        note_step(self._numbers, self._items, metadata.block_tables, self._scratch)
+        set_step_arguments(
+            self._numbers, self._items, batch.block_tables, self._scratch
+        )
         self._tokens = int(self.lens.sum())
         return self._tokens
 
-    def __call__(
-        self,
-        query: torch.Tensor,
-        *,
-        keys: torch.Tensor,
-        values: torch.Tensor,
-        scale: float,
-    ) -> None:
+    def __call__(self, query: torch.Tensor, layer: AttentionLayer) -> None:
         """Fills `states`.
 
         Args:
-            query: [S, heads, key dim], numbers of a head side by side.
-            keys: Of `layout.new_keys`.
-            values: Of `layout.new_values`.
-            scale: Multiplies the scores.
+            query: [S, heads, key dim], each head contiguous.
+            layer: One without a window and without a soft cap.
         """
-        note_layer(self._numbers, query, (keys, values), self.states, scale=scale)
+        set_layer_arguments(self._numbers, query, layer, self.states)
         self._kernel(self._tokens * query.shape[1], self._numbers)
 
 
 def shared_runs(tables: Int64, seq_lens: Int64, block_size: int) -> list[Shared]:
-    """Runs of adjacent sequences that begin with the same blocks, where that pays.
+    """Returns runs of adjacent requests that share leading blocks, where that pays.
 
     Args:
-        tables: [S, most blocks of any]; what is behind a sequence's own is not read.
-        seq_lens: [S] tokens, the newest included, which none shares.
-        block_size: Tokens a block.
+        tables: [S, blocks of the longest request]; entries behind a request's own
+            blocks are ignored.
+        seq_lens: [S] tokens, the newest included, which is never shared.
+        block_size: Tokens in a block.
     """
     if len(tables) < 2:
         return []
@@ -137,7 +135,7 @@ def shared_runs(tables: Int64, seq_lens: Int64, block_size: int) -> list[Shared]
 
 
 def _runs(common: list[int]) -> Iterable[Shared]:
-    """Of what each shares with the next; twice or half as much begins another run."""
+    """Cuts the tokens that each request shares with the next where they double."""
     first, tokens = 0, 0
     for index, count in enumerate(common):
         if 2 * count < tokens:

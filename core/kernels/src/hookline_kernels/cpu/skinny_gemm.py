@@ -55,8 +55,8 @@ _AHEAD = 4096
 """Bytes; memory has sent them when the work comes there."""
 
 
-class FewRows:
-    """values · weightᵀ + bias + summand, in bfloat16. One thread calls it at a time.
+class SkinnyGemm:
+    """values · weightᵀ + bias + residual, in bfloat16. One thread calls it at a time.
 
     Attributes:
         most: Rows for which it is worth while.
@@ -82,20 +82,22 @@ class FewRows:
         )
 
     def __call__(
-        self, values: torch.Tensor, summand: torch.Tensor | None = None
+        self, values: torch.Tensor, residual: torch.Tensor | None = None
     ) -> torch.Tensor:
-        """[T, in] → [T, out]; the summand is [T, out], contiguous."""
+        """[T, in] → [T, out]; the residual is [T, out], contiguous."""
         values = values.contiguous()
         output = fresh((len(values), self._outputs), torch.bfloat16)
         numbers = self._numbers
         numbers[4] = len(values)
-        numbers[7] = 0 if summand is None else summand.data_ptr()
+        numbers[7] = 0 if residual is None else residual.data_ptr()
         numbers[8], numbers[9] = values.data_ptr(), output.data_ptr()
         self._kernel(self._outputs * self._inputs, numbers)
         return output
 
 
-def few_rows(weight: torch.Tensor, bias: torch.Tensor | None) -> FewRows | None:
+def skinny_gemm_for(
+    weight: torch.Tensor, bias: torch.Tensor | None
+) -> SkinnyGemm | None:
     """For a weight of `linear.pack`, if its layout and the processor are known."""
     outputs, inputs = weight.shape
     if not has_tiles() or inputs % DEPTH or outputs % _OUTPUTS:
@@ -108,7 +110,7 @@ def few_rows(weight: torch.Tensor, bias: torch.Tensor | None) -> FewRows | None:
     for width in _WIDTHS:
         if outputs % width:
             continue
-        found = FewRows(weight, bias, width)
+        found = SkinnyGemm(weight, bias, width)
         error = (found(values).float() - expected).abs().max()
         if error <= 0.02 * expected.abs().max():
             return found
@@ -130,7 +132,7 @@ def _kernel(width: int) -> Kernel:
             bias = given[6] + at if given[6] else 0
             for row in range(0, rows, 2 * ROWS):
                 here = 2 * row * outputs + at
-                summand = given[7] + here if given[7] else 0
+                residual = given[7] + here if given[7] else 0
                 values = given[8] + 2 * row * inputs
                 output = given[9] + here
                 left = rows - row
@@ -140,7 +142,7 @@ def _kernel(width: int) -> Kernel:
                         values,
                         weights,
                         bias,
-                        summand,
+                        residual,
                         output,
                         left,
                         inputs,
@@ -153,7 +155,7 @@ def _kernel(width: int) -> Kernel:
                         values,
                         weights,
                         bias,
-                        summand,
+                        residual,
                         output,
                         left,
                         inputs,
@@ -171,7 +173,7 @@ def _multiply_block(  # noqa: PLR0917 - numba passes by position
     values: Any,
     weights: Any,
     bias: Any,
-    summand: Any,
+    residual: Any,
     output: Any,
     rows: Any,
     inputs: Any,
@@ -186,7 +188,7 @@ def _multiply_block(  # noqa: PLR0917 - numba passes by position
     """
     integers = [
         types.intp
-        for _ in (values, weights, bias, summand, output, rows, inputs, outputs)
+        for _ in (values, weights, bias, residual, output, rows, inputs, outputs)
     ]
     signature = types.void(*integers, tiles, width)
     high, pitch = tiles.literal_value, width.literal_value

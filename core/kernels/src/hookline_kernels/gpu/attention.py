@@ -4,23 +4,24 @@ import itertools
 
 import torch
 
+from hookline_kernels.attention_layer import AttentionLayer
 from hookline_kernels.failure import KernelError
 from hookline_kernels.gpu.cache import write_cache
 from hookline_kernels.gpu.decode import choose_splits, decode_attention
 from hookline_kernels.gpu.prefill import prefill_attention
-from hookline_kernels.metadata import PagedMetadata
+from hookline_kernels.metadata import AttentionMetadata
 
 DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 MOST_ROW_BYTES = 1024
-"""Of a head's key or value; wider ones do not fit on the chip."""
+"""Largest key or value of a head, in bytes, that fits into shared memory."""
 
 
 class TritonAttention:
-    """Writes a step's keys and values and attends; for layers of one shape.
+    """Writes a step's keys and values and attends, for layers of one shape.
 
-    What all layers of a step share is made once a step, for the metadata of its first
-    layer. In a step that is captured in a CUDA graph, no length of the metadata may be
-    below any that the graph is replayed with. One thread calls it.
+    The first layer of a step computes what all layers share. The lengths of a batch
+    that is captured in a CUDA graph must be upper bounds of those that the graph is
+    replayed with. For one thread.
     """
 
     def __init__(
@@ -30,21 +31,21 @@ class TritonAttention:
         num_kv_heads: int,
         key_dim: int,
         value_dim: int,
-        block_size: int,  # noqa: ARG002 - others' kernels are made for it
+        block_size: int,  # noqa: ARG002 - other platforms compile for it
         dtype: torch.dtype,
     ) -> None:
-        """Compiles nothing: that happens at the first call of each kind.
+        """Checks the shape; kernels are compiled at their first call.
 
         Args:
-            num_heads: Of the queries.
-            num_kv_heads: Of the cache; divides `num_heads`.
-            key_dim: Of a head's query and key.
-            value_dim: Of a head's value.
-            block_size: Tokens a block.
-            dtype: Of all of them.
+            num_heads: Number of query heads.
+            num_kv_heads: Number of KV heads; divides `num_heads`.
+            key_dim: Width of a head's query and key.
+            value_dim: Width of a head's value.
+            block_size: Tokens in a block of the cache.
+            dtype: Of queries and cache.
 
         Raises:
-            KernelError: There is none for this shape.
+            KernelError: There is no kernel for this shape.
         """
         if dtype not in DTYPES:
             raise KernelError(f"there is no Triton attention for {dtype}")
@@ -56,7 +57,7 @@ class TritonAttention:
         if num_heads % num_kv_heads:
             raise KernelError(f"{num_kv_heads} KV heads do not divide {num_heads}")
         self._num_kv_heads = num_kv_heads
-        self._metadata: PagedMetadata | None = None
+        self._batch: AttentionMetadata | None = None
         self._starts = torch.empty(0)
 
     def __call__(
@@ -64,91 +65,63 @@ class TritonAttention:
         query: torch.Tensor,
         key: torch.Tensor,
         value: torch.Tensor,
-        *,
-        keys: torch.Tensor,
-        values: torch.Tensor,
-        metadata: PagedMetadata,
-        scale: float,
-        window: int | None = None,
-        softcap: float | None = None,
+        layer: AttentionLayer,
+        batch: AttentionMetadata,
     ) -> torch.Tensor:
-        """As `reference_attention`; the caches may have any strides."""
-        write_cache(key, value, keys, values, metadata.slots)
-        return self.attend_written(
-            query,
-            key,
-            value,
-            keys=keys,
-            values=values,
-            metadata=metadata,
-            scale=scale,
-            window=window,
-            softcap=softcap,
-        )
+        """Like `reference_attention`; the caches may have any strides."""
+        write_cache(key, value, layer.keys, layer.values, batch.slot_mapping)
+        return self.attend_written(query, key, value, layer, batch)
 
     def attend_written(
         self,
         query: torch.Tensor,
         _key: torch.Tensor,
         _value: torch.Tensor,
-        *,
-        keys: torch.Tensor,
-        values: torch.Tensor,
-        metadata: PagedMetadata,
-        scale: float,
-        window: int | None = None,
-        softcap: float | None = None,
+        layer: AttentionLayer,
+        batch: AttentionMetadata,
     ) -> torch.Tensor:
-        """The same for keys and values that are in the cache already."""
-        if metadata is not self._metadata:
-            self._begin(metadata, query.device)
-        output = query.new_empty(*query.shape[:2], values.shape[-1])
-        single = metadata.num_single
-        if single:
+        """Attends over keys and values that are in the cache already."""
+        if batch is not self._batch:
+            self._begin(batch, query.device)
+        output = query.new_empty(*query.shape[:2], layer.values.shape[-1])
+        decodes = batch.num_decodes
+        if decodes:
             decode_attention(
-                query[:single],
-                keys,
-                values,
-                metadata.block_tables[:single],
-                metadata.seq_lens_tensor[:single],
-                scale=scale,
-                num_splits=self._splits(metadata, query.device, window),
-                window=window,
-                softcap=softcap,
-                output=output[:single],
+                query[:decodes],
+                layer,
+                batch.block_tables[:decodes],
+                batch.seq_lens_tensor[:decodes],
+                num_splits=self._splits(batch, query.device, layer.window),
+                output=output[:decodes],
             )
-        if single < len(metadata.query_lens):
+        if decodes < len(batch.query_lens):
             prefill_attention(
                 query,
-                keys,
-                values,
-                metadata.block_tables[single:],
+                layer,
+                batch.block_tables[decodes:],
                 query_starts=self._starts,
-                seq_lens=metadata.seq_lens_tensor[single:],
-                max_query_len=max(metadata.query_lens[single:]),
-                scale=scale,
-                window=window,
-                softcap=softcap,
+                seq_lens=batch.seq_lens_tensor[decodes:],
+                max_query_len=max(batch.query_lens[decodes:]),
                 output=output,
             )
         return output
 
-    def _begin(self, metadata: PagedMetadata, device: torch.device) -> None:
-        """Notes where each request of several tokens begins in the batch."""
-        self._metadata = metadata
-        single = metadata.num_single
-        lengths = metadata.query_lens[single:]
+    def _begin(self, batch: AttentionMetadata, device: torch.device) -> None:
+        """Finds the first row of each request of several tokens, once a step."""
+        self._batch = batch
+        decodes = batch.num_decodes
+        lengths = batch.query_lens[decodes:]
         if lengths:
-            starts = list(itertools.accumulate(lengths, initial=single))
+            starts = list(itertools.accumulate(lengths, initial=decodes))
             self._starts = torch.tensor(starts, dtype=torch.int32, device=device)
 
     def _splits(
-        self, metadata: PagedMetadata, device: torch.device, window: int | None
+        self, batch: AttentionMetadata, device: torch.device, window: int | None
     ) -> int:
         return choose_splits(
             device,
-            num_seqs=metadata.num_single,
+            num_seqs=batch.num_decodes,
             num_kv_heads=self._num_kv_heads,
-            max_seq_len=max(metadata.seq_lens[: metadata.num_single]),
+            max_seq_len=max(batch.seq_lens[: batch.num_decodes]),
             window=window,
         )

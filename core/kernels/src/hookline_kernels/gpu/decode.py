@@ -10,6 +10,7 @@ from functools import lru_cache, partial
 
 import torch
 
+from hookline_kernels.attention_layer import AttentionLayer
 from hookline_kernels.gpu.jit import kernel, power_of_two, tl
 from hookline_kernels.gpu.walking import (
     averages,
@@ -30,35 +31,28 @@ _ASSUMED_PROCESSORS = 8
 
 def decode_attention(
     query: torch.Tensor,
-    keys: torch.Tensor,
-    values: torch.Tensor,
+    layer: AttentionLayer,
     block_tables: torch.Tensor,
     seq_lens: torch.Tensor,
     *,
-    scale: float,
     num_splits: int,
-    window: int | None = None,
-    softcap: float | None = None,
     output: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """Attention of B sequences' last tokens over their cached keys and values.
+    """Attention of B requests' last tokens over their cached keys and values.
 
     Args:
         query: [B, heads, key dim], bfloat16, float16 or float32.
-        keys: [blocks, block size, KV heads, key dim] of the same dtype, any strides.
-        values: [blocks, block size, KV heads, value dim], likewise.
-        block_tables: [B, blocks of the longest] integers, rows contiguous.
-        seq_lens: [B] integers on the device. A sequence of 0 tokens gives zeros, so
-            that a graph's batch can be filled up.
-        scale: Multiplies the scores.
-        num_splits: Of `choose_splits`; any number ≥ 1 gives the same to rounding.
-        window: Tokens that are seen, the last included; None sees all.
-        softcap: Scores become softcap · tanh(score ÷ softcap); None leaves them.
-        output: Where to write; None takes new memory.
+        layer: Its cache has the same dtype and any strides.
+        block_tables: [B, blocks of the longest request] integers, rows contiguous.
+        seq_lens: [B] integers on the device. A request of 0 tokens gives zeros, so
+            that a graph's batch can be padded.
+        num_splits: Of `choose_splits`; any number ≥ 1 gives the same up to rounding.
+        output: Memory for the result; None allocates it.
 
     Returns:
         [B, heads, value dim] of the query's dtype.
     """
+    keys, values, window = layer.keys, layer.values, layer.window
     query = rows_aligned(query)
     count, heads, key_width = query.shape
     kv_heads, value_width = values.shape[2:]
@@ -67,7 +61,7 @@ def decode_attention(
     shape = (count, heads, num_splits) if num_splits > 1 else (0, 0, 0)
     floats = partial(torch.empty, dtype=torch.float32, device=query.device)
     partial_sums, partial_logs = floats((*shape, value_width)), floats(shape)
-    inner, outer = score_factors(scale, softcap)
+    inner, outer = score_factors(layer.scale, layer.softcap)
     step = step_of(keys, values)
     _decode_kernel[(count, kv_heads, num_splits)](
         *(query, *query.stride()[:2]),
@@ -78,7 +72,7 @@ def decode_attention(
         *(window or 0, inner, outer),
         least=LEAST_SPLIT_TOKENS,
         windowed=window is not None,
-        capped=softcap is not None,
+        capped=layer.softcap is not None,
         group=heads // kv_heads,
         group_pad=power_of_two(heads // kv_heads, 16),
         key_width=key_width,

@@ -7,6 +7,7 @@ keys and values are in the cache already, so that old and new ones are read alik
 
 import torch
 
+from hookline_kernels.attention_layer import AttentionLayer
 from hookline_kernels.gpu.jit import kernel, power_of_two, tl
 from hookline_kernels.gpu.walking import (
     averages,
@@ -24,37 +25,30 @@ _STATE_BYTES = 1 << 16
 
 def prefill_attention(
     query: torch.Tensor,
-    keys: torch.Tensor,
-    values: torch.Tensor,
+    layer: AttentionLayer,
     block_tables: torch.Tensor,
     *,
     query_starts: torch.Tensor,
     seq_lens: torch.Tensor,
     max_query_len: int,
-    scale: float,
-    window: int | None = None,
-    softcap: float | None = None,
     output: torch.Tensor | None = None,
 ) -> torch.Tensor:
     """Attention of a flattened batch of R requests' last tokens.
 
     Args:
         query: [T, heads, key dim], bfloat16, float16 or float32.
-        keys: [blocks, block size, KV heads, key dim] of the same dtype, any strides.
-        values: [blocks, block size, KV heads, value dim], likewise.
-        block_tables: [R, blocks of the longest] integers, rows contiguous.
-        query_starts: [R + 1] integers on the device; a request's first row of `query`,
-            and behind the last one's last.
-        seq_lens: [R] integers on the device; tokens in the cache, the new ones too.
-        max_query_len: No fewer than any request has new tokens.
-        scale: Multiplies the scores.
-        window: A token sees so many tokens, itself included; None sees all.
-        softcap: Scores become softcap · tanh(score ÷ softcap); None leaves them.
-        output: Where to write; None takes new memory.
+        layer: Its cache has the same dtype and any strides.
+        block_tables: [R, blocks of the longest request] integers, rows contiguous.
+        query_starts: [R + 1] integers on the device; each request's first row of
+            `query`, and the end of the last one's rows.
+        seq_lens: [R] integers on the device; tokens in the cache, new ones included.
+        max_query_len: At least the new tokens of any request.
+        output: Memory for the result; None allocates it.
 
     Returns:
-        [T, heads, value dim] of the query's dtype; a row of no request is not written.
+        [T, heads, value dim] of the query's dtype; rows of no request stay unwritten.
     """
+    keys, values, window = layer.keys, layer.values, layer.window
     query = rows_aligned(query)
     heads, key_width = query.shape[1:]
     kv_heads, value_width = values.shape[2:]
@@ -62,7 +56,7 @@ def prefill_attention(
         output = query.new_empty(len(query), heads, value_width)
     group = heads // kv_heads
     rows = _rows_of_tile(max_query_len * group, group, values)
-    inner, outer = score_factors(scale, softcap)
+    inner, outer = score_factors(layer.scale, layer.softcap)
     tiles = -(-max_query_len // (rows // group))
     _prefill_kernel[(tiles, len(seq_lens), kv_heads)](
         *(query, *query.stride()[:2]),
@@ -72,7 +66,7 @@ def prefill_attention(
         *(output, *output.stride()[:2]),
         *(window or 0, inner, outer),
         windowed=window is not None,
-        capped=softcap is not None,
+        capped=layer.softcap is not None,
         group=group,
         rows=rows,
         key_width=key_width,

@@ -24,15 +24,15 @@ class RotaryCache:
         self,
         heads: torch.Tensor,
         *,
-        angles: tuple[torch.Tensor, torch.Tensor],
-        positions: torch.Tensor,  # noqa: ARG002 - the angles are theirs already
+        rotary: tuple[torch.Tensor, torch.Tensor],
+        positions: torch.Tensor,  # noqa: ARG002 - `rotary` has a row for each token
         slots: torch.Tensor,
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """Turns queries and keys, and writes keys and values to the cache.
 
         Args:
             heads: [T, `HeadShape.width`], contiguous: queries, keys, values; changed.
-            angles: Each token's cosines and sines, [T, dim] of the same dtype.
+            rotary: Each token's cosines and sines, [T, dim] of the same dtype.
             positions: Not looked at.
             slots: [T] int64; block × block size + offset of each token, or below 0 for
                 one that is not written.
@@ -49,7 +49,7 @@ class RotaryCache:
             query,
             key,
             value,
-            *angles,
+            *rotary,
             keys=self._keys,
             values=self._values,
             slots=slots,

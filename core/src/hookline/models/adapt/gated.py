@@ -1,10 +1,10 @@
-"""Gated feed-forward layers: gate and up are one product.
+"""Gated MLPs: gate and up projection are one product.
 
-Where the processor's matrix unit can take the layer as a whole, it does.
+Where the CPU's matrix unit can take the layer as a whole, it does.
 """
 
+import logging
 from collections.abc import Callable
-from importlib import import_module
 from typing import Protocol, TypeVar
 
 import torch
@@ -12,70 +12,73 @@ from torch import nn
 from torch.nn import functional
 
 from hookline.models.adapt.linears import FastLinear, are_joinable, joined
+from hookline.models.adapt.pre_norm import BlockProduct
 from hookline.models.adapt.trial import agree, random_values
-from hookline_kernels.failure import KernelError
+from hookline_kernels import KernelError, import_compiled
 from hookline_registry import isolate
+
+_log = logging.getLogger(__name__)
 
 _ACTIVATIONS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "silu": functional.silu,
     "gelu_tanh": lambda values: functional.gelu(values, approximate="tanh"),
 }
 _TRIALS = (5, 40)
-"""Tokens; few and many go different ways."""
+"""Numbers of tokens; few and many take different kernels."""
 Gated_co = TypeVar("Gated_co", bound=Callable[..., torch.Tensor], covariant=True)
 _CHILDREN = {"gate_proj", "up_proj", "down_proj", "act_fn"}
 
 
 class FastGated(nn.Module):
-    """down(activation(gate(x)) · up(x)), and perhaps a summand: two products."""
+    """down(activation(gate(x)) · up(x)) + residual, in two products."""
+
+    of_blocks = None
 
     def __init__(
         self, gate: nn.Linear, up: nn.Linear, down: nn.Linear, activation: str
     ) -> None:
-        """Raises `KernelError` or `ImportError` if there is no kernel for it."""
+        """Raises `KernelError` if there is no kernel for it."""
         super().__init__()
-        gates = import_module("hookline_kernels.cpu.gated")  # needs the compiler
+        gates = import_compiled("hookline_kernels.cpu.gated")
         self.gate_up_proj = joined([gate, up])
         self.down_proj = FastLinear(down.weight, down.bias)
         self._gate = gates.Gate(gate.out_features, gate.weight.dtype, activation)
         self._parts = (self.gate_up_proj, self._gate, self.down_proj)
 
     def forward(
-        self, values: torch.Tensor, summand: torch.Tensor | None = None
+        self, values: torch.Tensor, residual: torch.Tensor | None = None
     ) -> torch.Tensor:
         gate_up, gate, down = self._parts
-        return down(gate(gate_up(values)), summand)
+        return down(gate(gate_up(values)), residual)
 
     __call__ = forward
 
 
 class TiledGated(nn.Module):
-    """The same, as the processor's matrix unit takes it.
+    """The same on the CPU's matrix unit, as a whole.
 
     Attributes:
-        least_in_blocks: As of `BlockProduct`.
+        of_blocks: Its form for rows in blocks.
     """
 
     def __init__(
         self, gate: nn.Linear, up: nn.Linear, down: nn.Linear, activation: str
     ) -> None:
-        """Raises `KernelError` or `ImportError` if there is no kernel for it."""
+        """Raises `KernelError` if there is no kernel for it."""
         super().__init__()
         if any(each.bias is not None for each in (gate, up, down)):
-            raise KernelError("its kernel knows no bias")
-        kernels = import_module("hookline_kernels.cpu.feed_forward")
-        self._layer = kernels.FeedForward(
-            gate.weight, up.weight, down.weight, activation
-        )
-        self.least_in_blocks: int | None = self._layer.least_in_blocks
-        self.of_blocks: Callable[..., torch.Tensor] = self._layer.of_blocks
+            raise KernelError("the kernel takes no bias")
+        kernels = import_compiled("hookline_kernels.cpu.feed_forward")
+        layer = kernels.FeedForward(gate.weight, up.weight, down.weight, activation)
+        self._layer = layer
+        self.of_blocks = BlockProduct(layer.least_in_blocks, layer.of_blocks)
 
     def forward(
-        self, values: torch.Tensor, summand: torch.Tensor | None = None
+        self, values: torch.Tensor, residual: torch.Tensor | None = None
     ) -> torch.Tensor:
         if values.ndim == 2:
-            return self._layer(values, summand)  # type: ignore[no-any-return]
-        flat = None if summand is None else summand.flatten(0, -2)
+            return self._layer(values, residual)  # type: ignore[no-any-return]
+        flat = None if residual is None else residual.flatten(0, -2)
         found: torch.Tensor = self._layer(values.flatten(0, -2), flat)
         return found.view(values.shape)
 
@@ -83,22 +86,22 @@ class TiledGated(nn.Module):
 
 
 class MakeGated(Protocol[Gated_co]):
-    """Makes such layers for one kind of device."""
+    """Makes gated MLPs for one kind of device."""
 
     def __call__(
         self, gate: nn.Linear, up: nn.Linear, down: nn.Linear, activation: str
     ) -> Gated_co:
-        """Raises `KernelError` or `ImportError` if there is no kernel for it."""
+        """Raises `KernelError` if there is no kernel for it."""
         ...
 
 
 def fast_gated(module: nn.Module) -> FastGated | TiledGated | None:
-    """What replaces a module on processors, if it is such a layer."""
+    """Returns a replacement on CPUs for a module that is a gated MLP."""
     return gated_by(TiledGated, module) or gated_by(FastGated, module)
 
 
 def gated_by(make: MakeGated[Gated_co], module: nn.Module) -> Gated_co | None:
-    """What computes a module's results, if it is such a layer."""
+    """Returns what `make` makes of a module that is a gated MLP."""
     children = dict(module.named_children())
     if not {*children} <= _CHILDREN or not callable(getattr(module, "act_fn", None)):
         return None
@@ -114,14 +117,15 @@ def gated_by(make: MakeGated[Gated_co], module: nn.Module) -> Gated_co | None:
         return None
     try:
         fast = make(gate, up, down, activation)
-    except (ImportError, KernelError):
+    except KernelError as error:
+        _log.debug("%s does not take a gated MLP: %s", make, error)
         return None
     trials = (random_values(gate.in_features, gate.weight, count) for count in _TRIALS)
     return fast if all(agree(module, fast, trial) for trial in trials) else None
 
 
 def _name_of(activation: object, device: torch.device) -> str | None:
-    """Which of the known ones a module's activation is."""
+    """Returns the name of a module's activation, if it is a known one."""
     assert callable(activation)
     values = torch.linspace(-6, 6, 97, device=device)
     found = isolate(activation, values)

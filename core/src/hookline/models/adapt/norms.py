@@ -1,51 +1,50 @@
 """RMSNorm layers as one kernel."""
 
+import logging
 from collections.abc import Callable
-from importlib import import_module
-from typing import Protocol, cast
+from typing import NamedTuple, Protocol
 
 import torch
 from torch import nn
 
 from hookline.models.adapt.trial import agree, random_values
-from hookline_kernels.failure import KernelError
+from hookline_kernels import KernelError, import_compiled
+
+_log = logging.getLogger(__name__)
 
 _EPSILONS = ("variance_epsilon", "eps")
 
-
-class NormKernel(Protocol):
-    """An RMSNorm of one weight."""
-
-    def __call__(self, values: torch.Tensor) -> torch.Tensor: ...
+Norm = Callable[[torch.Tensor], torch.Tensor]
 
 
-class BlockNorm(NormKernel, Protocol):
-    """One that can lay rows as products of many rows read them.
+class NormKernel(NamedTuple):
+    """An RMSNorm of one weight.
 
     Attributes:
-        lays_blocks: Whether it can those of its weight.
+        norm: [..., width] → the same.
+        in_blocks: The same, laid out in blocks for products of many rows; None if the
+            kernel cannot.
     """
 
-    lays_blocks: bool
-
-    def in_blocks(self, values: torch.Tensor) -> torch.Tensor: ...
+    norm: Norm
+    in_blocks: Norm | None = None
 
 
 class MakeNorm(Protocol):
-    """Makes kernels for one kind of device."""
+    """Makes norm kernels for one kind of device."""
 
     def __call__(
         self, weight: torch.Tensor, epsilon: float, *, unit_offset: bool
     ) -> NormKernel:
-        """Raises `KernelError` or `ImportError` if there is none."""
+        """Raises `KernelError` if there is none."""
         ...
 
 
 class FastNorm(nn.Module):
-    """RMSNorm; with `unit_offset` the weight counts from 1.
+    """RMSNorm by a kernel; with `unit_offset` it scales by 1 + weight.
 
     Attributes:
-        in_blocks: The kernel's own, if it lays blocks.
+        in_blocks: The kernel's form for products of many rows, if it has one.
     """
 
     def __init__(
@@ -54,28 +53,30 @@ class FastNorm(nn.Module):
         super().__init__()
         self.weight = nn.Parameter(weight, requires_grad=False)
         self.epsilon, self.unit_offset = epsilon, unit_offset
-        self._norm = kernel = make(self.weight, epsilon, unit_offset=unit_offset)
-        self.in_blocks: Callable[[torch.Tensor], torch.Tensor] | None = None
-        if getattr(kernel, "lays_blocks", False):
-            self.in_blocks = cast("BlockNorm", kernel).in_blocks
+        kernel = make(self.weight, epsilon, unit_offset=unit_offset)
+        self._norm, self.in_blocks = kernel.norm, kernel.in_blocks
 
     def forward(self, values: torch.Tensor) -> torch.Tensor:
         return self._norm(values)
 
-    __call__ = forward  # the hooks of modules cost more than a small norm
+    __call__ = forward  # skips the hooks of modules, which cost more than a small norm
 
 
 def compiled_norm(
     weight: torch.Tensor, epsilon: float, *, unit_offset: bool
 ) -> NormKernel:
-    """For processors."""
-    module = import_module("hookline_kernels.cpu.norm")  # needs the compiler
-    kernel: NormKernel = module.RmsNorm(weight, epsilon, unit_offset=unit_offset)
-    return kernel
+    """Makes a norm kernel for CPUs.
+
+    Raises:
+        KernelError: There is no compiler, or no kernel for the dtype.
+    """
+    kernels = import_compiled("hookline_kernels.cpu.norm")
+    kernel = kernels.RmsNorm(weight, epsilon, unit_offset=unit_offset)
+    return NormKernel(kernel, kernel.in_blocks if kernel.lays_blocks else None)
 
 
 def fast_norm(module: nn.Module, make: MakeNorm = compiled_norm) -> FastNorm | None:
-    """What replaces a module, if it computes an RMSNorm of either kind."""
+    """Returns a replacement for a module that computes an RMSNorm of either kind."""
     epsilon = next(
         (value for name in _EPSILONS if (value := getattr(module, name, None))), None
     )
@@ -88,7 +89,8 @@ def fast_norm(module: nn.Module, make: MakeNorm = compiled_norm) -> FastNorm | N
     for unit_offset in (False, True):
         try:
             fast = FastNorm(weight, epsilon, make, unit_offset=unit_offset)
-        except (ImportError, KernelError):
+        except KernelError as error:
+            _log.debug("an RMSNorm stays a module: %s", error)
             return None
         if agree(module, fast, random_values(len(weight), weight)):
             return fast

@@ -1,4 +1,4 @@
-"""The parts of a decoder for processors."""
+"""A decoder's operations on CPUs: compiled kernels and packed weights."""
 
 from collections.abc import Sequence
 
@@ -8,15 +8,20 @@ from torch import nn
 from hookline.models.adapt.gated import FastGated, TiledGated, fast_gated
 from hookline.models.adapt.linears import FastLinear, joined
 from hookline.models.adapt.norms import FastNorm, fast_norm
-from hookline.models.decoder.layer import DecoderLayer
-from hookline.models.decoder.rotary_table import Angles
-from hookline.models.decoder.step_replay import LayersAgain
+from hookline.models.decoder.layer_ops import Layer
+from hookline.models.decoder.reduction import Reduce
+from hookline.models.decoder.rotary_table import GrowingRotaryTable
+from hookline.models.decoder.step_replay import RecordedSteps
 from hookline_kernels.cpu.rotary_cache import RotaryCache
 from hookline_kernels.head_shape import HeadNorms, HeadShape
 
 
-class CpuKit:
-    """Compiled kernels, and products with packed weights where that pays."""
+class CpuLayerOps:
+    """Implements `LayerOps` by compiled kernels."""
+
+    def __init__(self, reduce: Reduce | None = None) -> None:
+        """With `reduce`, weights are one rank's part, and steps are not replayed."""
+        self.reduce = reduce
 
     def norm(self, module: nn.Module) -> FastNorm | None:
         return fast_norm(module)
@@ -26,18 +31,20 @@ class CpuKit:
             return joined(linears)
         return FastLinear(linears[0].weight, linears[0].bias)
 
-    def gated(self, module: nn.Module) -> FastGated | TiledGated | None:
+    def gated_mlp(self, module: nn.Module) -> FastGated | TiledGated | None:
         return fast_gated(module)
 
     def heads_cache(self, shape: HeadShape, norms: HeadNorms | None) -> RotaryCache:
         return RotaryCache(shape, norms)
 
-    def angles(
+    def rotary_table(
         self, rotary: nn.Module, like: torch.Tensor, head_dim: int, limit: int
-    ) -> Angles:
-        return Angles(rotary, like.dtype, head_dim, limit)
+    ) -> GrowingRotaryTable:
+        return GrowingRotaryTable(rotary, like.dtype, head_dim, limit)
 
-    def layers_again(
-        self, layers: Sequence[DecoderLayer], embedding: torch.Tensor
-    ) -> LayersAgain:
-        return LayersAgain(layers, embedding.shape[1], embedding.dtype)
+    def step_replay(
+        self, layers: Sequence[Layer], embedding: torch.Tensor
+    ) -> RecordedSteps | None:
+        if self.reduce is not None:  # a recording holds kernels only
+            return None
+        return RecordedSteps(layers, embedding.shape[1], embedding.dtype)

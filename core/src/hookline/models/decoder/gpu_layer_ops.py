@@ -1,4 +1,4 @@
-"""The parts of a decoder for GPUs: Triton's kernels, and torch's products."""
+"""A decoder's operations on GPUs: Triton's kernels and torch's products."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -9,7 +9,8 @@ from torch.nn import functional
 
 from hookline.models.adapt.gated import gated_by
 from hookline.models.adapt.norms import FastNorm, NormKernel, fast_norm
-from hookline.models.decoder.rotary_table import WholeAngles
+from hookline.models.decoder.reduction import Reduce
+from hookline.models.decoder.rotary_table import FullRotaryTable
 from hookline_kernels.gpu.gated import silu_mul
 from hookline_kernels.gpu.norm import rms_norm
 from hookline_kernels.gpu.rotary_cache import RotaryCache
@@ -17,8 +18,12 @@ from hookline_kernels.head_shape import HeadNorms, HeadShape
 from hookline_kernels.layers import gated_reference
 
 
-class GpuKit:
-    """Nothing here waits for the device, so that its steps can be captured."""
+class GpuLayerOps:
+    """Implements `LayerOps`; nothing waits for the device, so graphs can capture it."""
+
+    def __init__(self, reduce: Reduce | None = None) -> None:
+        """With `reduce`, weights are one rank's part."""
+        self.reduce = reduce
 
     def norm(self, module: nn.Module) -> FastNorm | None:
         return fast_norm(module, _norm)
@@ -26,46 +31,50 @@ class GpuKit:
     def product(self, linears: Sequence[nn.Linear]) -> "GpuProduct":
         return GpuProduct(linears)
 
-    def gated(self, module: nn.Module) -> "GpuGated | None":
+    def gated_mlp(self, module: nn.Module) -> "GpuGated | None":
         return gated_by(GpuGated, module)
 
     def heads_cache(self, shape: HeadShape, norms: HeadNorms | None) -> RotaryCache:
         return RotaryCache(shape, norms)
 
-    def angles(
+    def rotary_table(
         self, rotary: nn.Module, like: torch.Tensor, head_dim: int, limit: int
-    ) -> WholeAngles:
-        return WholeAngles(rotary, like, head_dim, limit)
+    ) -> FullRotaryTable:
+        return FullRotaryTable(rotary, like, head_dim, limit)
 
-    def layers_again(self, _layers: object, _embedding: object) -> None:
-        """Graphs do that, which the runner captures."""
+    def step_replay(self, _layers: object, _embedding: object) -> None:
+        """Returns None: the runner captures CUDA graphs instead."""
 
 
 class GpuProduct:
-    """Linear layers side by side; a summand is added inside of the product."""
+    """Linear layers side by side; the residual is added inside of the product."""
+
+    of_blocks = None
 
     def __init__(self, linears: Sequence[nn.Linear]) -> None:
         """Takes the weights of layers of one input width.
 
-        Several are joined, and the layers' own become parts of what was joined: the
-        device holds each number once.
+        Several weights are joined, and the layers' own become views of the joined one,
+        so that the device holds each number once.
         """
         self._weight = _joined([each.weight for each in linears])
         biases = [each.bias for each in linears if each.bias is not None]
         self._bias = _joined(biases) if biases else None
 
     def __call__(
-        self, values: torch.Tensor, summand: torch.Tensor | None = None
+        self, values: torch.Tensor, residual: torch.Tensor | None = None
     ) -> torch.Tensor:
-        """[T, out]; the summand, if there is one, becomes it."""
-        if summand is None:
+        """Returns [T, out]; adds to the residual in place, if there is one."""
+        if residual is None:
             return functional.linear(values, self._weight, self._bias)
-        summand.addmm_(values, self._weight.t())
-        return summand if self._bias is None else summand.add_(self._bias)
+        residual.addmm_(values, self._weight.t())
+        return residual if self._bias is None else residual.add_(self._bias)
 
 
 class GpuGated:
-    """down(activation(gate(x)) · up(x)), and perhaps a summand."""
+    """down(activation(gate(x)) · up(x)) + residual."""
+
+    of_blocks = None
 
     def __init__(
         self, gate: nn.Linear, up: nn.Linear, down: nn.Linear, activation: str
@@ -77,18 +86,20 @@ class GpuGated:
         )
 
     def __call__(
-        self, values: torch.Tensor, summand: torch.Tensor | None = None
+        self, values: torch.Tensor, residual: torch.Tensor | None = None
     ) -> torch.Tensor:
         flat = self._gate(self._gate_up(values.flatten(0, -2)))
-        return self._down(flat, summand).view(*values.shape[:-1], -1)
+        return self._down(flat, residual).view(*values.shape[:-1], -1)
 
 
 def _norm(weight: torch.Tensor, epsilon: float, *, unit_offset: bool) -> NormKernel:
-    return partial(rms_norm, weight=weight, epsilon=epsilon, unit_offset=unit_offset)
+    return NormKernel(
+        partial(rms_norm, weight=weight, epsilon=epsilon, unit_offset=unit_offset)
+    )
 
 
 def _joined(parts: Sequence[torch.Tensor]) -> torch.Tensor:
-    """All of them one after another, of which each becomes its part."""
+    """Concatenates tensors, each of which becomes a view of the result."""
     if len(parts) == 1:
         return parts[0].data
     whole = torch.cat([part.data for part in parts])

@@ -1,97 +1,113 @@
-"""What the layers of a usual decoder are made of, whatever device computes them."""
+"""The operations that a decoder's layers are made of, for any device."""
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Callable, Sequence
+from typing import Protocol
 
 import torch
 from torch import nn
 
-from hookline.models.adapt.normed import Product
 from hookline.models.adapt.norms import FastNorm
+from hookline.models.adapt.pre_norm import Product
+from hookline.models.decoder.reduction import Reduce
+from hookline.models.forward_batch import ForwardBatch
 from hookline_kernels.head_shape import HeadNorms, HeadShape
 
-if TYPE_CHECKING:
-    from hookline.models.decoder.layer import DecoderLayer, Step
+CosSin = tuple[torch.Tensor, torch.Tensor]
+"""Cosines and sines of rotary embedding, as the same device's `HeadsCache` reads them.
+"""
+
+Layer = Callable[[torch.Tensor, ForwardBatch, CosSin], torch.Tensor]
+"""([T, hidden], batch, rotary) → [T, hidden]; may overwrite its input."""
 
 
 class HeadsCache(Protocol):
-    """Norms and turns a layer's heads, and writes keys and values to its cache."""
+    """Normalises and rotates a layer's heads, and caches its keys and values."""
 
     def bind(self, keys: torch.Tensor, values: torch.Tensor) -> None:
-        """Gives it the layer's cache."""
+        """Sets the layer's cache."""
         ...
 
     def __call__(
         self,
         heads: torch.Tensor,
         *,
-        angles: tuple[torch.Tensor, torch.Tensor],
+        rotary: CosSin,
         positions: torch.Tensor,
         slots: torch.Tensor,
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """Queries, keys and values [T, heads, dim] of [T, all heads' numbers].
+        """Returns queries, keys and values [T, heads, dim] of [T, all heads · dim].
 
-        `heads` may be changed; `angles` are those that `StepAngles` gave.
+        It may overwrite `heads`; keys and values are also written to the cache.
         """
         ...
 
 
-class StepAngles(Protocol):
-    """The angles of rotary embedding."""
+class RotaryTable(Protocol):
+    """Cosines and sines of rotary embedding by position."""
 
-    def of(
-        self, positions: torch.Tensor, longest: int
-    ) -> tuple[torch.Tensor, torch.Tensor]:
-        """For a step of T positions, all below `longest`, as `HeadsCache` takes them.
+    def rows(self, positions: torch.Tensor, longest: int) -> CosSin:
+        """Returns those of a step of T positions, all below `longest`."""
+        ...
 
-        Returns:
-            Cosines and sines.
+
+class StepReplay(Protocol):
+    """Replays recorded steps of all layers."""
+
+    def __call__(
+        self, hidden: torch.Tensor, batch: ForwardBatch, rotary: CosSin
+    ) -> torch.Tensor | None:
+        """Returns [T, hidden], valid until the next call; None if it has no recording.
+
+        Args:
+            hidden: [T, hidden], the first layer's input.
+            batch: The step's.
+            rotary: The step's.
         """
         ...
 
 
-class LayersAgain(Protocol):
-    """Does what the layers do, for some steps."""
+class LayerOps(Protocol):
+    """Makes a decoder's operations for one kind of device; one thread calls each.
 
-    def __call__(self, hidden: torch.Tensor, step: "Step") -> torch.Tensor | None:
-        """[T, hidden] → the same, until the next call; None if it is not for this."""
-        ...
+    Attributes:
+        reduce: Sums the results of attention's output product and of feed-forward
+            layers over ranks; None if weights are not split.
+    """
 
-
-class Kit(Protocol):
-    """Makes the parts for one kind of device, each of which one thread calls."""
+    @property
+    def reduce(self) -> Reduce | None: ...
 
     def norm(self, module: nn.Module) -> FastNorm | None:
-        """None if the module is no RMSNorm, or has no kernel."""
+        """Returns None if the module is not an RMSNorm, or there is no kernel."""
         ...
 
     def product(self, linears: Sequence[nn.Linear]) -> Product:
-        """The results of several layers side by side, or of one."""
+        """Joins several linear layers of the same input, or takes one."""
         ...
 
-    def gated(self, module: nn.Module) -> Product | None:
-        """None if the module is no gated feed-forward layer, or has no kernel."""
+    def gated_mlp(self, module: nn.Module) -> Product | None:
+        """Returns None if the module is not a gated MLP, or there is no kernel."""
         ...
 
     def heads_cache(self, shape: HeadShape, norms: HeadNorms | None) -> HeadsCache:
-        """Raises `KernelError` if there is none for the shape."""
+        """Raises `KernelError` if there is no kernel for the shape."""
         ...
 
-    def angles(
+    def rotary_table(
         self, rotary: nn.Module, like: torch.Tensor, head_dim: int, limit: int
-    ) -> StepAngles:
-        """Of a model's own module, which is never asked for more than `limit`.
+    ) -> RotaryTable:
+        """Reads a model's rotary module, at positions below `limit` only.
 
         Raises:
-            NotDecoder: It turns other pairs, or only a part of a head.
+            NotDecoder: It rotates other pairs, or only a part of each head.
         """
         ...
 
-    def layers_again(
-        self, layers: "Sequence[DecoderLayer]", embedding: torch.Tensor
-    ) -> LayersAgain | None:
-        """For layers that are bound to a cache, behind this embedding.
+    def step_replay(
+        self, layers: Sequence[Layer], embedding: torch.Tensor
+    ) -> StepReplay | None:
+        """Returns what replays steps of these layers, which are bound to a cache.
 
-        None where a step has nothing to be started at once.
+        None if this device gains nothing by it, or the layers cannot be recorded.
         """
         ...

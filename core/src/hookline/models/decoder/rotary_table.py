@@ -1,49 +1,47 @@
-"""The cosines and sines of rotary embedding, by position."""
+"""Cosines and sines of rotary embedding by position, read from a model's module."""
 
 import torch
 from torch import nn
 
+from hookline.models.decoder.layer_ops import CosSin
 from hookline.models.decoder.parts import NotDecoder
 
 _FIRST = 1024
 
-Sides = tuple[torch.Tensor, torch.Tensor]
-"""Cosines and sines."""
 
-
-class _Turns:
-    """What a model's own module says of the first positions."""
+class _RotaryModule:
+    """A model's own rotary module, read from position 0 on."""
 
     def __init__(self, rotary: nn.Module, like: torch.Tensor, head_dim: int) -> None:
         self._rotary, self._like, self._head_dim = rotary, like, head_dim
 
-    def ask(self, rows: int) -> Sides:
+    def read(self, rows: int) -> CosSin:
         """[rows, head dim] each, in the dtype and on the device of `like`."""
         positions = torch.arange(rows, device=self._like.device)
         cosines, sines = self._rotary(self._like, positions[None])
         return cosines[0], sines[0]
 
-    def check(self, rows: int) -> Sides:
-        """The same.
+    def read_and_check(self, rows: int) -> CosSin:
+        """Reads as many rows.
 
         Raises:
-            NotDecoder: It turns other pairs, or only a part of a head.
+            NotDecoder: The module rotates other pairs, or only a part of each head.
         """
-        sides = self.ask(rows)
+        sides = self.read(rows)
         if sides[0].shape != (rows, self._head_dim):
-            raise NotDecoder("its rotary embedding turns a part of each head")
+            raise NotDecoder("its rotary embedding rotates only a part of each head")
         for side in sides:
             first, second = side.chunk(2, -1)
             if not torch.equal(first, second):
-                raise NotDecoder("its rotary embedding pairs numbers otherwise")
+                raise NotDecoder("its rotary embedding pairs numbers in another way")
         return sides
 
 
-class Angles:
-    """A table that grows with the positions that are asked for, by doubling.
+class GrowingRotaryTable:
+    """A table that doubles when a longer request needs more positions.
 
-    A cosine serves both numbers of a pair, so a row is half as wide as a head. Numbers
-    are rounded to the model's dtype, as a model's own are, and kept in float32.
+    Both numbers of a pair share a cosine, so a row is half as wide as a head. Numbers
+    are rounded to the model's dtype, as the model's own are, and kept in float32.
 
     Attributes:
         table: Cosines and sines, [positions, head dim ÷ 2] each.
@@ -52,29 +50,29 @@ class Angles:
     def __init__(
         self, rotary: nn.Module, dtype: torch.dtype, head_dim: int, limit: int
     ) -> None:
-        """Asks the model's own module for the first rows; never for more than `limit`.
+        """Reads the module's first rows; never reads positions from `limit` on.
 
         Raises:
-            NotDecoder: It turns other pairs, or only a part of a head.
+            NotDecoder: It rotates other pairs, or only a part of each head.
         """
-        self._turns = _Turns(rotary, torch.empty(1, dtype=dtype), head_dim)
+        self._module = _RotaryModule(rotary, torch.empty(1, dtype=dtype), head_dim)
         self._limit = limit
-        self.table = self._halves(*self._turns.check(min(_FIRST, limit)))
+        self.table = self._halves(*self._module.read_and_check(min(_FIRST, limit)))
 
-    def of(self, _positions: torch.Tensor, longest: int) -> Sides:
-        """The table, with rows for positions 0 … `longest` − 1."""
-        self.reach(longest)
+    def rows(self, _positions: torch.Tensor, longest: int) -> CosSin:
+        """Returns the whole table, with rows for positions 0 … `longest` − 1."""
+        self.grow(longest)
         return self.table
 
-    def reach(self, positions: int) -> None:
-        """Has rows for positions 0 … `positions` − 1."""
+    def grow(self, positions: int) -> None:
+        """Adds rows up to position `positions` − 1, if they are missing."""
         rows = len(self.table[0])
         if positions > rows:
             rows = max(positions, min(2 * rows, self._limit))
-            self.table = self._halves(*self._turns.ask(rows))
+            self.table = self._halves(*self._module.read(rows))
 
     @staticmethod
-    def _halves(cosines: torch.Tensor, sines: torch.Tensor) -> Sides:
+    def _halves(cosines: torch.Tensor, sines: torch.Tensor) -> CosSin:
         half = cosines.shape[-1] // 2
         first, second = (
             side[:, :half].float().contiguous() for side in (cosines, sines)
@@ -82,24 +80,24 @@ class Angles:
         return first, second
 
 
-class WholeAngles:
-    """A table of all positions, of which each step takes its tokens' rows.
+class FullRotaryTable:
+    """A table of all positions, from which each step gathers its tokens' rows.
 
-    It lies where it is for good, as graphs of a device need it.
+    It never moves, as CUDA graphs require.
     """
 
     def __init__(
         self, rotary: nn.Module, like: torch.Tensor, head_dim: int, limit: int
     ) -> None:
-        """Asks the model's own module, in the dtype and on the device of `like`.
+        """Reads the module, in the dtype and on the device of `like`.
 
         Raises:
-            NotDecoder: It turns other pairs, or only a part of a head.
+            NotDecoder: It rotates other pairs, or only a part of each head.
         """
-        sides = _Turns(rotary, like, head_dim).check(limit)
+        sides = _RotaryModule(rotary, like, head_dim).read_and_check(limit)
         self._cosines, self._sines = (side.contiguous() for side in sides)
 
-    def of(self, positions: torch.Tensor, _longest: int) -> Sides:
-        """[T, head dim] each, of T positions."""
+    def rows(self, positions: torch.Tensor, _longest: int) -> CosSin:
+        """Returns [T, head dim] each, of T positions."""
         cosines = self._cosines.index_select(0, positions)
         return cosines, self._sines.index_select(0, positions)

@@ -1,11 +1,11 @@
-"""Steps whose layers are started by one call each, as programs of kernels.
+"""Replays steps, all of whose layers' kernels are started by one call.
 
-The counterpart of a GPU's graphs. The second step in a row of so many tokens is noted
-while it is computed; then it is done again from the notes, over memory without a number
-in it, and must come to the same. From then on steps of as many tokens are done from the
-notes, whatever sequences they are of. That takes as long as two steps and gains a part
-of one each time: a size that does not come twice in a row must have come often. Where
-torch computes a part, there is nothing to be done from notes.
+The CPU's counterpart of CUDA graphs. The second step in a row of a size is recorded
+while it is computed; it is then replayed over memory full of not-a-numbers, and must
+give the same result. From then on steps of this size are replayed, whatever requests
+they are of. Recording takes as long as two steps and saves a part of one at each
+replay: a size that does not come twice in a row must have come often. A step in which
+torch computes a part cannot be recorded.
 """
 
 from collections import Counter, OrderedDict
@@ -15,34 +15,40 @@ from typing import NamedTuple
 
 import torch
 
-from hookline.models.decoder.layer import DecoderLayer, Step
-from hookline_kernels.cpu.program import walker
+from hookline.models.decoder.layer_ops import CosSin, Layer
+from hookline.models.forward_batch import ForwardBatch
+from hookline_kernels.cpu.program import program_kernel
 from hookline_kernels.cpu.recording import Arena, Recorder, Recording, recording
 
 _MOST_TOKENS = 512
-"""Of more, products are not all kernels of ours."""
+"""Most tokens of a recorded step; larger ones use products of torch."""
 _MOST_OF_SEVERAL = 128
-"""With several of one sequence: more seldom come again, and starts are less of them."""
+"""Most tokens if a request has several: such sizes recur less, and starts cost less."""
 _MOST_RECORDINGS = 128
 _OFTEN = 2
-"""Steps of a number after which more are to be expected."""
+"""Number of steps of a size after which more are expected."""
 _MOST_PAUSE = 4096
-"""Steps between two tries to note one, which are doubled after each that fails."""
+"""Most steps between two tries to record; each failure doubles the pause."""
 _TOLERANCE = 0.05
 
 
 class _Size(NamedTuple):
-    """Of steps that one program does.
+    """The kind of steps that one recording replays.
 
     Attributes:
-        tokens: Of all sequences.
-        has_single: There are sequences of one token.
-        has_several: There are sequences of several.
+        tokens: Tokens of all requests.
+        has_decodes: Some requests have one token.
+        has_several: Some requests have several tokens.
     """
 
     tokens: int
-    has_single: bool
+    has_decodes: bool
     has_several: bool
+
+    @classmethod
+    def of(cls, batch: ForwardBatch) -> "_Size":
+        decodes = batch.num_decodes
+        return cls(len(batch.token_ids), decodes > 0, decodes < len(batch.query_lens))
 
     @property
     def is_small(self) -> bool:
@@ -51,12 +57,12 @@ class _Size(NamedTuple):
 
 
 @dataclass(slots=True)
-class _Tries:
-    """When steps are noted, after some could not be.
+class _Backoff:
+    """When to try to record again after failures.
 
     Attributes:
-        pause: Steps to the next try, if this one fails.
-        resting: Steps to this one.
+        pause: Number of steps to wait after the next failure.
+        resting: Number of steps left to wait.
     """
 
     pause: int = 1
@@ -68,7 +74,7 @@ class _Tries:
 
 @dataclass(frozen=True, slots=True)
 class _Inputs:
-    """Of a step, where its program looks for them."""
+    """A step's inputs, at the addresses that recordings read."""
 
     hidden: torch.Tensor
     positions: torch.Tensor
@@ -79,41 +85,39 @@ class _Inputs:
             self.hidden[:tokens], self.positions[:tokens], self.slots[:tokens]
         )
 
-    def take(self, hidden: torch.Tensor, step: Step) -> None:
+    def copy_from(self, hidden: torch.Tensor, batch: ForwardBatch) -> None:
         self.hidden.copy_(hidden)
-        self.positions.copy_(step.positions)
-        self.slots.copy_(step.metadata.slots)
+        self.positions.copy_(batch.positions)
+        self.slots.copy_(batch.slot_mapping)
 
 
 @dataclass(frozen=True, slots=True)
 class _Recorded:
-    """How a step of a size is done.
+    """A recorded step.
 
     Attributes:
         recording: Its kernels.
-        inputs: What they read.
-        angles: Addresses of the table that they read.
-        output: What they make.
+        inputs: Where they read their inputs.
+        table: Addresses of the rotary table that they read.
+        output: [T, hidden] where they leave the result.
     """
 
     recording: Recording
     inputs: _Inputs
-    angles: tuple[int, ...]
+    table: tuple[int, ...]
     output: torch.Tensor
 
 
-class LayersAgain:
-    """The layers of a decoder, for steps of few tokens."""
+class RecordedSteps:
+    """Records and replays the layers of a decoder, for steps of few tokens."""
 
-    def __init__(
-        self, layers: Sequence[DecoderLayer], width: int, dtype: torch.dtype
-    ) -> None:
-        """Takes layers that are bound to a cache; `width` is that of hidden states.
+    def __init__(self, layers: Sequence[Layer], width: int, dtype: torch.dtype) -> None:
+        """Takes layers that are bound to a cache; `width` is the hidden size.
 
         Raises:
             KernelError: There is no compiler.
         """
-        walker()  # compiled, or read from disk, before a request waits for it
+        program_kernel()  # compile it before a request waits for it
         self._layers = layers
         self._arena = Arena()
         self._inputs = _Inputs(
@@ -123,70 +127,74 @@ class LayersAgain:
         )
         self._seen: Counter[_Size] = Counter()
         self._last: _Size | None = None
-        # Of steps with sequences of several tokens, and of steps without.
-        self._tries = {True: _Tries(), False: _Tries()}
+        # Steps with and without requests of several tokens fail apart.
+        self._backoffs = {True: _Backoff(), False: _Backoff()}
         self._recorded: OrderedDict[_Size, _Recorded] = OrderedDict()
         self._is_off = False
 
-    def __call__(self, hidden: torch.Tensor, step: Step) -> torch.Tensor | None:
-        """[T, hidden] → the same, until the next call; None if it is not for this."""
-        single, sequences = step.metadata.num_single, len(step.metadata.query_lens)
-        size = _Size(len(hidden), single > 0, single < sequences)
+    def __call__(
+        self, hidden: torch.Tensor, batch: ForwardBatch, rotary: CosSin
+    ) -> torch.Tensor | None:
+        """Implements `StepReplay`."""
+        size = _Size.of(batch)
         if self._is_off or not size.is_small:
             return None
         found = self._recorded.get(size)
-        if found is None or found.angles != _addresses(step):
-            tries = self._tries[size.has_several]
+        if found is None or found.table != _addresses(rotary):
+            backoff = self._backoffs[size.has_several]
             is_due = size == self._last or self._seen[size] >= _OFTEN
-            self._last, tries.resting = size, tries.resting - 1
+            self._last, backoff.resting = size, backoff.resting - 1
             self._seen[size] += 1
-            if not is_due or tries.resting > 0:
+            if not is_due or backoff.resting > 0:
                 return None
-            return self._record(size, hidden, step)
+            return self._record(size, hidden, batch, rotary)
         self._last = size
         self._recorded.move_to_end(size)
-        found.inputs.take(hidden, step)
-        return found.output if found.recording.run(step.metadata) else None
+        found.inputs.copy_from(hidden, batch)
+        return found.output if found.recording.run(batch) else None
 
-    def _record(self, size: _Size, hidden: torch.Tensor, step: Step) -> torch.Tensor:
-        """Computes a step, and keeps how if that is enough to do it again."""
+    def _record(
+        self, size: _Size, hidden: torch.Tensor, batch: ForwardBatch, rotary: CosSin
+    ) -> torch.Tensor:
+        """Computes a step, and keeps the recording if its replay gives the same."""
         inputs = self._inputs.first(len(hidden))
-        inputs.take(hidden, step)
-        metadata = replace(step.metadata, slots=inputs.slots)
-        again = Step(inputs.positions, step.angles, metadata)
+        inputs.copy_from(hidden, batch)
+        own = replace(batch, positions=inputs.positions, slot_mapping=inputs.slots)
         recorder = Recorder(self._arena)
         with recording(recorder):
-            output = self._by_calls(inputs.hidden, again)
+            output = self._run_layers(inputs.hidden, own, rotary)
         expected = output.clone()
-        tries = self._tries[size.has_several]
+        backoff = self._backoffs[size.has_several]
         if recorder.is_refused:
-            tries.fail()
+            backoff.fail()
             return expected
-        tries.pause = 1
-        output = self._arena.again(output)
-        found = _Recorded(recorder.recording(), inputs, _addresses(step), output)
-        self._arena.spoil()
-        inputs.take(hidden, step)
-        if not found.recording.run(metadata) or not _alike(output, expected):
+        backoff.pause = 1
+        output = self._arena.retain(output)
+        found = _Recorded(recorder.recording(), inputs, _addresses(rotary), output)
+        self._arena.fill_with_nan()
+        inputs.copy_from(hidden, batch)
+        if not found.recording.run(own) or not _is_close(output, expected):
             self._is_off = True
-            # What it wrote to the cache is no better than what it gave.
-            return self._by_calls(hidden, step)
+            # The replay may have written wrong keys and values: compute the step anew.
+            return self._run_layers(hidden, batch, rotary)
         self._recorded[size] = found
         if len(self._recorded) > _MOST_RECORDINGS:
             self._recorded.popitem(last=False)
         return expected
 
-    def _by_calls(self, hidden: torch.Tensor, step: Step) -> torch.Tensor:
+    def _run_layers(
+        self, hidden: torch.Tensor, batch: ForwardBatch, rotary: CosSin
+    ) -> torch.Tensor:
         for layer in self._layers:
-            hidden = layer(hidden, step)
+            hidden = layer(hidden, batch, rotary)
         return hidden
 
 
-def _addresses(step: Step) -> tuple[int, ...]:
-    return tuple(side.data_ptr() for side in step.angles)
+def _addresses(rotary: CosSin) -> tuple[int, ...]:
+    return tuple(side.data_ptr() for side in rotary)
 
 
-def _alike(found: torch.Tensor, expected: torch.Tensor) -> bool:
-    """Nearly the same numbers, and all of them numbers."""
+def _is_close(found: torch.Tensor, expected: torch.Tensor) -> bool:
+    """Whether the norm of the difference is small; never with not-a-numbers."""
     error = (found.float() - expected.float()).norm() / expected.float().norm()
     return bool(error <= _TOLERANCE)

@@ -20,7 +20,7 @@ from hookline.models.probe import LayerCache
 from hookline.spec_decode.draft_cache import Span
 from hookline.spec_decode.proposer import Proposer, has_layers
 from hookline.worker.paged_cache import PagedCache
-from hookline_kernels import PagedMetadata, Platform
+from hookline_kernels import AttentionMetadata, Platform
 
 Int32 = npt.NDArray[np.int32]
 
@@ -93,12 +93,12 @@ class PagedDraftCache:
         first = np.cumsum(counts) - counts
         positions = np.arange(len(owner)) + (starts - first)[owner]
         slots = tables[owner, positions // size] * size + positions % size
-        self._cache.metadata = PagedMetadata(
-            slots=self._tensor(slots),
+        self._cache.batch = AttentionMetadata(
+            slot_mapping=self._tensor(slots),
             block_tables=self._tensor(tables),
             query_lens=counts.tolist(),
             seq_lens=ends.tolist(),
-            num_single=int((counts == 1).sum()),
+            num_decodes=int((counts == 1).sum()),
             seq_lens_tensor=self._tensor(ends),
         )
         return self._tensor(positions)

@@ -1,1 +1,1 @@
-"""What a worker needs on a GPU only: graphs, pinned inputs, memory."""
+"""The worker's parts for GPUs: graphs, pinned inputs, memory."""

@@ -1,4 +1,4 @@
-"""Steps of single tokens as CUDA graphs: one launch instead of hundreds."""
+"""Replays steps of decodes as CUDA graphs: one launch instead of hundreds."""
 
 from collections.abc import Callable
 from functools import partial
@@ -7,15 +7,15 @@ from typing import Protocol
 import torch
 
 from hookline.models.decoder import Decoder
-from hookline.models.forward_output import WithHidden
+from hookline.models.forward_batch import ForwardBatch
+from hookline.models.forward_output import ForwardOutput
 from hookline.worker.gpu.device_feed import DeviceFeed
 from hookline.worker.gpu.graph_sizes import GraphSizes
 from hookline.worker.paged_cache import PagedCache
-from hookline_kernels import PagedMetadata
 
 
 class Graph(Protocol):
-    """Something that was computed once and can be computed again.
+    """A captured computation.
 
     Attributes:
         output: Where each replay leaves its result.
@@ -24,16 +24,16 @@ class Graph(Protocol):
     output: torch.Tensor
 
     def replay(self) -> None:
-        """Computes it from what its inputs hold now; does not wait for the end."""
+        """Launches the computation over its inputs; does not wait for the end."""
         ...
 
 
 Capture = Callable[[Callable[[], torch.Tensor]], Graph]
-"""Makes a graph of a function; graphs of one `Capture` never run at the same time."""
+"""Captures a function; graphs of one `Capture` never run at the same time."""
 
 
 class CudaGraph:
-    """What `CudaCapture` makes."""
+    """A graph that `CudaCapture` captured."""
 
     def __init__(self, graph: torch.cuda.CUDAGraph, output: torch.Tensor) -> None:
         self._graph, self.output = graph, output
@@ -43,13 +43,13 @@ class CudaGraph:
 
 
 class CudaCapture:
-    """Captures on the current device; its graphs share their memory."""
+    """Captures on the current device; its graphs share one memory pool."""
 
     def __init__(self) -> None:
         self._pool = torch.cuda.graph_pool_handle()
 
     def __call__(self, compute: Callable[[], torch.Tensor]) -> CudaGraph:
-        compute()  # compiles what is not compiled yet, which no capture may
+        compute()  # compiles kernels, which is not allowed during capture
         torch.cuda.synchronize()
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph, pool=self._pool):
@@ -58,13 +58,12 @@ class CudaCapture:
 
 
 class GraphedForward:
-    """Replays graphs of the layers for steps of single tokens, and launches all others.
+    """Replays graphs of the layers for steps of decodes, and launches all other steps.
 
-    The output layer is launched while the layers run: its results are large, and would
-    be held by each graph.
+    The output layer is launched while the layers run: each graph would hold its large
+    result.
 
-    Its inputs are the feed's tensors: graphs read the feed's buffers, which the feed
-    has filled up to a graph's size.
+    Graphs read the feed's buffers, which the feed pads to a graph's size.
     """
 
     def __init__(
@@ -76,14 +75,14 @@ class GraphedForward:
         *,
         longest: int,
     ) -> None:
-        """Captures nothing: that happens when a cache is bound.
+        """Captures nothing before a cache is bound.
 
         Args:
             forward: One that can be captured.
-            feed: Whose tensors it will be called with; made for the same sizes.
-            sizes: Of the graphs.
-            capture: Makes them.
-            longest: No sequence will have more tokens.
+            feed: Makes the batches of all calls; made for the same sizes.
+            sizes: Numbers of decodes to capture.
+            capture: Captures graphs.
+            longest: Most tokens of a request.
         """
         self.name = f"{forward.name} with CUDA graphs"
         self.reason = forward.reason
@@ -92,7 +91,7 @@ class GraphedForward:
         self._graphs: dict[int, Graph] = {}
 
     def bind(self, cache: PagedCache) -> None:
-        """Captures all graphs over a cache; others share the memory of the first."""
+        """Captures all graphs over a cache; the largest comes first and is shared."""
         self._forward.bind(cache)
         self._graphs = {
             size: self.capture(size) for size in reversed(self._sizes.sizes)
@@ -100,47 +99,30 @@ class GraphedForward:
 
     @torch.inference_mode()
     def capture(self, size: int) -> Graph:
-        """A graph over the cache that is bound to what it captures."""
-        step = self._feed.rows(size, self._longest)
-        hidden = self._forward.hidden
-        return self._capture(
-            partial(hidden, step.token_ids, step.positions, step.metadata)
-        )
+        """Captures the layers for `size` decodes over the bound cache."""
+        batch = self._feed.captured(size, self._longest)
+        return self._capture(partial(self._forward.hidden, batch))
 
-    def __call__(
-        self,
-        token_ids: torch.Tensor,
-        positions: torch.Tensor,
-        wanted: torch.Tensor,
-        metadata: PagedMetadata,
-    ) -> torch.Tensor:
-        """As of `Forward`."""
-        hidden = self._replayed(token_ids, wanted, metadata)
-        if hidden is None:
-            return self._forward(token_ids, positions, wanted, metadata)
-        return self._forward.logits(hidden)
+    def __call__(self, batch: ForwardBatch) -> torch.Tensor:
+        """Implements `Forward`."""
+        hidden = self._replayed(batch)
+        return self._forward(batch) if hidden is None else self._forward.logits(hidden)
 
-    def with_hidden(
-        self,
-        token_ids: torch.Tensor,
-        positions: torch.Tensor,
-        wanted: torch.Tensor,
-        metadata: PagedMetadata,
-    ) -> WithHidden:
-        """As of `Forward`; the states are no graph's memory, which is written again."""
-        hidden = self._replayed(token_ids, wanted, metadata)
+    def with_hidden(self, batch: ForwardBatch) -> ForwardOutput:
+        """Implements `Forward`; the states are not a graph's memory."""
+        hidden = self._replayed(batch)
         if hidden is None:
-            return self._forward.with_hidden(token_ids, positions, wanted, metadata)
+            return self._forward.with_hidden(batch)
         states = self._forward.states(hidden)
-        return WithHidden(self._forward.logits_of(states), states)
+        return ForwardOutput(self._forward.logits_of(states), states)
 
-    def _replayed(
-        self, token_ids: torch.Tensor, wanted: torch.Tensor, metadata: PagedMetadata
-    ) -> torch.Tensor | None:
-        """What a graph's layers make of a step; None if it has to be launched."""
-        count = metadata.num_single
+    def _replayed(self, batch: ForwardBatch) -> torch.Tensor | None:
+        """The layers' output by a graph; None if the step must be launched."""
+        count = batch.num_decodes
         size = self._sizes.holding(count)
-        if size is None or not len(token_ids) == len(wanted) == count:
+        if size is None or batch.intermediate is not None:
+            return None
+        if not len(batch.token_ids) == len(batch.logits_indices) == count:
             return None
         graph = self._graphs[size]
         graph.replay()

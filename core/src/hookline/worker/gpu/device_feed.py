@@ -1,22 +1,21 @@
-"""Brings a step's inputs to a GPU: through pinned memory, into buffers that stay."""
+"""Copies a step's inputs to a GPU, through pinned memory into fixed buffers."""
 
 import torch
 
+from hookline.models.forward_batch import ForwardBatch
+from hookline.worker.feed import count_decodes
 from hookline.worker.gpu.graph_sizes import GraphSizes
 from hookline.worker.input_batch import Int32, Int64, StepInputs, one_by_one
-from hookline.worker.step_tensors import StepTensors, metadata_of
-from hookline_kernels import PagedMetadata
 
 NOWHERE = -1
-"""The slot of a row that only fills a graph up: nothing is written for it."""
+"""Slot of a row that only pads a graph's batch: nothing is written for it."""
 
 
 class DeviceFeed:
-    """Buffers for steps of a size, always at the same addresses.
+    """Buffers for steps up to a size, always at the same addresses.
 
-    Copies do not wait for the device. Behind a step of single tokens the rows up to the
-    size of its graph are filled up: token 0 at position 0 of a sequence of no tokens,
-    written nowhere.
+    Copies do not wait for the device. Steps of decodes are padded to the size of their
+    graph: with token 0 at position 0 of a request of no tokens, written nowhere.
     """
 
     def __init__(
@@ -28,33 +27,33 @@ class DeviceFeed:
         max_num_blocks: int,
         sizes: GraphSizes,
     ) -> None:
-        """Takes the memory.
+        """Allocates the buffers.
 
         Args:
             device: Where the model computes.
-            max_tokens: Of a step.
-            max_num_seqs: Of a step.
-            max_num_blocks: Of a sequence.
-            sizes: Of the graphs, if there are any.
+            max_tokens: Most tokens of a step.
+            max_num_seqs: Most requests of a step.
+            max_num_blocks: Most blocks of a request.
+            sizes: Numbers of decodes with a graph; may be empty.
         """
         self._sizes = sizes
-        self._max_num_blocks = max_num_blocks
         self._token_ids = _Buffer(max_tokens, device)
         self._positions = _Buffer(max_tokens, device)
         self._slots = _Buffer(max_tokens, device)
-        self._wanted = _Buffer(max_tokens + max_num_seqs, device)
+        self._logits_indices = _Buffer(max_tokens + max_num_seqs, device)
         self._seq_lens = _Buffer(max_num_seqs, device)
-        # Rows come packed and are spread out on the device, where they lie for good.
+        # Rows arrive packed, and are spread over the fixed table on the device.
         self._packed_tables = _Buffer(max_num_seqs * max_num_blocks, device)
         self._tables = torch.zeros(
             max_num_seqs, max_num_blocks, dtype=torch.int64, device=device
         )
         self._sent = torch.cuda.Event() if device.type == "cuda" else None
 
-    def tensors(self, inputs: StepInputs, wanted: Int64) -> StepTensors:
+    def batch(self, inputs: StepInputs, logits_indices: Int64) -> ForwardBatch:
+        """Implements `Feed`; drafts become decodes, so that graphs replay them, too."""
         if self._sent is not None:
-            self._sent.synchronize()  # the pinned memory has been read
-        inputs = one_by_one(inputs)  # so that steps with drafts are replayed, too
+            self._sent.synchronize()  # the last step's pinned memory has been read
+        inputs = one_by_one(inputs)
         count = len(inputs.rows)
         size = self._sizes.holding(count) if len(inputs.token_ids) == count else None
         rows = size or 0
@@ -62,47 +61,45 @@ class DeviceFeed:
         packed = self._packed_tables.put(inputs.block_tables.ravel())
         tables = self._tables[:height, :width]
         tables.copy_(packed.view(height, width))
-        tensors = StepTensors(
-            self._token_ids.put(inputs.token_ids, rows),
-            self._positions.put(inputs.positions, rows),
-            self._wanted.put(wanted),
-            metadata_of(
-                inputs,
-                slots=self._slots.put(inputs.slots, rows, NOWHERE),
-                block_tables=tables,
-                seq_lens=self._seq_lens.put(inputs.seq_lens, rows),
-            ),
+        batch = ForwardBatch(
+            token_ids=self._token_ids.put(inputs.token_ids, rows),
+            positions=self._positions.put(inputs.positions, rows),
+            logits_indices=self._logits_indices.put(logits_indices),
+            slot_mapping=self._slots.put(inputs.slots, rows, NOWHERE),
+            block_tables=tables,
+            query_lens=inputs.query_lens.tolist(),
+            seq_lens=inputs.seq_lens.tolist(),
+            num_decodes=count_decodes(inputs),
+            seq_lens_tensor=self._seq_lens.put(inputs.seq_lens, rows),
         )
         if self._sent is not None:
             self._sent.record()
-        return tensors
+        return batch
 
-    def rows(self, size: int, longest: int) -> StepTensors:
-        """Whole buffers of a step of single tokens, for a graph to read.
+    def captured(self, size: int, longest: int) -> ForwardBatch:
+        """Returns the batch that a graph of `size` decodes reads: whole buffers.
 
-        They are filled up from the first row on, and all tokens are wanted. No sequence
-        that the graph is replayed with may have more than `longest` tokens.
+        All rows are padding at first, and all have logits. No request that the graph is
+        replayed with may have more than `longest` tokens.
         """
         slots, seq_lens = self._slots.tensor[:size], self._seq_lens.tensor[:size]
         slots.fill_(NOWHERE)
         seq_lens.zero_()
-        return StepTensors(
-            self._token_ids.tensor[:size].zero_(),
-            self._positions.tensor[:size].zero_(),
-            torch.arange(size, device=slots.device),
-            PagedMetadata(
-                slots=slots,
-                block_tables=self._tables[:size],
-                query_lens=[1] * size,
-                seq_lens=[longest] * size,
-                num_single=size,
-                seq_lens_tensor=seq_lens,
-            ),
+        return ForwardBatch(
+            token_ids=self._token_ids.tensor[:size].zero_(),
+            positions=self._positions.tensor[:size].zero_(),
+            logits_indices=torch.arange(size, device=slots.device),
+            slot_mapping=slots,
+            block_tables=self._tables[:size],
+            query_lens=[1] * size,
+            seq_lens=[longest] * size,
+            num_decodes=size,
+            seq_lens_tensor=seq_lens,
         )
 
 
 class _Buffer:
-    """Numbers on a device, and pinned memory on their way there.
+    """Numbers on a device, and pinned memory for their copies.
 
     Attributes:
         tensor: [size] int64 on the device.
@@ -116,7 +113,7 @@ class _Buffer:
     def put(
         self, numbers: Int64 | Int32, rows: int = 0, filler: int = 0
     ) -> torch.Tensor:
-        """Copies some, and fillers up to `rows`; returns the numbers there."""
+        """Copies numbers, padded to `rows`; returns them on the device, unpadded."""
         count = len(numbers)
         end = max(count, rows)
         self._array[:count] = numbers

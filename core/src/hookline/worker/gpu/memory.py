@@ -1,4 +1,4 @@
-"""What a GPU's memory is taken by, and what is left of it for the KV cache."""
+"""Measures what takes a GPU's memory, and what is left for the KV cache."""
 
 import gc
 import itertools
@@ -16,14 +16,14 @@ _MIB = 1 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuMemory:
-    """Bytes.
+    """Bytes of a device's memory, by use.
 
     Attributes:
-        total: Of the device.
-        outside: Taken by other programs, the driver and libraries.
-        weights: What this process held before its largest step.
-        activations: What that step took at most, beyond the weights and its cache.
-        graphs: Estimate for all graphs.
+        total: Size of the device's memory.
+        outside: Used by other programs, the driver and libraries.
+        weights: Held by this process before its largest step.
+        activations: Peak of that step, beyond the weights and its cache.
+        graphs: Estimate for all CUDA graphs.
     """
 
     total: int
@@ -33,7 +33,7 @@ class GpuMemory:
     graphs: int
 
     def room(self, utilization: float) -> int:
-        """For the KV cache, if all may take this share of the device.
+        """Returns the bytes for the KV cache within this share of the device.
 
         Raises:
             ConfigError: Nothing is left.
@@ -60,10 +60,10 @@ class GpuMemory:
 
 
 class Profiled(NamedTuple):
-    """What was run to learn how much memory it takes.
+    """The largest steps, which have been run to measure their memory.
 
     Attributes:
-        cache_bytes: Of the cache that it ran over.
+        cache_bytes: Size of the cache that they used.
         graphs: Captures one graph each, the largest size first; empty without graphs.
     """
 
@@ -72,7 +72,7 @@ class Profiled(NamedTuple):
 
 
 def measure(device: torch.device, run: Callable[[], Profiled]) -> GpuMemory:
-    """Runs the largest steps and captures two graphs, and asks the device."""
+    """Runs the largest steps, captures two graphs, and reads the device's counters."""
     _settle(device)
     weights = torch.cuda.memory_allocated(device)
     torch.cuda.reset_peak_memory_stats(device)
@@ -96,14 +96,14 @@ def measure(device: torch.device, run: Callable[[], Profiled]) -> GpuMemory:
 
 
 def graph_bytes(first: int, second: int, count: int) -> int:
-    """Of `count` graphs: the first brings the memory that the others share."""
+    """Estimates the bytes of `count` graphs; the first allocates the shared pool."""
     return max(0, first) + max(0, second) * max(0, count - 1)
 
 
 def _take_two(
     device: torch.device, graphs: Sequence[Callable[[], Graph]]
 ) -> tuple[int, int]:
-    """What the first graph takes of the device, and what the next one takes."""
+    """Bytes that the first graph takes, and that the next one takes."""
     kept: list[Graph] = []
     left = [torch.cuda.mem_get_info(device)[0]]
     for capture in graphs[:2]:
@@ -115,7 +115,7 @@ def _take_two(
 
 
 def _settle(device: torch.device) -> None:
-    """Gives back what nobody holds."""
+    """Frees cached memory that is not in use."""
     gc.collect()
     torch.cuda.synchronize(device)
     torch.cuda.empty_cache()

@@ -1,0 +1,42 @@
+"""Everything that one forward pass reads."""
+
+from dataclasses import dataclass
+
+import torch
+
+from hookline_kernels import AttentionMetadata
+
+
+@dataclass(frozen=True, slots=True)
+class IntermediateTensors:
+    """What one pipeline stage passes to the next.
+
+    Attributes:
+        hidden_states: [T, hidden] in the model's dtype: the residual stream behind the
+            stage's last layer. The next stage may overwrite it.
+    """
+
+    hidden_states: torch.Tensor
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ForwardBatch(AttentionMetadata):
+    """One step's flattened batch of T tokens of B requests, on the model's device.
+
+    The runner makes one a step and passes it whole: to the model, its layers, their
+    products and attention, to CUDA graphs and to recorded steps. Attention kernels read
+    the fields that it inherits.
+
+    Attributes:
+        token_ids: [T] int64.
+        positions: [T] int64, of each token in its request.
+        logits_indices: [W] int64 indices into T of the tokens whose logits are
+            computed, in the order of the logits.
+        intermediate: Output of the previous pipeline stage, with which the layers begin
+            instead of the tokens' embeddings; None on the first stage.
+    """
+
+    token_ids: torch.Tensor
+    positions: torch.Tensor
+    logits_indices: torch.Tensor
+    intermediate: IntermediateTensors | None = None

@@ -1,0 +1,339 @@
+"""A decoder with split weights, or split layers, equals the whole decoder."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+
+import pytest
+import torch
+from torch import nn
+from transformers import AutoModelForCausalLM, LlamaConfig, PreTrainedModel
+
+from hookline.models.adapt.pre_norm import BlockProduct
+from hookline.models.attention import IMPLEMENTATION, AttentionSlot
+from hookline.models.decoder import Decoder
+from hookline.models.decoder.cpu_layer_ops import CpuLayerOps
+from hookline.models.decoder.reduction import ReducedProduct, reduced
+from hookline.models.forward_batch import ForwardBatch, IntermediateTensors
+from hookline.models.probe import Probed, probe
+from hookline.worker.forward import ModuleForward
+from hookline.worker.gpu.cuda_graphs import GraphedForward
+from hookline.worker.gpu.device_feed import DeviceFeed
+from hookline.worker.gpu.graph_sizes import GraphSizes
+from hookline.worker.paged_cache import PagedCache
+from hookline_testing.oracle import SHAPE, VOCAB
+
+BLOCK, TOKENS = 16, 21
+PROMPT = torch.randint(VOCAB, (TOKENS,), generator=torch.Generator().manual_seed(4))
+
+
+@dataclass
+class Doubled:
+    """The reduction of two ranks with equal parts."""
+
+    is_capturable: bool = True
+    calls: int = 0
+
+    def __call__(self, partial: torch.Tensor) -> torch.Tensor:
+        self.calls += 1
+        return partial.mul_(2)
+
+
+@dataclass
+class Ranks:
+    """Reductions of two ranks, each of which runs in a thread."""
+
+    barrier: threading.Barrier = field(default_factory=lambda: threading.Barrier(2))
+    parts: dict[int, torch.Tensor] = field(default_factory=dict)
+
+    def reduce(self, rank: int, partial: torch.Tensor) -> torch.Tensor:
+        self.parts[rank] = partial
+        self.barrier.wait(60)
+        total = self.parts[0] + self.parts[1]
+        self.barrier.wait(60)  # nobody replaces a part that is not added yet
+        return total
+
+
+@dataclass
+class RankReduce:
+    """One rank's reduction."""
+
+    ranks: Ranks
+    rank: int
+    is_capturable: bool = False
+
+    def __call__(self, partial: torch.Tensor) -> torch.Tensor:
+        return self.ranks.reduce(self.rank, partial)
+
+
+def build(dtype: torch.dtype) -> PreTrainedModel:
+    """The same random weights each time."""
+    torch.manual_seed(7)
+    model: PreTrainedModel = AutoModelForCausalLM.from_config(
+        LlamaConfig(**SHAPE), dtype=torch.float32, attn_implementation=IMPLEMENTATION
+    )
+    model.train(mode=False)
+    nn.Module.to(model, dtype)
+    return model.requires_grad_(requires_grad=False)
+
+
+def probed_of(model: PreTrainedModel) -> Probed:
+    return probe("a model", model, AttentionSlot.install(model), VOCAB)
+
+
+def decoder_of(model: PreTrainedModel, probed: Probed, ops: CpuLayerOps) -> Decoder:
+    decoder = Decoder(model, probed, ops, block_size=BLOCK, max_model_len=64)
+    decoder.bind(PagedCache(probed.layers, 4, BLOCK, model.dtype))
+    return decoder
+
+
+def batch_of(start: int, end: int) -> ForwardBatch:
+    """Tokens of the prompt, in blocks 2 and 1."""
+    at, table = torch.arange(start, end), torch.tensor([2, 1])
+    return ForwardBatch(
+        token_ids=PROMPT[start:end],
+        positions=at,
+        logits_indices=torch.arange(end - start),
+        slot_mapping=table[at // BLOCK] * BLOCK + at % BLOCK,
+        block_tables=table[None],
+        query_lens=[end - start],
+        seq_lens=[end],
+        num_decodes=int(end - start == 1),
+        seq_lens_tensor=torch.tensor([end]),
+    )
+
+
+@torch.inference_mode()
+def logits_of(decoder: Decoder) -> torch.Tensor:
+    """A prompt, then single tokens, which are replayed where they can be."""
+    parts = [(0, 10), *((at, at + 1) for at in range(10, TOKENS))]
+    return torch.cat([decoder(batch_of(*part)).clone() for part in parts])
+
+
+def halve(model: PreTrainedModel) -> None:
+    """Halves the products that a reduction follows; exact in binary numbers."""
+    with torch.no_grad():
+        for layer in model.model.layers:
+            layer.self_attn.o_proj.weight.mul_(0.5)
+            layer.mlp.down_proj.weight.mul_(0.5)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+def test_doubled_halves_are_the_whole(dtype: torch.dtype) -> None:
+    """Each layer reduces twice, before the residual is added."""
+    model = build(dtype)
+    probed = probed_of(model)
+    expected = logits_of(decoder_of(model, probed, CpuLayerOps()))
+    half, reduce = build(dtype), Doubled()
+    halve(half)
+
+    found = logits_of(decoder_of(half, probed, CpuLayerOps(reduce)))
+
+    steps = 1 + TOKENS - 10
+    assert reduce.calls == 2 * len(probed.layers) * steps
+    tolerance = {torch.float32: 1e-5, torch.bfloat16: 0.03}[dtype]
+    assert (found - expected).float().norm() <= tolerance * expected.float().norm()
+
+
+def part_of(model: PreTrainedModel, rank: int) -> PreTrainedModel:
+    """Half of the heads and of the feed-forward width of each layer."""
+
+    def cut(linear: nn.Linear, dim: int) -> None:
+        linear.weight = nn.Parameter(
+            linear.weight.chunk(2, dim)[rank].contiguous(), requires_grad=False
+        )
+        linear.out_features, linear.in_features = linear.weight.shape
+
+    for layer in model.model.layers:
+        attention, mlp = layer.self_attn, layer.mlp
+        for linear in (attention.q_proj, attention.k_proj, attention.v_proj):
+            cut(linear, 0)
+        for linear in (mlp.gate_proj, mlp.up_proj):
+            cut(linear, 0)
+        for linear in (attention.o_proj, mlp.down_proj):
+            cut(linear, 1)
+    return model
+
+
+def half_heads(probed: Probed) -> Probed:
+    layers = tuple(
+        replace(
+            layer,
+            num_heads=layer.num_heads // 2,
+            num_kv_heads=layer.num_kv_heads // 2,
+        )
+        for layer in probed.layers
+    )
+    return replace(probed, layers=layers)
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Two ranks' kernels do not wait for each other's threads."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def test_two_ranks_give_the_logits_of_one() -> None:
+    """Each has half of the heads and of the feed-forward layers; sums are shared."""
+    model = build(torch.float32)
+    probed = probed_of(model)
+    expected = logits_of(decoder_of(model, probed, CpuLayerOps()))
+    ranks, found = Ranks(), {}
+    decoders = [
+        decoder_of(
+            part_of(build(torch.float32), rank),
+            half_heads(probed),
+            CpuLayerOps(RankReduce(ranks, rank)),
+        )
+        for rank in range(2)
+    ]
+
+    def run(rank: int) -> None:
+        try:
+            found[rank] = logits_of(decoders[rank])
+        finally:
+            if rank not in found:
+                ranks.barrier.abort()
+
+    with one_thread():
+        threads = [threading.Thread(target=run, args=(rank,)) for rank in range(2)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+    assert torch.equal(found[0], found[1])
+    torch.testing.assert_close(found[0], expected, rtol=1e-4, atol=1e-5)
+
+
+class Scaled:
+    """A product that can add a residual by itself, also for rows in blocks."""
+
+    def __init__(self) -> None:
+        self.of_blocks = BlockProduct(3, self.multiply_blocks)
+
+    def __call__(
+        self, values: torch.Tensor, residual: torch.Tensor | None = None
+    ) -> torch.Tensor:
+        assert residual is None
+        return 5 * values
+
+    def multiply_blocks(
+        self, values: torch.Tensor, rows: int, residual: torch.Tensor | None = None
+    ) -> torch.Tensor:
+        assert residual is None
+        return 7 * values[:rows]
+
+
+def test_the_residual_is_added_once_and_last() -> None:
+    """It is not reduced, neither with rows nor with rows in blocks."""
+    product = reduced(Scaled(), Doubled())
+    values, residual = torch.ones(4, 2), torch.full((4, 2), 100.0)
+
+    assert torch.equal(product(values), torch.full((4, 2), 10.0))
+    assert torch.equal(product(values, residual), torch.full((4, 2), 110.0))
+    assert product.of_blocks is not None
+    least, multiply = product.of_blocks
+    assert least == 3
+    assert torch.equal(multiply(values, 4, residual), torch.full((4, 2), 114.0))
+
+
+def test_without_a_reduction_the_product_stays_as_it_is() -> None:
+    """The residual is added in the product's own pass, with nothing around it."""
+    product = Scaled()
+
+    assert reduced(product, None) is product
+    assert isinstance(reduced(product, Doubled()), ReducedProduct)
+
+
+@pytest.mark.parametrize("is_capturable", [True, False])
+def test_a_graph_needs_a_reduction_that_it_can_capture(is_capturable: bool) -> None:
+    """One that waits for other ranks on the host keeps layers out of graphs."""
+    model = build(torch.float32)
+    probed = probed_of(model)
+
+    decoder = decoder_of(model, probed, CpuLayerOps(Doubled(is_capturable)))
+
+    assert decoder.is_capturable == is_capturable
+
+
+def stage_of(
+    model: PreTrainedModel, probed: Probed, layers: slice
+) -> tuple[PreTrainedModel, Probed]:
+    """Some of the layers."""
+    model.model.layers = model.model.layers[layers]
+    own = replace(
+        probed, layers=probed.layers[layers], attention=probed.attention[layers]
+    )
+    return model, own
+
+
+@torch.inference_mode()
+def test_a_stage_goes_on_from_the_one_before() -> None:
+    """Two pipeline stages give the logits of one, prompts and replayed decodes too."""
+    model = build(torch.float32)
+    probed = probed_of(model)
+    expected = logits_of(decoder_of(model, probed, CpuLayerOps()))
+    first, second = (
+        decoder_of(*stage_of(build(torch.float32), probed, layers), CpuLayerOps())
+        for layers in (slice(0, 1), slice(1, None))
+    )
+    found = []
+
+    for start, end in [(0, 10), *((at, at + 1) for at in range(10, TOKENS))]:
+        batch = batch_of(start, end)
+        passed = IntermediateTensors(first.hidden(batch))
+        found.append(second(replace(batch, intermediate=passed)).clone())
+
+    torch.testing.assert_close(torch.cat(found), expected, rtol=1e-4, atol=1e-5)
+
+
+def test_intermediate_tensors_are_not_for_modules() -> None:
+    """They embed tokens themselves, and refuse rather than ignore what they get."""
+    model = build(torch.float32)
+    forward = ModuleForward(model, AttentionSlot.install(model), name="m", reason="")
+    passed = IntermediateTensors(torch.zeros(1, SHAPE["hidden_size"]))
+
+    with pytest.raises(ValueError, match="only the decoder"):
+        forward(replace(batch_of(0, 1), intermediate=passed))
+
+
+class Replayed:
+    """A graph that leaves another result than the layers."""
+
+    output = torch.ones(1, SHAPE["hidden_size"])
+
+    def replay(self) -> None:
+        pass
+
+
+@torch.inference_mode()
+def test_graphs_do_not_replay_intermediate_tensors() -> None:
+    """A graph reads token ids; a later stage's step is launched."""
+    model = build(torch.float32)
+    probed = probed_of(model)
+    decoder = decoder_of(model, probed, CpuLayerOps())
+    feed = DeviceFeed(
+        torch.device("cpu"),
+        max_tokens=4,
+        max_num_seqs=1,
+        max_num_blocks=4,
+        sizes=(sizes := GraphSizes((1,))),
+    )
+    graphed = GraphedForward(decoder, feed, sizes, lambda _: Replayed(), longest=64)
+    graphed.bind(PagedCache(probed.layers, 4, BLOCK, model.dtype))
+    source = torch.Generator().manual_seed(3)
+    passed = torch.randn(1, SHAPE["hidden_size"], generator=source)
+    batch = replace(batch_of(0, 1), intermediate=IntermediateTensors(passed.clone()))
+
+    found = graphed(batch).clone()
+
+    expected = decoder(replace(batch, intermediate=IntermediateTensors(passed)))
+    torch.testing.assert_close(found, expected)
+    assert not torch.allclose(found, graphed(replace(batch, intermediate=None)))
