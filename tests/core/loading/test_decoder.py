@@ -34,8 +34,8 @@ DECODERS = {"llama", "qwen2", "qwen3", "mistral", "qwen3-moe", "mixtral"}
 REASONS = {
     "gemma2": "its embedding is not a plain table",
     "gemma3": "its embedding is not a plain table",
-    "phi3": "its layer is built otherwise: resid_attn_dropout, resid_mlp_dropout",
-    "gpt2": "its model is built otherwise: model, transformer",
+    "phi3": "its layer has another structure: resid_attn_dropout, resid_mlp_dropout",
+    "gpt2": "its model has another structure: model, transformer",
 }
 OTHERS: dict[str, Callable[[], PreTrainedConfig]] = {
     "granite-scaled": lambda: GraniteConfig(

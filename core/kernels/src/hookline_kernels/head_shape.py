@@ -1,4 +1,4 @@
-"""The heads of a layer's attention, as kernels must know them."""
+"""The shape and norms of a layer's attention heads."""
 
 from dataclasses import dataclass
 
@@ -7,14 +7,14 @@ import torch
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeadShape:
-    """Of the heads of a layer.
+    """The heads of a layer.
 
     Attributes:
-        num_heads: Of queries.
-        num_kv_heads: Of keys, and of values.
-        dim: Width of each, even.
-        block_size: Tokens a block of the cache.
-        dtype: Of all numbers.
+        num_heads: Number of query heads.
+        num_kv_heads: Number of KV heads.
+        dim: Width of each head, even.
+        block_size: Tokens in a block of the cache.
+        dtype: Of heads and cache.
     """
 
     num_heads: int
@@ -25,18 +25,18 @@ class HeadShape:
 
     @property
     def width(self) -> int:
-        """Numbers of one token's queries, keys and values."""
+        """Numbers of one token's queries, keys and values together."""
         return (self.num_heads + 2 * self.num_kv_heads) * self.dim
 
 
 @dataclass(frozen=True, slots=True)
 class HeadNorms:
-    """RMSNorm of each query head and each key head.
+    """RMSNorms of the query heads and key heads.
 
     Attributes:
         query: [dim] weight.
-        key: Likewise.
-        epsilon: Of both.
+        key: [dim] weight.
+        epsilon: Added to the mean square in both.
     """
 
     query: torch.Tensor

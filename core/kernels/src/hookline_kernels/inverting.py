@@ -1,4 +1,4 @@
-"""Draws from distributions by inverting them, in plain torch."""
+"""Samples from distributions by inversion, in plain torch."""
 
 import torch
 
@@ -6,7 +6,7 @@ import torch
 def invert_distribution(
     probabilities: torch.Tensor, points: torch.Tensor
 ) -> torch.Tensor:
-    """The token at which the cumulative distribution passes each point.
+    """Returns the token at which each cumulative distribution passes its point.
 
     Args:
         probabilities: [R, vocabulary]; a token with probability 0 is never returned.
@@ -15,6 +15,6 @@ def invert_distribution(
     cumulative = probabilities.cumsum(-1, dtype=torch.float64)
     totals = cumulative[:, -1:].contiguous()
     found = torch.searchsorted(cumulative, points[:, None] * totals, right=True)
-    # A point may round up to the total: then it belongs to the last possible token.
+    # A point may round up to the total: take the last possible token.
     last = torch.searchsorted(cumulative, totals)
     return torch.minimum(found, last)[:, 0]

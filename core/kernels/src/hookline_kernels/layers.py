@@ -1,7 +1,6 @@
-"""What layers compute around attention, in plain torch; kernels are checked with it.
+"""Plain torch references of the operations around attention.
 
-Norms, rotary embedding and gates round where `transformers` rounds in its Llama and
-Qwen3.
+Norms, rotary embedding and gates round where the Llama and Qwen3 of `transformers` do.
 """
 
 import torch
@@ -11,7 +10,7 @@ from torch.nn import functional
 def rms_norm_reference(
     values: torch.Tensor, weight: torch.Tensor, epsilon: float, *, unit_offset: bool
 ) -> torch.Tensor:
-    """[..., width] divided by the root mean square, and weighted.
+    """Divides [..., width] by its root mean square, and scales it.
 
     With `unit_offset` by 1 + `weight` before rounding to the dtype; else by `weight`
     after it.
@@ -26,9 +25,9 @@ def rms_norm_reference(
 def rotate_reference(
     values: torch.Tensor, cosines: torch.Tensor, sines: torch.Tensor
 ) -> torch.Tensor:
-    """[T, heads, head dim] turned by angles of [T, turned]; what is behind them stays.
+    """Rotates [T, heads, head dim] by [T, rotated]; the rest of each head stays.
 
-    The first half of what is turned pairs with the second.
+    The first half of the rotated numbers pairs with the second.
     """
     turned, rest = values.tensor_split([cosines.shape[-1]], -1)
     first, second = turned.chunk(2, -1)
@@ -38,10 +37,10 @@ def rotate_reference(
 
 
 def gated_reference(values: torch.Tensor, activation: str = "silu") -> torch.Tensor:
-    """activation(first half) · second half, of [T, 2 · width].
+    """Returns activation(first half) · second half of [T, 2 · width].
 
     Args:
-        values: Gates and what they gate.
+        values: Gates, then ups.
         activation: `silu` or `gelu_tanh`.
     """
     gates, ups = values.chunk(2, -1)

@@ -1,10 +1,9 @@
-"""The memory of a layer's cache, laid out for the kernels.
+"""The memory layout of a layer's cache.
 
-Everyone sees [blocks, block size, KV heads, dim]. In memory a block's KV heads follow
-one another. A head's values are rows, [block size, dim]. Its keys are columns,
-[dim, block size], for processors, where scores of as many tokens as a vector holds are
-summed side by side, and rows for GPUs, whose neighbouring threads read neighbouring
-numbers.
+The shape is always [blocks, block size, KV heads, dim]. In memory a block's KV heads
+follow one another. A head's values are rows, [block size, dim]. Its keys are columns on
+CPUs, [dim, block size], where a vector sums the scores of many tokens, and rows on
+GPUs, whose neighbouring threads read neighbouring numbers.
 """
 
 import numpy as np
@@ -13,7 +12,7 @@ import torch
 from hookline_kernels.platform import CPU, Platform
 
 
-def new_keys(  # noqa: PLR0917 - five numbers that are always said in this order
+def new_keys(  # noqa: PLR0917 - five numbers, always in this order
     num_blocks: int,
     block_size: int,
     num_kv_heads: int,
@@ -21,14 +20,14 @@ def new_keys(  # noqa: PLR0917 - five numbers that are always said in this order
     dtype: torch.dtype,
     platform: Platform = CPU,
 ) -> torch.Tensor:
-    """Zeros, on the platform's device."""
+    """Returns zeros on the platform's device."""
     if platform.is_gpu:
         return new_values(num_blocks, block_size, num_kv_heads, dim, dtype, platform)
     memory = _zeros((num_blocks, num_kv_heads, dim, block_size), dtype)
     return memory.permute(0, 3, 1, 2)
 
 
-def new_values(  # noqa: PLR0917 - as of `new_keys`
+def new_values(  # noqa: PLR0917 - see `new_keys`
     num_blocks: int,
     block_size: int,
     num_kv_heads: int,
@@ -36,7 +35,7 @@ def new_values(  # noqa: PLR0917 - as of `new_keys`
     dtype: torch.dtype,
     platform: Platform = CPU,
 ) -> torch.Tensor:
-    """Zeros, on the platform's device."""
+    """Returns zeros on the platform's device."""
     shape = (num_blocks, num_kv_heads, block_size, dim)
     if platform.is_gpu:
         memory = torch.zeros(shape, dtype=dtype, device=platform.device)
@@ -48,13 +47,13 @@ def new_values(  # noqa: PLR0917 - as of `new_keys`
 def cached_keys(
     keys: torch.Tensor, blocks: torch.Tensor, start: int, end: int
 ) -> torch.Tensor:
-    """Tokens start … end - 1 of a sequence, with those before in the same block.
+    """Gathers tokens start … end - 1 of a request, and those before in that block.
 
     Args:
-        keys: Of `new_keys`.
-        blocks: The sequence's.
-        start: A token of it.
-        end: Behind the last one.
+        keys: From `new_keys`.
+        blocks: The request's blocks.
+        start: First token.
+        end: Behind the last token.
 
     Returns:
         [KV heads, tokens, dim].
@@ -67,7 +66,7 @@ def cached_keys(
 def cached_values(
     values: torch.Tensor, blocks: torch.Tensor, start: int, end: int
 ) -> torch.Tensor:
-    """The same of `new_values`."""
+    """The same for values, from `new_values`."""
     found = _blocks(values.permute(0, 2, 1, 3), blocks, start, end, values.shape[1])
     return found.permute(1, 0, 2, 3).flatten(1, 2)[:, : _width(start, end, values)]
 
@@ -84,6 +83,6 @@ def _width(start: int, end: int, side: torch.Tensor) -> int:
 
 
 def _zeros(shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
-    """Of numpy, which asks the system for large pages; blocks are read in any order."""
+    """Allocates by numpy, which requests huge pages: blocks are read in any order."""
     size = int(np.prod(shape)) * dtype.itemsize
     return torch.from_numpy(np.zeros(size, np.uint8)).view(dtype).view(shape)

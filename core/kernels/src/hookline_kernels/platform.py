@@ -1,4 +1,4 @@
-"""Which kernels compute, and on which device."""
+"""The device that computes, and the kind of its kernels."""
 
 from dataclasses import dataclass
 
@@ -7,14 +7,13 @@ import torch
 
 @dataclass(frozen=True, slots=True)
 class Platform:
-    """A device, and the kind of kernels for it.
+    """A device, and the kind of its kernels.
 
-    The kind is said apart from the device, so that kernels for GPUs can be interpreted
-    on tensors in main memory.
+    They are separate so that GPU kernels can be interpreted on tensors in main memory.
 
     Attributes:
-        device: Where tensors lie.
-        is_gpu: Triton's kernels compute; else those for processors.
+        device: The tensors' device.
+        is_gpu: Use Triton's kernels; else those for CPUs.
     """
 
     device: torch.device
@@ -22,4 +21,4 @@ class Platform:
 
 
 CPU = Platform(torch.device("cpu"), is_gpu=False)
-"""This machine's processors."""
+"""This machine's CPU."""

@@ -1,8 +1,8 @@
-"""Rejection sampling of draft tokens: what is kept is distributed as the target's.
+"""Rejection sampling of draft tokens, which preserves the target's distribution.
 
 Leviathan et al. 2023 and Chen et al. 2023: a draft token is accepted with probability
-min(1, target ÷ draft); after the first that is not, one token is drawn from the part of
-the target's distribution that exceeds the draft's; after all were, one from the target.
+min(1, target ÷ draft). Behind the first rejected one, a token is drawn from the excess
+of the target's distribution over the draft's; if all are accepted, from the target's.
 """
 
 import itertools
@@ -14,10 +14,10 @@ from hookline_kernels.inverting import invert_distribution
 
 
 class Verified(NamedTuple):
-    """Of B requests.
+    """The result for B requests.
 
     Attributes:
-        num_accepted: [B] int64, draft tokens that are kept, from the first on.
+        num_accepted: [B] int64, number of leading draft tokens that are accepted.
         next_tokens: [B] int64, the token behind them.
     """
 
@@ -34,22 +34,22 @@ def reject_reference(
     accept_points: torch.Tensor,
     next_points: torch.Tensor,
 ) -> Verified:
-    """Verifies N draft tokens of B requests; the plain reference of the kernels.
+    """Verifies N draft tokens of B requests; the reference of the kernels.
 
     Args:
-        draft_tokens: [N] integers, those of a request one after another.
-        draft_starts: [B + 1] integers; a request's first draft token, and behind the
-            last one's last. A request may have none.
-        draft_probabilities: [N, vocabulary] float32, what each was drawn from; None
-            where the proposer does not draw: each was certain.
-        target_probabilities: [N + B, vocabulary] float32; of a request one row more
-            than it has draft tokens: before each, and behind the last.
-        accept_points: [N] float32 or float64 in [0, 1), one a draft token.
-        next_points: [B] float64 in [0, 1), one a request; where in the cumulative
-            distribution, in the order of the vocabulary, its next token lies.
+        draft_tokens: [N] integers, grouped by request.
+        draft_starts: [B + 1] integers; index of each request's first draft token, then
+            N. A request may have none.
+        draft_probabilities: [N, vocabulary] float32 distributions that they were drawn
+            from; None if each was certain.
+        target_probabilities: [N + B, vocabulary] float32; for each request one row per
+            draft token, and one behind the last.
+        accept_points: [N] float32 or float64 in [0, 1), one per draft token.
+        next_points: [B] float64 in [0, 1), one per request: where its next token lies
+            in the cumulative distribution, in the order of the vocabulary.
 
     Returns:
-        How many are kept, and the token behind them.
+        The number of accepted tokens, and the token behind them.
     """
     drafts = draft_probabilities
     if drafts is None:

@@ -1,6 +1,6 @@
-"""The worker's picture of the batch: one row a request, columns as arrays.
+"""The worker's state of the running requests: a row per request, columns as arrays.
 
-Rows are filled when a request is admitted and changed in place afterwards, so that a
+A row is filled when its request is admitted and changed in place afterwards, so that a
 step's inputs are made by array operations alone.
 """
 
@@ -26,18 +26,18 @@ class StepInputs:
     Attributes:
         rows: [B] row of each request.
         token_ids: [T].
-        positions: [T] in their sequences.
+        positions: [T] of each token in its request.
         slots: [T] where each token's K and V go: block × block size + offset.
-        query_lens: [B] tokens computed now, drafts included; the ones come first, then
-            those with drafts.
-        seq_lens: [B] tokens in the cache after the step, likewise.
-        query_starts: [B + 1] running sum of `query_lens`.
-        block_tables: [B, most blocks of any].
+        query_lens: [B] tokens computed now, drafts included; requests with one token
+            come first, then those with drafts.
+        seq_lens: [B] tokens in the cache after the step, drafts included.
+        query_starts: [B + 1] cumulative sum of `query_lens`.
+        block_tables: [B, blocks of the longest request].
         is_sampling: [B] whether the request's last token is computed.
-        num_drafts: [B]; None if no request has any.
+        num_drafts: [B] number of drafts; None if no request has any.
         samples: Where tokens are sampled.
-        nodes: [T] of its tree of drafts, 0 of a token that is no draft; None if no
-            request has such a tree.
+        nodes: [T] node of each token in its draft tree, 0 if it is not a draft; None if
+            no request has a tree.
     """
 
     rows: Int64
@@ -56,13 +56,13 @@ class StepInputs:
 
 @dataclass(frozen=True, slots=True)
 class SamplePlaces:
-    """Behind each request's last token, and behind the one before each of its drafts.
+    """The places of S samples: behind each request's last token and each draft.
 
     Attributes:
-        rows: [S] of the requests; those of a request are adjacent.
-        ends: [S] tokens of the sequence before the sampled one; behind a node of a
-            tree, of its path.
-        indices: [S] of the T tokens the one before the sampled one.
+        rows: [S] row of the request; those of a request are adjacent.
+        ends: [S] number of the request's tokens before the sample; in a tree, on the
+            node's path.
+        indices: [S] index into T of the token before the sample.
     """
 
     rows: Int64
@@ -74,13 +74,13 @@ class InputBatch:
     """Rows for up to `max_num_seqs` requests of up to `max_model_len` tokens.
 
     Attributes:
-        token_ids: [rows, max_model_len] prompt and output, and behind them the drafts
-            of the step under way.
-        num_tokens: [rows].
-        num_prompt_tokens: [rows].
-        num_computed: [rows].
-        params: By row; None where the row is free.
-        request_ids: By row.
+        token_ids: [rows, max_model_len] prompt and output, then the drafts of the
+            current step.
+        num_tokens: [rows] prompt and output tokens.
+        num_prompt_tokens: [rows] prompt tokens.
+        num_computed: [rows] tokens in the cache.
+        params: Sampling parameters by row; None if the row is free.
+        request_ids: Request id by row.
     """
 
     def __init__(
@@ -90,7 +90,7 @@ class InputBatch:
         block_size: int,
         tree: TreeArrays | None = None,
     ) -> None:
-        """With a tree, drafts are in its order; else they are chains."""
+        """Allocates the rows; with a tree, drafts come in its order, else as chains."""
         self._block_size = block_size
         self._tree = tree
         max_blocks = -(-max_model_len // block_size)
@@ -127,11 +127,11 @@ class InputBatch:
         return row
 
     def block_ids(self, row: int) -> Int32:
-        """A request's blocks, in order; a copy."""
+        """Returns a copy of a request's block ids, in order."""
         return self._block_tables[row, : self._num_blocks[row]].copy()
 
     def grow(self, plan: StepPlan) -> None:
-        """Enters the blocks that the plan added to requests of the batch."""
+        """Adds the plan's new blocks to running requests."""
         for request_id, block_ids in plan.new_block_ids.items():
             self._add_blocks(self._row_of[request_id], block_ids)
 
@@ -142,7 +142,7 @@ class InputBatch:
         self._num_blocks[row] += len(blocks)
 
     def inputs(self, plan: StepPlan) -> StepInputs:
-        """Flattens the plan's requests; of the batch only drafts are changed."""
+        """Flattens the plan's requests; writes only their drafts into the rows."""
         rows = np.array([self._row_of[key] for key in plan.request_ids], np.int64)
         query_lens = np.array(plan.num_tokens, np.int64)
         computed = self.num_computed[rows]
@@ -188,7 +188,7 @@ class InputBatch:
         )
 
     def history(self, row: int, end: int, node: int) -> Int32:
-        """[end] the tokens of a row up to a node of its tree; of node 0, a view."""
+        """Returns the [end] tokens of a row up to a tree's node; a view for node 0."""
         tokens = self.token_ids[row, :end]
         if node:
             assert self._tree is not None
@@ -198,12 +198,12 @@ class InputBatch:
         return tokens
 
     def histories(self, rows: Int64, ends: Int64, nodes: Int64 | None) -> Int32:
-        """[S, most of `ends`] the same of S nodes; what is behind an end is anything.
+        """Returns the tokens up to S nodes, [S, longest]; undefined behind each end.
 
         Args:
-            rows: [S].
-            ends: [S].
-            nodes: [S]; None if each is node 0.
+            rows: [S] rows.
+            ends: [S] number of tokens.
+            nodes: [S] nodes; None if all are node 0.
         """
         tokens = self.token_ids[rows, : ends.max()]
         if nodes is not None:
@@ -213,11 +213,11 @@ class InputBatch:
         return tokens
 
     def advance(self, inputs: StepInputs, sampled: Int64) -> None:
-        """Notes the step as computed and appends the sampled tokens.
+        """Advances past a computed step and appends the sampled tokens.
 
         Args:
             inputs: The step, without drafts.
-            sampled: [number of sampling requests], in the order of `inputs`.
+            sampled: [S] tokens, at `inputs.samples`.
         """
         self.num_computed[inputs.rows] += inputs.query_lens
         rows = inputs.samples.rows
@@ -227,12 +227,12 @@ class InputBatch:
     def advance_verified(
         self, inputs: StepInputs, sampled: Int64, verified: Verified
     ) -> None:
-        """Notes a step with drafts as computed and appends the tokens that are kept.
+        """Advances past a step with drafts and appends the accepted tokens.
 
         Args:
             inputs: The step.
-            sampled: [S] at `inputs.samples`.
-            verified: What of them is kept.
+            sampled: [S] tokens, at `inputs.samples`.
+            verified: Which of them are kept.
         """
         is_chunk = ~inputs.is_sampling
         self.num_computed[inputs.rows[is_chunk]] += inputs.query_lens[is_chunk]
@@ -244,7 +244,7 @@ class InputBatch:
         rows, ends = rows[last], ends[last]
         self.num_tokens[rows] = ends + 1
         self.num_computed[rows] = ends
-        # As the scheduler does: blocks that only refused drafts were written to go.
+        # Like the scheduler: drop blocks that hold only rejected drafts.
         self._num_blocks[rows] = np.minimum(
             self._num_blocks[rows], -(-ends // self._block_size)
         )
@@ -261,10 +261,10 @@ class InputBatch:
 
 
 def _before_each(samples: SamplePlaces, num_drafts: Int64) -> SamplePlaces:
-    """The places before the last, too, of requests with drafts: [R] numbers of them."""
+    """Adds the places behind each draft; `num_drafts` is [sampling requests]."""
     counts = num_drafts + 1
     last = np.repeat(np.cumsum(counts), counts) - 1
-    behind = np.arange(len(last)) - last  # 0 at each request's last one
+    behind = np.arange(len(last)) - last  # 0 at each request's last place
     return SamplePlaces(
         np.repeat(samples.rows, counts),
         np.repeat(samples.ends, counts) + behind,
@@ -273,10 +273,11 @@ def _before_each(samples: SamplePlaces, num_drafts: Int64) -> SamplePlaces:
 
 
 def one_by_one(inputs: StepInputs) -> StepInputs:
-    """A request with drafts as a sequence for each of its tokens, over the same blocks.
+    """Splits requests with drafts into one request per token, over the same blocks.
 
-    Keys and values of a step are written before any are read, so each of them sees what
-    is before it, as in so many decodes. For attention alone: rows are not.
+    A step's keys and values are written before any are read, so that each token attends
+    to those before it, as in separate decodes. For attention only: fields about
+    sampling keep their meaning.
     """
     if inputs.num_drafts is None:
         return inputs

@@ -1,9 +1,9 @@
-"""The processor's matrix unit (AMX), for intrinsics of numba.
+"""The CPU's matrix unit (AMX), for intrinsics of numba.
 
-Eight tiles of 16 rows of 64 bytes each. `tdpbf16ps` adds to a tile of float32 sums the
-product of a tile of rows, 32 bfloat16 numbers each, with a tile of 16 rows of pairs:
-the pair (2 k, 2 k + 1) of 16 columns. oneDNN remembers how a thread's tiles were set up
-last, so whoever sets them up otherwise does so between `begin` and `end`.
+It has eight tiles of 16 rows of 64 bytes each. `tdpbf16ps` adds to a tile of float32
+sums the product of a tile of rows, 32 bfloat16 numbers each, with a tile of 16 rows of
+pairs: the pair (2 k, 2 k + 1) of 16 columns. oneDNN caches a thread's tile
+configuration, so any other configuration is set between `begin` and `end`.
 """
 
 import functools
@@ -16,25 +16,25 @@ from numba.core import cgutils
 from hookline_kernels.cpu.vectors import INT64
 
 ROWS = 16
-"""Of a tile; and float32 numbers in each row."""
+"""Rows of a tile; also float32 numbers in each row."""
 DEPTH = 32
-"""bfloat16 numbers in each row."""
+"""bfloat16 numbers in each row of a tile."""
 HEIGHT = 2 * ROWS
-"""Rows of a block, which are multiplied at once."""
+"""Rows of a block, which are multiplied together."""
 BLOCK_BYTES = HEIGHT * DEPTH * 2
-"""Of 32 inputs of so many rows in bfloat16, where rows lie in blocks."""
+"""Bytes of 32 inputs of a block of rows in bfloat16."""
 INT8 = ir.IntType(8)
 
 
 @functools.cache
 def has_tiles() -> bool:
-    """Whether there is a matrix unit, which torch has asked the system for."""
+    """Whether there is a matrix unit, and the system lets this process use it."""
     features = binding.get_host_cpu_features()
     return bool(features.get("amx-bf16")) and torch.cpu._init_amx()  # noqa: SLF001
 
 
 def begin(builder: ir.IRBuilder, heights: Mapping[int, ir.Value]) -> ir.Value:
-    """Sets tiles up, so many rows each; returns what `end` wants."""
+    """Configures tiles with these heights; returns the state for `end`."""
     before = own_bytes(builder, 64)
     tile(builder, "sttilecfg", before)
     config = own_bytes(builder, 64)
@@ -50,7 +50,7 @@ def begin(builder: ir.IRBuilder, heights: Mapping[int, ir.Value]) -> ir.Value:
 
 
 def end(builder: ir.IRBuilder, before: ir.Value) -> None:
-    """Sets the tiles up as they were; their numbers are lost."""
+    """Restores the configuration of the tiles; their contents are lost."""
     tile(builder, "ldtilecfg", before)
 
 
@@ -62,9 +62,9 @@ def load_tile(
     *,
     passes_by: bool = False,
 ) -> None:
-    """Rows, so many bytes from one to the next.
+    """Loads rows that are `stride` bytes apart.
 
-    What passes by leaves what else is in the first cache there.
+    With `passes_by`, the load does not evict other data from the L1 cache.
     """
     name = "tileloaddt164" if passes_by else "tileloadd64"
     _move_tile(builder, name, which, address, stride)
@@ -93,19 +93,19 @@ def clear_tile(builder: ir.IRBuilder, which: int) -> None:
 
 
 def multiply_tiles(builder: ir.IRBuilder, sums: int, rows: int, pairs: int) -> None:
-    """Sums += rows · pairs."""
+    """Computes sums += rows · pairs."""
     tile(builder, "tdpbf16ps", INT8(sums), INT8(rows), INT8(pairs))
 
 
 def tile(builder: ir.IRBuilder, name: str, *args: ir.Value) -> None:
-    """One instruction."""
+    """Emits one instruction."""
     shape = ir.FunctionType(ir.VoidType(), [each.type for each in args])
     call = cgutils.get_or_insert_function(builder.module, shape, f"llvm.x86.{name}")
     builder.call(call, args)
 
 
 def own_bytes(builder: ir.IRBuilder, count: int) -> ir.Value:
-    """Memory of the function's own, at a cache line."""
+    """Allocates bytes on the stack, aligned to a cache line."""
     place = cgutils.alloca_once(builder, INT8, size=INT64(count))
     place.align = 64
     return place

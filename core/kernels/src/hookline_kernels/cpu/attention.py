@@ -1,4 +1,4 @@
-"""Paged attention on this machine's processors by the compiled kernels."""
+"""Paged attention on CPUs by compiled kernels."""
 
 from functools import cache
 from typing import Any, NamedTuple
@@ -23,10 +23,10 @@ from hookline_kernels.metadata import TREE_BITS, AttentionMetadata
 
 DTYPES = (torch.float32, torch.bfloat16)
 PARTS_A_THREAD = 4
-"""Parts that a step is cut into, so that a thread that was held up delays no one."""
+"""Parts per thread, so that a delayed thread delays no other."""
 LEAST_PART_TOKENS = 64
 LEAST_SHARED_NUMBERS = 1 << 16
-"""Below so many numbers to read, one thread is done before others have woken."""
+"""Numbers to read below which one thread finishes before others wake up."""
 
 _OF_A_STEP = [
     CALL.fields[name][1] // 8  # type: ignore[index]
@@ -36,13 +36,13 @@ _OF_A_STEP = [
         *("unseen", "num_unseen"),
     )
 ]
-"""What all layers are told alike, and anew in each step; all of eight bytes."""
+"""Arguments that all layers of a step share; eight bytes each."""
 
 
 class CompiledAttention:
-    """Writes a step's keys and values and attends; for layers of one shape.
+    """Writes a step's keys and values and attends, for layers of one shape.
 
-    Its buffers grow to what the largest step needed. One thread calls it.
+    Its buffers grow with the largest step. For one thread.
     """
 
     def __init__(
@@ -56,10 +56,10 @@ class CompiledAttention:
         dtype: torch.dtype,
         has_trees: bool = False,
     ) -> None:
-        """Compiles what is not compiled yet; with trees, steps may have a `TreeMask`.
+        """Compiles the kernels; with trees, steps may carry a `TreeMask`.
 
         Raises:
-            KernelError: There is none for this shape or machine.
+            KernelError: There is no kernel for this shape or machine.
         """
         if dtype not in DTYPES:
             raise KernelError(f"there is no compiled attention for {dtype}")
@@ -95,7 +95,7 @@ class CompiledAttention:
 
     @property
     def has_tiles(self) -> bool:
-        """Whether several tokens of a sequence go by tiles, where nothing is capped."""
+        """Whether tiles attend for requests with several tokens, without a soft cap."""
         return self._tiled is not None
 
     def __call__(
@@ -141,7 +141,7 @@ class CompiledAttention:
         return output
 
     def _begin(self, batch: AttentionMetadata) -> None:
-        """Notes what all layers of a step share, once."""
+        """Sets up what all layers of a step share, once a step."""
         if batch is self._batch:
             return
         self._batch = batch
@@ -229,7 +229,7 @@ class CompiledAttention:
         return self._tiled.prepare_replay(calls)
 
     def _seen(self, window: int | None) -> int:
-        """Tokens that the step's first sequences see, or a few more."""
+        """Upper bound of the tokens that the step's decodes attend to."""
         if window is None:
             return self._tokens
         seen = window + self._shape.block_size
@@ -238,11 +238,11 @@ class CompiledAttention:
         return min(self._tokens, self._num_singles * seen)
 
     def _share(self, tokens: int, num_seqs: int) -> int:
-        """Cuts the work into parts, makes room for them, and says for how many threads.
+        """Cuts the work into parts and allocates buffers; returns the threads to use.
 
         Args:
-            tokens: No fewer than all sequences' tokens that are seen.
-            num_seqs: Sequences.
+            tokens: Upper bound of the tokens that are attended to.
+            num_seqs: Number of requests.
         """
         shape, call = self._shape, self._call[0]
         row = self._num_kv_heads * (shape.key_dim + shape.value_dim)
@@ -253,7 +253,7 @@ class CompiledAttention:
             part = max(LEAST_PART_TOKENS, tokens // (threads * PARTS_A_THREAD))
         part = -(-part // shape.block_size) * shape.block_size
         call["part_tokens"] = part
-        # As much as any layer of the step can want: what one was told is not moved.
+        # Enough for all layers of the step: recorded addresses must not change.
         scratch = -(-shape.scratch_floats(self._num_kv_heads) // 16) * 16
         if len(self._scratch) < all_threads * scratch:
             self._scratch = torch.empty(all_threads * scratch)
@@ -270,7 +270,7 @@ class CompiledAttention:
 def _tiled(
     shape: DecodeShape, num_kv_heads: int, dtype: torch.dtype
 ) -> tuple[TiledPrefill, SharedPrefixes] | tuple[None, None]:
-    """Nothing where prompts go by way of torch."""
+    """Returns None where prefill uses torch's attention."""
     tiled = PrefillShape(
         group=shape.group,
         num_kv_heads=num_kv_heads,
@@ -285,7 +285,7 @@ def _tiled(
 
 
 class _DecodeReplay(NamedTuple):
-    """Decodes of the layers of one attention that see equally far back."""
+    """Decodes in layers with the same window."""
 
     attention: CompiledAttention
     window: int | None
@@ -295,7 +295,7 @@ class _DecodeReplay(NamedTuple):
 
 
 class _PrefillReplay(NamedTuple):
-    """Prompts, or parts of them, in the layers of one attention."""
+    """Requests with several tokens."""
 
     attention: CompiledAttention
 
@@ -327,7 +327,7 @@ def _prefill(  # noqa: PLR0917 - one request's part of a call of attention
 
 @cache
 def _kernel(shape: DecodeShape) -> Any:
-    """Compiled once a process, and kept: others hold its address."""
+    """Compiles a kernel once a process, and keeps it: its address is in use."""
     variant = "-".join(
         f"{name}{getattr(shape, name)}"
         for name in ("group", "key_dim", "value_dim", "block_size", "element_size")

@@ -1,15 +1,15 @@
-"""Products in float32 on the matrix unit, which multiplies bfloat16.
+"""Products in float32 on the matrix unit (AMX), which multiplies bfloat16.
 
-A number of float32 is the sum of three of bfloat16, to its last bit: each takes eight
-bits of what those before it left. Of the nine products of two such sums six are made;
-what the others would add is less than float32 keeps of the whole (Henry, Tang and
-Heinecke 2019, Leveraging the bfloat16 Artificial Intelligence Datatype). So sums are
-as right as those of float32, and from 17 rows on quicker than with vectors.
+A float32 number is exactly the sum of three bfloat16 numbers: each takes the next eight
+bits. Six of the nine products of two such sums are computed; the others are below the
+precision of float32 (Henry, Tang and Heinecke 2019, Leveraging the bfloat16 Artificial
+Intelligence Datatype). The sums are as precise as in float32, and from 17 rows on
+faster than with vectors.
 
-Weights are split once; rows are split by each thread for the panels that it takes. A
-panel is 32 outputs: of each 32 inputs its three pieces follow one another, each as in
-`panels`, and so do those of a block of 32 rows. Each sum is made in the order of the
-inputs, so that a token's result is the same whatever is computed with it.
+Weights are split once; each thread splits rows for the panels that it takes. A panel is
+32 outputs: for each 32 inputs its three pieces follow one another, each as in `panels`,
+and so do those of a block of 32 rows. Sums are computed in the order of the inputs, so
+that a token's result does not depend on the batch.
 """
 
 import functools
@@ -60,37 +60,36 @@ from hookline_kernels.cpu.vectors import (
 from hookline_kernels.failure import KernelError
 
 PIECES = 3
-"""Numbers in bfloat16 that one in float32 is the sum of."""
+"""bfloat16 numbers whose sum is one float32 number."""
 _STEP_BYTES = PIECES * BLOCK_BYTES
-"""Of 32 inputs of a panel, and as well of 32 rows."""
+"""Bytes of 32 inputs of a panel, or of 32 rows."""
 _ROOM = 256 << 10
-"""Bytes of rows that a thread splits at once; they stay in its second cache."""
+"""Bytes of rows that a thread splits at a time; they stay in its L2 cache."""
 _SUMS_ROOM = 2 * SUM_BYTES
 _MOST_INPUTS = _ROOM // _STEP_BYTES * DEPTH
 _MOST_BYTES = 8 << 20
-"""Of a weight in pieces, which are kept beside the weight itself for few rows."""
+"""Largest split weight; it is kept beside the weight itself, for few rows."""
 
 _ORDER = ((0, 0), (0, 1), (0, 2), (1, 0), (1, 1), (2, 0))
-"""Pieces of rows and of weights whose product is made. Rows pass by the panel, which
-stays in the first cache."""
+"""Pieces of rows and weights that are multiplied; the panel stays in the L1 cache."""
 _LINES = _STEP_BYTES // CACHE_LINE // len(_ORDER)
-"""Of a panel to come, for each product."""
+"""Cache lines of the next panel to prefetch in each product."""
 _SUMS, _OWN, _OTHERS = (0, 1, 2, 3), (4, 5), (6, 7)
 
 
 class Bf16x3Gemm(Float32Product):
-    """In pieces, of any number of rows.
+    """Computes with split numbers, any number of rows.
 
-    What is infinite, or larger than bfloat16 has numbers for, makes sums that are none.
+    Infinite numbers, and numbers beyond bfloat16's range, give not-a-numbers.
 
     Attributes:
-        least: Rows from which it is quicker than vectors.
+        least: Number of rows from which it is faster than vectors.
     """
 
     least = ROWS + 1
 
     def __init__(self, weight: torch.Tensor, bias: torch.Tensor | None) -> None:
-        """Compiles what is not compiled yet.
+        """Compiles the kernel if it is not compiled yet.
 
         Args:
             weight: Of `pack_bf16x3`.
@@ -103,16 +102,16 @@ class Bf16x3Gemm(Float32Product):
 
 
 def pack_bf16x3(weight: torch.Tensor) -> torch.Tensor:
-    """[out, in] in float32 → [out, in, 3] bfloat16, which lies in panels.
+    """Splits a float32 weight [out, in] into [out, in, 3] bfloat16, in panels.
 
     Raises:
-        KernelError: It cannot, or is better not.
+        KernelError: The weight or the CPU does not allow it, or it would not pay.
     """
     if weight.dtype != torch.float32 or weight.device.type != "cpu" or not has_tiles():
         raise KernelError(f"there is no matrix unit for {weight.dtype}")
     outputs, inputs = weight.shape
     if outputs % OUTPUTS or inputs % DEPTH or inputs > _MOST_INPUTS:
-        raise KernelError(f"no panels in pieces for {outputs} by {inputs}")
+        raise KernelError(f"a weight of {outputs} by {inputs} does not fit the tiles")
     if 2 * PIECES * weight.numel() > _MOST_BYTES:
         raise KernelError(f"{outputs} by {inputs} is too large to be split")
     pieces, rest = [], weight
@@ -183,7 +182,7 @@ def _kernel() -> Kernel:
 def _split_rows(
     _: object, values: Any, rows: Any, steps: Any, room: Any
 ) -> tuple[Signature, Emit]:
-    """Rows of so many times 32 inputs become pieces, in blocks of 32 rows."""
+    """Splits rows of `steps` times 32 inputs, in blocks of 32 rows."""
     signature = types.void(*[types.intp for _ in (values, rows, steps, room)])
 
     def emit(
@@ -229,10 +228,10 @@ def _multiply_pieces(  # noqa: PLR0917 - numba passes by position
     target: Any,
     stride: Any,
 ) -> tuple[Signature, Emit]:
-    """Sums of a block of rows, which has so many, times a panel.
+    """Multiplies a block of `rows` rows with a panel.
 
-    While the matrix unit works, `lines` cache lines a product of what lies `ahead`
-    bytes behind the weights are asked for, and the `earlier` sums are finished.
+    Meanwhile prefetches `lines` cache lines in each product, `ahead` bytes behind the
+    weights, and finishes the `earlier` sums.
     """
     given = (
         *(rows, count, weights, steps, sums, ahead, lines),
@@ -254,7 +253,7 @@ def _multiply_pieces(  # noqa: PLR0917 - numba passes by position
 
 
 def _multiply_tiles(builder: ir.IRBuilder, args: list[ir.Value], high: int) -> None:
-    """Likewise, of rows that take one tile or two."""
+    """The same for rows that take one tile or two."""
     source, _, panel, count, totals, coming, wanted, done, most = args[:9]
     sums, own = _SUMS[: 2 * high], _OWN[:high]
     for each in sums:
@@ -302,7 +301,7 @@ def _finish_rows(  # noqa: PLR0917 - numba passes by position
     target: Any,
     stride: Any,
 ) -> tuple[Signature, Emit]:
-    """Rows of 32 sums get what is added to them, and go where they belong."""
+    """Adds bias and residual to rows of 32 sums, and stores them."""
     given = (sums, first, last, shift, extra, target, stride)
 
     def emit(

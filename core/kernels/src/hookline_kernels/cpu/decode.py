@@ -1,16 +1,16 @@
-"""Attention of one new token of each sequence over its paged keys and values.
+"""Attention of one new token of each request over its paged keys and values.
 
-Softmax is taken piece by piece (Milakov and Gimelshein 2018): each head keeps the
-largest score so far, the sum of its weights and the weighted sum of the values. A
-sequence cut into parts, for more threads to work on, leaves one such state a part; who
-finishes a sequence's last part merges them (Dao et al. 2023, Flash-Decoding).
+Softmax is computed piece by piece (Milakov and Gimelshein 2018): each head keeps its
+maximum score, the sum of its weights and the weighted sum of the values. A request that
+is cut into parts, for more threads, leaves one such state per part; the thread that
+finishes the last part merges them (Dao et al. 2023, Flash-Decoding).
 
-Where sequences begin alike, a state of what they share may be given to go on from.
+Requests with a shared prefix continue from the prefix's state.
 
-A kernel with trees is another one: it looks up what each token does not see of those
-before it (`TreeMask`), and counts its window from the token's position.
+With trees a kernel also masks tokens by `TreeMask`, and counts its window from the
+token's position.
 
-A state of H heads is float32: H largest scores, H sums of weights, H rows of values.
+A state of H heads is float32: H maximum scores, H sums of weights, H rows of values.
 """
 
 import math
@@ -39,7 +39,7 @@ _LOWEST = np.float32(-np.inf)
 
 
 def decode_body(shape: DecodeShape) -> Callable[[Any], None]:
-    """The kernel's Python; every thread of the team runs it on the same call."""
+    """Returns the kernel's Python; all threads of a team run it on the same call."""
     row, piece_tokens, block = shape.row, shape.piece_tokens, shape.block_size
     group, key_dim, value_dim = shape.group, shape.key_dim, shape.value_dim
     reach, load_query = _reacher(shape), _query_loader(shape)
@@ -56,7 +56,7 @@ def decode_body(shape: DecodeShape) -> Callable[[Any], None]:
         scores = query + 4 * heads * key_dim
         own_state = scores + 4 * heads * row
         state_bytes = 4 * heads * (2 + value_dim)
-        sequence, before = 0, 0  # which one, and all parts before its own
+        sequence, before = 0, 0  # a request, and the parts of all before it
         work = take(address_of(pointer), 1)
         while sequence < call.num_seqs:
             length = int_at(call.seq_lens, sequence)
@@ -98,7 +98,7 @@ def _reacher(shape: DecodeShape) -> Any:
     has_trees = shape.has_trees
 
     def reach(call: Any, sequence: int, length: int) -> tuple[int, int]:
-        """The first token within the window, and the bits of those that are unseen."""
+        """Returns the first token within the window, and the mask of hidden tokens."""
         if has_trees and call.unseen != 0:
             behind = length - int_at(call.num_unseen, sequence)
             return max(0, behind - call.window), int_at(call.unseen, sequence)
@@ -114,7 +114,7 @@ def _query_loader(shape: DecodeShape) -> Any:
     def load_query(
         call: Any, sequence: int, query: int, state: int, prefix: int
     ) -> None:
-        """Scaled, in float32, all heads; and the prefix's state, or an empty one."""
+        """Loads scaled queries of all heads, and the prefix's state or an empty one."""
         heads = group * call.num_kv_heads
         source = call.query + sequence * call.query_token_bytes
         for head in range(heads):
@@ -144,7 +144,7 @@ def _scorer(shape: DecodeShape) -> Any:
     def score(  # noqa: PLR0917 - numba passes by position
         call: Any, table: int, query: int, scores: int, start: int, stop: int
     ) -> None:
-        """Of the tokens start … stop - 1, and of those that fill the last block."""
+        """Scores tokens start … stop - 1, and the rest of the last block."""
         kv_heads = call.num_kv_heads
         for index in range(start // block, (stop + block - 1) // block):
             tile = call.keys + int_at(table, index) * kv_heads * tile_bytes
@@ -179,7 +179,7 @@ def _softener(shape: DecodeShape) -> Any:
         length: int,
         unseen: int,
     ) -> None:
-        """Scores of first … stop - 1 become weights, others 0; the state's fade."""
+        """Turns scores of first … stop - 1 into weights; rescales the state."""
         heads = group * call.num_kv_heads
         count = (stop - start + LANES - 1) // LANES * LANES
         for head in range(heads):
@@ -251,7 +251,7 @@ def _writer(shape: DecodeShape) -> Any:
     group, value_dim, size = shape.group, shape.value_dim, shape.element_size
 
     def write(call: Any, sequence: int, state: int) -> None:
-        """The output of a finished state."""
+        """Writes the output of a finished state."""
         heads = group * call.num_kv_heads
         target = call.output + sequence * call.output_token_bytes
         for head in range(heads):
@@ -267,7 +267,7 @@ def _merger(shape: DecodeShape) -> Any:
     value_dim = shape.value_dim
 
     def merge(heads: int, states: int, count: int, into: int) -> None:
-        """One state of a sequence's parts."""
+        """Merges the states of a request's parts."""
         state_bytes = 4 * heads * (2 + value_dim)
         for head in range(heads):
             top = _LOWEST

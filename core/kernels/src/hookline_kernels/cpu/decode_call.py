@@ -1,4 +1,4 @@
-"""What a decode kernel is made for, and what each call of it is told."""
+"""Shape and arguments of the decode kernel."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -12,7 +12,7 @@ CALL = np.dtype(
     [
         (name, np.int64)
         for name in (
-            "next_part",  # counts up, taken by threads
+            "next_part",  # counter from which threads take parts
             "next_thread",  # likewise
             "query",  # addresses from here on
             "keys",
@@ -22,10 +22,10 @@ CALL = np.dtype(
             "seq_lens",
             "scratch",
             "states",
-            "parts_done",  # by sequence; 0 before a call and after it
-            "prefixes",  # by sequence, states to go on from; 0 where there are none
-            "prefix_lens",  # by sequence, tokens that are in these: whole blocks
-            "unseen",  # by sequence, as in `TreeMask`; 0 where there are no trees
+            "parts_done",  # by request; 0 before and after a call
+            "prefixes",  # states to continue from, by request; 0 if none
+            "prefix_lens",  # tokens in these, by request: whole blocks
+            "unseen",  # by request, as in `TreeMask`; 0 without trees
             "num_unseen",  # likewise
             "query_token_bytes",  # strides from here on
             "query_head_bytes",
@@ -40,28 +40,28 @@ CALL = np.dtype(
     ]
     + [("scale", np.float32), ("softcap", np.float32)]
 )
-"""What a call of the kernel is told. A part is a multiple of the block size."""
+"""A call's arguments. The tokens of a part are a multiple of the block size."""
 
 SIGNATURE: Any = types.void(types.CPointer(from_dtype(CALL)))
 """void(CALL *)."""
 
 UNBOUNDED = 1 << 40
-"""A window or a part that no sequence reaches the end of."""
+"""A window or a part that is longer than any request."""
 
 _PIECE_TOKENS = 256
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecodeShape:
-    """What a kernel is compiled for.
+    """The shape that a kernel is compiled for.
 
     Attributes:
-        group: Query heads that share a KV head.
+        group: Number of query heads that share a KV head.
         key_dim: Width of a key.
         value_dim: Width of a value.
-        block_size: Tokens a block.
-        element_size: Bytes a number in the cache and the query: float32 or bfloat16.
-        has_trees: It may be told what a token does not see.
+        block_size: Tokens in a block of the cache.
+        element_size: Bytes of a number in cache and query: float32 or bfloat16.
+        has_trees: Calls may carry a `TreeMask`.
     """
 
     group: int
@@ -73,16 +73,16 @@ class DecodeShape:
 
     @property
     def piece_tokens(self) -> int:
-        """Tokens whose scores are held at once: whole blocks."""
+        """Tokens whose scores are held at a time: whole blocks."""
         return self.block_size * max(1, _PIECE_TOKENS // self.block_size)
 
     @property
     def row(self) -> int:
-        """Numbers between one head's scores and the next head's."""
+        """Numbers from one head's scores to the next head's."""
         return -(-self.piece_tokens // LANES) * LANES
 
     def scratch_floats(self, num_kv_heads: int) -> int:
-        """Numbers that a thread needs: queries, scores and a state."""
+        """Scratch numbers of a thread: queries, scores and a state."""
         heads = self.group * num_kv_heads
         return heads * (self.key_dim + self.row) + self.state_floats(num_kv_heads)
 

@@ -1,7 +1,7 @@
-"""Elements of tensors, and what kernels of plain loops are made of.
+"""Access to tensors' elements, for kernels that are plain loops.
 
-Such a kernel is given a list of 64-bit numbers: addresses, counts and strides. Its
-threads take rows of the work from the first number until none is left.
+A kernel's arguments are 64-bit numbers: addresses, counts and strides. Argument 0 is a
+counter from which threads take work items until none is left.
 """
 
 import struct
@@ -19,29 +19,29 @@ from numba.np.numpy_support import carray
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 SCALARS = {torch.bfloat16: np.uint16, torch.float32: np.float32}
-"""What loops call the elements of each dtype; bfloat16 is its bits."""
+"""numpy type by which loops read each dtype; bfloat16 is read as bits."""
 
 _FLAGS = {"reassoc", "nsz", "contract"}
 
 
 def summing(function: Function) -> Function:
-    """For kernels to call; its sums may be computed in any order, so in vectors."""
+    """Compiles a function whose sums may be reordered, and so vectorised."""
     return cast("Function", njit(error_model="numpy", fastmath=_FLAGS)(function))
 
 
 def exact(function: Function) -> Function:
-    """For kernels to call; each operation is rounded by itself, as in torch."""
+    """Compiles a function whose operations are rounded one by one, as in torch."""
     return cast("Function", njit(error_model="numpy")(function))
 
 
 def float_bits(value: float) -> int:
-    """How a list of whole numbers carries another."""
+    """Packs a float into an integer argument."""
     return int.from_bytes(struct.pack("=d", value), sys.byteorder, signed=True)
 
 
 @exact
 def to_float(bits: Any) -> Any:
-    """The float32 nearest to what `float_bits` packed."""
+    """Returns the float32 nearest to the float that `float_bits` packed."""
     return np.float32(np.int64(bits).view(np.float64))
 
 
@@ -61,17 +61,17 @@ _to_pointer: Any = intrinsic(_pointer)
 
 @exact
 def array_at(address: Any, count: Any, scalar: Any) -> Any:
-    """So many elements in memory; not checked."""
+    """Returns a view of `count` elements at an address, unchecked."""
     return carray(_to_pointer(address, scalar), (count,))
 
 
 def widen(value: Any) -> Any:
-    """A float32 of an element; for kernels only."""
+    """Converts an element to float32; in kernels only."""
     raise NotImplementedError(value)
 
 
 def _widen(value: Any) -> Callable[[Any], Any]:
-    """For a type, what `widen` does."""
+    """Implements `widen` for a type."""
     if value is types.float32:
         return lambda value: value
     return lambda value: np.uint32(np.uint32(value) << np.uint32(16)).view(np.float32)

@@ -1,8 +1,7 @@
-"""A gated feed-forward layer (Shazeer 2020) on the processor's matrix unit, bfloat16.
+"""A gated MLP (Shazeer 2020) in bfloat16, on the CPU's matrix unit (AMX).
 
-Gate and up are one product whose sums become the activation before they leave the
-first cache. What is between the layer's products lies in blocks as the second one reads
-them, so that neither is written or read anywhere else.
+Gate and up projection are one product, whose sums become activations before they leave
+the L1 cache. Activations are written in the blocks that the down projection reads.
 """
 
 import torch
@@ -19,10 +18,10 @@ _KINDS = {"silu": SILU, "gelu_tanh": GELU_TANH}
 
 
 class FeedForward:
-    """down(activation(gate(x)) · up(x)) + residual. One thread calls it at a time.
+    """down(activation(gate(x)) · up(x)) + residual. For one thread at a time.
 
     Attributes:
-        least_in_blocks: Rows from which it is quicker of blocks.
+        least_in_blocks: Number of rows from which blocks are faster.
     """
 
     least_in_blocks = SkinnyGemm.most + 1
@@ -34,7 +33,7 @@ class FeedForward:
         down: torch.Tensor,
         activation: str,
     ) -> None:
-        """Takes copies of the weights, and compiles what is not compiled yet.
+        """Copies the weights, and compiles the kernels if they are not compiled yet.
 
         Args:
             gate: [width, hidden] bfloat16.
@@ -43,11 +42,11 @@ class FeedForward:
             activation: "silu" or "gelu_tanh".
 
         Raises:
-            KernelError: There is none for these weights or this machine.
+            KernelError: There is no kernel for these weights or this machine.
         """
         width, hidden = gate.shape
         if activation not in _KINDS or gate.dtype != torch.bfloat16 or not has_tiles():
-            raise KernelError("there is no matrix unit for this feed-forward layer")
+            raise KernelError("there is no matrix unit for this gated MLP")
         if width % DEPTH or hidden % OUTPUTS:
             raise KernelError(f"{hidden} by {width} is no multiple of {DEPTH}")
         self._width, self._hidden = width, hidden
@@ -67,7 +66,7 @@ class FeedForward:
     def __call__(
         self, values: torch.Tensor, residual: torch.Tensor | None = None
     ) -> torch.Tensor:
-        """[T, hidden] → the same; the residual is like both, contiguous."""
+        """[T, hidden] → [T, hidden]; the residual has that shape, contiguous."""
         rows = len(values)
         if rows <= SkinnyGemm.most:
             gate_up, gate, down = self._few
@@ -77,11 +76,11 @@ class FeedForward:
     def of_blocks(
         self, values: torch.Tensor, rows: int, residual: torch.Tensor | None = None
     ) -> torch.Tensor:
-        """The same of the blocks of so many rows, `least_in_blocks` at least.
+        """Takes rows in blocks; at least `least_in_blocks`.
 
         Args:
-            values: Of `RmsNorm.in_blocks`.
-            rows: How many they are of.
+            values: Blocks, as `RmsNorm.in_blocks` writes them.
+            rows: Number of rows.
             residual: [rows, hidden], contiguous.
         """
         return self._tiled(self._into_from_blocks, values, rows, residual)

@@ -1,9 +1,9 @@
 """Products in float32 with weights in panels.
 
-A panel is the outputs of two vectors, in memory as [in, outputs]. While it is in the
-second cache rows of values pass it, some at once, whose sums stay in registers for all
-inputs. Each sum is made in the order of the inputs, so that a token's result is the
-same whatever is computed with it.
+A panel is two vectors of outputs, in memory as [in, outputs]. While it is in the L2
+cache, rows of values are multiplied with it, a few at a time, whose sums stay in
+registers. Sums are computed in the order of the inputs, so that a token's result does
+not depend on the batch.
 """
 
 import functools
@@ -36,19 +36,19 @@ from hookline_kernels.cpu.vectors import (
 from hookline_kernels.failure import KernelError
 
 OUTPUTS = 2 * LANES
-"""Of a panel."""
+"""Outputs in a panel."""
 _ROWS = LANES // 2
-"""Of values that pass a panel at once: their sums fill half of the registers, which is
-enough to hide how long an addition takes."""
+"""Rows that are multiplied with a panel at a time: their sums fill half of the
+registers, which is enough to hide the latency of an addition."""
 _NEAR = 1 << 20
-"""Bytes of values that stay in the second cache beside a panel."""
+"""Bytes of values that stay in the L2 cache beside a panel."""
 
 
 class Float32Product:
-    """values · weightᵀ + bias + residual, in float32. One thread calls it at a time.
+    """values · weightᵀ + bias + residual, in float32. For one thread at a time.
 
-    A kernel's numbers are: inputs, outputs, rows; addresses of weight, bias, residual,
-    values and output; threads that it is started on.
+    The kernel's arguments: inputs, outputs, rows; addresses of weight, bias, residual,
+    values and output; number of threads.
     """
 
     def __init__(
@@ -59,11 +59,11 @@ class Float32Product:
         *,
         rows_at_once: int,
     ) -> None:
-        """Takes a weight of [out, in, …] as its kernel reads it, and a bias of [out].
+        """Takes a weight [out, in, …] as the kernel reads it, and a bias [out].
 
-        So many rows pass a weight that is read once.
+        The kernel reads the weight once for each `rows_at_once` rows.
         """
-        self._kept = (weight, bias)  # the kernel has their addresses
+        self._kept = (weight, bias)  # the kernel holds their addresses
         self._kernel, self._rows_at_once = kernel, rows_at_once
         self._outputs, self._inputs = weight.shape[:2]
         self._numbers = numbers_of(
@@ -74,7 +74,7 @@ class Float32Product:
     def __call__(
         self, values: torch.Tensor, residual: torch.Tensor | None = None
     ) -> torch.Tensor:
-        """[..., in] → [..., out]; the residual is [..., out], contiguous."""
+        """Returns [..., out] of [..., in]; the residual is [..., out], contiguous."""
         values = values.contiguous()
         output = fresh((*values.shape[:-1], self._outputs), torch.float32)
         rows = values.numel() // self._inputs
@@ -89,10 +89,10 @@ class Float32Product:
 
 
 class Float32Gemm(Float32Product):
-    """With vectors, of any number of rows."""
+    """Computes with vectors, any number of rows."""
 
     def __init__(self, weight: torch.Tensor, bias: torch.Tensor | None) -> None:
-        """Compiles what is not compiled yet.
+        """Compiles the kernel if it is not compiled yet.
 
         Args:
             weight: Of `pack_float32`.
@@ -105,7 +105,7 @@ class Float32Gemm(Float32Product):
 
 
 def can_lay(weight: torch.Tensor) -> bool:
-    """Whether a weight can lie in panels: [out, in] in float32, in main memory."""
+    """Whether a weight can be packed: [out, in] in float32, in main memory."""
     return (
         weight.dtype == torch.float32
         and weight.device.type == "cpu"
@@ -114,10 +114,10 @@ def can_lay(weight: torch.Tensor) -> bool:
 
 
 def pack_float32(weight: torch.Tensor) -> torch.Tensor:
-    """A copy of [out, in], of the same shape, that lies in panels.
+    """Copies a weight [out, in] into panels; the shape stays the same.
 
     Raises:
-        KernelError: It cannot.
+        KernelError: It cannot be packed.
     """
     if not can_lay(weight):
         raise KernelError(f"no panels for {weight.dtype} {tuple(weight.shape)}")
@@ -144,7 +144,7 @@ def _kernel() -> Kernel:
                 residual = given[6] + here if given[6] else 0
                 values = given[7] + 4 * row * inputs
                 target = given[8] + here
-                # The number of rows must be known when this is compiled.
+                # The number of rows must be a constant.
                 if row + _ROWS <= last:
                     multiply_rows(
                         values,
@@ -169,7 +169,7 @@ def _kernel() -> Kernel:
                     row += 1
             taken = take(numbers, 1)
 
-    return Kernel(multiply, f"float-panels-{LANES}")
+    return Kernel(multiply, f"float32-gemm-{LANES}")
 
 
 def _multiply_rows(  # noqa: PLR0917 - numba passes by position
@@ -183,9 +183,9 @@ def _multiply_rows(  # noqa: PLR0917 - numba passes by position
     outputs: Any,
     rows: Any,
 ) -> tuple[Signature, Emit]:
-    """So many rows times a panel.
+    """Multiplies `rows` rows, a literal, with a panel.
 
-    All but `rows` are addresses, 0 where there is none, and whole numbers.
+    The other arguments are addresses, 0 if absent, and counts.
     """
     integers = [
         types.intp for _ in (values, weights, bias, residual, output, inputs, outputs)

@@ -1,4 +1,4 @@
-"""What is between the products of a gated feed-forward layer (Shazeer 2020)."""
+"""The activation between the products of a gated MLP (Shazeer 2020)."""
 
 import functools
 from typing import Any
@@ -30,18 +30,18 @@ from hookline_kernels.cpu.vectors import (
 from hookline_kernels.failure import KernelError
 
 GATES = ("silu", "gelu_tanh")
-"""Activations that there are kernels for."""
+"""Activations with a kernel."""
 
 _ROWS = 4
-"""Rows that a thread takes at once."""
+"""Rows that a thread takes at a time."""
 _GELU = (2 * 0.7978845608028654, 2 * 0.7978845608028654 * 0.044715)
-"""Of the approximation with tanh: 1 + tanh(z) is twice the sigmoid of 2 z."""
+"""Coefficients of the tanh approximation: 1 + tanh(z) is twice sigmoid(2 z)."""
 
 
 class Gate:
     """activation(gates) · ups of each row; rounded once.
 
-    One thread calls it at a time.
+    For one thread at a time.
     """
 
     def __init__(
@@ -52,17 +52,17 @@ class Gate:
         *,
         alternates: bool = False,
     ) -> None:
-        """Compiles what is not compiled yet.
+        """Compiles the kernel if it is not compiled yet.
 
         Args:
-            width: Of the gates, and of the ups.
+            width: Number of gates in a row, and of ups.
             dtype: bfloat16 or float32.
             activation: One of `GATES`.
-            alternates: A row has as many gates as a vector has numbers, then so many
-                ups, and so on; otherwise all gates and then all ups.
+            alternates: Vectors of gates and of ups alternate in a row; otherwise all
+                gates precede all ups.
 
         Raises:
-            KernelError: There is none for this dtype or machine.
+            KernelError: There is no kernel for this dtype or machine.
         """
         if dtype not in SCALARS:
             raise KernelError(f"there is no compiled gate for {dtype}")
@@ -86,7 +86,9 @@ def _kernel(
     dtype: torch.dtype, lanes: int, activation: str, alternates: bool
 ) -> Kernel:
     size = dtype.itemsize
-    group = 2 * lanes if alternates else lanes  # from vector to vector of gates
+    group = (
+        2 * lanes if alternates else lanes
+    )  # numbers from one vector of gates to the next
     has_cube = activation == "gelu_tanh"
 
     def gate_rows(numbers: Any) -> None:
@@ -115,9 +117,9 @@ def _gate_row(  # noqa: PLR0917 - numba passes by position
     size: Any,
     cube: Any,
 ) -> tuple[Signature, Emit]:
-    """One row; the width is a multiple of `lanes`, numbers have `size` bytes.
+    """Computes one row; the width is a multiple of `lanes`; `size` bytes per number.
 
-    Vectors of gates, and of ups, are `group` numbers apart.
+    Consecutive vectors of gates, and of ups, are `group` numbers apart.
     """
     integers = [types.intp for _ in (gates, ups, output, width)]
     signature = types.void(*integers, lanes, group, size, cube)
@@ -155,7 +157,7 @@ def gated(
 def quickly_gated(
     builder: ir.IRBuilder, gates: ir.Value, ups: ir.Value, *, has_cube: bool
 ) -> ir.Value:
-    """The same, right to 1e-4, of 16 numbers where there is AVX-512."""
+    """The same to a precision of 1e-4, of 16 numbers with AVX-512."""
     argument = _gelu_argument(builder, gates, 16) if has_cube else gates
     argument = builder.fmul(argument, constant(-LOG2_E, 16))
     whole = builder.fadd(constant(1.0, 16), power_of_2(builder, argument))
@@ -169,7 +171,7 @@ def _gelu_argument(builder: ir.IRBuilder, numbers: ir.Value, lanes: int) -> ir.V
 
 
 def _sigmoid(builder: ir.IRBuilder, numbers: ir.Value, lanes: int) -> ir.Value:
-    """By a power of e that never overflows: of minus the size."""
+    """Computes e^−|x|, which never overflows."""
     zero, one = constant(0.0, lanes), constant(1.0, lanes)
     is_negative = builder.fcmp_ordered("<", numbers, zero)
     size = builder.select(is_negative, numbers, builder.fneg(numbers))

@@ -1,8 +1,8 @@
-"""Products of many rows with weights in panels, on the processor's matrix unit.
+"""Products of many rows with weights in panels, on the CPU's matrix unit (AMX).
 
-A thread takes some panels and so many rows as stay in its second cache. While a block
-of rows passes a panel, or a part of one, sums that are complete are finished, and the
-next panel is asked for: the matrix unit does not wait for either.
+A thread takes some panels, and as many rows as fit into its L2 cache. While a block of
+rows is multiplied with a panel, or a part of one, earlier sums are finished and the
+next panel is prefetched, so that the matrix unit waits for neither.
 """
 
 import functools
@@ -30,22 +30,22 @@ from hookline_kernels.cpu.panels import (
 from hookline_kernels.cpu.recording import fresh
 
 _MOST_BYTES = 1 << 20
-"""Of rows that a thread takes at once: half of a second cache."""
+"""Bytes of rows that a thread takes at a time: half of an L2 cache."""
 _PANELS = 4
-"""That a thread takes at once."""
+"""Panels that a thread takes at a time."""
 _MOST_BLOCKS = _MOST_BYTES // (2 * HEIGHT * DEPTH * 27)
-"""Of rows with so many inputs that they are multiplied in parts."""
+"""Blocks of rows whose inputs are so many that they are multiplied in parts."""
 _MOST_ROWS = 512
-"""Of more, oneDNN is as quick."""
+"""Most rows; oneDNN is as fast for more."""
 
 
 class Gemm:
-    """values · weightᵀ + bias + residual, in bfloat16, or what a gate makes of it.
+    """values · weightᵀ + bias + residual, in bfloat16, or its gated activation.
 
-    One thread calls it at a time.
+    For one thread at a time.
 
     Attributes:
-        most: Rows for which a product without a gate is worth while.
+        most: Largest number of rows for which it pays, without a gate.
     """
 
     most = _MOST_ROWS
@@ -59,16 +59,16 @@ class Gemm:
         kind: int = AS_THEY_ARE,
         in_blocks: bool = False,
     ) -> None:
-        """Compiles what is not compiled yet.
+        """Compiles the kernel if it is not compiled yet.
 
         Args:
             weight: [out, in] of `lay_panels`, or of `linear.pack` in blocks of outputs.
             bias: [out].
-            width: Outputs that lie together, 32 or 64.
-            kind: One of those of `panels`.
-            in_blocks: Values lie in blocks, as a gate leaves them.
+            width: Outputs in one block of the weight, 32 or 64.
+            kind: `AS_THEY_ARE`, `SILU` or `GELU_TANH`.
+            in_blocks: Rows lie in blocks, as a gate writes them.
         """
-        self._kept = (weight, bias)  # the kernel has their addresses
+        self._kept = (weight, bias)  # the kernel holds their addresses
         self._outputs, self._inputs = weight.shape
         is_packed = weight.is_mkldnn
         address = torch.ops.mkldnn.data_ptr(weight) if is_packed else weight.data_ptr()
@@ -83,7 +83,7 @@ class Gemm:
     def __call__(
         self, values: torch.Tensor, residual: torch.Tensor | None = None
     ) -> torch.Tensor:
-        """[T, in] → [T, out]; the residual is [T, out], contiguous."""
+        """Returns [T, out] of [T, in]; the residual is [T, out], contiguous."""
         values = values.contiguous()
         output = fresh((len(values), self._outputs), torch.bfloat16)
         self.fill(output, len(values), values, residual)
@@ -92,7 +92,7 @@ class Gemm:
     def of_blocks(
         self, values: torch.Tensor, rows: int, residual: torch.Tensor | None = None
     ) -> torch.Tensor:
-        """The same of the blocks of so many rows, if it is one for blocks."""
+        """Multiplies blocks of `rows` rows; only with `in_blocks`."""
         output = fresh((rows, self._outputs), torch.bfloat16)
         self.fill(output, rows, values, residual)
         return output
@@ -104,11 +104,11 @@ class Gemm:
         values: torch.Tensor,
         residual: torch.Tensor | None = None,
     ) -> None:
-        """The same, into given memory.
+        """Multiplies into given memory.
 
         Args:
-            output: [T, out], or of a gate room for the blocks of [T, out ÷ 2].
-            rows: T, 32 at least.
+            output: [T, out], or with a gate the blocks of [T, out ÷ 2].
+            rows: T, at least 32.
             values: [T, in], contiguous, or their blocks.
             residual: [T, out], contiguous.
         """
@@ -120,7 +120,7 @@ class Gemm:
 
 
 def _blocks_at_once(blocks: int, inputs: int) -> int:
-    """How many blocks of rows pass a panel: much alike, and not too many."""
+    """Blocks of rows per task: nearly equal, and within the cache."""
     most = max(1, _MOST_BYTES // (2 * HEIGHT * inputs))
     parts = -(-blocks // most)
     return -(-blocks // parts)
@@ -131,7 +131,7 @@ def _placer(width: int) -> Any:
 
     @exact
     def place_of(panel: int, row_bytes: int) -> int:
-        """Bytes before a panel of a weight."""
+        """Offset of a panel in a weight, in bytes."""
         side = panel % together * 4 * OUTPUTS
         return panel // together * width * row_bytes + side
 
@@ -157,7 +157,7 @@ def _kernel(width: int, kind: int, in_blocks: bool) -> Kernel:
             first = task // groups * most
             last = min(first + most, blocks)
             lines = (LINES + last - first - 1) // (last - first)
-            # sums of so many blocks, and those that are finished meanwhile
+            # sums of these blocks, and sums that are being finished
             places = 2 if at_once == steps else last - first + 1
             turn, earlier, shift, extra, target = 0, 0, 0, 0, 0
             start = task % groups * _PANELS
@@ -165,7 +165,7 @@ def _kernel(width: int, kind: int, in_blocks: bool) -> Kernel:
             for panel in range(start, end):
                 coming = panel + 1
                 if coming == end:
-                    # taken now, so that memory has sent what it begins with
+                    # taken early, so that its first panel is prefetched
                     task = take(numbers, 1)
                     coming = task % groups * _PANELS
                 weights = given[6] + place_of(panel, row_bytes)
@@ -174,7 +174,7 @@ def _kernel(width: int, kind: int, in_blocks: bool) -> Kernel:
                 for begun in range(0, steps, at_once):
                     count = min(at_once, steps - begun)
                     for block in range(first, last):
-                        # the last rows are computed twice rather than half
+                        # the last rows are computed twice rather than in part
                         row = min(block * HEIGHT, rows - HEIGHT)
                         source = given[5] + row * row_bytes
                         if in_blocks:

@@ -1,7 +1,7 @@
-"""What is done to one head of one token, as intrinsics for numba.
+"""Operations on one head of one token, as intrinsics for numba.
 
-A head is a row of numbers of 4 or 2 bytes each at an address. A number that shapes the
-code is a literal in the signature.
+A head is a row of numbers of 4 or 2 bytes each at an address. Numbers that shape the
+code are literals in the signature.
 """
 
 from typing import Any
@@ -28,7 +28,7 @@ from hookline_kernels.cpu.vectors import (
 def _turn_head(
     _: object, head: Any, cosines: Any, sines: Any, half: Any, size: Any
 ) -> tuple[Signature, Emit]:
-    """Turns the pairs (d, half + d) of a head in place; rounds each result once.
+    """Rotates the pairs (d, half + d) of a head in place; rounds each result once.
 
     cosines, sines: float32 [half].
     """
@@ -83,7 +83,7 @@ def _copy_head(
 
 
 def _ask_for(_: object, place: Any, count: Any) -> tuple[Signature, Emit]:
-    """Asks for so many bytes at an address, which come while others are worked on."""
+    """Prefetches `count` bytes at an address."""
     size = count.literal_value
 
     def emit(

@@ -1,8 +1,9 @@
-"""Compiles kernels with numba, and keeps them on disk for the next start.
+"""Compiles kernels with numba, and caches them on disk for the next start.
 
-A folder of the user's holds them, so that an installation nobody may write to is as
-quick. One file a variant: processes that compile at once cannot take one another's. A
-change of any source of this package makes a new folder, and the oldest go.
+The cache is a folder of the user's, so that read-only installations start as fast. Each
+variant has its own file, so that processes that compile at the same time do not mix
+theirs up. A change of any source of this package makes a new folder; the oldest are
+removed.
 """
 
 import hashlib
@@ -33,15 +34,15 @@ _CACHE_ERRORS = (OSError, EOFError, pickle.PickleError, ValueError, RuntimeError
 def compile_kernel(
     body: Callable[..., Any], signature: types.Type, variant: str
 ) -> Any:
-    """A C function of the body, from disk if it was compiled before.
+    """Compiles a body to a C function, or reads it from the disk cache.
 
     Args:
-        body: Compiles without Python objects.
-        signature: Of numba's.
-        variant: Names all that the body was made for; letters, digits and dashes.
+        body: Must compile without Python objects.
+        signature: The type of the function.
+        variant: Unique name of the body and its shapes; letters, digits and dashes.
 
     Raises:
-        KernelError: It cannot be compiled here.
+        KernelError: numba cannot compile it.
     """
     options = {"error_model": "numpy", "nopython": True}
     _number_functions_anew()
@@ -57,12 +58,12 @@ def compile_kernel(
 
 
 def _number_functions_anew() -> None:
-    """The next functions get names that no process has given to others.
+    """Makes the names of the next functions unique across processes.
 
-    Numba tells functions of one name, but of other closures, apart by a number that
-    counts up from 1 in each process. Of two kernels from disk that different processes
-    compiled, functions could thus have one name, and the linker takes the first it
-    knows for both: the second kernel would run parts of the first.
+    Numba distinguishes functions of one name with different closures by a number that
+    counts up from 1 in each process. Two kernels from disk that different processes
+    compiled could thus contain functions of the same name, and the linker would use the
+    first for both: the second kernel would run parts of the first.
     """
     FunctionIdentity._unique_ids = itertools.count(secrets.randbits(48))  # noqa: SLF001
 
@@ -70,7 +71,7 @@ def _number_functions_anew() -> None:
 def _compile_afresh(
     body: Callable[..., Any], signature: types.Type, options: dict[str, Any]
 ) -> Any:
-    """Without the disk, which cannot be read or written."""
+    """Compiles without the disk cache, which cannot be read or written."""
     try:
         kernel = CFunc(body, normalize_signature(signature), {}, options)
         kernel.compile()
@@ -80,7 +81,7 @@ def _compile_afresh(
 
 
 class _VariantCache(FunctionCache):
-    """Numba's cache of one function, in one file for one variant."""
+    """Numba's cache of one function, with one file per variant."""
 
     def __init__(self, body: Callable[..., Any], variant: str) -> None:
         self._variant = variant
@@ -90,12 +91,12 @@ class _VariantCache(FunctionCache):
         super().__init__(body)  # type: ignore[no-untyped-call]
 
     def _index_key(self, sig: object, codegen: Any) -> tuple[object, ...]:
-        """Numba's would change in each process: the body holds functions."""
+        """Replaces numba's key, which differs in each process."""
         return (sig, codegen.magic_tuple(), self._variant)
 
 
 class _Locator(_CacheLocator):
-    """Says where a variant lies."""
+    """Locates a variant's file."""
 
     variant = ""
 
@@ -119,7 +120,7 @@ class _Locator(_CacheLocator):
 
 @cache
 def cache_folder() -> Path:
-    """Where kernels of these sources lie; the oldest folders of others are removed."""
+    """Returns the folder of these sources' kernels; removes the oldest others."""
     given = os.environ.get("NUMBA_CACHE_DIR")
     home = os.environ.get("XDG_CACHE_HOME")
     base = Path(given or home or Path.home() / ".cache") / "hookline" / "kernels"
@@ -133,7 +134,7 @@ def cache_folder() -> Path:
 
 @cache
 def source_stamp() -> str:
-    """Changes with any source of this package, and with numba and the processor."""
+    """Returns a digest of this package's sources, numba's version and the CPU."""
     digest = hashlib.sha256(numba.__version__.encode())
     target = registry.cpu_target.target_context.codegen().magic_tuple()
     digest.update(repr(target).encode())

@@ -1,20 +1,20 @@
-"""Linear layers by torch; in bfloat16 with weights that oneDNN has packed once.
+"""Linear layers by torch; in bfloat16 with weights that oneDNN packs once.
 
-A plain weight is packed again in every product. A residual is added inside of the
-product, before its result is rounded.
+Plain weights are packed anew in every product. A residual is added inside of the
+product, before the result is rounded.
 """
 
 import torch
 from torch.nn import functional
 
 _TOKENS = 256
-"""For which weights are packed: as fast as any for more, and nearly so for one."""
+"""Rows that weights are packed for: fast for more, and nearly so for one."""
 
 
 def can_pack(weight: torch.Tensor) -> bool:
-    """Whether packing this weight pays: bfloat16, on a processor with products of it.
+    """Whether packing pays: bfloat16, on a CPU with products of bfloat16.
 
-    For float32 there are panels of our own, where there is a compiler.
+    Weights in float32 have kernels with their own packing (`float32_gemm`).
     """
     return (
         weight.dtype == torch.bfloat16
@@ -26,7 +26,7 @@ def can_pack(weight: torch.Tensor) -> bool:
 
 
 def pack(weight: torch.Tensor) -> torch.Tensor:
-    """A copy of [out, in] that only the functions here can read."""
+    """Copies a weight [out, in] into oneDNN's layout, which is opaque."""
     packed = torch.ops.mkldnn._reorder_linear_weight(weight, _TOKENS)  # noqa: SLF001
     assert isinstance(packed, torch.Tensor)
     return packed
@@ -39,11 +39,11 @@ def packed_linear(
     *,
     residual: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """Values · weightᵀ + bias, and the residual.
+    """Returns values · weightᵀ + bias + residual.
 
     Args:
         values: [..., in].
-        weight: Of `pack`.
+        weight: From `pack`.
         bias: [out].
         residual: [..., out].
     """
@@ -63,7 +63,7 @@ def plain_linear(
     *,
     residual: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """The same with a plain weight, of [T, in]."""
+    """The same with a plain weight, for [T, in]."""
     if residual is None:
         return functional.linear(values, weight, bias)
     result = torch.addmm(residual, values, weight.t())

@@ -1,4 +1,4 @@
-"""Single numbers in memory by their addresses, as intrinsics for numba."""
+"""Reads and writes single numbers by address, as intrinsics for numba."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ from hookline_kernels.cpu.vectors import FLOAT, INT64, Emit, load_number, offset
 
 
 def _address_of(_: object, pointer: types.Type) -> tuple[Signature, Emit]:
-    """A pointer as an integer."""
+    """Converts a pointer to an integer."""
 
     def emit(
         _: object, builder: ir.IRBuilder, __: object, args: list[ir.Value]
@@ -26,7 +26,7 @@ def _take(
     address: types.Type,
     count: types.Type,  # noqa: ARG001 - an int64 whatever it is
 ) -> tuple[Signature, Emit]:
-    """Adds a count to an int64 that threads share; returns what it was."""
+    """Adds to an int64 that threads share, atomically; returns the old value."""
 
     def emit(
         _: object, builder: ir.IRBuilder, __: object, args: list[ir.Value]
@@ -53,7 +53,7 @@ def _clear(_: object, address: types.Type) -> tuple[Signature, Emit]:
 def _int_at(
     _: object, address: types.Type, index: types.Type
 ) -> tuple[Signature, Emit]:
-    """An int64 of a row of them."""
+    """Reads an int64 of an array."""
 
     def emit(
         _: object, builder: ir.IRBuilder, __: object, args: list[ir.Value]
@@ -67,7 +67,7 @@ def _int_at(
 def _float_at(
     _: object, address: types.Type, index: types.Type
 ) -> tuple[Signature, Emit]:
-    """A float32 of a row of them."""
+    """Reads a float32 of an array."""
 
     def emit(
         _: object, builder: ir.IRBuilder, __: object, args: list[ir.Value]
@@ -80,7 +80,7 @@ def _float_at(
 def _set_float(
     _: object, address: types.Type, index: types.Type, number: types.Type
 ) -> tuple[Signature, Emit]:
-    """Writes a float32 of a row of them."""
+    """Writes a float32 of an array."""
 
     def emit(
         context: Any, builder: ir.IRBuilder, _: object, args: list[ir.Value]

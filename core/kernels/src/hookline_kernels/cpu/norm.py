@@ -1,4 +1,4 @@
-"""RMSNorm (Zhang and Sennrich 2019), two walks over a row while it is in the cache."""
+"""RMSNorm (Zhang and Sennrich 2019), two passes over a row in cache."""
 
 import functools
 from typing import Any
@@ -38,31 +38,31 @@ from hookline_kernels.failure import KernelError
 from hookline_kernels.layers import rms_norm_reference
 
 _ROWS = 16
-"""Rows that a thread takes at once."""
+"""Rows that a thread takes at a time."""
 
 
 class RmsNorm:
-    """Divides each row by its root mean square, and weights it.
+    """Divides each row by its root mean square, and scales it by the weight.
 
-    One thread calls it at a time. The weight's memory stays where it is.
+    For one thread at a time. The weight's memory must stay where it is.
 
     Attributes:
-        lays_blocks: Whether there is `in_blocks` for its weight.
+        lays_blocks: `in_blocks` supports this weight.
     """
 
     def __init__(
         self, weight: torch.Tensor, epsilon: float, *, unit_offset: bool
     ) -> None:
-        """Compiles what is not compiled yet.
+        """Compiles the kernel if it is not compiled yet.
 
         Args:
             weight: [width], bfloat16 or float32, in main memory.
-            epsilon: Added to the mean of the squares.
-            unit_offset: Weights by 1 + `weight` before rounding to the dtype; else by
-                `weight` after it.
+            epsilon: Added to the mean square.
+            unit_offset: Scale by 1 + `weight` before rounding to the dtype, instead of
+                by `weight` after it.
 
         Raises:
-            KernelError: There is none for this dtype or machine.
+            KernelError: There is no kernel for this dtype or machine.
         """
         if weight.dtype not in SCALARS:
             raise KernelError(f"there is no compiled RMSNorm for {weight.dtype}")
@@ -78,15 +78,15 @@ class RmsNorm:
         )
 
     def in_blocks(self, values: torch.Tensor) -> torch.Tensor:
-        """The same of [T, width], as products of many rows read them quickest.
+        """Norms [T, width] into the layout that products of many rows read fastest.
 
         Args:
-            values: Contiguous, of the weight's dtype, 32 rows at least.
+            values: Contiguous, of the weight's dtype, at least 32 rows.
 
         Returns:
-            [blocks, width ÷ 32, 32, 32]: of each 32 rows their first 32 numbers, then
-            the next. The last block has the last 32 rows, and may have some of those
-            before once more.
+            [blocks, width ÷ 32, 32, 32]: the first 32 numbers of 32 rows, then their
+            next. The last block holds the last 32 rows, and may repeat rows of the
+            block before.
         """
         rows, kernel = len(values), _block_kernel(self._unit_offset)
         shape = (-(-rows // HEIGHT), self._width // DEPTH, HEIGHT, DEPTH)
@@ -96,7 +96,7 @@ class RmsNorm:
         return output
 
     def __call__(self, values: torch.Tensor) -> torch.Tensor:
-        """[..., width]; the result is contiguous. Of other dtypes the reference's."""
+        """Norms [..., width], contiguously; other dtypes use the torch reference."""
         numbers = self._numbers
         if values.dtype != self._weight.dtype or values.shape[-1] != self._width:
             return rms_norm_reference(
@@ -187,7 +187,7 @@ def _norm_row(  # noqa: PLR0917 - numba passes by position
     unit_offset: Any,
     in_block: Any,
 ) -> tuple[Signature, Emit]:
-    """Norms one row; the output may be the values' own memory, or part of a block.
+    """Norms one row; the output may be the values themselves, or part of a block.
 
     The width is a multiple of `lanes`; numbers have `size` bytes.
     """
@@ -229,7 +229,7 @@ def _norm_row(  # noqa: PLR0917 - numba passes by position
             weight = numbers_at(factors, loop.index)
             if is_offset:
                 weight = builder.fadd(weight, constant(1.0, step))
-            elif element == 2:  # rounds before it weights
+            elif element == 2:  # rounds before it scales
                 store(builder, normed, place, element)
                 normed = load(builder, place, step, element)
             store(builder, builder.fmul(normed, weight), place, element)

@@ -13,11 +13,11 @@ from hookline_kernels.cpu.memory import int_at, take
 from hookline_kernels.failure import KernelError
 
 _TOKENS = 16
-"""Tokens that a thread takes at once: a block's, if a prompt is written."""
+"""Tokens that a thread takes at a time: often one block of a prompt."""
 
 
 class CacheWriter:
-    """Copies rows into pages; one thread calls it at a time."""
+    """Copies rows into pages; for one thread at a time."""
 
     def __init__(
         self,
@@ -28,13 +28,13 @@ class CacheWriter:
         block_size: int,
         dtype: torch.dtype,
     ) -> None:
-        """Compiles what is not compiled yet.
+        """Compiles the kernel if it is not compiled yet.
 
         Raises:
-            KernelError: There is none for this dtype or machine.
+            KernelError: There is no kernel for this dtype or machine.
         """
         if dtype not in SCALARS:
-            raise KernelError(f"there is no compiled cache for {dtype}")
+            raise KernelError(f"there is no compiled cache writer for {dtype}")
         self._kernel = _kernel(key_dim, value_dim, block_size, dtype)
         self._row = num_kv_heads * (key_dim + value_dim)
         self._numbers = numbers_of(0, num_kv_heads, *[0] * 9)
@@ -53,8 +53,8 @@ class CacheWriter:
         Args:
             key: [T, KV heads, key dim].
             value: [T, KV heads, value dim].
-            keys: [blocks, block size, KV heads, key dim] of `layout.new_keys`.
-            values: The same of `layout.new_values`.
+            keys: [blocks, block size, KV heads, key dim], from `layout.new_keys`.
+            values: Likewise, from `layout.new_values`.
             slots: [T] int64; block × block size + offset of each token.
         """
         key, value = _rows(key), _rows(value)
@@ -69,7 +69,7 @@ class CacheWriter:
 
 
 def _rows(side: torch.Tensor) -> torch.Tensor:
-    """A head's numbers side by side."""
+    """Makes each head contiguous."""
     return side if side.stride(2) == 1 else side.contiguous()
 
 

@@ -1,18 +1,16 @@
-"""Weights in panels, and what the matrix unit makes of one.
+"""Weights packed in panels, and their products on the matrix unit (AMX).
 
-A panel is 32 outputs of a weight, in memory as [in ÷ 2, 32, 2]: a pair of neighbouring
-inputs of each output follows another, so that 32 inputs are two tiles. A panel stays in
-the second cache while blocks of rows, which are there too, pass it.
+A panel is 32 outputs of a weight, in memory as [in ÷ 2, 32, 2]: pairs of neighbouring
+inputs of each output, so that 32 inputs are two tiles. It stays in the L2 cache while
+blocks of rows, which are there too, are multiplied with it.
 
-Rows are numbers in bfloat16, one row after another or in blocks as `BLOCK_BYTES` says:
-32 inputs of 32 rows, then the next 32 inputs of these rows.
+Rows are bfloat16, one after another or in blocks of `BLOCK_BYTES`: 32 inputs of 32
+rows, then their next 32 inputs.
 
-What the matrix unit waits for is the way from the second cache to the first, which is
-wide enough if either rows or weights are in the first cache already. So a panel, or a
-part of it, stays there while blocks pass by: `STAYING` steps. Where a product has many
-more inputs it is made in parts (`steps_at_once`), whose sums lie in memory meanwhile.
-Rows that do not lie in blocks push each other out of the first cache; there no more is
-to be had.
+The bottleneck is the bandwidth from L2 to L1, which suffices if either rows or weights
+are in L1 already. So up to `STAYING` steps of a panel stay in L1 while blocks of rows
+stream by. Products with many more inputs are computed in parts (`steps_at_once`), whose
+sums go through memory. Rows outside of blocks evict each other from L1 and gain less.
 """
 
 from dataclasses import dataclass
@@ -51,36 +49,36 @@ from hookline_kernels.cpu.vectors import (
 )
 
 OUTPUTS = 2 * ROWS
-"""Of a panel."""
+"""Outputs in a panel."""
 SUM_BYTES = HEIGHT * OUTPUTS * 4
-"""Of the sums of so many rows, float32 [32, 32]."""
+"""Bytes of a block's sums, float32 [32, 32]."""
 LINES = DEPTH * OUTPUTS * 2 // CACHE_LINE
-"""Of 32 inputs in a panel."""
+"""Cache lines of 32 inputs of a panel."""
 AS_THEY_ARE, SILU, GELU_TANH = range(3)
-"""What becomes of sums."""
+"""What is done to finished sums."""
 STAYING = 20
-"""Steps of 32 inputs, of a panel, that the first cache holds beside what passes by."""
+"""Steps of 32 inputs of a panel that stay in the L1 cache."""
 _WHOLE = 26
-"""So many steps are made at once, though a few of them do not stay."""
+"""Most steps that are computed in one part, though a few do not stay."""
 
 _SUMS, _OWN, _OTHERS = (0, 1, 2, 3), (4, 5), (6, 7)
 _ROW_BYTES = DEPTH * 2
-"""Of a tile."""
+"""Bytes of a row of a tile."""
 
 
 def steps_at_once(steps: int) -> int:
-    """Of rows in blocks, times 32 inputs: how many are multiplied before the next row.
+    """Returns the steps of 32 inputs in each part of a product of rows in blocks.
 
-    To put the sums away and to get them back costs as much as some three steps.
+    Storing and reloading the sums between parts costs about three steps.
     """
     parts = 1 if steps <= _WHOLE else -(-steps // STAYING)
     return -(-steps // parts)
 
 
 def lay_panels(weight: torch.Tensor) -> torch.Tensor:
-    """A copy of [out, in] in bfloat16, of the same shape, that lies in panels.
+    """Copies a bfloat16 weight [out, in] into panels; the shape stays the same.
 
-    Both sides are multiples of 32.
+    Both dimensions are multiples of 32.
     """
     outputs, inputs = weight.shape
     pairs = weight.view(outputs // OUTPUTS, OUTPUTS, inputs // 2, 2)
@@ -88,7 +86,7 @@ def lay_panels(weight: torch.Tensor) -> torch.Tensor:
 
 
 def _open_tiles(_: object) -> tuple[Signature, Emit]:
-    """Sets all tiles up; returns what `close_tiles` wants."""
+    """Configures all tiles; returns the state for `close_tiles`."""
 
     def emit(
         _: Any, builder: ir.IRBuilder, __: object, ___: list[ir.Value]
@@ -100,7 +98,7 @@ def _open_tiles(_: object) -> tuple[Signature, Emit]:
 
 
 def _close_tiles(_: object, before: Any) -> tuple[Signature, Emit]:
-    """Sets the tiles up as they were."""
+    """Restores the configuration of the tiles."""
 
     def emit(
         context: Any, builder: ir.IRBuilder, _: object, args: list[ir.Value]
@@ -112,7 +110,7 @@ def _close_tiles(_: object, before: Any) -> tuple[Signature, Emit]:
 
 
 def _own_memory(_: object, count: Any) -> tuple[Signature, Emit]:
-    """The address of so many bytes of the function's own."""
+    """Returns the address of `count` bytes on the stack."""
     size = count.literal_value
 
     def emit(
@@ -145,11 +143,10 @@ def _multiply_panel(  # noqa: PLR0917 - numba passes by position
 ) -> tuple[Signature, Emit]:
     """sums[r, o] = Σ values[r, i] · weights[o, i], for 32 rows and a panel.
 
-    Of `steps` times 32 inputs, which are added to the sums that are there if that
-    `goes_on`. `row_bytes` lie from row to row, where rows do not lie in blocks. While
-    the matrix unit works, `lines` cache lines a step of the panel at `ahead` are asked
-    for, from its line number `line` on, and the `earlier` sums, if that is not 0, are
-    finished as by `finish_panel`.
+    Computes `steps` times 32 inputs, and adds to the present sums if it `goes_on`.
+    Rows outside of blocks are `row_bytes` apart. Meanwhile prefetches `lines` cache
+    lines in each step of the panel at `ahead`, from its line number `line` on, and
+    finishes the `earlier` sums, unless that is 0, like `finish_panel`.
     """
     given = (
         *(values, row_bytes, weights, steps, sums, ahead, line, lines),
@@ -181,7 +178,7 @@ def _multiply_panel(  # noqa: PLR0917 - numba passes by position
             _finish_rows(builder, which, done, bounds, rest)
         _load_step(builder, sides, last)
         for each, place in zip(_SUMS, places, strict=True):
-            # a sum is stored while the next one's product is under way
+            # stores a sum while the next one is computed
             multiply_tiles(builder, each, _OWN[each // 2], _OTHERS[each % 2])
             store_tile(builder, each, place, 128)
         bounds = (builder.mul(last, share), height)
@@ -193,13 +190,13 @@ def _multiply_panel(  # noqa: PLR0917 - numba passes by position
 
 @dataclass(frozen=True, slots=True)
 class _Sides:
-    """What is multiplied.
+    """Both factors of a product.
 
     Attributes:
-        rows: Their address.
-        row_bytes: From row to row; None if they lie in blocks.
-        panel: Its address.
-        pitch_bytes: From pair to pair of inputs.
+        rows: Address of the rows.
+        row_bytes: Bytes from row to row; None if they lie in blocks.
+        panel: Address of the panel.
+        pitch_bytes: Bytes from one pair of inputs to the next.
     """
 
     rows: ir.Value
@@ -209,7 +206,7 @@ class _Sides:
 
 
 def _load_step(builder: ir.IRBuilder, sides: _Sides, index: ir.Value) -> None:
-    """The tiles of 32 inputs."""
+    """Loads the tiles of 32 inputs."""
     if sides.row_bytes is not None:
         _load_tiles(builder, sides, index, stays=True)
         return
@@ -224,7 +221,7 @@ def _load_step(builder: ir.IRBuilder, sides: _Sides, index: ir.Value) -> None:
 def _load_tiles(
     builder: ir.IRBuilder, sides: _Sides, index: ir.Value, *, stays: bool
 ) -> None:
-    """Likewise; the panel's are to stay in the first cache, or not."""
+    """Loads them; the panel's stay in the L1 cache, or bypass it."""
     panel = offset(builder, sides.panel, index, ROWS * sides.pitch_bytes)
     for at, each in enumerate(_OTHERS):
         place = offset(builder, panel, at, _ROW_BYTES)
@@ -241,7 +238,7 @@ def _load_tiles(
 def _open_sums(
     builder: ir.IRBuilder, sums: ir.Value, goes_on: ir.Value
 ) -> list[ir.Value]:
-    """Has tiles go on from sums, or from nothing; says where they belong."""
+    """Loads sums into tiles, or clears the tiles; returns the sums' addresses."""
     places = [
         builder.add(sums, INT64(each // 2 * ROWS * 128 + each % 2 * _ROW_BYTES))
         for each in _SUMS
@@ -264,7 +261,7 @@ def _ask_for_lines(
     first: ir.Value,
     count: ir.Value,
 ) -> None:
-    """So many cache lines of a panel that comes later."""
+    """Prefetches cache lines of a later panel."""
     with cgutils.for_range(builder, count, intp=INT64) as loop:
         index = builder.add(first, loop.index)
         place = offset(builder, panel, builder.lshr(index, INT64(1)), pitch_bytes)
@@ -275,9 +272,9 @@ def _ask_for_lines(
 def _finish_panel(  # noqa: PLR0917 - numba passes by position
     _: object, sums: Any, shift: Any, extra: Any, target: Any, stride: Any, kind: Any
 ) -> tuple[Signature, Emit]:
-    """32 rows of 32 sums become bfloat16, as `add_rows` says or as a gate says.
+    """Stores 32 rows of 32 sums as bfloat16, by `add_rows` or gated.
 
-    Of a gate a row is 16 gates and 16 ups, and the target is half of a block.
+    With a gate, a row is 16 gates and 16 ups, and the target is half of a block.
     """
     given = (sums, shift, extra, target, stride)
     signature = types.void(*[types.intp for _ in given], kind)
@@ -300,7 +297,7 @@ def _finish_rows(
     bounds: tuple[ir.Value, ir.Value],
     rest: list[ir.Value],
 ) -> None:
-    """Of rows first … last - 1, if there are any."""
+    """Finishes the rows within the bounds, which may be empty."""
     shift, extra, target, stride = rest
     if kind == AS_THEY_ARE:
         add_rows(

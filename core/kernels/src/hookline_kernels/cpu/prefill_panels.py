@@ -1,9 +1,9 @@
-"""Keys, values and queries as prompt attention's matrix products read them.
+"""Lays out keys, values and queries for the tiles of prefill attention.
 
-A tile's row is 64 bytes. Keys and values are turned so that a product's columns, the
-lanes of a vector, are queries: what is done to a score is then done to 16 queries at
-once, and nothing is ever summed across a vector. All addresses are integers; numbers
-that shape the code are literals.
+A tile's row is 64 bytes. Keys and values are transposed so that a product's columns,
+the lanes of a vector, are queries: softmax works on 16 queries at a time, and nothing
+is summed across a vector. All addresses are integers; numbers that shape the code are
+literals.
 """
 
 from typing import Any
@@ -30,13 +30,13 @@ from hookline_kernels.cpu.vectors import (
 TILE_BYTES = ROWS * DEPTH * 2
 _HALF = ROWS // 2
 _LN_2 = 0.6931471805599453
-"""Largest scores are powers of 2 here, and of e in decode."""
+"""Maximum scores are in powers of 2 here, and of e in decode."""
 
 
 def _lay_keys(
     _: object, keys: Any, panel: Any, dim: Any, block: Any
 ) -> tuple[Signature, Emit]:
-    """16 tokens of a head's page, [dim, block], as [dim ÷ 32, 16, 32]."""
+    """Lays 16 tokens of a head's page, [dim, block], out as [dim ÷ 32, 16, 32]."""
     signature = types.void(keys, panel, dim, block)
     width, tokens = dim.literal_value, block.literal_value
 
@@ -67,9 +67,9 @@ def _lay_values(
     tokens: Any,  # noqa: ARG001 - a whole number whatever it is
     dim: Any,
 ) -> tuple[Signature, Emit]:
-    """16 tokens of a head's page, [16, dim], as half of the rows of [dim, 32].
+    """Lays 16 tokens of a head's page, [16, dim], out as half of [dim, 32].
 
-    Those from `tokens` on become 0: no weight makes a number of what is none.
+    Tokens from `tokens` on become 0: unwritten memory may hold not-a-numbers.
     """
     signature = types.void(values, panel, types.intp, dim)
     width = dim.literal_value
@@ -116,10 +116,10 @@ def _lay_queries(  # noqa: PLR0917 - numba passes by position
     group: Any,
     dim: Any,
 ) -> tuple[Signature, Emit]:
-    """16 rows from `first` on as [dim ÷ 2, 16, 2]; a row is a token's query head.
+    """Lays 16 rows from `first` on out as [dim ÷ 2, 16, 2].
 
-    The heads of a group follow one another, then the next token's. Behind the last of
-    all `rows` it is repeated.
+    A row is a query head of a token: the heads of a group, then the next token's. The
+    last of all `rows` is repeated.
     """
     integers = [queries, token_bytes, head_bytes, first, rows, panel]
     signature = types.void(*[types.intp for _ in integers], group, dim)
@@ -154,7 +154,7 @@ def _write_rows(  # noqa: PLR0917 - numba passes by position
     group: Any,
     dim: Any,
 ) -> tuple[Signature, Emit]:
-    """Sums, float32 [dim, 16], over their totals go to 16 rows of the output."""
+    """Divides sums, float32 [dim, 16], by their totals into 16 output rows."""
     integers = [sums, totals, output, token_bytes, first, rows]
     signature = types.void(*[types.intp for _ in integers], group, dim)
     heads, width = group.literal_value, dim.literal_value
@@ -175,7 +175,7 @@ def _write_rows(  # noqa: PLR0917 - numba passes by position
                     found = load(builder, offset(builder, source, each, 64), ROWS)
                     halves.append(rounded(builder, builder.fmul(found, share)))
                 pairs.append(_pairs(builder, *halves))
-            # from the last on: what is repeated is written over by the true one
+            # backwards: the true row overwrites its repetitions
             turned = list(zip(places, _turned(builder, pairs), strict=True))
             for place, numbers in reversed(turned):
                 to = builder.add(place, INT64(2 * at))
@@ -198,10 +198,10 @@ def _write_states(  # noqa: PLR0917 - numba passes by position
     group: Any,
     dim: Any,
 ) -> tuple[Signature, Emit]:
-    """A tile's state goes to the states of 16 rows, as decode has them.
+    """Stores a tile's state as 16 rows' states, in decode's layout.
 
-    Of a row's token they are `heads` largest scores, as many sums of weights, and as
-    many rows of sums of values; the group's heads begin at `head`.
+    For each token: `heads` maximum scores, as many sums of weights, and as many rows of
+    sums of values; the group's heads begin at `head`.
     """
     integers = [state, output, token_bytes, head, first, rows]
     signature = types.void(*[types.intp for _ in integers], heads, group, dim)
@@ -248,7 +248,7 @@ def _row_places(  # noqa: PLR0917 - as the intrinsics have them
     count: ir.Value,
     heads: int,
 ) -> list[ir.Value]:
-    """Of 16 rows from `start` on; behind the last of all it is that one's again.
+    """Returns offsets of 16 rows from `start` on; the last of all is repeated.
 
     The strides are from token to token and from head to head.
     """
@@ -265,20 +265,20 @@ def _row_places(  # noqa: PLR0917 - as the intrinsics have them
 def _least(
     builder: ir.IRBuilder, start: ir.Value, lane: int, count: ir.Value
 ) -> ir.Value:
-    """The lane's row, or the last there is."""
+    """Returns the lane's row, or the last one."""
     row = builder.add(start, INT64(lane))
     last = builder.sub(count, INT64(1))
     return builder.select(builder.icmp_signed("<", row, last), row, last)
 
 
 def _halves(builder: ir.IRBuilder, address: ir.Value) -> ir.Value:
-    """16 numbers of 2 bytes, as they are."""
+    """Loads 16 numbers of 2 bytes, unconverted."""
     pointer = builder.inttoptr(address, vector(ROWS, INT16).as_pointer())
     return builder.load(pointer, align=2)
 
 
 def _pairs(builder: ir.IRBuilder, first: ir.Value, second: ir.Value) -> ir.Value:
-    """Number by number, as 16 of 4 bytes."""
+    """Loads number by number, as 16 of 4 bytes."""
     order = [place for index in range(ROWS) for place in (index, ROWS + index)]
     mask = ir.Constant(vector(2 * ROWS, INT32), order)
     both = builder.shuffle_vector(first, second, mask)
@@ -286,10 +286,10 @@ def _pairs(builder: ir.IRBuilder, first: ir.Value, second: ir.Value) -> ir.Value
 
 
 def _turned(builder: ir.IRBuilder, rows: list[ir.Value]) -> list[ir.Value]:
-    """The columns of a matrix of 16 by 16.
+    """Transposes a matrix of 16 by 16.
 
-    To shuffle the first half of the rows into the second moves one bit of a row's
-    number into the column's; after four times rows and columns have changed places.
+    Interleaving the halves of the rows moves one bit of the row index into the column
+    index; after four times rows and columns are exchanged.
     """
     low, high = (
         ir.Constant(
@@ -308,7 +308,7 @@ def _turned(builder: ir.IRBuilder, rows: list[ir.Value]) -> list[ir.Value]:
 
 
 def _store_rows(builder: ir.IRBuilder, rows: list[ir.Value], address: ir.Value) -> None:
-    """One after another."""
+    """Concatenates vectors."""
     for index, row in enumerate(rows):
         at = builder.add(address, INT64(64 * index))
         builder.store(row, builder.inttoptr(at, row.type.as_pointer()), align=4)

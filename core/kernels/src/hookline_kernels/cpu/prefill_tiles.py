@@ -1,8 +1,8 @@
-"""16 queries see a piece of a sequence: the inner loops of attention on matrix tiles.
+"""The inner loops of prefill attention on tiles: 16 queries over a piece of tokens.
 
-Scores are computed with a token to a row and a query to a column, so that softmax's
-largest numbers and sums are kept for 16 queries in a vector. All addresses are
-integers; numbers that shape the code are literals.
+Scores have a token per row and a query per column, so that a vector holds the maximum
+or the sum of 16 queries. All addresses are integers; numbers that shape the code are
+literals.
 """
 
 from collections.abc import Callable, Iterator
@@ -41,15 +41,14 @@ from hookline_kernels.cpu.vectors import (
 )
 
 _LOWEST = -1e20
-"""What the largest score, as a power of 2, is before there is one."""
+"""Initial maximum score, in powers of 2."""
 _UNSEEN = -1e35
-"""A score far below that, whatever it is multiplied with; still a number, so that no
-difference of two is none."""
+"""A score far below that at any scale; finite, so that differences are numbers."""
 
 _SCORE_BYTES = ROWS * 4
-"""Of a token: 16 queries."""
+"""Bytes of a token's scores: 16 queries."""
 _TOTALS = 4
-"""Vectors that are summed into at once, for the latency of an addition."""
+"""Vectors of sums at a time, to hide the latency of an addition."""
 
 
 def _score_tiles(  # noqa: PLR0917 - numba passes by position
@@ -57,8 +56,8 @@ def _score_tiles(  # noqa: PLR0917 - numba passes by position
 ) -> tuple[Signature, Emit]:
     """scores[t, q] = Σ keys[t, d] · queries[d, q], t from `start` to `end` - 1.
 
-    Both are multiples of 32. queries: of `lay_queries`. keys: of `lay_keys`, 16 tokens
-    after others.
+    Both are multiples of 32. queries: from `lay_queries`. keys: from `lay_keys`, 16
+    tokens after the other.
     """
     given = (queries, keys, start, end, scores)
     signature = types.void(*[types.intp for _ in given], dim)
@@ -107,10 +106,10 @@ def _mask_scores(  # noqa: PLR0917 - numba passes by position
     window: Any,
     group: Any,
 ) -> tuple[Signature, Emit]:
-    """Tokens `start` … `end` - 1 that a query does not see get the lowest score.
+    """Masks tokens `start` … `end` - 1 that a query does not attend to.
 
-    Query q is of token (row + q) ÷ group; it sees tokens as far as that plus `shift`,
-    and so many as the window has.
+    Query q belongs to token (row + q) ÷ group; it attends up to that plus `shift`, as
+    far back as the window.
     """
     given = (scores, start, end, row, shift, window)
     signature = types.void(*[types.intp for _ in given], group)
@@ -149,11 +148,11 @@ def _soften_scores(  # noqa: PLR0917 - numba passes by position
     factor: Any,  # noqa: ARG001 - float32 whatever it is
     dim: Any,
 ) -> tuple[Signature, Emit]:
-    """Scores of tokens `start` … `end` - 1 become weights; the state goes along.
+    """Turns scores of tokens `start` … `end` - 1 into weights; updates the state.
 
-    weights: bfloat16, [tokens ÷ 2, 16, 2]: 2^(score · factor - largest so far). state:
-    float32, what was largest, times `factor`; sums of weights; sums of values, [dim,
-    16]. Where there is a larger score now, both sums fade.
+    weights: bfloat16, [tokens ÷ 2, 16, 2]: 2^(score · factor - maximum). state: float32
+    maximum times `factor`; sums of weights; sums of values, [dim, 16]. A new maximum
+    rescales both sums.
     """
     given = (scores, start, end, weights, state)
     signature = types.void(*[types.intp for _ in given], types.float32, dim)
@@ -186,7 +185,7 @@ def _soften_scores(  # noqa: PLR0917 - numba passes by position
 def _largest(
     builder: ir.IRBuilder, scores: tuple[ir.Value, ir.Value, ir.Value]
 ) -> ir.Value:
-    """Of each query."""
+    """Returns each query's maximum score."""
     source, first, last = scores
     tops = _places(builder, _UNSEEN)
     with _by(builder, first, last, ROWS) as index:
@@ -228,7 +227,7 @@ def _weigh(
 
 
 def _places(builder: ir.IRBuilder, value: float) -> list[ir.Value]:
-    """What several vectors are gathered in; LLVM makes registers of them."""
+    """Allocates vectors of sums, which LLVM keeps in registers."""
     places = [cgutils.alloca_once(builder, vector(ROWS)) for _ in range(_TOTALS)]
     for place in places:
         builder.store(constant(value, ROWS), place)
@@ -247,7 +246,7 @@ def _joined(
 
 
 def _rounded_pair(builder: ir.IRBuilder, first: ir.Value, second: ir.Value) -> ir.Value:
-    """Each two as bfloat16 in 4 bytes, rounded to the nearest; none is negative."""
+    """Packs two vectors as bfloat16 pairs, rounded to nearest; none is negative."""
     kind, half = vector(ROWS, INT32), constant(0x8000, ROWS, INT32)
     low, high = (
         builder.add(builder.bitcast(side, kind), half) for side in (first, second)
@@ -262,8 +261,8 @@ def _weigh_tiles(  # noqa: PLR0917 - numba passes by position
 ) -> tuple[Signature, Emit]:
     """sums[d, q] += Σ values[d, t] · weights[t, q], t from `start` to `end` - 1.
 
-    Both are multiples of 32. values: of `lay_values`, 32 tokens after others. weights:
-    of `soften_scores`.
+    Both are multiples of 32. values: from `lay_values`, 32 tokens after the other.
+    weights: from `soften_scores`.
     """
     given = (weights, values, start, end, sums)
     signature = types.void(*[types.intp for _ in given], dim)
@@ -297,7 +296,7 @@ def _weigh_tiles(  # noqa: PLR0917 - numba passes by position
 
 
 def _clear_state(_: object, state: Any, dim: Any) -> tuple[Signature, Emit]:
-    """Nothing is seen yet."""
+    """Initialises a state."""
     signature = types.void(state, dim)
 
     def emit(
@@ -316,7 +315,7 @@ def _clear_state(_: object, state: Any, dim: Any) -> tuple[Signature, Emit]:
 def _by(
     builder: ir.IRBuilder, start: ir.Value, end: ir.Value, step: int
 ) -> Iterator[ir.Value]:
-    """`start`, `start` + step … as long as that is below `end`."""
+    """Loops over `start`, `start` + step … below `end`."""
     with cgutils.for_range_slice(builder, start, end, INT64(step)) as (index, _):
         yield index
 

@@ -1,8 +1,8 @@
-"""Many kernels, one after another, by one call: what a graph is on a GPU.
+"""Runs a sequence of kernels by one call: the CPU's counterpart of a CUDA graph.
 
-To start a kernel from Python takes 20 to 40 µs, in which the other threads wait, and a
-step starts a hundred. Here all threads walk over a list of kernels by themselves, and
-meet where one needs what another thread made.
+Starting a kernel from Python takes 20 to 40 µs, in which the other threads wait, and a
+step starts a hundred. Here all threads walk the list of kernels themselves, with a
+barrier where a kernel needs another thread's result.
 """
 
 import ctypes
@@ -26,21 +26,21 @@ from hookline_kernels.cpu.vectors import INT64, Emit
 
 _SIGNATURE: Any = types.void(types.intp)
 _PATIENCE = 20_000
-"""Looks at whether the others have come, before the core is left to other processes."""
+"""Spins at a barrier before the thread yields its core."""
 
 Int64 = npt.NDArray[np.int64]
 
 
 class Program:
-    """Kernels that were started once, to be started again with the same arguments.
+    """Kernels in order, with their arguments.
 
     Attributes:
-        entries: [kernels, 3] int64: its address, that of its argument, and whether one
-            thread alone computes it.
+        entries: [kernels, 3] int64: address of the kernel, address of its argument, and
+            1 if a single thread runs it.
     """
 
     def __init__(self, entries: Sequence[tuple[int, int, bool]]) -> None:
-        """Takes (address of void(argument), argument, is alone)s, in their order.
+        """Takes (address of void(argument), address of the argument, is alone) tuples.
 
         Raises:
             KernelError: torch's threads cannot be reached on this machine.
@@ -54,7 +54,7 @@ class Program:
         )
 
     def run(self) -> None:
-        """Returns when all are done. What arguments point to must still be there."""
+        """Runs all kernels and waits; what their arguments point to must be alive."""
         self._team.run(self._header.ctypes.data, torch.get_num_threads())
 
 
@@ -69,7 +69,7 @@ def _address(library: ctypes.CDLL, name: str) -> int:
 
 @cache
 def program_kernel() -> Any:
-    """Compiled once a process, and kept: programs hold its address.
+    """Compiles the loop over a program's kernels, once a process.
 
     Raises:
         KernelError: There is no compiler.
@@ -86,7 +86,7 @@ def program_kernel() -> Any:
                 call_with(int_at(at, 0), int_at(at, 1))
             if threads == 1 or index + 1 == count:
                 continue
-            # Whoever computes alone goes on with what comes next for it alone.
+            # No barrier between two kernels that the same single thread runs.
             if is_alone == 0 or int_at(at, 5) == 0:
                 meet(header, threads, given[6])
 
@@ -95,7 +95,7 @@ def program_kernel() -> Any:
 
 @exact
 def meet(place: Any, threads: Any, leave_core: Any) -> None:
-    """Returns when so many threads have come; `place` is two int64s, 0 at first."""
+    """Barrier of `threads` threads; `place` is two int64s, initially 0."""
     turn = number_now(place + 8)
     if take(place, 1) == threads - 1:
         clear(place)
@@ -111,7 +111,7 @@ def meet(place: Any, threads: Any, leave_core: Any) -> None:
 def _call_with(
     _: object, function: types.Type, argument: types.Type
 ) -> tuple[Signature, Emit]:
-    """Calls void(int64) by its address."""
+    """Calls a function void(int64) by address."""
 
     def emit(
         context: Any, builder: ir.IRBuilder, _: object, args: list[ir.Value]
@@ -124,7 +124,7 @@ def _call_with(
 
 
 def _ask_number(_: object, function: types.Type) -> tuple[Signature, Emit]:
-    """Calls int() by its address."""
+    """Calls a function int() by address."""
 
     def emit(
         _: object, builder: ir.IRBuilder, __: object, args: list[ir.Value]
@@ -137,7 +137,7 @@ def _ask_number(_: object, function: types.Type) -> tuple[Signature, Emit]:
 
 
 def _number_now(_: object, address: types.Type) -> tuple[Signature, Emit]:
-    """An int64 that other threads may change."""
+    """Reads an int64 that other threads may change."""
 
     def emit(
         _: object, builder: ir.IRBuilder, __: object, args: list[ir.Value]

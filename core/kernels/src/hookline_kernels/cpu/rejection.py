@@ -1,4 +1,4 @@
-"""Compiled rejection sampling: each request walks over the vocabulary once."""
+"""Compiled rejection sampling: one pass over the vocabulary per request."""
 
 import functools
 from typing import Any
@@ -12,7 +12,7 @@ from hookline_kernels.cpu.memory import take
 from hookline_kernels.rejection import Verified
 
 _SPAN = 512
-"""Tokens whose mass is known before it is looked which one of them it is."""
+"""Tokens in a span, whose mass is computed before the token is found."""
 
 
 def reject(
@@ -24,7 +24,7 @@ def reject(
     accept_points: torch.Tensor,
     next_points: torch.Tensor,
 ) -> Verified:
-    """As `reject_reference`; tokens and starts are int64, points float64."""
+    """Like `reject_reference`; tokens and starts are int64, points float64."""
     count, width = len(next_points), target_probabilities.shape[1]
     accepted, following = torch.empty(2, count, dtype=torch.int64)
     drafts = draft_probabilities
@@ -61,7 +61,7 @@ def _kernel() -> Kernel:
         accept_points = array_at(given[5], total, np.float64)
         next_points = array_at(given[6], count, np.float64)
         certain = given[7] == 0
-        # Not read where the proposer was certain.
+        # Not read if the proposer was certain.
         drafts = array_at(given[7], total * width, np.float32)
         targets = array_at(given[8], (total + count) * width, np.float32)
         accepted = array_at(given[9], count, np.int64)
@@ -96,12 +96,12 @@ def _kernel() -> Kernel:
 
 @exact
 def _pick(row: Any, less: Any, refused: Any, point: Any, masses: Any) -> Any:
-    """The token at the point of what the row exceeds the other by; of all, if by none.
+    """Draws from the row's excess over the other; from the row, if there is none.
 
-    `refused` is a token that there is nothing left of, or -1.
+    `refused` is a token without any excess, or -1.
     """
     total = _measure(row, less, refused, masses)
-    if total == 0:  # both are the same but for rounding
+    if total == 0:  # equal up to rounding
         less, refused = row[:0], np.int64(-1)
         total = _measure(row, less, refused, masses)
     target, span, final = point * total, 0, 0
@@ -136,7 +136,7 @@ def _measure(row: Any, less: Any, refused: Any, masses: Any) -> Any:
         else:
             masses[span] = _sum(part)
         if start <= refused < start + len(part):
-            # Exactly 0 where nothing else is there, or what is refused might be drawn.
+            # Exactly 0 without excess, or the refused token might be drawn.
             masses[span] = _sum(part[: refused - start])
             masses[span] += _sum(part[refused - start + 1 :])
         total += masses[span]

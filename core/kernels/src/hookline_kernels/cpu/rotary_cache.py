@@ -1,6 +1,6 @@
-"""From the product of a step's tokens with the weights of attention to its cache.
+"""Rotary embedding and cache write, between the QKV product and attention.
 
-In one pass over each token: RMSNorm of each head, where a model has it (Henry et al.
+One pass over each token: RMSNorm of each head, where a model has it (Henry et al.
 2020), rotary position embedding of queries and keys (Su et al. 2021), and the copy of
 keys and values into their pages.
 """
@@ -27,31 +27,31 @@ from hookline_kernels.failure import KernelError
 from hookline_kernels.head_shape import HeadNorms, HeadShape
 
 _TOKENS = 16
-"""Tokens that a thread takes at once."""
+"""Tokens that a thread takes at a time."""
 _AHEAD = 4
-"""Tokens whose pages are asked for before they are written: a key touches all of one,
-and of requests that decode none is in a cache.
+"""Tokens whose pages are prefetched before they are written: a key touches all of one,
+and the pages of decodes are in no cache.
 """
 
 
 class RotaryCache:
-    """Norms, turns and caches the heads of one layer; one thread calls it at a time.
+    """Norms, rotates and caches the heads of one layer; one thread calls it at a time.
 
-    A turned number is rounded once, where models in bfloat16 round thrice.
+    A rotated number is rounded once, where models in bfloat16 round three times.
     """
 
     def __init__(self, shape: HeadShape, norms: HeadNorms | None = None) -> None:
-        """Compiles what is not compiled yet.
+        """Compiles the kernel if it is not compiled yet.
 
         Raises:
-            KernelError: There is none for this dtype or machine.
+            KernelError: There is no kernel for this dtype or machine.
         """
         if shape.dtype not in SCALARS:
             raise KernelError(
                 f"there is no compiled rotary embedding for {shape.dtype}"
             )
         self._shape = shape
-        self._norms = norms  # the kernel has their addresses
+        self._norms = norms  # the kernel holds their addresses
         self._kernel = _kernel(shape, norms is not None)
         self._numbers = numbers_of(*[0] * 11)
         if norms is not None:
@@ -60,7 +60,7 @@ class RotaryCache:
             self._numbers[11] = float_bits(norms.epsilon)
 
     def bind(self, keys: torch.Tensor, values: torch.Tensor) -> None:
-        """The layer's cache, of `layout.new_keys` and `layout.new_values`."""
+        """Sets the layer's cache, from `layout.new_keys` and `layout.new_values`."""
         self._cache = (keys, values)
         self._numbers[7], self._numbers[8] = keys.data_ptr(), values.data_ptr()
 
@@ -72,7 +72,7 @@ class RotaryCache:
         positions: torch.Tensor,
         slots: torch.Tensor,
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """Changes queries and keys in place, and writes keys and values to the cache.
+        """Rotates queries and keys in place, and writes keys and values to the cache.
 
         Args:
             heads: [T, `HeadShape.width`], contiguous: queries, keys, values.
@@ -97,7 +97,7 @@ class RotaryCache:
 def _asker(kv_heads: int, block_size: int, page_bytes: int, head_bytes: int) -> Any:
     @exact
     def ask_for_pages(given: Any, first: Any, last: Any) -> None:
-        """Of tokens that are not in the page of the token before."""
+        """Prefetches the pages of tokens that do not share the page before."""
         for token in range(first, last):
             slot = int_at(given[6], token)
             block = slot // block_size

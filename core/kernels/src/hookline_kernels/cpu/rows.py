@@ -1,6 +1,6 @@
-"""Rows of float32 in memory, a vector at a time, as intrinsics for numba.
+"""Operations on rows of float32 in memory, vectorised, as intrinsics for numba.
 
-A row's count is a multiple of `LANES`; addresses are integers.
+Row lengths are multiples of `LANES`; addresses are integers.
 """
 
 from collections.abc import Iterator
@@ -33,14 +33,14 @@ from hookline_kernels.cpu.vectors import (
 def _each_vector(
     builder: ir.IRBuilder, row: ir.Value, count: ir.Value
 ) -> Iterator[ir.Value]:
-    """Addresses of a row's vectors."""
+    """Loops over the addresses of a row's vectors."""
     vectors = builder.udiv(count, INT64(LANES))
     with cgutils.for_range(builder, vectors, intp=INT64) as loop:
         yield offset(builder, row, loop.index, 4 * LANES)
 
 
 def _row_max(_: object, row: types.Type, count: types.Type) -> tuple[Signature, Emit]:
-    """The largest number."""
+    """Returns the maximum."""
 
     def emit(
         _: object, builder: ir.IRBuilder, __: object, args: list[ir.Value]
@@ -58,7 +58,7 @@ def _row_max(_: object, row: types.Type, count: types.Type) -> tuple[Signature, 
 def _row_exp(
     _: object, row: types.Type, count: types.Type, top: types.Type
 ) -> tuple[Signature, Emit]:
-    """Each number becomes e^(number - top), none above 1; returns their sum."""
+    """Replaces each number by e^(number - top) ≤ 1; returns their sum."""
 
     def emit(
         _: object, builder: ir.IRBuilder, __: object, args: list[ir.Value]
@@ -79,7 +79,7 @@ def _row_exp(
 def _row_cap(
     _: object, row: types.Type, count: types.Type, cap: types.Type
 ) -> tuple[Signature, Emit]:
-    """Each number becomes cap · tanh(number ÷ cap)."""
+    """Replaces each number by cap · tanh(number ÷ cap)."""
 
     def emit(
         context: Any, builder: ir.IRBuilder, _: object, args: list[ir.Value]
@@ -111,7 +111,7 @@ def _scale_row(  # noqa: PLR0917 - numba passes by position
     source_size: Any,
     target_size: Any,
 ) -> tuple[Signature, Emit]:
-    """target[d] = source[d] · factor, of 4 or 2 bytes a number; any dim."""
+    """target[d] = source[d] · factor, 4 or 2 bytes per number; any dim."""
     literals = (dim, source_size, target_size)
     signature = types.void(source, target, factor, *literals)
     count, read, written = (literal.literal_value for literal in literals)

@@ -1,4 +1,4 @@
-"""Compiled: picks one token a row in one walk over the vocabulary."""
+"""Compiled sampling: one token per row, in one pass over the vocabulary."""
 
 import functools
 from typing import Any
@@ -16,18 +16,18 @@ from hookline_kernels.cpu.launching import Kernel, numbers_of
 from hookline_kernels.cpu.memory import take
 
 _SPAN = 512
-"""Tokens whose best, or whose mass, is known before it is looked which one it is."""
+"""Tokens in a span, whose maximum or mass is computed before the token is found."""
 
 
 _BITS = {
     torch.bfloat16: (np.int16, 2**15 - 1),
     torch.float32: (np.int32, 2**31 - 1),
 }
-"""Whole numbers as wide as each dtype, and all of their bits but the sign."""
+"""Integers as wide as each dtype, and all of their bits but the sign."""
 
 
 def argmax(logits: torch.Tensor) -> torch.Tensor:
-    """The first of the largest logits of each row.
+    """Returns the first index of each row's largest logit.
 
     Args:
         logits: [R, vocabulary].
@@ -47,7 +47,7 @@ def argmax(logits: torch.Tensor) -> torch.Tensor:
 def draw(
     logits: torch.Tensor, temperatures: torch.Tensor, points: torch.Tensor
 ) -> torch.Tensor:
-    """The token at which each row's running sum of probabilities passes its point.
+    """Returns the token at which each row's cumulative probability passes its point.
 
     Args:
         logits: [R, vocabulary]; −∞ is never drawn.
@@ -74,7 +74,7 @@ def draw(
 
 
 def compile_for(dtype: torch.dtype) -> None:
-    """Has ready what logits of a dtype will want.
+    """Compiles the kernels for logits of a dtype.
 
     Raises:
         KernelError: It cannot be compiled here.
@@ -108,7 +108,7 @@ def _argmax_kernel(dtype: torch.dtype) -> Kernel:
 
 @summing
 def _order(value: Any, bits: Any, magnitude: Any) -> Any:
-    """A whole number in the order of the floats whose bits these are; −0 is 0."""
+    """Maps a float's bits to an integer of the same order; −0 maps to 0."""
     key = bits(value ^ bits(bits(value >> bits(31)) & bits(magnitude)))
     return bits(0) if key == bits(-1) else key
 
@@ -162,7 +162,7 @@ def _draw_kernel(dtype: torch.dtype) -> Kernel:
 
 @summing
 def _draw_row(logits: Any, top: Any, temperature: Any, point: Any, masses: Any) -> Any:
-    """Finds the span of tokens that the point falls into, and then the token in it."""
+    """Finds the span of tokens that the point falls into, then the token."""
     inverse = np.float32(1.0) / temperature
     total, final = 0.0, 0
     for span in range(len(masses)):
@@ -189,7 +189,7 @@ def _mass(logits: Any, top: Any, inverse: Any) -> Any:
 
 @summing
 def _draw_in_span(logits: Any, top: Any, inverse: Any, target: Any) -> Any:
-    """A sum that falls short by rounding ends at the last token that is possible."""
+    """Ends at the last possible token if rounding makes the sum fall short."""
     last = 0
     for index in range(len(logits)):
         mass = _exponential((widen(logits[index]) - top) * inverse)
@@ -203,10 +203,10 @@ def _draw_in_span(logits: Any, top: Any, inverse: Any, target: Any) -> Any:
 
 @summing
 def _exponential(value: Any) -> Any:
-    """E to a number that is not above 0, to 2 units in the last place.
+    """Computes e^x for x ≤ 0, to 2 units in the last place.
 
     A polynomial after taking out powers of 2 (coefficients: Cephes), because a call of
-    the C library would keep the loop from being computed in vectors.
+    the C library would prevent vectorisation.
     """
     power = np.floor(value * np.float32(1.44269504) + np.float32(0.5))
     power = max(power, np.float32(-126.0))

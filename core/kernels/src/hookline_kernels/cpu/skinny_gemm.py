@@ -1,10 +1,10 @@
-"""Products of few tokens with packed weights, as quick as memory gives the weights.
+"""Products of few rows with packed weights, at the speed of memory.
 
-oneDNN spends as long on a call as such a product takes. Its packed weights are read
-where they are, by the processor's matrix unit: a block of outputs is one stretch of
-memory, in which a pair of neighbouring inputs of each output follows another
-([out ÷ width, in ÷ 2, width, 2]). oneDNN promises no layout, so one is taken only if a
-trial of it gives what oneDNN gives.
+The overhead of a call of oneDNN is as large as such a product. The kernel reads
+oneDNN's packed weights in place, on the CPU's matrix unit (AMX): a block of outputs is
+contiguous, as pairs of neighbouring inputs of each output
+([out ÷ width, in ÷ 2, width, 2]). oneDNN does not document its layout, so one is used
+only if a trial gives oneDNN's result.
 """
 
 import functools
@@ -46,21 +46,21 @@ from hookline_kernels.cpu.vectors import (
 )
 
 _MOST_ROWS = 32
-"""Of more, oneDNN is as quick."""
+"""Most rows; other kernels are as fast for more."""
 
 _WIDTHS = (32, 64)
 _OUTPUTS = 2 * ROWS
-"""Outputs that are computed at once."""
+"""Outputs that are computed at a time."""
 _AHEAD = 4096
-"""Bytes; memory has sent them when the work comes there."""
+"""Prefetch distance, in bytes."""
 
 
 class SkinnyGemm:
-    """values · weightᵀ + bias + residual, in bfloat16. One thread calls it at a time.
+    """values · weightᵀ + bias + residual, in bfloat16. For one thread at a time.
 
     Attributes:
-        most: Rows for which it is worth while.
-        width: Outputs that lie together in its weight.
+        most: Largest number of rows for which it pays.
+        width: Outputs in one block of its weight.
     """
 
     most = _MOST_ROWS
@@ -68,8 +68,8 @@ class SkinnyGemm:
     def __init__(
         self, weight: torch.Tensor, bias: torch.Tensor | None, width: int
     ) -> None:
-        """Takes a weight in blocks of so many outputs: `linear.pack`, `lay_panels`."""
-        self._kept = (weight, bias)  # the kernel has their addresses
+        """Takes a weight in blocks of `width` outputs: `linear.pack`, `lay_panels`."""
+        self._kept = (weight, bias)  # the kernel holds their addresses
         self.width = width
         self._outputs, self._inputs = weight.shape
         is_packed = weight.is_mkldnn
@@ -84,7 +84,7 @@ class SkinnyGemm:
     def __call__(
         self, values: torch.Tensor, residual: torch.Tensor | None = None
     ) -> torch.Tensor:
-        """[T, in] → [T, out]; the residual is [T, out], contiguous."""
+        """Returns [T, out] of [T, in]; the residual is [T, out], contiguous."""
         values = values.contiguous()
         output = fresh((len(values), self._outputs), torch.bfloat16)
         numbers = self._numbers
@@ -98,7 +98,10 @@ class SkinnyGemm:
 def skinny_gemm_for(
     weight: torch.Tensor, bias: torch.Tensor | None
 ) -> SkinnyGemm | None:
-    """For a weight of `linear.pack`, if its layout and the processor are known."""
+    """Returns a product with a weight of `linear.pack`.
+
+    None if the weight's layout is unknown, or the CPU has no matrix unit.
+    """
     outputs, inputs = weight.shape
     if not has_tiles() or inputs % DEPTH or outputs % _OUTPUTS:
         return None
@@ -165,7 +168,7 @@ def _kernel(width: int) -> Kernel:
                     )
             block = take(numbers, 1)
 
-    return Kernel(multiply, f"few-rows-{width}")
+    return Kernel(multiply, f"skinny-gemm-{width}")
 
 
 def _multiply_block(  # noqa: PLR0917 - numba passes by position
@@ -181,10 +184,10 @@ def _multiply_block(  # noqa: PLR0917 - numba passes by position
     tiles: Any,
     width: Any,
 ) -> tuple[Signature, Emit]:
-    """Some rows times as many outputs as are computed at once.
+    """Multiplies up to 32 rows with 32 outputs.
 
-    All but `tiles`, which is how many of them the rows take, and `width` are addresses,
-    0 where there is none, and whole numbers.
+    `tiles` (1 or 2 tiles of rows) and `width` are literals; the other arguments are
+    addresses, 0 if absent, and counts.
     """
     integers = [
         types.intp
@@ -214,7 +217,7 @@ def _multiply_block(  # noqa: PLR0917 - numba passes by position
                 at = builder.add(source, builder.mul(row_bytes, INT64(ROWS * index)))
                 load_tile(builder, each, offset(builder, at, loop.index, 64), row_bytes)
             for index, each in enumerate(others):
-                # once for these rows, which stay in the first cache
+                # read once; the rows stay in the L1 cache
                 place = offset(builder, line, index, 64)
                 load_tile(builder, each, place, 4 * pitch, passes_by=True)
             for each in sums:
@@ -249,17 +252,17 @@ def add_rows(
     stride: ir.Value,
     size: int = 2,
 ) -> None:
-    """Rows of 32 sums in float32, and what is added to them, go where they belong.
+    """Adds bias and residual to rows of 32 float32 sums, and stores them.
 
     Args:
-        builder: Of the code.
+        builder: Emits the code.
         sums: Their address, [rows, 32].
-        bounds: The first row, and the one behind the last, if there are any between.
-        shift: Of 32 numbers for every row; 0 for none.
-        extra: Of as many rows as there are sums; 0 for none.
-        target: Where the result goes.
-        stride: Numbers from row to row, of the target and of `extra`.
-        size: Bytes of a number of these, 4 or 2: float32 or bfloat16.
+        bounds: First row, and end of the rows; may be empty.
+        shift: Address of the bias, 32 numbers; 0 for none.
+        extra: Address of the residual, one row per row of sums; 0 for none.
+        target: Address of the result.
+        stride: Numbers from row to row of `target` and of `extra`.
+        size: Bytes of their numbers: 4 for float32, 2 for bfloat16.
     """
     with cgutils.for_range_slice(builder, *bounds, INT64(1)) as (row, _):
         for part in range(2):

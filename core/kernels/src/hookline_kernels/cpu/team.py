@@ -1,7 +1,7 @@
-"""Runs a compiled function on the OpenMP threads that torch already has.
+"""Runs compiled functions on torch's OpenMP threads.
 
-A pool of threads of our own would wait beside torch's and fight it for the cores:
-OpenMP's threads spin for a while after each operation.
+A second thread pool would compete with torch's for the cores: OpenMP's threads spin for
+a while after each operation.
 """
 
 import ctypes
@@ -16,17 +16,17 @@ _RUNTIMES = ("libgomp", "libiomp5", "libomp")
 
 
 class Team:
-    """Every thread of it calls the same function with the same address.
+    """Calls one function on each thread of an OpenMP team, with the same argument.
 
     Attributes:
-        function: Its address.
+        function: Address of the function.
 
     Raises:
         KernelError: torch's threads cannot be reached on this machine.
     """
 
     def __init__(self, function: int) -> None:
-        """Takes the function by its address: void(void *)."""
+        """Takes the address of a function void(void *)."""
         self._fork = openmp().GOMP_parallel
         self._fork.argtypes = [
             ctypes.c_void_p,
@@ -39,7 +39,7 @@ class Team:
         self._alone = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(function)
 
     def run(self, address: int, threads: int) -> None:
-        """Returns when all are done; the interpreter is free meanwhile."""
+        """Runs the function and waits for it, without the interpreter's lock."""
         if threads == 1:
             self._alone(address)
         else:
@@ -48,16 +48,20 @@ class Team:
 
 @cache
 def openmp() -> ctypes.CDLL:
-    """The library that torch loaded; a second one would have threads of its own."""
+    """Returns the OpenMP library that torch loaded; another has its own threads.
+
+    Raises:
+        KernelError: torch uses no OpenMP library that can be called.
+    """
     torch.get_num_threads()
     try:
         lines = Path("/proc/self/maps").read_text("utf-8").splitlines()
     except OSError as error:
-        raise KernelError("torch's threads are reached on Linux only") from error
+        raise KernelError("torch's threads can be reached on Linux only") from error
     loaded = {line.split(maxsplit=5)[-1] for line in lines if "/" in line}
     for path in sorted(loaded):
         if Path(path).name.startswith(_RUNTIMES):
             library = ctypes.CDLL(path)
             if hasattr(library, "GOMP_parallel"):
                 return library
-    raise KernelError("torch runs on no OpenMP library that can be called")
+    raise KernelError("torch uses no OpenMP library that can be called")

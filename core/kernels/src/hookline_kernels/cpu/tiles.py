@@ -1,10 +1,10 @@
 """The two inner loops of decode attention, as intrinsics for numba.
 
-Each works on one block's keys or values of one KV head, and on all query heads that
-share it, so that keys and values are read once. While it works it asks for the tile
-that comes next: that may lie anywhere in memory, where no processor foresees it.
+Each takes one block's keys or values of one KV head, and all query heads that share it,
+so that keys and values are read once. Meanwhile it prefetches the next tile, which may
+lie anywhere in memory, where the hardware does not foresee it.
 
-A number that shapes the code is a literal in the signature: numba makes one version for
+Numbers that shape the code are literals in the signature: numba makes one version for
 each signature and keeps it under that alone.
 """
 
@@ -50,8 +50,8 @@ def _score_tile(  # noqa: PLR0917 - numba passes by position
 ) -> tuple[Signature, Emit]:
     """scores[h, t] = Σ query[h, d] · keys[d, t], for the heads h and a block's tokens.
 
-    query: float32 [group, dim]. keys: [dim, block] of `size` bytes a number. ahead: the
-    keys that come next. scores: float32, one head's `stride` numbers after another's.
+    query: float32 [group, dim]. keys: [dim, block], `size` bytes per number. ahead: the
+    next tile's keys. scores: float32, `stride` numbers from head to head.
     """
     integers = [types.intp for _ in (query, keys, ahead, scores, stride)]
     signature = types.void(*integers, group, dim, block, size)
@@ -88,9 +88,9 @@ def _scores_of(
     ahead: ir.Value | None,
     shape: tuple[int, int, int, int, int],
 ) -> list[ir.Value]:
-    """A vector for each head: as many tokens of a tile as a vector has lanes.
+    """Scores one vector of tokens for each head.
 
-    Few heads are too few sums to keep the adders busy; each then has several.
+    With few heads, each has several partial sums, which keep the adders busy.
     """
     heads, dim, block, size, lanes = shape
     step = 1
@@ -136,8 +136,8 @@ def _value_tile(  # noqa: PLR0917 - numba passes by position
 ) -> tuple[Signature, Emit]:
     """sums[h, d] += Σ weights[h, t] · values[t, d], for t of start … end - 1.
 
-    weights: float32, one head's `stride` numbers after another's. values: [block, dim]
-    of `size` bytes a number. ahead: the values that come next. sums: float32.
+    weights: float32, `stride` numbers from head to head. values: [block, dim], `size`
+    bytes per number. ahead: the next tile's values. sums: float32.
     """
     integers = [types.intp for _ in (weights, stride, values, ahead, sums, start, end)]
     signature = types.void(*integers, group, dim, size)
@@ -164,7 +164,7 @@ def _add_values(
     *,
     asks: bool,
 ) -> None:
-    """Adds for some heads, and for a part of the values' width in vectors."""
+    """Adds for some heads and some vectors of the values' width."""
     weights, stride, values, ahead, output, start, end = args[:7]
     heads, part, dim, size, lanes = shape
     places = [
@@ -197,7 +197,7 @@ def _add_values(
 
 
 def _sum_from(builder: ir.IRBuilder, numbers: ir.Value) -> ir.Value:
-    """A place for a sum; LLVM makes a register of it."""
+    """Allocates a sum, which LLVM keeps in a register."""
     place = cgutils.alloca_once(builder, vector(numbers.type.count))
     builder.store(numbers, place)
     return place

@@ -1,8 +1,8 @@
 """Vectors of float32 as LLVM instructions, for kernels that keep sums in registers.
 
-numba's own vectoriser keeps sums in memory. Addresses here are plain integers, and
-numbers are float32 in registers whatever they are in memory: 4 bytes is float32, 2
-bytes is bfloat16, which is the upper half of a float32.
+numba's own vectoriser keeps sums in memory. Addresses are plain integers. Numbers are
+float32 in registers; in memory 4 bytes are float32, and 2 bytes bfloat16, the upper
+half of a float32.
 """
 
 from collections.abc import Callable, Iterable
@@ -20,11 +20,11 @@ INT32 = ir.IntType(32)
 INT64 = ir.IntType(64)
 _IS_WIDE = bool(binding.get_host_cpu_features().get("avx512f"))
 LANES = 16 if _IS_WIDE else 8
-"""Numbers a vector; a machine with narrower registers uses several for one."""
+"""Numbers in a vector; CPUs with narrower registers use several for one."""
 _ROUNDS = _IS_WIDE and bool(binding.get_host_cpu_features().get("avx512bf16"))
 MOST_SUMS = 16 if _IS_WIDE else 8
-"""Vectors that are summed into at once: enough to hide the latency of an addition,
-few enough to leave registers for what is added."""
+"""Vectors of sums at a time: enough to hide the latency of an addition, and few enough
+to leave registers for what is added."""
 CACHE_LINE = 64
 LOG2_E = 1.4426950408889634
 
@@ -37,13 +37,13 @@ _EXP_COEFFICIENTS = (
     1.6666665459e-1,
     5.0000001201e-1,
 )
-"""Of Cephes' expf (Moshier 1984)."""
+"""Coefficients of Cephes' expf (Moshier 1984)."""
 
 
 _POWER_OF_2 = (0.078024536, 0.2260672, 0.6958335, 0.99992526)
-"""Of the series of 2^x, 0 ≤ x < 1; right to 8e-5, where bfloat16 is to 4e-3."""
+"""Coefficients of 2^x, 0 ≤ x < 1; error 8e-5, where bfloat16 has 4e-3."""
 _FLOOR = 9
-"""Of `reduce`: what is above the next lower whole number, without a trap."""
+"""Mode of `vreduceps`: the fraction above the next lower integer, no exception."""
 
 
 class _BFloat(ir.Type):  # type: ignore[misc]
@@ -60,7 +60,7 @@ class _BFloat(ir.Type):  # type: ignore[misc]
 
 
 def lanes_for(count: int) -> int:
-    """The widest vector of a power of two numbers that divides so many."""
+    """Returns the widest power of two that divides `count`, at most `LANES`."""
     lanes = 1
     while lanes < LANES and count % (2 * lanes) == 0:
         lanes *= 2
@@ -81,7 +81,7 @@ def constant(value: float, lanes: int, kind: ir.Type = FLOAT) -> ir.Constant:
 
 
 def splat(builder: ir.IRBuilder, number: ir.Value, lanes: int) -> ir.Value:
-    """A vector with the same number everywhere."""
+    """Broadcasts a number to a vector."""
     kind = vector(lanes, number.type)
     nothing = ir.Constant(kind, ir.Undefined)
     first = builder.insert_element(nothing, number, INT32(0))
@@ -91,7 +91,7 @@ def splat(builder: ir.IRBuilder, number: ir.Value, lanes: int) -> ir.Value:
 def offset(
     builder: ir.IRBuilder, address: ir.Value, index: ir.Value | int, size: int
 ) -> ir.Value:
-    """The address, and `index` times `size` behind it."""
+    """Returns address + index · size."""
     index = INT64(index) if isinstance(index, int) else index
     return builder.add(address, builder.mul(index, INT64(size)))
 
@@ -103,7 +103,7 @@ def load_number(builder: ir.IRBuilder, address: ir.Value) -> ir.Value:
 def load(
     builder: ir.IRBuilder, address: ir.Value, lanes: int, size: int = 4
 ) -> ir.Value:
-    """Numbers of 4 or 2 bytes each."""
+    """Loads numbers of 4 or 2 bytes each."""
     if size == 4:
         pointer = builder.inttoptr(address, vector(lanes).as_pointer())
         return builder.load(pointer, align=4)
@@ -114,7 +114,7 @@ def load(
 def store(
     builder: ir.IRBuilder, numbers: ir.Value, address: ir.Value, size: int = 4
 ) -> None:
-    """Numbers of 4 bytes, or of 2 bytes rounded to the nearest, ties to even."""
+    """Stores 4 bytes per number, or 2, rounded to nearest, ties to even."""
     if size == 2:
         numbers = rounded(builder, numbers)
     pointer = builder.inttoptr(address, numbers.type.as_pointer())
@@ -122,7 +122,7 @@ def store(
 
 
 def rounded(builder: ir.IRBuilder, numbers: ir.Value) -> ir.Value:
-    """As 2 bytes each, to the nearest, ties to even."""
+    """Rounds to 2 bytes per number, to nearest, ties to even."""
     lanes = numbers.type.count
     if _ROUNDS and lanes == 16:
         halves = builder.fptrunc(numbers, vector(lanes, _BFloat()))
@@ -135,7 +135,7 @@ def rounded(builder: ir.IRBuilder, numbers: ir.Value) -> ir.Value:
 
 
 def widened(builder: ir.IRBuilder, halves: ir.Value) -> ir.Value:
-    """What `rounded` made, as 4 bytes each."""
+    """Converts numbers of `rounded` to 4 bytes each."""
     lanes = halves.type.count
     bits = builder.zext(halves, vector(lanes, INT32))
     bits = builder.shl(bits, constant(16, lanes, INT32))
@@ -143,7 +143,7 @@ def widened(builder: ir.IRBuilder, halves: ir.Value) -> ir.Value:
 
 
 def prefetch(builder: ir.IRBuilder, address: ir.Value, covered: range) -> None:
-    """Asks for the cache lines of these bytes behind the address; none need exist."""
+    """Prefetches the cache lines of these offsets, which need not be mapped."""
     pointer = ir.IntType(8).as_pointer()
     kind = ir.FunctionType(ir.VoidType(), [pointer, INT32, INT32, INT32])
     ask = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
@@ -155,7 +155,7 @@ def prefetch(builder: ir.IRBuilder, address: ir.Value, covered: range) -> None:
 def multiply_add(
     builder: ir.IRBuilder, left: ir.Value, right: ir.Value, total: ir.Value
 ) -> ir.Value:
-    """The product and the total, in one instruction where there is one."""
+    """Returns left · right + total, fused where the CPU can."""
     product = builder.fmul(left, right, flags=("contract",))
     return builder.fadd(product, total, flags=("contract",))
 
@@ -175,7 +175,7 @@ def added_at(
     index: ir.Value,
     size: int,
 ) -> ir.Value:
-    """A vector, and the numbers of 4 or 2 bytes at an index; without any at 0."""
+    """Adds the numbers of 4 or 2 bytes at an index, unless the address is 0."""
     place = cgutils.alloca_once_value(builder, total)
     with builder.if_then(builder.icmp_signed("!=", address, INT64(0))):
         at = offset(builder, address, index, size)
@@ -189,7 +189,7 @@ def reduce(
     numbers: ir.Value,
     combine: Callable[[ir.IRBuilder, ir.Value, ir.Value], ir.Value],
 ) -> ir.Value:
-    """One number of a vector's, by halves."""
+    """Reduces a vector to one number, by halves."""
     lanes = numbers.type.count
     while lanes > 1:
         lanes //= 2
@@ -206,10 +206,9 @@ def reduce(
 
 
 def exponential(builder: ir.IRBuilder, numbers: ir.Value) -> ir.Value:
-    """Powers of e, of numbers that are 0 or less; 0 where float32 has no more bits.
+    """Computes e^x for x ≤ 0; underflows to 0.
 
-    2^n times a polynomial of what is left, |r| ≤ ln 2 ÷ 2; right but for the
-    last two bits.
+    2^n times a polynomial of the rest, |r| ≤ ln 2 ÷ 2; exact but for the last two bits.
     """
     lanes = numbers.type.count
 
@@ -236,9 +235,9 @@ def exponential(builder: ir.IRBuilder, numbers: ir.Value) -> ir.Value:
 
 
 def power_of_2(builder: ir.IRBuilder, numbers: ir.Value) -> ir.Value:
-    """Of 16 numbers, right to 8e-5; only where there is AVX-512.
+    """Computes 2^x of 16 numbers, error 8e-5; AVX-512 only.
 
-    Of what is above the next lower whole number by a series, then scaled by that.
+    A polynomial of the fraction, scaled by the integer part.
     """
     kind = numbers.type
     rest = _masked(builder, "reduce", [kind, INT32], [numbers, INT32(_FLOOR)])

@@ -13,15 +13,15 @@ def write_cache(
     values: torch.Tensor,
     slots: torch.Tensor,
 ) -> None:
-    """Copies T tokens' keys and values; a slot below 0 takes nothing.
+    """Copies T tokens' keys and values; negative slots are skipped.
 
     Args:
         key: [T, KV heads, key dim] of the cache's dtype.
         value: [T, KV heads, value dim], likewise.
         keys: [blocks, block size, KV heads, key dim], any strides; written.
         values: [blocks, block size, KV heads, value dim], likewise.
-        slots: [T] integers, block × block size + offset; no two alike but those below
-            0, with which a graph's batch can be filled up.
+        slots: [T] integers, block × block size + offset; unique but for negative ones,
+            which pad a graph's batch.
     """
     if not len(slots):
         return
@@ -50,7 +50,7 @@ def place_of(  # noqa: PLR0917 - a kernel takes no keywords
     heads: tl.tensor,
     block_size: tl.constexpr,
 ) -> tl.tensor:
-    """Where in a cache each of some heads of a slot begins."""
+    """Returns the offsets of some heads of a slot in a cache."""
     token = slot // block_size * block_stride + slot % block_size * token_stride
     return token + heads * head_stride
 
@@ -82,7 +82,7 @@ def _write_kernel(  # noqa: PLR0917 - a kernel takes no keywords
     value_pad: tl.constexpr,
     block_size: tl.constexpr,
 ) -> None:
-    """All heads of one token."""
+    """Copies all heads of one token."""
     token = tl.program_id(0).to(tl.int64)
     slot = tl.load(slots + token).to(tl.int64)
     if slot < 0:

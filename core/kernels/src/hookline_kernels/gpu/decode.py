@@ -1,9 +1,9 @@
-"""Paged attention of one new token each of many sequences, cut into splits.
+"""Paged attention of one new token each of many requests, cut into splits.
 
-Flash-decoding (Dao et al. 2023): every sequence is cut into as many splits, which are
-walked side by side; each leaves an average and the logarithm of its weights' sum, and a
-second kernel merges them. A program takes all query heads that share a KV head, so that
-keys and values are read once.
+Flash-decoding (Dao et al. 2023): every request is cut into the same number of splits,
+which run in parallel; each leaves an average and the logarithm of its weights' sum, and
+a second kernel merges them. A program takes all query heads that share a KV head, so
+that keys and values are read once.
 """
 
 from functools import lru_cache, partial
@@ -21,12 +21,12 @@ from hookline_kernels.gpu.walking import (
 )
 
 LEAST_SPLIT_TOKENS = 256
-"""Below so many, writing and merging a split costs more than it saves."""
+"""Tokens of a split below which writing and merging it costs more than it saves."""
 MOST_SPLITS = 64
 PROGRAMS_A_PROCESSOR = 8
-"""Programs that each multiprocessor gets, so that the last ones leave few idle."""
+"""Programs per multiprocessor, so that few idle while the last ones run."""
 _ASSUMED_PROCESSORS = 8
-"""Where there is no device to ask: in Triton's interpreter."""
+"""Multiprocessors in Triton's interpreter, where there is no device to query."""
 
 
 def decode_attention(
@@ -109,15 +109,15 @@ def choose_splits(
     max_seq_len: int,
     window: int | None = None,
 ) -> int:
-    """How many splits keep the whole device busy, and no more.
+    """Returns the number of splits that just keeps the whole device busy.
 
     Args:
-        device: Its multiprocessors count.
-        num_seqs: Of the batch.
-        num_kv_heads: Of the layer.
-        max_seq_len: No fewer than any sequence of the batch has; for a CUDA graph no
-            fewer than any that it will ever be replayed with.
-        window: Of the layer.
+        device: Determines the number of multiprocessors.
+        num_seqs: Number of requests.
+        num_kv_heads: Number of KV heads.
+        max_seq_len: Upper bound of the requests' tokens; for a CUDA graph, in all steps
+            that it will be replayed for.
+        window: The layer's window.
     """
     seen = max_seq_len if window is None else min(window, max_seq_len)
     programs = PROGRAMS_A_PROCESSOR * _multiprocessors(device)
@@ -142,7 +142,7 @@ def _seen_and_share(  # noqa: PLR0917 - a kernel takes no keywords
     least: tl.constexpr,
     step: tl.constexpr,
 ) -> tl.tensor:
-    """The first token that is seen, and how many tokens each split takes."""
+    """Returns the first token in the window, and the tokens of each split."""
     first = length * 0
     if windowed:
         first = tl.maximum(length - window, 0)
@@ -189,7 +189,7 @@ def _decode_kernel(  # noqa: PLR0917 - a kernel takes no keywords
     step: tl.constexpr,
     splits: tl.constexpr,
 ) -> None:
-    """One sequence, KV head and split."""
+    """Computes one request, KV head and split."""
     sequence = tl.program_id(0).to(tl.int64)
     kv_head = tl.program_id(1).to(tl.int64)
     split = tl.program_id(2)
@@ -269,7 +269,7 @@ def _merge_kernel(  # noqa: PLR0917 - a kernel takes no keywords
     splits: tl.constexpr,
     splits_pad: tl.constexpr,
 ) -> None:
-    """One sequence and query head; splits that had nothing to do wrote nothing."""
+    """Merges one request and query head; empty splits wrote nothing."""
     sequence = tl.program_id(0).to(tl.int64)
     head = tl.program_id(1)
     length = tl.load(lengths + sequence).to(tl.int32)

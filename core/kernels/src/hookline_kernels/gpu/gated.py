@@ -1,4 +1,4 @@
-"""SiLU of a gate times the other half: the middle of a gated feed-forward layer."""
+"""SiLU of a gate times the other half: the activation of a gated MLP."""
 
 import torch
 
@@ -40,14 +40,14 @@ def _silu_mul_kernel(
     width: tl.tensor,
     tile: tl.constexpr,
 ) -> None:
-    """A part of one row."""
+    """Computes a part of one row."""
     token = tl.program_id(0).to(tl.int64)
     dims = tl.program_id(1) * tile + tl.arange(0, tile)
     mask = dims < width
     at = gate_up + token * token_stride + dims
     gate = tl.load(at, mask=mask, other=0.0).to(tl.float32)
     up = tl.load(at + width, mask=mask, other=0.0).to(tl.float32)
-    power = tl.exp(-tl.abs(gate))  # of a number that cannot overflow
+    power = tl.exp(-tl.abs(gate))  # of −|x|, which cannot overflow
     sigmoid = tl.where(gate >= 0, 1.0, power) / (1.0 + power)
     dtype: tl.constexpr = output.dtype.element_ty
     silu = (gate * sigmoid).to(dtype).to(tl.float32)

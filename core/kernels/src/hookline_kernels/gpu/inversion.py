@@ -12,18 +12,18 @@ def invert_tile(  # noqa: PLR0917 - a kernel takes no keywords
     found: tl.tensor,
     last: tl.tensor,
 ) -> tl.tensor:
-    """Looks for the token at which the running sum of the weights passes the target.
+    """Finds the token at which the cumulative weights pass the target.
 
-    Tiles come in order. Sums are of float64, so that a vocabulary's worth of rounding
-    moves no border by more than the weights' own.
+    Tiles come in order. Sums are float64, so that accumulated rounding stays below the
+    weights' own.
 
     Args:
         weights: [tile] float32, none below 0.
-        tokens: [tile] int32, which tokens they are of.
+        tokens: [tile] int32 token ids of the weights.
         target: float64, in [0, the sum of all weights).
-        running: float64, the sum of all tiles before; 0 at first.
-        found: int32, the token if a tile before had it, else a larger number.
-        last: int32, the last token so far with a weight; −1 at first.
+        running: float64 sum of all earlier tiles; initially 0.
+        found: int32 token if an earlier tile had it, else a larger number.
+        last: int32, last token so far with a positive weight; initially −1.
 
     Returns:
         `running`, `found` and `last` after this tile.
@@ -39,5 +39,5 @@ def invert_tile(  # noqa: PLR0917 - a kernel takes no keywords
 
 @kernel
 def chosen_token(found: tl.tensor, last: tl.tensor) -> tl.tensor:
-    """A target that rounding put behind all tokens belongs to the last possible one."""
+    """Returns the last possible token if rounding puts the target behind all."""
     return tl.minimum(found, tl.maximum(last, 0)).to(tl.int64)

@@ -1,4 +1,4 @@
-"""The compiler and its language, under names that a type checker takes."""
+"""Triton and its language, with type annotations."""
 
 from collections.abc import Callable
 from typing import Any
@@ -9,9 +9,9 @@ import triton.language as tl  # type: ignore[import-untyped]
 __all__ = ["kernel", "power_of_two", "tl"]
 
 kernel: Callable[[Callable[..., Any]], Any] = triton.jit
-"""Compiles a function for the device on its first launch, or once it is called."""
+"""Compiles a function for the device at its first launch or call."""
 
 
 def power_of_two(number: int, least: int = 1) -> int:
-    """The smallest power of two that is neither below `number` nor below `least`."""
+    """Returns the smallest power of two that is at least `number` and `least`."""
     return max(1 << max(number - 1, 0).bit_length(), least)

@@ -1,11 +1,11 @@
-"""RMSNorm (Zhang and Sennrich 2019), alone and after the addition of a residual."""
+"""RMSNorm (Zhang and Sennrich 2019), with or without adding a residual first."""
 
 import torch
 
 from hookline_kernels.gpu.jit import kernel, power_of_two, tl
 
 _TILE = 4096
-"""Numbers that a program takes at least, where rows are short."""
+"""Least numbers per program, where rows are short."""
 
 
 def rms_norm(
@@ -15,20 +15,20 @@ def rms_norm(
     *,
     unit_offset: bool = False,
 ) -> torch.Tensor:
-    """Divides each row by its root mean square, and weights it.
+    """Divides each row by its root mean square, and scales it by the weight.
 
     Args:
         values: [..., width]; two dimensions before the last may have any strides.
         weight: [width] of the same dtype.
-        epsilon: Added to the mean of the squares.
-        unit_offset: Weights by 1 + `weight` before rounding to the dtype; else by
+        epsilon: Added to the mean square.
+        unit_offset: Scale by 1 + `weight` before rounding to the dtype, instead of by
             `weight` after it.
 
     Returns:
         The same shape and dtype, contiguous.
 
     Raises:
-        ValueError: The dtypes differ, or the widths.
+        ValueError: The dtypes or the widths differ.
     """
     _check(values, weight)
     output = torch.empty(values.shape, dtype=values.dtype, device=values.device)
@@ -56,20 +56,20 @@ def add_rms_norm(
     *,
     unit_offset: bool = False,
 ) -> torch.Tensor:
-    """Adds to the residual, in place, and norms the sum as it was rounded.
+    """Adds to the residual in place, and norms the rounded sum.
 
     Args:
         values: [T, width], contiguous.
         residual: [T, width] of the same dtype, contiguous; becomes the sum.
         weight: [width] of the same dtype.
-        epsilon: As of `rms_norm`.
-        unit_offset: As of `rms_norm`.
+        epsilon: See `rms_norm`.
+        unit_offset: See `rms_norm`.
 
     Returns:
         [T, width], the normed sum.
 
     Raises:
-        ValueError: As of `rms_norm`, or a tensor is not contiguous.
+        ValueError: Dtypes or widths differ, or a tensor is not contiguous.
     """
     _check(values, weight)
     _check(residual, weight)
@@ -143,7 +143,7 @@ def _norm_kernel(  # noqa: PLR0917 - a kernel takes no keywords
     width_pad: tl.constexpr,
     tile_rows: tl.constexpr,
 ) -> None:
-    """Some whole rows."""
+    """Norms some whole rows."""
     dtype: tl.constexpr = output.dtype.element_ty
     row = tl.program_id(0).to(tl.int64) * tile_rows + tl.arange(0, tile_rows)
     dims = tl.arange(0, width_pad)
@@ -156,7 +156,7 @@ def _norm_kernel(  # noqa: PLR0917 - a kernel takes no keywords
     if adds:
         wide += tl.load(residual + at, mask=mask, other=0.0).to(tl.float32)
         rounded = wide.to(dtype)
-        tl.debug_barrier()  # threads that hold the same numbers have all read them
+        tl.debug_barrier()  # all threads that hold the same numbers have read them
         tl.store(residual + at, rounded, mask=mask)
         wide = rounded.to(tl.float32)
     mean = tl.sum(wide * wide, 1) / width

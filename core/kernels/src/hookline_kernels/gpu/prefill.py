@@ -1,7 +1,7 @@
-"""Causal attention of many new tokens a request over the paged cache.
+"""Causal attention of many new tokens per request over the paged cache.
 
 FlashAttention-2 (Dao 2023) over blocks: a program takes a tile of rows, which are the
-query heads of some tokens that share a KV head, and walks over what they see. The new
+query heads of some tokens that share a KV head, and walks over their context. The new
 keys and values are in the cache already, so that old and new ones are read alike.
 """
 
@@ -20,7 +20,7 @@ from hookline_kernels.gpu.walking import (
 _MOST_ROWS = 128
 _LEAST_ROWS = 16
 _STATE_BYTES = 1 << 16
-"""Of a tile's weighted sums, which live in registers."""
+"""Largest size of a tile's weighted sums, which are kept in registers."""
 
 
 def prefill_attention(
@@ -82,11 +82,11 @@ def prefill_attention(
 
 
 def _rows_of_tile(wanted: int, group: int, values: torch.Tensor) -> int:
-    """A power of two that holds a whole group and whose state fits into registers."""
+    """Returns a power of two that holds a group, and whose state fits registers."""
     row_bytes = power_of_two(values.shape[-1], 16) * 4
     most = min(_MOST_ROWS, _STATE_BYTES // row_bytes)
     if values.dtype == torch.float32:
-        most = min(most, 64)  # its keys and values take twice the room on the chip
+        most = min(most, 64)  # its keys and values take twice the shared memory
     return max(min(power_of_two(wanted), most), power_of_two(group, _LEAST_ROWS))
 
 
@@ -126,7 +126,7 @@ def _prefill_kernel(  # noqa: PLR0917 - a kernel takes no keywords
     block_size: tl.constexpr,
     step: tl.constexpr,
 ) -> None:
-    """One tile of one request and KV head; the last tiles, which see most, go first."""
+    """Computes one tile of one request and KV head; the longest ones come first."""
     tile_tokens: tl.constexpr = rows // group
     tile = tl.num_programs(0) - 1 - tl.program_id(0)
     request = tl.program_id(1).to(tl.int64)
@@ -153,7 +153,7 @@ def _prefill_kernel(  # noqa: PLR0917 - a kernel takes no keywords
     cached = length - count
     positions = cached + tokens
     end = tl.minimum(cached + first + tile_tokens, length)
-    # What all rows see comes first, without masks; a window hides other tokens of each.
+    # Tokens that all rows attend to come first, without masks.
     begin = first * 0
     border = (cached + first + 1) // step * step
     if windowed:

@@ -1,7 +1,7 @@
-"""What the kernels compute, in plain torch; for tests, not for speed.
+"""Plain torch references of the GPU kernels that have no shared reference.
 
-Attention, the other layers, the greedy token, unfiltered drawing and rejection have
-references beside this package, which other devices use as well.
+Attention, the other layers, argmax, unfiltered drawing and rejection have theirs beside
+this package, because other devices use them, too.
 """
 
 import torch
@@ -14,13 +14,13 @@ NEGATIVE_INFINITY = float("-inf")
 def kept_reference(
     logits: torch.Tensor, top_k: int, top_p: float, min_p: float
 ) -> torch.Tensor:
-    """Which tokens of one row the filters keep: [vocabulary] bool, by sorting.
+    """Returns the tokens of one row that the filters keep, [vocabulary] bool.
 
     Args:
         logits: [vocabulary] float32, divided by the temperature.
         top_k: At most the vocabulary's size.
-        top_p: 1 is off.
-        min_p: 0 is off.
+        top_p: 1 turns it off.
+        min_p: 0 turns it off.
     """
     floor = NEGATIVE_INFINITY
     best = logits.sort(descending=True).values[:top_k]
@@ -44,7 +44,7 @@ def draw_filtered_reference(
     top_p: torch.Tensor,
     min_p: torch.Tensor,
 ) -> torch.Tensor:
-    """[R] tokens; see `sampling.draw_filtered`."""
+    """Returns [R] tokens; see `sampling.draw_filtered`."""
     wide = logits.float()
     wide = (wide - wide.amax(-1, keepdim=True)) / temperatures[:, None]
     rows = zip(wide, top_k.tolist(), top_p.tolist(), min_p.tolist(), strict=True)

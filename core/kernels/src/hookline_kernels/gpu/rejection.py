@@ -1,4 +1,4 @@
-"""Rejection sampling of draft tokens by one program a request."""
+"""Rejection sampling of draft tokens, one program per request."""
 
 import torch
 
@@ -18,7 +18,7 @@ def reject(
     accept_points: torch.Tensor,
     next_points: torch.Tensor,
 ) -> Verified:
-    """As `reject_reference`; any of the inputs may be strided."""
+    """Like `reject_reference`; inputs may have any strides."""
     count = len(next_points)
     vocab_size = target_probabilities.shape[1]
     tokens = torch.empty((2, count), dtype=torch.int64, device=next_points.device)
@@ -48,18 +48,18 @@ def _excess(  # noqa: PLR0917 - a kernel takes no keywords
     subtracts: tl.tensor,
     certain: tl.constexpr,
 ) -> tl.tensor:
-    """What of the target's probabilities exceeds the draft's; all, if none is given.
+    """Returns the excess of the target's probabilities over the draft's.
 
     Args:
         tokens: [tile].
-        vocab_size: Behind it there are no tokens.
-        targets: A row of them.
-        target_token: Its stride.
-        drafts: A row of them, not read if `certain`.
-        draft_token: Its stride.
+        vocab_size: Number of tokens.
+        targets: A row of target probabilities.
+        target_token: Stride of that row.
+        drafts: A row of draft probabilities, not read if `certain`.
+        draft_token: Stride of that row.
         draft: The draft token, used if `certain`.
-        subtracts: Whether the draft's are subtracted.
-        certain: Whether the draft token had all of the draft's probability.
+        subtracts: Whether to subtract the draft's; else returns the target's.
+        certain: Whether the draft token has all of the draft's probability.
     """
     exists = tokens < vocab_size
     at = tokens.to(tl.int64)
@@ -90,7 +90,7 @@ def _reject_kernel(  # noqa: PLR0917 - a kernel takes no keywords
     certain: tl.constexpr,
     tile: tl.constexpr,
 ) -> None:
-    """One request."""
+    """Verifies one request."""
     request = tl.program_id(0).to(tl.int64)
     start = tl.load(draft_starts + request).to(tl.int64)
     end = tl.load(draft_starts + request + 1).to(tl.int64)
@@ -129,7 +129,7 @@ def _reject_kernel(  # noqa: PLR0917 - a kernel takes no keywords
             certain,
         )
         total += tl.sum(weights.to(tl.float64), 0)
-    if total == 0:  # both are the same but for rounding
+    if total == 0:  # equal up to rounding
         subtracts = subtracts & (total > 0)
         for begin in range(0, vocab_size, tile):
             tokens = begin + tl.arange(0, tile)

@@ -9,20 +9,20 @@ from hookline_kernels.gpu.jit import kernel, power_of_two, tl
 def rotate(
     query: torch.Tensor, key: torch.Tensor, cosines: torch.Tensor, sines: torch.Tensor
 ) -> None:
-    """Turns T tokens' queries and keys in place.
+    """Rotates T tokens' queries and keys in place.
 
-    The first half of the turned numbers of a head pairs with the second, and each
-    product and each sum is rounded to the dtype, as in `transformers`. Numbers of a
-    head behind the turned ones stay as they are.
+    The first half of a head's rotated numbers pairs with the second. Each product and
+    each sum is rounded to the dtype, as in `transformers`. Numbers behind the rotated
+    ones stay as they are.
 
     Args:
-        query: [T, heads, head dim], numbers of a head one after another.
+        query: [T, heads, head dim], each head contiguous.
         key: [T, KV heads, head dim], likewise.
-        cosines: [T, turned] of the same dtype, contiguous; `turned` is even.
-        sines: The same.
+        cosines: [T, rotated] of the same dtype, contiguous; `rotated` is even.
+        sines: Likewise.
 
     Raises:
-        ValueError: A head's numbers do not follow one another.
+        ValueError: A head is not contiguous.
     """
     _launch(query, key, cosines, sines, None, None, None, None)
 
@@ -38,20 +38,20 @@ def rotate_and_write(
     values: torch.Tensor,
     slots: torch.Tensor,
 ) -> None:
-    """`rotate` and then `write_cache`, in one launch that reads each number once.
+    """Rotates and writes to the cache, in one launch that reads each number once.
 
     Args:
-        query: As of `rotate`.
-        key: As of `rotate`; heads that are turned whole.
-        value: [T, KV heads, value dim], numbers of a head one after another.
-        cosines: As of `rotate`.
-        sines: As of `rotate`.
+        query: See `rotate`.
+        key: See `rotate`; whole heads are rotated.
+        value: [T, KV heads, value dim], each head contiguous.
+        cosines: See `rotate`.
+        sines: See `rotate`.
         keys: [blocks, block size, KV heads, head dim], any strides; written.
         values: [blocks, block size, KV heads, value dim], likewise.
-        slots: [T] integers; a slot below 0 takes nothing, and the token is turned only.
+        slots: [T] integers; tokens with a negative slot are rotated, but not written.
 
     Raises:
-        ValueError: Heads are not turned whole, or as of `rotate`.
+        ValueError: A head is not contiguous, or not rotated as a whole.
     """
     if cosines.shape[-1] != key.shape[-1]:
         raise ValueError(
@@ -109,15 +109,15 @@ def _turn(  # noqa: PLR0917 - a kernel takes no keywords
     sines: tl.tensor,
     half: tl.constexpr,
 ) -> tl.tensor:
-    """Both halves of some heads, turned and stored; each rounded as torch rounds.
+    """Rotates and stores both halves of some heads, rounding as torch does.
 
     Args:
         values: Queries or keys.
-        at: [heads, half] where the first halves are.
+        at: [heads, half] offsets of the first halves.
         mask: [heads, half] which of them exist.
-        cosines: The token's; so many as a head has turned numbers.
-        sines: The same.
-        half: Of the turned numbers.
+        cosines: The token's cosines, one for each rotated number of a head.
+        sines: Likewise.
+        half: Half the number of rotated numbers.
     """
     dtype: tl.constexpr = values.dtype.element_ty
     dims = tl.arange(0, at.shape[1])
@@ -134,7 +134,7 @@ def _turn(  # noqa: PLR0917 - a kernel takes no keywords
     sine = tl.load(sines + dims, mask=is_dim, other=0.0).to(tl.float32)[None, :]
     kept = (second * cosine).to(dtype).to(tl.float32)
     new_second = (kept + (first * sine).to(dtype).to(tl.float32)).to(dtype)
-    tl.debug_barrier()  # threads that hold the same numbers have all read them
+    tl.debug_barrier()  # all threads that hold the same numbers have read them
     tl.store(values + at, new_first, mask=mask)
     tl.store(values + half + at, new_second, mask=mask)
     return new_first, new_second
@@ -175,7 +175,7 @@ def _rotate_kernel(  # noqa: PLR0917 - a kernel takes no keywords
     value_pad: tl.constexpr,
     block_size: tl.constexpr,
 ) -> None:
-    """All heads of one token."""
+    """Computes all heads of one token."""
     token = tl.program_id(0).to(tl.int64)
     cosines += token * 2 * half
     sines += token * 2 * half

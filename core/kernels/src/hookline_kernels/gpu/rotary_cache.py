@@ -1,4 +1,4 @@
-"""From the product of a step's tokens with the weights of attention to its cache."""
+"""Rotary embedding and cache write, between the QKV product and attention."""
 
 import torch
 
@@ -8,16 +8,16 @@ from hookline_kernels.head_shape import HeadNorms, HeadShape
 
 
 class RotaryCache:
-    """Norms, turns and caches the heads of one layer; one thread calls it at a time."""
+    """Norms, rotates and caches the heads of one layer; for one thread at a time."""
 
     def __init__(self, shape: HeadShape, norms: HeadNorms | None = None) -> None:
-        """Compiles nothing: that happens at the first call."""
+        """Compiles at the first call, not here."""
         self._sizes = (shape.num_heads, shape.num_kv_heads, shape.num_kv_heads)
         self._dim = shape.dim
         self._norms = norms
 
     def bind(self, keys: torch.Tensor, values: torch.Tensor) -> None:
-        """The layer's cache, [blocks, block size, KV heads, dim], any strides."""
+        """Sets the layer's cache, [blocks, block size, KV heads, dim], any strides."""
         self._keys, self._values = keys, values
 
     def __call__(
@@ -28,14 +28,15 @@ class RotaryCache:
         positions: torch.Tensor,  # noqa: ARG002 - `rotary` has a row for each token
         slots: torch.Tensor,
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """Turns queries and keys, and writes keys and values to the cache.
+        """Rotates queries and keys, and writes keys and values to the cache.
 
         Args:
-            heads: [T, `HeadShape.width`], contiguous: queries, keys, values; changed.
+            heads: [T, `HeadShape.width`], contiguous: queries, keys, values;
+                overwritten.
             rotary: Each token's cosines and sines, [T, dim] of the same dtype.
-            positions: Not looked at.
-            slots: [T] int64; block × block size + offset of each token, or below 0 for
-                one that is not written.
+            positions: Unused.
+            slots: [T] int64; block × block size + offset of each token, negative for
+                tokens that are not written.
 
         Returns:
             Queries [T, heads, dim], and keys and values [T, KV heads, dim].

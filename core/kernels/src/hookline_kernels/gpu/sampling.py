@@ -1,4 +1,4 @@
-"""Picks one token a row of logits, with one program a row and without a sort."""
+"""Samples one token per row of logits, one program per row, without sorting."""
 
 import torch
 
@@ -10,7 +10,7 @@ _TILE = 4096
 
 
 def argmax(logits: torch.Tensor) -> torch.Tensor:
-    """The first of the largest logits of each row; not-a-number is the largest.
+    """Returns the first index of each row's largest logit; not-a-number is largest.
 
     Args:
         logits: [R, vocabulary], bfloat16, float16 or float32.
@@ -31,7 +31,7 @@ def argmax(logits: torch.Tensor) -> torch.Tensor:
 def draw(
     logits: torch.Tensor, temperatures: torch.Tensor, points: torch.Tensor
 ) -> torch.Tensor:
-    """The token at which each row's running sum of probabilities passes its point.
+    """Returns the token at which each row's cumulative probability passes its point.
 
     Args:
         logits: [R, vocabulary], bfloat16, float16 or float32; −∞ is never drawn.
@@ -53,15 +53,16 @@ def draw_filtered(
     top_p: torch.Tensor,
     min_p: torch.Tensor,
 ) -> torch.Tensor:
-    """As `draw`, from the tokens that three filters keep; equals stay together.
+    """Like `draw`, from the tokens that three filters keep; ties stay together.
 
     Args:
-        logits: As of `draw`.
-        temperatures: As of `draw`.
-        points: As of `draw`.
-        top_k: [R] int64 above 0; the vocabulary's size where it is off.
-        top_p: [R] float32 above 0; the share of what top-k keeps; 1 where it is off.
-        min_p: [R] float32, relative to the likeliest; 0 where it is off.
+        logits: See `draw`.
+        temperatures: See `draw`.
+        points: See `draw`.
+        top_k: [R] int64 above 0; the vocabulary's size turns it off.
+        top_p: [R] float32 above 0, share of the tokens that top-k keeps; 1 turns it
+            off.
+        min_p: [R] float32, relative to the most likely token; 0 turns it off.
 
     Returns:
         [R] int64.
@@ -102,7 +103,7 @@ def _argmax_kernel(  # noqa: PLR0917 - a kernel takes no keywords
     output: tl.tensor,
     tile: tl.constexpr,
 ) -> None:
-    """One row."""
+    """Computes one row."""
     row = tl.program_id(0).to(tl.int64)
     best = tl.full([], -2147483648, tl.int32)
     token = tl.full([], 0, tl.int32)
@@ -123,7 +124,7 @@ def _argmax_kernel(  # noqa: PLR0917 - a kernel takes no keywords
 def _peak(
     logits: tl.tensor, stride: tl.tensor, vocab_size: tl.tensor, tile: tl.constexpr
 ) -> tl.tensor:
-    """The largest logit of a row."""
+    """Returns the largest logit of a row."""
     peaks = tl.full([tile], float("-inf"), tl.float32)
     for start in range(0, vocab_size, tile):
         tokens = start + tl.arange(0, tile)
@@ -143,7 +144,7 @@ def _weights(  # noqa: PLR0917 - a kernel takes no keywords
     temperature: tl.tensor,
     floor: tl.tensor,
 ) -> tl.tensor:
-    """Probabilities of some tokens, but for a factor; 0 below the floor."""
+    """Returns unnormalised probabilities of some tokens; 0 below the floor."""
     numbers = likelihoods(logits, stride, tokens, vocab_size, peak, temperature)
     return tl.where(ordered(numbers) >= floor, tl.exp(numbers), 0.0)
 
@@ -163,7 +164,7 @@ def _draw_kernel(  # noqa: PLR0917 - a kernel takes no keywords
     filters: tl.constexpr,
     tile: tl.constexpr,
 ) -> None:
-    """One row: its peak, its floor, its sum, and then its token."""
+    """Computes one row: its peak, floor and sum, then its token."""
     row = tl.program_id(0).to(tl.int64)
     logits += row * row_stride
     temperature = tl.load(temperatures + row)

@@ -1,8 +1,7 @@
-"""The logit below which top-k, top-p and min-p drop tokens, without sorting.
+"""Finds the logit below which top-k, top-p and min-p drop tokens, without sorting.
 
-Logits are compared as whole numbers in the same order (their bits, with those of the
-negative ones turned round), so that bisection ends at the very number, and equally
-likely tokens stay together.
+Logits are compared as integers of the same order (their bits, with those of negative
+ones inverted), so that bisection ends at the exact number, and ties stay together.
 """
 
 from hookline_kernels.gpu.jit import kernel, tl
@@ -13,7 +12,7 @@ _OF_MINUS_INFINITY = tl.constexpr(-2139095041)
 
 @kernel
 def ordered(numbers: tl.tensor) -> tl.tensor:
-    """float32 as int32 in the same order; −0 equals 0, and no number is the largest."""
+    """Maps float32 to int32 of the same order; −0 equals 0, NaN is the largest."""
     bits = tl.where(numbers == 0, 0.0, numbers).to(tl.int32, bitcast=True)
     order = bits ^ ((bits >> 31) & _LARGEST)
     is_number = (numbers <= 0) | (numbers > 0)
@@ -22,7 +21,7 @@ def ordered(numbers: tl.tensor) -> tl.tensor:
 
 @kernel
 def number_of(order: tl.tensor) -> tl.tensor:
-    """The float32 that `ordered` made this int32 of."""
+    """Inverts `ordered`."""
     return (order ^ ((order >> 31) & _LARGEST)).to(tl.float32, bitcast=True)
 
 
@@ -35,13 +34,13 @@ def likelihoods(  # noqa: PLR0917 - a kernel takes no keywords
     peak: tl.tensor,
     temperature: tl.tensor,
 ) -> tl.tensor:
-    """Logits of some tokens less the largest, divided by the temperature; else −∞.
+    """Returns (logit − peak) ÷ temperature of some tokens; −∞ behind the last.
 
     Args:
         logits: A row.
-        stride: From token to token.
+        stride: Its stride.
         tokens: [tile].
-        vocab_size: Behind it there are no tokens.
+        vocab_size: Number of tokens.
         peak: The row's largest logit.
         temperature: Above 0.
     """
@@ -63,7 +62,7 @@ def _count_and_mass(  # noqa: PLR0917 - a kernel takes no keywords
     floor: tl.tensor,
     tile: tl.constexpr,
 ) -> tl.tensor:
-    """How many tokens are as likely as `floor` or likelier, and their weights' sum."""
+    """Counts the tokens that reach `floor`, and sums their weights."""
     count = tl.zeros([tile], tl.int32)
     mass = tl.zeros([tile], tl.float32)
     for start in range(0, vocab_size, tile):
@@ -87,22 +86,22 @@ def likeliest(  # noqa: PLR0917 - a kernel takes no keywords
     log_min_p: tl.tensor,
     tile: tl.constexpr,
 ) -> tl.tensor:
-    """The `ordered` number that a token's `likelihoods` must reach to be kept.
+    """Returns the `ordered` likelihood that a token must reach to be kept.
 
     Args:
         logits: A row.
-        stride: From token to token.
-        vocab_size: Of the row.
+        stride: Its stride.
+        vocab_size: Number of tokens.
         peak: The row's largest logit.
         temperature: Above 0.
-        top_k: Keeps so many; the vocabulary's size where it is off.
-        top_p: Keeps the likeliest of those until their share reaches it; 1 is off.
-        log_min_p: Keeps what is no less likely than the likeliest by more; −∞ is off.
-        tile: Tokens taken at once.
+        top_k: Number of tokens to keep; the vocabulary's size turns it off.
+        top_p: Keeps the most likely of those up to this share; 1 turns it off.
+        log_min_p: Least logarithm relative to the most likely; −∞ turns it off.
+        tile: Tokens taken at a time.
     """
     low = tl.full([], _OF_MINUS_INFINITY, tl.int32)
     high = tl.where(top_k < vocab_size, 0, low)
-    while low < high:  # for the largest number that top_k tokens reach
+    while low < high:  # the largest number that top_k tokens reach
         middle = high - (high - low) // 2
         count, _ = _count_and_mass(
             logits, stride, vocab_size, peak, temperature, middle, tile
@@ -114,11 +113,11 @@ def likeliest(  # noqa: PLR0917 - a kernel takes no keywords
         count, mass = _count_and_mass(
             logits, stride, vocab_size, peak, temperature, floor, tile
         )
-        # Of equals at the border so many count as make top_k.
+        # Of ties at the border, only as many count as make top_k.
         surplus = tl.maximum(count - top_k, 0).to(tl.float64)
         mass -= surplus * tl.exp(number_of(floor)).to(tl.float64)
         high = tl.full([], 0, tl.int32)
-        while low < high:  # for the smallest number that less than the share exceeds
+        while low < high:  # the smallest number that less than the share exceeds
             middle = low + (high - low) // 2
             _, above = _count_and_mass(
                 logits, stride, vocab_size, peak, temperature, middle + 1, tile

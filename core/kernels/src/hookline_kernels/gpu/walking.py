@@ -1,7 +1,7 @@
 """Folds a span of a sequence's paged keys and values into running softmax states.
 
 The states are those of FlashAttention (Dao et al. 2022; Milakov and Gimelshein 2018):
-of each row the largest score so far, the sum of the weights and the weighted sum of the
+for each row the maximum score, the sum of the weights and the weighted sum of the
 values, both relative to it. Scores are in powers of two, which the hardware computes.
 """
 
@@ -13,7 +13,7 @@ from hookline_kernels.gpu.jit import kernel, power_of_two, tl
 
 LOG2_E = math.log2(math.e)
 _STAGED_BYTES = 1 << 16
-"""Of keys and values that two stages of a walk keep in shared memory."""
+"""Bytes of keys and values that two stages keep in shared memory."""
 
 
 @kernel
@@ -45,39 +45,39 @@ def walk(  # noqa: PLR0917 - a kernel takes no keywords
     block_size: tl.constexpr,
     step: tl.constexpr,
 ) -> tl.tensor:
-    """Takes tokens `begin` … `end` − 1 of one sequence and one KV head.
+    """Processes tokens `begin` … `end` − 1 of one request and one KV head.
 
     Args:
         query: [rows, padded key width] of the keys' dtype.
         largest: [rows] float32, of the state.
         total: [rows] float32, of the state.
         sums: [rows, padded value width] float32, of the state.
-        positions: [rows]; a row sees no token behind its position.
-        begin: A token.
-        end: Behind the last one.
-        table: The sequence's blocks.
+        positions: [rows]; a row attends to no token behind its position.
+        begin: First token.
+        end: Behind the last token.
+        table: The request's blocks.
         keys: The head's keys; then their strides.
-        key_block: From block to block.
-        key_token: From token to token.
-        key_dim: From number to number.
+        key_block: Stride of blocks.
+        key_token: Stride of tokens.
+        key_dim: Stride of numbers.
         values: The head's values; then their strides.
-        value_block: From block to block.
-        value_token: From token to token.
-        value_dim: From number to number.
-        window: Tokens that a row sees, the one at its position included.
-        inner: Multiplies the products; see `score_factors`.
-        outer: Multiplies the capped scores.
-        masked: Whether any row does not see any of the tokens, or `end` − `begin` is
-            no multiple of `step`.
+        value_block: Stride of blocks.
+        value_token: Stride of tokens.
+        value_dim: Stride of numbers.
+        window: Tokens that a row attends to, the one at its position included.
+        inner: Factor of the products; see `score_factors`.
+        outer: Factor of the capped scores.
+        masked: Whether a row does not attend to all of the tokens, or `end` − `begin`
+            is not a multiple of `step`.
         windowed: Whether there is a window.
         capped: Whether there is a soft cap.
-        key_width: Of a head.
-        value_width: Of a head.
-        block_size: Tokens a block.
-        step: Tokens taken at once.
+        key_width: Width of a key.
+        value_width: Width of a value.
+        block_size: Tokens in a block of the cache.
+        step: Tokens taken at a time.
 
     Returns:
-        The state: largest, total and sums.
+        The new state: largest, total and sums.
     """
     key_pad: tl.constexpr = query.shape[1]
     value_pad: tl.constexpr = sums.shape[1]
@@ -97,7 +97,7 @@ def walk(  # noqa: PLR0917 - a kernel takes no keywords
         )
         scores = tl.dot(query, key_tile, input_precision="ieee") * inner
         if capped:
-            # tanh by a power that cannot overflow
+            # tanh by an exponential that cannot overflow
             power = tl.exp2(-2.0 * 1.4426950408889634 * tl.abs(scores))
             bent = (1.0 - power) / (1.0 + power)
             scores = tl.where(scores < 0, -bent, bent) * outer
@@ -113,7 +113,7 @@ def walk(  # noqa: PLR0917 - a kernel takes no keywords
             other=0.0,
         )
         peak = tl.maximum(largest, tl.max(scores, 1))
-        # A row that has seen nothing yet has no finite peak, and all weights are 0.
+        # Before its first token a row has no finite maximum, and all weights are 0.
         shift = tl.where(peak == float("-inf"), 0.0, peak)
         weights = tl.exp2(scores - shift[:, None])
         kept = tl.exp2(largest - shift)
@@ -130,14 +130,14 @@ def walk(  # noqa: PLR0917 - a kernel takes no keywords
 
 @kernel
 def averages(total: tl.tensor, sums: tl.tensor) -> tl.tensor:
-    """The weighted averages of the values; 0 where a row has seen nothing."""
+    """Returns the weighted averages of the values; 0 for rows without tokens."""
     return sums / tl.where(total > 0, total, 1.0)[:, None]
 
 
 def score_factors(scale: float, softcap: float | None) -> tuple[float, float]:
-    """`inner` and `outer` of `walk`, for scores in powers of two.
+    """Returns `inner` and `outer` of `walk`, for scores in powers of two.
 
-    Without a cap they are product · inner; with one, outer · tanh(product · inner).
+    Without a cap, scores are product · inner; with one, outer · tanh(product · inner).
     """
     if softcap is None:
         return scale * LOG2_E, 1.0
@@ -145,12 +145,12 @@ def score_factors(scale: float, softcap: float | None) -> tuple[float, float]:
 
 
 def step_of(keys: torch.Tensor, values: torch.Tensor) -> int:
-    """How many tokens a walk takes at once, so that two stages fit on the chip."""
+    """Returns the tokens per step for which two stages fit into shared memory."""
     width = power_of_two(keys.shape[-1], 16) + power_of_two(values.shape[-1], 16)
     fitting = _STAGED_BYTES // (2 * width * keys.itemsize)
     return min(64, max(16, power_of_two(fitting // 2 + 1)))
 
 
 def rows_aligned(values: torch.Tensor) -> torch.Tensor:
-    """The same numbers; those of a head follow one another in memory."""
+    """Makes each head contiguous."""
     return values if values.stride(-1) == 1 else values.contiguous()

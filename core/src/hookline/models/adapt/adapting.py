@@ -1,4 +1,4 @@
-"""Walks through a model and replaces what has a faster form."""
+"""Replaces the parts of a model that have a faster form."""
 
 import inspect
 from collections.abc import Callable
@@ -16,11 +16,11 @@ from hookline_kernels.cpu.linear import can_pack
 
 @dataclass(slots=True)
 class Adaptation:
-    """How many parts of a model were replaced.
+    """Numbers of replaced parts.
 
     Attributes:
-        linears: Linear layers with packed weights, alone.
-        gated: Whole feed-forward layers.
+        linears: Single linear layers, now with packed weights.
+        gated: Whole gated MLPs.
         norms: RMSNorm layers.
     """
 
@@ -30,9 +30,9 @@ class Adaptation:
 
 
 def adapt(model: nn.Module) -> Adaptation:
-    """Replaces the parts in place; each weight is held once when it returns.
+    """Replaces parts in place; afterwards each weight is held once.
 
-    Of a tied output layer a packed copy is made, for the embedding needs the plain one.
+    A tied output layer gets a packed copy, because the embedding needs the plain one.
     """
     done = Adaptation()
     _replace_norms(model, done)
@@ -43,13 +43,13 @@ def adapt(model: nn.Module) -> Adaptation:
 
 
 def _replace_norms(model: nn.Module, done: Adaptation) -> None:
-    """Nothing where there is no compiler."""
+    """Replaces norms; none without a compiler."""
     for parent in list(model.modules()):
         done.norms += _replace_children(parent, fast_norm)
 
 
 def _replace_linears(parent: nn.Module, done: Adaptation) -> None:
-    """Whole feed-forward layers first, then what stands alone."""
+    """Replaces whole gated MLPs first, then single layers."""
     done.gated += _replace_children(parent, fast_gated)
     for child in parent.children():
         if not isinstance(child, (FastGated, TiledGated)):
@@ -61,7 +61,7 @@ def _replace_linears(parent: nn.Module, done: Adaptation) -> None:
 def _replace_children(
     parent: nn.Module, replacement: Callable[[nn.Module], nn.Module | None]
 ) -> int:
-    """How many children had one."""
+    """Returns the number of replaced children."""
     found = {name: replacement(child) for name, child in parent.named_children()}
     replaced = {name: fast for name, fast in found.items() if fast is not None}
     for name, fast in replaced.items():
@@ -70,7 +70,7 @@ def _replace_children(
 
 
 def _reads_weights(parent: nn.Module) -> bool:
-    """Whether its code looks into layers; then these stay what they are."""
+    """Whether a module's code reads its layers' weights, which then stay."""
     forward = inspect.unwrap(type(parent).forward)
     return isinstance(forward, FunctionType) and "weight" in forward.__code__.co_names
 

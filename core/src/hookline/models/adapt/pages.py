@@ -1,4 +1,4 @@
-"""Memory of weight files that were read once and are needed no more."""
+"""Frees memory of weight files that have been read and are no longer needed."""
 
 import ctypes
 import sys
@@ -10,11 +10,10 @@ _SUFFIX = ".safetensors"
 
 
 def give_back_clean_pages() -> None:
-    """Forgets what this process has read of the weight files that it maps.
+    """Drops the clean pages of the weight files that this process maps.
 
-    Most of it has been copied into packed weights. Whatever is still used, such as rows
-    of an embedding, is read again from the file when it is next looked at; maps that
-    were written to are left alone.
+    Most of them have been copied into packed weights. Pages in use, such as rows of an
+    embedding, are read again from the file at the next access; modified maps are kept.
     """
     smaps = Path("/proc/self/smaps")
     if not sys.platform.startswith("linux") or not smaps.is_file():
@@ -26,7 +25,7 @@ def give_back_clean_pages() -> None:
 
 
 def _clean_maps(smaps: str) -> Iterator[tuple[int, int]]:
-    """Start and length of each map of a weight file without a page of its own."""
+    """Yields start and length of each unmodified map of a weight file."""
     found: tuple[int, int] | None = None
     for line in smaps.splitlines():
         name, *values = line.split()

@@ -1,4 +1,4 @@
-"""Compares a replacement with what it replaces, on random numbers."""
+"""Compares a replacement with the original, on random numbers."""
 
 from collections.abc import Callable
 
@@ -7,11 +7,11 @@ import torch
 from hookline_registry import Failure, isolate
 
 _TOLERANCES = {torch.bfloat16: 0.03, torch.float16: 0.01, torch.float32: 1e-5}
-"""Of the largest difference, as a share of the largest result."""
+"""Largest difference relative to the largest result."""
 
 
 def random_values(width: int, like: torch.Tensor, tokens: int = 5) -> torch.Tensor:
-    """[1, tokens, width], the same at every start and of a generator of its own."""
+    """Returns the same [1, tokens, width] each time, from its own generator."""
     source = torch.Generator().manual_seed(0)
     return torch.randn(1, tokens, width, generator=source).to(like)
 
@@ -19,7 +19,7 @@ def random_values(width: int, like: torch.Tensor, tokens: int = 5) -> torch.Tens
 def agree(
     old: Callable[..., object], new: Callable[..., object], *values: torch.Tensor
 ) -> bool:
-    """Whether both give the same; code of a model that raises agrees with nothing."""
+    """Whether both give the same; a call that raises agrees with nothing."""
     with torch.inference_mode():
         expected, found = (isolate(call, *values) for call in (old, new))
     if isinstance(expected, Failure) or isinstance(found, Failure):

@@ -1,9 +1,9 @@
-"""The usual decoder, run without the modules that `transformers` made it of.
+"""Runs the usual decoder structure by kernels, without the modules of `transformers`.
 
-Most families are one structure: embedding, layers of attention and feed-forward with an
-RMSNorm before each, rotary positions, an output layer. `Decoder` runs it with few calls
-a layer, each of which does much. Which model is one is told by its parts, and proved
-by a trial against the model itself; others run as modules.
+Most families share one structure: embedding, layers of attention and feed-forward with
+an RMSNorm before each, rotary positions, an output layer. `Decoder` runs it with few
+calls per layer. A model's parts show whether it has this structure, and a trial against
+the model itself proves it; other models run as modules.
 """
 
 from hookline.models.decoder.decoder import Decoder

@@ -12,21 +12,24 @@ _PRODUCTS = ("q_proj", "k_proj", "v_proj", "o_proj")
 _HEAD_NORMS = {"q_norm", "k_norm"}
 
 
-class NotDecoder(Exception):  # noqa: N818 - no error: such models run as modules
-    """A model is built otherwise, or computes otherwise than it looks."""
+class NotDecoder(Exception):  # noqa: N818 - not an error: such models run as modules
+    """A model has another structure, or computes something else than it seems to."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LayerParts:
-    """One layer.
+    """The modules of one layer.
 
     Attributes:
-        attention_norm: Before attention.
-        query: Product of queries; likewise keys, values and attention's output.
-        query_norm: Of each head, before it is turned; or None.
-        key_norm: Likewise.
-        feed_forward_norm: Before the feed-forward layer.
-        feed_forward: Of whatever kind.
+        attention_norm: Norm before attention.
+        query: Query projection.
+        key: Key projection.
+        value: Value projection.
+        output: Output projection of attention.
+        query_norm: Norm of each query head before rotation; may be None.
+        key_norm: Norm of each key head before rotation; may be None.
+        feed_forward_norm: Norm before the feed-forward layer.
+        feed_forward: Feed-forward layer of any kind.
     """
 
     attention_norm: nn.Module
@@ -42,13 +45,13 @@ class LayerParts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecoderParts:
-    """The whole.
+    """The modules of a whole decoder.
 
     Attributes:
         embedding: [vocabulary, hidden].
-        layers: In order.
-        norm: After the last of them.
-        output: To logits.
+        layers: The layers in order.
+        norm: Norm behind the last layer.
+        output: Projection to logits.
         rotary: (values of any dtype, positions [1, n]) → cosines and sines
             [1, n, head dim] in that dtype.
     """
@@ -61,10 +64,10 @@ class DecoderParts:
 
 
 def find_parts(model: PreTrainedModel) -> DecoderParts:
-    """The parts, by the names that families share.
+    """Finds the parts by the names that families share.
 
     Raises:
-        NotDecoder: A part is missing, or there are others.
+        NotDecoder: A part is missing, or there is an unknown one.
     """
     inner = model.get_decoder()
     _expect("model", model, {"model", "lm_head"})
@@ -106,11 +109,11 @@ def _expect(what: str, module: nn.Module, names: set[str]) -> None:
     found = {name for name, _ in module.named_children()}
     if found != names:
         others = ", ".join(sorted(found ^ names))
-        raise NotDecoder(f"its {what} is built otherwise: {others}")
+        raise NotDecoder(f"its {what} has another structure: {others}")
 
 
 def _linear(parent: nn.Module, name: str) -> nn.Linear:
     child = parent.get_submodule(name)
     if type(child) is not nn.Linear:
-        raise NotDecoder(f"its {name} is no plain linear layer")
+        raise NotDecoder(f"its {name} is not a plain linear layer")
     return child
