@@ -127,7 +127,7 @@ def test_unknown_token_ids_are_named(
     llm: LLM, param: str, prompt: list[int], values: dict[str, object]
 ) -> None:
     """The error says where, which, and what the model has."""
-    with pytest.raises(RequestError, match="the model's are 0 to 319") as caught:
+    with pytest.raises(RequestError, match="valid ids are 0 to 319") as caught:
         llm.generate(prompt, make(**values))
 
     assert caught.value.param == param

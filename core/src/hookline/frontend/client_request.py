@@ -23,6 +23,8 @@ class Completion:
 
     Attributes:
         request: The client's request.
+        request_id: The engine's id of the completion.
+        index: Index among the `n` completions.
         account: The completion in numbers.
         text: Its text so far.
         finish_cause: Why it ended for its client; None while it is open.
@@ -35,7 +37,9 @@ class Completion:
         "_token_ids",
         "account",
         "finish_cause",
+        "index",
         "request",
+        "request_id",
         "text",
     )
 
@@ -43,19 +47,12 @@ class Completion:
         self, request: "ClientRequest", account: RequestAccount, text: TextStream
     ) -> None:
         self.request = request
+        self.request_id = account.admitted.request_id
+        self.index = account.admitted.completion_index
         self.account = account
         self.text = text
         self.finish_cause: FinishCause | None = None
         self._start_news()
-
-    @property
-    def request_id(self) -> int:
-        """The engine's id of the completion."""
-        return self.account.admitted.request_id
-
-    @property
-    def index(self) -> int:
-        return self.account.admitted.completion_index
 
     @property
     def is_open(self) -> bool:
@@ -104,7 +101,7 @@ class Completion:
             token_ids=self._token_ids,
             logprobs=self._logprobs,
             finish_reason=None if cause is None else cause.reason,
-            stop_reason=self._stop_reason(),
+            stop_reason=None if cause is None else self._stop_reason(cause),
             output_tokens=timeline.output_tokens,
             draft_tokens=timeline.draft_tokens,
             accepted_tokens=timeline.accepted_tokens,
@@ -135,9 +132,9 @@ class Completion:
         keeps_stop = self.request.prepared.params.include_stop_str_in_output
         return isinstance(end.cause, StoppedByToken) and not keeps_stop
 
-    def _stop_reason(self) -> str | int | None:
+    def _stop_reason(self, cause: FinishCause) -> str | int | None:
         """The stop string or stop token of the client that ended the completion."""
-        match self.finish_cause:
+        match cause:
             case StoppedByString(text):
                 return text
             case StoppedByToken(token_id):
@@ -152,6 +149,8 @@ class ClientRequest:
 
     Attributes:
         prepared: The request as it was checked and tokenized.
+        request_id: The client's id, or the engine's for the first completion if it has
+            none.
         completions: All `n` of them, by index.
         num_open: Number of completions whose client still expects news.
         last_closed: The completion that ended last; None while none has.
@@ -167,9 +166,11 @@ class ClientRequest:
         deliver: Deliver,
         wall: WallTime,
         *,
+        request_id: str,
         is_streamed: bool,
     ) -> None:
         self.prepared = prepared
+        self.request_id = request_id
         self.completions: list[Completion] = []
         self.num_open = prepared.params.n
         self.last_closed: Completion | None = None
@@ -180,28 +181,23 @@ class ClientRequest:
         self._deliver = deliver
         self._wall = wall
 
-    @property
-    def request_id(self) -> str:
-        """The client's id, or the engine's for the first completion if it has none."""
-        return self.prepared.facts.client_id or str(self.completions[0].request_id)
-
     def deliver_news(self) -> None:
         """Delivers news: each time if streamed, otherwise once when all have ended."""
         if not self.is_streamed and self.num_open:
             return
-        news = [completion.take_news() for completion in self.completions]
+        news = filter(None, map(Completion.take_news, self.completions))
         logprobs, self.prompt_logprobs = self.prompt_logprobs, None
         first = self.completions[0].account.timeline
         self._deliver(
             RequestOutput(
                 prompt_token_ids=self.prepared.prompt_token_ids,
-                outputs=[output for output in news if output is not None],
+                outputs=list(news),
                 prompt_logprobs=logprobs,
                 cached_tokens=first.local_cached_tokens + first.external_cached_tokens,
-                finished=self.num_open == 0,
+                finished=not self.num_open,
                 request_id=self.request_id,
                 prompt=self.prepared.prompt,
-                metrics=self._metrics(),
+                metrics=None if self.num_open else self._metrics(),
                 kv_transfer_params=None if self.num_open else self.kv_transfer_params,
             )
         )
@@ -210,6 +206,5 @@ class ClientRequest:
         self._deliver(error)
 
     def _metrics(self) -> RequestMetrics | None:
-        if self.num_open or self.last_closed is None:
-            return None
-        return self.last_closed.account.metrics(self._wall)
+        last = self.last_closed
+        return None if last is None else last.account.metrics(self._wall)

@@ -1,4 +1,4 @@
-"""Text of a growing list of tokens, never with half a character at its end."""
+"""Incremental detokenization that never emits half a character."""
 
 import codecs
 from collections.abc import Sequence
@@ -8,26 +8,26 @@ from hookline.tokenizer import Tokenizer
 
 REPLACEMENT = "\ufffd"
 _LONGEST_CHARACTER = 4
-"""Bytes of the longest UTF-8 character: what has not become text after so many tokens
-never will."""
+"""Length of the longest UTF-8 character in bytes; tokens that are no text after as many
+tokens will never become text."""
 
 
 class Detokenizer(Protocol):
-    """Takes tokens in, gives text out."""
+    """Turns the tokens of one completion into text."""
 
     def push(self, token_ids: Sequence[int]) -> str:
-        """The text that these tokens complete; what is incomplete is kept back."""
+        """Adds tokens and returns the text that they complete."""
         ...
 
     def flush(self) -> str:
-        """The rest, with U+FFFD for bytes that never became a character."""
+        """Returns the rest of the text, with U+FFFD for incomplete characters."""
         ...
 
 
 def make_detokenizer(
     tokenizer: Tokenizer, prompt_token_ids: Sequence[int], *, skip_special_tokens: bool
 ) -> Detokenizer:
-    """The detokenizer that suits the tokenizer."""
+    """Returns the fastest detokenizer that is exact for the tokenizer."""
     if tokenizer.is_byte_level:
         return ByteDetokenizer(tokenizer, skip_special_tokens=skip_special_tokens)
     return WindowDetokenizer(
@@ -36,7 +36,7 @@ def make_detokenizer(
 
 
 class ByteDetokenizer:
-    """For byte-level tokenizers: every token is bytes, and bytes become characters."""
+    """For byte-level tokenizers, where the text is the tokens' bytes in UTF-8."""
 
     def __init__(self, tokenizer: Tokenizer, *, skip_special_tokens: bool) -> None:
         self._tokenizer = tokenizer
@@ -57,10 +57,10 @@ class ByteDetokenizer:
 
 
 class WindowDetokenizer:
-    """For other tokenizers, where a token's text depends on those before it.
+    """For other tokenizers, where a token's text depends on the tokens before it.
 
-    Decodes a short window twice, with and without the new tokens, and gives the
-    difference. The window moves on whenever it ends in whole characters.
+    Decodes a short window with and without the new tokens, and returns the difference.
+    The window moves on whenever it ends with a complete character.
     """
 
     def __init__(
@@ -95,7 +95,7 @@ class WindowDetokenizer:
     def _accept(self, text: str) -> str:
         if text:
             self._context = self._pending
-        else:  # a token without text of its own, such as a special one
+        else:  # tokens without text, such as special ones
             self._context += self._pending
         self._pending = []
         return text

@@ -1,4 +1,4 @@
-"""Checks a request against the model and makes it ready for the engine."""
+"""Validates requests against the model and tokenizes them."""
 
 import operator
 from collections.abc import Sequence
@@ -15,16 +15,16 @@ from hookline.tokenizer import Tokenizer
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreparedRequest:
-    """A client's request that has passed all checks.
+    """A client's request that has been validated and tokenized.
 
     Attributes:
-        prompt_token_ids: At least one.
-        params: With `max_tokens` as a number.
-        bad_words_token_ids: `bad_words` in tokens.
-        facts: Who asked.
+        prompt_token_ids: The prompt, at least one token.
+        params: Sampling parameters, `max_tokens` resolved to a number.
+        bad_words_token_ids: Token sequences of `bad_words`.
+        facts: Facts for observers and the scheduler.
         cache_salt: See `EngineRequest`.
-        kv_transfer_params: Likewise.
-        prompt: The prompt's text; None if it was given as token ids.
+        kv_transfer_params: See `EngineRequest`.
+        prompt: Text of the prompt; None if it was given as token ids.
     """
 
     prompt_token_ids: list[int]
@@ -38,7 +38,7 @@ class PreparedRequest:
     def child(
         self, index: int, request_id: int, eos_token_ids: tuple[int, ...]
     ) -> EngineRequest:
-        """The engine's request for one of the `n`; a seed differs for each."""
+        """Returns the engine request of one completion, with a seed of its own."""
         params = self.params
         if index and params.seed is not None:
             params = msgspec.structs.replace(params, seed=_shifted(params.seed, index))
@@ -55,7 +55,7 @@ class PreparedRequest:
 
 
 class InputProcessor:
-    """Knows the model's limits and its tokenizer."""
+    """Validates and tokenizes by a model's limits and its tokenizer; thread-safe."""
 
     def __init__(self, facts: EngineFacts, tokenizer: Tokenizer) -> None:
         self._facts = facts
@@ -70,7 +70,7 @@ class InputProcessor:
         cache_salt: str | None,
         kv_transfer_params: dict[str, object] | None = None,
     ) -> PreparedRequest:
-        """Tokenizes and checks.
+        """Validates and tokenizes a request.
 
         Raises:
             RequestError: The request cannot be served; the message says why.
@@ -107,7 +107,7 @@ class InputProcessor:
         for token_id in token_ids:
             if not 0 <= token_id < vocab_size:
                 raise RequestError(
-                    f"{param} has token id {token_id}; the model's are 0 to "
+                    f"{param} contains token id {token_id}; valid ids are 0 to "
                     f"{vocab_size - 1}",
                     param=param,
                 )
@@ -127,7 +127,7 @@ class InputProcessor:
         return msgspec.structs.replace(params, max_tokens=room)
 
     def _bad_words(self, words: Sequence[str]) -> tuple[tuple[int, ...], ...]:
-        """Each word as it is spelt at the start of a text and after a space."""
+        """Tokens of each word at the start of a text and after a space."""
         found = set()
         for word in words:
             for spelling in (word, " " + word.lstrip()):
@@ -143,7 +143,7 @@ def _check_types(
     cache_salt: str | None,
     kv_transfer_params: dict[str, object] | None,
 ) -> None:
-    """What cannot be sent to an engine is refused here, wherever the engine runs."""
+    """Checks types by encoding a request, wherever the engine runs."""
     request = EngineRequest(
         request_id=0,
         prompt_token_ids=[],

@@ -75,8 +75,13 @@ class OutputProcessor:
                 for index, request_id in enumerate(request_ids)
             ]
         )
-        wall = self.accounting.wall
-        request = ClientRequest(prepared, deliver, wall, is_streamed=is_streamed)
+        request = ClientRequest(
+            prepared,
+            deliver,
+            self.accounting.wall,
+            request_id=prepared.facts.client_id or str(request_ids[0]),
+            is_streamed=is_streamed,
+        )
         for account in accounts:
             completion = Completion(request, account, self._make_text(prepared))
             request.completions.append(completion)
@@ -147,7 +152,7 @@ class OutputProcessor:
             return None
         if event.prompt_logprobs is not None and completion.index == 0:
             completion.request.prompt_logprobs = event.prompt_logprobs or None
-        if not completion.is_open:
+        if completion.finish_cause is not None:
             return None
         if (cause := completion.take(event, end)) is not None:
             self._close(completion, cause, now)

@@ -1,4 +1,4 @@
-"""What the front end adds to the facts of a request: its objectives and its trace."""
+"""Completes the facts of requests with objectives and trace ids."""
 
 import os
 import random
@@ -9,23 +9,23 @@ import msgspec
 from hookline.config import ObserverConfig
 from hookline.request import RequestFacts
 
-# An id of zeros is none, by the W3C's rules.
+# An id of zeros is invalid by the W3C's rules.
 _TRACEPARENT = re.compile(
     r"[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-([0-9a-f]{2})"
 )
 _SAMPLED = 1
-"""The bit of the W3C's trace flags that says that the caller records the trace."""
+"""Bit of the W3C's trace flags: the caller records the trace."""
 
 
 class RequestContext:
-    """Completes facts; in any thread."""
+    """Completes facts; thread-safe."""
 
     def __init__(self, config: ObserverConfig) -> None:
         self._slo = config.slo
         self._trace_ratio = config.trace_ratio
 
     def complete(self, facts: RequestFacts) -> RequestFacts:
-        """The facts with the engine's own objectives, and with a trace id if traced."""
+        """Adds the default objectives, and a trace id if the request is traced."""
         slo = self._slo if facts.slo is None else facts.slo.over(self._slo)
         trace_id = facts.trace_id or self._trace_id(facts.trace_context)
         if slo == facts.slo and trace_id == facts.trace_id:
@@ -33,7 +33,7 @@ class RequestContext:
         return msgspec.structs.replace(facts, slo=slo, trace_id=trace_id)
 
     def _trace_id(self, headers: dict[str, str]) -> str:
-        """The caller's decision counts; without a caller's trace, chance decides."""
+        """Follows the caller's sampling decision; without one, samples by the ratio."""
         if (parent := _TRACEPARENT.fullmatch(headers.get("traceparent", ""))) is None:
             ratio = self._trace_ratio
             is_traced = ratio is not None and random.random() < ratio  # noqa: S311

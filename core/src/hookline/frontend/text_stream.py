@@ -1,4 +1,4 @@
-"""One completion's text as it grows: stop strings end it, and are kept back in part."""
+"""The text of a completion as it is generated, cut at stop strings."""
 
 from collections.abc import Sequence
 
@@ -8,10 +8,10 @@ from hookline.tokenizer import Tokenizer
 
 
 class TextStream:
-    """Feeds tokens in, takes text out that no later token can change.
+    """Turns tokens into text, and holds back what may be part of a stop string.
 
     Attributes:
-        stop_reason: The stop string that ended the text, if one did.
+        stop_reason: The stop string that ended the text; None if none has.
     """
 
     def __init__(
@@ -32,7 +32,7 @@ class TextStream:
         self.stop_reason: str | None = None
 
     def push(self, token_ids: Sequence[int]) -> str:
-        """Text that has become certain; `stop_reason` is set when it is the last."""
+        """Adds tokens and returns new text that later tokens cannot change."""
         early = max(0, self._min_tokens - 1 - self._num_tokens)
         self._num_tokens += len(token_ids)
         text = ""
@@ -43,7 +43,7 @@ class TextStream:
         return text + self._take(new, can_stop=self._num_tokens >= self._min_tokens)
 
     def flush(self) -> str:
-        """The rest of the text; the request ended by itself."""
+        """Returns the rest of the text; call it when the request has ended."""
         new = self._detokenizer.flush()
         text = self._take(new, can_stop=self._num_tokens >= self._min_tokens)
         if self.stop_reason is None:
@@ -66,14 +66,14 @@ class TextStream:
         return text[: len(text) - kept]
 
     def _hits(self, text: str, old: int) -> list[tuple[int, str]]:
-        """Stop strings that new text completes: what ended before has been judged."""
+        """Positions of the stop strings that end in the text after `old` characters."""
         found = [
             (text.find(word, max(0, old - len(word) + 1)), word) for word in self._stop
         ]
         return [(start, word) for start, word in found if start >= 0]
 
     def _longest_partial(self, text: str) -> int:
-        """Length of the longest end of the text that begins a stop string."""
+        """Length of the longest suffix of the text that may begin a stop string."""
         for length in range(min(self._longest - 1, len(text)), 0, -1):
             end = text[-length:]
             if any(word.startswith(end) for word in self._stop):
