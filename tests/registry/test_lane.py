@@ -274,7 +274,7 @@ def test_repeated_errors_are_logged_once(
 
     kinds = [record.exc_info[0] for record in caplog.records if record.exc_info]
     assert kinds == [ValueError, KeyError]
-    assert all("toy failed in step_finished" in text for text in caplog.messages)
+    assert all("plugin toy: step_finished: " in text for text in caplog.messages)
     assert "in fail" in caplog.text
     assert lane.stats.errors == 10
     assert lane.stats.last_error == "step_finished: ValueError: 9"

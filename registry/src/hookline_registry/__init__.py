@@ -8,7 +8,9 @@ from hookline_registry.exceptions import (
     RegistryError,
     UnknownPluginError,
 )
+from hookline_registry.failure_log import FailureLog
 from hookline_registry.fanout import Fanout
+from hookline_registry.guard import PluginGuard
 from hookline_registry.isolation import Failure, isolate
 from hookline_registry.lane import Lane, LaneStats, Notice
 from hookline_registry.listing import PluginKind, PluginRow, list_plugins
@@ -21,11 +23,13 @@ __all__ = [
     "BrokenPluginError",
     "DuplicatePluginError",
     "Failure",
+    "FailureLog",
     "Fanout",
     "InstalledPlugin",
     "Lane",
     "LaneStats",
     "Notice",
+    "PluginGuard",
     "PluginKind",
     "PluginRegistry",
     "PluginRow",

@@ -1,5 +1,6 @@
 """One plugin's queue and thread: whatever the plugin does, nobody waits for it."""
 
+import math
 import threading
 import time
 from collections import deque
@@ -7,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from hookline_registry.breaker import Breaker, BreakerState
-from hookline_registry.failures import FailureLog
+from hookline_registry.failure_log import FailureLog
 from hookline_registry.isolation import Failure, isolate
 
 Notice = tuple[str, Mapping[str, object]]
@@ -67,7 +68,7 @@ class Lane:
         self._bound = bound
         self._breaker = breaker
         self._clock = clock
-        self._failures = FailureLog(name)
+        self._failures = FailureLog(f"plugin {name}", log_seconds=math.inf)
         self._queue: deque[tuple[int, Sequence[Notice]]] = deque()
         lock = threading.Lock()
         self._arrived = threading.Condition(lock)
@@ -172,7 +173,7 @@ class Lane:
         )
         started = isolate(thread.start)
         if isinstance(started, Failure):  # no thread to be had: the next batch retries
-            self._failures.add("start", started)
+            self._failures.note(("start",), started.summary, error=started.error)
             return
         self._thread = thread
 
@@ -221,7 +222,7 @@ class Lane:
     ) -> bool:
         outcome = isolate(caller, **arguments)
         if isinstance(outcome, Failure):
-            self._failures.add(hook, outcome)
+            self._failures.note((hook,), outcome.summary, error=outcome.error)
             return False
         return True
 

@@ -15,6 +15,7 @@ from hookline.config import EngineConfig, ModelConfig
 from hookline.spec_decode import DraftRequest, Drafts, Proposer, SpeculativeConfig
 from hookline.worker.drafting import guard as guards
 from hookline.worker.drafting.guard import ProposerGuard
+from hookline_registry.failure_log import LOG_SECONDS
 from hookline_testing import assert_conserved
 from hookline_testing.oracle import Oracle
 from hookline_testing.proposers import HostileProposer, ScriptedProposer
@@ -209,7 +210,7 @@ def test_released_requests_wait_for_the_breaker() -> None:
     clock = Steps()
     proposer = ScriptedProposer([])
     guard = ProposerGuard(proposer, CONFIG, vocab_size=VOCAB, clock=clock)
-    guard._breaker.record([False, False])
+    guard._guard.breaker.record([False, False])
 
     guard.release([4])
     guard.propose(requests())
@@ -328,7 +329,7 @@ def test_failures_are_logged_now_and_then(caplog: pytest.LogCaptureFixture) -> N
 
     for _ in range(3):
         guard.propose(requests())
-    clock.now += guards.LOG_SECONDS
+    clock.now += LOG_SECONDS
     guard.propose(requests())
 
     messages = [record.getMessage() for record in caplog.records]

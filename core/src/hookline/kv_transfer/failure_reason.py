@@ -1,13 +1,13 @@
-"""Where and why transfers fail, in the words of their metric."""
+"""Stages and reasons of failures of transfers, as labels of their metric."""
 
 from enum import StrEnum
 
 
 class Stage(StrEnum):
-    """What was being done.
+    """Where it failed.
 
-    A `load` and a `save` are transfers, an `incident` is what a connector tells of no
-    transfer; the others are calls of the connector.
+    `load` and `save` are transfers, an `incident` is reported by a connector and
+    belongs to no transfer; the others are calls of the connector.
     """
 
     LOOKUP = "lookup"
@@ -21,7 +21,7 @@ class Stage(StrEnum):
 
 
 class Reason(StrEnum):
-    """What the engine itself finds; a connector reports reasons of its own, too."""
+    """Reasons that the engine finds; connectors report further ones."""
 
     RAISED = "raised"
     MALFORMED = "malformed"
@@ -33,4 +33,4 @@ class Reason(StrEnum):
 
 
 MOST_LETTERS = 40
-"""Of a connector's own words in labels."""
+"""Longest reason or tier name of a connector in a label, in characters."""

@@ -1,8 +1,7 @@
-"""The only one that calls a connector's scheduler side: requests go on, come what may.
+"""Calls a connector's scheduler side, so that requests go on whatever it does.
 
-A request without a connector's help is computed as it would be anyway, so every failure
-ends in that: it is counted by its stage, logged now and then, and after several in a
-row the connector is not asked for anything for a while.
+A request whose connector fails is computed without it. Failures are counted by stage
+and logged now and then; after several in a row no loads are asked for, for a while.
 """
 
 import time
@@ -16,7 +15,6 @@ from hookline.kv_transfer.connector import (
     has_tiers,
     receives_payloads,
 )
-from hookline.kv_transfer.failure_log import FailureLog
 from hookline.kv_transfer.failure_reason import MOST_LETTERS, Reason, Stage
 from hookline.kv_transfer.messages import (
     ConnectorMetadata,
@@ -24,9 +22,10 @@ from hookline.kv_transfer.messages import (
     Load,
     PlannedStep,
 )
+from hookline.kv_transfer.orders import Failures, by_stage
 from hookline.request import Request
 from hookline.stats import MOST_TIERS, TierStats
-from hookline_registry import Breaker, Failure, isolate
+from hookline_registry import Failure, PluginGuard, isolate
 
 T = TypeVar("T")
 
@@ -35,11 +34,7 @@ BREAKER_SECONDS = 30.0
 
 
 class ConnectorGuard:
-    """Asks a connector; called by the core's thread only.
-
-    Attributes:
-        failures: Of its calls.
-    """
+    """Calls a connector; for the core's thread only."""
 
     def __init__(
         self,
@@ -49,23 +44,25 @@ class ConnectorGuard:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._connector = connector
-        self._breaker = Breaker(
-            failures=BREAKER_FAILURES, cool_down_seconds=BREAKER_SECONDS, clock=clock
+        self._guard = PluginGuard(
+            f"KV connector {name}",
+            failures=BREAKER_FAILURES,
+            cool_down_seconds=BREAKER_SECONDS,
+            clock=clock,
         )
-        self.failures = FailureLog(name, clock)
         self._receiver = connector if receives_payloads(connector) else None
         self._tiered = connector if has_tiers(connector) else None
 
     @property
     def breaker_open(self) -> bool:
-        """Whether no loads are asked for, or only one on trial."""
-        return self._breaker.state != "closed"
+        """Whether no loads are asked for, except one on trial."""
+        return self._guard.breaker.state != "closed"
 
     def matched_tokens(
         self, request: ConnectorRequest, num_computed_tokens: int
     ) -> tuple[int, bool]:
-        """What it offers; (0, False) if it fails, or has failed too often of late."""
-        if not self._breaker.allows():
+        """Returns its offer, or (0, False) if it fails or the breaker is open."""
+        if not self._guard.breaker.allows():
             return 0, False
         call = self._connector.get_num_new_matched_tokens
         answer = self._call(Stage.LOOKUP, call, request, num_computed_tokens)
@@ -78,12 +75,12 @@ class ConnectorGuard:
         return found
 
     def allocated(self, request: ConnectorRequest, load: Load) -> bool:
-        """Whether it knows now that blocks were set aside."""
+        """Reports allocated blocks; returns whether the connector took the report."""
         call = self._connector.update_state_after_alloc
         return not isinstance(self._call(Stage.ALLOCATE, call, request, load), Failure)
 
     def metadata(self, step: PlannedStep) -> ConnectorMetadata | None:
-        """Its orders; None if it has none, or fails."""
+        """Returns its orders for the worker's side, or None if it has none or fails."""
         answer = self._call(Stage.METADATA, self._connector.build_connector_meta, step)
         if isinstance(answer, Failure) or answer is None:
             return None
@@ -97,9 +94,9 @@ class ConnectorGuard:
     def finished(
         self, request: ConnectorRequest, block_ids: Sequence[int], transfer_id: int
     ) -> tuple[bool, dict[str, object] | None]:
-        """Whether to keep the blocks, and what the client is told; nothing if it fails.
+        """Returns whether to keep the blocks, and `kv_transfer_params` as plain data.
 
-        What the client is told is plain data.
+        (False, None) if the connector fails.
         """
         call = self._connector.request_finished
         answer = self._call(Stage.FINISH, call, request, block_ids, transfer_id)
@@ -112,26 +109,33 @@ class ConnectorGuard:
         return found
 
     def hear(self, payload: bytes) -> None:
-        """What the worker's side tells."""
+        """Hands over a payload of the worker's side."""
         if (receiver := self._receiver) is not None:
             self._call(Stage.POLL, receiver.update_connector_output, payload)
 
     def tier_stats(self) -> dict[str, TierStats]:
-        """Of its tiers; none if it has none. One that fails is not asked again."""
+        """Returns the state of its tiers; a connector that fails is not asked again."""
         if (tiered := self._tiered) is None:
             return {}
         found = isolate(lambda: _tiers(tiered.tier_stats()))
         if isinstance(found, Failure):
             self._tiered = None
-            self.failures.note(
-                Stage.POLL, Reason.MALFORMED, found.summary, error=found.error
-            )
+            kind = (Stage.POLL, Reason.MALFORMED)
+            self._guard.failures.note(kind, found.summary, error=found.error)
             return {}
         return found
 
     def load_ended(self, *, is_good: bool) -> None:
-        """Loads that fail count as failures of the connector, too."""
-        self._breaker.record([is_good])
+        """Records with the breaker how a load ended."""
+        self._guard.breaker.record([is_good])
+
+    def note(self, stage: Stage, reason: Reason, detail: str) -> None:
+        """Counts a failure that is not one of its calls."""
+        self._guard.failures.note((stage, reason), detail)
+
+    def take_failures(self) -> Failures:
+        """Returns the failures since the last call, by stage and reason."""
+        return by_stage(self._guard.failures.take())
 
     def close(self) -> None:
         isolate(self._connector.shutdown)
@@ -139,22 +143,17 @@ class ConnectorGuard:
     def _call(
         self, stage: Stage, call: Callable[..., T], *arguments: object
     ) -> T | Failure:
-        answer = isolate(call, *arguments)
-        if isinstance(answer, Failure):
-            self.failures.note(stage, Reason.RAISED, answer.summary, error=answer.error)
-            self._breaker.record([False])
-        return answer
+        return self._guard.call((stage, Reason.RAISED), call, *arguments)
 
     def _malformed(self, stage: Stage, answer: object) -> None:
         detail = (
             answer.summary if isinstance(answer, Failure) else type(answer).__name__
         )
-        self.failures.note(stage, Reason.MALFORMED, detail)
-        self._breaker.record([False])
+        self._guard.fail((stage, Reason.MALFORMED), detail)
 
 
 def _offer(answer: tuple[int, bool]) -> tuple[int, bool]:
-    """Raises whatever a value that is no offer raises."""
+    """Checks an offer; raises any error if it is malformed."""
     count, is_async = answer
     if type(count) is not int or type(is_async) is not bool or count < 0:
         raise ValueError(f"an offer is (tokens, bool), not {answer!r}")
@@ -164,19 +163,19 @@ def _offer(answer: tuple[int, bool]) -> tuple[int, bool]:
 def _end(
     answer: tuple[bool, Mapping[str, object] | None],
 ) -> tuple[bool, dict[str, object] | None]:
-    """Raises whatever a value that is no answer of `request_finished` raises."""
+    """Checks an answer of `request_finished`; raises any error if it is malformed."""
     keeps, told = answer
     if type(keeps) is not bool:
         raise ValueError(f"an answer is (bool, params), not {answer!r}")
     if told is None:
         return keeps, None
-    # Through msgpack now: it goes to the front end, and must not fail on its way.
+    # Encoded here, so that it cannot fail on its way to the front end.
     packed = msgspec.msgpack.encode(told)
     return keeps, msgspec.msgpack.decode(packed, type=dict[str, object])
 
 
 def _tiers(answer: Mapping[str, TierStats]) -> dict[str, TierStats]:
-    """Raises whatever a value that tells no tiers raises."""
+    """Checks tiers; raises any error if they are malformed."""
     tiers = {str(name)[:MOST_LETTERS]: stats for name, stats in answer.items()}
     if len(tiers) > MOST_TIERS:
         raise ValueError(f"{len(tiers)} tiers, {MOST_TIERS} at most")
@@ -187,7 +186,7 @@ def _tiers(answer: Mapping[str, TierStats]) -> dict[str, TierStats]:
 
 
 def view_of(request: Request, num_computed_tokens: int) -> ConnectorRequest:
-    """What connectors see of a request; its lists are the request's own."""
+    """Returns a request as connectors see it; its lists are the request's own."""
     return ConnectorRequest(
         request_id=request.request_id,
         token_ids=request.token_ids,

@@ -1,12 +1,20 @@
 """What the core tells its executor of transfers, and what it hears: plain data."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from hookline.kv_transfer.messages import ConnectorMetadata, Load
 
 Failures = dict[str, dict[str, int]]
 """Counts by stage and reason."""
+
+
+def by_stage(counts: Mapping[tuple[str, ...], int]) -> Failures:
+    """Returns counts of (stage, reason), nested."""
+    failures: Failures = {}
+    for (stage, reason), count in counts.items():
+        failures.setdefault(str(stage), {})[str(reason)] = count
+    return failures
 
 
 @dataclass(frozen=True, slots=True)

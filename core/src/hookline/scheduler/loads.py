@@ -194,7 +194,7 @@ class Loads:
         for entry in [each for each in old if each.load.is_async]:
             self._guard.load_ended(is_good=False)
             detail = f"load {entry.load.transfer_id} has not ended"
-            self._guard.failures.note(Stage.LOAD, Reason.DEADLINE, detail)
+            self._guard.note(Stage.LOAD, Reason.DEADLINE, detail)
             self._give_up(entry)
             ends.append(self._told(entry, 0, Reason.DEADLINE))
         return ends

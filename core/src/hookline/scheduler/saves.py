@@ -90,7 +90,7 @@ class Saves:
         for entry in list(takewhile(lambda each: each.started_at <= bound, self)):
             save = entry.save
             detail = f"save {save.transfer_id} has not ended"
-            self._guard.failures.note(Stage.SAVE, Reason.DEADLINE, detail)
+            self._guard.note(Stage.SAVE, Reason.DEADLINE, detail)
             self._ledger.expired_blocks += len(save.block_ids)
             del self._open[save.transfer_id]
             self._outbox.give_up(save.transfer_id, save.block_ids)

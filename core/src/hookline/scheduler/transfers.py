@@ -193,7 +193,7 @@ class Transfers:
     def stats(self) -> TransferStats:
         if self._guard is None:
             return NO_TRANSFERS
-        self.ledger.add_failures(self._guard.failures.take())
+        self.ledger.add_failures(self._guard.take_failures())
         return self.ledger.stats(
             loading=len(self._loads),
             saving=len(self._saves),

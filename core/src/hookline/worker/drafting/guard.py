@@ -1,13 +1,10 @@
-"""The only one that calls a proposer: whatever it does, the engine goes on.
+"""Calls a proposer, so that the engine goes on whatever it does.
 
-A step without drafts is a step as it is without speculation, so every failure ends in
-that: it is counted by its cause, logged now and then, and after several in a row the
-proposer is left alone for a while.
+A step whose proposer fails runs without drafts. Failures are counted by cause and
+logged now and then; after several in a row the proposer is not called for a while.
 """
 
-import logging
 import time
-from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
 
@@ -22,21 +19,17 @@ from hookline.worker.drafting.checking import (
     check_drafts,
 )
 from hookline.worker.drafting.thread import Answer, ProposerThread
-from hookline_registry import Breaker, Failure, isolate
-
-_log = logging.getLogger(__name__)
+from hookline_registry import Failure, PluginGuard, isolate
 
 HUNG_SECONDS = 10.0
-"""A call that has not returned after so long is not waited for any more, ever."""
-LOG_SECONDS = 60.0
-"""Failures of one cause are logged so often at most; all are counted."""
+"""A proposer whose call has not returned after this long is never called again."""
 
 
 class ProposerGuard:
-    """Asks a proposer for drafts; called by the executor's thread only.
+    """Asks a proposer for drafts; for the executor's thread only.
 
     Attributes:
-        is_abandoned: It hangs, and is never called again.
+        is_abandoned: Whether it hangs, and is never called again.
     """
 
     def __init__(
@@ -53,31 +46,30 @@ class ProposerGuard:
         self._is_tree = tree_of(proposer) is not None
         self._clock = clock
         self._thread = ProposerThread()
-        self._breaker = Breaker(
+        self._guard = PluginGuard(
+            f"proposer {config.method}",
             failures=config.breaker_failures,
             cool_down_seconds=config.breaker_seconds,
             clock=clock,
         )
         self._released: list[int] = []
-        self._failures: Counter[str] = Counter()
-        self._logged_at: dict[FailureCause, float] = {}
         self._called_at = 0.0
         self.is_abandoned = False
 
     @property
     def num_speculative_tokens(self) -> int:
-        """Most drafts of a request."""
+        """Maximum number of drafts of a request."""
         return self._config.most_speculative_tokens
 
     def release(self, request_ids: Sequence[int]) -> None:
-        """Has requests forgotten, before the next drafts are asked for."""
+        """Has the proposer release requests before the next drafts."""
         if not self.is_abandoned:
             self._released += request_ids
 
     def propose(self, requests: Sequence[DraftRequest]) -> list[CheckedDrafts]:
-        """Drafts for each request; none where the proposer has none, or fails.
+        """Returns drafts for each request; none if the proposer has none, or fails.
 
-        Returns after `timeout_seconds` and the time for the checks, at the latest.
+        Takes at most `timeout_seconds`, and the time for the checks.
         """
         nothing = [CheckedDrafts([]) for _ in requests]
         if not self._may_call():
@@ -87,21 +79,17 @@ class ProposerGuard:
         job = partial(self._call, released, requests)
         answer = self._thread.run(job, self._config.timeout_seconds)
         if answer is None:
-            self._fail(FailureCause.SLOW, f"no drafts within the {self._limit}")
+            detail = f"no drafts within {self._config.timeout_seconds} s"
+            self._guard.fail((FailureCause.SLOW,), detail)
             return nothing
         return self._checked(requests, answer) or nothing
 
     def take_failures(self) -> dict[str, int]:
-        """Failures since the last call, by cause."""
-        failures, self._failures = self._failures, Counter()
-        return dict(failures)
+        """Returns the failures since the last call, by cause."""
+        return {str(cause): n for (cause,), n in self._guard.failures.take().items()}
 
     def close(self) -> None:
         self._thread.close()
-
-    @property
-    def _limit(self) -> str:
-        return f"{self._config.timeout_seconds} s of timeout_seconds"
 
     def _may_call(self) -> bool:
         if self.is_abandoned:
@@ -110,9 +98,9 @@ class ProposerGuard:
             if self._clock() - self._called_at > HUNG_SECONDS:
                 self.is_abandoned = True
                 self._released = []
-                self._fail(FailureCause.HUNG, "it is never asked again")
+                self._guard.fail((FailureCause.HUNG,), "it is never called again")
             return False
-        return self._breaker.allows()
+        return self._guard.breaker.allows()
 
     def _call(self, released: list[int], requests: Sequence[DraftRequest]) -> object:
         """In the proposer's thread."""
@@ -124,13 +112,14 @@ class ProposerGuard:
         self, requests: Sequence[DraftRequest], answer: Answer
     ) -> list[CheckedDrafts] | None:
         if isinstance(answer.outcome, Failure):
-            failure = answer.outcome
-            self._fail(FailureCause.RAISED, failure.summary, error=failure.error)
+            raised = answer.outcome
+            kind = (FailureCause.RAISED,)
+            self._guard.fail(kind, raised.summary, error=raised.error)
             return None
         # What was returned may be of any class, whose methods are plugin code too.
         outcome = isolate(check_count, answer.outcome, len(requests))
         if isinstance(outcome, Failure):
-            self._refuse(outcome)
+            self._guard.fail((_cause(outcome),), outcome.summary)
             return None
         found, successes = [], []
         for request, drafts in zip(requests, outcome, strict=True):
@@ -139,42 +128,14 @@ class ProposerGuard:
             )
             successes.append(not isinstance(checked, Failure))
             if isinstance(checked, Failure):
-                self._note(checked)
+                self._guard.failures.note((_cause(checked),), checked.summary)
                 checked = CheckedDrafts([])
             found.append(checked)
-        self._breaker.record([all(successes)])
+        self._guard.breaker.record([all(successes)])
         return found
 
-    def _refuse(self, failure: Failure) -> None:
-        self._note(failure)
-        self._breaker.record([False])
 
-    def _note(self, failure: Failure) -> None:
-        error = failure.error
-        # Any other error came of a value that is not what it should be.
-        cause = FailureCause.MALFORMED
-        if isinstance(error, DraftError):
-            cause = error.cause
-        self._count(cause, failure.summary)
-
-    def _fail(
-        self, cause: FailureCause, detail: str, *, error: BaseException | None = None
-    ) -> None:
-        self._count(cause, detail, error=error)
-        self._breaker.record([False])
-
-    def _count(
-        self, cause: FailureCause, detail: str, *, error: BaseException | None = None
-    ) -> None:
-        self._failures[cause] += 1
-        now = self._clock()
-        if now - self._logged_at.get(cause, -LOG_SECONDS) < LOG_SECONDS:
-            return
-        self._logged_at[cause] = now
-        _log.warning(
-            "proposer %s: %s: %s; its steps go on without drafts",
-            self._config.method,
-            cause,
-            detail,
-            exc_info=error,
-        )
+def _cause(failure: Failure) -> FailureCause:
+    # Any other error came from a value that is not what it should be.
+    error = failure.error
+    return error.cause if isinstance(error, DraftError) else FailureCause.MALFORMED

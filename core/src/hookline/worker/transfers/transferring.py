@@ -10,11 +10,15 @@ from typing import TypeVar
 
 from hookline.kv_transfer.blocks import KVBlocks
 from hookline.kv_transfer.connector import WorkerConnector
-from hookline.kv_transfer.failure_log import FailureLog
 from hookline.kv_transfer.failure_reason import MOST_LETTERS, Reason, Stage
 from hookline.kv_transfer.messages import FailedTransfer, TransferResults
-from hookline.kv_transfer.orders import EndedTransfer, TransferOrders, TransferReport
-from hookline_registry import Failure, isolate
+from hookline.kv_transfer.orders import (
+    EndedTransfer,
+    TransferOrders,
+    TransferReport,
+    by_stage,
+)
+from hookline_registry import Failure, FailureLog, isolate
 
 T = TypeVar("T")
 
@@ -34,7 +38,7 @@ class Transferring:
         self._connector = connector
         self._blocks = blocks
         self.layout = blocks.layout
-        self._failures = FailureLog(name)
+        self._failures = FailureLog(f"KV connector {name}")
         self._began: dict[int, int] = {}
         self._ended: list[EndedTransfer] = []
         self._closed: list[int] = []
@@ -91,7 +95,7 @@ class Transferring:
         if not isinstance(results, Failure):
             taken = isolate(_checked, results)
             if isinstance(taken, Failure):
-                self._failures.note(Stage.POLL, Reason.MALFORMED, taken.summary)
+                self._failures.note((Stage.POLL, Reason.MALFORMED), taken.summary)
             else:
                 self._take(taken)
         self._fail(list(self._in_step), Reason.UNREPORTED)
@@ -107,7 +111,7 @@ class Transferring:
     def _take(self, results: TransferResults) -> None:
         for reason, count in results.incidents.items():
             detail = f"{count} times"
-            self._failures.note(Stage.INCIDENT, reason, detail, count=count)
+            self._failures.note((Stage.INCIDENT, reason), detail, count=count)
         self._payload = results.payload
         for transfer_id in results.loaded:
             self._end(transfer_id, is_load=True)
@@ -141,14 +145,14 @@ class Transferring:
         if reason:
             stage = Stage.SAVE if gate.load is None else Stage.LOAD
             detail = f"transfer {transfer_id}: {count} blocks are good"
-            self._failures.log(stage, reason, detail)
+            self._failures.log((stage, reason), detail)
         self._note_end(transfer_id, reason, count)
 
     def _fail(self, transfer_ids: list[int], reason: Reason) -> None:
         """Ends loads that cannot have succeeded."""
         for transfer_id in transfer_ids:
             if self._blocks.close(transfer_id) is not None:
-                self._failures.log(Stage.LOAD, reason, f"transfer {transfer_id}")
+                self._failures.log((Stage.LOAD, reason), f"transfer {transfer_id}")
                 self._note_end(transfer_id, reason, 0)
 
     def _note_end(self, transfer_id: int, reason: str, num_blocks: int) -> None:
@@ -174,7 +178,7 @@ class Transferring:
         report = TransferReport(
             ended=self._ended,
             closed=self._closed,
-            failures=self._failures.take(),
+            failures=by_stage(self._failures.take()),
             late_reports=self._late,
             loaded_bytes=loaded_bytes,
             saved_bytes=saved_bytes,
@@ -195,9 +199,8 @@ class Transferring:
     ) -> T | Failure:
         outcome = isolate(call, *arguments)
         if isinstance(outcome, Failure):
-            self._failures.note(
-                stage, Reason.RAISED, outcome.summary, error=outcome.error
-            )
+            kind = (stage, Reason.RAISED)
+            self._failures.note(kind, outcome.summary, error=outcome.error)
         return outcome
 
 
