@@ -44,6 +44,7 @@ class SamplingParams(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
         prompt_logprobs: The same for the prompt's positions.
         seed: Makes sampling repeatable, whatever else is in the batch.
         speculation: Let an engine that speculates draft for this request.
+        extra_args: Arguments for logits processors of plugins, by name.
     """
 
     n: int = 1
@@ -68,6 +69,7 @@ class SamplingParams(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     prompt_logprobs: int | None = None
     seed: int | None = None
     speculation: bool = True
+    extra_args: dict[str, object] = {}
 
     def __post_init__(self) -> None:
         self._check_lengths()

@@ -69,7 +69,7 @@ def constrained(
     """Logits of a row that were all 0, after its constraints."""
     sampler, rows = make_sampler([params], vocab_size=VOCAB, **more)
     logits = torch.zeros(1, VOCAB)
-    sampler._apply_constraints(logits, rows, sampler._batch.num_tokens[rows])
+    assert sampler._process(logits, rows, sampler._batch.num_tokens[rows], None) == {}
     return logits[0]
 
 

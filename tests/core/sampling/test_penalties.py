@@ -34,7 +34,7 @@ def penalised(make_sampler: MakeSampler, params: SamplingParams) -> torch.Tensor
         output=OUTPUT,
     )
     logits = some_logits().expand(3, -1).clone()
-    sampler._apply_penalties(logits, rows, sampler._batch.num_tokens[rows])
+    assert sampler._process(logits, rows, sampler._batch.num_tokens[rows], None) == {}
     assert torch.equal(logits[0], some_logits())
     assert torch.equal(logits[2], some_logits())
     return logits[1]

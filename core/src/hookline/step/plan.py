@@ -83,6 +83,8 @@ class StepResult:
         tokens: New tokens by request id; a request whose prompt is not finished has
             none. Of one with drafts the accepted ones, and the token behind them.
         logprobs: For requests that asked for them, one entry a new token.
+        failed: Requests to be ended with an error, and its cause; their tokens in this
+            result mean nothing.
         prompt_logprobs: For requests that asked for them, whose prompt this step
             computed (in part); one entry for each position after a computed one.
         forward_ns: Time in the model's forward pass.
@@ -95,6 +97,7 @@ class StepResult:
 
     tokens: dict[int, list[int]] = field(default_factory=dict)
     logprobs: dict[int, list[TokenLogprobs]] = field(default_factory=dict)
+    failed: dict[int, str] = field(default_factory=dict)
     prompt_logprobs: dict[int, list[TokenLogprobs]] = field(default_factory=dict)
     forward_ns: int = 0
     drafts: dict[int, list[int]] = field(default_factory=dict)

@@ -21,7 +21,8 @@ from hookline.worker.feed import Feed
 from hookline.worker.forward import Forward
 from hookline.worker.input_batch import InputBatch, Int64, StepInputs
 from hookline.worker.paged_cache import PagedCache
-from hookline.worker.sampling.sampler import Sampler, Samples, top_logprobs
+from hookline.worker.sampling.logprobs import top_logprobs
+from hookline.worker.sampling.sampler import Sampler, Samples
 from hookline.worker.sampling.sampling_state import SamplingState
 from hookline.worker.stopwatch import Stopwatch
 from hookline.worker.transfers.transferring import Transferring
@@ -34,10 +35,11 @@ NO_DRAFTS = StepDrafts()
 
 
 class _Sampled(NamedTuple):
-    """New tokens by request id, and their log-probabilities where requested."""
+    """Samples by request id."""
 
     tokens: dict[int, list[int]]
     logprobs: dict[int, list[TokenLogprobs]]
+    failed: dict[int, str]
 
 
 class ModelRunner:
@@ -95,6 +97,7 @@ class ModelRunner:
             return StepResult(transfers=self._end_transfers())
         self._change_batch(plan)
         inputs = self._batch.inputs(plan)
+        self._sampler.prepare(inputs)
         indices, prompts = self._logits_indices(inputs)
         logits, output = self._compute(self._feed.batch(inputs, indices))
         transfers = self._end_transfers()
@@ -114,6 +117,7 @@ class ModelRunner:
         return StepResult(
             tokens=sampled.tokens,
             logprobs=sampled.logprobs,
+            failed=sampled.failed,
             prompt_logprobs=prompt_logprobs,
             forward_ns=self._stopwatch.nanoseconds(),
             drafts=drafts.token_ids,
@@ -146,7 +150,12 @@ class ModelRunner:
         return _Sampled(
             dict(zip(request_ids, tokens, strict=True)),
             {request_ids[at]: [own] for at, own in samples.logprobs.items()},
+            self._failed(samples),
         )
+
+    def _failed(self, samples: Samples) -> dict[int, str]:
+        ids = self._batch.request_ids
+        return {ids[row]: cause for row, cause in samples.failed.items()}
 
     def _sample_verified(
         self, inputs: StepInputs, logits: torch.Tensor, output: ForwardOutput | None
@@ -163,7 +172,8 @@ class ModelRunner:
             drafts = self._batch.token_ids[rows, places]
             verified = verify(rows, samples.token_ids, drafts.astype(np.int64))
         self._batch.advance_verified(inputs, samples.token_ids, verified)
-        sampled, logprobs = _Sampled({}, {}), samples.logprobs
+        sampled = _Sampled({}, {}, self._failed(samples))
+        logprobs = samples.logprobs
         kept = np.flatnonzero(verified.is_kept).tolist()
         token_ids, start = samples.token_ids[kept].tolist(), 0
         for first, count in zip(
@@ -205,7 +215,7 @@ class ModelRunner:
 
     def _change_batch(self, plan: StepPlan) -> None:
         for request_id in plan.released:
-            self._batch.release(request_id)
+            self._sampling.release(self._batch.release(request_id))
             if self._drafter is not None:
                 self._drafter.release(request_id)
         for sequence in plan.admitted:

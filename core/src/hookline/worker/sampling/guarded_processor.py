@@ -1,0 +1,111 @@
+"""Runs a plugin's logits processor so that it fails only its own requests."""
+
+import logging
+from dataclasses import replace
+
+import numpy as np
+import torch
+
+from hookline.step.plan import AdmittedSequence
+from hookline.worker.input_batch import Int64
+from hookline.worker.sampling.logits_processor import LogitsProcessor
+from hookline.worker.sampling.sampled_positions import SampledPositions
+from hookline_registry import Failure, isolate
+
+_logger = logging.getLogger(__name__)
+
+_MAX_LOGGED = 10
+"""Failures of one processor that are logged with their tracebacks."""
+
+
+class GuardedProcessor:
+    """A `LogitsProcessor` around another.
+
+    The inner processor works on a copy of its requests' logits. A request for which it
+    raises, returns something else than it should, or leaves no finite maximum, keeps
+    its unchanged logits and is reported by `failures`.
+    """
+
+    def __init__(self, name: str, inner: LogitsProcessor) -> None:
+        self.needs_prepare = inner.needs_prepare
+        self._name = name
+        self._inner = inner
+        self._failures: dict[int, str] = {}
+        self._num_logged = 0
+
+    def failures(self, rows: Int64) -> dict[int, str]:
+        """Returns the causes of failed requests among batch rows."""
+        if not self._failures:
+            return {}
+        return {
+            row: self._failures[row] for row in rows.tolist() if row in self._failures
+        }
+
+    def admit(self, row: int, sequence: AdmittedSequence) -> bool:
+        outcome = isolate(self._inner.admit, row, sequence)
+        if isinstance(outcome, bool):
+            return outcome
+        if isinstance(outcome, Failure):
+            self._fail(np.array([row]), outcome.summary, outcome.error)
+        else:
+            reason = f"admit returned {type(outcome).__name__}, not bool"
+            self._fail(np.array([row]), reason)
+        return True
+
+    def release(self, row: int) -> None:
+        self._failures.pop(row, None)
+        outcome = isolate(self._inner.release, row)
+        if isinstance(outcome, Failure):
+            self._log(outcome.summary, outcome.error)
+
+    def prepare(self, positions: SampledPositions) -> None:
+        if len(working := self._working(positions)):
+            outcome = isolate(self._inner.prepare, working)
+            self._check(outcome, "prepare", working)
+
+    def apply(self, logits: torch.Tensor, positions: SampledPositions) -> None:
+        if not len(working := self._working(positions)):
+            return
+        at = torch.from_numpy(working.indices).to(logits.device)
+        part = logits[at]
+        renumbered = replace(working, indices=np.arange(len(working)))
+        outcome = isolate(self._inner.apply, part, renumbered)
+        if not self._check(outcome, "apply", working):
+            return
+        is_good = part.amax(-1).isfinite()
+        if not bool(is_good.all()):
+            bad_rows = working.rows[~is_good.cpu().numpy()]
+            self._fail(bad_rows, "it left no finite maximum: no token can be sampled")
+            at, part = at[is_good], part[is_good]
+        logits[at] = part
+
+    def _working(self, positions: SampledPositions) -> SampledPositions:
+        """Leaves out requests that have failed: they end with this step's result."""
+        if not self._failures:
+            return positions
+        is_working = [row not in self._failures for row in positions.rows.tolist()]
+        return positions.select(np.array(is_working, np.bool_))
+
+    def _check(self, outcome: object, method: str, positions: SampledPositions) -> bool:
+        if isinstance(outcome, Failure):
+            self._fail(positions.rows, outcome.summary, outcome.error)
+        elif outcome is not None:
+            kind = type(outcome).__name__
+            reason = f"{method} returned {kind}: it must change the logits in place"
+            self._fail(positions.rows, reason)
+        else:
+            return True
+        return False
+
+    def _fail(
+        self, rows: Int64, reason: str, error: BaseException | None = None
+    ) -> None:
+        cause = f"logits processor {self._name!r} failed: {reason}"
+        self._failures.update(dict.fromkeys(rows.tolist(), cause))
+        self._log(reason, error)
+
+    def _log(self, reason: str, error: BaseException | None) -> None:
+        self._num_logged += 1
+        if self._num_logged <= _MAX_LOGGED:
+            message = "Logits processor %r failed: %s"
+            _logger.error(message, self._name, reason, exc_info=error)

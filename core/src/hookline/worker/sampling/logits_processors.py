@@ -1,0 +1,103 @@
+"""All logits processors of a worker, in the order in which they are applied."""
+
+from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+
+import numpy as np
+import torch
+
+from hookline.step.plan import AdmittedSequence
+from hookline.worker.sampling.guarded_processor import GuardedProcessor
+from hookline.worker.sampling.logits_processor import LogitsProcessor
+from hookline.worker.sampling.sampled_positions import SampledPositions
+
+
+class LogitsProcessors:
+    """Calls each processor with the positions of its own requests.
+
+    Owns one thread, for processors that compute ahead; without any there is none.
+
+    Attributes:
+        is_active: [max_num_seqs] whether any processor applies to a batch row.
+    """
+
+    def __init__(
+        self,
+        max_num_seqs: int,
+        builtin: Sequence[LogitsProcessor],
+        plugins: Sequence[GuardedProcessor] = (),
+    ) -> None:
+        self._processors = [*builtin, *plugins]
+        self._plugins = plugins
+        self._applies = np.zeros((len(self._processors), max_num_seqs), np.bool_)
+        self.is_active = np.zeros(max_num_seqs, np.bool_)
+        self._preparing = [
+            index
+            for index, processor in enumerate(self._processors)
+            if processor.needs_prepare
+        ]
+        self._thread: ThreadPoolExecutor | None = None
+        if self._preparing:
+            self._thread = ThreadPoolExecutor(1, "hookline-logits-processors")
+        self._prepared: Future[None] | None = None
+
+    def admit(self, row: int, sequence: AdmittedSequence) -> None:
+        """Shows a request that joins the batch to every processor."""
+        for index, processor in enumerate(self._processors):
+            self._applies[index, row] = processor.admit(row, sequence)
+        self.is_active[row] = self._applies[:, row].any()
+
+    def release(self, row: int) -> None:
+        """Has processors drop the state of a request that leaves the batch."""
+        if not self.is_active[row]:
+            return
+        for index in np.flatnonzero(self._applies[:, row]).tolist():
+            self._processors[index].release(row)
+        self._applies[:, row] = self.is_active[row] = False
+
+    def prepare(self, positions: SampledPositions) -> None:
+        """Starts what processors compute ahead, for the next `apply`."""
+        if self._thread is None or not self.is_active[positions.rows].any():
+            return
+        work = [
+            (self._processors[index], own)
+            for index in self._preparing
+            if len(own := self._own(index, positions))
+        ]
+        if work:
+            self._prepared = self._thread.submit(_prepare, work)
+
+    def apply(
+        self, logits: torch.Tensor, positions: SampledPositions
+    ) -> dict[int, str]:
+        """Changes logits [S, vocabulary] float32 in place.
+
+        Returns:
+            Causes by batch row of the requests for which a plugin failed.
+        """
+        if self._prepared is not None:
+            self._prepared.result()
+            self._prepared = None
+        for index, processor in enumerate(self._processors):
+            if len(own := self._own(index, positions)):
+                processor.apply(logits, own)
+        failed: dict[int, str] = {}
+        for plugin in self._plugins:
+            failed |= plugin.failures(positions.rows)
+        return failed
+
+    def close(self) -> None:
+        """Ends the thread."""
+        if self._thread is not None:
+            self._thread.shutdown()
+
+    def _own(self, index: int, positions: SampledPositions) -> SampledPositions:
+        """Returns the positions of requests that a processor applies to."""
+        applies = self._applies[index][positions.rows]
+        return positions if applies.all() else positions.select(applies)
+
+
+@torch.inference_mode()
+def _prepare(work: Sequence[tuple[LogitsProcessor, SampledPositions]]) -> None:
+    for processor, positions in work:
+        processor.prepare(positions)

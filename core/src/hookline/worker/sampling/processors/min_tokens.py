@@ -1,0 +1,42 @@
+"""Holds stop tokens back until `min_tokens` are generated."""
+
+import numpy as np
+import torch
+
+from hookline.step.plan import AdmittedSequence
+from hookline.worker.input_batch import Int64
+from hookline.worker.sampling.processors.scatter import Cells
+from hookline.worker.sampling.sampled_positions import SampledPositions
+
+
+class MinTokens:
+    """Bans a request's stop tokens where the output would be too short."""
+
+    needs_prepare = False
+
+    def __init__(self) -> None:
+        self._min_tokens: dict[int, int] = {}
+        self._stop_tokens: dict[int, Int64] = {}
+
+    def admit(self, row: int, sequence: AdmittedSequence) -> bool:
+        # With one token at least, the first one may be a stop token.
+        if sequence.params.min_tokens <= 1 or not sequence.eos_token_ids:
+            return False
+        self._min_tokens[row] = sequence.params.min_tokens
+        self._stop_tokens[row] = np.array(sequence.eos_token_ids, np.int64)
+        return True
+
+    def release(self, row: int) -> None:
+        del self._min_tokens[row], self._stop_tokens[row]
+
+    def prepare(self, positions: SampledPositions) -> None:
+        """There is nothing to compute ahead."""
+
+    def apply(self, logits: torch.Tensor, positions: SampledPositions) -> None:
+        least = [self._min_tokens[row] for row in positions.rows.tolist()]
+        is_short = positions.num_output_tokens + 1 < np.array(least, np.int64)
+        if not is_short.any():
+            return
+        short = positions.select(is_short)
+        stop_tokens = [self._stop_tokens[row] for row in short.rows.tolist()]
+        Cells(short.indices, stop_tokens, logits.device).ban(logits)
