@@ -10,6 +10,7 @@ import torch
 from hookline import SamplingParams
 from hookline.step.plan import AdmittedSequence
 from hookline.worker.input_batch import InputBatch
+from hookline.worker.sampling.logits_processors import LogitsProcessors
 from hookline.worker.sampling.sampler import Sampler
 from hookline.worker.sampling.sampling_state import SamplingState
 
@@ -30,9 +31,10 @@ def make_sampler() -> MakeSampler:
         stop_tokens: tuple[int, ...] = (),
         bad_words: tuple[tuple[int, ...], ...] = (),
         seed: int = 0,
+        processors: LogitsProcessors | None = None,
     ) -> tuple[Sampler, npt.NDArray[np.int64]]:
         batch = InputBatch(len(params), len(prompt) + len(output) + 1, 16)
-        state = SamplingState(len(params), vocab_size, seed)
+        state = SamplingState(len(params), vocab_size, seed, processors)
         rows = []
         for index, one in enumerate(params):
             sequence = AdmittedSequence(

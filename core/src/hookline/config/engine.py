@@ -73,6 +73,16 @@ class EngineConfig:
             json=True,
         ),
     )
+    logits_processors: tuple[str, ...] = field(
+        default=(),
+        metadata=option(
+            "Installed logits processor, applied behind the built-in ones.",
+            flag="logits-processor",
+            group="model",
+            metavar="NAME",
+            shown_default="none",
+        ),
+    )
     engine: str = field(
         default="native",
         metadata=option("Installed engine.", group="executor", metavar="NAME"),

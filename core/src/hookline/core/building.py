@@ -13,6 +13,7 @@ from hookline.plugin_loading.connectors import (
     load_worker_connector,
     show_layout,
 )
+from hookline.plugin_loading.logits_processors import check_logits_processors
 from hookline.plugin_loading.proposers import load_proposer, settle_drafts
 from hookline.worker.executor import Executor
 from hookline.worker.executor_factory import ExecutorContext, load_executor_factory
@@ -61,6 +62,7 @@ def build_executor(config: EngineConfig, clock: Clock, timer: StartupTimer) -> E
     """
     factory = load_executor_factory(config.executor.name)
     connector = load_worker_connector(config)
+    check_logits_processors(config, factory.capabilities)
     with timer.phase("load proposer") if config.speculative else nullcontext():
         proposer = load_proposer(config, factory.capabilities)
         config = settle_drafts(config, proposer)

@@ -243,7 +243,7 @@ class Scheduler:
         """
         self._take_loads(self._transfers.settle(result.transfers, now), now)
         for request_id, cause in result.failed.items():
-            self.finish([request_id], FinishReason.ERROR, cause, now)
+            self.finish([request_id], Failed(cause), now)
         self._keep_prompt_logprobs(result)
         for request_id, token_ids in result.tokens.items():
             request = self._requests.get(request_id)

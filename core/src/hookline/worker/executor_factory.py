@@ -15,7 +15,7 @@ from hookline_registry import RegistryError, load_value
 
 EXECUTORS_GROUP = "hookline.executors"
 
-RUNS_MODEL = ExecutorCapabilities(hidden_states=True, draft_trees=True)
+RUNS_MODEL = ExecutorCapabilities(hidden_states=True, draft_trees=True, logits=True)
 """What executors offer that compute with workers."""
 
 

@@ -27,6 +27,9 @@ from hookline.worker.loaded_model import LoadedModel
 from hookline.worker.machine import Machine
 from hookline.worker.model_runner import ModelRunner
 from hookline.worker.paged_cache import PagedCache
+from hookline.worker.sampling.logits_processor import LogitsProcessorContext
+from hookline.worker.sampling.logits_processors import LogitsProcessors
+from hookline.worker.sampling.processor_loading import logits_processors
 from hookline.worker.sampling.sampler import Sampler
 from hookline.worker.sampling.sampling_state import SamplingState
 from hookline.worker.stopwatch import stopwatch_for
@@ -186,13 +189,32 @@ class RunnerMaker:
             longest=self.model.max_model_len,
         )
 
-    def batch_state(self) -> BatchState:
-        """Allocates the rows of an empty batch."""
+    def batch_state(self, *, serves: bool = False) -> BatchState:
+        """Allocates the rows of an empty batch.
+
+        Args:
+            serves: Whether requests are served, and plugins' logits processors called.
+
+        Raises:
+            ConfigError: A logits processor of a plugin cannot be created.
+        """
         rows = self.config.scheduler.max_num_seqs
         length, block_size = self.model.max_model_len, self.config.cache.block_size
+        processors = self._logits_processors() if serves else None
+        seed, vocab_size = self.config.model.seed, self.model.vocab_size
         return BatchState(
             InputBatch(rows, length, block_size, self.tree),
-            SamplingState(rows, self.model.vocab_size, self.config.model.seed),
+            SamplingState(rows, vocab_size, seed, processors),
+        )
+
+    def _logits_processors(self) -> LogitsProcessors:
+        return logits_processors(
+            LogitsProcessorContext(
+                config=self.config,
+                vocab_size=self.model.vocab_size,
+                max_num_seqs=self.config.scheduler.max_num_seqs,
+                device=self.machine.platform.device,
+            )
         )
 
     def transferring(self, cache: PagedCache) -> Transferring | None:

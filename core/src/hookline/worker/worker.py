@@ -168,7 +168,7 @@ class Worker:
                 drafts=drafts,
                 memory=CacheMemory([*tensors, *(drafts.tensors if drafts else ())]),
                 feed=maker.feed(cache),
-                state=maker.batch_state(),
+                state=maker.batch_state(serves=True),
                 transferring=maker.transferring(cache),
                 cache_key=maker.model.cache_key,
             )
@@ -233,8 +233,10 @@ class Worker:
         """Ends the threads of plugins and drops the model; valid in every phase."""
         self._close_warmer()
         self._close_drafter()
-        if self._allocated is not None and self._allocated.transferring is not None:
-            self._allocated.transferring.close()
+        if self._allocated is not None:
+            self._allocated.state.sampling.close()
+            if self._allocated.transferring is not None:
+                self._allocated.transferring.close()
         gc.unfreeze()
         self._runner = self._maker = self._allocated = self._proposer = None
 

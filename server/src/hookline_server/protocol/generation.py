@@ -50,6 +50,7 @@ class GenerationRequest(msgspec.Struct, frozen=True, kw_only=True):
     cache_salt: str | None = None
     speculation: bool | None = None
     kv_transfer_params: dict[str, object] | None = None
+    vllm_xargs: dict[str, object] | None = None
 
     @property
     def is_streamed(self) -> bool:
@@ -114,6 +115,7 @@ def sampling_params(
         "prompt_logprobs": prompt_logprobs,
         "seed": request.seed,
         "speculation": request.speculation,
+        "extra_args": request.vllm_xargs,
     }
     named = {name: value for name, value in given.items() if value is not None}
     return msgspec.structs.replace(SamplingParams(max_tokens=None), **named)

@@ -31,6 +31,7 @@ class GuardedProcessor:
         self._name = name
         self._inner = inner
         self._failures: dict[int, str] = {}
+        self._not_admitted: set[int] = set()
         self._num_logged = 0
 
     def failures(self, rows: Int64) -> dict[int, str]:
@@ -50,10 +51,14 @@ class GuardedProcessor:
         else:
             reason = f"admit returned {type(outcome).__name__}, not bool"
             self._fail(np.array([row]), reason)
+        self._not_admitted.add(row)
         return True
 
     def release(self, row: int) -> None:
         self._failures.pop(row, None)
+        if row in self._not_admitted:
+            self._not_admitted.remove(row)
+            return
         outcome = isolate(self._inner.release, row)
         if isinstance(outcome, Failure):
             self._log(outcome.summary, outcome.error)

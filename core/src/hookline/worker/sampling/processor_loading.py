@@ -1,52 +1,31 @@
-"""Makes the logits processors that a configuration names; imports no other."""
-
-from typing import cast
+"""Creates the logits processors that a configuration names."""
 
 from hookline.exceptions import ConfigError
+from hookline.plugin_loading.logits_processors import OPTION, load_processor_factory
 from hookline.worker.sampling.guarded_processor import GuardedProcessor
 from hookline.worker.sampling.logits_processor import (
     LogitsProcessor,
     LogitsProcessorContext,
 )
-from hookline_registry import Failure, RegistryError, isolate, load_value
-
-GROUP = "hookline.logits_processors"
-OPTION = "logits-processor"
-
-
-def load_logits_processors(context: LogitsProcessorContext) -> list[GuardedProcessor]:
-    """Creates the processors of `config.logits_processors`, in their order.
-
-    Raises:
-        ConfigError: One is not installed or broken, or refuses the configuration.
-    """
-    return [_load(name, context) for name in context.config.logits_processors]
+from hookline.worker.sampling.logits_processors import LogitsProcessors
+from hookline.worker.sampling.processors import builtin_processors
+from hookline_registry import Failure, isolate
 
 
-def import_logits_processors(names: tuple[str, ...]) -> None:
-    """Imports the named processors, so that a mistake is found before a model loads.
+def logits_processors(context: LogitsProcessorContext) -> LogitsProcessors:
+    """Creates the built-in processors and those of the configuration, in that order.
 
     Raises:
-        ConfigError: One is not installed, named twice or cannot be imported.
+        ConfigError: A plugin is broken or refuses the configuration.
     """
-    for name in names:
-        if names.count(name) > 1:
-            raise ConfigError(OPTION, f"{name!r} is named twice")
-        _factory(name)
+    names = context.config.logits_processors
+    plugins = [GuardedProcessor(name, _create(name, context)) for name in names]
+    builtin = builtin_processors(context.max_num_seqs)
+    return LogitsProcessors(context.max_num_seqs, builtin, plugins)
 
 
-def _factory(name: str) -> object:
-    try:
-        return load_value(GROUP, name)
-    except RegistryError as error:
-        raise ConfigError(OPTION, str(error)) from error
-
-
-def _load(name: str, context: LogitsProcessorContext) -> GuardedProcessor:
-    factory = _factory(name)
-    if not callable(factory):
-        raise ConfigError(OPTION, f"{name!r} is not a class or function")
-    made = isolate(factory, context)
+def _create(name: str, context: LogitsProcessorContext) -> LogitsProcessor:
+    made = isolate(load_processor_factory(name), context)
     if isinstance(made, Failure):
         if isinstance(made.error, ConfigError):
             raise made.error
@@ -55,4 +34,4 @@ def _load(name: str, context: LogitsProcessorContext) -> GuardedProcessor:
     if isinstance(made, type) or not isinstance(made, LogitsProcessor):
         members = "needs_prepare, admit, release, prepare, apply"
         raise ConfigError(OPTION, f"{name!r} creates no LogitsProcessor ({members})")
-    return GuardedProcessor(name, cast("LogitsProcessor", made))
+    return made

@@ -6,6 +6,9 @@ KINDS = (
     PluginKind(name="logger", group="hookline.loggers"),
     PluginKind(name="proposer", group="hookline.proposers"),
     PluginKind(name="connector", group="hookline.connectors"),
+    PluginKind(
+        name="logits_processor", group="hookline.logits_processors", has_hooks=False
+    ),
     PluginKind(name="engine", group="hookline.engines", has_hooks=False),
     PluginKind(name="executor", group="hookline.executors", has_hooks=False),
     PluginKind(name="model", group="hookline.models", has_hooks=False),
