@@ -242,8 +242,8 @@ class Scheduler:
         What comes for a request that has ended since its step was planned is dropped.
         """
         self._take_loads(self._transfers.settle(result.transfers, now), now)
-        for request_id, cause in result.failed.items():
-            self.finish([request_id], Failed(cause), now)
+        for request_id, detail in result.failed.items():
+            self.finish([request_id], Failed(detail), now)
         self._keep_prompt_logprobs(result)
         for request_id, token_ids in result.tokens.items():
             request = self._requests.get(request_id)
