@@ -96,6 +96,37 @@ class RequestStatus(StrEnum):
     FINISHED = "finished"
 
 
+class TransferState:
+    """What a KV connector does for a request.
+
+    Attributes:
+        may_load: Whether the connector is asked for the request's KV.
+        external_tokens: Range of positions whose KV the connector has loaded since the
+            request last waited.
+        waited: Begin and end of the time that the request waited for a load since it
+            was last admitted, ns; the end is 0 until it is known.
+        unproven: Id of the synchronous load in progress that the request's KV depends
+            on; None if there is none.
+        num_doomed_results: Number of results in flight that depend on a failed load;
+            their tokens are dropped.
+    """
+
+    __slots__ = (
+        "external_tokens",
+        "may_load",
+        "num_doomed_results",
+        "unproven",
+        "waited",
+    )
+
+    def __init__(self) -> None:
+        self.may_load = True
+        self.external_tokens = range(0)
+        self.waited: tuple[int, int] | None = None
+        self.unproven: int | None = None
+        self.num_doomed_results = 0
+
+
 class Request:
     """A request inside the engine core; only the scheduler changes it.
 
@@ -117,29 +148,19 @@ class Request:
         num_drafts: So many of them does the step under way verify.
         max_computed_tokens: High-water mark of `num_computed_tokens`; computing below
             it again is recomputation.
-        may_load: Whether a KV connector is asked for its KV.
-        external_tokens: Of its KV, the range of positions that a connector brought
-            since it last waited.
-        remote_kv: (begin, end) of the time in which it waited for a connector since it
-            was admitted last; the end is 0 until it is known.
-        unproven: The synchronous load that its KV rests on and whose end is not known.
-        num_doomed_results: So many results that are under way rest on KV that turned
-            out wrong: their tokens are dropped.
+        transfer: State of KV transfers to its blocks.
     """
 
     __slots__ = (
         "block_hashes",
         "block_ids",
         "draft_token_ids",
-        "external_tokens",
         "facts",
         "inner",
         "max_computed_tokens",
         "max_tokens",
-        "may_load",
         "num_cached_tokens",
         "num_computed_tokens",
-        "num_doomed_results",
         "num_drafts",
         "num_hashed_blocks",
         "num_pending_tokens",
@@ -148,13 +169,12 @@ class Request:
         "priority",
         "prompt_logprobs",
         "queued_at",
-        "remote_kv",
         "request_id",
         "sequence",
         "status",
         "stop_token_ids",
         "token_ids",
-        "unproven",
+        "transfer",
     )
 
     def __init__(
@@ -180,11 +200,7 @@ class Request:
         self.block_ids: list[int] = []
         self.block_hashes: list[bytes] = []
         self.num_hashed_blocks = 0
-        self.may_load = True
-        self.external_tokens = range(0)
-        self.remote_kv: tuple[int, int] | None = None
-        self.unproven: int | None = None
-        self.num_doomed_results = 0
+        self.transfer = TransferState()
         self.status = RequestStatus.WAITING
         eos = () if self.params.ignore_eos else inner.eos_token_ids
         self.stop_token_ids = frozenset((*eos, *self.params.stop_token_ids))

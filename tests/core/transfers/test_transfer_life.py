@@ -431,14 +431,14 @@ def test_connector_is_asked_again_after_a_preemption() -> None:
     filled(store)
     engine = connected_core(store)
     engine.core.add(engine_request(1, PROMPT, 9))
-    request = engine.core._scheduler._requests[1]
+    request = engine.core._scheduler._lifecycle.requests[1]
 
     engine.step()
-    while_waiting = request.may_load
+    while_waiting = request.transfer.may_load
     while not request.num_output_tokens:
         engine.step()
 
-    assert (while_waiting, request.may_load) == (False, True)
+    assert (while_waiting, request.transfer.may_load) == (False, True)
     engine.run()
 
 

@@ -14,7 +14,7 @@ from hookline.kv_cache import KVCacheManager
 from hookline.kv_transfer.guard import ConnectorGuard
 from hookline.request import EngineRequest
 from hookline.scheduler import Scheduler
-from hookline.scheduler.journal import Journal
+from hookline.scheduler.readiness import ReadinessGate
 from hookline.scheduler.transfers import Transfers
 from hookline.step import StepPlan, StepResult
 from hookline.worker.executor import Executor
@@ -39,6 +39,7 @@ class EngineCore:
         executor: Executor,
         clock: Clock,
         connector: ConnectorGuard | None = None,
+        gates: Sequence[ReadinessGate] = (),
     ) -> None:
         """Builds an engine around an executor whose model is ready.
 
@@ -47,6 +48,7 @@ class EngineCore:
             executor: Runs the model.
             clock: Time source.
             connector: Scheduler side of the KV connector, if `config` names one.
+            gates: What requests have to wait for before they are admitted.
 
         Raises:
             ConfigError: The block pool or the token budget is too small for even one
@@ -70,6 +72,7 @@ class EngineCore:
             max_model_len=shape.max_model_len,
             draft_tree=shape.draft_tree,
             transfers=Transfers(cache, connector, config.kv_transfer),
+            gates=gates,
         )
 
     # -- requests ----------------------------------------------------------------
@@ -144,7 +147,7 @@ class EngineCore:
         self._last_executed = executed_at
         return step.record(
             result,
-            self._scheduler.journal.verified,
+            self._scheduler.verified_drafts,
             engine_index=self.facts.engine_index,
             waited_ns=waited_ns,
             executed_at=executed_at,
@@ -174,18 +177,18 @@ class EngineCore:
         *,
         clock: ClockPair | None = None,
     ) -> StepOutput:
-        journal, self._scheduler.journal = self._scheduler.journal, Journal()
+        events = self._scheduler.take_events()
         return StepOutput(
             engine_index=self.facts.engine_index,
             at=at,
             cause=cause,
             stats=self._scheduler.stats(),
             record=record,
-            queued=journal.queued,
-            scheduled=journal.scheduled,
-            preempted=journal.preempted,
-            new_tokens=journal.new_tokens,
-            finished=journal.finished,
+            queued=events.queued,
+            scheduled=events.scheduled,
+            preempted=events.preempted,
+            new_tokens=events.new_tokens,
+            finished=events.finished,
             evictions=self._scheduler.drain_evictions(),
             clock=clock,
             cache_changes=self._cache_changes(),

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from hookline.events import StepRecord
-from hookline.scheduler.journal import VerifiedDrafts
+from hookline.scheduler.step_events import VerifiedDrafts
 from hookline.step import StepPlan, StepResult
 from hookline.worker.executor import StartedStep
 

@@ -62,10 +62,10 @@ class KVCacheManager:
         that is still in flight has no hash yet and is cached later; so is one that
         depends on a load in progress.
         """
-        if request.unproven is not None:
-            return
         full = min(num_computed_tokens, request.num_tokens) // self.block_size
         if not self._is_caching or full <= request.num_hashed_blocks:
+            return
+        if request.transfer.unproven is not None:
             return
         self._update_hashes(request)
         first = request.num_hashed_blocks

@@ -1,53 +1,47 @@
-"""Who of the waiting requests joins the batch, and with what of its KV."""
+"""Admits waiting requests to the batch, and finds what of their KV is there."""
+
+from collections.abc import Sequence
 
 from hookline.config import SchedulerConfig
 from hookline.events import Scheduled
 from hookline.kv_cache import KVCacheManager
 from hookline.request import Request, RequestStatus
-from hookline.scheduler.journal import Journal
-from hookline.scheduler.ledger import Ledger
+from hookline.scheduler.lifecycle import RequestLifecycle
+from hookline.scheduler.loads import LoadStart, Offer
 from hookline.scheduler.plan_builder import PlanBuilder
-from hookline.scheduler.queue import WaitingQueue
+from hookline.scheduler.request_queues import RequestQueues
 from hookline.scheduler.transfers import Transfers
 
 
 class Admission:
-    """A part of the scheduler: it moves requests from its queue to its batch."""
+    """Moves requests from the waiting queue to the batch."""
 
-    def __init__(  # noqa: PLR0917 - the scheduler's own parts
-        self,
-        config: SchedulerConfig,
-        cache: KVCacheManager,
-        waiting: WaitingQueue,
-        running: list[Request],
-        transfers: Transfers,
-        ledger: Ledger,
+    def __init__(
+        self, config: SchedulerConfig, cache: KVCacheManager, transfers: Transfers
     ) -> None:
         self._config = config
         self._cache = cache
-        self._waiting = waiting
-        self._running = running
         self._transfers = transfers
-        self._ledger = ledger
 
-    def admit(self, builder: PlanBuilder, journal: Journal, now: int) -> None:
-        """Admits waiting requests, in their order, until one does not fit."""
-        while (
-            self._waiting
-            and builder.budget > 0
-            and len(self._running) < self._config.max_num_seqs
-        ):
-            request = self._waiting.peek()
-            # Who is preempted is not admitted by the same plan, and before the next
-            # one the step that was under way has brought its token.
+    def admit(
+        self, lifecycle: RequestLifecycle, builder: PlanBuilder, now: int
+    ) -> None:
+        """Admits waiting requests in their order, until one does not fit.
+
+        Requests that are not ready step aside, and delay nobody.
+        """
+        queues = lifecycle.queues
+        while builder.budget > 0 and len(queues.running) < self._config.max_num_seqs:
+            if (request := queues.next_waiting(now)) is None:
+                return
+            # Preempted requests are admitted by a later plan at the earliest, and
+            # until then the step in flight has brought their token.
             assert not request.num_pending_tokens
             prefix = self._cache.find_prefix(request)
             offer = self._transfers.offer(request, prefix)
             if offer.is_async:
-                if not self._transfers.wait_for(request, prefix, offer, now):
+                if not self._step_aside(queues, request, prefix, offer, now):
                     return
-                if request.status is RequestStatus.WAITING_FOR_REMOTE_KV:
-                    self._waiting.pop()
                 continue
             external = offer.num_tokens
             missing = request.num_tokens - len(prefix) * self._cache.block_size
@@ -60,17 +54,40 @@ class Admission:
                 request, prefix, offer, now
             ):
                 continue
-            self._waiting.pop()
-            self._record(request, journal, now)
-            request.status = RequestStatus.RUNNING
-            self._running.append(request)
-            self._cache.cache_full_blocks(
-                request, request.num_computed_tokens + num_tokens
-            )
+            self._run(lifecycle, request, num_tokens, now)
             builder.admit(request, num_tokens)
 
-    def _record(self, request: Request, journal: Journal, now: int) -> None:
-        """Counts cache hits once a request, at its first admission."""
+    def _step_aside(
+        self,
+        queues: RequestQueues,
+        request: Request,
+        prefix: Sequence[int],
+        offer: Offer,
+        now: int,
+    ) -> bool:
+        """Begins a load that the request waits for; False if there is no room for it.
+
+        If the connector refuses, the request stays queued and is not asked for again.
+        """
+        start = self._transfers.wait_for(request, prefix, offer, now)
+        if start is LoadStart.BEGUN:
+            queues.waiting.pop()
+            queues.held.hold(request, self._transfers.gate, now)
+        return start is not LoadStart.NO_ROOM
+
+    def _run(
+        self, lifecycle: RequestLifecycle, request: Request, num_tokens: int, now: int
+    ) -> None:
+        """Moves the first waiting request, which has its blocks, to the batch."""
+        lifecycle.queues.waiting.pop()
+        self._record(lifecycle, request, now)
+        request.status = RequestStatus.RUNNING
+        lifecycle.queues.running.add(request)
+        computed = request.num_computed_tokens + num_tokens
+        self._cache.cache_full_blocks(request, computed)
+
+    def _record(self, lifecycle: RequestLifecycle, request: Request, now: int) -> None:
+        """Notes the admission; counts cache hits once a request, at its first one."""
         found = request.num_computed_tokens
         external = self._transfers.admitted(request)
         local = found - external
@@ -78,9 +95,9 @@ class Admission:
         if request.num_cached_tokens is None:
             request.num_cached_tokens = found
             if self._cache.uses_prefix_cache(request):
-                self._ledger.count_lookup(request.num_prompt_tokens, local)
+                lifecycle.ledger.count_lookup(request.num_prompt_tokens, local)
                 self._transfers.count_lookup(request, local, external)
-        journal.scheduled.append(
+        lifecycle.events.scheduled.append(
             Scheduled(
                 request.request_id,
                 now,
@@ -88,14 +105,14 @@ class Admission:
                 external,
                 max(0, request.max_computed_tokens - found),
                 is_resumed,
-                request.remote_kv,
+                request.transfer.waited,
             )
         )
-        request.remote_kv = None
+        request.transfer.waited = None
 
 
 def chunk(missing: int, budget: int, config: SchedulerConfig) -> int:
-    """How many of the missing tokens to compute now; 0 means wait."""
+    """Returns how many of the missing tokens to compute now; 0 means wait."""
     if not config.enable_chunked_prefill:
         return missing if missing <= budget else 0
     if (threshold := config.long_prefill_token_threshold) is not None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from enum import Enum, auto
 from itertools import takewhile
 
 from hookline.kv_cache import KVCacheManager
@@ -28,6 +29,17 @@ class Offer:
 
 
 NOTHING = Offer()
+
+
+class LoadStart(Enum):
+    """What became of an asynchronous load that was to begin."""
+
+    NO_ROOM = auto()
+    """Too few blocks are free; nothing was changed."""
+    REFUSED = auto()
+    """The connector failed; nothing was changed but that it is not asked again."""
+    BEGUN = auto()
+    """The request has to wait for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +116,7 @@ class Loads:
         room = (request.num_tokens - 1) // size - len(prefix)
         if (
             room < 1
-            or not request.may_load
+            or not request.transfer.may_load
             or not self._cache.uses_prefix_cache(request)
         ):
             return NOTHING
@@ -116,28 +128,21 @@ class Loads:
 
     def wait_for(
         self, request: Request, prefix: Sequence[int], offer: Offer, now: int
-    ) -> bool:
-        """Sets blocks aside for a waiting request, and has them loaded.
-
-        The request waits for them from now on, unless the connector fails.
-
-        Returns:
-            False, and nothing is changed, if there is no room.
-        """
+    ) -> LoadStart:
+        """Reserves blocks for a waiting request, and has them loaded."""
         blocks = self._cache.reserve(
             request, prefix, offer.num_tokens // self._cache.block_size
         )
         if blocks is None:
-            return False
+            return LoadStart.NO_ROOM
         held = (*prefix, *blocks)
         load = self._new_load(request, len(prefix), blocks, is_async=True)
         if self._begin(request, load, len(prefix), held, now):
-            request.status = RequestStatus.WAITING_FOR_REMOTE_KV
-            began, _ = request.remote_kv or (now, 0)
-            request.remote_kv = (began, 0)
-        else:
-            self._cache.pool.free(held)
-        return True
+            began, _ = request.transfer.waited or (now, 0)
+            request.transfer.waited = (began, 0)
+            return LoadStart.BEGUN
+        self._cache.pool.free(held)
+        return LoadStart.REFUSED
 
     def load_in_step(
         self, request: Request, prefix: Sequence[int], offer: Offer, now: int
@@ -150,8 +155,8 @@ class Loads:
         blocks = request.block_ids[first : first + count]
         load = self._new_load(request, first, blocks, is_async=False)
         if self._begin(request, load, first, (), now):
-            request.unproven = load.transfer_id
-            request.external_tokens = self._range(first, count)
+            request.transfer.unproven = load.transfer_id
+            request.transfer.external_tokens = self._range(first, count)
             return True
         # Its blocks hold nothing yet.
         request.num_computed_tokens = first * self._cache.block_size
@@ -213,7 +218,7 @@ class Loads:
     def _begin(
         self, request: Request, load: Load, first: int, held: Sequence[int], now: int
     ) -> bool:
-        request.may_load = False  # again only after it ran and was preempted
+        request.transfer.may_load = False  # again only after it ran and was preempted
         view = view_of(request, first * self._cache.block_size)
         if not self._guard.allocated(view, load):
             return False
@@ -234,8 +239,10 @@ class Loads:
             if entry.is_first:
                 self._ledger.count_hits(loaded * size)
             if not reason:
-                request.unproven, request.may_load = None, True
-        request.external_tokens = self._range(entry.first_block, loaded * has_blocks)
+                request.transfer.unproven, request.transfer.may_load = None, True
+        request.transfer.external_tokens = self._range(
+            entry.first_block, loaded * has_blocks
+        )
         lost = (len(entry.load.block_ids) - loaded) * size
         return LoadEnd(request, reason, lost, spoilt)
 

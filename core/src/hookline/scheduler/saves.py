@@ -62,7 +62,7 @@ class Saves:
         """
         computed = request.num_computed_tokens
         blocks: tuple[int, ...] = ()
-        if self._keeps and request.unproven is None:
+        if self._keeps and request.transfer.unproven is None:
             self._cache.cache_full_blocks(request, computed)  # for their hashes
             blocks = tuple(request.block_ids[: -(-computed // self._cache.block_size)])
         transfer_id = self._outbox.new_id()

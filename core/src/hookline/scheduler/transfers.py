@@ -18,9 +18,10 @@ from hookline.kv_cache import KVCacheManager
 from hookline.kv_transfer.guard import ConnectorGuard
 from hookline.kv_transfer.messages import PlannedStep
 from hookline.kv_transfer.orders import TransferOrders, TransferReport
-from hookline.request import Request, RequestStatus
+from hookline.request import Request
 from hookline.scheduler.block_changes import BlockChanges
-from hookline.scheduler.loads import NOTHING, LoadEnd, Loads, Offer
+from hookline.scheduler.loads import NOTHING, LoadEnd, Loads, LoadStart, Offer
+from hookline.scheduler.remote_kv_gate import RemoteKVGate
 from hookline.scheduler.saves import Saves
 from hookline.scheduler.transfer_ledger import TransferLedger
 from hookline.scheduler.transfer_outbox import Outbox
@@ -69,16 +70,17 @@ class Transfers:
             timeout_ns=round(config.kv_save_timeout_seconds * NANOSECONDS),
             keeps=config.saves,
         )
+        self.gate = RemoteKVGate(self._loads.forget)
 
     # -- of requests -------------------------------------------------------------
 
     def offer(self, request: Request, prefix: Sequence[int]) -> Offer:
-        """As of `Loads`, as are the next two."""
+        """Returns what can be loaded behind a prefix; see `Loads`."""
         return self._loads.offer(request, prefix) if self._may_load else NOTHING
 
     def wait_for(
         self, request: Request, prefix: Sequence[int], offer: Offer, now: int
-    ) -> bool:
+    ) -> LoadStart:
         return self._loads.wait_for(request, prefix, offer, now)
 
     def load_in_step(
@@ -88,16 +90,16 @@ class Transfers:
 
     def admitted(self, request: Request) -> int:
         """Of the tokens that a request is admitted with, those a connector brought."""
-        brought = request.external_tokens
+        brought = request.transfer.external_tokens
         found = max(0, min(request.num_computed_tokens, brought.stop) - brought.start)
-        if found and request.unproven is None:
-            request.may_load = True  # should it be preempted
+        if found and request.transfer.unproven is None:
+            request.transfer.may_load = True  # should it be preempted
         return found
 
     def count_lookup(self, request: Request, num_local: int, num_external: int) -> None:
         """Counts what the connector was asked for, once a request."""
         if self._may_load:
-            proven = num_external if request.unproven is None else 0
+            proven = num_external if request.transfer.unproven is None else 0
             queried = request.num_prompt_tokens - num_local
             self.ledger.count_lookup(queried, proven)
 
@@ -109,8 +111,6 @@ class Transfers:
         """
         if self._guard is None:
             return None
-        if request.status is RequestStatus.WAITING_FOR_REMOTE_KV:
-            self._loads.forget(request)
         self._has_told_an_end = True
         return self._saves.finish(request, now)
 
@@ -175,13 +175,6 @@ class Transfers:
         if self._has_told_an_end:
             return True
         return bool(self._loads) or bool(self._saves) or bool(self._outbox.closing)
-
-    @property
-    def waiting(self) -> list[Request]:
-        """Requests that wait for KV."""
-        if self._guard is None:
-            return []
-        return [entry.request for entry in self._loads if entry.load.is_async]
 
     def held(self) -> Iterator[Sequence[int]]:
         """The blocks of each transfer that holds some."""

@@ -15,6 +15,7 @@ from hookline.cost import ModelCost
 from hookline.events import StepOutput
 from hookline.request import EngineRequest, RequestFacts
 from hookline.sampling_params import SamplingParams
+from hookline.scheduler.readiness import ReadinessGate
 from hookline.step.model_shape import ModelShape
 from hookline.worker.drafting.control import DraftControl
 from hookline.worker.drafting.guard import ProposerGuard
@@ -42,6 +43,7 @@ def simulated_core(
     wrap: Callable[[Executor], Executor] | None = None,
     guard: ProposerGuard | None = None,
     control: DraftControl | None = None,
+    gates: Sequence[ReadinessGate] = (),
 ) -> EngineCore:
     """Creates an engine core with a simulated executor.
 
@@ -55,6 +57,7 @@ def simulated_core(
         wrap: Wraps the simulated executor in another one.
         guard: Guard of a proposer, for speculative decoding.
         control: Controls the number of drafts; None always uses the maximum.
+        gates: What requests have to wait for before they are admitted.
     """
     cache = cache or CacheConfig()
     clock = clock or VirtualClock()
@@ -73,7 +76,8 @@ def simulated_core(
         cost=cost or ModelCost(),
     )
     executor: Executor = SimulatedExecutor(simulation, clock, shape, guard, control)
-    return EngineCore(config, wrap(executor) if wrap else executor, clock)
+    executor = wrap(executor) if wrap else executor
+    return EngineCore(config, executor, clock, gates=gates)
 
 
 def engine_request(

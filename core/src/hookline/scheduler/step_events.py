@@ -1,4 +1,4 @@
-"""Collects a step's events and counts until they are sent as one batch."""
+"""A step's events and counts, until they are sent as one output."""
 
 from dataclasses import dataclass, field
 
@@ -7,13 +7,13 @@ from hookline.events import Finished, NewTokens, Preempted, Queued, Scheduled
 
 @dataclass(slots=True)
 class VerifiedDrafts:
-    """What came of the drafts of a step.
+    """Outcome of a step's drafts.
 
     Attributes:
-        drafts: Requests that had some.
-        draft_tokens: Theirs.
-        accepted_tokens: Of these, accepted and given to their requests.
-        accepted_by_position: Of these, how many were a request's first, second, …
+        drafts: Requests that had drafts.
+        draft_tokens: Number of their drafts.
+        accepted_tokens: Drafts that were accepted and given to their requests.
+        accepted_by_position: How many of them were a request's first, second, …
     """
 
     drafts: int = 0
@@ -22,7 +22,7 @@ class VerifiedDrafts:
     accepted_by_position: list[int] = field(default_factory=list)
 
     def add(self, num_drafts: int, num_accepted: int) -> None:
-        """Counts those of one request."""
+        """Counts the drafts of one request."""
         self.drafts += 1
         self.draft_tokens += num_drafts
         self.accepted_tokens += num_accepted
@@ -33,8 +33,8 @@ class VerifiedDrafts:
 
 
 @dataclass(slots=True)
-class Journal:
-    """Events and counts since the last batch."""
+class StepEvents:
+    """Events and counts since the last output."""
 
     queued: list[Queued] = field(default_factory=list)
     scheduled: list[Scheduled] = field(default_factory=list)
@@ -45,6 +45,6 @@ class Journal:
 
     @property
     def is_empty(self) -> bool:
-        """Whether no event was noted."""
+        """Whether there are no events."""
         events = (self.queued, self.scheduled, self.preempted, self.new_tokens)
         return not any((*events, self.finished))

@@ -1,0 +1,115 @@
+"""A request's transitions: it arrives, is preempted, becomes ready, ends."""
+
+from hookline.events import Finished, Preempted, Queued
+from hookline.finish_cause import Failed, FinishCause
+from hookline.kv_cache import KVCacheManager
+from hookline.request import EngineRequest, Request, RequestStatus
+from hookline.scheduler.ledger import Ledger
+from hookline.scheduler.request_queues import RequestQueues
+from hookline.scheduler.step_events import StepEvents
+from hookline.scheduler.transfers import Transfers
+
+
+class RequestLifecycle:
+    """Owns the live requests of an engine, their queues, and what is told of them.
+
+    Attributes:
+        requests: Live requests by id.
+        queues: Where each of them is.
+        events: Events since the last output.
+        ledger: Totals since the start.
+    """
+
+    def __init__(
+        self,
+        queues: RequestQueues,
+        cache: KVCacheManager,
+        transfers: Transfers,
+        *,
+        max_model_len: int,
+    ) -> None:
+        self.requests: dict[int, Request] = {}
+        self.queues = queues
+        self.events = StepEvents()
+        self.ledger = Ledger()
+        self._cache = cache
+        self._transfers = transfers
+        self._max_model_len = max_model_len
+        self._arrivals = 0
+
+    def take_events(self) -> StepEvents:
+        """Returns the events since the last call."""
+        events, self.events = self.events, StepEvents()
+        return events
+
+    def add(self, inner: EngineRequest, now: int) -> None:
+        """Takes in a request that the front end has validated.
+
+        Raises:
+            ValueError: The id is in use, or the prompt does not fit the context.
+        """
+        room = self._max_model_len - len(inner.prompt_token_ids)
+        if inner.request_id in self.requests or room < 1 or not inner.prompt_token_ids:
+            raise ValueError(
+                f"request {inner.request_id} with {len(inner.prompt_token_ids)} prompt "
+                f"tokens cannot be added"
+            )
+        limit = inner.params.max_tokens
+        self._arrivals += 1
+        request = Request(
+            inner,
+            sequence=self._arrivals,
+            queued_at=now,
+            max_tokens=room if limit is None else min(limit, room),
+        )
+        self.requests[request.request_id] = request
+        self.ledger.received += 1
+        self.queues.wait(request, now)
+        queued = Queued(request.request_id, now, request.num_prompt_tokens)
+        self.events.queued.append(queued)
+
+    def end(self, request: Request, cause: FinishCause, now: int) -> None:
+        """Ends a request, wherever it is; frees its blocks."""
+        self.queues.remove(request)
+        told = self._transfers.finish(request, now)
+        self._cache.free(request)
+        request.status = RequestStatus.FINISHED
+        del self.requests[request.request_id]
+        outputs = request.num_output_tokens
+        self.ledger.end(cause.reason, outputs)
+        self.events.finished.append(
+            Finished(request.request_id, now, cause, outputs, told)
+        )
+
+    def preempt(self, victim: Request, now: int, num_failed: int = 0) -> None:
+        """Takes a running request's blocks and queues it again.
+
+        Args:
+            victim: The request.
+            now: Time, ns.
+            num_failed: Tokens that a failed load should have brought; 0 otherwise.
+        """
+        self.events.preempted.append(
+            Preempted(victim.request_id, now, victim.num_computed_tokens, num_failed)
+        )
+        self._cache.free(victim)
+        victim.transfer.external_tokens = range(0)
+        self.queues.running.remove(victim)
+        victim.status = RequestStatus.PREEMPTED
+        victim.draft_token_ids = []
+        if not victim.num_pending_tokens:
+            victim.prompt_logprobs = []
+        self.ledger.preemptions += 1
+        self.queues.waiting.push(victim)
+
+    def resume_ready(self, now: int) -> None:
+        """Queues held requests whose gates have opened; ends those that failed."""
+        for ready in self.queues.held.take_ready(now):
+            request = ready.request
+            if request not in self.queues.held:
+                continue  # it has ended, or become ready and too late at once
+            if ready.error:
+                self.end(request, Failed(ready.error), now)
+            else:
+                self.queues.held.release(request)
+                self.queues.wait(request, now)

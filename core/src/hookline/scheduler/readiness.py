@@ -1,0 +1,133 @@
+"""Requests that cannot be admitted yet stand aside, and delay nobody behind them.
+
+A request may need something before it can run: a compiled grammar, KV from elsewhere,
+an adapter's weights. Each such need is a gate. A request whose gate is closed leaves
+the waiting queue for a set where it is counted by its own status. Once the gate opens,
+it takes the place in the queue again that its arrival or priority gives it.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from hookline.request import Request, RequestStatus
+
+
+@dataclass(frozen=True, slots=True)
+class Readiness:
+    """A request whose wait at a gate is over.
+
+    Attributes:
+        request: The request.
+        error: Why it can never be admitted; empty if it is ready.
+    """
+
+    request: Request
+    error: str = ""
+
+
+class ReadinessGate(Protocol):
+    """A need that requests may have to wait for.
+
+    All methods run on the engine's thread, must not block and raise nothing.
+    """
+
+    @property
+    def status(self) -> RequestStatus:
+        """Status of requests that wait at this gate."""
+
+    @property
+    def timeout_ns(self) -> int | None:
+        """Wait after which a request ends with an error; None if it is unlimited."""
+
+    def is_open(self, request: Request) -> bool:
+        """Returns whether the request need not wait, and starts what it needs if not.
+
+        Called when the request arrives and whenever it is about to be admitted.
+        """
+
+    def take_ready(self) -> Sequence[Readiness]:
+        """Returns held requests whose wait has ended since the last call.
+
+        Called before each step is planned.
+        """
+
+    def cancel(self, request: Request) -> None:
+        """A held request ends, perhaps for an error of this gate: forget it."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Held:
+    request: Request
+    gate: ReadinessGate
+    since: int
+
+
+class HeldRequests:
+    """Requests that stand aside, each at one gate, in the order of their wait's begin.
+
+    Args:
+        gates: Gates that every request has to pass, in this order.
+    """
+
+    def __init__(self, gates: Sequence[ReadinessGate] = ()) -> None:
+        self._gates = gates
+        timeouts = [gate.timeout_ns for gate in gates if gate.timeout_ns is not None]
+        self._shortest_timeout = min(timeouts, default=None)
+        self._held: dict[int, _Held] = {}
+        self._counts: Counter[RequestStatus] = Counter()
+
+    def __len__(self) -> int:
+        return len(self._held)
+
+    def __iter__(self) -> Iterator[Request]:
+        return (each.request for each in self._held.values())
+
+    def __contains__(self, request: Request) -> bool:
+        held = self._held.get(request.request_id)
+        return held is not None and held.request is request
+
+    def count(self, status: RequestStatus) -> int:
+        """Returns the number of requests with this status."""
+        return self._counts[status]
+
+    def closed_gate(self, request: Request) -> ReadinessGate | None:
+        """Returns the first gate that the request has to wait at."""
+        for gate in self._gates:
+            if not gate.is_open(request):
+                return gate
+        return None
+
+    def hold(self, request: Request, gate: ReadinessGate, now: int) -> None:
+        """Sets a request aside, which must be in no queue."""
+        request.status = gate.status
+        self._held[request.request_id] = _Held(request, gate, now)
+        self._counts[gate.status] += 1
+
+    def release(self, request: Request) -> None:
+        """Lets a request go whose wait is over; the caller queues or ends it."""
+        held = self._held.pop(request.request_id)
+        self._counts[held.gate.status] -= 1
+        is_new = request.num_cached_tokens is None
+        request.status = RequestStatus.WAITING if is_new else RequestStatus.PREEMPTED
+
+    def cancel(self, request: Request) -> None:
+        """Lets a request go that ends while it waits."""
+        gate = self._held[request.request_id].gate
+        self.release(request)
+        gate.cancel(request)
+
+    def take_ready(self, now: int) -> Iterable[Readiness]:
+        """Returns requests whose wait has ended at a gate, or lasted too long."""
+        for gate in self._gates:
+            yield from gate.take_ready()
+        if self._shortest_timeout is None:
+            return
+        for each in list(self._held.values()):
+            waited, timeout = now - each.since, each.gate.timeout_ns
+            if waited < self._shortest_timeout:
+                return  # those behind it have waited less
+            if timeout is not None and waited >= timeout:
+                error = f"{each.gate.status} for longer than {timeout / 1e9:g} s"
+                yield Readiness(each.request, error)

@@ -1,0 +1,131 @@
+"""Takes in a step's result: new tokens, ends of requests, ends of transfers."""
+
+from collections.abc import Iterable
+
+from hookline.events import NewTokens
+from hookline.finish_cause import Failed
+from hookline.kv_cache import KVCacheManager
+from hookline.request import Request, RequestStatus
+from hookline.scheduler.lifecycle import RequestLifecycle
+from hookline.scheduler.loads import LoadEnd
+from hookline.scheduler.stopping import stop_after
+from hookline.scheduler.transfers import Transfers
+from hookline.step.plan import StepResult
+
+
+class ResultUpdate:
+    """Changes requests by what the executor has computed for them."""
+
+    def __init__(
+        self, lifecycle: RequestLifecycle, cache: KVCacheManager, transfers: Transfers
+    ) -> None:
+        self._lifecycle = lifecycle
+        self._cache = cache
+        self._transfers = transfers
+
+    def update(self, result: StepResult, now: int) -> None:
+        """Appends the new tokens and ends the requests that they end.
+
+        Tokens of requests that have ended since the step was planned are dropped.
+        """
+        self.end_loads(self._transfers.settle(result.transfers, now), now)
+        requests = self._lifecycle.requests
+        for request_id, detail in result.failed.items():
+            if (request := requests.get(request_id)) is not None:
+                self._lifecycle.end(request, Failed(detail), now)
+        self._keep_prompt_logprobs(result)
+        for request_id, token_ids in result.tokens.items():
+            request = requests.get(request_id)
+            if request is None:
+                self._lifecycle.ledger.discarded_tokens += len(token_ids)
+            elif request.transfer.num_doomed_results:
+                self._lifecycle.ledger.discarded_tokens += len(token_ids)
+                request.transfer.num_doomed_results -= 1
+            else:
+                self._append(request, token_ids, result, now)
+        for request_id, draft_token_ids in result.drafts.items():
+            request = requests.get(request_id)
+            if request is not None and request.status is RequestStatus.RUNNING:
+                request.draft_token_ids = draft_token_ids
+
+    def _append(
+        self, request: Request, token_ids: list[int], result: StepResult, now: int
+    ) -> None:
+        """Gives a request its new tokens, and ends it if they end it."""
+        is_first = request.num_output_tokens == 0
+        request.num_pending_tokens -= 1
+        kept, cause = stop_after(request, token_ids)
+        if request.status is RequestStatus.RUNNING:
+            request.token_ids += kept
+        else:  # preempted since; it is recomputed with this token
+            self._lifecycle.queues.waiting.lengthen(request, kept)
+        self._lifecycle.ledger.sampled_tokens += len(kept)
+        logprobs = result.logprobs.get(request.request_id)
+        num_drafts, num_accepted = request.num_drafts, 0
+        if num_drafts:
+            num_accepted = self._accept(request, len(token_ids) - 1, len(kept))
+        self._lifecycle.events.new_tokens.append(
+            NewTokens(
+                request.request_id,
+                now,
+                kept,
+                None if logprobs is None else logprobs[: len(kept)],
+                request.prompt_logprobs if is_first else None,
+                num_drafts,
+                num_accepted,
+            )
+        )
+        if cause is not None:
+            self._lifecycle.end(request, cause, now)
+
+    def _accept(self, request: Request, num_accepted: int, num_kept: int) -> int:
+        """Counts the accepted drafts as computed; frees what only others used.
+
+        Returns:
+            How many of them the request keeps.
+        """
+        request.num_computed_tokens += num_kept - 1
+        request.max_computed_tokens = max(
+            request.num_computed_tokens, request.max_computed_tokens
+        )
+        self._cache.trim(request)
+        num_given = min(num_accepted, num_kept)
+        self._lifecycle.events.verified.add(request.num_drafts, num_given)
+        request.num_drafts = 0
+        return num_given
+
+    def _keep_prompt_logprobs(self, result: StepResult) -> None:
+        """Collects them until the first token, with which they are sent.
+
+        Those of a prompt that was preempted before its end are computed anew.
+        """
+        for request_id, entries in result.prompt_logprobs.items():
+            request = self._lifecycle.requests.get(request_id)
+            if request is None or request.num_output_tokens:
+                continue
+            if request.status is RequestStatus.RUNNING or request_id in result.tokens:
+                request.prompt_logprobs += entries
+
+    def end_loads(self, ends: Iterable[LoadEnd], now: int) -> None:
+        """Lets requests go on, be recomputed or end, as their loads have ended."""
+        lifecycle = self._lifecycle
+        for end in ends:
+            request, held = end.request, lifecycle.queues.held
+            if end.reason:
+                request.transfer.num_doomed_results += request.num_pending_tokens
+                request.num_pending_tokens = 0
+            if end.reason and self._transfers.failure_ends:
+                failed = Failed(f"KV load failed: {end.reason}")
+                lifecycle.end(request, failed, now)
+                continue
+            lost = end.lost_tokens + end.spoilt_tokens
+            self._transfers.ledger.recomputed_tokens += lost
+            if request in held:
+                held.release(request)
+                assert request.transfer.waited is not None
+                request.transfer.waited = (request.transfer.waited[0], now)
+                lifecycle.queues.wait(request, now)
+            elif end.reason:
+                if request.status is RequestStatus.RUNNING:
+                    lifecycle.preempt(request, now, end.lost_tokens)
+                request.transfer.unproven = None
