@@ -26,7 +26,7 @@ from hookline.config import (
     ModelConfig,
     SchedulerConfig,
 )
-from hookline.worker import uniproc
+from hookline.worker import worker
 from hookline_testing import save_byte_tokenizer
 
 Change = Callable[..., Path]
@@ -232,7 +232,7 @@ def test_as_much_of_the_cache_is_prefaulted_as_is_wanted(
         asked.append((len(memory), warmed_bytes))
         return SimpleNamespace(close=lambda: None)
 
-    monkeypatch.setattr(uniproc, "PageWarmer", warmer)
+    monkeypatch.setattr(worker, "PageWarmer", warmer)
 
     load(folder, cache=CacheConfig(num_kv_blocks=16, kv_cache_prefault=wanted))
 

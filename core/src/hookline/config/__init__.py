@@ -20,6 +20,7 @@ from hookline.config.observers import (
     MetricsConfig,
     ObserverConfig,
 )
+from hookline.config.parallel import ParallelConfig
 from hookline.config.scheduler import Policy, SchedulerConfig
 from hookline.config.speculative import SpeculativeConfig
 
@@ -41,6 +42,7 @@ __all__ = [
     "MetricsConfig",
     "ModelConfig",
     "ObserverConfig",
+    "ParallelConfig",
     "Policy",
     "SchedulerConfig",
     "SimulationConfig",

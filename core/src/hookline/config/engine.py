@@ -13,6 +13,7 @@ from hookline.config.model import ModelConfig
 from hookline.config.observers import ObserverConfig
 from hookline.config.option_fields import build, check_options
 from hookline.config.options import option, section
+from hookline.config.parallel import ParallelConfig
 from hookline.config.scheduler import SchedulerConfig
 from hookline.config.speculative import OPTION, SpeculativeConfig
 from hookline.exceptions import ConfigError
@@ -98,6 +99,9 @@ class EngineConfig:
     )
     executor: ExecutorConfig = field(
         default_factory=ExecutorConfig, metadata=section("executor")
+    )
+    parallel: ParallelConfig = field(
+        default_factory=ParallelConfig, metadata=section("executor")
     )
     observers: ObserverConfig = field(
         default_factory=ObserverConfig, metadata=section("stat loggers")

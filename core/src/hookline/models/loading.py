@@ -1,12 +1,16 @@
-"""Loads a model with its weights, or with random ones, and refuses what is damaged."""
+"""Loads a model with its weights or random ones, and refuses damaged files."""
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import cast
 
 import torch
 from safetensors import SafetensorError
 from transformers import (
+    CONFIG_MAPPING,
+    MODEL_FOR_CAUSAL_LM_MAPPING,
     AutoConfig,
     AutoModelForCausalLM,
     PreTrainedConfig,
@@ -19,6 +23,7 @@ from hookline.exceptions import ModelLoadError
 from hookline.models.attention import IMPLEMENTATION
 from hookline.models.description import ModelDescription
 from hookline.models.support import refuse_unsupported
+from hookline.models.weight_files import ShardingPlan, WeightFiles
 from hookline_kernels import CPU
 
 _LOAD_ERRORS = (
@@ -33,29 +38,37 @@ _LOAD_ERRORS = (
 )
 
 
+WHOLE = ShardingPlan()
+"""All of every tensor."""
+
+
 def load_model(
     config: ModelConfig,
     description: ModelDescription,
     max_model_len: int,
     device: torch.device = CPU.device,
     attention: str = IMPLEMENTATION,
+    *,
+    plan: ShardingPlan = WHOLE,
 ) -> PreTrainedModel:
     """Loads a causal language model, ready for inference.
 
     Args:
-        config: Which one.
-        description: What its folder tells.
-        max_model_len: Longest prompt plus output in tokens.
-        device: Where its weights are to be.
-        attention: As `transformers` calls it; by default Hookline's.
+        config: Model, data type and load format.
+        description: The contents of the model folder's descriptions.
+        max_model_len: Maximum number of prompt plus output tokens.
+        device: Where to put the weights.
+        attention: Name of an attention implementation of `transformers`; by default
+            Hookline's.
+        plan: Which part of each tensor to read.
 
     Raises:
-        ModelLoadError: It cannot be read, is of a kind that cannot be served, or has
-            no room on the device.
+        ModelLoadError: The model cannot be read, is not supported, needs code of its
+            own folder, or does not fit on the device.
     """
     try:
         with _quietly():
-            model = _load(config, description, max_model_len, device, attention)
+            model = _load(config, description, max_model_len, device, attention, plan)
             torch.nn.Module.to(model, device)
     except _LOAD_ERRORS as error:
         reason = f"{type(error).__name__}: {str(error).strip() or 'no message'}"
@@ -67,7 +80,7 @@ def load_model(
 
 @contextmanager
 def _quietly() -> Iterator[None]:
-    """Without progress bars, and without reports of what becomes an error here."""
+    """Silences progress bars, and reports of what becomes an error here."""
     was_on = transformers_logging.is_progress_bar_enabled()
     verbosity = transformers_logging.get_verbosity()
     transformers_logging.set_verbosity_error()
@@ -80,29 +93,35 @@ def _quietly() -> Iterator[None]:
             transformers_logging.enable_progress_bar()
 
 
-def _load(
+def _load(  # noqa: PLR0917 - as `load_model`
     config: ModelConfig,
     description: ModelDescription,
     max_model_len: int,
     device: torch.device,
     attention: str,
+    plan: ShardingPlan,
 ) -> PreTrainedModel:
-    found = AutoConfig.from_pretrained(description.folder, local_files_only=True)
+    _refuse_own_code(config.model, description.folder)
+    found = AutoConfig.from_pretrained(
+        description.folder, local_files_only=True, trust_remote_code=False
+    )
     refuse_unsupported(config.model, found, max_model_len)
     dtype = _dtype(config, found.dtype)
     if config.load_format is LoadFormat.DUMMY:
         return _with_random_weights(config, found, dtype, device, attention)
-    loaded = AutoModelForCausalLM.from_pretrained(
-        description.folder,
-        config=found,
-        dtype=dtype,
-        attn_implementation=attention,
-        use_safetensors=True,
-        local_files_only=True,
-        trust_remote_code=False,
-        output_loading_info=True,
-        ignore_mismatched_sizes=True,  # they are refused below, by name
-    )
+    kind = _class_of(config.model, found)
+    with WeightFiles(description.folder) as files:
+        # Given tensors by name, `transformers` renames, converts and ties them as it
+        # does when it reads the files itself, but never looks at the folder.
+        loaded = kind.from_pretrained(
+            None,
+            config=_config_for(kind, found),
+            state_dict=files.shards(plan),
+            dtype=dtype,
+            attn_implementation=attention,
+            output_loading_info=True,
+            ignore_mismatched_sizes=True,  # refused below, by name
+        )
     model, report = cast("tuple[PreTrainedModel, dict[str, set[object]]]", loaded)
     for problem in ("missing_keys", "mismatched_keys"):
         if report[problem]:
@@ -115,8 +134,42 @@ def _load(
     return model
 
 
+def _refuse_own_code(name: str, folder: Path) -> None:
+    """Raises `ModelLoadError` for a model type that only the folder's code knows.
+
+    `auto_map` names such code. It is never run: where `transformers` has the model
+    type itself, its own implementation is used.
+    """
+    described = json.loads((folder / "config.json").read_text("utf-8"))
+    model_type = described.get("model_type")
+    if "auto_map" in described and model_type not in CONFIG_MAPPING:
+        raise ModelLoadError(
+            name,
+            f"its model type {model_type!r} is only known to code in the model folder "
+            "(auto_map), which Hookline never runs",
+        )
+
+
+def _class_of(name: str, config: PreTrainedConfig) -> type[PreTrainedModel]:
+    if type(config) not in MODEL_FOR_CAUSAL_LM_MAPPING:
+        raise ModelLoadError(
+            name, f"{type(config).__name__} does not belong to a causal language model"
+        )
+    return cast("type[PreTrainedModel]", MODEL_FOR_CAUSAL_LM_MAPPING[type(config)])
+
+
+def _config_for(
+    kind: type[PreTrainedModel], config: PreTrainedConfig
+) -> PreTrainedConfig:
+    """The part of a configuration of several models that this class takes."""
+    text = config.sub_configs.get("text_config")
+    if text is None or kind.config_class is not text:
+        return config
+    return config.get_text_config()
+
+
 def _key_name(key: object) -> str:
-    """A mismatched key is reported with both shapes."""
+    """Returns the name alone; a mismatched key is reported with both shapes."""
     return str(key[0] if isinstance(key, tuple) else key)
 
 
@@ -127,7 +180,7 @@ def _with_random_weights(
     device: torch.device,
     attention: str,
 ) -> PreTrainedModel:
-    """Made on the device; each kind of device makes other numbers of a seed."""
+    """Initializes weights on the device; other kinds of device draw other numbers."""
     devices = [] if device.type == "cpu" else [device]
     with torch.random.fork_rng(devices=devices), device:
         torch.manual_seed(config.seed)

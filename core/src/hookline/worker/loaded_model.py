@@ -14,6 +14,7 @@ from hookline.models.fingerprint import fingerprint_of
 from hookline.models.loading import load_model
 from hookline.models.probe import LayerAttention, LayerCache, Probed, probe
 from hookline.models.shared_weights import shared_weights
+from hookline.models.weight_files import ShardingPlan
 from hookline.plugin_loading.proposers import prepare_proposer
 from hookline.spec_decode.proposer import (
     Proposer,
@@ -95,7 +96,14 @@ def load(
         description = describe(config.model)
     max_model_len = description.max_model_len(config.model.max_model_len)
     with timer.phase("load weights"):
-        model = load_model(config.model, description, max_model_len, platform.device)
+        parallel = config.parallel
+        model = load_model(
+            config.model,
+            description,
+            max_model_len,
+            platform.device,
+            plan=ShardingPlan(rank=parallel.rank, size=parallel.tensor_parallel_size),
+        )
     slot = AttentionSlot.install(model)
     vocab_size = model.config.get_text_config().vocab_size
     with timer.phase("probe"):

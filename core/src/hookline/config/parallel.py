@@ -1,0 +1,65 @@
+"""How an engine is divided among processes, devices and machines."""
+
+from dataclasses import dataclass, field
+
+from hookline.config.option_fields import check_options
+from hookline.config.options import option
+from hookline.exceptions import ConfigError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ParallelConfig:
+    """How an engine is divided; each size is 1 for now.
+
+    Attributes:
+        rank: Index of this process among those that share the model's weights.
+    """
+
+    tensor_parallel_size: int = field(
+        default=1,
+        metadata=option(
+            "Number of ranks that divide each layer's weights; only 1 is supported.",
+            metavar="RANKS",
+            minimum=1,
+        ),
+    )
+    pipeline_parallel_size: int = field(
+        default=1,
+        metadata=option(
+            "Number of groups of layers, one behind another; only 1 is supported.",
+            metavar="STAGES",
+            minimum=1,
+        ),
+    )
+    data_parallel_size: int = field(
+        default=1,
+        metadata=option(
+            "Number of copies of the model in one engine; only 1 is supported.",
+            metavar="COPIES",
+            minimum=1,
+        ),
+    )
+    rank: int = 0
+
+    def __post_init__(self) -> None:
+        check_options(self)
+        for name, size in (
+            ("tensor-parallel-size", self.tensor_parallel_size),
+            ("pipeline-parallel-size", self.pipeline_parallel_size),
+            ("data-parallel-size", self.data_parallel_size),
+        ):
+            if size > 1:
+                raise ConfigError(
+                    name,
+                    f"{size} is not supported: an engine has one rank; the supported "
+                    "value is 1",
+                )
+        if not 0 <= self.rank < self.world_size:
+            raise ConfigError(
+                "rank", f"must be 0 to {self.world_size - 1}, not {self.rank}"
+            )
+
+    @property
+    def world_size(self) -> int:
+        """Number of ranks that share the model's weights."""
+        return self.tensor_parallel_size * self.pipeline_parallel_size

@@ -1,0 +1,137 @@
+"""Reads a model's safetensors files; of each tensor only one rank's slice."""
+
+import json
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import EllipsisType
+from typing import Protocol, Self
+
+import torch
+from safetensors import safe_open
+
+SINGLE_FILE = "model.safetensors"
+INDEX_FILE = "model.safetensors.index.json"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShardingPlan:
+    """Which part of each tensor a rank reads; by default all of every tensor.
+
+    Attributes:
+        rank: Index of this rank.
+        size: Number of ranks.
+        dims: The dimension along which a tensor is divided, by the tensor's name in
+            the files; every rank reads the others whole.
+    """
+
+    rank: int = 0
+    size: int = 1
+    dims: Mapping[str, int] = field(default_factory=dict)
+
+    def slice_of(self, name: str, shape: Sequence[int]) -> tuple[slice, ...]:
+        """Returns the rank's index into a tensor; empty for the whole of it.
+
+        Raises:
+            ValueError: The ranks cannot divide it evenly.
+        """
+        if self.size == 1 or name not in self.dims:
+            return ()
+        dim = self.dims[name]
+        width, rest = divmod(shape[dim], self.size)
+        if rest:
+            raise ValueError(
+                f"{self.size} ranks cannot divide dimension {dim} of {name}, which has "
+                f"{shape[dim]} entries"
+            )
+        whole = (slice(None),) * dim
+        return (*whole, slice(self.rank * width, (self.rank + 1) * width))
+
+
+class SafetensorsSlice(Protocol):
+    """A tensor in a safetensors file, not read yet."""
+
+    def get_dtype(self) -> str: ...
+
+    def get_shape(self) -> list[int]: ...
+
+    def __getitem__(self, index: EllipsisType | tuple[slice, ...]) -> torch.Tensor: ...
+
+
+class TensorShard:
+    """One rank's part of a tensor in a file; nothing is read until it is indexed."""
+
+    def __init__(self, name: str, source: SafetensorsSlice, plan: ShardingPlan) -> None:
+        """Takes a tensor and the plan that says which part of it to read.
+
+        Raises:
+            ValueError: The ranks cannot divide it evenly.
+        """
+        self._source = source
+        self._slice = plan.slice_of(name, source.get_shape())
+
+    def get_dtype(self) -> str:
+        """Data type as safetensors names it; quantizers of `transformers` ask."""
+        return self._source.get_dtype()
+
+    def __getitem__(self, index: EllipsisType) -> torch.Tensor:
+        """Reads the whole part; `transformers` asks for `[...]`."""
+        return self._source[self._slice or index]
+
+
+class WeightFiles:
+    """A model folder's safetensors files, open as long as the context lasts.
+
+    Tensors that were read stay valid afterwards.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        """Opens nothing yet.
+
+        Raises:
+            OSError: The folder has neither of the two files that list the weights.
+            ValueError: The index is damaged.
+        """
+        self._paths = [folder / name for name in _file_names(folder)]
+        self._open = ExitStack()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self._open.close()
+
+    def shards(self, plan: ShardingPlan) -> dict[str, TensorShard]:
+        """Returns the rank's part of every tensor, by name; reads only the headers.
+
+        Raises:
+            OSError: A file is missing.
+            SafetensorError: A file is damaged.
+            ValueError: The ranks cannot divide a tensor evenly.
+        """
+        found = {}
+        for path in self._paths:
+            file = self._open.enter_context(safe_open(path, framework="pt"))
+            for name in file.keys():  # noqa: SIM118 - it is no mapping
+                found[name] = TensorShard(name, file.get_slice(name), plan)
+        return found
+
+
+def _file_names(folder: Path) -> list[str]:
+    if (folder / SINGLE_FILE).is_file():
+        return [SINGLE_FILE]
+    if not (folder / INDEX_FILE).is_file():
+        raise FileNotFoundError(
+            f"it has neither {SINGLE_FILE} nor {INDEX_FILE}; weights are read from "
+            "safetensors files only"
+        )
+    index = json.loads((folder / INDEX_FILE).read_text("utf-8"))
+    files = index.get("weight_map") if isinstance(index, dict) else None
+    if not isinstance(files, dict):
+        raise ValueError(f"{INDEX_FILE} has no weight_map")  # noqa: TRY004
+    names = sorted({str(name) for name in files.values()})
+    for name in names:
+        if Path(name).name != name:
+            raise ValueError(f"{INDEX_FILE} names {name!r}, which is not in the folder")
+    return names

@@ -1,0 +1,185 @@
+"""Reading a model's safetensors files, whole or one rank's part of each tensor."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import save_file
+from transformers import AutoModelForCausalLM
+
+from hookline import ConfigError
+from hookline.config import EngineConfig, ModelConfig, ParallelConfig
+from hookline.models.description import describe
+from hookline.models.loading import load_model
+from hookline.models.weight_files import ShardingPlan, WeightFiles
+from hookline_testing.oracle import FAMILIES, make_oracle
+
+from .conftest import Damage
+
+TENSORS = {
+    "rows": torch.arange(24.0).view(6, 4),
+    "columns": torch.arange(24.0).view(6, 4) + 100,
+    "cube": torch.arange(24).view(2, 3, 4),
+    "scale": torch.tensor(3.5),
+    "norm": torch.arange(5.0),
+}
+DIMS = {"rows": 0, "columns": 1, "cube": 2}
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Path:
+    save_file(TENSORS, tmp_path / "model.safetensors")
+    return tmp_path
+
+
+def read(folder: Path, plan: ShardingPlan) -> dict[str, torch.Tensor]:
+    with WeightFiles(folder) as opened:
+        return {name: shard[...] for name, shard in opened.shards(plan).items()}
+
+
+def test_parts_of_two_ranks_make_the_whole(files: Path) -> None:
+    """Divided tensors concatenate along their dimension; the others are on both."""
+    first, second = (
+        read(files, ShardingPlan(rank=rank, size=2, dims=DIMS)) for rank in (0, 1)
+    )
+
+    for name, whole in TENSORS.items():
+        if name in DIMS:
+            assert first[name].shape[DIMS[name]] == whole.shape[DIMS[name]] // 2
+            joined = torch.cat([first[name], second[name]], DIMS[name])
+        else:
+            assert torch.equal(first[name], second[name])
+            joined = first[name]
+        assert torch.equal(joined, whole)
+
+
+def test_one_rank_reads_everything(files: Path) -> None:
+    """Whatever dimension it would be divided along."""
+    found = read(files, ShardingPlan(dims=DIMS))
+
+    assert found.keys() == TENSORS.keys()
+    assert all(torch.equal(found[name], TENSORS[name]) for name in TENSORS)
+
+
+def test_tensor_that_cannot_be_divided_is_named(files: Path) -> None:
+    """Five entries among two ranks."""
+    with pytest.raises(ValueError, match=r"2 ranks .* 0 of norm, which has 5 entries"):
+        read(files, ShardingPlan(size=2, dims={"norm": 0}))
+
+
+@pytest.mark.parametrize(
+    ("index", "reason"),
+    [
+        ("{", "Expecting"),
+        ("[]", "no weight_map"),
+        ('{"weight_map": {"rows": "../model.safetensors"}}', "not in the folder"),
+    ],
+)
+def test_damaged_index_is_refused(tmp_path: Path, index: str, reason: str) -> None:
+    """Nothing outside of the folder is read."""
+    (tmp_path / "model.safetensors.index.json").write_text(index)
+
+    with pytest.raises(ValueError, match=reason):
+        WeightFiles(tmp_path)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_loaded_weights_are_those_that_transformers_loads(
+    tmp_path: Path, family: str
+) -> None:
+    """Renamed, converted and tied alike, in many files; buffers, too."""
+    oracle = make_oracle(family, tmp_path)
+    (tmp_path / "model.safetensors").unlink()
+    oracle.model.save_pretrained(tmp_path, max_shard_size="100KB")
+    expected = AutoModelForCausalLM.from_pretrained(tmp_path)
+    config = ModelConfig(model=str(tmp_path))
+
+    found = load_model(config, describe(config), 256)
+
+    for named in ("state_dict", "named_buffers"):
+        ours, theirs = (dict(getattr(each, named)()) for each in (found, expected))
+        assert ours.keys() == theirs.keys()
+        assert all(torch.equal(ours[name], theirs[name]) for name in ours)
+    tied = [
+        model.get_output_embeddings().weight is model.get_input_embeddings().weight
+        for model in (found, expected)
+    ]
+    assert tied[0] == tied[1]
+
+
+OWN_CODE = """
+from pathlib import Path
+Path(__file__).with_name("executed").touch()
+from transformers import PreTrainedConfig
+
+class Config(PreTrainedConfig):
+    model_type = "own"
+"""
+START = """
+import sys
+from hookline import LLM, ModelLoadError
+try:
+    LLM(sys.argv[1], load_format="dummy")
+except ModelLoadError as error:
+    print("refused:", error.reason)
+"""
+
+
+@pytest.mark.parametrize("answers", ["", "y\n" * 5])
+def test_code_of_the_folder_is_never_run(configured: Damage, answers: str) -> None:
+    """Nor is anybody asked whether to run it."""
+    folder = configured(
+        model_type="own", auto_map={"AutoConfig": "configuration_own.Config"}
+    )
+    (folder / "configuration_own.py").write_text(OWN_CODE)
+
+    run = subprocess.run(
+        [sys.executable, "-c", START, str(folder)],
+        check=True,
+        capture_output=True,
+        text=True,
+        input=answers,
+    )
+
+    assert run.stdout.startswith("refused: its model type 'own' is only known to code")
+    assert "[y/N]" not in run.stdout + run.stderr
+    assert not (folder / "executed").exists()
+
+
+def test_known_architecture_needs_no_code_of_the_folder(configured: Damage) -> None:
+    """The implementation of `transformers` is used, whatever `auto_map` names."""
+    folder = configured(
+        auto_map={
+            "AutoConfig": "configuration_own.Config",
+            "AutoModelForCausalLM": "modeling_own.Model",
+        }
+    )
+    (folder / "configuration_own.py").write_text(OWN_CODE)
+    config = ModelConfig(model=str(folder))
+
+    model = load_model(config, describe(config), 256)
+
+    assert type(model).__module__.startswith("transformers.models.llama")
+    assert not (folder / "executed").exists()
+
+
+@pytest.mark.parametrize(
+    "option",
+    ["tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size"],
+)
+def test_more_than_one_rank_is_refused(option: str) -> None:
+    """The error names the option and what is supported."""
+    name = option.replace("_", "-")
+
+    with pytest.raises(ConfigError, match=f"{name}: 2 is not supported.*value is 1"):
+        EngineConfig.from_options(**{option: 2})
+
+    assert EngineConfig.from_options(**{option: 1}).parallel == ParallelConfig()
+
+
+def test_rank_must_exist() -> None:
+    """With one rank it is 0."""
+    with pytest.raises(ConfigError, match="rank: must be 0 to 0, not 1"):
+        ParallelConfig(rank=1)
