@@ -30,16 +30,25 @@ class PluginSite:
         self._folder = folder
 
     def install(
-        self, name: str, source: str, *, group: str = "hookline.loggers"
+        self,
+        name: str,
+        source: str,
+        *,
+        group: str = "hookline.loggers",
+        attribute: str | None = None,
     ) -> None:
-        """Installs `source` as module and plugin `name` of distribution `dist-NAME`."""
+        """Installs `source` as module and plugin `name` of distribution `dist-NAME`.
+
+        The entry point names the module, or an `attribute` of it.
+        """
         (self._folder / f"{name}.py").write_text(source, "utf-8")
         metadata = self._folder / f"dist_{name}-1.0.dist-info"
         metadata.mkdir()
         (metadata / "METADATA").write_text(
             f"Metadata-Version: 2.1\nName: dist-{name}\nVersion: 1.0\n", "utf-8"
         )
-        entry = f"[{group}]\n{name} = {name}\n"
+        value = f"{name}:{attribute}" if attribute else name
+        entry = f"[{group}]\n{name} = {value}\n"
         (metadata / "entry_points.txt").write_text(entry, "utf-8")
         importlib.invalidate_caches()
 

@@ -1,0 +1,80 @@
+"""Executors are plugins, chosen by name."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from hookline import LLM, ConfigError, SamplingParams
+from hookline.config import EngineConfig, ExecutorConfig, ModelConfig
+from hookline.worker.executor_factory import RUNS_MODEL, load_executor_factory
+from hookline_testing import PluginSite
+from hookline_testing.oracle import Oracle
+
+GROUP = "hookline.executors"
+COUNTING = """
+from hookline.worker.executor_factory import ExecutorFactory
+from hookline.worker.simulated.factory import create as create_simulated
+
+built = []
+
+def create(context):
+    built.append(context.config.executor.name)
+    return create_simulated(context)
+
+FACTORY = ExecutorFactory(create)
+"""
+
+
+@pytest.fixture
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PluginSite]:
+    with PluginSite(tmp_path_factory.mktemp("site")) as site:
+        yield site
+
+
+def test_an_installed_executor_is_used(llama: Oracle, site: PluginSite) -> None:
+    """Of whatever distribution; it gets the engine's whole configuration."""
+    site.install("counting", COUNTING, group=GROUP, attribute="FACTORY")
+    config = EngineConfig(
+        model=ModelConfig(model=str(llama.folder)),
+        executor=ExecutorConfig(name="counting"),
+    )
+
+    with LLM.from_config(config) as llm:
+        [output] = llm.generate([[5, 6, 7]], SamplingParams(max_tokens=4))
+        facts = llm.front_end.client.facts
+
+    assert len(output.outputs[0].token_ids) == 4
+    assert facts.executor == "counting"
+    assert site.module("counting").built == ["counting"]
+
+
+@pytest.mark.parametrize("name", ["nautilus", ""])
+def test_an_unknown_executor_is_refused(name: str) -> None:
+    """The error lists what is installed."""
+    with pytest.raises(ConfigError, match=r"executor: .*simulated, uniproc"):
+        load_executor_factory(name)
+
+
+@pytest.mark.parametrize(
+    ("source", "reason"),
+    [
+        ("import nothing_of_that_name", "nothing_of_that_name"),
+        ("FACTORY = print", "is not an ExecutorFactory"),
+    ],
+)
+def test_a_broken_executor_is_refused(
+    site: PluginSite, source: str, reason: str
+) -> None:
+    """The error says why."""
+    site.install("broken", source, group=GROUP, attribute="FACTORY")
+
+    with pytest.raises(ConfigError, match=f"executor: .*{reason}"):
+        load_executor_factory("broken")
+
+
+def test_only_executors_with_a_model_offer_all_that_proposers_need() -> None:
+    """What they offer is known before either is built."""
+    assert load_executor_factory("uniproc").capabilities == RUNS_MODEL
+    simulated = load_executor_factory("simulated").capabilities
+    assert not simulated.hidden_states
+    assert not simulated.draft_trees
