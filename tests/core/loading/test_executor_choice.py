@@ -41,7 +41,7 @@ def test_an_installed_executor_is_used(llama: Oracle, site: PluginSite) -> None:
 
     with LLM.from_config(config) as llm:
         [output] = llm.generate([[5, 6, 7]], SamplingParams(max_tokens=4))
-        facts = llm.front_end.client.facts
+        facts = llm.front_end.facts
 
     assert len(output.outputs[0].token_ids) == 4
     assert facts.executor == "counting"

@@ -281,7 +281,7 @@ def test_simulated_executor_has_no_states(
     )
 
     with (
-        pytest.raises(ConfigError, match="simulated executor has none"),
+        pytest.raises(ConfigError, match="executor 'simulated' lacks"),
         speculating_llm(config, WatchingProposer(RandomProposer())),
     ):
         pass
