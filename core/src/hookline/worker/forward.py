@@ -129,25 +129,42 @@ def choose_forward(
     if not may_compile:
         return modules("modules", "kernels are torch")
     try:
-        decoder = Decoder(
-            model,
-            probed,
-            _layer_ops(platform),
-            block_size=block_size,
-            max_model_len=max_model_len,
-        )
-        try_forward(decoder, probed, model.dtype, block_size, platform)
+        decoder = _decoder(model, probed, block_size, max_model_len, platform)
     except (NotDecoder, KernelError) as error:
         reason = str(error)
+        _log.info("the model runs as modules: %s", reason)
     else:
         decoder.feature_layers = feature_layers
         return decoder
-    _log.info("the model runs as modules: %s", reason)
     if platform.is_gpu:
         return modules("modules", reason)
     forward = modules("adapted modules", reason)
     adapt(model)
     return forward
+
+
+def _decoder(
+    model: PreTrainedModel,
+    probed: Probed,
+    block_size: int,
+    max_model_len: int,
+    platform: Platform,
+) -> Decoder:
+    """Makes a decoder and tries it.
+
+    Raises:
+        NotDecoder: The model has another structure.
+        KernelError: There are no kernels, or the logits differ from the probe's.
+    """
+    decoder = Decoder(
+        model,
+        probed,
+        _layer_ops(platform),
+        block_size=block_size,
+        max_model_len=max_model_len,
+    )
+    try_forward(decoder, probed, model.dtype, block_size, platform)
+    return decoder
 
 
 def _tap(  # noqa: PLR0917 - what `choose_forward` got

@@ -72,8 +72,7 @@ class ModelRunner:
             cache: Of keys and values.
             drafter: Proposes drafts, if anything does.
             needs_hidden_states: Compute hidden states, for the drafter.
-            tree: Shape of the drafts; None if they are chains. Accepted paths of a
-                tree are moved within `cache` to where a chain would be.
+            tree: Shape of the drafts; None if they are chains.
             transferring: Calls the KV connector, if there is one.
         """
         self._forward = forward

@@ -45,6 +45,9 @@ class CompiledAttention:
     Its buffers grow with the largest step. For one thread.
     """
 
+    _batch: AttentionMetadata | None = None
+    _shared_tokens = 0
+
     def __init__(
         self,
         *,
@@ -71,11 +74,7 @@ class CompiledAttention:
             element_size=dtype.itemsize,
             has_trees=has_trees,
         )
-        tiled, shared = _tiled(self._shape, num_kv_heads, dtype)
-        self._tiled: TiledPrefill | None = tiled
-        self._shared: SharedPrefixes | None = shared
-        self._shared_tokens = 0
-        self._num_kv_heads = num_kv_heads
+        self._tiled, self._shared = _tiled(self._shape, num_kv_heads, dtype)
         self._write = CacheWriter(
             num_kv_heads=num_kv_heads,
             key_dim=key_dim,
@@ -84,13 +83,10 @@ class CompiledAttention:
             dtype=dtype,
         )
         self._team = Team(_kernel(self._shape).address)
-        self._call = np.zeros(1, CALL)
-        self._call["num_kv_heads"] = num_kv_heads
+        self._num_kv_heads, self._call = num_kv_heads, _new_call(num_kv_heads)
         self._decode_replays: dict[int | None, _DecodeReplay] = {}
         self._prefill_replay = _PrefillReplay(self)
-        self._batch: AttentionMetadata | None = None
-        self._scratch = torch.empty(0)
-        self._states = torch.empty(0)
+        self._scratch, self._states = torch.empty(0), torch.empty(0)
         self._parts_done = torch.zeros(0, dtype=torch.int64)
 
     @property
@@ -267,9 +263,16 @@ class CompiledAttention:
         return threads
 
 
+def _new_call(num_kv_heads: int) -> np.ndarray[Any, Any]:
+    """Returns the arguments of the decode kernel."""
+    call = np.zeros(1, CALL)
+    call["num_kv_heads"] = num_kv_heads
+    return call
+
+
 def _tiled(
     shape: DecodeShape, num_kv_heads: int, dtype: torch.dtype
-) -> tuple[TiledPrefill, SharedPrefixes] | tuple[None, None]:
+) -> tuple[TiledPrefill | None, SharedPrefixes | None]:
     """Returns None where prefill uses torch's attention."""
     tiled = PrefillShape(
         group=shape.group,
