@@ -1,4 +1,4 @@
-"""What tests of kernels share."""
+"""Fixtures of the kernels' tests."""
 
 from collections.abc import Iterator
 
@@ -8,7 +8,7 @@ import torch
 
 @pytest.fixture(params=[1, 2, 5])
 def threads(request: pytest.FixtureRequest) -> Iterator[int]:
-    """Also more than there are cores."""
+    """Numbers of threads, also more than there are cores."""
     before = torch.get_num_threads()
     torch.set_num_threads(request.param)
     yield request.param

@@ -1,4 +1,4 @@
-"""Products with numbers in three pieces are as right as those of float32."""
+"""Products of numbers in three pieces are as precise as float32."""
 
 import pytest
 import torch
@@ -29,7 +29,7 @@ def errors(
     has_bias: bool = False,
     has_summand: bool = False,
 ) -> tuple[float, float]:
-    """The largest error, and that of vectors of float32."""
+    """Largest error, and that of float32 vectors."""
     weight, values = random_values(outputs, inputs), random_values(rows, inputs)
     bias = random_values(outputs) if has_bias else None
     residual = random_values(rows, outputs) if has_summand else None
@@ -61,7 +61,7 @@ def errors(
 def test_products_are_as_right_as_in_float32(
     rows: int, has_bias: bool, has_summand: bool
 ) -> None:
-    """Of no row to many, with what is added to them."""
+    """For zero to many rows, with and without bias and residual."""
     own, others = errors(
         rows, 64, 3 * OUTPUTS, has_bias=has_bias, has_summand=has_summand
     )
@@ -74,7 +74,7 @@ def test_products_are_as_right_as_in_float32(
 def test_so_are_those_of_more_rows_than_are_split_at_once(
     inputs: int, rows: int, threads: int
 ) -> None:
-    """Whatever threads there are."""
+    """With any number of threads."""
     del threads
     own, others = errors(rows, inputs, 7 * OUTPUTS, has_bias=True, has_summand=True)
 
@@ -83,7 +83,7 @@ def test_so_are_those_of_more_rows_than_are_split_at_once(
 
 @needs_tiles
 def test_every_piece_counts() -> None:
-    """Without the last pieces, or without one of the products, it would be seen."""
+    """The test would see a missing piece or product."""
     weight, values = random_values(OUTPUTS, 32), random_values(32, 32)
     weight[:, 1:] = values[:, 1:] = 0  # one product for each sum
     exact = functional.linear(values.double(), weight.double())
@@ -95,7 +95,7 @@ def test_every_piece_counts() -> None:
 
 @needs_tiles
 def test_a_rows_result_does_not_depend_on_other_rows() -> None:
-    """It is the same bits, so that greedy tokens are the same in any such batch."""
+    """It has the same bits, so that greedy tokens do not depend on the batch."""
     product = Bf16x3Gemm(pack_bf16x3(random_values(4 * OUTPUTS, 96)), None)
     values = random_values(70, 96)
 
@@ -107,7 +107,7 @@ def test_a_rows_result_does_not_depend_on_other_rows() -> None:
 
 @needs_tiles
 def test_values_of_any_shape_and_place_are_taken() -> None:
-    """As a linear layer takes them."""
+    """Like in a linear layer."""
     weight = random_values(OUTPUTS, 32)
     values = random_values(32, 3, 15).permute(1, 2, 0)
 
@@ -132,7 +132,7 @@ def test_small_numbers_and_large_ones_are_right() -> None:
 
 @needs_tiles
 def test_a_linear_layer_takes_them_for_many_rows() -> None:
-    """And vectors for few, which read less."""
+    """Few rows use vectors, which read less."""
     weight, bias = random_values(2 * OUTPUTS, 64), random_values(2 * OUTPUTS)
     layer = FastLinear(weight, bias)
     few, many = (
@@ -159,6 +159,6 @@ def test_a_linear_layer_takes_them_for_many_rows() -> None:
     ids=["outputs", "inputs", "many inputs", "large", "dtype"],
 )
 def test_what_is_not_split_is_refused(weight: torch.Tensor) -> None:
-    """Vectors or torch compute it."""
+    """The caller uses vectors or torch instead."""
     with pytest.raises(KernelError, match=r"no panels|no matrix unit|too large"):
         pack_bf16x3(weight)

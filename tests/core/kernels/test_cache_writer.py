@@ -17,7 +17,7 @@ def random_values(*shape: int) -> torch.Tensor:
 def as_models_hand_over(
     tokens: int, dim: int, dtype: torch.dtype, layout: str
 ) -> torch.Tensor:
-    """[tokens, KV heads, dim], in memory as the layout says."""
+    """[tokens, KV heads, dim], in the given memory layout."""
     if layout == "contiguous":
         return random_values(tokens, KV_HEADS, dim).to(dtype)
     if layout == "heads outermost":
@@ -71,7 +71,7 @@ def test_tokens_reach_their_slots(
 
 
 def test_a_dtype_without_a_kernel_is_refused() -> None:
-    """The caller keeps what it has."""
+    """The caller falls back."""
     with pytest.raises(KernelError, match="float16"):
         CacheWriter(
             num_kv_heads=1,

@@ -65,7 +65,7 @@ def assert_equal_to_reference(
 def test_equals_reference(
     shape: tuple[int, int, int, int, int], dtype: torch.dtype
 ) -> None:
-    """Random batches of single tokens, chunks and whole prompts."""
+    """For random batches of decodes, chunks and whole prompts."""
     for seed in range(5):
         source = random.Random(seed)  # noqa: S311 - a test
         singles = [(1, source.randint(1, 70)) for _ in range(source.randint(0, 6))]
@@ -83,7 +83,7 @@ def test_equals_reference(
 def test_a_long_sequence_is_cut_into_parts_and_merged(
     length: int, window: int | None, dtype: torch.dtype
 ) -> None:
-    """Sequences alone in their step, and one much longer than the others."""
+    """Alone in its step, or much longer than the others."""
     shape = SHAPES[2]
     for lengths in ([length], [3, length, 40]):
         batch = [(1, one) for one in lengths]
@@ -93,7 +93,7 @@ def test_a_long_sequence_is_cut_into_parts_and_merged(
 
 @pytest.mark.parametrize("threads", [1, 2, 3])
 def test_any_number_of_threads_gives_the_same(threads: int) -> None:
-    """Threads set after the kernel was made are used, and none is needed."""
+    """The current number of threads is used, not that of the compilation."""
     before = torch.get_num_threads()
     step = make_step(SHAPES[2], [(1, 300)] * 9 + [(1, 2000)], torch.float32, 0)
 

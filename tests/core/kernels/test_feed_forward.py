@@ -1,4 +1,4 @@
-"""The feed-forward layer on tiles equals its reference, and leaves oneDNN alone."""
+"""The gated MLP on tiles equals its reference, and does not disturb oneDNN."""
 
 from concurrent.futures import ThreadPoolExecutor
 
@@ -35,7 +35,7 @@ def weights_of(hidden: int, width: int) -> Weights:
 
 
 def exact(values: torch.Tensor, weights: Weights, activation: str) -> torch.Tensor:
-    """In float64."""
+    """The result in float64."""
     gate, up, down = (each.double() for each in weights)
     sides = torch.cat((values.double() @ gate.T, values.double() @ up.T), 1)
     return gated_reference(sides, activation) @ down.T
@@ -48,7 +48,7 @@ def exact(values: torch.Tensor, weights: Weights, activation: str) -> torch.Tens
 def test_rows_equal_the_reference(
     shape: tuple[int, int], activation: str, has_summand: bool
 ) -> None:
-    """Each row is right, and what is given stays as it was."""
+    """Each row is right, and inputs stay unchanged."""
     hidden, width = shape
     weights = weights_of(hidden, width)
     layer = FeedForward(*weights, activation)
@@ -70,7 +70,7 @@ def test_rows_equal_the_reference(
 @needs_tiles
 @pytest.mark.parametrize("threads", [1, 3])
 def test_any_number_of_threads_gives_the_same(threads: int) -> None:
-    """And products of oneDNN are right afterwards, whose tiles are set up otherwise."""
+    """And oneDNN, which configures tiles differently, is right afterwards."""
     layer = FeedForward(*weights_of(96, 544), "silu")
     packed, many = pack(random_values(96, 96)), random_values(700, 96)
     expected, plain = layer(many), packed_linear(many, packed, None)
@@ -87,7 +87,7 @@ def test_any_number_of_threads_gives_the_same(threads: int) -> None:
 
 @needs_tiles
 def test_other_threads_of_the_interpreter_are_not_disturbed() -> None:
-    """Each has tiles and sums of its own."""
+    """Each thread has its own tiles and sums."""
     weights, values = weights_of(64, 96), random_values(300, 64)
     expected = FeedForward(*weights, "silu")(values)
 
@@ -111,7 +111,7 @@ def test_a_slice_of_rows_is_taken() -> None:
 
 @needs_tiles
 def test_what_is_not_a_number_stays_in_its_row() -> None:
-    """A broken row breaks no other, also where rows are computed twice."""
+    """It spreads to no other row, also where rows are computed twice."""
     layer = FeedForward(*weights_of(64, 96), "silu")
     values = random_values(77, 64)
     expected = layer(values)
@@ -126,7 +126,7 @@ def test_what_is_not_a_number_stays_in_its_row() -> None:
 
 @pytest.mark.parametrize("shape", [(48, 64), (64, 48), (33, 64)])
 def test_other_shapes_are_refused(shape: tuple[int, int]) -> None:
-    """As they are where there is no matrix unit."""
+    """Like on CPUs without a matrix unit."""
     with pytest.raises(KernelError):
         FeedForward(*weights_of(*shape), "silu")
 
@@ -137,7 +137,7 @@ def test_other_shapes_are_refused(shape: tuple[int, int]) -> None:
 def test_other_numbers_and_functions_are_refused(
     dtype: torch.dtype, activation: str
 ) -> None:
-    """Whoever asks then takes another way."""
+    """The caller falls back."""
     gate, up, down = (each.to(dtype) for each in weights_of(64, 96))
     with pytest.raises(KernelError):
         FeedForward(gate, up, down, activation)

@@ -1,4 +1,4 @@
-"""Products with panels of float32 equal exact ones."""
+"""float32 products with packed weights equal exact ones."""
 
 import pytest
 import torch
@@ -41,7 +41,7 @@ def assert_equal_to_exact(
 @pytest.mark.parametrize("has_bias", [False, True])
 @pytest.mark.parametrize("rows", ROWS)
 def test_products_are_right(rows: int, has_bias: bool, has_summand: bool) -> None:
-    """Of no row to many, with what is added to them."""
+    """For zero to many rows, with and without bias and residual."""
     assert_equal_to_exact(
         rows, 48, 3 * OUTPUTS, has_bias=has_bias, has_summand=has_summand
     )
@@ -49,17 +49,17 @@ def test_products_are_right(rows: int, has_bias: bool, has_summand: bool) -> Non
 
 @pytest.mark.parametrize("inputs", [1, 7, 250])
 def test_any_number_of_inputs_is_right(inputs: int) -> None:
-    """A row of values is no whole number of vectors."""
+    """Also if a row is not a whole number of vectors."""
     assert_equal_to_exact(13, inputs, OUTPUTS)
 
 
 def test_rows_that_no_cache_holds_are_right() -> None:
-    """They pass a panel in parts."""
+    """They are multiplied in parts."""
     assert_equal_to_exact(601, 1024, 2 * OUTPUTS, has_bias=True, has_summand=True)
 
 
 def test_a_rows_result_does_not_depend_on_other_rows() -> None:
-    """It is the same bits, so that greedy tokens are the same in any batch."""
+    """It has the same bits, so that greedy tokens do not depend on the batch."""
     product = Float32Gemm(pack_float32(random_values(4 * OUTPUTS, 96)), None)
     values = random_values(21, 96)
 
@@ -70,7 +70,7 @@ def test_a_rows_result_does_not_depend_on_other_rows() -> None:
 
 
 def test_values_of_any_shape_and_place_are_taken() -> None:
-    """As a linear layer takes them."""
+    """Like in a linear layer."""
     weight = random_values(OUTPUTS, 24)
     values = random_values(24, 3, 5).permute(1, 2, 0)
 
@@ -80,7 +80,7 @@ def test_values_of_any_shape_and_place_are_taken() -> None:
 
 
 def test_weights_may_lie_as_columns() -> None:
-    """As those of a layer that is written the other way round."""
+    """Transposed weights are packed as well."""
     weight, values = random_values(24, OUTPUTS).t(), random_values(3, 24)
 
     found = Float32Gemm(pack_float32(weight), None)(values)
@@ -94,6 +94,6 @@ def test_weights_may_lie_as_columns() -> None:
     ids=["outputs", "dtype"],
 )
 def test_what_cannot_lie_in_panels_is_refused(weight: torch.Tensor) -> None:
-    """torch computes it."""
+    """The caller uses torch instead."""
     with pytest.raises(KernelError, match="no panels"):
         pack_float32(weight)

@@ -1,4 +1,4 @@
-"""The compiled gate equals its torch reference, also where powers of e end."""
+"""The compiled gate equals its torch reference, also where exponentials overflow."""
 
 import pytest
 import torch
@@ -18,7 +18,7 @@ def random_values(*shape: int) -> torch.Tensor:
 
 
 def assert_like_the_reference(values: torch.Tensor, activation: str) -> None:
-    """Against the reference in float64."""
+    """Compares with the reference in float64."""
     width = values.shape[-1] // 2
     exact = gated_reference(values.double(), activation)
 
@@ -36,7 +36,7 @@ def assert_like_the_reference(values: torch.Tensor, activation: str) -> None:
 def test_rows_equal_the_reference(
     width: int, dtype: torch.dtype, activation: str
 ) -> None:
-    """Widths that no vector divides too; one row, a few, and enough for threads."""
+    """Also widths that no vector divides; one row, a few, and many."""
     for rows in (1, 5, 700):
         values = (3 * random_values(rows, 2 * width)).to(dtype)
         assert_like_the_reference(values, activation)
@@ -48,7 +48,7 @@ def test_rows_equal_the_reference(
 def test_gates_and_ups_may_alternate(
     width: int, dtype: torch.dtype, activation: str
 ) -> None:
-    """So many at a time as a vector holds."""
+    """One vector at a time."""
     lanes = lanes_for(width)
     sides = (3 * random_values(2, 7, width)).to(dtype)
     halves = torch.cat((sides[0], sides[1]), 1)
@@ -62,7 +62,7 @@ def test_gates_and_ups_may_alternate(
 @pytest.mark.parametrize("activation", GATES)
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 def test_extreme_numbers_stay_numbers(dtype: torch.dtype, activation: str) -> None:
-    """No power overflows: a gate is shut or open."""
+    """No exponential overflows: a gate is closed or open."""
     gates = torch.tensor([1e4, -1e4, 1e20, -1e20, 88.0, -88.0, 9.5, -9.5, 0.0, -0.0])
     ups = torch.full_like(gates, 3.0)
     values = torch.cat((gates, ups)).to(dtype)[None]
@@ -82,7 +82,7 @@ def test_what_is_not_a_number_stays_so(activation: str) -> None:
 
 
 def test_strided_rows_and_more_axes_are_taken() -> None:
-    """The values stay as they are."""
+    """The input stays unchanged."""
     wide = random_values(2, 5, 70)
     values = wide[..., 3:67]
 
@@ -93,6 +93,6 @@ def test_strided_rows_and_more_axes_are_taken() -> None:
 
 
 def test_a_dtype_without_a_kernel_is_refused() -> None:
-    """The caller keeps what it has."""
+    """The caller falls back."""
     with pytest.raises(KernelError, match="float16"):
         Gate(16, torch.float16, "silu")

@@ -1,4 +1,4 @@
-"""Products of many rows on tiles are right wherever the weights lie."""
+"""Products of many rows on tiles are right for each layout of weights."""
 
 import pytest
 import torch
@@ -22,7 +22,7 @@ def random_values(*shape: int) -> torch.Tensor:
 
 
 def check(product: Gemm, weight: torch.Tensor, bias: torch.Tensor | None) -> None:
-    """Each row, with a residual and without; what is given stays as it was."""
+    """Checks each row, with and without a residual; inputs stay unchanged."""
     for rows in ROWS:
         values = random_values(rows, weight.shape[1])
         expected = values.double() @ weight.double().T
@@ -42,7 +42,7 @@ def check(product: Gemm, weight: torch.Tensor, bias: torch.Tensor | None) -> Non
 @pytest.mark.parametrize("has_bias", [False, True])
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_weights_in_panels(shape: tuple[int, int], has_bias: bool) -> None:
-    """Of 32 outputs each."""
+    """Panels of 32 outputs."""
     inputs, outputs = shape
     weight = random_values(outputs, inputs)
     bias = random_values(outputs) if has_bias else None
@@ -52,7 +52,7 @@ def test_weights_in_panels(shape: tuple[int, int], has_bias: bool) -> None:
 
 @pytest.mark.parametrize("shape", [(64, 96), (96, 544), (128, 192)], ids=str)
 def test_weights_as_onednn_packs_them(shape: tuple[int, int]) -> None:
-    """In blocks of 32 or of 64 outputs, which a trial of few rows tells."""
+    """Blocks of 32 or 64 outputs, found by a trial."""
     inputs, outputs = shape
     weight, bias = random_values(outputs, inputs), random_values(outputs)
     packed = pack(weight)
@@ -73,7 +73,7 @@ def test_weights_in_blocks_of_64() -> None:
 
 @pytest.mark.parametrize("threads", [1, 3])
 def test_any_number_of_threads_gives_the_same(threads: int) -> None:
-    """Which thread finishes a block's sums changes nothing."""
+    """It does not matter which thread finishes a block's sums."""
     weight, values = random_values(544, 96), random_values(700, 96)
     product, before = Gemm(lay_panels(weight)), torch.get_num_threads()
     expected = product(values)

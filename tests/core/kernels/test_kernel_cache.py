@@ -1,4 +1,4 @@
-"""Kernels are kept on disk where that can be done, and are made anew elsewhere."""
+"""Kernels are cached on disk where possible, and compiled elsewhere."""
 
 import os
 import subprocess
@@ -60,7 +60,7 @@ for each in sys.argv[1:]:
 
 
 def run(script: str, cache: Path, *arguments: str) -> tuple[list[str], str]:
-    """What a process of its own prints, in words, and what it logs."""
+    """Words that a separate process prints, and its log."""
     environment = {**os.environ, "XDG_CACHE_HOME": str(cache)}
     environment.pop("NUMBA_CACHE_DIR", None)
     done = subprocess.run(
@@ -74,7 +74,7 @@ def run(script: str, cache: Path, *arguments: str) -> tuple[list[str], str]:
 
 
 def choose(cache: Path, *missing: str) -> tuple[list[str], str]:
-    """What a process of its own chooses, and what it logs."""
+    """Kernels that a separate process chooses, and its log."""
     return run(CHOOSE, cache, *missing)
 
 
@@ -92,7 +92,7 @@ def test_a_second_process_finds_the_first_ones_kernel(tmp_path: Path) -> None:
 def test_kernels_of_several_processes_are_not_taken_for_one_another(
     tmp_path: Path,
 ) -> None:
-    """Functions of one name with other closures, loaded by a process of its own."""
+    """Functions of one name with different closures can be loaded together."""
     for number in ("10", "20"):
         assert run(COUNT, tmp_path, number)[0] == ["0", str(8 * int(number))]
 
@@ -112,7 +112,7 @@ def test_without_a_folder_it_is_compiled_each_time(tmp_path: Path) -> None:
 
 
 def test_a_damaged_file_is_passed_over(tmp_path: Path) -> None:
-    """A kernel cut short by a full disk is compiled again."""
+    """A kernel that was truncated by a full disk is compiled again."""
     choose(tmp_path)
     for path in tmp_path.rglob("*.nb?"):
         path.write_bytes(path.read_bytes()[:100])
@@ -135,7 +135,7 @@ def test_old_sources_kernels_are_removed(tmp_path: Path) -> None:
 def test_without_the_compiler_torch_serves_and_a_warning_says_so(
     tmp_path: Path,
 ) -> None:
-    """Nothing is silent."""
+    """Nothing falls back silently."""
     chosen, log = choose(tmp_path, "numba")
 
     assert chosen == ["torch"]

@@ -25,7 +25,7 @@ def exact_product(
     bias: torch.Tensor | None,
     residual: torch.Tensor | None,
 ) -> torch.Tensor:
-    """In float64, of the same numbers."""
+    """The product in float64, of the same numbers."""
     exact = functional.linear(values.double(), weight.double())
     for each in (bias, residual):
         exact = exact if each is None else exact + each.double()
@@ -33,7 +33,7 @@ def exact_product(
 
 
 def assert_rounded(found: torch.Tensor, exact: torch.Tensor) -> None:
-    """One last place from the exact result, and a little for the sum."""
+    """Within one unit in the last place, and a little for the sum."""
     assert found.dtype == torch.bfloat16
     torch.testing.assert_close(found.double(), exact, rtol=2**-8, atol=1e-4)
 
@@ -65,7 +65,7 @@ def test_packed_products_equal_plain_ones(
 def test_plain_products_take_a_bias_and_a_summand(
     tokens: int, has_bias: bool, has_residual: bool
 ) -> None:
-    """As the packed ones do; the residual stays as it is."""
+    """Like packed ones; the residual stays unchanged."""
     values = random_values(tokens, IN, dtype=torch.float32)
     weight = random_values(OUT, IN, dtype=torch.float32)
     bias = random_values(OUT, dtype=torch.float32) if has_bias else None
@@ -87,5 +87,5 @@ def test_float32_is_not_packed() -> None:
 
 @needs_bfloat16
 def test_what_is_packed_is_not_packed_again() -> None:
-    """Its layout is oneDNN's own."""
+    """The layout is oneDNN's own."""
     assert not can_pack(pack(random_values(OUT, IN)))

@@ -40,13 +40,13 @@ def assert_like_the_reference(values: torch.Tensor, *, unit_offset: bool) -> Non
 def test_rows_equal_the_reference(
     shape: tuple[int, ...], dtype: torch.dtype, unit_offset: bool
 ) -> None:
-    """Whatever the shape, on one thread and on several."""
+    """For any shape, on one thread and on several."""
     assert_like_the_reference(random_values(shape, dtype), unit_offset=unit_offset)
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 def test_heads_of_a_joined_product_are_rows(dtype: torch.dtype) -> None:
-    """Views with strides, such as queries out of a product of all three."""
+    """Strided views, such as queries within a QKV product."""
     product = random_values((1, 7, 100), dtype)
     heads = product[..., 20:84].view(1, 7, 4, 16)
 
@@ -55,7 +55,7 @@ def test_heads_of_a_joined_product_are_rows(dtype: torch.dtype) -> None:
 
 
 def test_another_dtype_than_the_weights_gives_the_reference() -> None:
-    """Float32 numbers are not read as if they were bfloat16."""
+    """float32 numbers are not read as bfloat16."""
     weight = random_values((16,), torch.bfloat16)
     values = random_values((1, 3, 16), torch.float32)
 
@@ -66,14 +66,14 @@ def test_another_dtype_than_the_weights_gives_the_reference() -> None:
 
 
 def test_a_dtype_without_a_kernel_is_refused() -> None:
-    """The caller keeps what it has."""
+    """The caller falls back."""
     with pytest.raises(KernelError, match="float16"):
         RmsNorm(torch.ones(8, dtype=torch.float16), EPSILON, unit_offset=False)
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 def test_values_stay_as_they_are(dtype: torch.dtype) -> None:
-    """They are what the layer's result is added to."""
+    """They are the residual that is added later."""
     values = random_values((1, 600, 128), dtype)
 
     RmsNorm(torch.ones(128, dtype=dtype), EPSILON, unit_offset=False)(values)

@@ -18,7 +18,7 @@ TOLERANCES = {torch.float32: 2e-5, torch.bfloat16: 2e-2}
 
 @dataclass(frozen=True)
 class Case:
-    """A batch: how long each sequence is, and how much of it is new."""
+    """A batch: length of each request, and how much of it is new."""
 
     seed: int
     block_size: int
@@ -47,7 +47,7 @@ def random_case(seed: int) -> Case:
 def dense(
     query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, case: Case
 ) -> torch.Tensor:
-    """Attention of a sequence's last queries by the formula, in float64."""
+    """Attention of a request's last queries by the formula, in float64."""
     query, key, value = query.double(), key.double(), value.double()
     output = torch.zeros(len(query), query.shape[1], value.shape[2]).double()
     first = len(key) - len(query)
@@ -66,7 +66,7 @@ def dense(
 @pytest.mark.parametrize("dtype", TOLERANCES, ids=str)
 @pytest.mark.parametrize("seed", range(40))
 def test_paged_equals_dense(seed: int, dtype: torch.dtype) -> None:
-    """Random batches of decodes and prefills, windows, soft caps and grouped heads."""
+    """For random batches of decodes and prefills, windows, soft caps and groups."""
     case = random_case(seed)
     source = random.Random(seed + 1000)  # noqa: S311 - a test
     generator = torch.Generator().manual_seed(seed)
@@ -126,7 +126,7 @@ def test_paged_equals_dense(seed: int, dtype: torch.dtype) -> None:
 
 
 def test_writing_touches_only_its_slots() -> None:
-    """Every other slot of the cache keeps what it had."""
+    """All other slots of the cache stay unchanged."""
     cache = torch.arange(4 * 2 * 1 * 3, dtype=torch.float32).reshape(4, 2, 1, 3)
     before = cache.clone()
     metadata = AttentionMetadata(

@@ -1,4 +1,4 @@
-"""Kernels that were noted are started again, in their order, by all threads."""
+"""Recorded kernels are replayed in order, by all threads."""
 
 import pytest
 import torch
@@ -20,7 +20,7 @@ METADATA = AttentionMetadata(
 
 
 def norms(count: int) -> list[RmsNorm]:
-    """Each with a weight of its own, so that their order is to be seen."""
+    """Norms with different weights, so that their order matters."""
     torch.manual_seed(3)
     weights = [torch.rand(WIDTH) + 0.5 for _ in range(count)]
     return [RmsNorm(weight, 1e-5, unit_offset=False) for weight in weights]
@@ -43,8 +43,8 @@ def recorded(
 
 
 @pytest.mark.parametrize("rows", [3, 2000], ids=["by one thread", "by all"])
-def test_what_was_noted_is_done_again(rows: int, threads: int) -> None:
-    """With what lies there now; each kernel sees all that the one before it made."""
+def test_recorded_kernels_are_replayed(rows: int, threads: int) -> None:
+    """With current inputs; each kernel sees all results of the one before."""
     del threads
     values, parts = torch.rand(rows, WIDTH), norms(40)
     program, found = recorded(values, parts)
@@ -58,7 +58,7 @@ def test_what_was_noted_is_done_again(rows: int, threads: int) -> None:
 
 
 def test_one_and_all_threads_in_turn(threads: int) -> None:
-    """Small kernels between large ones are waited for, and wait."""
+    """Small kernels between large ones wait, and are waited for."""
     del threads
     values, parts = torch.rand(2000, WIDTH), norms(12)
 
@@ -82,7 +82,7 @@ def test_one_and_all_threads_in_turn(threads: int) -> None:
 
 
 def test_arguments_are_kept_as_they_were() -> None:
-    """A kernel that was started twice had other arguments each time."""
+    """A kernel that starts twice has different arguments each time."""
     values, [part] = torch.rand(3, WIDTH), norms(1)
     program, found = recorded(values, [part, part])
     expected = found.clone()
@@ -95,7 +95,7 @@ def test_arguments_are_kept_as_they_were() -> None:
 
 
 def test_what_torch_computes_is_refused() -> None:
-    """It would be missing; looks at the same memory are not."""
+    """It would be missing from the recording; views are not."""
     for compute, is_refused in (
         (lambda x: x + 1, True),
         (lambda x: x.t().contiguous(), True),
@@ -111,8 +111,8 @@ def test_what_torch_computes_is_refused() -> None:
         assert recorder.is_refused == is_refused
 
 
-def test_memory_that_nobody_holds_is_taken_next() -> None:
-    """A look at it holds it; programs of other sizes get the same rooms."""
+def test_unused_memory_is_reused() -> None:
+    """A view keeps it allocated; programs of other sizes reuse it."""
     arena = Arena()
 
     def address(rows: int) -> int:
@@ -131,8 +131,8 @@ def test_memory_that_nobody_holds_is_taken_next() -> None:
     assert address(1000) not in {place, other.data_ptr()}
 
 
-def test_memory_of_a_result_is_known_again() -> None:
-    """Its place is, and nothing of it is held."""
+def test_a_result_can_be_retained() -> None:
+    """The tensor has the same address, and does not keep it allocated."""
     arena = Arena()
     result = arena.new((3, 5), torch.float32)
     again, place = arena.retain(result), result.data_ptr()

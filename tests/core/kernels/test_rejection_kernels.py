@@ -1,4 +1,4 @@
-"""Compiled rejection sampling says what the plain one says."""
+"""Compiled rejection sampling equals its torch reference."""
 
 import pytest
 import torch
@@ -22,7 +22,7 @@ def points(count: int, seed: int) -> torch.Tensor:
 @pytest.mark.parametrize("certain", [False, True])
 @pytest.mark.parametrize("vocab_size", [5, 511, 512, 5000])
 def test_equals_reference(vocab_size: int, certain: bool) -> None:
-    """Requests with and without drafts, close to their targets and far from them."""
+    """With and without drafts, close to their targets and far from them."""
     counts = [0, 3, 1, 5, 0, 2] * 6
     starts = torch.tensor([0, *counts]).cumsum(0)
     total = sum(counts)
@@ -46,7 +46,7 @@ def test_equals_reference(vocab_size: int, certain: bool) -> None:
 
 
 def test_ends_of_probability_are_certain() -> None:
-    """What the target never says is refused, what it always says is accepted."""
+    """Impossible tokens are rejected, and certain ones accepted."""
     sure = torch.tensor([[0.0, 1.0, 0.0]])
 
     found = reject(
@@ -63,7 +63,7 @@ def test_ends_of_probability_are_certain() -> None:
 
 
 def test_refused_though_both_are_the_same_draws_from_the_target() -> None:
-    """Rounding may refuse where nothing exceeds; then all of the target is left."""
+    """If rounding rejects without any excess, the whole target is used."""
     found = reject(
         torch.tensor([0]),
         torch.tensor([0, 1]),
@@ -78,7 +78,7 @@ def test_refused_though_both_are_the_same_draws_from_the_target() -> None:
 
 
 def test_refused_draft_is_never_drawn_again() -> None:
-    """Wherever the point lies, a certain draft that was refused does not come."""
+    """For any point, a certain draft that was rejected is not drawn."""
     count, vocab_size = 1000, 1500
     target = distributions(1, vocab_size, 7).expand(2 * count, -1)
 

@@ -1,4 +1,4 @@
-"""Queries and keys are turned in place, and keys and values reach their slots."""
+"""Queries and keys are rotated in place, and keys and values are cached."""
 
 from dataclasses import dataclass
 
@@ -32,7 +32,7 @@ def random_values(*shape: int) -> torch.Tensor:
 
 @dataclass
 class Case:
-    """A step's tensors, its cache full of not-a-number, and where tokens go."""
+    """A step's tensors, its cache full of not-a-numbers, and its slots."""
 
     shape: HeadShape
     norms: HeadNorms | None
@@ -57,7 +57,7 @@ class Case:
 def make_case(
     sizes: tuple[int, int, int, int], dtype: torch.dtype, tokens: int, *, normed: bool
 ) -> Case:
-    """Tokens of any positions, in slots of any order."""
+    """Tokens at random positions, in random slots."""
     shape = HeadShape(
         num_heads=sizes[0],
         num_kv_heads=sizes[1],
@@ -83,7 +83,7 @@ def make_case(
 
 
 def expected_heads(case: Case) -> list[torch.Tensor]:
-    """Queries, keys and values; of the dtype's numbers, turned in float32."""
+    """Queries, keys and values, rotated in float32."""
     shape = case.shape
     rows = case.heads.view(len(case.heads), -1, shape.dim).clone()
     counts = (shape.num_heads, shape.num_kv_heads, shape.num_kv_heads)
@@ -105,7 +105,7 @@ def expected_heads(case: Case) -> list[torch.Tensor]:
 def test_heads_are_turned_and_cached(
     sizes: tuple[int, int, int, int], dtype: torch.dtype, tokens: int, normed: bool
 ) -> None:
-    """Results lie in the memory given, and in the tokens' slots and in no other."""
+    """Results are in place and in the tokens' slots, and nowhere else."""
     case = make_case(sizes, dtype, tokens, normed=normed)
     wanted = expected_heads(case)
 
@@ -130,7 +130,7 @@ def test_heads_are_turned_and_cached(
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 def test_several_threads_give_what_one_gives(dtype: torch.dtype) -> None:
-    """Each token is computed by one of them, and none is left out."""
+    """Each token is computed exactly once."""
     before = torch.get_num_threads()
     found = []
 
@@ -148,7 +148,7 @@ def test_several_threads_give_what_one_gives(dtype: torch.dtype) -> None:
 
 
 def test_another_cache_may_be_bound() -> None:
-    """A kernel that has served a trial's cache writes to the next one alone."""
+    """A kernel that has served one cache writes only to the next."""
     case, other = (
         make_case(SHAPES[0], torch.float32, 5, normed=False) for _ in range(2)
     )
@@ -169,7 +169,7 @@ def test_another_cache_may_be_bound() -> None:
 
 
 def test_a_dtype_without_a_kernel_is_refused() -> None:
-    """The caller keeps what it has."""
+    """The caller falls back."""
     shape = HeadShape(
         num_heads=2, num_kv_heads=1, dim=8, block_size=4, dtype=torch.float16
     )

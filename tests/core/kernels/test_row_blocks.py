@@ -1,4 +1,4 @@
-"""Rows in blocks: norms lay them, and products make of them what they make of rows."""
+"""Norms write rows in blocks, and products of blocks equal products of rows."""
 
 import pytest
 import torch
@@ -22,7 +22,7 @@ def random_values(*shape: int) -> torch.Tensor:
 
 
 def blocks_of(values: torch.Tensor) -> torch.Tensor:
-    """As `RmsNorm.in_blocks` says."""
+    """The layout of `RmsNorm.in_blocks`."""
     rows, width = values.shape
     starts = [*range(0, rows - 32, 32), rows - 32]
     parts = [values[at : at + 32].view(32, width // 32, 32) for at in starts]
@@ -32,7 +32,7 @@ def blocks_of(values: torch.Tensor) -> torch.Tensor:
 @pytest.mark.parametrize("rows", ROWS)
 @pytest.mark.parametrize("unit_offset", [False, True])
 def test_norms_lay_blocks(rows: int, unit_offset: bool) -> None:
-    """Of the very numbers that they give in rows."""
+    """Blocks hold the same numbers as rows."""
     norm = RmsNorm(random_values(96), 1e-5, unit_offset=unit_offset)
     values = random_values(rows, 96)
 
@@ -44,14 +44,14 @@ def test_norms_lay_blocks(rows: int, unit_offset: bool) -> None:
     "weight", [random_values(48), random_values(64).float()], ids=["width", "dtype"]
 )
 def test_other_norms_say_so(weight: torch.Tensor) -> None:
-    """Whoever asks them takes rows."""
+    """Their rows are used instead."""
     assert not RmsNorm(weight, 1e-5, unit_offset=False).lays_blocks
 
 
 @pytest.mark.skipif(not has_tiles(), reason="no matrix unit here")
 @pytest.mark.parametrize("inputs", INPUTS)
 def test_products_of_blocks(inputs: int) -> None:
-    """As right as those of rows; those in parts round their sums otherwise."""
+    """As precise as products of rows; parts round their sums differently."""
     weight, bias = random_values(96, inputs), random_values(96)
     product = Gemm(lay_panels(weight), bias, in_blocks=True)
     of_rows = Gemm(lay_panels(weight), bias)
@@ -71,7 +71,7 @@ def test_products_of_blocks(inputs: int) -> None:
 
 @pytest.mark.skipif(not has_tiles(), reason="no matrix unit here")
 def test_products_of_blocks_with_weights_of_onednn() -> None:
-    """Whose panels may lie side by side."""
+    """Their panels may lie side by side."""
     weight, values = random_values(192, 864), random_values(77, 864)
     packed = pack(weight)
     if (few := skinny_gemm_for(packed, None)) is None:
@@ -87,7 +87,7 @@ def test_products_of_blocks_with_weights_of_onednn() -> None:
 @pytest.mark.skipif(not has_tiles(), reason="no matrix unit here")
 @pytest.mark.parametrize("rows", [33, 64, 77, 200])
 def test_feed_forward_layers_of_blocks(rows: int) -> None:
-    """To the last bit, where the first product is made at once."""
+    """Equal to the last bit, where the first product is not cut into parts."""
     gate, up = random_values(2, 544, 96) / 8
     layer = FeedForward(gate, up, random_values(96, 544) / 8, "silu")
     values, residual = random_values(rows, 96), random_values(rows, 96)
@@ -102,5 +102,5 @@ def test_feed_forward_layers_of_blocks(rows: int) -> None:
     ("steps", "at_once"), [(1, 1), (24, 24), (26, 26), (27, 14), (64, 16), (100, 20)]
 )
 def test_parts_are_alike(steps: int, at_once: int) -> None:
-    """None is larger than what the first cache holds."""
+    """None is larger than the L1 cache."""
     assert steps_at_once(steps) == at_once

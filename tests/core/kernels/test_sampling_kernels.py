@@ -1,4 +1,4 @@
-"""Compiled sampling equals plain tensor operations, and draws what it should."""
+"""Compiled sampling equals the torch reference, and draws what it should."""
 
 import math
 
@@ -38,7 +38,7 @@ def draw(chosen: ChosenSampling, logits: torch.Tensor, point: float) -> list[int
 
 
 def test_kernels_are_chosen(chosen: ChosenSampling) -> None:
-    """Where there is a compiler, nothing else."""
+    """With a compiler, there is no fallback."""
     assert (chosen.name, chosen.reason) == ("compiled", "")
 
 
@@ -46,7 +46,7 @@ def test_kernels_are_chosen(chosen: ChosenSampling) -> None:
 def test_argmax_is_the_first_of_the_largest(
     chosen: ChosenSampling, dtype: torch.dtype, shape: tuple[int, int]
 ) -> None:
-    """Also among many equals, which bfloat16 has, and in rows that have strides."""
+    """Also with many ties, which bfloat16 has, and with strided rows."""
     logits = some_logits(shape, dtype)
     spread = logits.repeat(1, 2)[:, ::2]
 
@@ -69,7 +69,7 @@ def test_argmax_is_the_first_of_the_largest(
 def test_argmax_of_special_numbers(
     chosen: ChosenSampling, dtype: torch.dtype, row: list[float], best: int
 ) -> None:
-    """Signs, infinities and numbers that are none are ordered as torch orders them."""
+    """Signs, infinities and not-a-numbers are ordered as in torch."""
     logits = torch.tensor([row], dtype=dtype)
 
     assert chosen.argmax(logits).tolist() == [best]
@@ -79,7 +79,7 @@ def test_argmax_of_special_numbers(
 def test_draws_equal_the_reference(
     chosen: ChosenSampling, dtype: torch.dtype, shape: tuple[int, int]
 ) -> None:
-    """But for points that lie on the border of two tokens as it is rounded."""
+    """Except for points on the rounded border of two tokens."""
     logits = some_logits(shape, dtype).repeat(20, 1)
     source = torch.Generator().manual_seed(1)
     points = torch.rand(len(logits), generator=source, dtype=torch.float64)
@@ -94,7 +94,7 @@ def test_draws_equal_the_reference(
 def test_draws_are_as_likely_as_their_tokens(
     chosen: ChosenSampling, dtype: torch.dtype
 ) -> None:
-    """Points at equal distances fall on each token as often as it is likely."""
+    """Evenly spaced points draw each token as often as it is likely."""
     logits = some_logits((1, 600), dtype)
     count = 20_000
     points = torch.arange(count, dtype=torch.float64).add_(0.5).div_(count)
@@ -109,7 +109,7 @@ def test_draws_are_as_likely_as_their_tokens(
 def test_impossible_tokens_are_never_drawn(
     chosen: ChosenSampling, dtype: torch.dtype
 ) -> None:
-    """Not at the ends either, and not where whole spans are impossible."""
+    """Not at the ends either, nor where whole spans are impossible."""
     logits = torch.full((1, 2000), -INFINITY, dtype=dtype)
     logits[0, [700, 1200]] = torch.tensor([1.0, 1.0], dtype=dtype)
 
@@ -123,7 +123,7 @@ def test_impossible_tokens_are_never_drawn(
 def test_absurd_temperatures_draw_a_token(
     chosen: ChosenSampling, dtype: torch.dtype, temperature: float
 ) -> None:
-    """The coldest is greedy, the hottest even."""
+    """The lowest is greedy, the highest uniform."""
     logits = some_logits((1, 1024), dtype)
     logits[0, 77] = 50.0
     points = torch.tensor([0.25], dtype=torch.float64)
@@ -134,7 +134,7 @@ def test_absurd_temperatures_draw_a_token(
 
 
 def test_other_dtypes_are_read_as_float32(chosen: ChosenSampling) -> None:
-    """Float16 has no kernel of its own."""
+    """float16 has no kernel."""
     logits = some_logits((4, 300), torch.float32).half()
 
     assert torch.equal(chosen.argmax(logits), logits.argmax(-1))

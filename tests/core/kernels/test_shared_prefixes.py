@@ -1,4 +1,4 @@
-"""What sequences have in common is read once, and each still sees what it saw."""
+"""Shared prefixes are read once, and each request attends to the same tokens."""
 
 import random
 
@@ -27,9 +27,9 @@ Group = tuple[int, list[int]]
 
 
 def tables_of(groups: list[Group], block: int) -> tuple[torch.Tensor, list[int]]:
-    """Block tables of sequences that share their whole blocks, and the lengths.
+    """Block tables and lengths of requests that share leading blocks.
 
-    Blocks are scattered; what is behind a sequence's own is another's.
+    Blocks are scattered; entries behind a request's own belong to others.
     """
     lengths = [length for _, each in groups for length in each]
     width = -(-max(lengths) // block)
@@ -113,7 +113,7 @@ def difference(
     ids=["one", "several", "more than a block of queries", "long and short"],
 )
 def test_each_sees_what_it_saw(groups: list[Group]) -> None:
-    """Groups beside others, of a few and of many, cut into parts or not."""
+    """Groups beside others, small and large, cut into parts or not."""
     assert difference(groups) < 0.02
 
 
@@ -122,7 +122,7 @@ def test_each_sees_what_it_saw(groups: list[Group]) -> None:
     "shape", [(1, 2, 32, 16), (8, 1, 128, 32), (5, 2, 256, 16), (2, 3, 64, 48)], ids=str
 )
 def test_other_heads_and_blocks(shape: tuple[int, int, int, int]) -> None:
-    """A block need not be a divisor of a step of the products."""
+    """A block need not divide a step of the products."""
     groups = [(768, [800, 900, 770, 1500]), (0, [40])]
     assert difference(groups, shape=shape) < 0.02
 
@@ -131,14 +131,14 @@ def test_other_heads_and_blocks(shape: tuple[int, int, int, int]) -> None:
 @pytest.mark.parametrize("softcap", [None, 2.0])
 @pytest.mark.parametrize("window", [None, 50, 1000])
 def test_windows_and_soft_caps(window: int | None, softcap: float | None) -> None:
-    """Each sequence sees another part, or scores are changed: nothing is shared."""
+    """With either, nothing is shared."""
     groups = [(1024, [1100, 1040, 1025])]
     assert difference(groups, window=window, softcap=softcap) < 0.02
 
 
 @needs_tiles
 def test_what_is_shared_is_noted_for_each() -> None:
-    """Only whole blocks, and only where that pays."""
+    """Only whole blocks count, and only where sharing pays."""
     shared = SharedPrefixes(
         PrefillShape(group=1, num_kv_heads=1, key_dim=32, value_dim=32, block_size=16),
         torch.bfloat16,
@@ -159,7 +159,7 @@ def test_what_is_shared_is_noted_for_each() -> None:
 
 
 def test_the_newest_token_is_its_own() -> None:
-    """Even where tables are equal to the end, as they are with one block's tail."""
+    """Even if block tables are equal to the end."""
     tables = np.zeros((3, 128), np.int64)
 
     assert shared_runs(tables, np.full(3, 2048), 16) == [Shared(0, 3, 2016)]
@@ -167,7 +167,7 @@ def test_the_newest_token_is_its_own() -> None:
 
 
 def test_runs_are_true_and_apart() -> None:
-    """Whatever tables hold, and whatever stands behind the sequences' own blocks."""
+    """For any tables, and any entries behind the requests' own blocks."""
     source = np.random.default_rng(4)
     found = 0
     for _ in range(300):

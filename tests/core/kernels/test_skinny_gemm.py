@@ -1,4 +1,4 @@
-"""Products of few rows equal exact ones, and leave oneDNN as they found it."""
+"""Products of few rows equal exact ones, and do not disturb oneDNN."""
 
 from concurrent.futures import ThreadPoolExecutor
 
@@ -38,7 +38,7 @@ def skinny_gemm_of(
 
 
 def in_blocks(weight: torch.Tensor, width: int) -> torch.Tensor:
-    """As oneDNN packs it in blocks of so many outputs."""
+    """Packs a weight in blocks of outputs like oneDNN."""
     outputs, inputs = weight.shape
     blocks = weight.view(outputs // width, width, inputs // 2, 2).transpose(1, 2)
     plain = blocks.contiguous().view(outputs, inputs)
@@ -73,7 +73,7 @@ def assert_equal_to_exact(
 def test_products_are_rounded_once(
     shape: tuple[int, int], has_bias: bool, has_summand: bool
 ) -> None:
-    """Of one row to many, with what is added to them."""
+    """For one to many rows, with and without bias and residual."""
     weight = random_values(*shape)
     bias = random_values(shape[0]) if has_bias else None
 
@@ -84,7 +84,7 @@ def test_products_are_rounded_once(
 
 @pytest.mark.parametrize("width", [32, 64])
 def test_blocks_of_either_width_are_read(width: int) -> None:
-    """Which of them oneDNN takes is its own affair."""
+    """oneDNN may choose either."""
     weight, bias = random_values(192, 96), random_values(192)
 
     product = SkinnyGemm(in_blocks(weight, width), bias, width)
@@ -104,7 +104,7 @@ def test_a_slice_of_rows_is_taken() -> None:
 
 @pytest.mark.parametrize("threads", [1, 3])
 def test_products_of_onednn_are_right_afterwards(threads: int) -> None:
-    """It remembers how a thread's tiles are set up; each thread finds them so."""
+    """It caches each thread's tile configuration, which is restored."""
     weight = random_values(512, 512)
     packed, product = pack(weight), skinny_gemm_of(weight)
     many, few = random_values(300, 512), random_values(19, 512)
@@ -126,7 +126,7 @@ def test_products_of_onednn_are_right_afterwards(threads: int) -> None:
 
 
 def test_other_threads_of_the_interpreter_are_not_disturbed() -> None:
-    """Each has tiles of its own, and products of its own."""
+    """Each thread has its own tiles and results."""
     weight = random_values(96, 64)
     packed = pack(weight)
     many, few = random_values(300, 64), random_values(19, 64)
@@ -146,12 +146,12 @@ def test_other_threads_of_the_interpreter_are_not_disturbed() -> None:
 
 @pytest.mark.parametrize("shape", [(48, 64), (64, 48), (33, 64), (64, 7), (16, 32)])
 def test_odd_weights_are_left_to_onednn(shape: tuple[int, int]) -> None:
-    """Their blocks are filled up, which this product does not know."""
+    """Their blocks are padded, which the kernel does not support."""
     assert skinny_gemm_for(pack(random_values(*shape)), None) is None
 
 
 def test_another_layout_is_found_out() -> None:
-    """A weight of the right size whose numbers lie otherwise."""
+    """A weight of the right size with another order of numbers is refused."""
     plain = random_values(96, 64).to_mkldnn()
 
     assert skinny_gemm_for(plain, None) is None

@@ -1,4 +1,4 @@
-"""Prompts by matrix tiles see what the reference sees."""
+"""Prefill on matrix tiles equals the reference."""
 
 import random
 from dataclasses import dataclass, replace
@@ -20,7 +20,7 @@ needs_tiles = pytest.mark.skipif(
 
 @dataclass(frozen=True)
 class Case:
-    """Heads and the new and cached tokens of each request."""
+    """Heads, and new and cached tokens of each request."""
 
     heads: int
     kv_heads: int
@@ -32,7 +32,7 @@ class Case:
 
 
 def differences(case: Case, *, poison: float = 0.0) -> float:
-    """Largest difference from float32; blocks that nobody owns hold `poison`."""
+    """Largest difference from float32; unused blocks hold `poison`."""
     source = torch.Generator().manual_seed(11)
 
     def numbers(*shape: int) -> torch.Tensor:
@@ -109,7 +109,7 @@ def test_equals_the_reference(case: Case) -> None:
 
 @needs_tiles
 def test_requests_of_any_length() -> None:
-    """Drawn at random."""
+    """Random lengths are right."""
     source = random.Random(5)  # noqa: S311 - a test
     for _ in range(12):
         count = source.randint(1, 4)
@@ -126,14 +126,14 @@ def test_requests_of_any_length() -> None:
 
 @needs_tiles
 def test_what_nobody_wrote_is_not_seen() -> None:
-    """Even if it is no number: what fills a last block up has no weight."""
+    """Even if it is not-a-number: the rest of a block has no weight."""
     case = Case(4, 2, 64, 16, (5, 18), (3, 20))
     assert differences(case, poison=float("nan")) < 0.04
 
 
 @needs_tiles
 def test_other_shapes_are_refused() -> None:
-    """They go by way of torch."""
+    """torch attends instead."""
     shape = {"group": 1, "num_kv_heads": 1, "value_dim": 64}
     with pytest.raises(KernelError, match="tiles do not fit"):
         TiledPrefill(PrefillShape(**shape, key_dim=24, block_size=16), torch.bfloat16)

@@ -1,4 +1,4 @@
-"""A node of a tree attends to what is before the tree, its ancestors and itself."""
+"""A tree's node attends to the context, its ancestors and itself."""
 
 import random
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ Tree = list[int]
 
 @dataclass(frozen=True)
 class Batch:
-    """Trees behind contexts: a context ends in the root of its tree."""
+    """Trees behind contexts; the last token of a context is its tree's root."""
 
     contexts: list[int]
     trees: list[Tree]
@@ -36,12 +36,12 @@ def random_tree(source: random.Random, nodes: int) -> Tree:
 
 
 def path(tree: Tree, node: int) -> list[int]:
-    """Its ancestors below the root, and itself."""
+    """The node's ancestors below the root, and itself."""
     return [*path(tree, tree[node]), node] if node else []
 
 
 def metadata_of(batch: Batch, tables: torch.Tensor) -> AttentionMetadata:
-    """Each node as a sequence of one token, over the blocks of its whole tree."""
+    """Each node as a one-token request, over the blocks of its whole tree."""
     words, counts, contexts, lengths, rows = [], [], [], [], []
     for row, (context, tree) in enumerate(
         zip(batch.contexts, batch.trees, strict=True)
@@ -78,7 +78,7 @@ def by_formula(
     window: int | None,
     softcap: float | None,
 ) -> torch.Tensor:
-    """Of [requests, tokens, heads, dim] sides in float64, node after node."""
+    """Attention in float64, node after node."""
     found: list[torch.Tensor] = []
     for row, (context, tree) in enumerate(
         zip(batch.contexts, batch.trees, strict=True)
@@ -123,7 +123,7 @@ def test_nodes_see_their_path(
     window: int | None,
     softcap: float | None,
 ) -> None:
-    """Of random trees, also the largest, cut into parts, and with shared prefixes."""
+    """Random trees, also the largest, cut into parts, and with shared prefixes."""
     batch = BATCHES[name]
     chosen = choose_attention(
         num_heads=HEADS,

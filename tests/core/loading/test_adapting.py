@@ -1,4 +1,4 @@
-"""Adapted models compute what `transformers` computes; what does not fit stays."""
+"""Adapted models compute the same as `transformers`; other parts stay."""
 
 import gc
 import weakref
@@ -55,7 +55,7 @@ def logits(model: PreTrainedModel) -> torch.Tensor:
 
 @pytest.mark.parametrize("family", sorted(FAMILIES))
 def test_float32_gives_the_same_logits(family: str) -> None:
-    """To the rounding of sums, and each family is adapted as far as it fits."""
+    """Up to the rounding of sums, and each family is adapted as far as it fits."""
     model = build(family, torch.float32)
     expected = logits(model)
 
@@ -68,7 +68,7 @@ def test_float32_gives_the_same_logits(family: str) -> None:
 @needs_bfloat16
 @pytest.mark.parametrize("family", sorted(FAMILIES))
 def test_bfloat16_is_as_near_to_float32_as_before(family: str) -> None:
-    """The error that bfloat16 brings does not grow by more than half."""
+    """The error of bfloat16 grows by at most half."""
     exact = logits(build(family, torch.bfloat16).float())
     model = build(family, torch.bfloat16)
     before = logits(model)
@@ -97,7 +97,7 @@ def test_all_linear_layers_of_bfloat16_are_packed() -> None:
 
 @needs_bfloat16
 def test_replaced_weights_are_freed() -> None:
-    """A packed weight takes the place of the plain one."""
+    """A packed weight replaces the plain one."""
     model = build("llama", torch.bfloat16)
     gone = [
         weakref.ref(part.weight) for part in model.modules() if type(part) is nn.Linear
@@ -110,7 +110,7 @@ def test_replaced_weights_are_freed() -> None:
 
 
 def test_a_model_goes_with_its_last_user() -> None:
-    """What was replaced makes no ring that only a collector would find."""
+    """Replacements make no reference cycles."""
     model = build("llama", torch.float32)
     adapt(model)
     layer = weakref.ref(model.model.layers[0])
@@ -136,7 +136,7 @@ def test_models_of_transformers_are_not_touched() -> None:
 
 
 class Lookalike(nn.Module):
-    """Named like an RMSNorm, and with its parts, but another function."""
+    """Has the name and parts of an RMSNorm, but computes another function."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -148,7 +148,7 @@ class Lookalike(nn.Module):
 
 
 class Odd(nn.Module):
-    """Reads a layer's weight itself, and holds a norm that is none."""
+    """Reads a layer's weight itself, and holds a lookalike norm."""
 
     def __init__(self, dtype: torch.dtype) -> None:
         super().__init__()
@@ -162,7 +162,7 @@ class Odd(nn.Module):
 
 
 def test_what_does_not_fit_stays() -> None:
-    """A trial tells the norm, and the code that reads weights keeps its layer."""
+    """The trial refuses the norm, and code that reads weights keeps its layer."""
     model = Odd(torch.bfloat16)
     norm, linear = model.norm, model.mixed
 
@@ -174,7 +174,7 @@ def test_what_does_not_fit_stays() -> None:
 
 
 class Between(nn.Module):
-    """A gated layer, as far as its parts tell, with another function between."""
+    """Has the parts of a gated MLP, but combines them differently."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -189,7 +189,7 @@ class Between(nn.Module):
 
 
 def test_a_gated_layer_with_another_function_stays() -> None:
-    """A trial tells it, and an activation that no kernel has is told by itself."""
+    """The trial refuses it, and an unknown activation is recognised."""
     other, relu = Between(), build("llama", torch.float32).model.layers[0].mlp
     relu.act_fn = nn.ReLU()
     model = nn.Sequential(other, relu)
@@ -202,7 +202,7 @@ def test_a_gated_layer_with_another_function_stays() -> None:
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
 def test_a_residual_is_added_to_a_gated_layers_result(dtype: torch.dtype) -> None:
-    """The decoder hands over what the layer's result is added to."""
+    """The decoder passes the residual to the layer."""
     layer = build("qwen2", dtype).model.layers[1].mlp
     values, residual = (torch.randn(7, 64).to(dtype) for _ in range(2))
     fast = fast_gated(layer)
@@ -217,7 +217,7 @@ def test_a_residual_is_added_to_a_gated_layers_result(dtype: torch.dtype) -> Non
 
 
 def test_a_packed_layer_is_a_linear_layer() -> None:
-    """Whoever asks for its sizes, its dtype or its bytes is answered."""
+    """It has the sizes, dtype and bytes of a linear layer."""
     weight = torch.randn(24, 16).bfloat16()
 
     layer = FastLinear(weight, None)

@@ -1,4 +1,4 @@
-"""Usual decoders run without their modules, others with them, and all run right."""
+"""Usual decoders run by kernels, other models as modules, and all are right."""
 
 import gc
 import weakref
@@ -55,7 +55,7 @@ needs_bfloat16 = pytest.mark.skipif(
 
 
 def build(config: PreTrainedConfig, dtype: torch.dtype) -> PreTrainedModel:
-    """The same random weights for a configuration, in whatever dtype's numbers."""
+    """A model with the same random weights, in any dtype."""
     torch.manual_seed(7)
     model: PreTrainedModel = AutoModelForCausalLM.from_config(
         config, dtype=torch.float32, attn_implementation=IMPLEMENTATION
@@ -69,7 +69,7 @@ def build(config: PreTrainedConfig, dtype: torch.dtype) -> PreTrainedModel:
 
 
 class Served:
-    """A model as the executor runs it, with a cache of its own."""
+    """A model as the worker runs it, with its own cache."""
 
     def __init__(
         self, model: PreTrainedModel, *, limit: int = LIMIT, may_compile: bool = True
@@ -89,7 +89,7 @@ class Served:
 
     @torch.inference_mode()
     def logits(self, prompts: list[list[int]], steps: list[int]) -> torch.Tensor:
-        """Of all tokens, prompts as long as each other; each step takes so many."""
+        """Logits of all tokens of equally long prompts, in steps of these lengths."""
         cache = PagedCache(
             self.probed.layers,
             len(prompts) * self._blocks,
@@ -144,19 +144,19 @@ STEPS = [19, 1, 1, 7, 1]
 
 
 def modules_logits(config: PreTrainedConfig, dtype: torch.dtype) -> torch.Tensor:
-    """What the model's own modules make of the prompts with plain attention."""
+    """Logits of the model's own modules with plain attention."""
     served = Served(build(config, dtype), may_compile=False)
     assert served.forward.name == "modules"
     return served.logits(prompts(sum(STEPS)), STEPS)
 
 
 def share(found: torch.Tensor, exact: torch.Tensor) -> float:
-    """Norm of the difference as a share of the norm."""
+    """Norm of the difference relative to the norm."""
     return float((found.float() - exact).norm() / exact.norm())
 
 
 def test_each_family_is_spoken_of() -> None:
-    """A new family is either a decoder, or is not for a reason."""
+    """A new family is listed as a decoder, or with the reason why not."""
     assert set(FAMILIES) == DECODERS | set(REASONS)
 
 
@@ -164,7 +164,7 @@ def test_each_family_is_spoken_of() -> None:
 def test_float32_gives_the_modules_logits(
     family: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """By the quickest way that fits; what runs as modules says why, once."""
+    """By the fastest way that fits; models that run as modules log why, once."""
     caplog.set_level("INFO", "hookline.worker.forward")
     served = Served(build(FAMILIES[family](), torch.float32))
 
@@ -182,9 +182,9 @@ def test_float32_gives_the_modules_logits(
 @needs_bfloat16
 @pytest.mark.parametrize("family", sorted(FAMILIES))
 def test_bfloat16_is_as_near_to_float32_as_the_modules(family: str) -> None:
-    """The error that bfloat16 brings does not grow by more than half in any step.
+    """The error of bfloat16 grows by at most half in any step.
 
-    Of a step the median: a rounding may send a token to another expert.
+    The median of a step: rounding may route a token to another expert.
     """
     config = FAMILIES[family]()
     rounded = build(config, torch.bfloat16).float()
@@ -211,7 +211,7 @@ def test_bfloat16_is_as_near_to_float32_as_the_modules(family: str) -> None:
 def test_what_only_looks_like_a_decoder_runs_right(
     name: str, dtype: torch.dtype
 ) -> None:
-    """Logits that are scaled, rotary pairs of neighbours: a trial or a part tells."""
+    """Scaled logits or other rotary pairs are found by a part or by the trial."""
     served = Served(build(OTHERS[name](), dtype))
 
     found = served.logits(prompts(sum(STEPS)), STEPS)
@@ -223,7 +223,7 @@ def test_what_only_looks_like_a_decoder_runs_right(
 
 
 def test_only_wanted_tokens_have_logits() -> None:
-    """In the order in which they are wanted."""
+    """In the order of `logits_indices`."""
     served = Served(build(FAMILIES["qwen2"](), torch.float32))
     expected = served.logits(prompts(11), [11])
     tokens, part = torch.tensor(prompts(11)).flatten(), torch.arange(11)
@@ -238,7 +238,7 @@ def test_only_wanted_tokens_have_logits() -> None:
 
 
 def test_prompts_beyond_the_first_angles_are_right() -> None:
-    """The table grows while requests run."""
+    """The rotary table grows while requests run."""
     config = LlamaConfig(**{**SHAPE, "max_position_embeddings": 1400})
     steps = [900, 200, 1, 1]
     taken, plain = (
@@ -253,7 +253,7 @@ def test_prompts_beyond_the_first_angles_are_right() -> None:
 
 
 class Rotary(nn.Module):
-    """Turns as most do, and remembers the last position it was asked for."""
+    """Rotates like most models, and records the positions that were read."""
 
     def __init__(self, width: int = 8) -> None:
         super().__init__()
@@ -272,14 +272,14 @@ class Rotary(nn.Module):
 
 
 class Neighbours(Rotary):
-    """Turns neighbouring numbers."""
+    """Rotates neighbouring numbers."""
 
     def pairs(self, turns: torch.Tensor) -> torch.Tensor:
         return turns.repeat_interleave(2, -1)
 
 
 def test_angles_grow_by_doubling_up_to_the_limit() -> None:
-    """A model is never asked for a position that it does not have."""
+    """Positions that the model does not have are never read."""
     rotary = Rotary()
     angles = GrowingRotaryTable(rotary, torch.float32, 8, 5000)
 
@@ -294,7 +294,7 @@ def test_angles_grow_by_doubling_up_to_the_limit() -> None:
 
 
 def test_a_short_models_angles_end_with_it() -> None:
-    """Fewer positions than are asked for at first elsewhere."""
+    """Even if it has fewer positions than the first table."""
     rotary = Rotary()
 
     angles = GrowingRotaryTable(rotary, torch.bfloat16, 8, 77)
@@ -312,13 +312,13 @@ def test_a_short_models_angles_end_with_it() -> None:
     ids=["partial", "neighbours"],
 )
 def test_other_rotary_embeddings_are_refused(rotary: Rotary, reason: str) -> None:
-    """The kernel turns a whole head, and its first half with its second."""
+    """The kernel rotates whole heads, the first half with the second."""
     with pytest.raises(NotDecoder, match=reason):
         GrowingRotaryTable(rotary, torch.float32, 8, 100)
 
 
 def test_a_model_that_computes_otherwise_than_it_looks_is_told_by_a_trial() -> None:
-    """A subclass with the parts of a decoder and other logits runs as itself."""
+    """A subclass with a decoder's parts and other logits runs as modules."""
 
     class Halved(type(build(FAMILIES["llama"](), torch.float32))):  # type: ignore[misc]
         def forward(self, *args: object, **others: object) -> object:
@@ -339,7 +339,7 @@ def test_a_model_that_computes_otherwise_than_it_looks_is_told_by_a_trial() -> N
 
 
 def test_layers_of_other_widths_are_refused() -> None:
-    """Values narrower than keys have no kernel."""
+    """There is no kernel for values that are narrower than keys."""
     model = build(FAMILIES["llama"](), torch.float32)
     probed = probe("a model", model, AttentionSlot.install(model), VOCAB)
     odd = replace(probed.layers[0], value_dim=8)
@@ -356,7 +356,7 @@ def test_layers_of_other_widths_are_refused() -> None:
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
 def test_modules_go_with_the_model(dtype: torch.dtype) -> None:
-    """A decoder keeps weights, once each, and none of the layers' modules."""
+    """A decoder keeps each weight once, and none of the layers' modules."""
     model = build(FAMILIES["qwen3"](), dtype)
     modules = [model, *model.model.layers, *model.model.layers.modules()]
     products = [part.weight for part in model.model.layers.modules() if is_joined(part)]
@@ -371,6 +371,6 @@ def test_modules_go_with_the_model(dtype: torch.dtype) -> None:
 
 
 def is_joined(module: nn.Module) -> bool:
-    """A product of which a copy was made, beside others or in blocks."""
+    """Whether the decoder copies a product's weight, to join or pack it."""
     packs = isinstance(module, nn.Linear) and can_pack(module.weight)
     return isinstance(module, nn.Linear) and (packs or module.out_features != 64)

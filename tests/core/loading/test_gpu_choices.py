@@ -1,4 +1,4 @@
-"""Which device an engine takes, what is captured, and how its memory is shared."""
+"""Choice of the device, captured sizes, and shares of a GPU's memory."""
 
 import numpy as np
 import pytest
@@ -30,7 +30,7 @@ without_gpu = pytest.mark.skipif(
 
 @without_gpu
 def test_cuda_without_a_gpu_is_one_clear_error() -> None:
-    """It names the option, and what to look at."""
+    """It names the option, and what to check."""
     with pytest.raises(ConfigError, match=r"device.*no CUDA device.*driver"):
         choose_machine(ExecutorConfig(device=Device.CUDA))
 
@@ -38,7 +38,7 @@ def test_cuda_without_a_gpu_is_one_clear_error() -> None:
 @without_gpu
 @pytest.mark.parametrize("device", [Device.AUTO, Device.CPU])
 def test_without_a_gpu_processors_compute(device: Device) -> None:
-    """Without graphs, whatever is asked for."""
+    """Without graphs, for any option."""
     machine = choose_machine(ExecutorConfig(device=device))
 
     assert machine.platform == CPU
@@ -47,7 +47,7 @@ def test_without_a_gpu_processors_compute(device: Device) -> None:
 
 @pytest.mark.parametrize("share", [0.0, -0.5, 1.01])
 def test_a_share_of_memory_is_above_0_and_1_at_most(share: float) -> None:
-    """Or the option is refused by name."""
+    """Others are refused by the option's name."""
     with pytest.raises(ConfigError, match="gpu-memory-utilization"):
         CacheConfig(gpu_memory_utilization=share)
 
@@ -63,12 +63,12 @@ def test_a_share_of_memory_is_above_0_and_1_at_most(share: float) -> None:
     ],
 )
 def test_sizes_go_up_to_the_most_requests(most: int, sizes: tuple[int, ...]) -> None:
-    """Close together where steps are short."""
+    """They are close together where steps are short."""
     assert GraphSizes.up_to(most).sizes == sizes
 
 
 def test_the_number_of_graphs_is_bounded() -> None:
-    """However many requests a step may have."""
+    """For any number of requests."""
     sizes = GraphSizes.up_to(100_000)
 
     assert sizes.sizes[-1] == MOST_CAPTURED
@@ -78,7 +78,7 @@ def test_the_number_of_graphs_is_bounded() -> None:
 
 @pytest.mark.parametrize("most", [1, 5, 100, 300])
 def test_each_number_of_requests_finds_the_next_size(most: int) -> None:
-    """Its own, or the first above it."""
+    """Its own, or the next larger one."""
     sizes = GraphSizes.up_to(most)
 
     for count in range(1, most + 1):
@@ -91,7 +91,7 @@ def test_each_number_of_requests_finds_the_next_size(most: int) -> None:
 def step(
     query_lens: list[int], seq_lens: list[int], num_drafts: list[int] | None = None
 ) -> StepInputs:
-    """Whose tokens and slots are all different."""
+    """A step whose tokens and slots are all different."""
     total = sum(query_lens)
     ends = np.cumsum(query_lens)
     rows = np.arange(len(query_lens))
@@ -121,7 +121,7 @@ def new_feed() -> DeviceFeed:
 
 
 def test_drafts_are_decodes_of_a_graph() -> None:
-    """A step of one token and one with two drafts is a step of four single tokens."""
+    """One token, and one with two drafts, are four decodes."""
     feed = new_feed()
     feed.captured(4, 64)
 
@@ -134,7 +134,7 @@ def test_drafts_are_decodes_of_a_graph() -> None:
 
 
 def test_decodes_are_filled_up_with_rows_that_write_nowhere() -> None:
-    """What a graph reads behind three requests is an empty sequence."""
+    """The padding of a graph's batch is empty requests."""
     feed = new_feed()
     whole = feed.captured(4, 64)
     feed.batch(step([9, 5], [9, 5]), np.array([8, 13]))
@@ -152,7 +152,7 @@ def test_decodes_are_filled_up_with_rows_that_write_nowhere() -> None:
 
 
 def test_buffers_stay_where_they_are() -> None:
-    """Graphs have their addresses."""
+    """Graphs hold their addresses."""
     feed = new_feed()
     whole = feed.captured(2, 64)
 
@@ -169,19 +169,19 @@ def test_buffers_stay_where_they_are() -> None:
 
 
 def memory(**others: int) -> GpuMemory:
-    """Of a device of 80 GiB."""
+    """The memory of a device of 80 GiB."""
     sizes = {"outside": GIB, "weights": 16 * GIB, "activations": 3 * GIB, "graphs": GIB}
     return GpuMemory(total=80 * GIB, **{**sizes, **others})
 
 
 def test_the_pool_gets_the_share_less_what_is_taken() -> None:
-    """Weights, activations, graphs, and what others hold."""
+    """Weights, activations, graphs and other programs are subtracted."""
     assert memory().room(0.9) == 72 * GIB - 21 * GIB
     assert memory().room(1.0) == 80 * GIB - 21 * GIB
 
 
 def test_no_room_is_an_error_that_says_what_took_it() -> None:
-    """With the option that helps."""
+    """It names the option that helps."""
     with pytest.raises(ConfigError) as caught:
         memory(weights=71 * GIB).room(0.9)
 
@@ -196,7 +196,7 @@ def test_no_room_is_an_error_that_says_what_took_it() -> None:
 def test_later_graphs_share_the_firsts_memory(
     first: int, second: int, count: int, expected: int
 ) -> None:
-    """And what the device gave back meanwhile is nobody's gain."""
+    """Memory that is freed meanwhile does not count."""
     assert graph_bytes(first, second, count) == expected
 
 
@@ -212,7 +212,7 @@ def test_later_graphs_share_the_firsts_memory(
 def test_blocks_fill_the_room_unless_their_number_is_given(
     cache: CacheConfig, blocks: int
 ) -> None:
-    """A token takes 2 KiB in two layers of float32, a block of 16 tokens 32 KiB."""
+    """Two float32 layers take 2 KiB a token, a block of 16 tokens 32 KiB."""
     found = count_blocks(
         cache,
         SchedulerConfig(),

@@ -1,4 +1,4 @@
-"""Steps that are done from notes bring what steps by single calls bring."""
+"""Replayed steps give the same output as steps that start each kernel."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -27,11 +27,13 @@ Generate = Callable[..., list[RequestOutput]]
 
 
 class Counts:
-    """How often steps were noted, and how often they were done from notes.
+    """Numbers of recorded and replayed steps.
 
     Attributes:
-        several: Of those done, how many had sequences of several tokens.
-        mixed: Of these, how many had such of one token, too.
+        tries: Recorded steps.
+        done: Replayed steps.
+        several: Replayed steps with requests of several tokens.
+        mixed: Those that also have requests of one token.
     """
 
     tries = done = several = mixed = 0
@@ -66,8 +68,8 @@ def texts(lengths: list[int]) -> list[list[int]]:
     ]
 
 
-def told(outputs: list[RequestOutput]) -> list[object]:
-    """Tokens and all that was said of their likelihood."""
+def tokens_and_logprobs(outputs: list[RequestOutput]) -> list[object]:
+    """Tokens and log-probabilities."""
     found: list[object] = []
     for output in outputs:
         [completion] = output.outputs
@@ -84,27 +86,27 @@ def both_ways(
     dtype: Dtype = DTYPES[-1],
     most_at_once: int = 256,
 ) -> tuple[list[object], list[object]]:
-    """With notes, and without any."""
+    """Output with and without replay."""
     config = EngineConfig(
         model=ModelConfig(model=str(oracle.folder), dtype=dtype),
         cache=cache,
         scheduler=SchedulerConfig(max_num_seqs=most_at_once),
     )
     with LLM.from_config(config) as llm:
-        with_notes = told(generate(llm))
+        replayed = tokens_and_logprobs(generate(llm))
     monkeypatch.setattr(step_replay, "_MOST_TOKENS", 0)
     with LLM.from_config(config) as llm:
-        return with_notes, told(generate(llm))
+        return replayed, tokens_and_logprobs(generate(llm))
 
 
 @pytest.fixture(scope="module")
 def tiled(tmp_path_factory: pytest.TempPathFactory) -> Oracle:
-    """A model whose prompts go by tiles, on a processor that has them."""
+    """A model whose prompts use tiles, on CPUs that have them."""
     return make_oracle("llama", tmp_path_factory.mktemp("tiled"), head_dim=32)
 
 
 def of_many_lengths(llm: LLM) -> list[RequestOutput]:
-    """Batches of five to one, some of whose requests are preempted."""
+    """Batches of five to one requests, some of which are preempted."""
     prompts = texts([30, 60, 50, 41, 20])
     ends = [40, 12, 30, 25, 18]
     params = [
@@ -124,18 +126,18 @@ def test_output_is_the_same(
     counts: Counts,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """To the last bit, for every family; those with parts of torch's do without."""
+    """To the last bit, for every family; those with parts in torch do not replay."""
     oracle = make_oracle(family, tmp_path)
 
-    with_notes, without = both_ways(oracle, monkeypatch, of_many_lengths, dtype=dtype)
+    replayed, plain = both_ways(oracle, monkeypatch, of_many_lengths, dtype=dtype)
 
-    assert with_notes == without
+    assert replayed == plain
     assert (counts.done > 60) == (family in DENSE)
     assert (counts.done == 0) == (family not in DENSE)
 
 
 def of_cached_prompts(llm: LLM) -> list[RequestOutput]:
-    """Prompts of which all but a few tokens are in the cache, one token of some."""
+    """Prompts that are cached but for a few tokens, or one."""
     prompts = texts([65, 86, 35, 69, 65, 33])
     params = [
         SamplingParams(temperature=0.0, max_tokens=end, ignore_eos=True, logprobs=2)
@@ -150,11 +152,11 @@ def of_cached_prompts(llm: LLM) -> list[RequestOutput]:
 
 
 @pytest.mark.parametrize("most_at_once", [256, 2], ids=["together", "amid decodes"])
-def test_prompts_are_done_from_notes(
+def test_prompts_are_replayed(
     most_at_once: int, tiled: Oracle, counts: Counts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Those of which little is to be computed, beside sequences of one token or not."""
-    with_notes, without = both_ways(
+    """Short ones, alone or beside decodes, are replayed."""
+    replayed, plain = both_ways(
         tiled,
         monkeypatch,
         of_cached_prompts,
@@ -162,60 +164,60 @@ def test_prompts_are_done_from_notes(
         most_at_once=most_at_once,
     )
 
-    assert with_notes == without
+    assert replayed == plain
     assert (counts.several > 10) == has_tiles()
     assert (counts.mixed >= 3) == has_tiles()
 
 
-def test_long_prompts_are_not_noted(
+def test_long_prompts_are_not_recorded(
     tiled: Oracle, counts: Counts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """However often they come; decodes are, in the meantime."""
+    """However often they recur; decodes between them are."""
     monkeypatch.setattr(step_replay, "_MOST_OF_SEVERAL", 30)
 
     def generate(llm: LLM) -> list[RequestOutput]:
         params = SamplingParams(temperature=0.0, max_tokens=6, logprobs=1)
         return [llm.generate([texts([31 + n])[0][n:]], params)[0] for n in range(8)]
 
-    with_notes, without = both_ways(tiled, monkeypatch, generate, cache=TILED_POOL)
+    replayed, plain = both_ways(tiled, monkeypatch, generate, cache=TILED_POOL)
 
-    assert with_notes == without
+    assert replayed == plain
     assert counts.several == 0 < counts.done
 
 
-def test_prompts_of_torchs_do_not_keep_decodes_from_notes(
+def test_prompts_in_torch_do_not_keep_decodes_from_replay(
     llama: Oracle, counts: Counts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In vain they are tried less and less often; what can be noted is, at once."""
+    """Failing sizes are tried less and less often, others at once."""
 
     def generate(llm: LLM) -> list[RequestOutput]:
         params = SamplingParams(temperature=0.0, max_tokens=6, logprobs=1)
         return [llm.generate([text], params)[0] for text in texts([20] * 40)]
 
-    with_notes, without = both_ways(llama, monkeypatch, generate)
+    replayed, plain = both_ways(llama, monkeypatch, generate)
 
-    assert with_notes == without
+    assert replayed == plain
     assert counts.several == 0
     assert 3 < counts.tries < 10
     assert counts.done >= 40 * 5 - 2
 
 
-def test_parts_of_torchs_are_tried_less_and_less_often(
+def test_parts_in_torch_are_tried_less_and_less_often(
     tmp_path: Path, counts: Counts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Experts are torch's, and a step that is noted in vain costs something."""
+    """Experts run in torch, and a failing recording costs time."""
     mixtral = make_oracle("mixtral", tmp_path)
 
-    with_notes, without = both_ways(mixtral, monkeypatch, of_many_lengths)
+    replayed, plain = both_ways(mixtral, monkeypatch, of_many_lengths)
 
-    assert with_notes == without
+    assert replayed == plain
     assert 3 < counts.tries < 10
 
 
 def test_what_is_shared_is_attended_to_once(
     tiled: Oracle, counts: Counts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Steps with a shared prefix are not done from notes of others, nor noted."""
+    """Steps with a shared prefix are neither replayed nor recorded."""
     common, own = texts([130])[0], texts([5] * 12)
 
     def generate(llm: LLM) -> list[RequestOutput]:
@@ -234,29 +236,29 @@ def test_what_is_shared_is_attended_to_once(
         attend(*args, **options)
 
     monkeypatch.setattr(SharedPrefixes, "__call__", attend_and_count)
-    with_notes, without = both_ways(tiled, monkeypatch, generate, cache=TILED_POOL)
+    replayed, plain = both_ways(tiled, monkeypatch, generate, cache=TILED_POOL)
 
-    assert with_notes == without
+    assert replayed == plain
     assert (len(calls) > 2 * 3 * 15) == has_tiles()  # in both, 3 layers
     assert 10 < counts.done < 2 * 20 + 25
 
 
-def test_longer_texts_than_the_table_of_angles(
+def test_texts_longer_than_the_rotary_table(
     llama: Oracle, counts: Counts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What was noted with another table is noted anew."""
+    """Recordings of another rotary table are replaced."""
     monkeypatch.setattr("hookline.models.decoder.rotary_table._FIRST", 16)
 
-    with_notes, without = both_ways(llama, monkeypatch, of_many_lengths)
+    replayed, plain = both_ways(llama, monkeypatch, of_many_lengths)
 
-    assert with_notes == without
+    assert replayed == plain
     assert counts.done > 40
 
 
 def test_a_wrong_program_is_never_used(
     llama: Oracle, counts: Counts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One that leaves something out is seen before it serves."""
+    """A recording that misses a kernel is found before it serves."""
     start = Recorder.start
 
     def start_few(
@@ -267,19 +269,19 @@ def test_a_wrong_program_is_never_used(
 
     monkeypatch.setattr(Recorder, "start", start_few)
 
-    with_notes, without = both_ways(llama, monkeypatch, of_many_lengths)
+    replayed, plain = both_ways(llama, monkeypatch, of_many_lengths)
 
-    assert with_notes == without
+    assert replayed == plain
     assert counts.done == 1  # the trial
 
 
 def test_few_are_kept(
     llama: Oracle, counts: Counts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of batches of more sizes the one that was used last goes on."""
+    """The least recently used recording is dropped first."""
     monkeypatch.setattr(step_replay, "_MOST_RECORDINGS", 2)
 
-    with_notes, without = both_ways(llama, monkeypatch, of_many_lengths)
+    replayed, plain = both_ways(llama, monkeypatch, of_many_lengths)
 
-    assert with_notes == without
+    assert replayed == plain
     assert counts.done > 60

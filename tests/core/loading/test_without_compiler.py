@@ -1,4 +1,4 @@
-"""Without the compiler the modules and plain tensor operations serve, and say so."""
+"""Without the compiler, modules and plain torch serve, and log the reason."""
 
 import subprocess
 import sys
@@ -40,7 +40,7 @@ TOLD = (
 
 
 def serve(oracle: Oracle, *options: str) -> tuple[list[str], str]:
-    """Tokens and what did them, and the log, of a process of its own."""
+    """Tokens, their kernels, and the log of a separate process."""
     done = subprocess.run(
         [sys.executable, "-c", SERVE, str(oracle.folder), *options],
         capture_output=True,
@@ -52,7 +52,7 @@ def serve(oracle: Oracle, *options: str) -> tuple[list[str], str]:
 
 
 def test_without_the_compiler_all_is_served_and_told(llama: Oracle) -> None:
-    """A broken installation is slow, not down, and each part says why."""
+    """Such an installation is slow, not down, and each part logs why."""
     (tokens, _), log = serve(llama, "blocked", "auto", "float32")
 
     assert tokens.split() == [str(t) for t in llama.greedy([5, 6, 7, 8, 9], 12)]
@@ -63,7 +63,7 @@ def test_without_the_compiler_all_is_served_and_told(llama: Oracle) -> None:
 
 
 def test_without_the_compiler_packed_products_serve(llama: Oracle) -> None:
-    """Packed weights need none."""
+    """Packed weights need no compiler."""
     (tokens, _), _ = serve(llama, "blocked", "auto", "bfloat16")
 
     assert len(tokens.split()) == 12
@@ -71,7 +71,7 @@ def test_without_the_compiler_packed_products_serve(llama: Oracle) -> None:
 
 @pytest.mark.parametrize("numba", ["blocked", "there"])
 def test_torch_kernels_want_no_compiler(llama: Oracle, numba: str) -> None:
-    """What all else is checked against runs alone, and there is nothing to tell."""
+    """The reference runs alone, without warnings."""
     (tokens, kind), log = serve(llama, numba, "torch", "float32")
 
     assert tokens.split() == [str(t) for t in llama.greedy([5, 6, 7, 8, 9], 12)]

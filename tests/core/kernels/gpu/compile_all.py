@@ -25,7 +25,7 @@ DTYPE = torch.bfloat16
 
 
 class Driver:
-    """Says that there is an H100."""
+    """Pretends that there is an H100."""
 
     def get_current_target(self) -> Any:
         return GPUTarget("cuda", 90, 32)

@@ -25,7 +25,7 @@ KERNELS = "hookline_kernels.gpu"
 
 
 def is_python_of_triton(name: str) -> bool:
-    """Its machine code can be loaded only once, and serves both copies."""
+    """Excludes its machine code, which loads only once and serves both copies."""
     return name.partition(".")[0] == "triton" and not name.startswith("triton._C")
 
 
@@ -52,7 +52,7 @@ def interpreting(copy: dict[str, ModuleType]) -> Iterator[None]:
 
 
 def import_kernels() -> None:
-    """Anew, so that they are made by the copy of Triton that is there now."""
+    """Imports the kernels anew, with the current copy of Triton."""
     for name in [name for name in sys.modules if name.startswith(KERNELS)]:
         del sys.modules[name]
     for module in iter_modules(import_module(KERNELS).__path__):
@@ -60,7 +60,7 @@ def import_kernels() -> None:
 
 
 def teach_bfloat16() -> None:
-    """As devices do: the interpreter cuts off, and multiplies matrices of bits."""
+    """Makes the interpreter round and multiply bfloat16 like a device."""
     builder = import_module("triton.runtime.interpreter").InterpreterBuilder
     language = import_module("triton.language")
     plain_cast, plain_dot = builder.cast_impl, builder.create_dot
@@ -105,5 +105,5 @@ def _triton_interprets() -> Iterator[None]:
 
 @pytest.fixture
 def device() -> torch.device:
-    """Where tensors of a test lie."""
+    """Device of a test's tensors."""
     return DEVICE

@@ -91,7 +91,7 @@ def assert_equal_to_reference(
 def test_equals_reference(
     shape: Shape, dtype: torch.dtype, device: torch.device
 ) -> None:
-    """Random batches of single tokens, chunks and whole prompts, both memories."""
+    """For random batches of decodes, chunks and whole prompts, in both layouts."""
     for seed in range(3):
         source = random.Random(f"{shape} {dtype} {seed}")  # noqa: S311 - a test
         singles = [(1, source.randint(1, 70)) for _ in range(source.randint(0, 3))]
@@ -107,7 +107,7 @@ def test_equals_reference(
 def test_lengths_at_the_borders_of_blocks_and_tiles(
     length: int, device: torch.device
 ) -> None:
-    """Decodes and prompts that end just before, at and behind a border."""
+    """Decodes and prompts that end just before, at and behind a border are right."""
     batch = [(1, length), (length, length), (min(length, 16), length + 16)]
     batch.sort(key=lambda one: one[0] > 1)
     for window in (None, 16):
@@ -117,7 +117,7 @@ def test_lengths_at_the_borders_of_blocks_and_tiles(
 
 @pytest.mark.parametrize("window", [None, 100, 300])
 def test_prompts_of_many_tiles(window: int | None, device: torch.device) -> None:
-    """Tiles whose keys are all seen, some seen, and all behind the window."""
+    """Tiles within, across and outside of the window are right."""
     shape = (2, 1, 16, 16, 16)
     step = make_step(shape, [(200, 333), (130, 130)], torch.float32, SEED)
 
@@ -130,7 +130,7 @@ def test_prompts_of_many_tiles(window: int | None, device: torch.device) -> None
 def test_any_number_of_splits_gives_the_same(
     num_splits: int, window: int | None, dtype: torch.dtype, device: torch.device
 ) -> None:
-    """Also where most splits of the shorter sequences have nothing to do."""
+    """Also if most splits of the shorter requests are empty."""
     shape = (3, 1, 32, 24, 16)
     lengths = [1, 1500, LEAST_SPLIT_TOKENS, LEAST_SPLIT_TOKENS + 1, 600]
     step = make_step(shape, [(1, length) for length in lengths], dtype, SEED)
@@ -155,7 +155,7 @@ def test_any_number_of_splits_gives_the_same(
 def test_a_sequence_without_tokens_gives_zeros(
     num_splits: int, device: torch.device
 ) -> None:
-    """So a batch can be filled up to the size that a graph was captured with."""
+    """So a batch can be padded to the size of a captured graph."""
     step = make_step(SHAPES[0], [(1, 20), (1, 30)], torch.float32, SEED).to(device)
 
     found = decode_attention(
@@ -170,7 +170,7 @@ def test_a_sequence_without_tokens_gives_zeros(
 
 
 def test_splits_fit_the_device_and_the_sequences() -> None:
-    """One where it is busy or sequences are short; never more than can be merged."""
+    """There is one if the device is busy or requests are short, and a maximum."""
     interpreter = torch.device("cpu")
 
     def splits(num_seqs: int, max_seq_len: int, window: int | None = None) -> int:
@@ -201,7 +201,7 @@ def test_splits_fit_the_device_and_the_sequences() -> None:
 def test_what_there_is_none_for_is_refused(
     wrong: dict[str, object], message: str
 ) -> None:
-    """By an error that says why, so that another can be chosen."""
+    """The error says why, so that the caller can fall back."""
     arguments: dict[str, object] = {
         "num_heads": 4,
         "num_kv_heads": 2,

@@ -1,4 +1,4 @@
-"""Every kernel of the GPU becomes machine code, whether there is a GPU or not."""
+"""Every GPU kernel compiles to machine code, with or without a GPU."""
 
 import os
 import subprocess
@@ -19,7 +19,7 @@ SHARED_BYTES = 101_376
 
 
 def test_every_kernel_compiles_and_fits_on_the_chip(tmp_path: Path) -> None:
-    """In a process that does not interpret, into a cache of its own."""
+    """In a process that does not interpret, with its own cache."""
     environment = {
         **os.environ,
         "TRITON_INTERPRET": "0",

@@ -1,4 +1,4 @@
-"""The same tests with kernels that are compiled for the device, and run on it."""
+"""Runs the same tests with kernels that are compiled for the device."""
 
 import os
 import subprocess
@@ -13,7 +13,7 @@ import torch
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device")
 @pytest.mark.skipif("KERNEL_DEVICE" in os.environ, reason="this is that process")
 def test_compiled_kernels_pass_the_same_tests() -> None:
-    """In a process of its own, for Triton interprets everything or nothing there."""
+    """In a separate process, because Triton interprets everything or nothing."""
     environment = {
         **os.environ,
         "KERNEL_DEVICE": "cuda",

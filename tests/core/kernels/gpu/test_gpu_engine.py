@@ -44,7 +44,7 @@ BASE = EngineConfig(
 
 @dataclass
 class Recomputed:
-    """A graph where there is no device: computes again, into the same output."""
+    """A graph without a device: computes again, into the same output."""
 
     compute: Callable[[], torch.Tensor]
     output: torch.Tensor
@@ -57,7 +57,7 @@ class Recomputed:
 
 @dataclass
 class Recorder:
-    """Captures, and notes the sizes of what is replayed."""
+    """Captures graphs, and records the sizes that are replayed."""
 
     capture: Capture | None
     captured: list[int] = field(default_factory=list)
@@ -81,7 +81,7 @@ def recorder(device: torch.device) -> Recorder:
 def oracle(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Oracle:
-    """A decoder without norms of heads, and one with them."""
+    """A decoder without head norms, and one with them."""
     return make_oracle(request.param, tmp_path_factory.mktemp(request.param))
 
 
@@ -92,7 +92,7 @@ Serve = Callable[..., LLM]
 def serve(
     monkeypatch: pytest.MonkeyPatch, device: torch.device, recorder: Recorder
 ) -> Serve:
-    """Makes an engine on a GPU, or on what is one for its kernels."""
+    """Makes an engine on a GPU, or on a simulated one."""
 
     def make(folder: Path, config: EngineConfig = BASE, *, graphs: bool = False) -> LLM:
         machine = Machine(
@@ -112,7 +112,7 @@ def tokens_of(llm: LLM, prompts: Sequence[list[int]] = PROMPTS) -> list[list[int
 
 
 def test_eager_steps_give_the_oracles_tokens(oracle: Oracle, serve: Serve) -> None:
-    """Prompts in pieces, beside decodes, and again from cached prefixes."""
+    """Chunked prompts, beside decodes, and again from cached prefixes."""
     with serve(oracle.folder) as llm:
         first, again = tokens_of(llm), tokens_of(llm, PROMPTS[3:4])
         told = llm.front_end.facts.kernels
@@ -126,7 +126,7 @@ def test_eager_steps_give_the_oracles_tokens(oracle: Oracle, serve: Serve) -> No
 def test_graphs_give_the_oracles_tokens(
     oracle: Oracle, serve: Serve, recorder: Recorder, device: torch.device
 ) -> None:
-    """Decodes are replayed, three requests in the graph of four."""
+    """Decodes are replayed: three requests in the graph of four."""
     with serve(oracle.folder, graphs=True) as llm:
         found = tokens_of(llm, PROMPTS[:3])
         before = list(recorder.replays)
@@ -157,7 +157,7 @@ def create_proposer(context):
 def test_drafts_are_verified_as_on_processors(
     llama: Oracle, serve: Serve, recorder: Recorder, tmp_path: Path, drawn: bool
 ) -> None:
-    """Right and wrong drafts, replayed from graphs; drawn ones by Triton's kernel."""
+    """Right and wrong drafts are replayed; sampled drafts use Triton's kernel."""
     params = SamplingParams(max_tokens=8, seed=5, temperature=0.0)
     if drawn:
         params = SamplingParams(max_tokens=8, seed=5, temperature=0.2, top_k=30)
@@ -199,7 +199,7 @@ def test_drafts_are_verified_as_on_processors(
 def test_hidden_states_are_no_graphs_memory(
     llama: Oracle, serve: Serve, recorder: Recorder, tmp_path: Path
 ) -> None:
-    """Kept until the end, they are still what `transformers` says, replayed or not."""
+    """They keep their values, whether their steps are replayed or not."""
     chosen = SpeculativeConfig(
         method="scripted", num_speculative_tokens=2, timeout_seconds=60
     )
@@ -225,7 +225,7 @@ def test_hidden_states_are_no_graphs_memory(
 def test_experts_are_launched_and_right(
     tmp_path: Path, serve: Serve, recorder: Recorder
 ) -> None:
-    """What routes to experts may wait for the device, and has no graphs."""
+    """Routing may wait for the device, so such models have no graphs."""
     mixtral = make_oracle("mixtral", tmp_path)
 
     with serve(tmp_path, graphs=True) as llm:
@@ -242,7 +242,7 @@ def test_experts_are_launched_and_right(
 def test_other_models_run_as_modules(
     family: str, tmp_path: Path, serve: Serve, recorder: Recorder
 ) -> None:
-    """Over Triton's attention, windows and soft caps too, and without graphs."""
+    """With Triton's attention, windows and soft caps, and without graphs."""
     other = make_oracle(family, tmp_path)
 
     with serve(tmp_path, graphs=True) as llm:
@@ -256,7 +256,7 @@ def test_other_models_run_as_modules(
 
 
 def test_the_reference_runs_without_triton(oracle: Oracle, serve: Serve) -> None:
-    """`--kernels torch` is plain torch on the device."""
+    """`--kernels torch` uses plain torch on the device."""
     plain = replace(BASE, executor=ExecutorConfig(kernels=Kernels.TORCH))
 
     with serve(oracle.folder, plain, graphs=True) as llm:
@@ -294,7 +294,7 @@ SAMPLED = {
 
 
 def test_sampling_is_what_it_is_on_processors(llama: Oracle, serve: Serve) -> None:
-    """Requests of all kinds in one batch, with the same seeds, give the same."""
+    """Requests of all kinds in one batch give the same tokens for the same seeds."""
     asked = list(SAMPLED.values())
     prompts = [PROMPTS[1]] * len(asked)
     config = replace(
@@ -319,7 +319,7 @@ Entries = Sequence[TokenLogprobs | None] | None
 
 
 def close(found: Entries, expected: Entries) -> bool:
-    """The same tokens and ranks, and numbers but for rounding."""
+    """Whether tokens and ranks are equal, and numbers up to rounding."""
     assert (found is None) == (expected is None)
     for one, other in zip(found or (), expected or (), strict=True):
         assert (one is None) == (other is None)
@@ -366,7 +366,7 @@ def test_the_profile_verifies_drafts(
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
 ) -> None:
-    """The largest steps are of four requests with three drafts each."""
+    """The largest steps have four requests with three drafts each."""
     monkeypatch.setattr(
         "hookline.worker.profile.measure",
         lambda _, run: (

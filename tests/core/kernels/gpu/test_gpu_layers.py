@@ -1,4 +1,4 @@
-"""Norms, rotary embedding, gating and the cache's writing on the GPU."""
+"""Norms, rotary embedding, gates and cache writes on the GPU are right."""
 
 import pytest
 import torch
@@ -34,7 +34,7 @@ def randn(
 
 
 def assert_same(found: torch.Tensor, wanted: torch.Tensor) -> None:
-    """Equal but for the last bit or two of few numbers: sums have another order."""
+    """Equal up to the last bits of a few numbers: sums have another order."""
     assert found.dtype == wanted.dtype
     assert found.shape == wanted.shape
     error = (found.double() - wanted.double()).abs()
@@ -49,7 +49,7 @@ def assert_same(found: torch.Tensor, wanted: torch.Tensor) -> None:
 def test_norm_rounds_as_models_do(
     shape: tuple[int, int], unit_offset: bool, dtype: torch.dtype, device: torch.device
 ) -> None:
-    """Short and long rows, weighted in both manners."""
+    """Short and long rows, with both kinds of scaling."""
     values = randn(*shape, dtype=dtype, device=device) * 3
     weight = randn(shape[1], dtype=dtype, device=device)
 
@@ -62,7 +62,7 @@ def test_norm_rounds_as_models_do(
 def test_norm_takes_heads_anyhow_in_memory(
     dtype: torch.dtype, device: torch.device
 ) -> None:
-    """A part of a larger tensor, heads outermost, and more dimensions."""
+    """Parts of a larger tensor, heads outermost, and more dimensions."""
     heads = randn(5, 7, 48, dtype=dtype, device=device)
     weight = randn(24, dtype=dtype, device=device)
     views = (
@@ -83,7 +83,7 @@ def test_norm_takes_heads_anyhow_in_memory(
 def test_residual_is_added_rounded_and_normed(
     shape: tuple[int, int], dtype: torch.dtype, device: torch.device
 ) -> None:
-    """The sum stays as torch rounds it, and that is what is normed."""
+    """The sum is rounded as in torch, and the rounded sum is normed."""
     values = randn(*shape, dtype=dtype, device=device)
     residual = randn(*shape, dtype=dtype, device=device, seed=1)
     weight = randn(shape[1], dtype=dtype, device=device)
@@ -97,7 +97,7 @@ def test_residual_is_added_rounded_and_normed(
 
 
 def test_what_cannot_be_normed_is_refused(device: torch.device) -> None:
-    """Dtypes that differ, widths that differ, and rows apart."""
+    """Different dtypes, different widths, and strided rows raise errors."""
     values = randn(2, 8, dtype=torch.float32, device=device)
     weight = randn(8, dtype=torch.float32, device=device)
 
@@ -113,7 +113,7 @@ def test_what_cannot_be_normed_is_refused(device: torch.device) -> None:
 def test_silu_rounds_as_models_do(
     shape: tuple[int, int], dtype: torch.dtype, device: torch.device
 ) -> None:
-    """Also where its exponential would overflow, and in rows that are apart."""
+    """Also where the exponential would overflow, and with strided rows."""
     tokens, width = shape
     gate_up = randn(tokens, 2 * width, dtype=dtype, device=device) * 40
 
@@ -126,7 +126,7 @@ def test_silu_rounds_as_models_do(
 def test_rotary_turns_in_place(
     tokens: int, turned: int, dtype: torch.dtype, device: torch.device
 ) -> None:
-    """Parts of one tensor of queries, keys and values; heads turned in part too."""
+    """Views of one QKV tensor, and partly rotated heads."""
     fused = randn(tokens, 5 + 3 + 3, 32, dtype=dtype, device=device)
     before = fused.clone()
     angles = randn(tokens, turned // 2, dtype=torch.float32, device=device).repeat(1, 2)
@@ -141,7 +141,7 @@ def test_rotary_turns_in_place(
 def make_caches(
     rows: bool, dtype: torch.dtype, device: torch.device
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Of 4 blocks of 6 tokens and 3 heads; keys of 32 numbers, values of 20."""
+    """4 blocks of 6 tokens and 3 heads; keys of 32 numbers, values of 20."""
     keys = new_keys(4, 6, 3, 32, dtype).to(device)
     values = new_values(4, 6, 3, 20, dtype).to(device)
     return (keys.contiguous(), values.contiguous()) if rows else (keys, values)
@@ -151,7 +151,7 @@ def make_caches(
 def test_cache_is_written_at_the_slots(
     rows: bool, dtype: torch.dtype, device: torch.device
 ) -> None:
-    """In both memories, and nothing else is touched; a slot below 0 takes nothing."""
+    """In both layouts, and nowhere else; negative slots are skipped."""
     keys, values = make_caches(rows, dtype, device)
     slots = torch.tensor([7, 0, 23, -1, 8], device=device)
     key = randn(3, 5, 32, dtype=dtype, device=device).transpose(0, 1)
@@ -171,7 +171,7 @@ def test_cache_is_written_at_the_slots(
 def test_turning_and_writing_at_once_equals_both(
     rows: bool, dtype: torch.dtype, device: torch.device
 ) -> None:
-    """Queries and keys are turned in place, and turned keys are written."""
+    """Queries and keys are rotated in place, and rotated keys are written."""
     slots = torch.tensor([7, 0, 23, -1, 8], device=device)
     query = randn(5, 7, 32, dtype=dtype, device=device)
     key, value = randn(5, 3, 52, dtype=dtype, device=device).split([32, 20], -1)
@@ -191,7 +191,7 @@ def test_turning_and_writing_at_once_equals_both(
 
 
 def test_what_cannot_be_turned_is_refused(device: torch.device) -> None:
-    """Heads turned in part and written at once; numbers that are apart."""
+    """Partly rotated heads with a cache write, and strided heads, raise errors."""
     heads = randn(2, 3, 8, dtype=torch.float32, device=device)
     angles = randn(2, 4, dtype=torch.float32, device=device)
     cache = torch.zeros(1, 4, 3, 8, device=device)

@@ -22,7 +22,7 @@ def points(count: int, seed: int) -> torch.Tensor:
 @pytest.mark.parametrize("certain", [False, True])
 @pytest.mark.parametrize("vocab_size", [5, 100, 5000])
 def test_equals_reference(vocab_size: int, certain: bool, device: torch.device) -> None:
-    """Requests with and without drafts, close to their targets and far from them."""
+    """With and without drafts, close to their targets and far from them."""
     counts = [0, 3, 1, 5, 0, 2] * 4
     starts = torch.tensor([0, *counts]).cumsum(0)
     total = sum(counts)
@@ -58,7 +58,7 @@ def test_equals_reference(vocab_size: int, certain: bool, device: torch.device) 
 def test_what_is_kept_is_distributed_as_the_target(
     certain: bool, device: torch.device
 ) -> None:
-    """Whatever the draft's distribution is; counted over many draws."""
+    """For any draft distribution, counted over many draws."""
     count, vocab_size = 300, 4
     target = torch.tensor([0.5, 0.3, 0.2, 0.0])
     draft = torch.tensor([0.1, 0.2, 0.3, 0.4])
@@ -84,7 +84,7 @@ def test_what_is_kept_is_distributed_as_the_target(
 
 
 def test_ends_of_probability_are_certain(device: torch.device) -> None:
-    """What the target never says is refused, what it always says is accepted."""
+    """Impossible tokens are rejected, and certain ones accepted."""
     sure = torch.tensor([[0.0, 1.0, 0.0]])
 
     found = reject(
@@ -105,7 +105,7 @@ def test_ends_of_probability_are_certain(device: torch.device) -> None:
 def test_refused_though_both_are_the_same_draws_from_the_target(
     device: torch.device,
 ) -> None:
-    """Rounding may refuse where nothing exceeds; then all of the target is left."""
+    """If rounding rejects without any excess, the whole target is used."""
     half = torch.tensor([[0.5, 0.5]], device=device)
     lifted = torch.tensor([[0.6, 0.6]], device=device)
 

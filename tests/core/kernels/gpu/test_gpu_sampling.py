@@ -1,4 +1,4 @@
-"""Sampling on the GPU equals plain tensor operations, and draws what it should."""
+"""Sampling on the GPU equals the torch reference, and draws what it should."""
 
 import math
 
@@ -32,7 +32,7 @@ def some_points(count: int, device: torch.device) -> torch.Tensor:
 def test_argmax_is_the_first_of_the_largest(
     shape: tuple[int, int], dtype: torch.dtype, device: torch.device
 ) -> None:
-    """Also among many equals, which bfloat16 has, and in rows that have strides."""
+    """Also with many ties, which bfloat16 has, and with strided rows."""
     logits = some_logits(shape, dtype, device)
     spread = logits.repeat(1, 2)[:, ::2]
 
@@ -55,7 +55,7 @@ def test_argmax_is_the_first_of_the_largest(
 def test_argmax_of_special_numbers(
     row: list[float], best: int, dtype: torch.dtype, device: torch.device
 ) -> None:
-    """Signs, infinities and numbers that are none are ordered as torch orders them."""
+    """Signs, infinities and not-a-numbers are ordered as in torch."""
     logits = torch.tensor([row], dtype=dtype, device=device)
 
     assert argmax(logits).tolist() == [best]
@@ -66,7 +66,7 @@ def test_argmax_of_special_numbers(
 def test_draws_equal_the_reference(
     shape: tuple[int, int], dtype: torch.dtype, device: torch.device
 ) -> None:
-    """But for points that lie on the border of two tokens as it is rounded."""
+    """Except for points on the rounded border of two tokens."""
     logits = some_logits(shape, dtype, device).repeat(20, 1)
     points = some_points(len(logits), device)
     temperatures = points.flip(0).float().mul(2).add(0.1)
@@ -78,7 +78,7 @@ def test_draws_equal_the_reference(
 
 
 def test_impossible_tokens_are_never_drawn(device: torch.device) -> None:
-    """Not at the ends either, and not where whole tiles are impossible."""
+    """Not at the ends either, nor where whole tiles are impossible."""
     logits = torch.full((1, 9000), -INFINITY, device=device)
     logits[0, [4500, 4700]] = 1.0
     points = torch.tensor([0.0, 0.49, 0.51, 1 - 2.0**-53], dtype=torch.float64)
@@ -105,7 +105,7 @@ def test_impossible_tokens_are_never_drawn(device: torch.device) -> None:
 def test_filtered_draws_equal_the_reference(
     top_k: int, top_p: float, min_p: float, dtype: torch.dtype, device: torch.device
 ) -> None:
-    """Each filter alone and together, with equals at the borders in bfloat16."""
+    """Each filter alone and all together, with ties at the borders in bfloat16."""
     logits = some_logits((4, 300), dtype, device)
     logits[::3, 100:] = -INFINITY
     count = len(logits)
