@@ -197,6 +197,22 @@ async def test_unknown_model_is_not_found(path: str) -> None:
     assert "'fake'" in error["message"]
 
 
+async def test_observers_get_the_beginning_of_a_long_message() -> None:
+    """
+    A message that repeats a long input is whole for the client and cut for loggers.
+    """
+    engine = FakeEngine()
+    body = {"model": "x" * 5000, "prompt": "x"}
+
+    error = await refused(
+        COMPLETION, json.dumps(body).encode(), status=404, engine=engine
+    )
+
+    [rejected] = engine.rejected
+    assert len(error["message"]) > 5000
+    assert rejected == Rejected("model_not_found", error["message"][:1000])
+
+
 async def test_too_long_prompt_names_both_lengths() -> None:
     """
     A prompt beyond the context is told its own length and the context's.

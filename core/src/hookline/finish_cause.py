@@ -89,7 +89,7 @@ class Rejected(_Cause, frozen=True, tag="rejected"):
 
     Attributes:
         kind: Error code from a small fixed set, such as `context_length_exceeded`.
-        message: The error message that the client got.
+        message: The error message that the client got, possibly cut.
     """
 
     reason = FinishReason.REJECTED

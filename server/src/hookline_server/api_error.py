@@ -22,6 +22,9 @@ TYPES = {
     503: "service_unavailable_error",
 }
 
+MAX_LOGGED_MESSAGE = 1000
+"""Maximum length of an error message for observers: some repeat the client's input."""
+
 
 class ApiError(Exception):
     """An answer other than success.
@@ -43,7 +46,7 @@ class ApiError(Exception):
     @property
     def rejection(self) -> Rejected:
         """The error as the cause of a request's end."""
-        return Rejected(kind=self.code, message=str(self))
+        return Rejected(kind=self.code, message=str(self)[:MAX_LOGGED_MESSAGE])
 
 
 def as_api_error(

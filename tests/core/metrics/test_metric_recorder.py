@@ -66,7 +66,7 @@ ABORTED = dataclasses.replace(
     FINISHED,
     request_id=2,
     cause=Aborted(""),
-    params=SamplingParams(),
+    params=SamplingParams(max_tokens=None),
     prompt_tokens=20,
     local_cached_tokens=0,
     external_cached_tokens=0,
