@@ -77,6 +77,20 @@ def test_an_unknown_name_lists_what_is_installed(install: Callable[..., None]) -
     assert caught.value.installed == ("alpha", "beta")
 
 
+def test_a_misspelt_group_is_named(install: Callable[..., None]) -> None:
+    """The error for a name that stands in nearly the right group says which."""
+    install("toy-astray", entries={"lost": "toy_lost"}, group="toy.logger")
+
+    with pytest.raises(
+        UnknownPluginError, match=r"toy-astray 1.0 has it in the misspelt group 'toy.l"
+    ):
+        load_entry_point(GROUP, "lost")
+    with pytest.raises(UnknownPluginError) as caught:
+        load_entry_point(GROUP, "other")
+
+    assert "misspelt" not in str(caught.value)
+
+
 def test_an_unknown_name_without_any_plugin_says_so() -> None:
     """The error says that nothing is installed rather than showing an empty list."""
     with pytest.raises(UnknownPluginError, match="installed: none"):

@@ -63,6 +63,19 @@ def test_both_claimants_of_a_name_are_shown(
     assert all("toy-mine 1.0 and toy-yours 1.0" in row.state for row in rows)
 
 
+def test_misspelt_groups_are_shown(
+    install: Callable[..., None], specs: ModuleType
+) -> None:
+    """A plugin in nearly the right group is a row that says what to correct."""
+    install("toy-astray", entries={"lost": "toy_good"}, group="toy.logger")
+    install("toy-other", entries={"demo": "toy_demo"}, group="toy.models")
+
+    (row,) = list_plugins("toy", specs, [LOGGERS])
+
+    assert (row.name, row.distribution, row.kind) == ("lost", "toy-astray", "logger")
+    assert row.state == "its group is misspelt: 'toy.logger' instead of 'toy.loggers'"
+
+
 def test_kinds_without_hooks_are_listed_too(
     install: Callable[..., None], specs: ModuleType
 ) -> None:

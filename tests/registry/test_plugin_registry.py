@@ -156,6 +156,7 @@ def test_an_entry_point_to_nowhere_is_an_error(
         (one_hook("def step_finished(step, engine)"), "{'engine'}"),
         (one_hook("async def step_finished(step)"), "'step_finished' is a coroutine"),
         ("step_finished = 1", "implements no hook of toy"),
+        (f"{GOOD}\ndef request_finished(request): ...", "lacks the marker @hookimpl"),
     ],
 )
 def test_a_plugin_that_does_not_fit_the_hooks_is_an_error(
@@ -243,6 +244,46 @@ def test_a_failing_factory_is_a_broken_plugin(
 
     assert caught.value.distribution == "toy-odd 1.0"
     assert isinstance(caught.value.__cause__, AttributeError)
+
+
+def test_a_factory_that_returns_a_class_is_an_error(registry: PluginRegistry) -> None:
+    """A forgotten pair of parentheses is told when the plugin is made."""
+
+    class Careless:
+        @hookimpl
+        def create_logger(self, context: object) -> object:
+            return type(context)
+
+    registry.register(Careless(), "careless")
+
+    with pytest.raises(BrokenPluginError, match="returned the class int, not an inst"):
+        registry.create("careless", "create_logger", context=7)
+
+
+def test_a_method_without_its_marker_is_an_error(registry: PluginRegistry) -> None:
+    """A method with a hook's name beside a marked one is told, also if inherited."""
+
+    class Base:
+        def step_finished(self, step: object) -> None: ...
+
+    class Forgetful(Base, Counter):
+        pass
+
+    with pytest.raises(BrokenPluginError, match=r"'step_finished' .* lacks the marker"):
+        registry.register(Forgetful(), "forgetful")
+
+
+def test_a_module_may_import_what_has_a_hooks_name(
+    install: Callable[..., None], registry: PluginRegistry
+) -> None:
+    """A function of another module is no forgotten hook."""
+    source = f"{GOOD}\nfrom toy_help import request_finished"
+    helping = {"toy_help": "def request_finished(request): ...", "toy_good": source}
+    install("toy-good", entries={"good": "toy_good"}, modules=helping)
+
+    registry.load(GROUP, "good")
+
+    assert registry.hooks_of("good") == ("create_logger", "step_finished")
 
 
 def test_a_class_can_be_taken_from_the_path(

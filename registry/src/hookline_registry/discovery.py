@@ -2,20 +2,24 @@
 
 import re
 from dataclasses import dataclass
+from difflib import SequenceMatcher
 from importlib.metadata import Distribution, EntryPoint, entry_points
 
 from hookline_registry.exceptions import DuplicatePluginError, UnknownPluginError
 
+_SIMILARITY = 0.92
+"""Least likeness of a misspelt group; the names of the real groups are less alike."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InstalledPlugin:
-    """What an entry point says of a plugin.
+    """An entry point.
 
     Attributes:
-        name: What users type.
-        group: The entry-point group.
-        distribution: What installed it.
-        version: Of the distribution.
+        name: Name that users type.
+        group: Entry-point group.
+        distribution: Distribution that installed it.
+        version: Version of the distribution.
         value: `module` or `module:attribute`.
     """
 
@@ -34,8 +38,7 @@ class InstalledPlugin:
 def installed(group: str) -> tuple[InstalledPlugin, ...]:
     """Lists a group's plugins, sorted by name.
 
-    A distribution that lies twice on the path (say, a stale copy) counts once, as it
-    does for imports: the first one wins.
+    Of a distribution that is on the path twice the first copy counts, as for imports.
     """
     found: dict[tuple[str, str], InstalledPlugin] = {}
     for entry in entry_points(group=group):
@@ -45,21 +48,39 @@ def installed(group: str) -> tuple[InstalledPlugin, ...]:
 
 
 def find(group: str, name: str) -> InstalledPlugin:
-    """Finds the one plugin of that name.
+    """Finds the plugin of that name.
 
     Raises:
-        UnknownPluginError: There is none.
-        DuplicatePluginError: There is more than one.
+        UnknownPluginError: No plugin has the name.
+        DuplicatePluginError: Several distributions claim the name.
     """
     plugins = installed(group)
     matches = [plugin for plugin in plugins if plugin.name == name]
     if not matches:
         names = sorted({plugin.name for plugin in plugins})
-        raise UnknownPluginError(group, name, names)
+        raise UnknownPluginError(group, name, names, _hint(group, name))
     if len(matches) > 1:
         sources = [plugin.source for plugin in matches]
         raise DuplicatePluginError(group, name, sources)
     return matches[0]
+
+
+def misspelt(group: str) -> tuple[InstalledPlugin, ...]:
+    """Lists the plugins of groups whose names are nearly that of a group."""
+    found = entry_points()
+    return tuple(
+        _describe(entry)
+        for other in sorted(found.groups)
+        if other != group and SequenceMatcher(None, other, group).ratio() >= _SIMILARITY
+        for entry in found.select(group=other)
+    )
+
+
+def _hint(group: str, name: str) -> str:
+    for plugin in misspelt(group):
+        if plugin.name == name:
+            return f"; {plugin.source} has it in the misspelt group {plugin.group!r}"
+    return ""
 
 
 def _describe(entry: EntryPoint) -> InstalledPlugin:

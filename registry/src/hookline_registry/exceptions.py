@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 
 class RegistryError(Exception):
-    """Root of every error of this package."""
+    """Base class of the errors of this package."""
 
 
 class UnknownPluginError(RegistryError):
@@ -12,13 +12,15 @@ class UnknownPluginError(RegistryError):
 
     Attributes:
         group: The entry-point group that was searched.
-        name: What was asked for.
-        installed: The names that there are.
+        name: Name that was not found.
+        installed: Names of the installed plugins.
     """
 
-    def __init__(self, group: str, name: str, installed: Sequence[str]) -> None:
+    def __init__(
+        self, group: str, name: str, installed: Sequence[str], hint: str = ""
+    ) -> None:
         there = ", ".join(installed) or "none"
-        super().__init__(f"no plugin {name!r} in {group}; installed: {there}")
+        super().__init__(f"no plugin {name!r} in {group}; installed: {there}{hint}")
         self.group = group
         self.name = name
         self.installed = tuple(installed)
@@ -28,9 +30,9 @@ class BrokenPluginError(RegistryError):
     """A plugin that cannot be imported, does not fit the hooks, or failed in a call.
 
     Attributes:
-        plugin: Its name, or the path it was asked for by.
+        plugin: Name or path of the plugin.
         reason: What went wrong; the error itself is the `__cause__`.
-        distribution: Name and version of what installed it, where that is known.
+        distribution: Name and version of its distribution, if known.
     """
 
     def __init__(
@@ -44,7 +46,7 @@ class BrokenPluginError(RegistryError):
 
 
 class DuplicatePluginError(RegistryError):
-    """Two distributions claim one name; which is meant cannot be known.
+    """Several distributions claim one name.
 
     Attributes:
         group: The entry-point group.

@@ -9,10 +9,10 @@ import pluggy
 
 
 class Implementation:
-    """A plugin alone in a plugin manager, so that a call reaches it and no other.
+    """A plugin in a plugin manager of its own, so that calls reach it alone.
 
     Attributes:
-        callers: What calls each of the hooks that it implements, by the hook's name.
+        callers: Callers of the hooks that it implements, by hook name.
     """
 
     def __init__(self, project: str, hookspecs: ModuleType, plugin: object) -> None:
@@ -28,6 +28,7 @@ class Implementation:
         callers = manager.get_hookcallers(plugin) or []
         for caller in callers:
             self._check(plugin, caller)
+        self._refuse_unmarked(plugin, {caller.name for caller in callers})
         self.callers: Mapping[str, Callable[..., object]] = {
             caller.name: caller
             for caller in sorted(callers, key=lambda caller: caller.name)
@@ -48,10 +49,29 @@ class Implementation:
                     f"hook {caller.name!r} is a coroutine; hooks are plain functions",
                 )
 
+    def _refuse_unmarked(self, plugin: object, marked: set[str]) -> None:
+        """Raises an error for a function that has a hook's name and no marker."""
+        if not marked:
+            return  # the error is that it has no hooks at all
+        for hook in self._known:
+            if hook not in marked and _has_function(plugin, hook):
+                raise pluggy.PluginValidationError(
+                    plugin, f"{hook!r} has a hook's name and lacks the marker @hookimpl"
+                )
+
     def _unknown(self, hook: str) -> str:
         close = difflib.get_close_matches(hook, self._known, n=1)
         hint = f"; did you mean {close[0]!r}?" if close else ""
         return f"there is no hook {hook!r}{hint}"
+
+
+def _has_function(plugin: object, name: str) -> bool:
+    """Whether a module defines a function, or an object's class a method."""
+    if isinstance(plugin, ModuleType):
+        found = vars(plugin).get(name)
+        return inspect.isfunction(found) and found.__module__ == plugin.__name__
+    owner = plugin if isinstance(plugin, type) else type(plugin)
+    return inspect.isfunction(inspect.getattr_static(owner, name, None))
 
 
 def _hook_names(manager: pluggy.PluginManager) -> list[str]:

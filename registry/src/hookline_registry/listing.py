@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from types import ModuleType
 
-from hookline_registry.discovery import InstalledPlugin, installed
+from hookline_registry.discovery import InstalledPlugin, installed, misspelt
 from hookline_registry.exceptions import RegistryError
 from hookline_registry.loading import load_entry_point
 from hookline_registry.registry import PluginRegistry
@@ -15,9 +15,9 @@ class PluginKind:
     """A kind of plugin.
 
     Attributes:
-        name: What users call it, such as `logger`.
-        group: Its entry-point group.
-        has_hooks: Whether its entry points name plugins with hooks, or else a factory.
+        name: Name that users see, such as `logger`.
+        group: Entry-point group.
+        has_hooks: Whether entry points name plugins with hooks; else plain factories.
     """
 
     name: str
@@ -27,11 +27,11 @@ class PluginKind:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PluginRow:
-    """What is known of one installed plugin.
+    """The state of an installed plugin.
 
     Attributes:
-        hooks: Those it implements; empty where it is broken or a plain factory.
-        state: `ok`, or why it cannot be used.
+        hooks: Hooks that it implements; empty if it is broken or a plain factory.
+        state: `ok`, or the reason why it cannot be used.
     """
 
     name: str
@@ -45,14 +45,25 @@ class PluginRow:
 def list_plugins(
     project: str, hookspecs: ModuleType, kinds: Sequence[PluginKind]
 ) -> tuple[PluginRow, ...]:
-    """Imports every installed plugin of these kinds and tells how it fares.
+    """Imports every installed plugin of these kinds; a broken one is a row, too."""
+    rows = []
+    for kind in kinds:
+        rows += [
+            _row(PluginRegistry(project, hookspecs), kind, plugin)
+            for plugin in installed(kind.group)
+        ]
+        rows += [_misspelt_row(kind, plugin) for plugin in misspelt(kind.group)]
+    return tuple(rows)
 
-    A broken plugin is a row like any other.
-    """
-    return tuple(
-        _row(PluginRegistry(project, hookspecs), kind, plugin)
-        for kind in kinds
-        for plugin in installed(kind.group)
+
+def _misspelt_row(kind: PluginKind, plugin: InstalledPlugin) -> PluginRow:
+    return PluginRow(
+        name=plugin.name,
+        kind=kind.name,
+        distribution=plugin.distribution,
+        version=plugin.version,
+        hooks=(),
+        state=f"its group is misspelt: {plugin.group!r} instead of {kind.group!r}",
     )
 
 

@@ -91,9 +91,13 @@ class PluginRegistry:
             The object; None if the plugin has no such hook or declines.
 
         Raises:
-            BrokenPluginError: The hook raised.
+            BrokenPluginError: The hook raised, or returned a class.
         """
-        return self.call_one(plugin_name, hook, **arguments)
+        made = self.call_one(plugin_name, hook, **arguments)
+        if isinstance(made, type):
+            reason = f"{hook} returned the class {made.__name__}, not an instance of it"
+            raise self._broken(plugin_name, reason)
+        return made
 
     def call_one(self, plugin_name: str, hook: str, /, **arguments: object) -> object:
         """Calls one plugin's hook here and now, outside of any lane.
@@ -110,13 +114,14 @@ class PluginRegistry:
             return None
         outcome = isolate(caller, **arguments)
         if isinstance(outcome, Failure):
-            source = self._sources.get(plugin_name)
-            raise BrokenPluginError(
-                plugin_name,
-                f"{hook}: {outcome.summary}",
-                distribution=source.source if source else None,
-            ) from outcome.error
+            reason = f"{hook}: {outcome.summary}"
+            raise self._broken(plugin_name, reason) from outcome.error
         return outcome
+
+    def _broken(self, plugin_name: str, reason: str) -> BrokenPluginError:
+        source = self._sources.get(plugin_name)
+        distribution = source.source if source else None
+        return BrokenPluginError(plugin_name, reason, distribution=distribution)
 
     def callers(
         self, plugin_names: Sequence[str]

@@ -129,3 +129,34 @@ def test_logger_named_twice_listens_once(site: PluginSite) -> None:
     hooks = [hook for hook, _ in site.calls()]
     assert names == ["recorder"]
     assert hooks.count("engine_started") == hooks.count("engine_stopped") == 1
+
+
+DECLARING = """
+from hookline import hookimpl
+
+@hookimpl
+def add_cli_options(options):
+    options.add("seconds", help="how often")
+
+@hookimpl
+def engine_started(started):
+    pass
+"""
+
+
+def test_undeclared_option_of_a_logger_is_an_error(site: PluginSite) -> None:
+    """A logger that declares its options is given no others; the nearest is named."""
+    site.install("careful", DECLARING)
+
+    with start(
+        ObserverConfig(stat_loggers=("careful",), options={"careful": {"seconds": "1"}})
+    ):
+        pass
+    with pytest.raises(ConfigError, match=r"'second'; did you mean seconds") as caught:
+        start(
+            ObserverConfig(
+                stat_loggers=("careful",), options={"careful": {"second": "1"}}
+            )
+        )
+
+    assert caught.value.option == "careful.second"

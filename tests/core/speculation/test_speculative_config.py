@@ -122,7 +122,7 @@ REASONS = {
     "curious": "has no prepare",
     "undeclared": "has no capabilities",
     "loose": "its capabilities are {'needs_hidden_states': True}, not Proposer",
-    "classy": "its factory returned the class A instead of an instance",
+    "classy": "create_proposer returned the class A, not an instance of it",
     "layered": "has no bind, prepare",
     "blind": "has feature_layers and no hidden states",
     "unknown": "installed: blind, broken, classy, curious",

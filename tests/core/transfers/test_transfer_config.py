@@ -115,7 +115,7 @@ def test_prefix_caching_is_needed() -> None:
     ("act", "detail"),
     [
         ("return None", "makes no scheduler's side: its factory returned None"),
-        ("return Tiered", "returned the class Tiered instead of an instance"),
+        ("return Tiered", "returned the class Tiered, not an instance"),
         ("return Side()", "makes no scheduler's side: it has no build_connector_meta"),
         ("return Mute()", "its capabilities are .*, not SchedulerCapabilities"),
         ("return Tiered()", "makes no scheduler's side: it has no tier_stats"),

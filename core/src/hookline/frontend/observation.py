@@ -24,6 +24,7 @@ from hookline.payloads import (
     StepFinished,
     TokensGenerated,
 )
+from hookline.plugin_loading.logger_options import check_logger_options
 from hookline.request import RequestFacts
 from hookline.stats import IterationStats
 from hookline_registry import (
@@ -96,6 +97,7 @@ class Observers:
         if ":" in name:
             return [self._registry.load_path(name, lambda cls: cls(context))]
         plugin = self._registry.load(LOGGERS_GROUP, name)
+        check_logger_options(self._registry, plugin, context.options)
         try:
             made = self._registry.create(plugin, "create_stat_logger", context=context)
         except BrokenPluginError as error:

@@ -34,11 +34,6 @@ class Made:
         """Raises `ConfigError` if the value lacks a public member of a Protocol."""
         if self.value is None:
             raise self._error("its factory returned None")
-        if isinstance(self.value, type):
-            raise self._error(
-                f"its factory returned the class {self.value.__name__} "
-                "instead of an instance"
-            )
         members = (name for name in dir(protocol) if not name.startswith("_"))
         missing = [name for name in members if not hasattr(self.value, name)]
         if missing:

@@ -1,4 +1,4 @@
-"""A consumer's half: asks for blocks, checks them, and puts them where they belong."""
+"""The consumer's half: requests blocks, checks them and writes them to the cache."""
 
 from collections.abc import Callable, Sequence
 
@@ -15,23 +15,23 @@ from hookline_p2p.transport import Message, Peer, Transport
 from hookline_p2p.wire import DENIALS, Ask, Blocks, Denial, Offer, checksums, encode
 
 _WINDOW = 8
-"""Chunks of one fetch that are under way at once."""
+"""Maximum number of chunks in flight for one fetch."""
 
 _RETRIES = 5
-"""Of a question, before its peer is given up; fewer, for pauses grow."""
+"""Divides the peer timeout into pauses between requests; each pause doubles."""
 
 _USED_SECONDS = 1.0
-"""What came before its request is kept so long once it was used."""
+"""How long staged blocks are kept after their first use."""
 
 _LOST = frozenset({"peer", "refused"})
-"""Reasons for which a producer need not be told anything: it is not there."""
+"""Failure reasons after which no release is sent: the producer cannot be reached."""
 
 
-class Taker:
-    """One engine's; one thread uses it.
+class BlockConsumer:
+    """Fetches blocks from other engines; for one thread.
 
-    A load is a fetch into its blocks. What a producer offers beforehand is a fetch into
-    memory, from which the load is filled when it comes.
+    A load is a fetch into KV blocks. Blocks that a producer offers before their request
+    arrives are fetched into memory (staged), and copied when the load comes.
     """
 
     def __init__(
@@ -59,18 +59,18 @@ class Taker:
 
     @property
     def is_busy(self) -> bool:
-        """Whether anything is awaited."""
+        """Whether it waits for any message."""
         return bool(self._fetches or self._releases)
 
     @property
     def staged_bytes(self) -> int:
-        """Memory of what came before its request, or is coming."""
+        """Memory of staged blocks, received or expected."""
         return sum(each.num_bytes for each in self._staged.values())
 
     # -- orders ------------------------------------------------------------------
 
     def load(self, task: LoadTask, now: float) -> None:
-        """Fills a load, from what has come or will."""
+        """Starts a load, from staged blocks if there are any."""
         place = task.place
         peer = Peer(place.engine_id, place.host, place.port)
         source = Source(peer, place.transfer_id)
@@ -83,13 +83,13 @@ class Taker:
             self._fill(staged, task, now)
 
     def cancel(self, transfer_ids: Sequence[int]) -> None:
-        """The engine has given these up; producers are told."""
+        """Ends loads that the engine has given up, and releases their blocks."""
         given_up = set(transfer_ids)
         for fetch in list(self._fetches.values()):
             sink = fetch.sink
             if isinstance(sink, LoadSink) and sink.task.transfer_id in given_up:
                 self._end(fetch)
-                self._let_go(fetch.source)
+                self._release(fetch.source)
         for source, staged in list(self._staged.items()):
             rest = [
                 each for each in staged.followers if each.transfer_id not in given_up
@@ -99,23 +99,23 @@ class Taker:
                 self.forget(source)
 
     def forget(self, source: Source) -> None:
-        """A request for which there is something there needs it no longer."""
+        """Drops staged blocks that no load waits for."""
         staged = self._staged.get(source)
         if staged is not None and staged.followers:
-            return  # others of the same request do
+            return  # other choices of the request need them
         for fetch in list(self._fetches.values()):
             if fetch.source == source and isinstance(fetch.sink, Staged):
                 self._end(fetch)
         self._staged.pop(source, None)
-        self._let_go(source)
+        self._release(source)
 
-    # -- what is said ------------------------------------------------------------
+    # -- messages ----------------------------------------------------------------
 
-    def offered(self, offer: Offer, now: float) -> str:
-        """Begins to take what a producer offers.
+    def on_offer(self, offer: Offer, now: float) -> str:
+        """Starts to fetch offered blocks.
 
         Returns:
-            Why not; empty if it does.
+            The reason for a refusal; empty if the offer is accepted.
         """
         source = Source(
             Peer(offer.engine_id, offer.host, offer.port), offer.transfer_id
@@ -134,57 +134,57 @@ class Taker:
         self._fetch(source, offer.hashes, staged, now)
         return ""
 
-    def heard(self, peer: Peer, now: float) -> None:
-        """A peer has said something."""
-        self._liveness.heard(peer, now)
+    def on_activity(self, peer: Peer, now: float) -> None:
+        """Notes that a peer has sent a message."""
+        self._liveness.on_activity(peer, now)
 
-    def got(self, message: Message, said: Blocks, now: float) -> None:
-        """Takes blocks that were asked for; what comes twice is dropped."""
-        fetch = self._fetches.get(said.number)
+    def on_blocks(self, message: Message, blocks: Blocks, now: float) -> None:
+        """Writes blocks that were requested; duplicates are dropped."""
+        fetch = self._fetches.get(blocks.number)
         if fetch is None or fetch.source.peer != message.sender:
             return
-        if said.first not in fetch.asked:
+        if blocks.first not in fetch.asked:
             return
-        hashes = fetch.hashes_from(said.first)
+        hashes = fetch.hashes_from(blocks.first)
         if (layers := self._shaped(message.frames, len(hashes))) is None:
             self._fail(fetch, "malformed")
             return
         found = checksums(self._blocks.layout.fingerprint, hashes, layers)
-        good = _num_equal(found, said.checksums)
+        good = _num_equal(found, blocks.checksums)
         try:
             if good:
-                fetch.sink.write(said.first, [layer[:good] for layer in layers])
-        except TransferClosedError:  # the engine's word of it will come, or has
+                fetch.sink.write(blocks.first, [layer[:good] for layer in layers])
+        except TransferClosedError:  # given up: the engine's cancellation follows
             self._end(fetch)
-            self._let_go(fetch.source)
+            self._release(fetch.source)
             return
-        fetch.note(said.first, good, now)
+        fetch.note(blocks.first, good, now)
         if good < len(hashes):
             self._fail(fetch, "checksum")
             return
-        self._arrived(fetch, said.first)
+        self._arrived(fetch, blocks.first)
         if fetch.is_complete:
             self._complete(fetch, now)
 
-    def denied(self, sender: object, denial: Denial) -> None:
-        """A producer has not what was asked for."""
+    def on_denial(self, sender: object, denial: Denial) -> None:
+        """Fails a fetch whose producer lacks the blocks."""
         fetch = self._fetches.get(denial.number)
         if fetch is not None and fetch.source.peer == sender:
             reason = denial.reason if denial.reason in DENIALS else "malformed"
             self._fail(fetch, reason)
 
-    def released(self, peer: Peer, transfer_id: int) -> None:
-        """The producer knows that it is to let blocks go."""
+    def on_released(self, peer: Peer, transfer_id: int) -> None:
+        """Stops repeating a release that the producer has confirmed."""
         self._releases.confirmed(Source(peer, transfer_id))
 
-    def turned_away(self, peer: Peer) -> None:
-        """A producer does not let this engine in."""
+    def on_refused(self, peer: Peer) -> None:
+        """Fails the fetches from a producer that refuses connections."""
         self._fail_all(lambda fetch: fetch.source.peer == peer, "refused")
 
     # -- time --------------------------------------------------------------------
 
     def tick(self, now: float) -> None:
-        """Asks for more, and again; gives up producers that are gone."""
+        """Sends further and repeated requests; gives up unreachable producers."""
         since: dict[Peer, float] = {}
         for fetch in self._fetches.values():
             peer = fetch.source.peer
@@ -202,7 +202,7 @@ class Taker:
         self.ask_more(now)
 
     def ask_more(self, now: float) -> None:
-        """As much as there may be under way."""
+        """Requests chunks up to the limits of what may be in flight."""
         for fetch in self._fetches.values():
             while fetch.to_ask and len(fetch.asked) < _WINDOW:
                 size = self._chunk_bytes(fetch, fetch.to_ask[0])
@@ -245,10 +245,12 @@ class Taker:
             self._blocks.layout.fingerprint,
             fetch.hashes_from(first),
         )
-        self._transport.send(fetch.source.peer, encode(ask))  # or again, later
+        self._transport.send(
+            fetch.source.peer, encode(ask)
+        )  # lost requests are repeated
 
     def _shaped(self, frames: Sequence[Bytes], count: int) -> list[Bytes] | None:
-        """The layers, each [blocks, bytes]; None if they are of other sizes."""
+        """Returns the layers, each [blocks, bytes], or None if sizes are wrong."""
         sizes = self._blocks.layout.block_bytes
         if len(frames) != len(sizes):
             return None
@@ -273,7 +275,7 @@ class Taker:
 
     def _complete(self, fetch: Fetch, now: float) -> None:
         self._end(fetch)
-        self._let_go(fetch.source)
+        self._release(fetch.source)
         if isinstance(fetch.sink, LoadSink):
             self._results.loaded(fetch.sink.task.transfer_id)
             return
@@ -282,13 +284,13 @@ class Taker:
         for task in fetch.sink.followers:
             self._fill(fetch.sink, task, now)
 
-    def _let_go(self, source: Source) -> None:
-        """Tells the producer, unless somebody else here still asks it for the same."""
+    def _release(self, source: Source) -> None:
+        """Releases a producer's blocks, unless another fetch needs them."""
         if all(each.source != source for each in self._fetches.values()):
             self._releases.add(source)
 
     def _fill(self, staged: Staged, task: LoadTask, now: float) -> None:
-        """Fills a load from memory, which is kept for others of the same request."""
+        """Copies staged blocks to a load; other choices of the request may use them."""
         assert staged.expires_at is not None
         staged.is_used = True
         staged.expires_at = min(staged.expires_at, now + _USED_SECONDS)
@@ -301,7 +303,7 @@ class Taker:
     def _fail(self, fetch: Fetch, reason: str) -> None:
         self._end(fetch)
         if reason not in _LOST:
-            self._let_go(fetch.source)
+            self._release(fetch.source)
         if isinstance(fetch.sink, LoadSink):
             task = fetch.sink.task
             self._results.failed(task.transfer_id, reason, fetch.num_good)
@@ -317,10 +319,10 @@ class Taker:
             self._fail(fetch, reason)
 
 
-def _num_equal(found: Sequence[int], told: Sequence[int]) -> int:
-    """Blocks from the first whose checksums are as they were told."""
+def _num_equal(found: Sequence[int], expected: Sequence[int]) -> int:
+    """Returns the number of leading blocks whose checksums match."""
     count = 0
-    for one, other in zip(found, told, strict=False):
+    for one, other in zip(found, expected, strict=False):
         if one != other:
             break
         count += 1

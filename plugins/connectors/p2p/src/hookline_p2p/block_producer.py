@@ -1,4 +1,4 @@
-"""A producer's half: keeps blocks of ended requests, and answers who asks for them."""
+"""The producer's half: keeps blocks of finished requests and serves them."""
 
 from collections import deque
 from collections.abc import Sequence
@@ -24,19 +24,19 @@ from hookline_p2p.wire import (
 
 _MOST_EARLY = 256
 _RETRIES = 10
-"""Of an offer, before it is given up; fewer, for pauses grow."""
+"""Divides the timeout into pauses between offers; each pause doubles."""
 
 
 @dataclass(slots=True)
 class _OpenOffer:
-    """To a decoder that has not replied.
+    """An offer that the decoder has not answered.
 
     Attributes:
-        peer: It.
+        peer: The decoder.
         header: The message.
-        began_at: When.
-        due_at: To be said again.
-        pause: Before that.
+        began_at: Time of the first attempt, in seconds.
+        due_at: Time of the next attempt, in seconds.
+        pause: Seconds between the last attempt and the next.
     """
 
     peer: Peer
@@ -46,11 +46,11 @@ class _OpenOffer:
     pause: float
 
 
-class Giver:
-    """One engine's; one thread uses it.
+class BlockProducer:
+    """Serves kept blocks to other engines; for one thread.
 
-    An answer to a request may reach the consumer, and the consumer this thread, before
-    the worker's side has been told that blocks are kept. What comes so early waits.
+    A request's answer may reach the consumer, and the consumer's messages this thread,
+    before the order to keep the blocks does. Messages that are so early wait.
     """
 
     def __init__(
@@ -77,11 +77,11 @@ class Giver:
 
     @property
     def is_busy(self) -> bool:
-        """Whether anything is to be said again."""
+        """Whether an offer is unanswered."""
         return bool(self._offers)
 
     def keep(self, task: KeepTask, now: float) -> None:
-        """Answers for these blocks from now on."""
+        """Keeps blocks, and offers them to the decoder if one is named."""
         self._latest = task.transfer_id
         if task.transfer_id in self._early_releases:
             self._results.saved(task.transfer_id)
@@ -93,16 +93,16 @@ class Giver:
             self._offer(task, Peer("", *task.decoder), now)
         waiting, self._early_asks = self._early_asks, deque(maxlen=_MOST_EARLY)
         for visitor, ask in waiting:
-            self.asked(visitor, ask)
+            self.on_ask(visitor, ask)
 
     def drop(self, transfer_ids: Sequence[int]) -> None:
-        """The engine has given them up."""
+        """Forgets transfers that the engine has given up."""
         for transfer_id in transfer_ids:
             self._kept.pop(transfer_id, None)
             self._offers.pop(transfer_id, None)
 
-    def asked(self, visitor: Visitor, ask: Ask) -> None:
-        """Gives blocks, or says why not."""
+    def on_ask(self, visitor: Visitor, ask: Ask) -> None:
+        """Sends blocks, or the reason for a denial."""
         if ask.engine_id != self._own.engine_id:
             self._deny(visitor, ask, "gone")
         elif ask.fingerprint != self._blocks.layout.fingerprint:
@@ -112,10 +112,10 @@ class Giver:
         elif (kept := self._kept.get(ask.transfer_id)) is None:
             self._deny(visitor, ask, "gone")
         else:
-            self._give(visitor, ask, kept)
+            self._send_blocks(visitor, ask, kept)
 
-    def released(self, visitor: Visitor, release: Release) -> None:
-        """Lets blocks go; says so however often it is told."""
+    def on_release(self, visitor: Visitor, release: Release) -> None:
+        """Frees blocks, and confirms each release, also repeated ones."""
         transfer_id = release.transfer_id
         self._transport.send(visitor, encode(Released(transfer_id)))
         if release.engine_id != self._own.engine_id:
@@ -126,8 +126,8 @@ class Giver:
         elif transfer_id > self._latest:
             self._early_releases.append(transfer_id)
 
-    def replied(self, peer: Peer, reply: Reply) -> None:
-        """The decoder takes the blocks at once, or will ask for them later."""
+    def on_reply(self, peer: Peer, reply: Reply) -> None:
+        """Ends an offer: the decoder fetches the blocks now, or refuses."""
         offer = self._offers.get(reply.transfer_id)
         if offer is None or offer.peer != peer:
             return
@@ -136,14 +136,14 @@ class Giver:
             known = reply.refusal in REFUSALS
             self._results.incident(f"push_{reply.refusal if known else 'malformed'}")
 
-    def turned_away(self, peer: Peer) -> None:
-        """A decoder does not let this engine in."""
+    def on_refused(self, peer: Peer) -> None:
+        """Ends the offers to a decoder that refuses connections."""
         self._end_offers(
             [key for key, each in self._offers.items() if each.peer == peer]
         )
 
     def tick(self, now: float) -> None:
-        """Says again what was not answered, and gives up what never is."""
+        """Repeats offers that are unanswered, and ends those past the timeout."""
         self._end_offers(
             [
                 key
@@ -172,7 +172,7 @@ class Giver:
             del self._offers[transfer_id]
             self._results.incident("push_unanswered")
 
-    def _give(self, visitor: Visitor, ask: Ask, kept: dict[bytes, int]) -> None:
+    def _send_blocks(self, visitor: Visitor, ask: Ask, kept: dict[bytes, int]) -> None:
         layout = self._blocks.layout
         block_ids = [kept[each] for each in ask.hashes if each in kept]
         if len(block_ids) < len(ask.hashes) or not block_ids:
@@ -190,7 +190,7 @@ class Giver:
             self._deny(visitor, ask, "gone")
             return
         sums = checksums(layout.fingerprint, ask.hashes, layers)
-        # What is not taken now is asked for again.
+        # The consumer asks again if the transport drops it.
         header = encode(Blocks(ask.number, ask.first, sums))
         self._transport.send(visitor, header, layers)
 

@@ -1,4 +1,4 @@
-"""A fetch: blocks that a consumer asks a producer for, a few at a time."""
+"""A fetch: blocks that a consumer requests of a producer, a chunk at a time."""
 
 from collections import deque
 from collections.abc import Sequence
@@ -11,34 +11,34 @@ from hookline_p2p.tasks import LoadTask
 
 
 class Sink(Protocol):
-    """Where blocks go that have come and are right."""
+    """Where received and checked blocks go."""
 
     def write(self, first: int, layers: Sequence[Bytes]) -> None:
-        """Takes blocks from the index `first`: each layer [blocks, bytes].
+        """Writes blocks from the index `first` on: each layer [blocks, bytes].
 
         Raises:
-            TransferClosedError: They are not wanted any longer.
+            TransferClosedError: The transfer has ended.
         """
         ...
 
 
 @dataclass(slots=True)
 class Fetch:
-    """Under way.
+    """A fetch in progress; times are in seconds.
 
     Attributes:
-        number: Of this engine's own.
+        number: Id of the fetch in this engine.
         source: Where the blocks are.
-        hashes: Of the blocks.
-        chunk: So many are asked for at once.
-        sink: Where they go.
-        began_at: When.
-        patience: Without news, before it is asked again for the first time.
-        to_ask: Indices of chunks' first blocks.
-        asked: Of those asked for, when.
-        good: Of each block, whether it has come.
-        news_at: When something has come of it, or was asked again.
-        pause: Without news, before the next time.
+        hashes: Hashes of the blocks, in order.
+        chunk: Blocks requested by one message.
+        sink: Where the blocks go.
+        began_at: Time of the start.
+        patience: Time without an answer before the first repeated request.
+        to_ask: Index of the first block of each chunk that is not requested yet.
+        asked: Time of the request of each chunk in flight, by its first block.
+        good: For each block, whether it has arrived.
+        news_at: Time of the last answer or repeated request.
+        pause: Time without an answer before the next repeated request.
     """
 
     number: int
@@ -65,29 +65,29 @@ class Fetch:
 
     @property
     def num_good(self) -> int:
-        """Blocks from the first that have come."""
+        """Number of leading blocks that have arrived."""
         missing = self.good.find(0)
         return len(self.good) if missing < 0 else missing
 
     def hashes_from(self, first: int) -> list[bytes]:
-        """Of the chunk that begins there."""
+        """Returns the hashes of the chunk that starts at a block."""
         return list(self.hashes[first : first + self.chunk])
 
     def note(self, first: int, count: int, now: float) -> None:
-        """So many blocks have come."""
+        """Notes `count` blocks that have arrived."""
         self.good[first : first + count] = b"\1" * count
         self.news_at, self.pause = now, self.patience
 
 
 class LoadSink:
-    """The blocks of a load."""
+    """Writes to the KV blocks of a load."""
 
     def __init__(self, blocks: KVBlocks, task: LoadTask) -> None:
         self.task = task
         self._blocks = blocks
 
     def write(self, first: int, layers: Sequence[Bytes]) -> None:
-        """As of `Sink`."""
+        """See `Sink`."""
         task = self.task
         for layer, data in enumerate(layers):
             block_ids = task.block_ids[first : first + len(data)]
@@ -95,12 +95,12 @@ class LoadSink:
 
 
 class Staged:
-    """Blocks that came before their request; a sink of their own.
+    """Blocks in memory that arrive before their request.
 
     Attributes:
-        hashes: Of the blocks.
-        num_bytes: Of all of them.
-        expires_at: When they are given up; set once they are complete.
+        hashes: Hashes of the blocks, in order.
+        num_bytes: Size of all blocks.
+        expires_at: Time at which they are dropped; None until they are complete.
         followers: Loads that wait for them.
         is_used: Whether a load was filled from them.
     """
@@ -114,16 +114,16 @@ class Staged:
         self._chunks: dict[int, Sequence[Bytes]] = {}
 
     def write(self, first: int, layers: Sequence[Bytes]) -> None:
-        """As of `Sink`."""
+        """See `Sink`."""
         self._chunks[first] = layers
 
     def has(self, hashes: Sequence[bytes]) -> bool:
-        """Whether these are among them, one behind another."""
+        """Whether it has these blocks, in this order."""
         start = self._index(hashes)
         return start is not None and self.hashes[start : start + len(hashes)] == hashes
 
     def fill(self, hashes: Sequence[bytes], sink: Sink) -> None:
-        """Gives some of the blocks, which it must have, to another sink."""
+        """Copies blocks to another sink; it must have them."""
         start = self._index(hashes)
         assert start is not None
         for first, layers in self._chunks.items():

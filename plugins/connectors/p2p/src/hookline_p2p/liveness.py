@@ -1,4 +1,4 @@
-"""Whether the engines that something is awaited of are still there."""
+"""Finds out whether engines that owe an answer are still alive."""
 
 from collections.abc import Mapping
 
@@ -6,35 +6,35 @@ from hookline_p2p.transport import Peer, Transport
 from hookline_p2p.wire import Ping, encode
 
 _PINGS = 4
-"""To an engine that says nothing, before it is given up."""
+"""Pings to a silent engine within the timeout."""
 
 
 class Liveness:
-    """Asks those that are silent; one thread uses it."""
+    """Pings silent peers; for one thread."""
 
     def __init__(self, transport: Transport, timeout_seconds: float) -> None:
         self._transport = transport
         self._timeout = timeout_seconds
-        self._heard_at: dict[Peer, float] = {}
+        self._active_at: dict[Peer, float] = {}
         self._pinged_at: dict[Peer, float] = {}
 
-    def heard(self, peer: Peer, now: float) -> None:
-        """It has said something."""
-        self._heard_at[peer] = now
+    def on_activity(self, peer: Peer, now: float) -> None:
+        """Notes that a peer has sent a message."""
+        self._active_at[peer] = now
 
     def look(self, since: Mapping[Peer, float], now: float) -> list[Peer]:
-        """Those that have been silent for too long.
+        """Returns the peers that have been silent for longer than the timeout.
 
         Args:
-            since: From when something has been awaited of each.
-            now: The time.
+            since: For each peer that owes an answer, since when, in seconds.
+            now: The time, in seconds.
         """
         gone = []
-        for books in (self._heard_at, self._pinged_at):
+        for books in (self._active_at, self._pinged_at):
             for peer in [each for each in books if each not in since]:
                 del books[peer]
         for peer, began_at in since.items():
-            silent_since = max(began_at, self._heard_at.get(peer, began_at))
+            silent_since = max(began_at, self._active_at.get(peer, began_at))
             if now - silent_since > self._timeout:
                 gone.append(peer)
                 continue

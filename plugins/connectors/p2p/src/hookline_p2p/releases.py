@@ -1,4 +1,4 @@
-"""Tells producers to let blocks go, until they have heard it."""
+"""Sends releases of kept blocks to producers until they are confirmed."""
 
 from dataclasses import dataclass
 
@@ -7,13 +7,13 @@ from hookline_p2p.transport import Transport
 from hookline_p2p.wire import Release, encode
 
 _RETRIES = 10
-"""Before it is given up; fewer, for pauses grow."""
+"""Divides the timeout into pauses between attempts; each pause doubles."""
 _MOST = 1024
 
 
 @dataclass(slots=True)
-class _Told:
-    """How long, and when next; None until it is told for the first time."""
+class _Pending:
+    """Times of a release, in seconds; `until` is None before the first attempt."""
 
     until: float | None = None
     due_at: float = 0.0
@@ -21,7 +21,7 @@ class _Told:
 
 
 class Releases:
-    """One engine's; one thread uses it.
+    """The releases that are not confirmed; for one thread.
 
     A producer that cannot be reached keeps its blocks until its own deadline.
     """
@@ -29,30 +29,30 @@ class Releases:
     def __init__(self, transport: Transport, timeout_seconds: float) -> None:
         self._transport = transport
         self._timeout = timeout_seconds
-        self._open: dict[Source, _Told] = {}
+        self._open: dict[Source, _Pending] = {}
 
     def __len__(self) -> int:
         return len(self._open)
 
     def add(self, source: Source) -> None:
-        """Its blocks are not wanted any longer."""
+        """Releases the blocks of a source."""
         if len(self._open) < _MOST:
-            self._open.setdefault(source, _Told())
+            self._open.setdefault(source, _Pending())
 
     def confirmed(self, source: Source) -> None:
-        """The producer has heard it."""
+        """Ends a release that the producer has confirmed."""
         self._open.pop(source, None)
 
     def tick(self, now: float) -> None:
-        """Tells what is due."""
-        for source, told in list(self._open.items()):
-            if told.until is None:
-                told.until = now + self._timeout
-                told.pause = self._timeout / _RETRIES
-            elif now > told.until:
+        """Sends the releases that are due."""
+        for source, pending in list(self._open.items()):
+            if pending.until is None:
+                pending.until = now + self._timeout
+                pending.pause = self._timeout / _RETRIES
+            elif now > pending.until:
                 del self._open[source]
                 continue
-            if told.due_at <= now:
-                told.due_at, told.pause = now + told.pause, 2 * told.pause
+            if pending.due_at <= now:
+                pending.due_at, pending.pause = now + pending.pause, 2 * pending.pause
                 release = Release(source.peer.engine_id, source.transfer_id)
                 self._transport.send(source.peer, encode(release))

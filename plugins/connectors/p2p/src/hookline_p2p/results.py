@@ -1,4 +1,4 @@
-"""What the thread that moves blocks has for the engine's thread."""
+"""Results that the connector's thread has for the engine's thread."""
 
 import threading
 
@@ -6,7 +6,7 @@ from hookline.kv_transfer import FailedTransfer, TransferResults
 
 
 class Results:
-    """Gathered by one thread, taken by another."""
+    """Collects results of one thread for another."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -32,7 +32,7 @@ class Results:
             self._incidents[reason] = self._incidents.get(reason, 0) + count
 
     def take(self) -> TransferResults:
-        """All since the last call."""
+        """Returns the results since the last call."""
         with self._lock:
             taken = TransferResults(
                 loaded=self._loaded,

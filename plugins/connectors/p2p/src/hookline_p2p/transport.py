@@ -1,4 +1,4 @@
-"""What carries messages between engines; knows nothing of what they say."""
+"""Carries messages between engines, whatever they contain."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -7,16 +7,16 @@ from typing import NamedTuple, Protocol
 from hookline.kv_transfer.blocks import Bytes
 
 CHUNK_BYTES = 2 << 20
-"""Of the blocks of one message, about; a single block may be larger."""
+"""Approximate size of the blocks in one message; a single block may be larger."""
 
 
 class Peer(NamedTuple):
     """An engine that can be connected to.
 
     Attributes:
-        engine_id: Of this start of it; another start is another engine.
-        host: Where it listens.
-        port: Likewise.
+        engine_id: Id of this start of the engine; a restart has another.
+        host: Address that it listens on.
+        port: Port that it listens on.
     """
 
     engine_id: str
@@ -25,10 +25,10 @@ class Peer(NamedTuple):
 
 
 class Visitor(NamedTuple):
-    """An engine that has connected; it can be answered while it stays.
+    """An engine that has connected here; answers reach it while it stays connected.
 
     Attributes:
-        route: Of the transport's own.
+        route: The transport's key for the connection.
     """
 
     route: bytes
@@ -36,12 +36,12 @@ class Visitor(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """What has come.
+    """A received message.
 
     Attributes:
-        sender: Whom an answer goes to: the peer that was connected to, or a visitor.
-        header: A few bytes.
-        frames: Many, perhaps; each uint8.
+        sender: Where an answer goes: the peer that was connected to, or a visitor.
+        header: The encoded message.
+        frames: Bytes of blocks, a frame for each layer; uint8.
     """
 
     sender: Peer | Visitor
@@ -51,11 +51,11 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class Refusals:
-    """Connections that came to nothing since the last question.
+    """Connections that failed.
 
     Attributes:
-        visitors: That had not the right secret, or spoke something else.
-        peers: That did not let this engine in.
+        visitors: Number of visitors with a wrong secret or another protocol.
+        peers: Peers that refused this engine.
     """
 
     visitors: int = 0
@@ -63,45 +63,44 @@ class Refusals:
 
 
 class Transport(Protocol):
-    """One engine's; one thread uses it, but for `wake`.
+    """The connections of one engine; for one thread, except `wake`.
 
-    Messages may be lost, and come twice; parts of one come together. Nothing waits but
-    `poll`.
+    Messages may be lost or duplicated, but not torn. Only `poll` blocks.
     """
 
     def listen(self, engine_id: str, layout_bytes: int) -> int:
-        """Starts, in whatever thread, before everything else.
+        """Starts to listen; called once, before any other call, in any thread.
 
         Args:
-            engine_id: Of this engine.
-            layout_bytes: Of one block, in all layers.
+            engine_id: Id of this engine.
+            layout_bytes: Size of one block in all layers.
 
         Returns:
             The port.
 
         Raises:
-            ConfigError: It cannot listen there, or something is not installed.
+            ConfigError: It cannot listen there, or a package is missing.
         """
         ...
 
     def send(
         self, to: Peer | Visitor, header: bytes, frames: Sequence[Bytes] = ()
     ) -> bool:
-        """Takes a message; connects if need be.
+        """Sends a message; connects first if necessary.
 
         Frames must not be changed afterwards.
 
         Returns:
-            False if it is not taken: too much waits already, or nobody is there.
+            False if it is dropped: the queue is full, or the visitor is gone.
         """
         ...
 
     def poll(self, timeout_seconds: float) -> Sequence[Message]:
-        """What has come; waits until something has, or `wake` is called."""
+        """Returns received messages; waits for one, or until `wake` is called."""
         ...
 
     def refusals(self) -> Refusals:
-        """Connections that came to nothing since the last call."""
+        """Returns the connections that failed since the last call."""
         ...
 
     def forget(self, peer: Peer) -> None:
@@ -113,5 +112,5 @@ class Transport(Protocol):
         ...
 
     def close(self) -> None:
-        """Gives everything back; what was not sent is lost."""
+        """Closes everything; unsent messages are lost."""
         ...

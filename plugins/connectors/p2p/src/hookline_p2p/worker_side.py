@@ -14,8 +14,8 @@ from hookline.kv_transfer import (
     WorkerCapabilities,
 )
 from hookline.kv_transfer.blocks import KVBlocks
-from hookline_p2p.block_consumer import Taker
-from hookline_p2p.block_producer import Giver
+from hookline_p2p.block_consumer import BlockConsumer
+from hookline_p2p.block_producer import BlockProducer
 from hookline_p2p.options import P2POptions
 from hookline_p2p.params import Source
 from hookline_p2p.results import Results
@@ -39,13 +39,13 @@ from hookline_registry import Failure, isolate
 _log = logging.getLogger(__name__)
 
 _BUSY_SECONDS, _IDLE_SECONDS = 0.05, 1.0
-"""Between two looks at what is overdue; whatever comes is seen at once."""
+"""Longest pause between two checks of deadlines; messages are handled at once."""
 
 _SHUTDOWN_SECONDS = 5.0
 
 
 class WorkerSide:
-    """Hands orders to the thread, and its results to the engine."""
+    """Passes orders to the thread, and results to the engine."""
 
     capabilities = WorkerCapabilities(needs_layers=False)
 
@@ -57,7 +57,14 @@ class WorkerSide:
         takes_pushed: bool = True,
         chunk_bytes: int = CHUNK_BYTES,
     ) -> None:
-        """Is told whether to take what others offer, and how much a message holds."""
+        """Makes the worker's side; threads and sockets start with the blocks.
+
+        Args:
+            options: The connector's options.
+            transport: Carries messages to other engines.
+            takes_pushed: Whether to fetch offered blocks before their request comes.
+            chunk_bytes: Approximate size of a message with blocks.
+        """
         self._chunk_bytes = chunk_bytes
         self._options = options
         self._transport = transport
@@ -70,15 +77,15 @@ class WorkerSide:
         self._thread: threading.Thread | None = None
 
     def register_kv_caches(self, blocks: KVBlocks) -> bytes:
-        """Listens from now on.
+        """Starts to listen; returns this engine's id and port.
 
         Raises:
-            ConfigError: It cannot.
+            ConfigError: It cannot listen.
         """
         engine_id = uuid.uuid4().hex
         port = self._transport.listen(engine_id, blocks.layout.total_bytes)
         own = Peer(engine_id, self._options.told_host, port)
-        self._giver = Giver(
+        self._producer = BlockProducer(
             blocks,
             self._transport,
             self._results,
@@ -86,7 +93,7 @@ class WorkerSide:
             timeout_seconds=self._options.peer_timeout_seconds,
             chunk_bytes=self._chunk_bytes,
         )
-        self._taker = Taker(
+        self._consumer = BlockConsumer(
             blocks,
             self._transport,
             self._results,
@@ -107,10 +114,10 @@ class WorkerSide:
         """All loads are asynchronous."""
 
     def save_kv_layer(self, layer_index: int) -> None:
-        """Blocks are read when somebody asks for them."""
+        """Blocks are read when another engine requests them."""
 
     def wait_for_save(self) -> None:
-        """What is asked for is kept."""
+        """Kept blocks are not overwritten."""
 
     def get_finished(self) -> TransferResults:
         return self._results.take()
@@ -126,35 +133,35 @@ class WorkerSide:
         while not self._is_over:
             outcome = isolate(self._turn)
             if isinstance(outcome, Failure):
-                # Others' mistakes are dealt with one by one; this is our own.
+                # Messages are checked one by one, so this is a bug here.
                 self._results.incident("raised")
                 _log.error("p2p: %s", outcome.summary, exc_info=outcome.error)
                 time.sleep(_BUSY_SECONDS)
         self._transport.close()
 
     def _turn(self) -> None:
-        """Takes in what has come and what was ordered, and does what is due."""
-        is_busy = self._taker.is_busy or self._giver.is_busy
+        """Handles messages and orders, then whatever is due."""
+        is_busy = self._consumer.is_busy or self._producer.is_busy
         pause = _BUSY_SECONDS if is_busy else _IDLE_SECONDS
         pause = min(pause, self._options.peer_timeout_seconds / 8)
         messages = self._transport.poll(pause)
         now = self._now(pause)
         self._take_orders(now)
         for message in messages:
-            self._hear(message, now)
+            self._handle(message, now)
         refusals = self._transport.refusals()
         if refusals.visitors:
             self._results.incident("refused", refusals.visitors)
         for peer in refusals.peers:
-            self._taker.turned_away(peer)
-            self._giver.turned_away(peer)
-        self._giver.tick(now)
-        self._taker.tick(now)
+            self._consumer.on_refused(peer)
+            self._producer.on_refused(peer)
+        self._producer.tick(now)
+        self._consumer.tick(now)
 
     def _now(self, pause: float) -> float:
-        """Seconds that this thread has listened.
+        """Returns the seconds that this thread has listened.
 
-        While it does not, for it gets no time, nobody else is late.
+        Time in which the thread did not run counts against no other engine's timeout.
         """
         now = time.monotonic()
         self._time += min(now - self._looked_at, 2 * pause)
@@ -165,37 +172,37 @@ class WorkerSide:
         while not self._orders.empty():
             tasks = self._orders.get()
             for keep in tasks.keeps:
-                self._giver.keep(keep, now)
+                self._producer.keep(keep, now)
             for load in tasks.loads:
-                self._taker.load(load, now)
-            self._giver.drop(tasks.cancelled)  # some that begin here, perhaps
-            self._taker.cancel(tasks.cancelled)
+                self._consumer.load(load, now)
+            self._producer.drop(tasks.cancelled)  # maybe some of these keeps
+            self._consumer.cancel(tasks.cancelled)
             for place in tasks.unwanted:
                 peer = Peer(place.engine_id, place.host, place.port)
-                self._taker.forget(Source(peer, place.transfer_id))
+                self._consumer.forget(Source(peer, place.transfer_id))
             if tasks.bad_params:
                 self._results.incident("bad_params", tasks.bad_params)
 
-    def _hear(self, message: Message, now: float) -> None:
+    def _handle(self, message: Message, now: float) -> None:
         sender, word = message.sender, decode(message.header)
         if word is None:
             self._results.incident("malformed")
         elif isinstance(sender, Visitor):
-            self._hear_visitor(sender, word, now)
+            self._handle_visitor(sender, word, now)
         else:
-            self._taker.heard(sender, now)
-            self._hear_peer(sender, word, message, now)
+            self._consumer.on_activity(sender, now)
+            self._handle_peer(sender, word, message, now)
 
-    def _hear_visitor(self, visitor: Visitor, word: object, now: float) -> None:
+    def _handle_visitor(self, visitor: Visitor, word: object, now: float) -> None:
         match word:
             case Ask():
-                self._giver.asked(visitor, word)
+                self._producer.on_ask(visitor, word)
             case Release():
-                self._giver.released(visitor, word)
+                self._producer.on_release(visitor, word)
             case Offer():
                 refusal = "unwilling"
                 if self._takes_pushed:
-                    refusal = self._taker.offered(word, now)
+                    refusal = self._consumer.on_offer(word, now)
                 reply = Reply(word.transfer_id, refusal)
                 self._transport.send(visitor, encode(reply))
             case Ping():
@@ -203,18 +210,18 @@ class WorkerSide:
             case _:
                 self._results.incident("malformed")
 
-    def _hear_peer(
+    def _handle_peer(
         self, peer: Peer, word: object, message: Message, now: float
     ) -> None:
         match word:
             case Blocks():
-                self._taker.got(message, word, now)
+                self._consumer.on_blocks(message, word, now)
             case Denial():
-                self._taker.denied(peer, word)
+                self._consumer.on_denial(peer, word)
             case Released():
-                self._taker.released(peer, word.transfer_id)
+                self._consumer.on_released(peer, word.transfer_id)
             case Reply():
-                self._giver.replied(peer, word)
+                self._producer.on_reply(peer, word)
             case Pong():
                 pass
             case _:
