@@ -111,7 +111,7 @@ def test_a_missing_or_broken_tokenizer_is_one_clear_error(tmp_path: Path) -> Non
 
     with pytest.raises(ConfigError, match="neither a folder nor an installed model"):
         read_tokenizer("no-such-model")
-    with pytest.raises(ConfigError, match=r"there is no .*tokenizer\.json"):
+    with pytest.raises(ConfigError, match=r"tokenizer\.json does not exist"):
         read_tokenizer(str(tmp_path))
     with pytest.raises(ConfigError, match="cannot read"):
         read_tokenizer(str(broken))

@@ -1,4 +1,4 @@
-"""One answer of a server: when its tokens came, and what follows from that."""
+"""One response of a server: when its tokens arrived, and the latencies."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -8,13 +8,13 @@ from hookline_bench.chunk import END, read_chunk
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """A request's fate; all times are seconds on one clock.
+    """The outcome of a request; all times are seconds on one clock.
 
     Attributes:
-        due_at: When it should have been sent.
-        sent_at: When it was; later where `--max-concurrency` held it back.
-        ended_at: When the stream ended, or the request failed.
-        prompt_tokens: As the server says, else as the prompt was made.
+        due_at: Planned time of sending.
+        sent_at: Actual time of sending; later if `--max-concurrency` delayed it.
+        ended_at: End of the stream, or time of the failure.
+        prompt_tokens: As reported by the server, otherwise the planned length.
         output_tokens: As the server says, else counted.
         times: When each chunk with tokens came.
         counts: How many tokens each of these chunks brought.
@@ -32,23 +32,23 @@ class Answer:
 
     @property
     def ttft(self) -> float:
-        """From sending to the first token."""
+        """Seconds from sending to the first token."""
         return self.times[0] - self.sent_at
 
     @property
     def latency(self) -> float:
-        """From sending to the last token."""
+        """Seconds from sending to the last token."""
         return self.times[-1] - self.sent_at
 
     @property
     def tpot(self) -> float | None:
-        """Time for each token but the first; None where there is no other."""
+        """Mean time per token after the first; None if there is only one."""
         if self.output_tokens <= 1:
             return None
         return (self.latency - self.ttft) / (self.output_tokens - 1)
 
     def intervals(self) -> Iterator[float]:
-        """Inter-token latencies: a gap of k tokens is k equal ones."""
+        """Inter-token latencies; a gap of k tokens counts as k equal ones."""
         for number in range(1, len(self.times)):
             count = self.counts[number]
             gap = self.times[number] - self.times[number - 1]
@@ -58,12 +58,12 @@ class Answer:
 
 @dataclass(slots=True)
 class TokenTimes:
-    """The chunks of a stream, as they come.
+    """The chunks of a stream, in the order of arrival.
 
     Attributes:
-        times: Of each chunk with tokens.
-        told: How many tokens it brought, where the server tells.
-        prompt_tokens: What the server says, if it does.
+        times: Arrival of each chunk with tokens.
+        told: Number of tokens in each chunk, if the server reports it.
+        prompt_tokens: As reported by the server, or None.
         completion_tokens: Likewise; the total so far.
     """
 
@@ -73,10 +73,10 @@ class TokenTimes:
     completion_tokens: int | None = None
 
     def take(self, payload: bytes, now: float) -> None:
-        """Takes in one event.
+        """Records one event.
 
         Raises:
-            EventStreamError: It is not a chunk, or tells of an error.
+            EventStreamError: It is not a chunk, or reports an error.
         """
         if payload == END:
             return
@@ -98,16 +98,15 @@ class TokenTimes:
             self.told.append(told)
 
     def counts(self) -> list[int]:
-        """The tokens of each chunk; see `token_counts`."""
+        """Number of tokens in each chunk; see `token_counts`."""
         return token_counts(self.told, self.completion_tokens)
 
 
 def token_counts(told: Sequence[int | None], total: int | None) -> list[int]:
-    """The tokens of each chunk.
+    """Returns the number of tokens in each chunk.
 
-    Where the server told them, what it told. Else one each, unless the total is higher:
-    then the first brought one, and the rest is spread evenly over the others, so that
-    the sum is right.
+    Those are reported by the server, or one each. If the total is higher, the first
+    chunk counts one and the others share the rest evenly.
     """
     chunks = len(told)
     if total is None or total <= chunks or any(each is not None for each in told):

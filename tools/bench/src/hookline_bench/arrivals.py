@@ -1,4 +1,4 @@
-"""When the requests of a benchmark are sent, in seconds from its start."""
+"""Arrival times of a benchmark's requests, in seconds from its start."""
 
 import math
 from collections.abc import Sequence
@@ -73,10 +73,10 @@ class Arrivals:
                 raise ConfigError(name, "is required by ramp-up-strategy")
 
     def times(self, count: int, source: np.random.Generator) -> list[float]:
-        """When each of the requests is due, ascending.
+        """Returns the arrival time of each request, ascending.
 
-        Without a ramp the times are scaled so that the last is due after exactly
-        `count` ÷ `request_rate`: the rate is then the one asked for, in every run.
+        Without a ramp-up the times are scaled so that the last request is due after
+        `count` ÷ `request_rate`, so every run has exactly the requested rate.
         """
         if self.ramp_up_strategy is None and self.request_rate == math.inf:
             return [0.0] * count
@@ -88,7 +88,7 @@ class Arrivals:
         return [float(each) for each in due]
 
     def rates(self, count: int) -> Sequence[float]:
-        """The rate at which each of the requests is sent."""
+        """Returns the rate at which each request is sent."""
         first, last = self.ramp_up_start_rps, self.ramp_up_end_rps
         if self.ramp_up_strategy is None or first is None or last is None:
             return [self.request_rate] * count

@@ -1,4 +1,4 @@
-"""What a benchmark reads of a streamed chunk, whoever the server is."""
+"""The fields of a streamed chunk that a benchmark reads, of any server."""
 
 import msgspec
 
@@ -8,14 +8,14 @@ END = b"[DONE]"
 
 
 class ChunkUsage(msgspec.Struct, frozen=True):
-    """Tokens so far."""
+    """Number of tokens so far."""
 
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
 
 
 class Delta(msgspec.Struct, frozen=True):
-    """News of a chat's answer: text, thoughts, or calls."""
+    """A part of a chat response: text, reasoning or tool calls."""
 
     content: object = None
     reasoning: object = None
@@ -24,7 +24,7 @@ class Delta(msgspec.Struct, frozen=True):
 
 
 class ChunkChoice(msgspec.Struct, frozen=True):
-    """News of a completion."""
+    """A part of a completion."""
 
     text: object = None
     delta: Delta | None = None
@@ -33,10 +33,10 @@ class ChunkChoice(msgspec.Struct, frozen=True):
 
     @property
     def is_token(self) -> bool:
-        """Whether a token came with it, as far as one can see.
+        """Whether the part seems to contain a token.
 
-        A token of half a character has no text in `/v1/completions`. In a chat,
-        chunks without text tell the role or the end.
+        A token of half a character has no text in `/v1/completions`. Chunks of a chat
+        without text contain the role or the end.
         """
         if self.delta is None:
             return bool(self.text) or (
@@ -64,10 +64,10 @@ _decode = msgspec.json.Decoder(Chunk).decode
 
 
 def read_chunk(payload: bytes) -> Chunk:
-    """A chunk of its payload.
+    """Parses the payload of a chunk.
 
     Raises:
-        EventStreamError: It is not a chunk, or tells of an error.
+        EventStreamError: It is not a chunk, or reports an error.
     """
     try:
         chunk = _decode(payload)

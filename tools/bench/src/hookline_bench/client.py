@@ -18,7 +18,7 @@ Clock = Callable[[], float]
 
 
 class Backend(StrEnum):
-    """Which API a server is driven through."""
+    """The API of the requests."""
 
     OPENAI = "openai"
     OPENAI_CHAT = "openai-chat"
@@ -32,11 +32,11 @@ ENDPOINTS: Mapping[Backend, str] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Endpoint:
-    """Where requests go, and what each of them says.
+    """The target of the requests, and their common fields.
 
     Attributes:
-        fields: Put into every body; they win over what the benchmark says itself.
-        has_counts: Ask the server to tell the tokens of each chunk.
+        fields: Additional fields of every body; they override the benchmark's own.
+        has_counts: Ask the server for the number of tokens in each chunk.
     """
 
     url: str
@@ -48,7 +48,7 @@ class Endpoint:
     fields: Mapping[str, object] = field(default_factory=dict)
 
     def body(self, prompt: Prompt) -> bytes:
-        """A request as JSON."""
+        """Returns the body of a request as JSON."""
         options = {"include_usage": True}
         if self.has_counts:
             options["continuous_usage_stats"] = True
@@ -68,7 +68,7 @@ class Endpoint:
 
 
 class Client:
-    """Asks an endpoint, over a session that all requests share."""
+    """Sends requests to an endpoint over a shared session."""
 
     def __init__(
         self, session: aiohttp.ClientSession, endpoint: Endpoint, clock: Clock
@@ -79,7 +79,7 @@ class Client:
         self._headers = {"Content-Type": "application/json", **endpoint.headers}
 
     async def ask(self, prompt: Prompt, *, due_at: float | None = None) -> Answer:
-        """One request from its first byte to its last; a failure is an answer too."""
+        """Sends a request and reads its stream; a failure is an answer, too."""
         body = self._endpoint.body(prompt)
         sent_at = self._clock()
         tokens = TokenTimes()

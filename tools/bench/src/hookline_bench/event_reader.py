@@ -1,23 +1,23 @@
-"""From the bytes of an event stream to the payloads of its events."""
+"""Splits the bytes of an event stream into the payloads of its events."""
 
 MOST_EVENT_BYTES = 16 * 1024 * 1024
 
 
 class EventStreamError(Exception):
-    """What the server sends is no stream of events that can be measured."""
+    """The response is not a stream of events that can be measured."""
 
 
 class EventReader:
-    """Takes bytes as they come and gives the payload of each event that is whole."""
+    """Collects bytes and returns the payload of each complete event."""
 
     def __init__(self) -> None:
         self._rest = b""
 
     def feed(self, data: bytes) -> list[bytes]:
-        """The payloads that these bytes complete, in their order.
+        """Returns the payloads that these bytes complete, in order.
 
         Raises:
-            EventStreamError: An event does not end.
+            EventStreamError: An event exceeds the maximum length.
         """
         if self._rest:
             data = self._rest + data
@@ -30,7 +30,7 @@ class EventReader:
         return [payload for event in events if (payload := _payload(event))]
 
     def finish(self) -> list[bytes]:
-        """The event that the end of the stream cut the blank line from."""
+        """Returns a last event without its blank line."""
         return self.feed(b"\n\n")
 
 

@@ -1,4 +1,4 @@
-"""Drives a server with requests that come when they are due."""
+"""Sends requests to a server at their arrival times."""
 
 import asyncio
 import time

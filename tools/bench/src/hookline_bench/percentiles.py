@@ -11,10 +11,10 @@ QUARTILES_AND_TAILS = (10, 25, 50, 75, 90, 99)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Summary:
-    """A sample in a few numbers; all are 0 where it is empty.
+    """Summary of a sample; all values are 0 if it is empty.
 
     Attributes:
-        percentiles: By percentage; between two values they are interpolated.
+        percentiles: Values by percentage, linearly interpolated.
     """
 
     mean: float
@@ -24,7 +24,7 @@ class Summary:
 
 
 def summarize(values: Sequence[float], percentages: Iterable[float]) -> Summary:
-    """The numbers of a sample."""
+    """Summarizes a sample."""
     sample = np.asarray(values if len(values) else [0.0])
     return Summary(
         mean=float(sample.mean()),
@@ -35,5 +35,5 @@ def summarize(values: Sequence[float], percentages: Iterable[float]) -> Summary:
 
 
 def percentage_word(percentage: float) -> str:
-    """`99` and `99.9`, as they stand in names."""
+    """Formats a percentage for a name: `99`, `99.9`."""
     return f"{percentage:g}"

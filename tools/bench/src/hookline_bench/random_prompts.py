@@ -1,4 +1,4 @@
-"""Prompts of a wanted length that mean nothing."""
+"""Random prompts of given lengths."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -15,16 +15,16 @@ from hookline.models.description import find_folder
 from hookline_registry import Failure, isolate
 
 ATTEMPTS = 10
-"""Text seldom becomes the tokens that it was made of; so often it is corrected."""
+"""Maximum number of corrections of a text that tokenizes to another length."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prompt:
-    """A prompt and what is asked for.
+    """A prompt, and the length of its completion.
 
     Attributes:
         content: Text or token ids.
-        prompt_tokens: Its length, with what the tokenizer puts around it.
+        prompt_tokens: Its length, including special tokens.
         output_tokens: Length of the completion.
     """
 
@@ -81,7 +81,7 @@ class PromptShape:
             raise ConfigError("random-range-ratio", "must be less than 1")
 
     def lengths(self, count: int, source: np.random.Generator) -> list[tuple[int, int]]:
-        """Prompt (without prefix) and completion lengths."""
+        """Samples prompt (without prefix) and completion lengths."""
         inputs, outputs = (
             self._spread(mean, count, source)
             for mean in (self.input_tokens, self.output_tokens)
@@ -97,7 +97,7 @@ class PromptShape:
 def id_prompts(
     shape: PromptShape, count: int, ids: Sequence[int], source: np.random.Generator
 ) -> list[Prompt]:
-    """Prompts of random token ids."""
+    """Makes prompts of random token ids."""
     known = np.asarray(ids)
     prefix = source.choice(known, shape.prefix_tokens).tolist()
     return [
@@ -113,7 +113,7 @@ def id_prompts(
 def text_prompts(
     shape: PromptShape, count: int, tokenizer: Tokenizer, source: np.random.Generator
 ) -> list[Prompt]:
-    """Prompts of random text, that the tokenizer turns into as many tokens."""
+    """Makes prompts of random text with these numbers of tokens."""
     ids = plain_ids(tokenizer)
     around = tokenizer.num_special_tokens_to_add(is_pair=False)
     return [
@@ -128,20 +128,20 @@ def text_prompts(
 
 
 def plain_ids(tokenizer: Tokenizer) -> list[int]:
-    """The token ids that stand for text."""
+    """Returns the token ids of text, without special tokens."""
     added = tokenizer.get_added_tokens_decoder()
     return sorted(set(tokenizer.get_vocab().values()) - set(added))
 
 
 def read_tokenizer(name: str) -> Tokenizer:
-    """The tokenizer in a folder, or of an installed model.
+    """Loads the tokenizer of a folder or of an installed model.
 
     Raises:
-        ConfigError: There is none that can be read.
+        ConfigError: It is missing or cannot be read.
     """
     path = _folder(name) / "tokenizer.json"
     if not path.is_file():
-        raise ConfigError("tokenizer", f"there is no {path}")
+        raise ConfigError("tokenizer", f"{path} does not exist")
     read = isolate(Tokenizer.from_file, str(path))
     if isinstance(read, Failure):
         raise ConfigError("tokenizer", f"cannot read {path}: {read.summary}")
@@ -154,7 +154,7 @@ def _folder(name: str) -> Path:
     try:
         return find_folder(name)
     except ModelLoadError as error:
-        detail = f"{name!r} is neither a folder nor an installed model; name a folder"
+        detail = f"{name!r} is neither a folder nor an installed model"
         raise ConfigError("tokenizer", detail) from error
 
 
@@ -165,7 +165,7 @@ def _fitted(
     ids: Sequence[int],
     source: np.random.Generator,
 ) -> tuple[str, int]:
-    """Text of nearly the right length, and the length it has."""
+    """Returns text of nearly the given length, and its actual length."""
     wanted = max(made.prompt_tokens - around, 1)
     tokens = [int(each) for each in made.content[:wanted]]
     for _ in range(ATTEMPTS):

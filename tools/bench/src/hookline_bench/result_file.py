@@ -11,10 +11,10 @@ from hookline_server.cli.errors import UsageError
 
 
 def write_json(path: Path, fields: Mapping[str, object]) -> None:
-    """Writes a file, and the folder that it is in.
+    """Writes a JSON file, and makes its folder.
 
     Raises:
-        UsageError: That is not possible.
+        UsageError: The file cannot be written.
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -26,7 +26,7 @@ def write_json(path: Path, fields: Mapping[str, object]) -> None:
 def serve_fields(
     settings: ServeSettings, model: str, tokenizer: str, now: datetime
 ) -> dict[str, object]:
-    """What was run."""
+    """Returns the fields that describe the run."""
     arrivals = settings.arrivals
     rate = arrivals.request_rate
     fields: dict[str, object] = {
@@ -50,7 +50,7 @@ def serve_fields(
 
 
 def serve_path(settings: ServeSettings, model: str, now: datetime) -> Path:
-    """Where the result of `hookline bench serve` goes."""
+    """Returns the path of the result of `hookline bench serve`."""
     name = settings.result_filename
     if name is None:
         parts = [settings.label or settings.backend, _load(settings)]

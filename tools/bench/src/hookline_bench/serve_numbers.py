@@ -1,4 +1,4 @@
-"""From answers to the numbers of a report."""
+"""Computes the numbers of a report from the responses."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,8 +17,8 @@ class LatencyMetric:
     """A latency that can be reported.
 
     Attributes:
-        short: Its name in a line of the report.
-        title: Its name above these lines.
+        short: Name in the lines of the report.
+        title: Heading of these lines.
         values: Seconds: none, one or many of an answer.
     """
 
@@ -49,18 +49,18 @@ LATENCY_METRICS: Mapping[str, LatencyMetric] = {
         lambda each: [each.times[-1] - each.due_at],
     ),
 }
-"""By the name that `--percentile-metrics` takes."""
+"""Latencies by their name in `--percentile-metrics`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServeNumbers:
-    """What a run amounts to.
+    """The results of a run.
 
     Attributes:
-        goodput: Good requests a second; None without objectives.
+        goodput: Good requests per second; None without objectives.
         peak_output: Most output tokens in a second, of those counted from the first
             request on.
-        peak_concurrent: Most requests that were open at one moment.
+        peak_concurrent: Maximum number of concurrent requests.
         latencies: In milliseconds, by metric.
     """
 
@@ -94,7 +94,7 @@ def serve_numbers(
     percentages: Sequence[float],
     objectives: Mapping[str, float],
 ) -> ServeNumbers:
-    """The numbers of a run; requests that failed count only as such."""
+    """Computes the results of a run; failed requests only count as failed."""
     good = [answer for answer in run.answers if answer.error is None]
     return ServeNumbers(
         seconds=run.seconds,
@@ -122,7 +122,7 @@ def serve_numbers(
 def is_good(answer: Answer, objectives: Mapping[str, float]) -> bool:
     """Whether it meets every objective; each is in milliseconds.
 
-    A single token has no time per output token: that objective it meets.
+    A single token has no time per output token and meets that objective.
     """
     reached = {
         "ttft": answer.ttft,
@@ -135,7 +135,7 @@ def is_good(answer: Answer, objectives: Mapping[str, float]) -> bool:
 
 
 def peak_output(answers: Sequence[Answer]) -> float:
-    """The tokens of the best second, seconds counted from the first request."""
+    """Returns the tokens of the best second, counted from the first request."""
     if not answers:
         return 0.0
     start = min(answer.sent_at for answer in answers)
@@ -146,8 +146,8 @@ def peak_output(answers: Sequence[Answer]) -> float:
 
 
 def peak_concurrent(answers: Sequence[Answer]) -> int:
-    """Most requests that were open at one moment."""
-    # At the same moment an end comes before a beginning.
+    """Returns the maximum number of concurrent requests."""
+    # At the same time, ends come before starts.
     moments = sorted(
         [(answer.sent_at, 1) for answer in answers]
         + [(answer.ended_at, -1) for answer in answers]

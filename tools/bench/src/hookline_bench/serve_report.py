@@ -13,12 +13,12 @@ WIDTH = 50
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServeReport:
-    """All that is told of a run.
+    """The content of a report.
 
     Attributes:
         request_rate: As asked for; None where all requests were sent at once, or along
             a ramp.
-        speculation: Where the server speculated.
+        speculation: Counts of speculative decoding, if the server used it.
     """
 
     numbers: ServeNumbers
@@ -27,7 +27,7 @@ class ServeReport:
     speculation: SpecDecodeCounts | None = None
 
     def lines(self) -> Iterable[str]:
-        """The lines that people read."""
+        """Yields the lines of the report."""
         yield " Serving Benchmark Result ".center(WIDTH, "=")
         yield from self._totals()
         for name, summary in self.numbers.latencies.items():
@@ -43,7 +43,7 @@ class ServeReport:
         yield "=" * WIDTH
 
     def fields(self) -> dict[str, object]:
-        """The same for machines."""
+        """Returns the fields of the result file."""
         numbers = self.numbers
         fields: dict[str, object] = {
             "duration": numbers.seconds,
@@ -87,7 +87,7 @@ class ServeReport:
 
 
 def details(run: Run) -> Mapping[str, list[object]]:
-    """What is known of each request, in the order in which they were due."""
+    """Returns the measurements of each request, in planned order."""
     good = [answer.error is None for answer in run.answers]
     pairs = list(zip(run.answers, good, strict=True))
     return {

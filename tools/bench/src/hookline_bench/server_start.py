@@ -30,15 +30,15 @@ CACHE_VARIABLES = (
     "TRITON_CACHE_DIR",
     "XDG_CACHE_HOME",
 )
-"""Where what is compiled is kept; folders of its own make a start a cold one."""
+"""Folders of compiled code; a cold start gets empty ones."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Start:
-    """How long a start took.
+    """Duration of a start, in seconds.
 
     Attributes:
-        phases: What the engine says of its own parts.
+        phases: Durations of the engine's startup phases.
     """
 
     seconds: float
@@ -46,14 +46,14 @@ class Start:
 
 
 def warm_start(argv: Sequence[str]) -> Start:
-    """A start with the caches that earlier ones have left."""
+    """Measures a start with the caches of earlier starts."""
     return _start(argv, os.environ)
 
 
 def cold_start(argv: Sequence[str]) -> Start:
-    """A start with empty caches of compiled code, and the model's files on disk only.
+    """Measures a start with empty caches of compiled code and a cold page cache.
 
-    Files of Python and of libraries stay in the system's memory if they are there.
+    Only the model's files are dropped from the page cache, not those of libraries.
     """
     _forget_model(argv)
     with tempfile.TemporaryDirectory() as folder:
@@ -64,7 +64,7 @@ def cold_start(argv: Sequence[str]) -> Start:
 def _start(argv: Sequence[str], environment: Mapping[str, str]) -> Start:
     port = _free_port()
     command = [sys.executable, "-m", "hookline_server", "serve", *argv]
-    # The last wins: our own host and port.
+    # The last ones win.
     command += ["--host", HOST, "--port", str(port)]
     with tempfile.TemporaryFile("w+") as log:
         began = time.perf_counter()
@@ -102,7 +102,7 @@ def _is_ready(port: int) -> bool:
 
 
 def _phases(port: int) -> dict[str, float]:
-    """Of the metrics; none where the server has no such page."""
+    """Reads the startup phases from /metrics; empty without such a page."""
     page = _get(port, "/metrics")
     if page is None:
         return {}
@@ -114,7 +114,7 @@ def _phases(port: int) -> dict[str, float]:
 
 
 def _get(port: int, path: str) -> str | None:
-    """A page; None where there is no good answer."""
+    """Returns a page, or None if the response is not 200."""
     connection = http.client.HTTPConnection(HOST, port, timeout=10)
     try:
         connection.request("GET", path)
@@ -135,12 +135,12 @@ def _free_port() -> int:
 
 def _last_line(log: IO[str]) -> str:
     log.seek(0)
-    lines = log.read().splitlines() or ["the server ended without a word"]
+    lines = log.read().splitlines() or ["the server ended without a message"]
     return lines[-1].removeprefix("hookline: error: ")
 
 
 def _forget_model(argv: Sequence[str]) -> None:
-    """Has the system drop the model's files from its memory."""
+    """Drops the model's files from the page cache."""
     for path in _model_files(argv):
         descriptor = os.open(path, os.O_RDONLY)
         try:
@@ -157,5 +157,5 @@ def _model_files(argv: Sequence[str]) -> list[Path]:
     try:
         folder = find_folder(name)
     except ModelLoadError:
-        return []  # which the server will tell
+        return []  # the server reports it
     return [path for path in folder.rglob("*") if path.is_file()]

@@ -1,4 +1,4 @@
-"""How well speculation did, from a server's metrics before and after."""
+"""Acceptance of drafts, from a server's metrics before and after a run."""
 
 import re
 from collections.abc import Mapping
@@ -15,10 +15,10 @@ _SERIES = re.compile(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpecDecodeCounts:
-    """The counters of speculation, over all engines.
+    """Counters of speculative decoding, summed over all engines.
 
     Attributes:
-        by_position: Accepted tokens at each position of a draft.
+        by_position: Number of accepted tokens at each draft position.
     """
 
     drafts: float
@@ -27,7 +27,7 @@ class SpecDecodeCounts:
     by_position: Mapping[int, float]
 
     def since(self, before: "SpecDecodeCounts") -> "SpecDecodeCounts":
-        """What came after an earlier count."""
+        """Returns the difference to earlier counts."""
         return SpecDecodeCounts(
             drafts=self.drafts - before.drafts,
             draft_tokens=self.draft_tokens - before.draft_tokens,
@@ -40,22 +40,22 @@ class SpecDecodeCounts:
 
     @property
     def acceptance_rate(self) -> float:
-        """Share of the draft tokens that were accepted, in per cent."""
+        """Accepted draft tokens in percent."""
         return 100 * self.accepted_tokens / self.draft_tokens
 
     @property
     def acceptance_length(self) -> float:
-        """Tokens that a verified draft brought, the one of the model itself too."""
+        """Mean number of tokens per verified draft, including the model's own."""
         return 1 + self.accepted_tokens / self.drafts
 
     @property
     def position_rates(self) -> list[float]:
-        """Share of the drafts that were accepted up to each position."""
+        """Fraction of the drafts accepted up to each position."""
         return [count / self.drafts for count in self.by_position.values()]
 
 
 def spec_decode_counts(text: str) -> SpecDecodeCounts | None:
-    """The counters on a page of metrics; None where it has none."""
+    """Reads the counters from a page of metrics; None if it has none."""
     try:
         page = read_page(text, "the server's metrics")
     except UsageError:
@@ -78,7 +78,7 @@ def spec_decode_counts(text: str) -> SpecDecodeCounts | None:
 def growth(
     before: SpecDecodeCounts | None, after: SpecDecodeCounts | None
 ) -> SpecDecodeCounts | None:
-    """What speculation did in between; None where it did nothing."""
+    """Returns the counts of the run; None if nothing was drafted."""
     if before is None or after is None:
         return None
     grown = after.since(before)
@@ -86,7 +86,7 @@ def growth(
 
 
 def _totals(page: MetricsPage) -> dict[tuple[str, int | None], float]:
-    """Sums by counter and position, of one dialect where a page has several."""
+    """Sums by counter and position, of the first dialect on the page."""
     totals: dict[tuple[str, int | None], float] = {}
     dialect: str | None = None
     for sample in page.samples:

@@ -1,4 +1,4 @@
-"""`hookline route`: one address in front of prefill and decode instances."""
+"""`hookline route`: a proxy in front of prefill and decode instances."""
 
 from hookline_server.cli.command import Command
 

@@ -1,4 +1,4 @@
-"""Composes the route's application."""
+"""Builds the proxy's application."""
 
 from collections.abc import AsyncIterator
 
@@ -27,9 +27,10 @@ _NUMBERS: web.AppKey[Numbers] = web.AppKey("hookline_route_numbers", Numbers)
 
 
 def create_route(settings: RouteSettings) -> web.Application:
-    """A route; it watches its instances for as long as it is served.
+    """Returns a proxy that watches its instances while it is served.
 
-    Run it with `handler_cancellation=True`: that is how a client's leaving is noticed.
+    Run it with `handler_cancellation=True`, which cancels requests of clients that
+    disconnect.
     """
     app = web.Application(
         middlewares=(send, answer_errors), client_max_size=settings.max_body_bytes
@@ -77,9 +78,9 @@ async def _pass_on(request: web.Request) -> web.StreamResponse:
 
 
 async def _ready(request: web.Request) -> web.Response:
-    """200 while requests can be answered, with or without prefill instances."""
+    """Answers 200 while a decode instance is up."""
     if request.app[PROXY].is_draining:
-        raise ApiError(503, "the route is shutting down", code="aborted")
+        raise ApiError(503, "the proxy is shutting down", code="aborted")
     if not request.app[POOLS].decode.up:
         raise ApiError(503, "no decode instance is up", code="no_instance")
     return json_response(Health("ready"))

@@ -1,4 +1,4 @@
-"""A prefill and a decode instance on this machine, and a route before them."""
+"""A prefill and a decode instance on this machine, behind a proxy."""
 
 import asyncio
 import json
@@ -26,19 +26,19 @@ KV_ROLES = {Role.PREFILL: "kv_producer", Role.DECODE: "kv_consumer"}
 
 POLL_SECONDS = 0.1
 END_SECONDS = 60.0
-"""Instances have so long to drain before they are killed."""
+"""Time for instances to drain before they are killed."""
 
 MOST_LINE_BYTES = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DemoSettings:
-    """What is started.
+    """Settings of the two instances.
 
     Attributes:
         connector: Name of the KV connector between the two.
-        arguments: Of both `hookline serve`.
-        ports: Of each; its URL is on the loopback interface.
+        arguments: Additional arguments of both `hookline serve`.
+        ports: Port of each instance, on the loopback interface.
     """
 
     connector: str
@@ -46,11 +46,16 @@ class DemoSettings:
     ports: dict[Role, int]
 
     def url(self, role: Role) -> str:
-        """Of the instance."""
+        """Returns the URL of an instance."""
         return f"http://{HOST}:{self.ports[role]}"
 
     def command(self, role: Role, folder: Path) -> list[str]:
-        """Its command line; what the connector stores goes into the folder."""
+        """Returns the command line of an instance.
+
+        Args:
+            role: Role of the instance.
+            folder: Folder of the files that the connector stores.
+        """
         transfer: dict[str, object] = {
             "kv_connector": self.connector,
             "kv_role": KV_ROLES[role],
@@ -63,7 +68,7 @@ class DemoSettings:
 
 
 class Child:
-    """A running instance, whose lines are ours with its name in front."""
+    """A running instance; its output is printed with its name in front."""
 
     def __init__(self, role: Role, process: asyncio.subprocess.Process) -> None:
         self.role = role
@@ -73,7 +78,7 @@ class Child:
 
     @classmethod
     async def start(cls, role: Role, command: Sequence[str]) -> "Child":
-        """Starts it. Signals from a terminal do not reach it: it is ended by us."""
+        """Starts it in a new session, out of reach of a terminal's signals."""
         process = await asyncio.create_subprocess_exec(
             *command,
             stdin=asyncio.subprocess.DEVNULL,
@@ -85,13 +90,13 @@ class Child:
         return cls(role, process)
 
     async def ended(self) -> str:
-        """Waits for its end; says why, as far as it told."""
+        """Waits for its end; returns the reason, with its last line."""
         status = await self.process.wait()
         await self._echoing
         return f"the {self.role} instance ended with status {status}: {self._last_line}"
 
     async def end(self) -> None:
-        """Ends it, by force if need be."""
+        """Terminates it, and kills it if it does not end in time."""
         try:
             with suppress(ProcessLookupError):
                 self.process.terminate()
@@ -102,7 +107,7 @@ class Child:
             await self.ended()
 
     def kill(self) -> None:
-        """Ends it at once."""
+        """Kills it."""
         with suppress(ProcessLookupError):
             self.process.kill()
 
@@ -116,7 +121,7 @@ class Child:
 
 
 class Demo:
-    """Both instances and the route, which end together."""
+    """Both instances and the proxy, which end together."""
 
     def __init__(self, settings: DemoSettings) -> None:
         self._settings = settings
@@ -132,7 +137,7 @@ class Demo:
         """Runs until a signal comes or an instance ends.
 
         Raises:
-            InstanceEndedError: That is how it ended.
+            InstanceEndedError: An instance ended.
         """
         self._stopping = stop_on_signals(self._kill)
         with tempfile.TemporaryDirectory(prefix="hookline-demo-") as folder:
@@ -163,7 +168,7 @@ class Demo:
         self._stopping.set()
 
     async def _wait_until_ready(self) -> None:
-        """Until both are, or somebody wants to stop."""
+        """Waits until both instances are ready, or until the end."""
         missing = list(Role)
         async with new_session(POLL_SECONDS) as session:
             while missing and not self._stopping.is_set():

@@ -1,4 +1,4 @@
-"""The second phase: a decode instance's answer goes to the client as it comes."""
+"""The second phase: a decode instance's response is streamed to the client."""
 
 import logging
 from contextlib import suppress
@@ -24,10 +24,10 @@ logger = logging.getLogger(__name__)
 
 
 class Forwarding:
-    """Of one client's request.
+    """Forwards the response to one client.
 
     Attributes:
-        response: What the client gets, once its headers have left.
+        response: Response to the client, once its headers are sent.
     """
 
     def __init__(self, request: web.Request) -> None:
@@ -43,14 +43,14 @@ class Forwarding:
         retries: int,
         numbers: Numbers,
     ) -> web.StreamResponse:
-        """The answer of the first instance that gives one, to its last byte.
+        """Forwards the response of the first instance that gives one.
 
-        The last instance's answer counts whatever it is. Once bytes have left no
-        other is asked.
+        The last instance's response is forwarded whatever it is. Once bytes are sent,
+        no other instance is tried.
 
         Raises:
-            ApiError: There is no instance, or none could be reached.
-            BrokenError: The answer broke off; part of it has left.
+            ApiError: No instance is up, or none can be reached.
+            BrokenError: The response broke off after part of it was sent.
         """
         tried: list[Instance] = []
         failure = ApiError(503, "no decode instance is up", code=NO_INSTANCE)
@@ -69,15 +69,15 @@ class Forwarding:
         raise failure
 
     async def end_broken(self, error: ApiError) -> web.StreamResponse:
-        """Tells a client whose answer has begun that it will not end.
+        """Ends a response that has begun and cannot be completed.
 
-        A stream of events ends with one that says why. Anything else is cut off.
+        A stream of events ends with an error event; anything else is cut off.
         """
         response = self.response
         assert response is not None
         logger.warning("%s: %s", request_id(self._request), error)
         if response.content_type == "text/event-stream":
-            # Ends what may have been half an event.
+            # Ends what may be half an event.
             await response.write(b"\n\n" + event(error_body(error)) + DONE)
             await response.write_eof()
         elif self._request.transport is not None:

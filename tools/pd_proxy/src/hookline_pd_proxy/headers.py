@@ -1,4 +1,4 @@
-"""Which headers go through the route, and which belong to one connection."""
+"""Which headers are forwarded, and which belong to one connection."""
 
 from collections.abc import Mapping
 
@@ -7,7 +7,7 @@ from aiohttp import web
 from hookline_server.request_identity import request_id
 
 Headers = list[tuple[str, str]]
-"""Names and values, in their order; a name may come several times."""
+"""Names and values in order; a name can occur several times."""
 
 HOP_BY_HOP = frozenset(
     {
@@ -22,18 +22,18 @@ HOP_BY_HOP = frozenset(
         "upgrade",
     }
 )
-"""RFC 9110, 7.6.1, and what is still met of RFC 2616, 13.5.1."""
+"""RFC 9110, 7.6.1, and the rest of RFC 2616, 13.5.1."""
 
 ID = "X-Request-Id"
 
 OWN_OF_REQUESTS = frozenset({"content-length", "expect", "host", ID.lower()})
-"""The route says these itself; it has the whole body before it sends anything."""
+"""Set by the proxy itself, which reads the whole body before it sends anything."""
 
 OWN_OF_ANSWERS = frozenset({"content-length", ID.lower()})
 
 
 def request_headers(request: web.Request) -> Headers:
-    """What an instance is sent: the client's headers, and the id of its request.
+    """Returns the headers for an instance: the client's, and the request's id.
 
     Authorization, `traceparent` and `tracestate` are among them.
     """
@@ -41,12 +41,12 @@ def request_headers(request: web.Request) -> Headers:
 
 
 def answer_headers(headers: Mapping[str, str]) -> Headers:
-    """What the client is sent of an instance's headers."""
+    """Returns those of an instance's headers that the client gets."""
     return _passed(headers, OWN_OF_ANSWERS)
 
 
 def without(headers: Headers, name: str) -> Headers:
-    """All but those of one name."""
+    """Returns the headers without those of one name."""
     return [each for each in headers if each[0].lower() != name.lower()]
 
 

@@ -1,4 +1,4 @@
-"""An instance behind the route: whether it is up, and how much it has to do."""
+"""An instance behind the proxy: whether it is up, and its load."""
 
 import logging
 import time
@@ -9,13 +9,13 @@ from enum import StrEnum
 from hookline_pd_proxy.load import Load
 
 ERRORS_IN_A_ROW = 3
-"""Answers with an error, or health checks without an answer, before it is down."""
+"""Consecutive errors or unanswered health checks before an instance is down."""
 
 FIRST_PAUSE_SECONDS = 0.5
 LONGEST_PAUSE_SECONDS = 15.0
 
 LOAD_LIFE_POLLS = 5
-"""What an instance told so many polls ago is no longer believed."""
+"""Age, in polls, at which a reported load is ignored."""
 
 logger = logging.getLogger(__name__)
 
@@ -23,7 +23,7 @@ Clock = Callable[[], float]
 
 
 class Role(StrEnum):
-    """What an instance is for."""
+    """The phase that an instance computes."""
 
     PREFILL = "prefill"
     DECODE = "decode"
@@ -32,18 +32,18 @@ class Role(StrEnum):
 class Instance:
     """One server; used on one event loop.
 
-    It starts as up. One that cannot be reached is down at once, one that answers with
-    errors after some in a row; a health check makes it up again, after a pause that is
-    twice as long each time.
+    It starts as up. It is down as soon as it cannot be reached, or after several
+    consecutive errors. A health check brings it up again, after a pause that doubles
+    each time.
 
     Attributes:
-        role: What it is for.
-        url: Without a slash at its end.
-        name: Its URL without the scheme, for people and for metrics.
-        in_flight: Requests that the route has open there.
-        is_up: Whether it is given requests.
-        retry_at: When it is looked at again, if it is down.
-        chosen_at: Counts the choices among the instances of its role.
+        role: The phase that it computes.
+        url: URL without a trailing slash.
+        name: URL without the scheme, for log lines and metrics.
+        in_flight: Number of the proxy's open requests at the instance.
+        is_up: Whether it receives requests.
+        retry_at: Time of the next health check if it is down.
+        chosen_at: Sequence number of its last choice among the instances of its role.
     """
 
     def __init__(
@@ -71,10 +71,10 @@ class Instance:
 
     @property
     def requests(self) -> float:
-        """Requests that it has now, as far as the route can know.
+        """Estimated number of its current requests.
 
-        What it told is old by up to a poll; the route's own requests that began and
-        ended since are known. Others' are not.
+        The reported number is up to a poll old; it is corrected by the proxy's own
+        requests since then, but not by those of other clients.
         """
         load = self._known_load
         if load is None:
@@ -84,13 +84,13 @@ class Instance:
 
     @property
     def kv_usage(self) -> float:
-        """Share of its KV cache that is in use; 0 if it has not told of late."""
+        """Fraction of its KV cache in use; 0 if no recent value is known."""
         load = self._known_load
         return 0.0 if load is None else load.kv_usage
 
     @contextmanager
     def used(self) -> Iterator[None]:
-        """Counts a request while it is there."""
+        """Counts a request as in flight."""
         self.in_flight += 1
         try:
             yield
@@ -98,24 +98,24 @@ class Instance:
             self.in_flight -= 1
 
     def told(self, load: Load | None) -> None:
-        """It has told how busy it is, or has no such page."""
+        """Records the reported load, or None if it has no such page."""
         self._load = load
         self._told_at = self._clock()
         self._in_flight_then = self.in_flight
 
     def answered(self) -> None:
-        """It has served a request."""
+        """Records a successful request."""
         self._errors = 0
         self._pause = FIRST_PAUSE_SECONDS
 
     def failed(self, why: str) -> None:
-        """It has answered with an error, or a health check not at all."""
+        """Records an error, or an unanswered health check."""
         self._errors += 1
         if self._errors >= ERRORS_IN_A_ROW:
             self.lost(why)
 
     def lost(self, why: str) -> None:
-        """It cannot be reached, or says that it takes no requests."""
+        """Marks the instance as down: unreachable, or not accepting requests."""
         if self.is_up:
             logger.warning("%s instance %s is down: %s", self.role, self.name, why)
         if self.is_up or self._clock() >= self.retry_at:
@@ -124,9 +124,9 @@ class Instance:
             self._pause = min(2 * self._pause, LONGEST_PAUSE_SECONDS)
 
     def recovered(self) -> None:
-        """A health check went well.
+        """Records a successful health check.
 
-        An error more, and it is down again: only a request tells that it can serve.
+        One more error brings it down again, until a request succeeds.
         """
         if not self.is_up:
             logger.info("%s instance %s is up", self.role, self.name)

@@ -4,4 +4,4 @@ from hookline_server.cli.errors import CommandFailedError
 
 
 class InstanceEndedError(CommandFailedError):
-    """An instance has ended by itself; the message tells which, and why."""
+    """An instance ended by itself; the message names it and the reason."""

@@ -1,4 +1,4 @@
-"""How busy an instance says it is, read from its page of metrics."""
+"""The load of an instance, read from its page of metrics."""
 
 import re
 from collections.abc import Mapping
@@ -10,18 +10,18 @@ DIALECTS = (
     ("hookline_requests_running", "hookline_requests_waiting"),
     ("vllm:num_requests_running", "vllm:num_requests_waiting"),
 )
-"""Names of what runs and of what waits; the first pair that a page has counts."""
+"""Names of the running and waiting requests; the first pair on the page counts."""
 
 USAGES = ("hookline_kv_cache_usage_ratio", "vllm:kv_cache_usage_perc")
 
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What an instance had to do when it was asked.
+    """Load of an instance at the time of a poll.
 
     Attributes:
-        requests: That ran or waited, of all its engines.
-        kv_usage: Share of its KV cache that was in use, of the fullest engine.
+        requests: Number of running and waiting requests, of all its engines.
+        kv_usage: Fraction of the KV cache in use, of the fullest engine.
     """
 
     requests: float
@@ -29,7 +29,7 @@ class Load:
 
 
 def read_load(page: str) -> Load | None:
-    """Of a page in Prometheus' format; None where it does not tell."""
+    """Reads the load from a page in Prometheus' format; None if it has none."""
     found = _samples(page)
     for names in DIALECTS:
         if all(name in found for name in names):
@@ -39,7 +39,7 @@ def read_load(page: str) -> Load | None:
 
 
 def _samples(page: str) -> Mapping[str, list[float]]:
-    """The values of the names that count here, of all series."""
+    """Returns the values of all series with these names."""
     wanted = {*USAGES, *(name for names in DIALECTS for name in names)}
     found: dict[str, list[float]] = {}
     for line in page.splitlines():

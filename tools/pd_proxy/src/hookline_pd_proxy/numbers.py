@@ -1,4 +1,4 @@
-"""What a route counts, and its page of metrics."""
+"""The proxy's counters, and its page of metrics."""
 
 from bisect import bisect_left
 from collections import Counter
@@ -15,7 +15,7 @@ SECONDS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 25.0, 50.0, 1
 
 
 class Endpoint(StrEnum):
-    """What was asked for."""
+    """Endpoint of a request."""
 
     COMPLETIONS = "completions"
     CHAT = "chat"
@@ -23,7 +23,7 @@ class Endpoint(StrEnum):
 
 
 class Outcome(StrEnum):
-    """How a request ended for its client."""
+    """Outcome of a request for its client."""
 
     COMPLETED = "completed"
     REFUSED = "refused"
@@ -36,7 +36,7 @@ class Outcome(StrEnum):
 
 
 class Fallback(StrEnum):
-    """Why a prompt was not computed by a prefill instance, as it should have been."""
+    """Why no prefill instance computed a prompt that was meant for one."""
 
     NO_INSTANCE = "no_instance"
     UNREACHABLE = "unreachable"
@@ -48,12 +48,12 @@ class Fallback(StrEnum):
 
 Labels = tuple[tuple[str, str], ...]
 Sample = tuple[str, Labels, float]
-"""What follows the family's name, labels, and the value."""
+"""Suffix of the family's name, labels, and value."""
 
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """A metric, its name without the prefix that all have."""
+    """A metric; its name is without the common prefix."""
 
     name: str
     kind: str
@@ -62,7 +62,7 @@ class Family:
 
 
 class Histogram:
-    """Seconds, by Prometheus' rules."""
+    """A histogram of seconds, as Prometheus defines it."""
 
     def __init__(self, bounds: Sequence[float]) -> None:
         self._bounds = bounds
@@ -84,7 +84,7 @@ class Histogram:
 
 
 class Numbers:
-    """Of one route. All labels come from lists that clients cannot make longer."""
+    """Counters of one proxy; all label values come from fixed lists."""
 
     def __init__(self) -> None:
         self._requests: Counter[tuple[Endpoint, Outcome]] = Counter()
@@ -94,34 +94,34 @@ class Numbers:
         self._prefill = Histogram(SECONDS)
 
     def ended(self, endpoint: Endpoint, outcome: Outcome) -> None:
-        """A client's request ended."""
+        """Counts a finished request."""
         self._requests[endpoint, outcome] += 1
 
     def prefilled(self, seconds: float) -> None:
-        """A prefill instance has computed a prompt, all attempts together."""
+        """Records the time of a successful prefill, all attempts together."""
         self._prefill.observe(seconds)
 
     def fell_back(self, reason: Fallback) -> None:
-        """A prompt is left to a decode instance."""
+        """Counts a failed prefill, which a decode instance takes over."""
         self._fallbacks[reason] += 1
 
     def went_plain(self, reason: Plain) -> None:
-        """A prompt goes to a decode instance at once."""
+        """Counts a prompt that is sent directly to a decode instance."""
         self._plain[reason] += 1
 
     def retried(self, role: Role) -> None:
-        """One more instance is asked."""
+        """Counts an attempt after the first one."""
         self._retries[role] += 1
 
     def page(self, instances: Sequence[Instance]) -> str:
-        """In Prometheus' text format."""
+        """Renders the metrics in Prometheus' text format."""
         return "".join(map(_written, (*self._counted(), *_states(instances))))
 
     def _counted(self) -> Iterator[Family]:
         yield Family(
             "requests_total",
             "counter",
-            "Requests of clients by endpoint and by how they ended.",
+            "Number of requests by endpoint and outcome.",
             (
                 ("", (("endpoint", one), ("outcome", end)), self._requests[one, end])
                 for one in Endpoint
@@ -131,25 +131,25 @@ class Numbers:
         yield Family(
             "prefill_seconds",
             "histogram",
-            "Time of prefills that went well, all attempts together.",
+            "Time of successful prefills in seconds, all attempts together.",
             self._prefill.samples(),
         )
         yield Family(
             "fallbacks_total",
             "counter",
-            "Prompts that a decode instance was left to compute, by what failed.",
+            "Number of failed prefills that a decode instance took over, by cause.",
             (("", (("reason", one),), self._fallbacks[one]) for one in Fallback),
         )
         yield Family(
             "plain_total",
             "counter",
-            "Requests that went to a decode instance at once, by reason.",
+            "Number of requests sent directly to a decode instance, by reason.",
             (("", (("reason", one),), self._plain[one]) for one in Plain),
         )
         yield Family(
             "retries_total",
             "counter",
-            "Attempts after the first one.",
+            "Number of attempts after the first one.",
             (("", (("role", one),), self._retries[one]) for one in Role),
         )
 
@@ -159,13 +159,13 @@ def _states(instances: Sequence[Instance]) -> Iterator[Family]:
     yield Family(
         "instance_up",
         "gauge",
-        "1 if the instance is given requests, else 0.",
+        "1 if the instance receives requests, otherwise 0.",
         (("", labels, each.is_up) for labels, each in named),
     )
     yield Family(
         "in_flight",
         "gauge",
-        "Requests that the route has open at the instance.",
+        "Number of the proxy's open requests at the instance.",
         (("", labels, each.in_flight) for labels, each in named),
     )
 

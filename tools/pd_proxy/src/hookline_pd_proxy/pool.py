@@ -1,4 +1,4 @@
-"""The instances of one role, and which of them a request goes to."""
+"""The instances of one role, and the choice among them."""
 
 from collections.abc import Collection, Sequence
 from typing import NamedTuple
@@ -6,20 +6,19 @@ from typing import NamedTuple
 from hookline_pd_proxy.instance import Instance
 
 FULL = 0.95
-"""With more of its KV cache in use an instance would soon preempt."""
+"""Fraction of the KV cache in use above which an instance would soon preempt."""
 
 
 class Pool:
-    """Chooses the least loaded.
+    """Chooses the least loaded instance.
 
-    That is the one with the fewest requests, running and waiting, of which all pools
-    keep count: in decoding each costs every other a share of its speed, and in front
-    of a prefill they stand in one queue. The KV cache counts where it is nearly full,
-    and decides between equals. `hookline_saturation_ratio` is no measure for this: it
-    is a mean over half a minute, and all requests of a burst would go to one place.
+    That is the one with the fewest running and waiting requests: decodes share an
+    instance's speed, prefills its queue. The use of the KV cache counts if it is nearly
+    full, and decides between equals. `hookline_saturation_ratio` is unsuitable: as a
+    mean over half a minute it would send a whole burst to one instance.
 
     Attributes:
-        instances: All, also those that are down.
+        instances: All instances, including those that are down.
     """
 
     def __init__(self, instances: Sequence[Instance]) -> None:
@@ -28,15 +27,18 @@ class Pool:
 
     @property
     def up(self) -> int:
-        """How many are up."""
+        """Number of instances that are up."""
         return sum(each.is_up for each in self.instances)
 
     def has_other(self, than: Collection[Instance]) -> bool:
-        """Whether any is up that is none of these."""
+        """Whether an instance is up that is not excluded."""
         return any(each.is_up and each not in than for each in self.instances)
 
     def choose(self, without: Collection[Instance] = ()) -> Instance | None:
-        """The least loaded that is up and not excluded; equals take turns."""
+        """Returns the least loaded instance that is up and not excluded, or None.
+
+        Equally loaded ones take turns.
+        """
         able = [each for each in self.instances if each.is_up and each not in without]
         if not able:
             return None
@@ -47,7 +49,7 @@ class Pool:
 
 
 class Pools(NamedTuple):
-    """Of both roles."""
+    """The pools of both roles."""
 
     prefill: Pool
     decode: Pool

@@ -10,7 +10,7 @@ from hookline_pd_proxy.headers import Headers, without
 from hookline_pd_proxy.instance import Instance, Role
 from hookline_pd_proxy.numbers import Fallback, Numbers
 from hookline_pd_proxy.pool import Pool
-from hookline_pd_proxy.proxied_request import Asked
+from hookline_pd_proxy.proxied_request import ProxiedRequest
 from hookline_pd_proxy.settings import RouteSettings
 from hookline_pd_proxy.upstream import (
     Answer,
@@ -27,21 +27,21 @@ NULL = b"null"
 
 
 class _Shape(msgspec.Struct):
-    """What counts of an answer."""
+    """The fields of a response that are read."""
 
     kv_transfer_params: msgspec.Raw = msgspec.Raw(NULL)
 
 
 @dataclass(frozen=True, slots=True)
 class _Failed:
-    """An attempt that came to nothing; `is_final`: another instance would not help."""
+    """A failed attempt; `is_final` if another instance would not help."""
 
     reason: Fallback
     is_final: bool = False
 
 
 class Prefill:
-    """Has prompts computed, by another instance if one fails."""
+    """Sends prompts to prefill instances, to another one if one fails."""
 
     def __init__(
         self, pool: Pool, upstream: Upstream, settings: RouteSettings, numbers: Numbers
@@ -51,13 +51,13 @@ class Prefill:
         self._settings = settings
         self._numbers = numbers
 
-    async def run(self, asked: Asked, headers: Headers) -> msgspec.Raw | None:
-        """What the instance tells the next one; None if it tells nothing, or failed.
+    async def run(self, asked: ProxiedRequest, headers: Headers) -> msgspec.Raw | None:
+        """Returns the instance's transfer parameters for the next one, or None.
 
-        It never fails itself: without it the decode instance computes the prompt.
+        It never raises: without parameters the decode instance computes the prompt.
         """
         began = time.perf_counter()
-        # What is read here is read as it stands.
+        # Compressed responses are not decoded here.
         message = Message(
             method="POST",
             path=asked.path,
@@ -87,7 +87,7 @@ class Prefill:
             tried.append(instance)
             try:
                 async with self._upstream.ask(instance, message) as answer:
-                    result = await _told(answer)
+                    result = await _transfer_params(answer)
             except UnreachableError:
                 result = _Failed(Fallback.UNREACHABLE)
             if not isinstance(result, _Failed):
@@ -96,20 +96,20 @@ class Prefill:
         return failed
 
 
-async def _told(answer: Answer) -> msgspec.Raw | _Failed:
+async def _transfer_params(answer: Answer) -> msgspec.Raw | _Failed:
     if answer.is_worth_a_retry:
         return _Failed(Fallback.FAILED)
     if answer.head.status != 200:
-        # The decode instance is asked the same, and its word counts.
+        # The decode instance gets the same request, and its response counts.
         return _Failed(Fallback.REFUSED, is_final=True)
     try:
         body = await answer.whole(MOST_ANSWER_BYTES)
-        told = msgspec.json.decode(body, type=_Shape).kv_transfer_params
+        found = msgspec.json.decode(body, type=_Shape).kv_transfer_params
     except BrokenError:
         return _Failed(Fallback.UNREACHABLE)
     except (TooLargeError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return _Failed(Fallback.MALFORMED)
-    text = bytes(told).strip()
+    text = bytes(found).strip()
     if text != NULL and not text.startswith(b"{"):
         return _Failed(Fallback.MALFORMED)
     return msgspec.Raw(text)

@@ -1,4 +1,4 @@
-"""A client's request, and what is made of it for either phase."""
+"""A client's request, and the requests for both phases."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ ASKS_FOR_KV: Mapping[str, object] = {
     "remote_host": None,
     "remote_port": None,
 }
-"""Has a connector keep the prompt's KV for another instance; the names are vLLM's."""
+"""Makes a connector keep the prompt's KV for another instance; vLLM's names."""
 
 NOT_OF_PROMPTS = (
     "best_of",
@@ -30,14 +30,14 @@ NOT_OF_PROMPTS = (
     "stream_options",
     "top_logprobs",
 )
-"""What an answer's first token needs nothing of, and would only cost."""
+"""Fields that a response of one token does not need."""
 
 TOKEN_CHARACTERS = 4
-"""A prompt of token ids is taken to have so many characters a token."""
+"""Estimated number of characters per token of a prompt of token ids."""
 
 
 class Plain(StrEnum):
-    """Why a decode instance computes a prompt itself though nothing has failed."""
+    """Why a decode instance computes a prompt itself although nothing has failed."""
 
     SHORT_PROMPT = "short_prompt"
     SEVERAL_PROMPTS = "several_prompts"
@@ -46,14 +46,14 @@ class Plain(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ProxiedRequest:
     """A request for a completion.
 
     Attributes:
-        path: Of the endpoint.
-        body: As it came.
-        fields: Of its JSON object, each as it came; None if it is no such object,
-            which an instance will say better.
+        path: Path of the endpoint.
+        body: Body as received.
+        fields: Raw fields of its JSON object; None if it is something else, which an
+            instance reports.
     """
 
     path: str
@@ -61,8 +61,8 @@ class Asked:
     fields: dict[str, msgspec.Raw] | None
 
     @classmethod
-    def read(cls, path: str, body: bytes) -> "Asked":
-        """Never fails."""
+    def read(cls, path: str, body: bytes) -> "ProxiedRequest":
+        """Parses a request; never raises."""
         try:
             fields = msgspec.json.decode(body, type=dict[str, msgspec.Raw])
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -70,7 +70,7 @@ class Asked:
         return cls(path, body, fields)
 
     def reason_to_be_plain(self, min_characters: int) -> Plain | None:
-        """Why there is nothing for a prefill instance to do, or None if there is."""
+        """Returns why no prefill instance is needed, or None if one is."""
         if self.fields is None:
             return Plain.NOT_JSON
         prompt = self._value("prompt")
@@ -82,7 +82,7 @@ class Asked:
         return Plain.SHORT_PROMPT if length < min_characters else None
 
     def for_prefill(self) -> bytes:
-        """The same prompt, of whose answer only one token is wanted."""
+        """Returns the request for the prefill instance, with an output of one token."""
         assert self.fields is not None
         kept = {
             name: value
@@ -95,10 +95,10 @@ class Asked:
         return msgspec.json.encode({**kept, **ends})
 
     def for_decode(self, transfer_params: msgspec.Raw | None) -> bytes:
-        """The request as it came, with what the prefill instance has told.
+        """Returns the request for the decode instance, with the transfer parameters.
 
-        What a client says to connectors is left out: it would tell an instance from
-        which host to fetch KV.
+        Those of a client are removed: they could make an instance fetch KV from any
+        host.
         """
         if self.fields is None or (
             transfer_params is None and FIELD not in self.fields
@@ -115,7 +115,7 @@ class Asked:
 
     @property
     def _has_prompt_logprobs(self) -> bool:
-        """Whether it wants what is computed with the prompt, where the answer is."""
+        """Whether the response contains results of the prefill, such as logprobs."""
         if self._value("prompt_logprobs") is not None:
             return True
         return bool(self._value("echo")) and self._value("logprobs") is not None
@@ -125,7 +125,7 @@ class Asked:
         return sum(_message_length(each) for each in _list(self._value("messages")))
 
     def _value(self, name: str) -> object:
-        """A field's value; None where there is none, or none that can be read."""
+        """Returns a field's value; None if it is missing or malformed."""
         assert self.fields is not None
         try:
             return msgspec.json.decode(self.fields.get(name, b"null"))

@@ -1,4 +1,4 @@
-"""The route's handlers: both phases, and what only goes through."""
+"""The proxy's handlers: both phases, and requests that are only forwarded."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -17,7 +17,7 @@ from hookline_pd_proxy.headers import request_headers
 from hookline_pd_proxy.numbers import Endpoint, Numbers, Outcome
 from hookline_pd_proxy.pool import Pools
 from hookline_pd_proxy.prefill import Prefill
-from hookline_pd_proxy.proxied_request import Asked
+from hookline_pd_proxy.proxied_request import ProxiedRequest
 from hookline_pd_proxy.settings import RouteSettings
 from hookline_pd_proxy.upstream import BrokenError, Message, Upstream
 from hookline_server.api_error import ApiError
@@ -34,10 +34,10 @@ Work = Callable[[Forwarding], Awaitable[web.StreamResponse]]
 
 
 class Proxy:
-    """Answers clients by asking instances.
+    """Answers clients with the responses of instances.
 
     Attributes:
-        is_draining: Takes no more requests.
+        is_draining: Whether new requests are refused.
     """
 
     def __init__(
@@ -58,12 +58,12 @@ class Proxy:
         self._is_quiet.set()
 
     async def complete(self, request: web.Request) -> web.StreamResponse:
-        """A completion: its prompt by one instance, its answer by another."""
+        """Answers a completion: one instance computes the prompt, another generates."""
         is_chat = request.path == CHAT_ROUTE
         endpoint = Endpoint.CHAT if is_chat else Endpoint.COMPLETIONS
 
         async def work(forwarding: Forwarding) -> web.StreamResponse:
-            asked = Asked.read(request.path, await request.read())
+            asked = ProxiedRequest.read(request.path, await request.read())
             headers = request_headers(request)
             told = None
             if self._pools.prefill.instances:
@@ -83,7 +83,7 @@ class Proxy:
         return await self._answer(request, endpoint, work)
 
     async def pass_on(self, request: web.Request) -> web.StreamResponse:
-        """Anything else: a decode instance answers it."""
+        """Forwards any other request to a decode instance."""
 
         async def work(forwarding: Forwarding) -> web.StreamResponse:
             message = Message(
@@ -97,7 +97,7 @@ class Proxy:
         return await self._answer(request, Endpoint.OTHER, work)
 
     async def drain(self, seconds: float) -> None:
-        """Takes no more requests, and gives those that are open some time to end."""
+        """Refuses new requests, and waits a limited time for the open ones."""
         self.is_draining = True
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
@@ -117,9 +117,9 @@ class Proxy:
     async def _answer(
         self, request: web.Request, endpoint: Endpoint, work: Work
     ) -> web.StreamResponse:
-        """Does the work within its time, and counts how it ended."""
+        """Runs a request within its time limit, and counts its outcome."""
         if self.is_draining:
-            raise ApiError(503, "the route is shutting down", code="aborted")
+            raise ApiError(503, "the proxy is shutting down", code="aborted")
         outcome = Outcome.FAILED
         self._open_requests += 1
         self._is_quiet.clear()
@@ -151,9 +151,9 @@ class Proxy:
                 return response, _outcome(response.status)
         except TimeoutError:
             limit = f"{self._settings.request_timeout:g} s"
-            error = ApiError(504, f"no whole answer within {limit}", code=TIMEOUT)
+            error = ApiError(504, f"no complete response within {limit}", code=TIMEOUT)
         except BrokenError as cause:
-            text = f"the instance's answer broke off: {cause}"
+            text = f"the instance's response broke off: {cause}"
             error = ApiError(502, text, code=BROKEN)
         if forwarding.response is None:
             raise error

@@ -1,4 +1,4 @@
-"""The life of a route: serve until it is told to stop, drain, end."""
+"""The life of a proxy: serve until it is stopped, drain, end."""
 
 import asyncio
 import socket
@@ -15,7 +15,7 @@ async def serve_route(
     stopping: asyncio.Event,
     when_ready: Callable[[], None],
 ) -> None:
-    """Serves until `stopping` is set; what runs then has some time to end."""
+    """Serves until `stopping` is set; then open requests have limited time to end."""
     app = create_route(settings)
     async with sites([(app, listening)]):
         when_ready()

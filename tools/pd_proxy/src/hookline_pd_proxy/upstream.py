@@ -11,17 +11,17 @@ from hookline_pd_proxy.headers import Headers
 from hookline_pd_proxy.instance import Instance
 
 UPSTREAM_ERRORS = (aiohttp.ClientError, OSError, TimeoutError)
-"""What may go wrong with an instance's connection."""
+"""Errors of a connection to an instance."""
 
 CANNOT_CONNECT = (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError)
 
 BUSY_STATUS = 503
 RETRIED_STATUSES = frozenset({429, 500, 502, BUSY_STATUS, 504})
-"""What another instance may do better."""
+"""Statuses with which another instance is tried."""
 
 
 class UnreachableError(Exception):
-    """An instance gave no answer, or none to its first byte."""
+    """An instance gave no response, not even a first byte."""
 
     def __init__(self, instance: Instance, error: Exception) -> None:
         what = f"{type(error).__name__}: {error}".removesuffix(": ")
@@ -29,19 +29,19 @@ class UnreachableError(Exception):
 
 
 class BrokenError(Exception):
-    """An instance's answer broke off in the middle."""
+    """An instance's response broke off."""
 
 
 class TooLargeError(Exception):
-    """An answer is larger than it can be."""
+    """A response exceeds the maximum size."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Message:
-    """What is sent.
+    """A request to an instance.
 
     Attributes:
-        path: With the query.
+        path: Path and query.
     """
 
     method: str
@@ -52,11 +52,11 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """An instance's answer, of which the first bytes have come.
+    """An instance's response whose first bytes have arrived.
 
     Attributes:
         head: Status and headers.
-        first: The first bytes of its body; empty if it has none.
+        first: First bytes of its body; empty if it has none.
     """
 
     head: aiohttp.ClientResponse
@@ -64,14 +64,14 @@ class Answer:
 
     @property
     def is_worth_a_retry(self) -> bool:
-        """Whether another instance may do better."""
+        """Whether another instance should be tried."""
         return self.head.status in RETRIED_STATUSES
 
     async def chunks(self) -> AsyncIterator[bytes]:
-        """The body as it comes.
+        """Yields the body as it arrives.
 
         Raises:
-            BrokenError: It does not come to its end.
+            BrokenError: It breaks off.
         """
         chunk = self.first
         while chunk:
@@ -82,11 +82,11 @@ class Answer:
                 raise BrokenError(f"{type(error).__name__}: {error}") from error
 
     async def whole(self, most_bytes: int) -> bytes:
-        """The whole body.
+        """Returns the whole body.
 
         Raises:
-            BrokenError: It does not come to its end.
-            TooLargeError: It has more bytes than that.
+            BrokenError: It breaks off.
+            TooLargeError: It exceeds the limit.
         """
         body = bytearray()
         async for chunk in self.chunks():
@@ -97,17 +97,17 @@ class Answer:
 
 
 class Upstream:
-    """Asks instances over connections that are kept."""
+    """Sends requests to instances over persistent connections."""
 
     def __init__(self, session: aiohttp.ClientSession) -> None:
         self._session = session
 
     @asynccontextmanager
     async def ask(self, instance: Instance, message: Message) -> AsyncIterator[Answer]:
-        """An answer; leaving early closes the connection, which ends the request.
+        """Opens a response; leaving early closes the connection and ends the request.
 
         Raises:
-            UnreachableError: There is none.
+            UnreachableError: The instance does not respond.
         """
         with instance.used():
             head = None
@@ -117,7 +117,7 @@ class Upstream:
                         message.method,
                         instance.url + message.path,
                         headers=message.headers,
-                        # aiohttp complains of bytes that are many.
+                        # aiohttp warns of large bodies in bytes.
                         data=io.BytesIO(message.body) if message.body else None,
                         allow_redirects=False,
                     )
@@ -133,9 +133,9 @@ class Upstream:
 
 
 def new_session(connect_timeout: float) -> aiohttp.ClientSession:
-    """A session that changes nothing of what goes through it.
+    """Opens a session that forwards bodies unchanged.
 
-    Time limits are the callers' own but for the connection.
+    It limits only the time to connect.
     """
     return aiohttp.ClientSession(
         connector=aiohttp.TCPConnector(limit=0),
@@ -147,7 +147,7 @@ def new_session(connect_timeout: float) -> aiohttp.ClientSession:
 
 
 def _note(instance: Instance, status: int) -> None:
-    """503 is no failure: it is how an instance says that it cannot do more now."""
+    """Records the status; 503 is no failure but means that the instance is busy."""
     if status < 500:
         instance.answered()
     elif status != BUSY_STATUS:

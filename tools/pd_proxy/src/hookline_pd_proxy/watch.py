@@ -1,4 +1,4 @@
-"""Looks at instances again and again: whether they are up, and how busy they are."""
+"""Polls the instances' health and load."""
 
 import asyncio
 import time
@@ -12,7 +12,7 @@ from hookline_pd_proxy.load import Load, read_load
 from hookline_pd_proxy.upstream import CANNOT_CONNECT, UPSTREAM_ERRORS
 
 LOOK_SECONDS = 5.0
-"""For one page. A busy instance may take long; only several in a row count."""
+"""Timeout of a page. A busy instance can be slow; only consecutive ones count."""
 
 SHORTEST_PAUSE_SECONDS = 0.05
 MOST_PAGE_BYTES = 8 * 1024 * 1024
@@ -22,7 +22,7 @@ MOST_PAGE_BYTES = 8 * 1024 * 1024
 async def watched(
     instances: Iterable[Instance], session: aiohttp.ClientSession, poll_seconds: float
 ) -> AsyncIterator[None]:
-    """Watches them for so long."""
+    """Polls the instances until the block ends."""
     tasks = [
         asyncio.create_task(_watch(each, session, poll_seconds)) for each in instances
     ]
@@ -46,17 +46,17 @@ async def _watch(
 
 
 async def look(instance: Instance, session: aiohttp.ClientSession) -> None:
-    """One look: its health, and if that is good its load."""
+    """Polls an instance once: its health, then its load."""
     try:
         status, _ = await _get(session, f"{instance.url}/health")
     except CANNOT_CONNECT as error:
         instance.lost(str(error))
         return
     except UPSTREAM_ERRORS as error:
-        instance.failed(f"no answer to a health check: {type(error).__name__}")
+        instance.failed(f"no response to a health check: {type(error).__name__}")
         return
     if status >= 500:
-        instance.lost(f"its health check answers {status}")
+        instance.lost(f"status {status} of its health check")
         return
     instance.recovered()
     instance.told(await _load(instance, session))

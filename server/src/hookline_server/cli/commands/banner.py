@@ -1,4 +1,4 @@
-"""What `hookline serve` prints when it is ready."""
+"""The banner of `hookline serve`."""
 
 import json
 import shlex
@@ -14,7 +14,7 @@ EVERYWHERE = {"0.0.0.0": "127.0.0.1", "[::]": "[::1]"}  # noqa: S104
 
 
 def banner(app: web.Application, *, root: str, pages_root: str, seconds: float) -> str:
-    """The URLs, the model, and a line to try."""
+    """Returns the lines printed when the server is ready: URLs, model, an example."""
     facts = app[ENGINE].facts
     model = f"{facts.architecture}, {facts.dtype}, context of {facts.max_model_len}"
     lines = [

@@ -85,7 +85,7 @@ def _print_texts(prompts: Sequence[str], outputs: Sequence[RequestOutput]) -> No
 
 
 def _print_json(prompts: Sequence[str], outputs: Sequence[RequestOutput]) -> None:
-    """One object a line for each prompt."""
+    """Prints a JSON object per prompt, one a line."""
     for prompt, output in zip(prompts, outputs, strict=True):
         row = {
             "prompt": prompt,

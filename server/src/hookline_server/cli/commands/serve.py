@@ -1,4 +1,4 @@
-"""`hookline serve`."""
+"""`hookline serve`: starts the server."""
 
 import asyncio
 import sys
@@ -23,15 +23,15 @@ from hookline_server.serving import StartEngine, serve
 from hookline_server.settings import ServerSettings
 
 SWITCH_SECONDS = 0.0005
-"""Threads of this process hand the interpreter over so often when they are busy.
+"""Switch interval of this process's threads.
 
-Python's own 5 ms are longer than a page of metrics takes to make, and each page changes
-threads several times.
+Python's default of 5 ms is longer than the rendering of a page of metrics, which
+switches threads several times.
 """
 
 
 def run(argv: list[str]) -> int:
-    """Serves until a signal comes."""
+    """Serves until a signal arrives."""
     sys.setswitchinterval(SWITCH_SECONDS)
     began = time.monotonic()
     arguments = read_arguments(
@@ -65,7 +65,7 @@ def run(argv: list[str]) -> int:
 
 
 def _listening(settings: ServerSettings) -> Listening:
-    """Takes the ports before the model: one in use should not cost a minute."""
+    """Listens before the model loads, so that a port in use fails at once."""
     api = listen(settings.host, settings.port)
     if settings.metrics_port is None:
         return Listening(api)
@@ -79,7 +79,7 @@ def _listening(settings: ServerSettings) -> Listening:
 
 def _engine_starter(config: EngineConfig) -> StartEngine:
     async def start() -> ServingEngine:
-        # In a thread, so that the port answers while the imports run.
+        # In a thread, so that the server answers while the imports run.
         module = await asyncio.to_thread(import_module, "hookline_server.engine_start")
         return cast("ServingEngine", await module.start_engine(config))
 
