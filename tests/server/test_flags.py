@@ -16,7 +16,8 @@ ENGINE = """
     kv-events-config engine in-process executor device enforce-eager threads kernels
     simulated-step-seconds simulated-prefill-token-seconds
     simulated-decode-request-seconds simulated-context-token-seconds
-    simulated-draft-token-seconds stat-logger stat-logger-option heartbeat-seconds
+    simulated-draft-token-seconds tensor-parallel-size pipeline-parallel-size
+    data-parallel-size logits-processor stat-logger stat-logger-option heartbeat-seconds
     slo keep-prompts otlp-traces-endpoint otlp-metrics-endpoint otlp-traces-sample
     collect-detailed-traces metrics-dialect histogram-buckets include-metrics
     exclude-metrics metrics-label show-hidden-metrics-for-version config

@@ -67,7 +67,9 @@ async def test_without_a_prefill_the_decode_instance_computes_all(what: str) -> 
     make, reason = BROKEN[what]
     prefill, decode = make(), FakeInstance()
 
-    async with routed([prefill], [decode], prefill_timeout=0.2) as client:
+    # Short only where it has to pass: a busy machine needs time for the others.
+    limit = 0.2 if reason == "deadline" else 30.0
+    async with routed([prefill], [decode], prefill_timeout=limit) as client:
         response = await client.post(PATH, json=BODY)
         body = await response.read()
         numbers = await numbers_of(client)
