@@ -38,14 +38,17 @@ UNSERVABLE: dict[str, tuple[Callable[[], PreTrainedConfig], str]] = {
         lambda: T5Config(vocab_size=320, d_model=32, num_layers=2),
         "it is an encoder-decoder",
     ),
-    "mamba": (lambda: MambaConfig(**TINY), "not plain attention: linear_attention"),
+    "mamba": (
+        lambda: MambaConfig(**TINY),
+        "other than plain attention: linear_attention",
+    ),
     "qwen3-next": (
         lambda: Qwen3NextConfig(
             **TINY, max_position_embeddings=64, num_experts=2, num_experts_per_tok=1
         ),
-        "not plain attention: linear_attention",
+        "other than plain attention: linear_attention",
     ),
-    "rwkv": (lambda: RwkvConfig(**TINY), "no usable max_position_embeddings"),
+    "rwkv": (lambda: RwkvConfig(**TINY), "no valid max_position_embeddings"),
     "bert": (lambda: BertConfig(**TINY, num_attention_heads=2), "it is an encoder"),
     "distilbert": (
         lambda: DistilBertConfig(vocab_size=320, dim=32, n_heads=2),
@@ -75,14 +78,14 @@ def refused(folder: Path, reason: str, **more: object) -> ModelLoadError:
 
 def test_a_missing_folder_is_named(tmp_path: Path) -> None:
     """The error says what was looked for and that nothing is downloaded."""
-    refused(tmp_path / "nowhere", r"no folder with a config\.json.*downloads nothing")
+    refused(tmp_path / "nowhere", r"not a folder with config\.json.*downloads nothing")
 
 
 def test_a_folder_without_a_config_is_refused(folder: Path) -> None:
     """Weights alone are no model."""
     (folder / "config.json").unlink()
 
-    refused(folder, r"no folder with a config\.json")
+    refused(folder, r"not a folder with config\.json")
 
 
 @pytest.mark.parametrize("text", ["{", "", "\x00\xff", "[1, 2]", "5"])
@@ -108,7 +111,7 @@ def test_an_unusable_number_is_refused(
     """Without a vocabulary or a context length there is nothing to serve."""
     folder = configured(**{name: value})
 
-    refused(folder, f"no usable {name}")
+    refused(folder, f"no valid {name}")
 
 
 @pytest.mark.parametrize("name", ["tokenizer.json", "tokenizer_config.json"])

@@ -1,4 +1,4 @@
-"""Checks, once the model is known, that the engine can serve at least one request."""
+"""Checks that the KV cache and the token budget can serve at least one request."""
 
 from hookline.config import EngineConfig
 from hookline.exceptions import ConfigError
@@ -6,14 +6,14 @@ from hookline.step.model_shape import ModelShape
 
 
 def check_capacity(config: EngineConfig, shape: ModelShape) -> None:
-    """Raises `ConfigError` if one request of full length could never finish."""
+    """Raises `ConfigError` if a request of the maximum length could never finish."""
     pool_tokens = shape.num_kv_blocks * config.cache.block_size
     if pool_tokens < shape.max_model_len:
         raise ConfigError(
             "num-kv-blocks",
             f"the KV cache's {shape.num_kv_blocks} blocks hold {pool_tokens} tokens, "
-            f"but one request may have {shape.max_model_len}: give it more memory or "
-            f"lower max-model-len",
+            f"but one request may have {shape.max_model_len}: give the KV cache more "
+            f"memory or lower max-model-len",
         )
     budget = config.scheduler.max_num_batched_tokens
     if not config.scheduler.enable_chunked_prefill and budget < shape.max_model_len:

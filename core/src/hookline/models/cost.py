@@ -1,4 +1,4 @@
-"""What a loaded model's steps cost, read from its weights and its attention layers."""
+"""Computes what a loaded model's steps cost, from its weights and attention layers."""
 
 from collections.abc import Iterator, Sequence
 
@@ -15,14 +15,13 @@ _ACTIVE_EXPERTS = ("num_experts_per_tok", "experts_per_token", "top_k_experts")
 def cost_of(model: PreTrainedModel, layers: Sequence[LayerCache]) -> ModelCost:
     """Counts multiply-adds and bytes.
 
-    Weights are read once a step, whatever its size: those of the layers and of the
-    output layer, of which a tied one is the table of embeddings. Else of that table
-    only single rows are read, which do not count. All experts count as read, since the
-    tokens of a step together choose nearly all of them; for steps of few tokens that is
-    too much.
+    The weights of all layers and of the output layer are read once per step. The
+    embedding table counts only if it is tied to the output layer; otherwise single rows
+    are read. All experts count as read, since the tokens of a step together select
+    nearly all of them; for steps of few tokens that overestimates.
 
     Returns:
-        All zeros for a model that does not tell its output layer.
+        All zeros if the model's output layer is not a `Linear`.
     """
     output = model.get_output_embeddings()
     if not isinstance(output, torch.nn.Linear):
@@ -42,7 +41,7 @@ def cost_of(model: PreTrainedModel, layers: Sequence[LayerCache]) -> ModelCost:
 def _inner_parameters(
     model: PreTrainedModel, output: torch.nn.Module
 ) -> Iterator[tuple[str, torch.Tensor]]:
-    """All between the embeddings and the output layer."""
+    """Yields the parameters between the embeddings and the output layer."""
     for prefix, module in model.get_decoder().named_modules():
         if module is output or isinstance(module, torch.nn.Embedding):
             continue
@@ -51,9 +50,9 @@ def _inner_parameters(
 
 
 def _active_parameters(inner: dict[str, torch.Tensor], config: PreTrainedConfig) -> int:
-    """Parameters of the matrix products that one token takes part in.
+    """Counts the parameters of the matrix products of one token.
 
-    Norms and biases are no matrices; the biases of experts look like some.
+    Norms and biases are excluded; those of experts have two dimensions, too.
     """
     matrices = {
         name: weight.numel()
@@ -68,6 +67,6 @@ def _active_parameters(inner: dict[str, torch.Tensor], config: PreTrainedConfig)
 
 
 def _count(config: PreTrainedConfig, names: Sequence[str]) -> int | None:
-    """The first of these that the configuration knows, under whatever name."""
+    """Returns the first of these attributes that the configuration has."""
     found = (getattr(config, name, None) for name in names)
     return next((value for value in found if isinstance(value, int)), None)

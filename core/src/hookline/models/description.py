@@ -1,4 +1,4 @@
-"""What a model's folder says of itself, read without torch or transformers."""
+"""Reads a model folder's descriptions, without torch or transformers."""
 
 import json
 from dataclasses import dataclass
@@ -14,13 +14,13 @@ MODELS_GROUP = "hookline.models"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelDescription:
-    """Of `config.json` and `generation_config.json`.
+    """The parts of `config.json` and `generation_config.json` that the core needs.
 
     Attributes:
-        folder: Where the model lies.
+        folder: The model's folder.
         architecture: The model's class.
         vocab_size: Number of token ids.
-        max_position_embeddings: The longest context that the model was made for.
+        max_position_embeddings: Maximum context length of the model in tokens.
         eos_token_ids: Tokens that end its texts.
     """
 
@@ -31,10 +31,13 @@ class ModelDescription:
     eos_token_ids: tuple[int, ...]
 
     def max_model_len(self, wanted: int | None) -> int:
-        """The context length to serve.
+        """Returns the context length to serve, in tokens.
+
+        Args:
+            wanted: The configured length; None selects the model's.
 
         Raises:
-            ConfigError: More is wanted than the model was made for.
+            ConfigError: `wanted` exceeds the model's context length.
         """
         if wanted is not None and wanted > self.max_position_embeddings:
             raise ConfigError(
@@ -45,10 +48,10 @@ class ModelDescription:
 
 
 def find_folder(name: str) -> Path:
-    """The folder of a model given as a path or by an installed model's name.
+    """Returns the folder of a model that is named by path or as an installed model.
 
     Raises:
-        ModelLoadError: There is neither.
+        ModelLoadError: The name is neither.
     """
     try:
         factory = load_entry_point(MODELS_GROUP, name)
@@ -60,17 +63,17 @@ def find_folder(name: str) -> Path:
         known = ", ".join(plugin.name for plugin in installed(MODELS_GROUP)) or "none"
         raise ModelLoadError(
             name,
-            f"it is no folder with a config.json and no installed model ({known}); "
-            f"Hookline downloads nothing",
+            f"not a folder with config.json, nor an installed model (installed: "
+            f"{known}); Hookline downloads nothing",
         )
     return folder
 
 
 def describe(config: ModelConfig) -> ModelDescription:
-    """Reads a model's own description.
+    """Reads a model's description.
 
     Raises:
-        ModelLoadError: It is missing, damaged or incomplete.
+        ModelLoadError: The description is missing, damaged or incomplete.
     """
     folder = find_folder(config.model)
     whole = _read_json(config.model, folder / "config.json")
@@ -98,7 +101,7 @@ def _read_json(model: str, path: Path) -> dict[str, object]:
     except (OSError, ValueError) as error:
         raise ModelLoadError(model, f"{path.name} cannot be read: {error}") from error
     if not isinstance(found, dict):
-        raise ModelLoadError(model, f"{path.name} does not hold an object")
+        raise ModelLoadError(model, f"{path.name} does not contain an object")
     return found
 
 
@@ -107,7 +110,7 @@ def _number(model: str, config: dict[str, object], *names: str) -> int:
         value = config.get(name)
         if isinstance(value, int) and value > 0:
             return value
-    raise ModelLoadError(model, f"config.json gives no usable {names[0]}")
+    raise ModelLoadError(model, f"config.json has no valid {names[0]}")
 
 
 def _eos_token_ids(*sources: dict[str, object]) -> tuple[int, ...]:

@@ -1,4 +1,4 @@
-"""Runs a few tokens through a model to learn its cache and to prove it servable."""
+"""Runs a few tokens through a model to find its KV layers and to check it."""
 
 from dataclasses import dataclass
 
@@ -11,19 +11,19 @@ from hookline_kernels import AttentionLayer, AttentionMetadata, paged_attention
 
 _TOKENS = 6
 _LEAST_SIMILARITY = 0.98
-"""Cosine of logits computed alone and packed; kernels of other shapes round otherwise,
-a layer that mixes neighbouring sequences is far below."""
+"""Minimum cosine similarity of logits computed alone and packed. Kernels of other
+shapes round differently; a layer that mixes neighbouring sequences is far below."""
 
 
 @dataclass(frozen=True, slots=True)
 class LayerCache:
-    """Shape of one layer's K and V, and how many heads attend to them.
+    """Shape of one layer's KV cache, and its number of query heads.
 
     Attributes:
-        num_heads: Heads of the queries.
-        num_kv_heads: Heads of the cache.
-        key_dim: Width of a key.
-        value_dim: Width of a value.
+        num_heads: Number of query heads.
+        num_kv_heads: Number of KV heads.
+        key_dim: Size of a key of one head.
+        value_dim: Size of a value of one head.
     """
 
     num_heads: int
@@ -33,7 +33,7 @@ class LayerCache:
 
     @property
     def products_per_pair(self) -> int:
-        """Multiply-adds of a query with a key, and of the weight with its value."""
+        """Multiply-adds of one query with one key and its value, over all heads."""
         return self.num_heads * (self.key_dim + self.value_dim)
 
     def bytes_per_token(self, element_size: int) -> int:
@@ -45,9 +45,9 @@ class LayerAttention:
     """How one layer attends.
 
     Attributes:
-        scale: Multiplies the scores.
-        window: A token sees so many tokens, itself included; None sees all.
-        softcap: Scores become softcap · tanh(score ÷ softcap); None leaves them.
+        scale: Factor of the scores.
+        window: Number of tokens that a token attends to, itself included; None is all.
+        softcap: Scores become softcap · tanh(score ÷ softcap); None disables it.
     """
 
     scale: float
@@ -57,13 +57,13 @@ class LayerAttention:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Probed:
-    """What a model showed of itself.
+    """Results of probing a model.
 
     Attributes:
-        layers: Their caches, in order.
-        attention: How each attends.
+        layers: Shape of each layer's KV cache, in order.
+        attention: How each layer attends.
         prompts: Two sequences of tokens.
-        logits: Of all their tokens in one batch, [tokens, vocabulary].
+        logits: [tokens, vocabulary] of all their tokens, computed in one batch.
     """
 
     layers: tuple[LayerCache, ...]
@@ -73,7 +73,7 @@ class Probed:
 
 
 class _Recorder:
-    """Attends over contiguous sequences and notes each layer's shapes."""
+    """Attends over contiguous sequences and records each layer's shapes."""
 
     def __init__(self, device: torch.device) -> None:
         self.device = device
@@ -102,7 +102,7 @@ class _Recorder:
         return paged_attention(query, layer, self._metadata())
 
     def _metadata(self) -> AttentionMetadata:
-        """Each token is a block of its own."""
+        """Treats each token as a separate block."""
         total, width = sum(self.lengths), max(self.lengths)
         tables = torch.zeros(
             len(self.lengths), width, dtype=torch.int64, device=self.device
@@ -126,14 +126,20 @@ class _Recorder:
 def probe(
     name: str, model: PreTrainedModel, slot: AttentionSlot, vocab_size: int
 ) -> Probed:
-    """The model's KV layers, and what it makes of two prompts.
+    """Runs two prompts alone and in one batch.
+
+    Args:
+        name: The model's name, for errors.
+        model: The loaded model.
+        slot: Where its attention modules find their attention.
+        vocab_size: Number of token ids.
 
     Raises:
-        ModelLoadError: It does not use the attention that it is given, in every layer
-            once, or its tokens see more than attention lets them see.
+        ModelLoadError: The model does not call the registered attention once in every
+            layer, or its tokens depend on others outside of attention.
     """
     if not all(getattr(module, "is_causal", True) for module in model.modules()):
-        raise ModelLoadError(name, "its tokens see those after them; it is an encoder")
+        raise ModelLoadError(name, "its tokens attend to later ones; it is an encoder")
     recorder = _Recorder(model.device)
     slot.attend = recorder
     first = [token % vocab_size for token in range(3, 3 + _TOKENS)]
@@ -144,14 +150,14 @@ def probe(
         raise ModelLoadError(
             name,
             f"{recorder.calls} of its {layers} layers use pluggable attention; layers "
-            f"of another kind keep state that cannot be paged",
+            f"of other kinds keep state that cannot be paged",
         )
     packed = _logits(model, recorder, [first, second])
     if not _are_alike(alone, packed[-_TOKENS:]):
         raise ModelLoadError(
             name,
             "tokens of one request change another's: the model mixes tokens outside of "
-            "attention, or ignores positions, and cannot be batched",
+            "attention or ignores positions, so it cannot be batched",
         )
     return Probed(
         layers=tuple(recorder.layers[index] for index in range(layers)),
@@ -162,7 +168,7 @@ def probe(
 
 
 def _are_alike(expected: torch.Tensor, found: torch.Tensor) -> bool:
-    """Whether logits [n, vocabulary] differ by rounding only."""
+    """Whether logits [n, vocabulary] differ only by rounding."""
     similarity = torch.cosine_similarity(expected.float(), found.float(), dim=-1)
     return bool(similarity.min() >= _LEAST_SIMILARITY)
 

@@ -1,4 +1,4 @@
-"""The weights of a model that what drafts for it may share."""
+"""The weights of a model that its proposer may share."""
 
 import torch
 from torch import nn
@@ -9,10 +9,10 @@ from hookline.spec_decode.target import TargetModel
 
 
 def shared_weights(name: str, model: PreTrainedModel) -> TargetModel:
-    """Its embedding and output layer, as they lie in the model.
+    """Returns the model's embedding and output layer, without a copy.
 
     Raises:
-        ModelLoadError: They are no plain tables.
+        ModelLoadError: Either has no weight of two dimensions.
     """
     tables: list[torch.Tensor] = []
     layers = (model.get_input_embeddings(), model.get_output_embeddings())
@@ -20,7 +20,7 @@ def shared_weights(name: str, model: PreTrainedModel) -> TargetModel:
         weight = getattr(layer, "weight", None)
         if not isinstance(weight, torch.Tensor) or weight.ndim != 2:
             raise ModelLoadError(
-                name, "its embedding or output layer is no plain table"
+                name, "its embedding or output layer has no weight of two dimensions"
             )
         tables.append(weight.detach())
     embedding, output = tables

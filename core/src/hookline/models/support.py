@@ -1,23 +1,25 @@
-"""Which models cannot be served, and why, as far as a configuration tells."""
+"""Refuses models that their configuration shows to be unsupported."""
 
 from transformers import PreTrainedConfig
 
 from hookline.exceptions import ModelLoadError
 
 SERVABLE_LAYERS = {"full_attention", "sliding_attention"}
-"""Kinds of layer whose only memory of earlier tokens is a cache of K and V."""
+"""Layer types whose only state of earlier tokens is a KV cache."""
 
 
 def refuse_unsupported(name: str, config: PreTrainedConfig, max_model_len: int) -> None:
-    """Raises `ModelLoadError` for a model that would give wrong tokens here."""
+    """Raises `ModelLoadError` for a model whose output would be wrong."""
     if getattr(config, "is_encoder_decoder", False):
-        raise ModelLoadError(name, "it is an encoder-decoder; only decoders are served")
+        raise ModelLoadError(
+            name, "it is an encoder-decoder; only decoders are supported"
+        )
     text = config.get_text_config()
     kinds = set(getattr(text, "layer_types", None) or ()) - SERVABLE_LAYERS
     if kinds:
         raise ModelLoadError(
             name,
-            f"it has layers that are not plain attention: {', '.join(sorted(kinds))}",
+            f"it has layers other than plain attention: {', '.join(sorted(kinds))}",
         )
     _refuse_rope_by_length(name, text, max_model_len)
 
@@ -25,7 +27,7 @@ def refuse_unsupported(name: str, config: PreTrainedConfig, max_model_len: int) 
 def _refuse_rope_by_length(
     name: str, config: PreTrainedConfig, max_model_len: int
 ) -> None:
-    """Some rotary embeddings depend on the longest sequence of the batch."""
+    """Raises if the rotary embedding depends on the longest sequence of the batch."""
     rope = getattr(config, "rope_parameters", None) or {}
     nested = [value for value in rope.values() if isinstance(value, dict)]
     for parameters in nested or [rope]:

@@ -1,4 +1,4 @@
-"""What the core must know of a model to schedule it."""
+"""The facts of a model that the core needs to schedule it."""
 
 from dataclasses import dataclass, field
 
@@ -9,19 +9,20 @@ from hookline.spec_decode.tree import DraftTree
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelShape:
-    """What the core must know of a model to schedule it.
+    """The facts of a model that the core needs to schedule it; plain data.
 
     Attributes:
-        architecture: The model's class.
-        dtype: Of weights and KV cache.
+        architecture: Name of the model's class.
+        dtype: Data type of weights and KV cache.
         vocab_size: Number of token ids.
         max_model_len: Context length in tokens.
-        num_kv_blocks: Blocks that its KV cache holds.
-        eos_token_ids: Tokens that end its texts.
-        cost: What its steps cost; a model that only pretends costs nothing.
-        kernels: What computes them, and why not what is quicker; empty if nothing does.
-        draft_tree: The form of drafts; None if they are chains, or if there are none.
-        kv_layout: What its KV blocks are, if a connector moves them.
+        num_kv_blocks: Number of blocks in the KV cache.
+        eos_token_ids: Tokens that end a text.
+        cost: FLOPs and bytes of its steps; all zeros for a simulated model.
+        kernels: Kernels in use, with the reason for each that is not the fastest; empty
+            for a simulated model.
+        draft_tree: The tree of drafts; None if drafts are chains or there are none.
+        kv_layout: Layout of the KV blocks; None without a KV connector.
     """
 
     architecture: str

@@ -1,4 +1,4 @@
-"""What a model runs on."""
+"""Chooses the device that a model runs on."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,11 +13,11 @@ from hookline_kernels import CPU, Platform
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """A device with its kernels.
+    """A device, its kernels and its CUDA graphs.
 
     Attributes:
-        platform: Both.
-        new_capture: Makes what captures graphs; None where each step is launched.
+        platform: The device and the kind of kernels for it.
+        new_capture: Creates a capturer of graphs; None launches each step.
     """
 
     platform: Platform
@@ -25,17 +25,17 @@ class Machine:
 
 
 def choose_machine(config: ExecutorConfig) -> Machine:
-    """The device that is asked for.
+    """Returns the configured device.
 
     Raises:
-        ConfigError: There is none.
+        ConfigError: `cuda` is configured, but torch finds no CUDA device.
     """
     has_gpu = torch.cuda.is_available()
     if config.device is Device.CUDA and not has_gpu:
         raise ConfigError(
             "device",
-            "cuda is asked for, but torch finds no CUDA device here: check the driver, "
-            "and that torch is a build for CUDA",
+            "torch finds no CUDA device: check the driver, and that torch is built for "
+            "CUDA",
         )
     if config.device is Device.CPU or not has_gpu:
         return Machine(CPU)

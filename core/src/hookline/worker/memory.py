@@ -1,4 +1,4 @@
-"""How many KV blocks fit: as told, or what the machine has left."""
+"""Computes how many KV blocks fit, from the configuration or the free memory."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -8,7 +8,7 @@ from hookline.exceptions import ConfigError
 from hookline.models.probe import LayerCache
 
 SHARE_OF_FREE_MEMORY = 0.5
-"""The rest is for activations of other steps, the front end and the page cache."""
+"""The rest is for activations, the front end and the page cache."""
 
 
 def count_blocks(
@@ -20,19 +20,19 @@ def count_blocks(
     max_model_len: int,
     room: Callable[[], int],
 ) -> int:
-    """Blocks in the pool.
+    """Returns the number of KV blocks in the pool.
 
-    Given neither a number nor bytes, the pool gets the `room` that there is, but never
-    more than all sequences at full length could use.
+    Without a configured number or size the pool takes all of `room`, but no more than
+    all sequences at full length could use.
 
     Args:
-        cache: What was asked for.
-        scheduler: How many sequences there may be.
-        layers: Each layer's cache.
-        element_size: Bytes of a number of it.
-        max_model_len: Of a sequence, in tokens.
-        room: Bytes; runs the model's largest step, so that its activations have taken
-            their memory.
+        cache: The configured size of the pool.
+        scheduler: The maximum number of sequences.
+        layers: Shape of each layer's KV cache.
+        element_size: Size of an element of the cache in bytes.
+        max_model_len: Context length in tokens.
+        room: Returns the bytes that are free for the pool; called only if no size is
+            configured.
 
     Raises:
         ConfigError: Not even one block fits.
@@ -48,7 +48,7 @@ def count_blocks(
     if blocks < 1:
         raise ConfigError(
             "kv-cache-memory",
-            f"one KV block takes {block_bytes} bytes; there is no room",
+            f"one KV block takes {block_bytes} bytes, more than there are",
         )
     return blocks
 
@@ -56,18 +56,18 @@ def count_blocks(
 def bytes_of_blocks(
     count: int, cache: CacheConfig, layers: Sequence[LayerCache], element_size: int
 ) -> int:
-    """What so many blocks take in all layers."""
+    """Returns the size of `count` blocks in all layers, in bytes."""
     token = sum(layer.bytes_per_token(element_size) for layer in layers)
     return count * cache.block_size * token
 
 
 def host_room() -> int:
-    """Bytes of main memory for the pool."""
+    """Returns the bytes of main memory that the pool may take."""
     return int(available_memory() * SHARE_OF_FREE_MEMORY)
 
 
 def available_memory() -> int:
-    """Bytes that this process may still take: the machine's, or its control group's."""
+    """Returns the bytes that the machine or the control group has free."""
     free = _meminfo("MemAvailable")
     for limit, used in (
         ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"),
@@ -87,7 +87,10 @@ def _meminfo(name: str) -> int:
         key, _, value = line.partition(":")
         if key == name:
             return int(value.split()[0]) * 1024
-    raise ConfigError("kv-cache-memory", "give it: the free memory is not known here")
+    raise ConfigError(
+        "kv-cache-memory",
+        "must be set: the free memory cannot be determined",
+    )
 
 
 def _number(path: str) -> int | None:

@@ -1,4 +1,4 @@
-"""Has the system give the KV cache its memory before requests want it."""
+"""Faults in the first pages of the KV cache before requests need them."""
 
 import ctypes
 import mmap
@@ -10,39 +10,43 @@ from threading import Event, Thread, get_native_id
 from threading import enumerate as live_threads
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:  # whoever waits for warmers needs no torch
+if TYPE_CHECKING:  # `wait_until_warm` needs no torch
     import torch
 
 _NAME = "hookline-page-warmer"
 _MADV_POPULATE_WRITE = 23
 _PIECE = 256 << 10
-"""Asked for at once. Whoever wants memory of the process waits meanwhile: milliseconds,
-even if others keep the thread from its core."""
+"""Bytes faulted in by one call. Other threads that need memory wait for its end, which
+takes milliseconds even on a busy core."""
 _NICENESS = 10
-"""Requests that come meanwhile are computed on nine tenths of the core."""
+"""Requests that arrive meanwhile get nine tenths of the core."""
 
 
 class PageWarmer:
-    """A thread that walks over the fronts of some memory once, and ends.
+    """A thread that faults in the start of each tensor's memory, and then ends.
 
-    Blocks are handed out from the front; what is beyond comes when it is used.
+    Blocks are allocated from the front; later pages are faulted in by their first use.
 
-    The system finds and clears a page when it is first written, which takes longer
-    than to compute what is written there. To ask for a page changes nothing in it, so
-    requests may be served meanwhile. Where the system knows no such asking (Linux has
-    it since 5.14), nothing is done.
+    Finding and clearing a page takes the system longer than computing what is written
+    there. Faulting in changes no contents, so requests may run meanwhile. It needs
+    Linux 5.14; elsewhere the thread does nothing.
     """
 
     def __init__(self, memory: "Sequence[torch.Tensor]", warmed_bytes: int) -> None:
-        """Takes tensors of contiguous memory; of each a like share is warmed."""
+        """Starts the thread.
+
+        Args:
+            memory: Tensors of contiguous memory; the same share of each is warmed.
+            warmed_bytes: Bytes to warm in all of them together.
+        """
         self._stopped = Event()
         self._warmed_bytes = warmed_bytes
-        self._memory = memory  # as long as the thread may ask for its pages
+        self._memory = memory  # keeps it alive while the thread runs
         self._thread = Thread(target=self._run, name=_NAME, daemon=True)
         self._thread.start()
 
     def close(self) -> None:
-        """Ends it after the piece under way; returns when it has ended."""
+        """Ends the thread after its current piece; returns when it has ended."""
         self._stopped.set()
         self._thread.join()
 
@@ -63,9 +67,9 @@ class PageWarmer:
 def _pieces(
     memory: "Sequence[torch.Tensor]", share: float
 ) -> Iterator[tuple[int, int]]:
-    """Where each begins, and where its tensor's share ends.
+    """Yields the start of each piece, and the end of its tensor's share.
 
-    The fronts of all come first: the first blocks are in all of them.
+    Alternates between the tensors, because every block is in all of them.
     """
     walks = []
     for each in memory:
@@ -77,10 +81,7 @@ def _pieces(
 
 
 def wait_until_warm() -> None:
-    """Returns when no warmer of this process is at work any more.
-
-    For whoever measures: what is computed meanwhile takes longer.
-    """
+    """Waits for all warmers of this process, for benchmarks: they slow steps down."""
     for thread in live_threads():
         if thread.name == _NAME:
             thread.join()

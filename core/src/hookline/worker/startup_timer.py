@@ -1,4 +1,4 @@
-"""Measures what an engine's start consists of."""
+"""Measures the phases of an engine's start."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -8,10 +8,10 @@ from hookline.payloads import StartupPhase
 
 
 class StartupTimer:
-    """Notes phases in order of their beginnings; one may contain others.
+    """Records phases in the order of their starts; a phase may contain others.
 
-    All are placed by one reading of the wall clock, so that a correction of it during
-    the start does not tear them apart.
+    The wall clock is read once, so that adjusting it during the start does not shift
+    the phases against each other.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -21,7 +21,7 @@ class StartupTimer:
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
-        """Measures what is done inside; nothing is noted of what fails."""
+        """Measures a block of code; one that raises is not recorded."""
         place = len(self._phases)
         self._phases.append(None)
         started = self._clock.now()
@@ -32,5 +32,5 @@ class StartupTimer:
         )
 
     def phases(self) -> tuple[StartupPhase, ...]:
-        """Those that have ended."""
+        """Returns the phases that have ended."""
         return tuple(phase for phase in self._phases if phase is not None)

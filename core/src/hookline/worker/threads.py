@@ -1,4 +1,4 @@
-"""How many threads compute a step on processors."""
+"""Sets the number of threads that compute a step on CPUs."""
 
 import os
 
@@ -8,24 +8,23 @@ from hookline.config import ExecutorConfig
 from hookline.cost import ModelCost
 
 _WORTH_SHARING_FLOPS = 32e6
-"""A token, beside a front end in another process. Of less, to read its request, to
-write it and to receive it takes longer than to compute it, and the processors are used
-best if each process has its own: threads of a small step wait for one another longer
-than they compute."""
+"""FLOPs per token from which several threads pay beside a front end in another process.
+Below, a front end spends more time on a token than the model does, and threads of a
+small step wait for one another longer than they compute."""
 
 
 def take_threads(config: ExecutorConfig) -> None:
-    """Has torch, and our kernels with it, use as many threads as the user says."""
+    """Sets the number of threads of torch and of Hookline's kernels, if configured."""
     if config.threads is not None:
         torch.set_num_threads(config.threads)
 
 
 def leave_cores(config: ExecutorConfig, cost: ModelCost) -> None:
-    """Has a small model computed by one thread, if a front end wants the others.
+    """Limits a small model to one thread, so that the front end gets the other cores.
 
-    Not if the user says how many, by an option or by the environment.
+    Has no effect if the user chose a number, by option or by environment variable.
     """
-    is_said = config.threads is not None or "OMP_NUM_THREADS" in os.environ
+    is_chosen = config.threads is not None or "OMP_NUM_THREADS" in os.environ
     flops = cost.flops_per_token + cost.flops_per_sample
-    if config.shares_cores and not is_said and 0 < flops <= _WORTH_SHARING_FLOPS:
+    if config.shares_cores and not is_chosen and 0 < flops <= _WORTH_SHARING_FLOPS:
         torch.set_num_threads(1)

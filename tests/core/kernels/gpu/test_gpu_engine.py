@@ -21,8 +21,11 @@ from hookline.config import (
     ModelConfig,
     SchedulerConfig,
 )
+from hookline.core.engine_core import EngineCore
 from hookline.request import TokenLogprobs
 from hookline.spec_decode import SpeculativeConfig
+from hookline.step import SleepLevel
+from hookline.transport.inproc_client import InprocClient
 from hookline.worker.gpu.cuda_graphs import Capture, CudaCapture, Graph
 from hookline.worker.gpu.memory import GpuMemory, Profiled
 from hookline.worker.machine import Machine
@@ -387,3 +390,38 @@ def test_the_profile_verifies_drafts(
 
     assert max(recorder.captured) == 16
     assert found == [llama.greedy(prompt, TOKENS) for prompt in PROMPTS[:2]]
+
+
+@pytest.mark.parametrize("level", SleepLevel)
+def test_graphs_are_captured_again_after_sleep(
+    oracle: Oracle,
+    serve: Serve,
+    recorder: Recorder,
+    device: torch.device,
+    level: SleepLevel,
+) -> None:
+    """The cache has other addresses then, and its memory was the device's meanwhile."""
+    with serve(oracle.folder, graphs=True) as llm:
+        before = tokens_of(llm, PROMPTS[:3])
+        core = core_of(llm)
+        core.reset_prefix_cache()
+        taken = allocated(device)
+        core._executor.sleep(level)
+        asleep = allocated(device)
+        core._executor.wake_up()
+        after = tokens_of(llm, PROMPTS[:3])
+
+    assert after == before == [oracle.greedy(prompt, TOKENS) for prompt in PROMPTS[:3]]
+    assert recorder.captured == [4, 2, 1] * 2
+    if device.type == "cuda":
+        assert asleep < taken
+
+
+def core_of(llm: LLM) -> EngineCore:
+    client = llm.front_end.engines.client
+    assert isinstance(client, InprocClient)
+    return client._driven[0].core
+
+
+def allocated(device: torch.device) -> int:
+    return torch.cuda.memory_allocated(device) if device.type == "cuda" else 0

@@ -1,1 +1,1 @@
-"""An executor without a model: a step-time model and a token source."""
+"""The simulated executor: a step-time model and a token source."""

@@ -1,7 +1,7 @@
 """An executor without a model: a step-time model and a token source, on any clock.
 
-With the system clock it loads everything above the model; with a virtual one it runs
-the scheduler through hours of traffic in seconds.
+On the system clock it puts load on everything above the model; on a virtual clock it
+runs the scheduler through hours of traffic in seconds.
 """
 
 from collections.abc import Collection, Sequence
@@ -25,14 +25,14 @@ from hookline.worker.executor import DeferredStep
 from hookline.worker.simulated.memory import SimulatedCache
 
 _MULTIPLIER = 6364136223846793005
-"""Of Knuth's MMIX linear congruential generator; spreads ids and positions."""
+"""Multiplier of Knuth's MMIX generator; spreads ids and positions."""
 
 
 class SimulatedExecutor:
-    """Takes the time a model would take and answers with repeatable tokens.
+    """Waits as long as a model would compute, and returns reproducible tokens.
 
-    A request's tokens depend on its prompt and on the position alone, so that they are
-    the same whatever else is in the batch and however often it is preempted.
+    A request's tokens depend only on its prompt, seed and position, not on the batch or
+    on preemptions.
     """
 
     def __init__(
@@ -45,10 +45,15 @@ class SimulatedExecutor:
         *,
         cache: SimulatedCache | None = None,
     ) -> None:
-        """Pretends.
+        """Builds the executor.
 
-        A guarded proposer, if there is one, drafts as for a model; and a cache, if
-        there is one, holds KV for a connector.
+        Args:
+            config: Times of a step's parts.
+            clock: Steps sleep on it.
+            shape: The simulated model.
+            guard: Asks a proposer for drafts; None without speculation.
+            control: Chooses the number of drafts; None always takes the maximum.
+            cache: Simulated KV that a connector moves; None without one.
         """
         self.shape = shape
         if cache is not None:
@@ -134,11 +139,11 @@ class SimulatedExecutor:
             self._cache.write(request_id, sequence.token_ids, sequence.num_computed)
 
     def _read(self, tokens: dict[int, list[int]]) -> TransferReport | None:
-        """Spoils the tokens of requests whose KV is not what it should be."""
+        """Ends the step's transfers; falsifies tokens of requests with wrong KV."""
         if self._cache is None:
             return None
         for request_id, new in tokens.items():
-            self._write(request_id)  # of drafts, those that were accepted
+            self._write(request_id)  # accepted drafts
             sequence = self._sequences[request_id]
             if not self._cache.is_right(request_id, sequence.num_computed):
                 new[:] = [(token + 1) % self.shape.vocab_size for token in new]
@@ -153,7 +158,7 @@ class SimulatedExecutor:
     def _propose(
         self, step: ComputedStep, sampled: Collection[int]
     ) -> dict[int, list[int]]:
-        """Drafts by request id, of those that have just got tokens."""
+        """Returns drafts by request id, for requests that have just got tokens."""
         if self._guard is None:
             return {}
         request_ids = [
@@ -218,7 +223,7 @@ class _Sequence:
         return len(self.token_ids)
 
     def verify(self, drafts: Sequence[int], vocab_size: int) -> list[int]:
-        """Appends the drafts that it would say itself, and one token more."""
+        """Appends and returns the drafts that it accepts, and one token more."""
         before = self.num_tokens
         for draft in [*drafts, None]:
             token = self.next_token(vocab_size)
@@ -229,7 +234,7 @@ class _Sequence:
         return self.token_ids[before:]
 
     def next_token(self, vocab_size: int) -> int:
-        """A token that does not end the request: lengths come from `max_tokens`."""
+        """Returns a token that does not end the request; `max_tokens` does."""
         state = (self.seed + self.num_tokens) * _MULTIPLIER + 1442695040888963407
         token = (state >> 33) % vocab_size
         while token in self.banned:

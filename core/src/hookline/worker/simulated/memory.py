@@ -1,7 +1,7 @@
-"""A KV cache without a model: each slot holds a number made of all tokens up to it.
+"""A simulated KV cache: each slot holds a hash of all tokens up to it.
 
-What K and V are to a model these numbers are to the simulated one: a step that reads
-others than its tokens' computes wrong tokens. So connectors are tried without a model.
+A step that reads other hashes than those of its tokens produces wrong tokens, so that
+connectors can be tested without a model.
 """
 
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ Int64 = npt.NDArray[np.int64]
 
 
 class SimulatedMemory:
-    """[blocks, block size] numbers; one layer to connectors."""
+    """[blocks, block size] hashes, which connectors see as one layer."""
 
     def __init__(self, num_blocks: int, block_size: int) -> None:
         self._slots = np.zeros((num_blocks, block_size), np.int64)
@@ -41,7 +41,7 @@ class SimulatedMemory:
         self._slots[list(block_ids)] = data.view(np.int64)
 
     def places(self, block_ids: Sequence[int], start: int, end: int) -> Int64:
-        """Slots of positions of a sequence with these blocks."""
+        """Returns the slots of a sequence's positions `start` to `end` - 1."""
         at = np.arange(start, end)
         return np.asarray(block_ids)[at // self._block_size] * self._block_size + (
             at % self._block_size
@@ -57,15 +57,15 @@ class SimulatedMemory:
 
     @property
     def slots(self) -> Int64:
-        """All of them, one after another."""
+        """[blocks × block size] view of all slots."""
         return self._slots.reshape(-1)
 
 
 class SimulatedCache:
-    """The memory with a connector beside it, and what requests have there.
+    """Simulated KV of the requests in the batch, moved by a connector.
 
     Attributes:
-        layout: Of its blocks.
+        layout: Layout of the blocks.
     """
 
     def __init__(self, memory: SimulatedMemory, transferring: Transferring) -> None:
@@ -77,7 +77,7 @@ class SimulatedCache:
         self._written: dict[int, int] = {}
 
     def begin(self, plan: StepPlan) -> None:
-        """Follows the plan, and has its loads done."""
+        """Applies a plan's new blocks and starts its transfers."""
         self._transferring.begin(plan.transfers)
         self._transferring.before_attention(0)
         for admitted in plan.admitted:
@@ -88,7 +88,7 @@ class SimulatedCache:
             self._blocks[request_id] += block_ids
 
     def write(self, request_id: int, token_ids: Sequence[int], end: int) -> None:
-        """Computes a request's positions up to an end."""
+        """Writes the hashes of a request's positions before `end`."""
         numbers = self._numbers[request_id]
         for token in token_ids[len(numbers) : end]:
             last = numbers[-1] if numbers else 0
@@ -100,13 +100,13 @@ class SimulatedCache:
         self._memory.slots[places] = numbers[start:end]
 
     def is_right(self, request_id: int, end: int) -> bool:
-        """Reads a request's positions: whether there is what its tokens make."""
+        """Whether a request's positions before `end` hold the hashes of its tokens."""
         places = self._memory.places(self._blocks[request_id], 0, end)
         own = np.array(self._numbers[request_id][:end], np.int64)
         return bool((self._memory.slots[places] == own).all())
 
     def end(self) -> TransferReport:
-        """To be called once all is written and read."""
+        """Ends the step's transfers, after all reads and writes."""
         self._transferring.after_attention(0)
         return self._transferring.end()
 
