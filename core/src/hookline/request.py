@@ -19,18 +19,18 @@ class FinishReason(StrEnum):
 
 
 class RequestFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Who asked: carried through the engine untouched and given to every observer.
+    """Facts about a request that the engine passes to observers unchanged.
 
     Attributes:
         client_id: The client's own id; never a key.
-        tenant: On whose behalf.
-        lora: Adapter's name.
+        tenant: Tenant that the request is accounted to.
+        lora: Name of the LoRA adapter.
         priority: Lower runs first under the priority policy.
         trace_context: W3C trace headers, by lower-case name.
-        trace_id: Of the trace that its spans belong to, 32 hexadecimal digits; empty
+        trace_id: Trace that the request's spans belong to, 32 hexadecimal digits; empty
             if it is not traced.
-        slo: What it was promised, the engine's own objectives included.
-        operation: What the client asked for, in the words of the GenAI conventions:
+        slo: Its latency objectives, those of the engine included.
+        operation: Operation name of the OpenTelemetry GenAI conventions:
             `text_completion` or `chat`.
     """
 
@@ -45,18 +45,18 @@ class RequestFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
 
 class EngineRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One completion to make, as it crosses from front end to engine.
+    """One completion to generate, as the front end sends it to the engine.
 
     Attributes:
         request_id: Internal id, unique among the live requests of an engine and those
-            that a step under way computes.
-        prompt_token_ids: At least one token.
-        params: Sampling and stopping; `max_tokens` is resolved to a number.
+            of a step in flight.
+        prompt_token_ids: The prompt, at least one token.
+        params: Sampling and stopping; `max_tokens` is a number.
         eos_token_ids: The model's own stop tokens.
-        bad_words_token_ids: Token sequences that may not be completed.
-        cache_salt: Keeps this request's prefix blocks apart from others'.
-        facts: Who asked.
-        kv_transfer_params: For the KV connector, which alone knows what it means.
+        bad_words_token_ids: Token sequences that must not be completed.
+        cache_salt: Requests with different salts share no cached blocks.
+        facts: Facts for observers.
+        kv_transfer_params: Parameters for the KV connector, opaque to the engine.
     """
 
     request_id: int
@@ -75,9 +75,9 @@ class TokenLogprobs(msgspec.Struct, frozen=True, array_like=True):
     The first entry is the token itself, then the likeliest ones in order.
 
     Attributes:
-        token_ids: Which tokens.
-        logprobs: Theirs.
-        rank: Of the first entry; 1 is the likeliest.
+        token_ids: The tokens.
+        logprobs: Their log-probabilities.
+        rank: Rank of the first entry; 1 is the likeliest.
     """
 
     token_ids: list[int]
@@ -86,7 +86,7 @@ class TokenLogprobs(msgspec.Struct, frozen=True, array_like=True):
 
 
 class RequestStatus(StrEnum):
-    """Where a request is. Those that wait for something else are counted apart."""
+    """State of a request in the engine."""
 
     WAITING = "waiting"
     WAITING_FOR_GRAMMAR = "waiting_for_grammar"
@@ -131,21 +131,20 @@ class Request:
     """A request inside the engine core; only the scheduler changes it.
 
     Attributes:
-        sequence: Counts the engine's requests in order of arrival.
+        sequence: Position in the engine's order of arrival.
         token_ids: Prompt, then output.
-        num_computed_tokens: So many of `token_ids` have their K and V in the cache,
-            or will have after the step under way.
-        num_pending_tokens: Tokens that steps under way will bring: they follow
-            `token_ids`, and nobody but the executor knows them yet.
+        num_computed_tokens: Number of `token_ids` whose K and V are in the cache, or
+            will be after the steps in flight.
+        num_pending_tokens: Number of tokens that steps in flight sample; they follow
+            `token_ids`, and their values are not known yet.
         num_cached_tokens: Prompt tokens found in the prefix cache at first admission;
             None before it.
         block_ids: Blocks of the KV cache, in order of position.
         block_hashes: Chained hashes of the full blocks of `token_ids`.
-        num_hashed_blocks: So many of `block_ids` are entered in the prefix cache.
-        prompt_logprobs: Gathered over the prompt's chunks, if asked for.
-        draft_token_ids: Guesses of the tokens that follow; the next step that has room
-            verifies them.
-        num_drafts: So many of them does the step under way verify.
+        num_hashed_blocks: Number of `block_ids` that the prefix cache has seen.
+        prompt_logprobs: Collected over the prompt's chunks, if requested.
+        draft_token_ids: Drafts of the next tokens, verified by the next step with room.
+        num_drafts: Number of drafts that the step in flight verifies.
         max_computed_tokens: High-water mark of `num_computed_tokens`; computing below
             it again is recomputation.
         transfer: State of KV transfers to its blocks.
@@ -215,7 +214,7 @@ class Request:
 
     @property
     def num_missing_tokens(self) -> int:
-        """Tokens still to be computed, those that are under way included."""
+        """Number of tokens still to be computed, those in flight included."""
         return len(self.token_ids) + self.num_pending_tokens - self.num_computed_tokens
 
     @property
@@ -225,5 +224,5 @@ class Request:
 
     @property
     def is_complete(self) -> bool:
-        """Whether it ends by length, at the latest, with the tokens under way."""
+        """Whether it ends by length, at the latest, with the tokens in flight."""
         return self.num_output_tokens + self.num_pending_tokens >= self.max_tokens

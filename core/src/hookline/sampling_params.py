@@ -19,10 +19,10 @@ class SamplingParams(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     """Sampling and stopping of one request; wrong values raise `RequestError`.
 
     Attributes:
-        n: Completions made of the same prompt.
+        n: Number of completions of the prompt.
         max_tokens: Maximum number of tokens to generate; None generates up to the
             context length.
-        min_tokens: No stop token (and no stop string) counts before so many tokens.
+        min_tokens: Minimum number of tokens before stop tokens and stop strings count.
         temperature: Divides the logits; 0 means greedy.
         top_k: Keep the k most likely tokens; None keeps all.
         top_p: Keep the smallest set of tokens with at least this probability mass
@@ -33,17 +33,17 @@ class SamplingParams(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
         presence_penalty: Subtracted once from the logits of tokens in the output.
         frequency_penalty: Subtracted per occurrence in the output.
         logit_bias: Added to the logits, by token id.
-        allowed_token_ids: When given, nothing else can be generated.
-        bad_words: Strings that may not be completed.
-        stop: Strings that end the request; left out of its text.
+        allowed_token_ids: The only tokens that can be generated; None allows all.
+        bad_words: Strings that must not be generated.
+        stop: Strings that end the request; the text ends before them.
         stop_token_ids: Tokens that end the request, besides the model's own.
-        ignore_eos: Generate on past the model's end-of-text tokens.
+        ignore_eos: Continue after the model's end-of-text tokens.
         include_stop_str_in_output: Leave the stop string in the text.
         skip_special_tokens: Leave special tokens out of the text.
-        logprobs: Also return so many of the likeliest tokens at each position.
-        prompt_logprobs: The same for the prompt's positions.
+        logprobs: Number of likeliest tokens to return at each output position.
+        prompt_logprobs: Number of likeliest tokens to return at each prompt position.
         seed: Makes sampling repeatable, whatever else is in the batch.
-        speculation: Let an engine that speculates draft for this request.
+        speculation: Whether an engine that speculates drafts for this request.
         extra_args: Arguments for logits processors of plugins, by name.
     """
 
@@ -123,7 +123,7 @@ class SamplingParams(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
         )
 
     def token_ids(self) -> set[int]:
-        """Every token id that the parameters name, for checking the vocabulary."""
+        """Returns all token ids that the parameters name."""
         return {
             *self.logit_bias,
             *(self.allowed_token_ids or ()),

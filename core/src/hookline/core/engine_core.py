@@ -20,7 +20,7 @@ from hookline.step import StepPlan, StepResult
 from hookline.worker.executor import Executor
 
 WAIT = "wait"
-"""Cause of an output without news: all work awaits KV transfers."""
+"""Cause of an output without news: all work awaits KV transfers or gates."""
 
 
 class EngineCore:
@@ -51,8 +51,7 @@ class EngineCore:
             gates: What requests have to wait for before they are admitted.
 
         Raises:
-            ConfigError: The block pool or the token budget is too small for even one
-                request.
+            ConfigError: Block pool or token budget are too small for one request.
         """
         shape = executor.shape
         check_capacity(config, shape)
@@ -101,8 +100,9 @@ class EngineCore:
 
         There must be work. With asynchronous scheduling a step starts before the one
         ahead of it is awaited; the first call only starts one (cause `start`). If all
-        work awaits KV transfers, they are polled: the cause is `transfer`, or `WAIT` if
-        there is no news. An output of cause `WAIT` carries nothing and may be dropped.
+        work awaits KV transfers or readiness gates, these are polled: the cause is
+        `transfer`, or `WAIT` if there is no news. An output of cause `WAIT` carries
+        nothing and may be dropped.
         """
         plan = self._schedule_and_start()
         if plan is not None and len(self._in_flight) <= self._lead:

@@ -23,14 +23,14 @@ DIGESTS: dict[HashAlgorithm, Digest] = {
     HashAlgorithm.SHA256: _sha256,
     HashAlgorithm.BLAKE2B: _blake2b,
 }
-"""Both are collision resistant: a crafted prompt must not hit another's blocks."""
+"""Both are collision resistant: a crafted prompt must not reuse others' blocks."""
 
 
 class BlockHasher:
-    """Hashes full blocks: each over its parent's hash and its own tokens.
+    """Hashes full blocks, each over its parent's hash and its own tokens.
 
-    The first block's parent is the hash of the extra keys (LoRA, cache salt), so that
-    requests which differ in them never share a block.
+    The first block's parent is the hash of the extra keys (LoRA, cache salt): requests
+    that differ in them share no block.
     """
 
     def __init__(self, block_size: int, algorithm: HashAlgorithm) -> None:
@@ -45,7 +45,7 @@ class BlockHasher:
         lora: str | None,
         cache_salt: str | None,
     ) -> None:
-        """Appends to `hashes` those of the blocks that have become full since."""
+        """Appends the hashes of blocks that have become full since the last call."""
         size = self._block_size
         if not hashes and len(token_ids) < size:
             return

@@ -1,4 +1,4 @@
-"""The engine's books: what came in, what went out, and that the two agree."""
+"""Totals of an engine, and the audit that requests, tokens and blocks add up."""
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -13,17 +13,17 @@ class Ledger:
     """Totals since the engine's start.
 
     Attributes:
-        received: Requests taken in.
-        finished: Requests ended, by reason.
-        preemptions: Preemptions.
-        sampled_tokens: Tokens given to requests.
-        discarded_tokens: Tokens that came for requests that had ended meanwhile, or
-            whose KV turned out wrong.
-        finished_tokens: Of the sampled ones, tokens of requests that have ended.
-        computed_tokens: Tokens computed, recomputed ones included.
+        received: Number of requests received.
+        finished: Number of finished requests by reason.
+        preemptions: Number of preemptions.
+        sampled_tokens: Output tokens of all requests.
+        discarded_tokens: Sampled tokens of requests that had ended meanwhile, or whose
+            KV load had failed.
+        finished_tokens: Output tokens of finished requests.
+        computed_tokens: Computed tokens, recomputed ones included.
         recomputed_tokens: Tokens computed again after a preemption.
-        prefix_cache: Lookups, once a request.
-        residue: Of the last audit.
+        prefix_cache: Prefix cache lookups, once a request.
+        residue: Result of the last audit.
     """
 
     received: int = 0
@@ -55,9 +55,12 @@ class Ledger:
         pool: BlockPool,
         transferred: Iterable[Sequence[int]] = (),
     ) -> None:
-        """Recounts what is in flight and notes what does not add up.
+        """Recounts what is in flight and stores what does not add up as `residue`.
 
-        Blocks are held by requests, and by transfers, of which each holds some.
+        Args:
+            live: All requests that have not ended.
+            pool: Blocks, referenced by requests and transfers.
+            transferred: Blocks that each transfer references.
         """
         tables = [*(request.block_ids for request in live), *transferred]
         held = set().union(*tables)

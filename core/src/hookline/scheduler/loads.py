@@ -1,4 +1,4 @@
-"""The books of loads: what is brought, for whom, until when."""
+"""Loads of KV in progress: their blocks, requests and deadlines."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -17,11 +17,11 @@ from hookline.scheduler.transfer_outbox import Outbox
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """What a connector can bring behind a request's local prefix.
+    """What a connector can load behind a request's local prefix.
 
     Attributes:
-        num_tokens: Of full blocks.
-        is_async: Whether the request waits for them.
+        num_tokens: Number of tokens, in full blocks.
+        is_async: Whether the request waits outside the batch for them.
     """
 
     num_tokens: int = 0
@@ -44,13 +44,13 @@ class LoadStart(Enum):
 
 @dataclass(frozen=True, slots=True)
 class LoadEnd:
-    """What a load has come to, for its request.
+    """Outcome of a load, for a live request.
 
     Attributes:
-        request: It is alive.
-        reason: Of a failure; empty if all was loaded.
-        lost_tokens: That the load should have brought, and did not.
-        spoilt_tokens: That were computed on what it should have brought.
+        request: The request.
+        reason: Why the load failed; empty if all blocks were loaded.
+        lost_tokens: Number of tokens that were not loaded.
+        spoilt_tokens: Number of tokens computed from blocks that were not loaded.
     """
 
     request: Request
@@ -61,14 +61,14 @@ class LoadEnd:
 
 @dataclass(frozen=True, slots=True)
 class OpenLoad:
-    """A load under way.
+    """A load in progress.
 
     Attributes:
-        load: As the connector knows it.
-        request: For whom; of a synchronous one it may have ended.
-        first_block: Its first block's index in the request.
-        held: All blocks that it has a reference to; a synchronous one has none.
-        started_at: When, ns.
+        load: The order that the worker got.
+        request: The request; it may have ended if the load is synchronous.
+        first_block: Index in the request of the first loaded block.
+        held: Blocks that the load references; empty if it is synchronous.
+        started_at: When it began, monotonic ns.
         is_first: Whether the request was never admitted before.
     """
 
@@ -81,11 +81,11 @@ class OpenLoad:
 
 
 class Loads:
-    """Those of one scheduler.
+    """The loads of one scheduler.
 
-    Blocks of an asynchronous load are the load's: its request has none while it waits,
-    and finds them afterwards as it finds others. Those of a synchronous one are the
-    request's, which is in the batch; nobody else finds them until the load has ended.
+    Blocks of an asynchronous load belong to the load: its request has none while it
+    waits, and finds them in the prefix cache afterwards. Those of a synchronous load
+    belong to the request, which is in the batch; they are cached when the load ends.
     """
 
     def __init__(
@@ -111,7 +111,7 @@ class Loads:
         return len(self._open)
 
     def offer(self, request: Request, prefix: Sequence[int]) -> Offer:
-        """What the connector has behind a waiting request's local prefix."""
+        """Asks the connector what it has behind a waiting request's local prefix."""
         size = self._cache.block_size
         room = (request.num_tokens - 1) // size - len(prefix)
         if (
@@ -147,9 +147,10 @@ class Loads:
     def load_in_step(
         self, request: Request, prefix: Sequence[int], offer: Offer, now: int
     ) -> bool:
-        """Has an admitted request's external tokens loaded by the step being planned.
+        """Orders an admitted request's external tokens with the step being planned.
 
-        False, and the request has lost its blocks again, if the connector fails.
+        Returns:
+            False, and the request's blocks are freed again, if the connector fails.
         """
         first, count = len(prefix), offer.num_tokens // self._cache.block_size
         blocks = request.block_ids[first : first + count]
@@ -158,24 +159,24 @@ class Loads:
             request.transfer.unproven = load.transfer_id
             request.transfer.external_tokens = self._range(first, count)
             return True
-        # Its blocks hold nothing yet.
+        # Nothing may be cached: the blocks are empty.
         request.num_computed_tokens = first * self._cache.block_size
         self._cache.free(request)
         return False
 
     def forget(self, request: Request) -> None:
-        """A request that waits for its load has ended, or its load has failed it."""
+        """Cancels the load that a request waits for."""
         for entry in list(self):
             if entry.request is request and entry.load.is_async:
                 self._ledger.fail(Stage.LOAD, Reason.ABORTED)
                 self._give_up(entry)
 
     def end(self, ended: EndedTransfer) -> LoadEnd | None:
-        """Takes in a load's end; None if it is no load, or nobody cares any more."""
+        """Takes in a load's end; None if it is no load or its request has ended."""
         if (entry := self._open.pop(ended.transfer_id, None)) is None:
             return None
         load, reason = entry.load, ended.reason
-        # Of a failed load at least the last block is not there, whatever is said.
+        # The last block of a failed load is missing, whatever is reported.
         loaded = min(ended.num_blocks, len(load.block_ids) - bool(reason))
         assert reason or loaded == len(load.block_ids)
         self._ledger.count_load(ended.nanoseconds)
@@ -189,10 +190,10 @@ class Loads:
             self._cache.pool.free(entry.held)
         if entry.request.status is RequestStatus.FINISHED:
             return None
-        return self._told(entry, loaded, reason)
+        return self._end_of(entry, loaded, reason)
 
     def expire(self, now: int) -> list[LoadEnd]:
-        """Gives up asynchronous loads past their deadline; others end with a step."""
+        """Cancels asynchronous loads past their deadline; others end with a step."""
         bound = now - self._timeout_ns
         old = takewhile(lambda entry: entry.started_at <= bound, self)
         ends = []
@@ -201,7 +202,7 @@ class Loads:
             detail = f"load {entry.load.transfer_id} has not ended"
             self._guard.note(Stage.LOAD, Reason.DEADLINE, detail)
             self._give_up(entry)
-            ends.append(self._told(entry, 0, Reason.DEADLINE))
+            ends.append(self._end_of(entry, 0, Reason.DEADLINE))
         return ends
 
     def _new_load(
@@ -228,7 +229,7 @@ class Loads:
         self._outbox.loads.append(load)
         return True
 
-    def _told(self, entry: OpenLoad, loaded: int, reason: str) -> LoadEnd:
+    def _end_of(self, entry: OpenLoad, loaded: int, reason: str) -> LoadEnd:
         size, request = self._cache.block_size, entry.request
         end = entry.first_block + len(entry.load.block_ids)
         has_blocks, spoilt = entry.load.is_async, 0

@@ -1,4 +1,4 @@
-"""A step plan in the making: what was given out, and what may be taken back."""
+"""Builds a step plan: tokens and blocks given to requests under one budget."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,13 +10,13 @@ from hookline.step.plan import AdmittedSequence, StepPlan
 
 @dataclass(slots=True)
 class Entry:
-    """What a request was given.
+    """A request's part of the plan.
 
     Attributes:
-        request: Which.
-        num_tokens: To compute, drafts included.
-        blocks: Added to its own.
-        drafts: To verify.
+        request: The request.
+        num_tokens: Number of tokens to compute, drafts included.
+        blocks: Blocks added to the request's own.
+        drafts: Draft tokens to verify.
     """
 
     request: Request
@@ -26,11 +26,11 @@ class Entry:
 
 
 class PlanBuilder:
-    """Requests with the tokens and blocks they were given, under one token budget.
+    """Requests and their parts of the step, under one token budget.
 
     Attributes:
-        budget: Tokens that are left to give.
-        entries: What was given to whom.
+        budget: Number of tokens left.
+        entries: The requests' parts.
     """
 
     def __init__(self, budget: int) -> None:
@@ -49,14 +49,14 @@ class PlanBuilder:
     def add_drafts(
         self, entry: Entry, drafts: Sequence[int], blocks: Sequence[int]
     ) -> None:
-        """Has drafts verified behind the one token that an entry computes."""
+        """Adds drafts behind the one token that an entry computes."""
         entry.drafts = drafts
         entry.num_tokens += len(drafts)
         entry.blocks = [*entry.blocks, *blocks]
         self.budget -= len(drafts)
 
     def drop(self, request: Request) -> None:
-        """Takes back what was given to a request that is preempted after all."""
+        """Removes a request that is preempted after all."""
         for index, entry in enumerate(self.entries):
             if entry.request is request:
                 del self.entries[index]
@@ -96,7 +96,7 @@ class PlanBuilder:
 
 
 def _kind(entry: Entry) -> tuple[bool, bool]:
-    """Sorts a step: single tokens, then those with drafts, then prompts."""
+    """Sort key of a step: single tokens, then those with drafts, then prompts."""
     return entry.num_tokens - len(entry.drafts) > 1, bool(entry.drafts)
 
 
@@ -118,7 +118,7 @@ def _attention_pairs(entries: Sequence[Entry], context_tokens: int) -> int:
 
 
 def _admission(request: Request) -> AdmittedSequence:
-    """With its own lists: the request's may grow before the step is computed."""
+    """Copies the request's lists, which may grow before the step is computed."""
     return AdmittedSequence(
         request_id=request.request_id,
         token_ids=list(request.token_ids),

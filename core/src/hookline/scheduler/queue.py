@@ -10,12 +10,11 @@ from hookline.request import Request
 class WaitingQueue:
     """A heap of requests; one that comes back takes its old place again.
 
-    Requests removed from the middle leave a mark that is skipped later, so that
-    every operation is O(log n).
+    Entries of removed requests are skipped later, so that every operation is O(log n).
 
     Attributes:
-        num_tokens: That the requests have yet to compute: all they have, since a
-            request that waits holds no blocks.
+        num_tokens: Number of tokens that the requests have yet to compute: all they
+            have, since a waiting request has no blocks.
     """
 
     def __init__(self, policy: Policy) -> None:
@@ -37,7 +36,7 @@ class WaitingQueue:
         return iter(self._members.values())
 
     def rank(self, request: Request) -> tuple[int, int]:
-        """Sorts requests: the smallest is served first and preempted last."""
+        """Sort key of requests: the smallest is served first and preempted last."""
         priority = request.priority if self._policy is Policy.PRIORITY else 0
         return priority, request.sequence
 
@@ -47,7 +46,7 @@ class WaitingQueue:
         heapq.heappush(self._heap, (*self.rank(request), request))
 
     def peek(self) -> Request:
-        """The next request; the queue must not be empty."""
+        """Returns the next request; the queue must not be empty."""
         while not self._is_member(first := self._heap[0][2]):
             heapq.heappop(self._heap)
         return first
@@ -59,7 +58,7 @@ class WaitingQueue:
         return request
 
     def lengthen(self, request: Request, token_ids: Sequence[int]) -> None:
-        """Gives a waiting request tokens that were under way when it came here."""
+        """Appends tokens that were in flight when the request was queued."""
         request.token_ids += token_ids
         self.num_tokens += len(token_ids)
 
@@ -70,7 +69,7 @@ class WaitingQueue:
             heapq.heapify(self._heap)
 
     def _is_member(self, request: Request) -> bool:
-        """By identity: a removed request's id may have been given to a later one."""
+        """Compares identity: a later request may have a removed one's id."""
         return self._members.get(request.request_id) is request
 
     def _leave(self, request_id: int) -> None:

@@ -1,4 +1,4 @@
-"""The books of saves: whose blocks are kept, until when."""
+"""Saves of KV in progress: their blocks and deadlines."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -15,11 +15,11 @@ from hookline.scheduler.transfer_outbox import Outbox
 
 @dataclass(frozen=True, slots=True)
 class OpenSave:
-    """Blocks of an ended request that are kept.
+    """Blocks of an ended request that are kept until they are saved.
 
     Attributes:
-        save: As the worker knows it; it has a reference to its blocks.
-        started_at: When, ns.
+        save: The order that the worker got; it references its blocks.
+        started_at: When it began, monotonic ns.
     """
 
     save: Save
@@ -27,7 +27,7 @@ class OpenSave:
 
 
 class Saves:
-    """Those of one scheduler."""
+    """The saves of one scheduler."""
 
     def __init__(
         self,
@@ -39,7 +39,7 @@ class Saves:
         timeout_ns: int,
         keeps: bool,
     ) -> None:
-        """Those who save nothing keep nothing, whatever the connector says."""
+        """Creates an empty set; without `keeps`, no blocks are ever kept."""
         self._cache = cache
         self._guard = guard
         self._outbox = outbox
@@ -55,10 +55,10 @@ class Saves:
         return len(self._open)
 
     def finish(self, request: Request, now: int) -> dict[str, object] | None:
-        """Tells that a request has ended, which still has its blocks.
+        """Tells the connector that a request ends; keeps the blocks that it asks for.
 
         Returns:
-            What the client is told.
+            `kv_transfer_params` for the client; None if there are none.
         """
         computed = request.num_computed_tokens
         blocks: tuple[int, ...] = ()
@@ -76,7 +76,7 @@ class Saves:
         return told
 
     def end(self, ended: EndedTransfer, now: int) -> None:
-        """Takes in a save's end."""
+        """Takes in a save's end; frees its blocks."""
         if (entry := self._open.pop(ended.transfer_id, None)) is None:
             return
         self._cache.pool.free(entry.save.block_ids)
@@ -85,7 +85,7 @@ class Saves:
             self._ledger.fail(Stage.SAVE, ended.reason)
 
     def expire(self, now: int) -> None:
-        """Gives up those past their deadline."""
+        """Cancels saves past their deadline."""
         bound = now - self._timeout_ns
         for entry in list(takewhile(lambda each: each.started_at <= bound, self)):
             save = entry.save

@@ -7,26 +7,26 @@ from hookline.kv_transfer.orders import Failures, TransferReport
 from hookline.stats import PrefixCacheCounts, TierStats, TransferStats
 
 MOST_REASONS = 24
-"""That are told apart: connectors have words of their own, and labels are bounded."""
+"""Distinct failure reasons: connectors may add their own, and labels are bounded."""
 
 
 @dataclass(slots=True)
 class TransferLedger:
-    """What `TransferStats` tells, in the making.
+    """Accumulates `TransferStats`.
 
     Attributes:
-        external_cache: Lookups, once a request.
-        loads: Ended.
-        saves: Likewise, of kept blocks.
-        load_ns: Of the loads, from their begin to their end.
-        save_ns: Likewise.
-        loaded_bytes: Written to blocks.
-        saved_bytes: Read from blocks.
-        recomputed_tokens: That failed loads should have brought, or that were computed
-            on what they brought.
-        expired_blocks: Kept until their deadline, and not saved.
-        late_reports: Of transfers that were over.
-        failures: By stage and reason.
+        external_cache: Lookups in the connector, once a request.
+        loads: Ended loads.
+        saves: Ended saves of kept blocks.
+        load_ns: Total duration of ended loads, ns.
+        save_ns: Total duration of ended saves, ns.
+        loaded_bytes: Bytes written to blocks.
+        saved_bytes: Bytes read from blocks.
+        recomputed_tokens: Tokens that failed loads did not bring, or that were computed
+            from what they brought.
+        expired_blocks: Blocks kept until their deadline and not saved.
+        late_reports: Reports on transfers that had ended before.
+        failures: Failures by stage and reason.
     """
 
     external_cache: PrefixCacheCounts = field(default_factory=PrefixCacheCounts)
@@ -43,7 +43,7 @@ class TransferLedger:
     _reasons: set[str] = field(default_factory=lambda: set(Reason))
 
     def take(self, report: TransferReport) -> None:
-        """Adds what the worker counts itself."""
+        """Adds the worker's own counts."""
         self.add_failures(report.failures)
         self.late_reports += report.late_reports
         self.loaded_bytes += report.loaded_bytes
@@ -55,7 +55,7 @@ class TransferLedger:
                 self.fail(stage, reason, count)
 
     def fail(self, stage: str, reason: str, count: int = 1) -> None:
-        """Counts a failure; reasons beyond the first ones are told as `other`."""
+        """Counts a failure; reasons beyond the first `MOST_REASONS` as `other`."""
         if reason not in self._reasons:
             if len(self._reasons) == MOST_REASONS:
                 reason = "other"
@@ -81,7 +81,7 @@ class TransferLedger:
         )
 
     def count_hits(self, tokens: int) -> None:
-        """Of a lookup that was counted before."""
+        """Adds hits to a lookup that was counted before."""
         before = self.external_cache
         self.external_cache = PrefixCacheCounts(
             before.requests, before.queried_tokens, before.hit_tokens + tokens
@@ -99,7 +99,7 @@ class TransferLedger:
         breaker_open: bool,
         tiers: dict[str, TierStats],
     ) -> TransferStats:
-        """With the state of the moment."""
+        """Returns the totals together with the present state."""
         return TransferStats(
             loading=loading,
             saving=saving,

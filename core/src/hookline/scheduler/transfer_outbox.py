@@ -1,4 +1,4 @@
-"""What the worker is to be told of transfers, and what it must confirm."""
+"""Transfer orders for the worker, and cancelled transfers that it must confirm."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -10,15 +10,15 @@ from hookline.kv_transfer.orders import Save
 
 @dataclass(slots=True)
 class Outbox:
-    """Numbers transfers, and gathers the orders of the next plan.
+    """Numbers transfers and collects the orders of the next plan.
 
     Attributes:
-        pool: Of all blocks.
-        loads: To begin.
-        saves: Likewise.
-        cancelled: To be closed.
-        closing: Blocks of transfers that were given up, by number. They stay until the
-            worker says that nobody touches them any more.
+        pool: The KV cache's blocks.
+        loads: Loads to begin.
+        saves: Saves to begin.
+        cancelled: Ids of transfers to close.
+        closing: Blocks of cancelled transfers by id; they stay referenced until the
+            worker confirms that it no longer accesses them.
     """
 
     pool: BlockPool
@@ -33,16 +33,16 @@ class Outbox:
         return self._last_id
 
     def give_up(self, transfer_id: int, held: Sequence[int]) -> None:
-        """Takes over the blocks of a transfer that nobody waits for any longer."""
+        """Cancels a transfer and takes over its blocks."""
         self.cancelled.append(transfer_id)
         self.closing[transfer_id] = held
 
     def confirmed(self, transfer_id: int) -> None:
-        """It is closed; what was confirmed before needs not be again."""
+        """Frees the blocks of a cancelled transfer; may be called twice."""
         self.pool.free(self.closing.pop(transfer_id, ()))
 
     def take(self) -> tuple[list[Load], list[Save], list[int]]:
-        """Loads, saves and cancelled transfers since the last call."""
+        """Returns loads, saves and cancelled transfers since the last call."""
         taken = self.loads, self.saves, self.cancelled
         self.loads, self.saves, self.cancelled = [], [], []
         return taken

@@ -1,12 +1,12 @@
-"""KV transfers of one scheduler: to and from a connector, which may not be there.
+"""KV transfers of one scheduler, to and from an optional connector.
 
 ===============  ================================================================
-blocks of        are held by
+blocks of        are referenced by
 ===============  ================================================================
-a load, async    the load, until it ends: its request has none while it waits
-a load, sync     the request, which is in the batch; not findable until it ended
-a save           the save, beside whoever finds them
-what is given up the outbox, until the worker confirms that it is closed
+an async load    the load, until it ends: its request has none while it waits
+a sync load      the request, which is in the batch; they are cached at its end
+a save           the save, besides requests that reuse them
+a cancelled one  the outbox, until the worker confirms that it is closed
 ===============  ================================================================
 """
 
@@ -29,10 +29,11 @@ from hookline.stats import TransferStats
 
 
 class Transfers:
-    """Without a connector there never are any, and nothing is asked.
+    """Loads and saves; without a connector there are none.
 
     Attributes:
-        ledger: Totals.
+        gate: Where requests wait for loads; only with a connector.
+        ledger: Totals since the engine's start.
         failure_ends: Whether a request ends when its KV cannot be loaded.
     """
 
@@ -46,7 +47,7 @@ class Transfers:
         self._guard = guard
         self._outbox = Outbox(cache.pool)
         self._changes = BlockChanges()
-        self._has_told_an_end = False
+        self._has_reported_end = False
         self.ledger = TransferLedger()
         self._may_load = self._may_save = self.failure_ends = False
         if guard is None or config is None:
@@ -72,7 +73,7 @@ class Transfers:
         )
         self.gate = RemoteKVGate(self._loads.forget)
 
-    # -- of requests -------------------------------------------------------------
+    # -- requests -------------------------------------------------------------
 
     def offer(self, request: Request, prefix: Sequence[int]) -> Offer:
         """Returns what can be loaded behind a prefix; see `Loads`."""
@@ -81,15 +82,17 @@ class Transfers:
     def wait_for(
         self, request: Request, prefix: Sequence[int], offer: Offer, now: int
     ) -> LoadStart:
+        """Begins an asynchronous load; see `Loads`."""
         return self._loads.wait_for(request, prefix, offer, now)
 
     def load_in_step(
         self, request: Request, prefix: Sequence[int], offer: Offer, now: int
     ) -> bool:
+        """Begins a synchronous load; see `Loads`."""
         return self._loads.load_in_step(request, prefix, offer, now)
 
     def admitted(self, request: Request) -> int:
-        """Of the tokens that a request is admitted with, those a connector brought."""
+        """Returns how many of an admitted request's tokens the connector loaded."""
         brought = request.transfer.external_tokens
         found = max(0, min(request.num_computed_tokens, brought.stop) - brought.start)
         if found and request.transfer.unproven is None:
@@ -97,38 +100,38 @@ class Transfers:
         return found
 
     def count_lookup(self, request: Request, num_local: int, num_external: int) -> None:
-        """Counts what the connector was asked for, once a request."""
+        """Counts a lookup in the connector, once a request."""
         if self._may_load:
             proven = num_external if request.transfer.unproven is None else 0
             queried = request.num_prompt_tokens - num_local
             self.ledger.count_lookup(queried, proven)
 
     def finish(self, request: Request, now: int) -> dict[str, object] | None:
-        """Tells that a request has ended, which still has its blocks.
+        """Tells the connector that a request ends; its blocks must not be freed yet.
 
         Returns:
-            What the client is told.
+            `kv_transfer_params` for the client; None if there are none.
         """
         if self._guard is None:
             return None
-        self._has_told_an_end = True
+        self._has_reported_end = True
         return self._saves.finish(request, now)
 
     # -- with each step ----------------------------------------------------------
 
     def expire(self, now: int) -> list[LoadEnd]:
-        """Gives up whatever is past its deadline."""
+        """Cancels transfers past their deadline; returns the ends of loads."""
         if self._guard is None:
             return []
         self._saves.expire(now)
         return self._loads.expire(now)
 
     def orders(self) -> TransferOrders | None:
-        """What the executor is told with the step that is being planned."""
+        """Returns the connector's part of the plan that is being made."""
         if self._guard is None:
             return None
         loads, saves, cancelled = self._outbox.take()
-        self._has_told_an_end = False
+        self._has_reported_end = False
         written, evicted = self._changes.take(self._cache.pool)
         if not self._may_save:
             written, evicted = [], []
@@ -141,7 +144,7 @@ class Transfers:
         )
 
     def settle(self, report: TransferReport | None, now: int) -> list[LoadEnd]:
-        """Takes in what the executor says; gives what it means for requests."""
+        """Takes in the executor's report; returns the ends of loads."""
         if report is None:
             return []
         assert self._guard is not None
@@ -151,7 +154,7 @@ class Transfers:
         ends = []
         for ended in report.ended:
             if ended.transfer_id in self._outbox.closing:
-                # It had ended when it was given up, which nobody knew yet.
+                # It ended just before it was cancelled.
                 self._outbox.confirmed(ended.transfer_id)
                 self.ledger.late_reports += 1
             elif (end := self._loads.end(ended)) is not None:
@@ -162,22 +165,22 @@ class Transfers:
             self._outbox.confirmed(transfer_id)
         return ends
 
-    # -- telling -----------------------------------------------------------------
+    # -- state -----------------------------------------------------------------
 
     @property
     def is_busy(self) -> bool:
-        """Whether the worker must be asked now and then, though nothing is computed.
+        """Whether the worker must be polled even if nothing is computed.
 
-        Once more after a request's end: the connector may have orders because of it.
+        It is polled once more after a request's end, on which the connector may act.
         """
         if self._guard is None:
             return False
-        if self._has_told_an_end:
+        if self._has_reported_end:
             return True
         return bool(self._loads) or bool(self._saves) or bool(self._outbox.closing)
 
     def held(self) -> Iterator[Sequence[int]]:
-        """The blocks of each transfer that holds some."""
+        """Yields the blocks that each transfer references."""
         if self._guard is not None:
             yield from (entry.held for entry in self._loads)
             yield from (entry.save.block_ids for entry in self._saves)

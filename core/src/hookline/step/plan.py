@@ -1,4 +1,4 @@
-"""What a step is to compute and what came of it: plain data from core to worker."""
+"""The plan of a step and its result: plain data between core and worker."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -10,17 +10,17 @@ from hookline.sampling_params import SamplingParams
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdmittedSequence:
-    """A request that joins the batch, first or again.
+    """A request that joins the batch, for the first time or after a preemption.
 
     Attributes:
         request_id: Internal id.
-        token_ids: All its tokens: prompt, and output of earlier admissions.
-        num_prompt_tokens: Of these, the prompt.
-        num_computed_tokens: Tokens whose K and V are in its blocks already.
-        block_ids: Its blocks.
-        params: How it is sampled.
-        eos_token_ids: Tokens that must not come before `min_tokens`.
-        bad_words_token_ids: Sequences that must not be completed.
+        token_ids: Prompt, and output of earlier admissions.
+        num_prompt_tokens: Length of the prompt.
+        num_computed_tokens: Number of tokens whose K and V are in its blocks.
+        block_ids: Its KV blocks in order of position.
+        params: Sampling parameters.
+        eos_token_ids: Stop tokens, which must not be sampled before `min_tokens`.
+        bad_words_token_ids: Token sequences that must not be completed.
     """
 
     request_id: int
@@ -35,26 +35,26 @@ class AdmittedSequence:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepPlan:
-    """One step: who leaves, who joins, and how many tokens each computes.
+    """One step: requests that leave and join the batch, and tokens to compute.
 
     Attributes:
-        step: Counts from 1.
+        step: Number of the step, from 1.
         released: Requests that left the batch since the last step (ended, preempted).
         admitted: Requests that join it.
-        request_ids: Requests scheduled: those with a single token first, then those
-            with drafts.
-        num_tokens: How many tokens each computes, in the same order.
+        request_ids: Scheduled requests: those with a single token first, then those
+            with drafts, then the others.
+        num_tokens: Number of tokens to compute per request, in the same order.
         new_block_ids: Blocks added to requests that were in the batch before.
-        context_tokens: Tokens in the cache that the scheduled requests will read.
-        attention_pairs: Pairs of a token to compute and one that it attends to: for q
-            tokens after c computed ones q·c + q(q+1)/2, which of a tree of drafts is
-            somewhat too much.
-        prefill_requests: Scheduled requests that compute prompt or recomputed tokens.
-        prefill_tokens: Theirs.
-        drafts: By request id, tokens to verify behind its newest one; they are among
-            its `num_tokens`, and their blocks are its.
-        transfers: Orders of the KV connector, where there is one. A plan without
-            requests has nothing else, and is no step.
+        context_tokens: Number of cached tokens that the scheduled requests read.
+        attention_pairs: Number of pairs of a computed token and one that it attends to:
+            q·c + q(q+1)/2 for q tokens after c computed ones; an upper bound for trees
+            of drafts.
+        prefill_requests: Number of requests that compute prompt or recomputed tokens.
+        prefill_tokens: Number of tokens of these requests.
+        drafts: Tokens to verify behind the newest one, by request id; counted in
+            `num_tokens`.
+        transfers: Orders of the KV connector; None without one. A plan without requests
+            only polls transfers.
     """
 
     step: int
@@ -80,19 +80,19 @@ class StepResult:
     """What the executor computed.
 
     Attributes:
-        tokens: New tokens by request id; a request whose prompt is not finished has
-            none. Of one with drafts the accepted ones, and the token behind them.
-        logprobs: For requests that asked for them, one entry a new token.
+        tokens: New tokens by request id; none while a prompt is not finished. With
+            drafts, the accepted ones and the token behind them.
+        logprobs: One entry per new token, for requests that asked for them.
         failed: Requests to be ended with an error, and its cause; their tokens in this
             result mean nothing.
-        prompt_logprobs: For requests that asked for them, whose prompt this step
-            computed (in part); one entry for each position after a computed one.
-        forward_ns: Time in the model's forward pass.
-        drafts: For the next step, by request id.
-        draft_ns: Time that making them took.
-        most_drafts: Of a request, that the engine would have it asked for.
-        proposer_failures: Of the proposer in this step, by cause.
-        transfers: What became of KV transfers, where there is a connector.
+        prompt_logprobs: One entry per position after a computed one, for requests that
+            asked for them and whose prompt this step computed in part.
+        forward_ns: Duration of the forward pass, ns.
+        drafts: Drafts for the next step by request id.
+        draft_ns: Duration of drafting, ns.
+        most_drafts: Maximum number of drafts per request that the engine now asks for.
+        proposer_failures: Failures of the proposer in this step, by cause.
+        transfers: Report on KV transfers; None without a connector.
     """
 
     tokens: dict[int, list[int]] = field(default_factory=dict)

@@ -1,0 +1,41 @@
+"""Requests that the worker reports as failed."""
+
+import pytest
+
+from hookline.clock import VirtualClock
+from hookline.config import CacheConfig, SchedulerConfig
+from hookline.finish_cause import Failed
+from hookline.kv_cache import KVCacheManager
+from hookline.scheduler import Scheduler
+from hookline.stats import Residue
+from hookline.step.plan import StepResult
+from hookline_testing.simulation import engine_request
+
+
+@pytest.mark.parametrize("lead", [0, 1])
+def test_a_failed_request_ends_with_its_cause(lead: int) -> None:
+    """Its tokens of this step and of one in flight are dropped; others keep theirs."""
+    cache = KVCacheManager(CacheConfig(block_size=4), 16, VirtualClock())
+    scheduler = Scheduler(SchedulerConfig(), cache, max_model_len=32)
+    for request_id in (1, 2):
+        scheduler.add(engine_request(request_id, [5, 6, 7], 4), 0)
+    tokens = {1: [9], 2: [9]}
+
+    plans = [scheduler.schedule(0) for _ in range(1 + lead)]
+    scheduler.update(StepResult(tokens=tokens, failed={1: "oh", 3: "gone before"}), 1)
+    if lead:
+        scheduler.update(StepResult(tokens=tokens), 2)
+    events = scheduler.take_events()
+    plan = scheduler.schedule(3)
+    scheduler.audit()
+
+    assert all(plans)
+    assert [(end.request_id, end.cause) for end in events.finished] == [
+        (1, Failed("oh"))
+    ]
+    assert [event.request_id for event in events.new_tokens] == [2] * (1 + lead)
+    assert plan is not None
+    assert (plan.released, plan.request_ids) == ([1], [2])
+    stats = scheduler.stats()
+    assert stats.discarded_tokens == 1 + lead
+    assert (stats.finished, stats.residue) == ({"error": 1}, Residue())
