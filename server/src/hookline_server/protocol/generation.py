@@ -6,6 +6,7 @@ import msgspec
 
 from hookline.exceptions import RequestError
 from hookline.sampling_params import SamplingParams
+from hookline_server.protocol.extra_args import Argument, check_extra_args
 from hookline_server.protocol.transfer_params import check_transfer_params
 from hookline_server.protocol.wire import Int64
 
@@ -50,7 +51,7 @@ class GenerationRequest(msgspec.Struct, frozen=True, kw_only=True):
     cache_salt: str | None = None
     speculation: bool | None = None
     kv_transfer_params: dict[str, object] | None = None
-    vllm_xargs: dict[str, object] | None = None
+    vllm_xargs: dict[str, Argument] | None = None
 
     @property
     def is_streamed(self) -> bool:
@@ -82,6 +83,8 @@ def check_delivery(request: GenerationRequest) -> None:
         )
     if request.kv_transfer_params is not None:
         check_transfer_params(request.kv_transfer_params)
+    if request.vllm_xargs is not None:
+        check_extra_args(request.vllm_xargs)
 
 
 def sampling_params(
