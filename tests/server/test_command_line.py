@@ -188,6 +188,7 @@ UNKNOWN = '{"method": "nothing", "num_speculative_tokens": 2}'
         (["serve", "--max-num-seq", "3"], "--max-num-seq 3; did you mean --max-num-s"),
         (["serve", "--max_num_seqs=3"], "did you mean --max-num-seqs?"),
         (["serve", "demo"], "arguments: demo; did you mean --model demo?"),
+        (["generate", "Hi"], "arguments: Hi; did you mean --prompt Hi?"),
         (["plugins", "doctor", "--tokn=x"], "did you mean --token?"),
         (["metrics", "lst"], "unknown command 'lst' of metrics; did you mean list?"),
         (["serve", "--nonsense"], "--nonsense"),

@@ -8,6 +8,9 @@ from hookline.did_you_mean import did_you_mean
 from hookline_server.cli.errors import UsageError
 from hookline_server.cli.options.option import Kind, Option
 
+OPERANDS = ("--prompt", "--model")
+"""Options whose value other programs take without a flag."""
+
 
 class Parser(argparse.ArgumentParser):
     """Raises `UsageError` instead of printing and exiting.
@@ -29,11 +32,9 @@ class Parser(argparse.ArgumentParser):
         if first.startswith("-"):
             hint = did_you_mean(first.replace("_", "-"), self.flags)
         else:
-            hint = f"; did you mean --model {first}?" if self._has_model() else ""
+            found = [flag for flag in OPERANDS if flag in self.flags]
+            hint = f"; did you mean {found[0]} {first}?" if found else ""
         raise UsageError(f"unrecognized arguments: {' '.join(rest)}{hint}")
-
-    def _has_model(self) -> bool:
-        return "--model" in self.flags
 
 
 class Merge(argparse.Action):
