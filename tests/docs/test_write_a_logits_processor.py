@@ -11,7 +11,7 @@ import json
 
 from hookline import LLM, SamplingParams
 
-with LLM("demo", logits_processors=["no_repeat"]) as llm:
+with LLM("demo", logits_processor=["no_repeat"]) as llm:
     wanted = [{}, {"no_repeat_ngram_size": 3}]
     params = [
         SamplingParams(temperature=0.0, max_tokens=64, ignore_eos=True, extra_args=each)
@@ -41,7 +41,7 @@ def test_processor_works_where_it_is_installed(
 ) -> None:
     """Only the request that names its argument repeats no run of three tokens."""
     files = files_of("logits_processors.md")
-    assert set(files) == {"pyproject.toml", "no_repeat.py"}
+    assert set(files) == {"pyproject.toml", "hookline_no_repeat.py"}
     installed = install_example(files)
 
     listed = installed.run("hookline", "plugins", "--json")
