@@ -109,12 +109,12 @@ async def test_time_ends_with_the_last_byte() -> None:
 
     async with client_of(engine) as client:
         response = await client.post("/v1/completions", json={**BODY, "stream": True})
-        await engine.told.wait()
-        engine.told.clear()
+        await engine.reported.wait()
+        engine.reported.clear()
         (during,) = engine.answered
         engine.gate.set()
         await response.read()
-        await engine.told.wait()
+        await engine.reported.wait()
         after = engine.answered[1]
 
     assert during.in_flight == {("/v1/completions", "POST"): 1}
@@ -256,7 +256,7 @@ async def test_client_that_is_slow_is_waited_for() -> None:
             json=BODY,
             timeout=aiohttp.ClientTimeout(30),
         )
-        await engine.told.wait()
+        await engine.reported.wait()
         during = engine.answered[0]
         body = await response.read()
 

@@ -63,8 +63,8 @@ class ChatAnswer:
                 for choice in self._chunk_choices(completion)
             ]
             for choice in choices:
-                told = transfer_params(output) if choice is choices[-1] else UNSET
-                yield self._chunk([choice], self._usage_so_far(), told)
+                params = transfer_params(output) if choice is choices[-1] else UNSET
+                yield self._chunk([choice], self._usage_so_far(), params)
 
     def usage_chunk(self) -> ChatChunk | None:
         """Returns the usage event, if the client requested it."""
@@ -115,7 +115,7 @@ class ChatAnswer:
         self,
         choices: list[ChunkChoice],
         usage: Usage | UnsetType | None,
-        told: TransferParams = UNSET,
+        params: TransferParams = UNSET,
     ) -> ChatChunk:
         return ChatChunk(
             id=self._identity.id,
@@ -123,5 +123,5 @@ class ChatAnswer:
             model=self._identity.model,
             choices=choices,
             usage=usage,
-            kv_transfer_params=told,
+            kv_transfer_params=params,
         )

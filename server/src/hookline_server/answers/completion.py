@@ -62,8 +62,8 @@ class CompletionAnswer:
             for number, output in enumerate(outputs)
             for choice in self._choices(number, output)
         ]
-        told = transfer_params(outputs[0]) if len(outputs) == 1 else UNSET
-        return self._message(choices, self._usage, told)
+        params = transfer_params(outputs[0]) if len(outputs) == 1 else UNSET
+        return self._message(choices, self._usage, params)
 
     def chunks(
         self, batch: Iterable[tuple[int, RequestOutput]]
@@ -72,8 +72,8 @@ class CompletionAnswer:
         for number, output in batch:
             choices = list(self._choices(number, output))
             for choice in choices:
-                told = transfer_params(output) if choice is choices[-1] else UNSET
-                yield self._message([choice], self._usage_so_far(), told)
+                params = transfer_params(output) if choice is choices[-1] else UNSET
+                yield self._message([choice], self._usage_so_far(), params)
 
     def usage_chunk(self) -> Completion | None:
         """Returns the usage event, if the client requested it."""
@@ -142,7 +142,7 @@ class CompletionAnswer:
         self,
         choices: list[CompletionChoice],
         usage: Usage | UnsetType | None,
-        told: TransferParams = UNSET,
+        params: TransferParams = UNSET,
     ) -> Completion:
         return Completion(
             id=self._identity.id,
@@ -150,5 +150,5 @@ class CompletionAnswer:
             model=self._identity.model,
             choices=choices,
             usage=usage,
-            kv_transfer_params=told,
+            kv_transfer_params=params,
         )

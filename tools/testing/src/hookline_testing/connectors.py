@@ -156,10 +156,10 @@ class DictScheduler:
     def build_connector_meta(self, step: PlannedStep) -> ConnectorMetadata | None:
         tasks, self._tasks = self._tasks, Tasks()
         self._store.maybe_raise()
-        told = step.evicted if self._store.saves_evicted else step.written
+        chosen = step.evicted if self._store.saves_evicted else step.written
         blocks = [
             (each.block_id, each.block_hash)
-            for each in told
+            for each in chosen
             if each.block_hash not in self._store.content
         ]
         if self._store.saves_evicted:

@@ -228,29 +228,29 @@ class WatchingProposer:
         self._inner.release(request_ids)
 
     def _note(self, request: DraftRequest) -> None:
-        told, text = request.hidden_states, request.token_ids.tolist()
-        if told is None:
+        states, text = request.hidden_states, request.token_ids.tolist()
+        if states is None:
             self.wrong.append("no states")
             return
-        if request.request_id not in self._running and told.start:
-            self.skipped.append(told.start)
+        if request.request_id not in self._running and states.start:
+            self.skipped.append(states.start)
         before, known = self._running.get(request.request_id, (text, {}))
         self._running[request.request_id] = (text, known)
         self.chunks += request.max_drafts == 0
         # The newest token is not computed yet, unless the prompt is incomplete; if only
         # its last token is missing, the next call shows which case it is.
-        is_behind = told.start + len(told.final) == len(text) - 1
+        is_behind = states.start + len(states.final) == len(text) - 1
         may_draft = request.max_drafts > 0
         must_draft = self._drafts_always and len(text) > len(before)
         if (may_draft and not is_behind) or (must_draft and not may_draft):
-            self.wrong.append(f"states up to {told.start + len(told.final)}")
-        if (told.features is not None) != bool(self.capabilities.feature_layers):
+            self.wrong.append(f"states up to {states.start + len(states.final)}")
+        if (states.features is not None) != bool(self.capabilities.feature_layers):
             self.wrong.append("features other than those requested")
-        if told.features is not None:
-            for end, feature in enumerate(told.features, told.start + 1):
+        if states.features is not None:
+            for end, feature in enumerate(states.features, states.start + 1):
                 self.features[tuple(text[:end])] = feature
         # Not copied, so that a later write to it would be noticed.
-        for place, state in enumerate(told.final, told.start):
+        for place, state in enumerate(states.final, states.start):
             if place in known:
                 self.wrong.append(f"position {place} once more")
             known[place] = state

@@ -147,7 +147,7 @@ class FakeEngine:
         loggers: Loggers with hookimpls of `add_routes`.
         needs_http: Whether the server reports answered HTTP requests.
         answered: The reports of HTTP requests.
-        told: Set at each report.
+        reported: Set at each report.
         transfer_params: Parameters of its KV connector for clients.
     """
 
@@ -178,7 +178,7 @@ class FakeEngine:
         self.loggers: list[object] = []
         self.needs_http = True
         self.answered: list[HttpAnswered] = []
-        self.told = asyncio.Event()
+        self.reported = asyncio.Event()
         self.transfer_params: dict[str, object] | None = None
         self.is_draining = False
         self.is_closed = False
@@ -275,7 +275,7 @@ class FakeEngine:
 
     def http_answered(self, answered: HttpAnswered) -> None:
         self.answered.append(answered)
-        self.told.set()
+        self.reported.set()
 
     async def drain(self, timeout_seconds: float) -> bool:
         self.is_draining = True
