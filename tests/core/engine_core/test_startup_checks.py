@@ -57,7 +57,7 @@ def test_request_that_does_not_fit_is_an_error() -> None:
     core.add(engine_request(1, [3]))
 
     for bad in (engine_request(1, [3]), engine_request(2, [3] * 8)):
-        with pytest.raises(ValueError, match="cannot be taken in"):
+        with pytest.raises(ValueError, match="cannot be added"):
             core.add(bad)
     with pytest.raises(ValueError, match="0 prompt tokens"):
         core.add(engine_request(3, []))

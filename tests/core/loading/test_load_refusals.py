@@ -26,7 +26,7 @@ from hookline.config import (
     ModelConfig,
     SchedulerConfig,
 )
-from hookline.worker import worker
+from hookline.worker import allocation
 from hookline_testing import save_byte_tokenizer
 
 Change = Callable[..., Path]
@@ -93,7 +93,7 @@ def test_a_damaged_config_is_refused(folder: Path, text: str) -> None:
     """It is no JSON, or no object."""
     (folder / "config.json").write_text(text, "latin-1")
 
-    refused(folder, r"config\.json (cannot be read|does not hold an object)")
+    refused(folder, r"config\.json (cannot be read|does not contain an object)")
 
 
 def test_a_damaged_generation_config_is_refused(folder: Path) -> None:
@@ -235,7 +235,7 @@ def test_as_much_of_the_cache_is_prefaulted_as_is_wanted(
         asked.append((len(memory), warmed_bytes))
         return SimpleNamespace(close=lambda: None)
 
-    monkeypatch.setattr(worker, "PageWarmer", warmer)
+    monkeypatch.setattr(allocation, "PageWarmer", warmer)
 
     load(folder, cache=CacheConfig(num_kv_blocks=16, kv_cache_prefault=wanted))
 

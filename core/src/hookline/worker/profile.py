@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Sequence
 from functools import partial
+from typing import NamedTuple
 
 from hookline.sampling_params import SamplingParams
 from hookline.step.plan import AdmittedSequence, StepPlan
@@ -46,39 +47,65 @@ def _run_a_prompt(maker: RunnerMaker) -> None:
     maker.runner(maker.model.forward, HostFeed(), cache, state).execute(plan)
 
 
+class _LargestSteps(NamedTuple):
+    """The two steps that take most memory.
+
+    Attributes:
+        num_blocks: KV blocks that they need.
+        prompts: Prompts that fill the token budget, with the logits of all tokens.
+        samples: Single tokens with drafts, sampled for the most requests in all ways.
+    """
+
+    num_blocks: int
+    prompts: StepPlan
+    samples: StepPlan
+
+    @classmethod
+    def of(cls, maker: RunnerMaker) -> "_LargestSteps":
+        scheduler, (tokens, blocks) = maker.config.scheduler, _longest_prompt(maker)
+        seqs, budget = scheduler.max_num_seqs, scheduler.max_num_batched_tokens
+        count = min(seqs, -(-budget // tokens))
+        drafts = _most_drafts(maker)
+        width = -(-(1 + drafts) // maker.config.cache.block_size)
+        prompts = [
+            _sequence(
+                at,
+                min(tokens, budget - at * tokens),
+                range(at * blocks, (at + 1) * blocks),
+                _ALL_OF_A_PROMPT,
+            )
+            for at in range(count)
+        ]
+        singles = [
+            _sequence(
+                count + at, 1, range(at * width, (at + 1) * width), _ALL_OF_SAMPLING
+            )
+            for at in range(seqs)
+        ]
+        return cls(
+            num_blocks=max(seqs * width, count * blocks),
+            prompts=_plan(sorted(prompts, key=lambda each: len(each.token_ids))),
+            samples=_plan(singles, released=range(count), drafts=drafts),
+        )
+
+
 def _run_largest_steps(maker: RunnerMaker) -> Profiled:
-    """Runs a step of prompts with all their logits, then one that samples for all."""
-    config, (tokens, blocks) = maker.config, _longest_prompt(maker)
-    seqs, budget = (
-        config.scheduler.max_num_seqs,
-        config.scheduler.max_num_batched_tokens,
-    )
-    count = min(seqs, -(-budget // tokens))
-    drafts = _most_drafts(maker)
-    width = -(-(1 + drafts) // config.cache.block_size)
-    num_blocks = max(seqs * width, count * blocks)
-    lengths = [min(tokens, budget - start * tokens) for start in range(count)]
-    prompts = [
-        _sequence(at, length, range(at * blocks, (at + 1) * blocks), _ALL_OF_A_PROMPT)
-        for at, length in enumerate(lengths)
-    ]
-    singles = [
-        _sequence(count + at, 1, range(at * width, (at + 1) * width), _ALL_OF_SAMPLING)
-        for at in range(seqs)
-    ]
-    feed = maker.device_feed()
-    cache, state = maker.cache(num_blocks), maker.batch_state()
+    steps = _LargestSteps.of(maker)
+    feed, state = maker.graphs.feed(), maker.batch_state()
+    cache = maker.cache(steps.num_blocks)
     runner = maker.runner(maker.model.forward, feed, cache, state)
-    runner.execute(_plan(sorted(prompts, key=lambda each: len(each.token_ids))))
-    runner.execute(_plan(singles, released=range(count), drafts=drafts))
-    graphed = maker.graphed(feed)
+    runner.execute(steps.prompts)
+    runner.execute(steps.samples)
+    graphed = maker.graphs.forward(feed)
+    sizes = reversed(maker.graphs.sizes.sizes)
     return Profiled(
         bytes_of_blocks(
-            num_blocks, config.cache, maker.model.layers, maker.model.dtype.itemsize
+            steps.num_blocks,
+            maker.config.cache,
+            maker.model.layers,
+            maker.model.dtype.itemsize,
         ),
-        [partial(graphed.capture, size) for size in reversed(maker.graph_sizes.sizes)]
-        if graphed
-        else [],
+        [partial(graphed.capture, size) for size in sizes] if graphed else [],
     )
 
 

@@ -4,11 +4,9 @@ from dataclasses import dataclass
 
 from hookline.config import EngineConfig, Kernels
 from hookline.kv_transfer.connector import WorkerConnector, needs_layers
-from hookline.models.decoder import Decoder
 from hookline.spec_decode.proposer import (
     Proposer,
     has_layers,
-    wanted_features,
     wants_hidden_states,
 )
 from hookline.spec_decode.tree import tree_of
@@ -19,9 +17,8 @@ from hookline.worker.drafting.drafter import Drafter
 from hookline.worker.drafting.guard import ProposerGuard
 from hookline.worker.feed import Feed, HostFeed
 from hookline.worker.forward import Forward
-from hookline.worker.gpu.cuda_graphs import GraphedForward
 from hookline.worker.gpu.device_feed import DeviceFeed
-from hookline.worker.gpu.graph_sizes import GraphSizes
+from hookline.worker.graph_plan import GraphPlan
 from hookline.worker.input_batch import InputBatch
 from hookline.worker.loaded_model import LoadedModel
 from hookline.worker.machine import Machine
@@ -64,6 +61,7 @@ class RunnerMaker:
         connector: Moves KV; None without a KV connector.
         tree: The shape of the proposer's drafts; None if they are chains.
         sampling: Picks tokens.
+        graphs: CUDA graphs of the model.
     """
 
     config: EngineConfig
@@ -73,6 +71,7 @@ class RunnerMaker:
     connector: WorkerConnector | None
     tree: TreeArrays | None
     sampling: ChosenSampling
+    graphs: GraphPlan
 
     @classmethod
     def of(
@@ -101,6 +100,13 @@ class RunnerMaker:
                 model.dtype,
                 may_compile=config.executor.kernels is not Kernels.TORCH,
                 platform=machine.platform,
+            ),
+            graphs=GraphPlan(
+                config=config,
+                machine=machine,
+                model=model,
+                proposer=proposer,
+                connector=connector,
             ),
         )
 
@@ -137,57 +143,13 @@ class RunnerMaker:
         """Whether steps compute hidden states for the proposer."""
         return self.proposer is not None and wants_hidden_states(self.proposer)
 
-    @property
-    def reason_without_graphs(self) -> str:
-        """Why each step is launched on this device; empty if graphs are captured."""
-        if self.machine.new_capture is None:
-            return "enforce-eager"
-        if needs_layers(self.connector):
-            return "a KV connector is called between the layers"
-        if wanted_features(self.proposer):
-            return "the proposer reads what is within the model"
-        return "" if self._capturable else "modules may wait for the device"
-
-    @property
-    def graph_sizes(self) -> GraphSizes:
-        """Empty where each step is launched."""
-        if self.reason_without_graphs:
-            return GraphSizes()
-        return GraphSizes.up_to(self._max_sequences)
-
     def feed(self, cache: PagedCache) -> HostFeed | DeviceFeed:
         """Allocates what brings the inputs of steps over this cache to the model."""
         if self.machine.platform.is_gpu:
-            return self.device_feed()
+            return self.graphs.feed()
         is_capped = any(layer.softcap is not None for layer in self.model.attention)
         has_tiles = all(each.has_tiles for each in cache.attention.values())
         return HostFeed(has_tiles=has_tiles and not is_capped, tree=self.tree)
-
-    def device_feed(self) -> DeviceFeed:
-        """Allocates the input buffers of steps on a GPU."""
-        scheduler = self.config.scheduler
-        return DeviceFeed(
-            self.machine.platform.device,
-            max_tokens=scheduler.max_num_batched_tokens,
-            max_num_seqs=self._max_sequences,
-            max_num_blocks=-(-self.model.max_model_len // self.config.cache.block_size),
-            sizes=self.graph_sizes,
-        )
-
-    def graphed(self, feed: Feed) -> GraphedForward | None:
-        """The model with graphs over a feed; None where each step is launched."""
-        capturable = self._capturable
-        if not isinstance(feed, DeviceFeed) or self.reason_without_graphs:
-            return None
-        assert capturable is not None
-        assert self.machine.new_capture is not None
-        return GraphedForward(
-            capturable,
-            feed,
-            self.graph_sizes,
-            self.machine.new_capture(),
-            longest=self.model.max_model_len,
-        )
 
     def batch_state(self, *, serves: bool = False) -> BatchState:
         """Allocates the rows of an empty batch.
@@ -290,19 +252,3 @@ class RunnerMaker:
             tree=self.tree,
             transferring=transferring,
         )
-
-    @property
-    def _capturable(self) -> Decoder | None:
-        forward = self.model.forward
-        if isinstance(forward, Decoder) and forward.is_capturable:
-            return forward
-        return None
-
-    @property
-    def _max_sequences(self) -> int:
-        """Maximum number of sequences in a step; each draft is one of its own."""
-        scheduler, speculative = self.config.scheduler, self.config.speculative
-        if speculative is None:
-            return scheduler.max_num_seqs
-        most = scheduler.max_num_seqs * (1 + speculative.most_speculative_tokens)
-        return min(most, scheduler.max_num_batched_tokens)

@@ -14,7 +14,6 @@ the number of KV blocks. What crosses between the two is plain data.
 
 import gc
 import logging
-from dataclasses import dataclass
 
 import torch
 
@@ -24,49 +23,22 @@ from hookline.spec_decode.tree import tree_of
 from hookline.step.model_shape import ModelShape
 from hookline.step.plan import StepPlan, StepResult
 from hookline.step.sleep_level import SleepLevel
+from hookline.worker.allocation import Allocation
 from hookline.worker.allocator import keep_freed_memory, return_freed_memory
-from hookline.worker.cache_memory import CacheMemory
-from hookline.worker.drafting.draft_cache import PagedDraftCache
 from hookline.worker.drafting.drafter import Drafter
 from hookline.worker.executor_factory import RUNS_MODEL, ExecutorContext
-from hookline.worker.feed import Feed
 from hookline.worker.kernels_in_use import kernels_in_use
 from hookline.worker.loaded_model import load
 from hookline.worker.machine import Machine, choose_machine
 from hookline.worker.memory import count_blocks
 from hookline.worker.model_runner import ModelRunner
 from hookline.worker.page_warmer import PageWarmer
-from hookline.worker.paged_cache import PagedCache
 from hookline.worker.profile import room_for_cache
-from hookline.worker.runner_maker import BatchState, RunnerMaker
+from hookline.worker.runner_maker import RunnerMaker
 from hookline.worker.startup_timer import StartupTimer
 from hookline.worker.threads import take_threads
-from hookline.worker.transfers.transferring import Transferring
 
 _log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class _Allocated:
-    """What the phase `allocate` leaves behind.
-
-    Attributes:
-        cache: Keys and values of the model.
-        drafts: Keys and values of the proposer's layers; None if it has none.
-        memory: The memory of both.
-        feed: Brings inputs to the model.
-        state: The requests in the batch.
-        transferring: Calls the KV connector; None without one.
-        cache_key: Models with another key cannot use this cache.
-    """
-
-    cache: PagedCache
-    drafts: PagedDraftCache | None
-    memory: CacheMemory
-    feed: Feed
-    state: BatchState
-    transferring: Transferring | None
-    cache_key: tuple[object, ...]
 
 
 class Worker:
@@ -81,7 +53,7 @@ class Worker:
         self._connector = context.connector
         self._machine: Machine | None = None
         self._maker: RunnerMaker | None = None
-        self._allocated: _Allocated | None = None
+        self._allocated: Allocation | None = None
         self._drafter: Drafter | None = None
         self._runner: ModelRunner | None = None
         self._warmer: PageWarmer | None = None
@@ -161,17 +133,7 @@ class Worker:
         """
         maker = self._loaded
         with self._timer.phase("allocate KV cache"):
-            cache, drafts = maker.cache(num_blocks), maker.draft_cache(num_blocks)
-            tensors = [*cache.keys, *cache.values]
-            self._allocated = _Allocated(
-                cache=cache,
-                drafts=drafts,
-                memory=CacheMemory([*tensors, *(drafts.tensors if drafts else ())]),
-                feed=maker.feed(cache),
-                state=maker.batch_state(serves=True),
-                transferring=maker.transferring(cache),
-                cache_key=maker.model.cache_key,
-            )
+            self._allocated = Allocation.of(maker, num_blocks)
 
     def warm_up(self) -> ModelShape:
         """Builds the runner, captures CUDA graphs and faults in pages of the cache.
@@ -183,8 +145,10 @@ class Worker:
             ConfigError: The proposer cannot use its cache.
         """
         with self._timer.phase("warm up"):
-            shape = self._build_runner()
-            self._warmer = self._start_warmer()
+            assert self._allocated is not None, "allocate comes first"
+            shape = self._build_runner(self._allocated)
+            prefault = self._config.cache.kv_cache_prefault
+            self._warmer = self._allocated.warmer(prefault)
             gc.collect()
             gc.freeze()  # collections need not look at what stays
         return shape
@@ -234,9 +198,7 @@ class Worker:
         self._close_warmer()
         self._close_drafter()
         if self._allocated is not None:
-            self._allocated.state.sampling.close()
-            if self._allocated.transferring is not None:
-                self._allocated.transferring.close()
+            self._allocated.close()
         gc.unfreeze()
         self._runner = self._maker = self._allocated = self._proposer = None
 
@@ -245,14 +207,13 @@ class Worker:
         assert self._maker is not None, "load_model comes first"
         return self._maker
 
-    def _build_runner(self) -> ModelShape:
-        maker, kept = self._loaded, self._allocated
-        assert kept is not None, "allocate comes first"
+    def _build_runner(self, kept: Allocation) -> ModelShape:
+        maker = self._loaded
         if self._drafter is None:
             if kept.drafts is not None and self._proposer is not None:
                 bind_proposer(self._proposer, self._config, kept.drafts)
             self._drafter = maker.drafter(kept.state.batch)
-        forward = maker.graphed(kept.feed) or maker.model.forward
+        forward = maker.graphs.forward(kept.feed) or maker.model.forward
         self._runner = maker.runner(
             forward,
             kept.feed,
@@ -267,25 +228,18 @@ class Worker:
             dtype=str(model.dtype).removeprefix("torch."),
             vocab_size=model.vocab_size,
             max_model_len=model.max_model_len,
-            num_kv_blocks=len(kept.cache.keys[0]),
+            num_kv_blocks=kept.num_blocks,
             eos_token_ids=model.eos_token_ids,
             cost=model.cost,
             kernels=kernels_in_use(
                 forward,
                 kept.cache.attention.values(),
                 maker.sampling,
-                maker.reason_without_graphs if maker.machine.platform.is_gpu else "",
+                maker.graphs.reason_without if maker.machine.platform.is_gpu else "",
             ),
             draft_tree=tree_of(self._proposer),
             kv_layout=self._runner.kv_layout,
         )
-
-    def _start_warmer(self) -> PageWarmer | None:
-        assert self._allocated is not None
-        cache, size = self._allocated.cache, self._config.cache.kv_cache_prefault
-        if not size or cache.keys[0].device.type != "cpu":
-            return None
-        return PageWarmer([*cache.keys, *cache.values], size)
 
     def _close_warmer(self) -> None:
         if self._warmer is not None:

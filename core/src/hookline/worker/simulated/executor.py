@@ -93,6 +93,30 @@ class SimulatedExecutor:
             self._cache.begin(plan)
             if not plan.request_ids:
                 return StepResult(transfers=self._cache.end())
+        self._change_batch(plan)
+        started = self._clock.now()
+        self._clock.sleep(self._step_seconds(plan))
+        forward_ns = self._clock.now() - started
+        tokens = self._compute(plan)
+        transfers = self._read(tokens)
+        asked = self._clock.now()
+        drafts = self._propose(ComputedStep.of(plan, tokens, forward_ns), tokens)
+        return StepResult(
+            tokens=tokens,
+            logprobs={
+                request_id: [TokenLogprobs([token], [0.0], 1) for token in new]
+                for request_id, new in tokens.items()
+                if self._sequences[request_id].params.logprobs is not None
+            },
+            forward_ns=forward_ns,
+            drafts=drafts,
+            draft_ns=self._clock.now() - asked,
+            most_drafts=self._most_drafts,
+            proposer_failures=self._guard.take_failures() if self._guard else {},
+            transfers=transfers,
+        )
+
+    def _change_batch(self, plan: StepPlan) -> None:
         for request_id in plan.released:
             self._sequences.pop(request_id, None)
             if self._guard is not None:
@@ -101,10 +125,10 @@ class SimulatedExecutor:
                 self._control.release(request_id)
         for admitted in plan.admitted:
             self._sequences[admitted.request_id] = _Sequence(admitted)
-        started = self._clock.now()
-        self._clock.sleep(self._step_seconds(plan))
-        forward_ns = self._clock.now() - started
-        tokens: dict[int, list[int]] = {}
+
+    def _compute(self, plan: StepPlan) -> dict[int, list[int]]:
+        """Returns new tokens by request id, of all requests that are up to date."""
+        tokens = {}
         for request_id, num_tokens in zip(
             plan.request_ids, plan.num_tokens, strict=True
         ):
@@ -114,24 +138,7 @@ class SimulatedExecutor:
             self._write(request_id)
             if sequence.num_computed == sequence.num_tokens:
                 tokens[request_id] = sequence.verify(drafts, self.shape.vocab_size)
-        transfers = self._read(tokens)
-        computed = ComputedStep.of(plan, tokens, forward_ns)
-        asked = self._clock.now()
-        proposed = self._propose(computed, tokens)
-        return StepResult(
-            tokens=tokens,
-            logprobs={
-                request_id: [TokenLogprobs([token], [0.0], 1) for token in new]
-                for request_id, new in tokens.items()
-                if self._sequences[request_id].params.logprobs is not None
-            },
-            forward_ns=forward_ns,
-            drafts=proposed,
-            draft_ns=self._clock.now() - asked,
-            most_drafts=self._most_drafts,
-            proposer_failures=self._guard.take_failures() if self._guard else {},
-            transfers=transfers,
-        )
+        return tokens
 
     def _write(self, request_id: int) -> None:
         if self._cache is not None:

@@ -1,0 +1,74 @@
+"""What the phase `allocate` leaves behind: the memory that a worker serves with."""
+
+from dataclasses import dataclass
+from typing import Self
+
+from hookline.worker.cache_memory import CacheMemory
+from hookline.worker.drafting.draft_cache import PagedDraftCache
+from hookline.worker.feed import Feed
+from hookline.worker.page_warmer import PageWarmer
+from hookline.worker.paged_cache import PagedCache
+from hookline.worker.runner_maker import BatchState, RunnerMaker
+from hookline.worker.transfers.transferring import Transferring
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Allocation:
+    """A worker's KV cache, its input buffers and the rows of its batch.
+
+    It outlives sleep, which takes only the contents of the KV cache.
+
+    Attributes:
+        cache: Keys and values of the model.
+        drafts: Keys and values of the proposer's layers; None if it has none.
+        memory: The memory of both.
+        feed: Brings inputs to the model.
+        state: The requests in the batch.
+        transferring: Calls the KV connector; None without one.
+        cache_key: Models with another key cannot use this cache.
+    """
+
+    cache: PagedCache
+    drafts: PagedDraftCache | None
+    memory: CacheMemory
+    feed: Feed
+    state: BatchState
+    transferring: Transferring | None
+    cache_key: tuple[object, ...]
+
+    @classmethod
+    def of(cls, maker: RunnerMaker, num_blocks: int) -> Self:
+        """Allocates a KV cache of that many blocks, and all that goes with it.
+
+        Raises:
+            ConfigError: The connector cannot use the cache, or a plugin's logits
+                processor cannot be created.
+        """
+        cache, drafts = maker.cache(num_blocks), maker.draft_cache(num_blocks)
+        tensors = [*cache.keys, *cache.values]
+        return cls(
+            cache=cache,
+            drafts=drafts,
+            memory=CacheMemory([*tensors, *(drafts.tensors if drafts else ())]),
+            feed=maker.feed(cache),
+            state=maker.batch_state(serves=True),
+            transferring=maker.transferring(cache),
+            cache_key=maker.model.cache_key,
+        )
+
+    @property
+    def num_blocks(self) -> int:
+        """Number of blocks in the KV cache."""
+        return len(self.cache.keys[0])
+
+    def warmer(self, warmed_bytes: int) -> PageWarmer | None:
+        """Starts to fault in the first pages of the KV cache; None on a device."""
+        if not warmed_bytes or self.cache.keys[0].device.type != "cpu":
+            return None
+        return PageWarmer([*self.cache.keys, *self.cache.values], warmed_bytes)
+
+    def close(self) -> None:
+        """Ends the threads of plugins that work on this memory."""
+        self.state.sampling.close()
+        if self.transferring is not None:
+            self.transferring.close()
