@@ -53,8 +53,9 @@ class Executor(Protocol):
 
         Every block of the KV cache loses its contents. The caller must therefore take
         the result of each started step, wait for transfers of KV, preempt all running
-        requests and reset the scheduler's prefix cache first. A sleeping executor may be put to a deeper
-        sleep. Requests that the executor knows stay known until a plan releases them.
+        requests and reset the scheduler's prefix cache first. A sleeping executor may
+        be put to a deeper sleep. Requests that the executor knows stay known until a
+        plan releases them.
         """
         ...
 
