@@ -9,17 +9,22 @@ ARGS ?=
 
 VENV := .venv
 BIN := $(VENV)/bin
-PROJECTS := $(sort $(wildcard pyproject.toml plugins/*/*/pyproject.toml models/*/pyproject.toml tools/*/pyproject.toml))
-EDITABLE := $(foreach project,$(PROJECTS),-e ./$(patsubst %pyproject.toml,%,$(project)))
+PROJECTS := $(sort $(wildcard pyproject.toml plugins/*/*/pyproject.toml models/*/pyproject.toml)) \
+    tools/bench/pyproject.toml tools/pd_proxy/pyproject.toml
+DEV_PROJECTS := $(filter-out $(PROJECTS),$(sort $(wildcard tools/*/pyproject.toml)))
+EDITABLE = $(foreach project,$(1),-e ./$(patsubst %pyproject.toml,%,$(project)))
+# Test processes balance their load to the end.
+PYTEST := $(BIN)/python -m pytest -n 2 --dist worksteal
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 # As the heads that ship were trained.
 TRAINING_medusa := --tokens 1000000 --row-tokens 256 \
     --training-config '{"num_layers": 4, "own_output": false, "epochs": 8}'
-CHOSEN_TESTS := not soak and not gpu and not slow
+EVERY_TEST := not soak and not gpu
+REST := (slow or exhaustive)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help serve disagg test lint types imports bench soak demo-model demo-heads clean
+.PHONY: help serve disagg test test-rest test-all lint types imports bench soak demo-model demo-heads clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -30,8 +35,14 @@ serve: $(VENV)/installed  ## Serve a model: MODEL=demo PORT=8000 ARGS='...'
 disagg: $(VENV)/installed  ## Serve with prefill and decode apart: CONNECTOR=shared_storage
 	@exec $(BIN)/hookline route --demo --model $(MODEL) --port $(PORT) --connector $(CONNECTOR) $(ARGS)
 
-test: $(VENV)/installed-dev  ## Run the tests: ARGS='...' goes to pytest
-	@$(BIN)/python -m pytest -n 2 -m '$(CHOSEN_TESTS)' $(ARGS)
+test: $(VENV)/installed-dev  ## Run the essential tests: ARGS='...' goes to pytest
+	@$(PYTEST) -m '$(EVERY_TEST) and not $(REST)' $(ARGS)
+
+test-rest: $(VENV)/installed-dev  ## Run the tests that `make test` leaves out
+	@$(PYTEST) -m '$(EVERY_TEST) and $(REST)' $(ARGS)
+
+test-all: $(VENV)/installed-dev  ## Run all tests but soak tests and those that need a GPU
+	@$(PYTEST) -m '$(EVERY_TEST)' $(ARGS)
 
 lint: $(VENV)/installed-dev  ## Check style and spelling
 	$(BIN)/ruff check
@@ -68,10 +79,10 @@ $(VENV)/installed: $(PROJECTS) constraints.txt
 	@echo "Installing Hookline into $(VENV); this takes a few minutes the first time."
 	@$(PYTHON) -m venv $(VENV)
 	@$(INSTALL) --upgrade 'pip>=25.1'
-	@$(INSTALL) --constraint constraints.txt $(EDITABLE)
+	@$(INSTALL) --constraint constraints.txt $(call EDITABLE,$(PROJECTS))
 	@touch $@
 
-$(VENV)/installed-dev: $(VENV)/installed
-	@$(INSTALL) --constraint constraints.txt --group dev
+$(VENV)/installed-dev: $(VENV)/installed $(DEV_PROJECTS)
+	@$(INSTALL) --constraint constraints.txt --group dev $(call EDITABLE,$(DEV_PROJECTS))
 	@sh tools/fetch_prometheus.sh $(VENV)/prometheus
 	@touch $@

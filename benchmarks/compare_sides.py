@@ -6,11 +6,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from compare_rows import HOOKLINE, TRANSFORMERS, UNCACHED, UNDRAFTED, VLLM, Row
+from compare_rows import (
+    BASELINE,
+    HOOKLINE,
+    TRANSFORMERS,
+    UNCACHED,
+    UNDRAFTED,
+    VLLM,
+    Row,
+)
 
 SERVED_NAME = "bench"
 BINDINGS = ("vllm-default", "vllm-all-cores")
-SIDES = (HOOKLINE, UNCACHED, UNDRAFTED, *BINDINGS, TRANSFORMERS)
+SIDES = (HOOKLINE, BASELINE, UNCACHED, UNDRAFTED, *BINDINGS, TRANSFORMERS)
 
 VLLM_ENVIRONMENT = {
     "DO_NOT_TRACK": "1",
@@ -28,6 +36,7 @@ class Side:
         name: In the table.
         engine: In `compare_offline.py`.
         python: Of the environment that it lives in.
+        benchmarks: Folder with the `compare_offline.py` that drives it offline.
         variables: Of its environment, besides the usual ones.
         has_prefix_cache: Whether equal prefixes are computed once.
         has_drafts: Whether it speculates, in rows that do.
@@ -36,6 +45,7 @@ class Side:
     name: str
     engine: str
     python: Path
+    benchmarks: Path = Path(__file__).parent
     variables: Mapping[str, str] = field(default_factory=dict)
     has_prefix_cache: bool = True
     has_drafts: bool = True
@@ -55,8 +65,14 @@ class Side:
         return [*command, "--model", str(model), "--kv-cache-memory", "2GiB", *options]
 
 
-def sides_of(row: Row, vllm: Path | None) -> list[Side]:
-    """Those that take part and are installed, Hookline first."""
+def sides_of(row: Row, vllm: Path | None, baseline: Path | None) -> list[Side]:
+    """Returns the installed sides of a row, Hookline first.
+
+    Args:
+        row: The work.
+        vllm: The virtual environment of vLLM.
+        baseline: Another checkout of Hookline, with its own virtual environment.
+    """
     ours = Path(sys.executable)
     known = {
         HOOKLINE: [Side(name=HOOKLINE, engine=HOOKLINE, python=ours)],
@@ -69,7 +85,17 @@ def sides_of(row: Row, vllm: Path | None) -> list[Side]:
         TRANSFORMERS: [Side(name=TRANSFORMERS, engine=TRANSFORMERS, python=ours)],
         VLLM: [] if vllm is None else _vllm_sides(vllm / "bin" / "python"),
     }
-    return [side for name in row.sides for side in known[name]]
+    sides = [side for name in row.sides for side in known[name]]
+    return sides if baseline is None else [sides[0], _baseline(baseline), *sides[1:]]
+
+
+def _baseline(checkout: Path) -> Side:
+    return Side(
+        name=BASELINE,
+        engine=HOOKLINE,
+        python=checkout / ".venv" / "bin" / "python",
+        benchmarks=checkout / "benchmarks",
+    )
 
 
 def _vllm_sides(python: Path) -> list[Side]:

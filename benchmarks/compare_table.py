@@ -2,9 +2,9 @@
 
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from compare_rows import HOOKLINE, ROWS, Goal
+from compare_rows import BASELINE, HOOKLINE, ROWS, Goal, Row
 
 Results = Mapping[str, Mapping[str, Sequence[Mapping[str, float]]]]
 """Metrics of every run, by row and side, a pair after the other; none of a failure."""
@@ -50,9 +50,16 @@ def comparisons(results: Results) -> list[Comparison]:
     found = (
         _comparison(row, goal, results[row])
         for row in results
-        for goal in ROWS[row].goals
+        for goal in (*ROWS[row].goals, *_against_baseline(ROWS[row]))
     )
     return [each for each in found if each is not None]
+
+
+def _against_baseline(row: Row) -> Iterable[Goal]:
+    """Each of a row's metrics once, beside another checkout of Hookline."""
+    metrics = {goal.metric: goal for goal in row.goals}
+    for goal in metrics.values():
+        yield replace(goal, ratio=None, bound=None, peer=BASELINE)
 
 
 def markdown(results: Results) -> str:
