@@ -26,7 +26,8 @@ from hookline.models.probe import probe
 from hookline.worker.forward import Forward, choose_forward
 from hookline.worker.paged_cache import PagedCache
 from hookline_kernels.cpu.linear import can_pack
-from hookline_testing.oracle import FAMILIES, SHAPE, VOCAB
+from hookline_testing.essential import essential
+from hookline_testing.oracle import ESSENTIAL_FAMILIES, FAMILIES, SHAPE, VOCAB
 
 BLOCK = 16
 LIMIT = 256
@@ -160,7 +161,7 @@ def test_each_family_is_spoken_of() -> None:
     assert set(FAMILIES) == DECODERS | set(REASONS)
 
 
-@pytest.mark.parametrize("family", sorted(FAMILIES))
+@pytest.mark.parametrize("family", essential(sorted(FAMILIES), *ESSENTIAL_FAMILIES))
 def test_float32_gives_the_modules_logits(
     family: str, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -180,7 +181,7 @@ def test_float32_gives_the_modules_logits(
 
 
 @needs_bfloat16
-@pytest.mark.parametrize("family", sorted(FAMILIES))
+@pytest.mark.parametrize("family", essential(sorted(FAMILIES), *ESSENTIAL_FAMILIES))
 def test_bfloat16_is_as_near_to_float32_as_the_modules(family: str) -> None:
     """The error of bfloat16 grows by at most half in any step.
 

@@ -15,7 +15,14 @@ from hookline_kernels.cpu.amx import has_tiles
 from hookline_kernels.cpu.recording import Arena, Recorder, Recording
 from hookline_kernels.cpu.shared_prefixes import SharedPrefixes
 from hookline_kernels.metadata import AttentionMetadata
-from hookline_testing.oracle import FAMILIES, VOCAB, Oracle, make_oracle
+from hookline_testing.essential import essential
+from hookline_testing.oracle import (
+    ESSENTIAL_FAMILIES,
+    FAMILIES,
+    VOCAB,
+    Oracle,
+    make_oracle,
+)
 
 DTYPES = [Dtype.FLOAT32, Dtype.BFLOAT16] if has_tiles() else [Dtype.FLOAT32]
 """In which products are kernels of ours."""
@@ -118,7 +125,7 @@ def of_many_lengths(llm: LLM) -> list[RequestOutput]:
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
-@pytest.mark.parametrize("family", sorted(FAMILIES))
+@pytest.mark.parametrize("family", essential(sorted(FAMILIES), *ESSENTIAL_FAMILIES))
 def test_output_is_the_same(
     family: str,
     dtype: Dtype,

@@ -2,10 +2,11 @@
 
 import pytest
 
-from hookline_testing.oracle import FAMILIES, Oracle, make_oracle
+from hookline_testing.essential import essential
+from hookline_testing.oracle import ESSENTIAL_FAMILIES, FAMILIES, Oracle, make_oracle
 
 
-@pytest.fixture(scope="module", params=sorted(FAMILIES))
+@pytest.fixture(scope="module", params=essential(sorted(FAMILIES), *ESSENTIAL_FAMILIES))
 def family(request: pytest.FixtureRequest) -> str:
     """Each in turn."""
     found: str = request.param

@@ -18,6 +18,7 @@ from hookline.config import (
     SchedulerConfig,
 )
 from hookline_testing import assert_conserved
+from hookline_testing.essential import essential
 from hookline_testing.oracle import Oracle, make_oracle
 
 OUTPUT_TOKENS = 20
@@ -72,7 +73,9 @@ def expected(oracle: Oracle) -> list[list[int]]:
     return [oracle.greedy(prompt, OUTPUT_TOKENS) for prompt in prompts()]
 
 
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize(
+    "mode", essential(MODES, "batched", "chunked-7", "overlapped-preempted", "process")
+)
 def test_greedy_output_equals_generate(
     oracle: Oracle, expected: list[list[int]], mode: str
 ) -> None:

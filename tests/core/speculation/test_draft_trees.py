@@ -31,7 +31,8 @@ from hookline.worker.drafting.draft_trees import (
 )
 from hookline_kernels import Platform
 from hookline_testing import assert_conserved
-from hookline_testing.oracle import FAMILIES, Oracle, make_oracle
+from hookline_testing.essential import essential
+from hookline_testing.oracle import ESSENTIAL_FAMILIES, FAMILIES, Oracle, make_oracle
 from hookline_testing.proposers import ScriptedProposer, ScriptedTreeProposer
 
 SpeculatingLLM = Callable[[EngineConfig, Proposer], AbstractContextManager[LLM]]
@@ -66,7 +67,7 @@ def prompts() -> list[list[int]]:
     return [*alone, [*common, 5, 6, 7], [*common, 8]]
 
 
-@pytest.fixture(scope="module", params=sorted(FAMILIES))
+@pytest.fixture(scope="module", params=essential(sorted(FAMILIES), *ESSENTIAL_FAMILIES))
 def family(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Oracle:
@@ -106,7 +107,9 @@ def test_every_family_is_left_as_it_is(
     assert check(speculating_llm, family, "batched") > 0.5
 
 
-@pytest.mark.parametrize("mode", sorted(set(MODES) - {"batched"}))
+@pytest.mark.parametrize(
+    "mode", essential(sorted(set(MODES) - {"batched"}), "preempted")
+)
 def test_every_mode_is_left_as_it_is(
     speculating_llm: SpeculatingLLM, llama: Oracle, mode: str
 ) -> None:

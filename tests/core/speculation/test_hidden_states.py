@@ -20,7 +20,8 @@ from hookline.config import (
 from hookline.exceptions import ConfigError
 from hookline.spec_decode import Proposer, SpeculativeConfig, TargetModel
 from hookline_testing import assert_conserved
-from hookline_testing.oracle import FAMILIES, Oracle, make_oracle
+from hookline_testing.essential import essential
+from hookline_testing.oracle import ESSENTIAL_FAMILIES, FAMILIES, Oracle, make_oracle
 from hookline_testing.proposers import (
     RandomProposer,
     ScriptedProposer,
@@ -84,7 +85,7 @@ def half_right(
     return WatchingProposer(ScriptedProposer(texts, errors=0.4))
 
 
-@pytest.mark.parametrize("name", sorted(FAMILIES))
+@pytest.mark.parametrize("name", essential(sorted(FAMILIES), *ESSENTIAL_FAMILIES))
 def test_states_are_those_that_the_output_layer_reads(
     name: str, speculating_llm: SpeculatingLLM, tmp_path: Path
 ) -> None:
@@ -167,8 +168,8 @@ def check_features(oracle: Oracle, watching: WatchingProposer) -> int:
     return len(watching.features)
 
 
-@pytest.mark.parametrize("mode", ["batched", "torch-kernels"])
-@pytest.mark.parametrize("name", sorted(FAMILIES))
+@pytest.mark.parametrize("mode", essential(["batched", "torch-kernels"], "batched"))
+@pytest.mark.parametrize("name", essential(sorted(FAMILIES), *ESSENTIAL_FAMILIES))
 def test_features_are_what_the_named_layers_read(
     name: str, mode: str, speculating_llm: SpeculatingLLM, tmp_path: Path
 ) -> None:

@@ -19,7 +19,8 @@ from hookline.config import (
 )
 from hookline.spec_decode import Proposer, SpeculativeConfig
 from hookline_testing import assert_conserved
-from hookline_testing.oracle import FAMILIES, Oracle, make_oracle
+from hookline_testing.essential import essential
+from hookline_testing.oracle import ESSENTIAL_FAMILIES, FAMILIES, Oracle, make_oracle
 from hookline_testing.proposers import RandomProposer, ScriptedProposer
 
 SpeculatingLLM = Callable[[EngineConfig, Proposer], AbstractContextManager[LLM]]
@@ -66,7 +67,7 @@ def proposers(known: list[list[int]]) -> dict[str, Proposer]:
     }
 
 
-@pytest.fixture(scope="module", params=sorted(FAMILIES))
+@pytest.fixture(scope="module", params=essential(sorted(FAMILIES), *ESSENTIAL_FAMILIES))
 def family(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Oracle:
@@ -112,7 +113,9 @@ def test_every_family_is_left_as_it_is(
 
 
 @pytest.mark.parametrize("name", ["right", "half-right", "random"])
-@pytest.mark.parametrize("mode", sorted(set(MODES) - {"batched"}))
+@pytest.mark.parametrize(
+    "mode", essential(sorted(set(MODES) - {"batched"}), "preempted")
+)
 def test_every_mode_is_left_as_it_is(
     speculating_llm: SpeculatingLLM, llama: Oracle, name: str, mode: str
 ) -> None:

@@ -20,7 +20,8 @@ from hookline.config import (
 from hookline.kv_transfer import KVTransferConfig
 from hookline_testing import assert_conserved
 from hookline_testing.connectors import DictStore, Faults
-from hookline_testing.oracle import FAMILIES, Oracle, make_oracle
+from hookline_testing.essential import essential
+from hookline_testing.oracle import ESSENTIAL_FAMILIES, FAMILIES, Oracle, make_oracle
 
 ConnectedLLM = Callable[[EngineConfig, DictStore], AbstractContextManager[LLM]]
 
@@ -49,7 +50,7 @@ def prompts() -> list[list[int]]:
     return [*alone, [*common, 5, 6, 7], [*common, 8]]
 
 
-@pytest.fixture(scope="module", params=sorted(FAMILIES))
+@pytest.fixture(scope="module", params=essential(sorted(FAMILIES), *ESSENTIAL_FAMILIES))
 def family(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Oracle:

@@ -28,6 +28,7 @@ from hookline_eagle.head import Head
 from hookline_eagle.proposer import EagleProposer
 from hookline_eagle.rotary import angle_table
 from hookline_testing import assert_conserved
+from hookline_testing.essential import essential
 from hookline_testing.oracle import Oracle
 from hookline_testing.proposers import ScriptedProposer
 
@@ -165,7 +166,7 @@ def told(oracle: Oracle, head: Head, tokens: list[int]) -> torch.Tensor:
     return torch.cat((*states[1:3], kept[0].view(len(tokens), -1)), -1)
 
 
-@pytest.mark.parametrize("mode", sorted(MODES))
+@pytest.mark.parametrize("mode", essential(sorted(MODES), "chunked"))
 def test_features_are_those_of_whole_sequences(
     mode: str,
     llama: Oracle,

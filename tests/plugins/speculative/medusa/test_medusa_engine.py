@@ -21,7 +21,8 @@ from hookline.spec_decode import SpeculativeConfig
 from hookline_medusa.checkpoint import save_heads
 from hookline_medusa.heads import Head
 from hookline_testing import assert_conserved
-from hookline_testing.oracle import FAMILIES, Oracle, make_oracle
+from hookline_testing.essential import essential
+from hookline_testing.oracle import ESSENTIAL_FAMILIES, FAMILIES, Oracle, make_oracle
 
 MakeHeads = Callable[..., tuple[Head, ...]]
 
@@ -91,7 +92,7 @@ def check(oracle: Oracle, config: EngineConfig, many: list[list[int]]) -> int:
     return sum(output.outputs[0].draft_tokens for output in outputs)
 
 
-@pytest.mark.parametrize("name", sorted(FAMILIES))
+@pytest.mark.parametrize("name", essential(sorted(FAMILIES), *ESSENTIAL_FAMILIES))
 def test_every_family_is_left_as_it_is(
     name: str, tmp_path: Path, make_heads: MakeHeads
 ) -> None:
@@ -106,7 +107,7 @@ def test_every_family_is_left_as_it_is(
 
 
 @pytest.mark.parametrize("mode", sorted(MODES))
-@pytest.mark.parametrize("count", [1, 5, 32])
+@pytest.mark.parametrize("count", essential([1, 5, 32], 5))
 def test_every_mode_is_left_as_it_is(
     mode: str, count: int, llama: Oracle, heads_folder: Path
 ) -> None:
@@ -116,7 +117,7 @@ def test_every_mode_is_left_as_it_is(
     assert check(llama, config, prompts(count)) > 0
 
 
-@pytest.mark.parametrize("name", sorted(FAMILIES))
+@pytest.mark.parametrize("name", essential(sorted(FAMILIES), *ESSENTIAL_FAMILIES))
 def test_trees_leave_every_family_as_it_is(name: str, tmp_path: Path) -> None:
     """With heads that are right where a text repeats a token."""
     oracle = make_oracle(name, tmp_path / "model")
@@ -127,7 +128,7 @@ def test_trees_leave_every_family_as_it_is(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("mode", sorted(MODES))
-@pytest.mark.parametrize("count", [1, 8])
+@pytest.mark.parametrize("count", essential([1, 8], 8))
 def test_trees_leave_every_mode_as_it_is(
     mode: str, count: int, llama: Oracle, heads_folder: Path
 ) -> None:

@@ -78,6 +78,10 @@ FAMILIES: dict[str, Callable[[], PreTrainedConfig]] = {
 }
 
 
+ESSENTIAL_FAMILIES = ("gemma2", "gpt2", "llama", "qwen3-moe")
+"""Each has what no other has: windows and soft caps, learned positions, experts."""
+
+
 @dataclass(frozen=True)
 class Oracle:
     """A model on disk, and the same model in `transformers`."""
