@@ -27,12 +27,12 @@ def errors(
     outputs: int,
     *,
     has_bias: bool = False,
-    has_summand: bool = False,
+    has_residual: bool = False,
 ) -> tuple[float, float]:
     """Largest error, and that of float32 vectors."""
     weight, values = random_values(outputs, inputs), random_values(rows, inputs)
     bias = random_values(outputs) if has_bias else None
-    residual = random_values(rows, outputs) if has_summand else None
+    residual = random_values(rows, outputs) if has_residual else None
     exact = functional.linear(values.double(), weight.double())
     for each in (bias, residual):
         exact = exact if each is None else exact + each.double()
@@ -55,15 +55,15 @@ def errors(
 
 
 @needs_tiles
-@pytest.mark.parametrize("has_summand", [False, True])
+@pytest.mark.parametrize("has_residual", [False, True])
 @pytest.mark.parametrize("has_bias", [False, True])
 @pytest.mark.parametrize("rows", ROWS)
 def test_products_are_as_right_as_in_float32(
-    rows: int, has_bias: bool, has_summand: bool
+    rows: int, has_bias: bool, has_residual: bool
 ) -> None:
     """For zero to many rows, with and without bias and residual."""
     own, others = errors(
-        rows, 64, 3 * OUTPUTS, has_bias=has_bias, has_summand=has_summand
+        rows, 64, 3 * OUTPUTS, has_bias=has_bias, has_residual=has_residual
     )
 
     assert own <= 1.5 * others
@@ -76,7 +76,7 @@ def test_so_are_those_of_more_rows_than_are_split_at_once(
 ) -> None:
     """With any number of threads."""
     del threads
-    own, others = errors(rows, inputs, 7 * OUTPUTS, has_bias=True, has_summand=True)
+    own, others = errors(rows, inputs, 7 * OUTPUTS, has_bias=True, has_residual=True)
 
     assert own <= 1.5 * others
 

@@ -42,11 +42,11 @@ def exact(values: torch.Tensor, weights: Weights, activation: str) -> torch.Tens
 
 
 @needs_tiles
-@pytest.mark.parametrize("has_summand", [False, True])
+@pytest.mark.parametrize("has_residual", [False, True])
 @pytest.mark.parametrize("activation", GATES)
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_rows_equal_the_reference(
-    shape: tuple[int, int], activation: str, has_summand: bool
+    shape: tuple[int, int], activation: str, has_residual: bool
 ) -> None:
     """Each row is right, and inputs stay unchanged."""
     hidden, width = shape
@@ -54,7 +54,7 @@ def test_rows_equal_the_reference(
     layer = FeedForward(*weights, activation)
     for rows in ROWS:
         values = random_values(rows, hidden)
-        residual = random_values(hidden, rows).T.contiguous() if has_summand else None
+        residual = random_values(hidden, rows).T.contiguous() if has_residual else None
         expected = exact(values, weights, activation)
         expected += 0 if residual is None else residual.double()
 

@@ -21,11 +21,11 @@ def assert_equal_to_exact(
     outputs: int,
     *,
     has_bias: bool = False,
-    has_summand: bool = False,
+    has_residual: bool = False,
 ) -> None:
     weight, values = random_values(outputs, inputs), random_values(rows, inputs)
     bias = random_values(outputs) if has_bias else None
-    residual = random_values(rows, outputs) if has_summand else None
+    residual = random_values(rows, outputs) if has_residual else None
     exact = functional.linear(values.double(), weight.double())
     for each in (bias, residual):
         exact = exact if each is None else exact + each.double()
@@ -37,13 +37,13 @@ def assert_equal_to_exact(
     assert residual is None or torch.equal(residual, random_values(rows, outputs))
 
 
-@pytest.mark.parametrize("has_summand", [False, True])
+@pytest.mark.parametrize("has_residual", [False, True])
 @pytest.mark.parametrize("has_bias", [False, True])
 @pytest.mark.parametrize("rows", ROWS)
-def test_products_are_right(rows: int, has_bias: bool, has_summand: bool) -> None:
+def test_products_are_right(rows: int, has_bias: bool, has_residual: bool) -> None:
     """For zero to many rows, with and without bias and residual."""
     assert_equal_to_exact(
-        rows, 48, 3 * OUTPUTS, has_bias=has_bias, has_summand=has_summand
+        rows, 48, 3 * OUTPUTS, has_bias=has_bias, has_residual=has_residual
     )
 
 
@@ -55,7 +55,7 @@ def test_any_number_of_inputs_is_right(inputs: int) -> None:
 
 def test_rows_that_no_cache_holds_are_right() -> None:
     """They are multiplied in parts."""
-    assert_equal_to_exact(601, 1024, 2 * OUTPUTS, has_bias=True, has_summand=True)
+    assert_equal_to_exact(601, 1024, 2 * OUTPUTS, has_bias=True, has_residual=True)
 
 
 def test_a_rows_result_does_not_depend_on_other_rows() -> None:

@@ -50,12 +50,12 @@ def assert_equal_to_exact(
     weight: torch.Tensor,
     bias: torch.Tensor | None,
     *,
-    has_summand: bool,
+    has_residual: bool,
 ) -> None:
     outputs, inputs = weight.shape
     for rows in ROWS:
         values = random_values(rows, inputs)
-        residual = random_values(rows, outputs) if has_summand else None
+        residual = random_values(rows, outputs) if has_residual else None
         exact = functional.linear(values.double(), weight.double())
         for each in (bias, residual):
             exact = exact if each is None else exact + each.double()
@@ -67,11 +67,11 @@ def assert_equal_to_exact(
         assert residual is None or torch.equal(residual, random_values(rows, outputs))
 
 
-@pytest.mark.parametrize("has_summand", [False, True])
+@pytest.mark.parametrize("has_residual", [False, True])
 @pytest.mark.parametrize("has_bias", [False, True])
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_products_are_rounded_once(
-    shape: tuple[int, int], has_bias: bool, has_summand: bool
+    shape: tuple[int, int], has_bias: bool, has_residual: bool
 ) -> None:
     """For one to many rows, with and without bias and residual."""
     weight = random_values(*shape)
@@ -79,7 +79,7 @@ def test_products_are_rounded_once(
 
     product = skinny_gemm_of(weight, bias)
 
-    assert_equal_to_exact(product, weight, bias, has_summand=has_summand)
+    assert_equal_to_exact(product, weight, bias, has_residual=has_residual)
 
 
 @pytest.mark.parametrize("width", [32, 64])
@@ -89,7 +89,7 @@ def test_blocks_of_either_width_are_read(width: int) -> None:
 
     product = SkinnyGemm(in_blocks(weight, width), bias, width)
 
-    assert_equal_to_exact(product, weight, bias, has_summand=True)
+    assert_equal_to_exact(product, weight, bias, has_residual=True)
 
 
 def test_a_slice_of_rows_is_taken() -> None:
