@@ -144,7 +144,7 @@ async def test_keys_of_the_api_are_not_the_pages() -> None:
     ("settings", "complaint"),
     [
         ({"metrics_port": 65536}, "metrics-port: must be 0 to 65535"),
-        ({"metrics_host": "::1"}, "metrics-host: needs --metrics-port"),
+        ({"metrics_host": "::1"}, "metrics-host: requires metrics-port"),
         ({"metrics_token": ""}, "metrics-token: must not be empty"),
     ],
 )
