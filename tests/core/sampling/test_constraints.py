@@ -144,6 +144,31 @@ def test_a_ban_on_everything_is_ignored(make_sampler: MakeSampler) -> None:
     assert possible(logits) == {2}
 
 
+def test_rows_are_constrained_independently(make_sampler: MakeSampler) -> None:
+    """All kinds in one batch give each row what it gets alone."""
+    params = [
+        SamplingParams(),
+        SamplingParams(logit_bias={3: 2.5, 9: -7.0}),
+        SamplingParams(allowed_token_ids=(4,), logit_bias={4: 1.0}),
+        SamplingParams(min_tokens=4, allowed_token_ids=(2, 6)),
+        SamplingParams(min_tokens=2, presence_penalty=1.0),
+        SamplingParams(repetition_penalty=2.0, logit_bias={3: 1.0}),
+    ]
+    more = {"output": (7, 8), "stop_tokens": (2, 6), "bad_words": ((4,), (7, 8, 9))}
+    sampler, rows = make_sampler(params, vocab_size=VOCAB, **more)
+    together = torch.ones(len(params), VOCAB)
+
+    sampler._process(together, rows, sampler._batch.num_tokens[rows], None)
+
+    for one, found in zip(params, together, strict=True):
+        alone, row = make_sampler([one], vocab_size=VOCAB, **more)
+        expected = torch.ones(1, VOCAB)
+        alone._process(expected, row, alone._batch.num_tokens[row], None)
+        assert torch.equal(found, expected[0])
+    assert possible(together[2]) == {4}
+    assert possible(together[3]) == {2, 6}
+
+
 def test_bias_decides_greedy_output(llm: LLM) -> None:
     """The greatest bias makes a token the whole output; the least removes one."""
     plain = tokens_of(llm, greedy())

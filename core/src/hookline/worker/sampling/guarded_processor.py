@@ -65,7 +65,7 @@ class GuardedProcessor:
 
     def prepare(self, positions: SampledPositions) -> None:
         if len(working := self._working(positions)):
-            outcome = isolate(self._inner.prepare, working)
+            outcome = isolate(self._inner.prepare, _renumbered(working))
             self._check(outcome, "prepare", working)
 
     def apply(self, logits: torch.Tensor, positions: SampledPositions) -> None:
@@ -73,8 +73,7 @@ class GuardedProcessor:
             return
         at = torch.from_numpy(working.indices).to(logits.device)
         part = logits[at]
-        renumbered = replace(working, indices=np.arange(len(working)))
-        outcome = isolate(self._inner.apply, part, renumbered)
+        outcome = isolate(self._inner.apply, part, _renumbered(working))
         if not self._check(outcome, "apply", working):
             return
         is_good = part.amax(-1).isfinite()
@@ -114,3 +113,8 @@ class GuardedProcessor:
         if self._num_logged <= _MAX_LOGGED:
             message = "Logits processor %r failed: %s"
             _logger.error(message, self._name, reason, exc_info=error)
+
+
+def _renumbered(positions: SampledPositions) -> SampledPositions:
+    """Replaces rows of the logits by rows of their copy."""
+    return replace(positions, indices=np.arange(len(positions)))
