@@ -9,7 +9,7 @@ from hookline.exceptions import ConfigError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParallelConfig:
-    """How an engine is divided; each size is 1 for now.
+    """How an engine is divided among ranks; each size must be 1 so far.
 
     Attributes:
         rank: Index of this process among those that share the model's weights.
@@ -18,7 +18,7 @@ class ParallelConfig:
     tensor_parallel_size: int = field(
         default=1,
         metadata=option(
-            "Number of ranks that divide each layer's weights; only 1 is supported.",
+            "Number of ranks that share each layer; only 1 is supported.",
             metavar="RANKS",
             minimum=1,
         ),
@@ -26,7 +26,7 @@ class ParallelConfig:
     pipeline_parallel_size: int = field(
         default=1,
         metadata=option(
-            "Number of groups of layers, one behind another; only 1 is supported.",
+            "Number of pipeline stages; only 1 is supported.",
             metavar="STAGES",
             minimum=1,
         ),
@@ -34,8 +34,8 @@ class ParallelConfig:
     data_parallel_size: int = field(
         default=1,
         metadata=option(
-            "Number of copies of the model in one engine; only 1 is supported.",
-            metavar="COPIES",
+            "Number of replicas of the model; only 1 is supported.",
+            metavar="REPLICAS",
             minimum=1,
         ),
     )
