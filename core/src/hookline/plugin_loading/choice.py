@@ -1,4 +1,4 @@
-"""Asks the one plugin that a configuration names for its object; imports no other."""
+"""Calls a factory hook of the plugin that a configuration names."""
 
 from hookline import hookspecs
 from hookline.exceptions import ConfigError, HooklineError
@@ -8,11 +8,11 @@ from hookline_registry import BrokenPluginError, PluginRegistry, RegistryError
 def ask_plugin(
     group: str, name: str, hook: str, context: object, *, option: str
 ) -> object:
-    """What a plugin answers to a hook; None if it does not have it.
+    """Calls a plugin's hook; returns None if the plugin lacks the hook.
 
     Raises:
-        ConfigError: It is unknown or broken, of `option`.
-        HooklineError: Whatever of these it raised itself.
+        ConfigError: The plugin is unknown or broken; `option` is named.
+        HooklineError: The plugin raised it.
     """
     registry = PluginRegistry("hookline", hookspecs)
     try:

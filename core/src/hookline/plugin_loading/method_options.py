@@ -1,4 +1,4 @@
-"""What options of methods have in common, for plugins to read them with."""
+"""Helpers for proposers that read their options."""
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -11,15 +11,31 @@ from hookline.models.description import find_folder
 def refuse_unknown(
     method: str, option: str, given: Mapping[str, object], known: Iterable[str]
 ) -> None:
-    """Raises `ConfigError`, of a command's option, for a name that is not known."""
+    """Raises `ConfigError` for an option that the method does not have."""
     json_options.refuse_unknown(f"the method {method}", option, given, known)
 
 
+def check_number(option: str, name: str, value: object) -> None:
+    """Raises `ConfigError` unless the value is a finite number, 0 or more."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise ConfigError(option, f"{name} must be a number, not {value!r}")
+    if not 0 <= value < float("inf"):
+        raise ConfigError(option, f"{name} must be 0 or more, and finite, not {value}")
+
+
+def check_rate(option: str, name: str, value: object) -> None:
+    """Raises `ConfigError` unless the value is a number between 0 and 1."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise ConfigError(option, f"{name} must be a number, not {value!r}")
+    if not 0 < value < 1:
+        raise ConfigError(option, f"{name} must be between 0 and 1, not {value}")
+
+
 def model_of(option: str, given: Mapping[str, object]) -> str | None:
-    """The folder or installed model that `model` names; None without one.
+    """Returns the option `model`, a folder or an installed model; None if missing.
 
     Raises:
-        ConfigError: It is no name.
+        ConfigError: The value is not a non-empty string.
     """
     model = given.get("model")
     if model is not None and (not isinstance(model, str) or not model):
@@ -30,18 +46,19 @@ def model_of(option: str, given: Mapping[str, object]) -> str | None:
 def brought_folder(
     method: str, option: str, model: str | None, target: str, *, what: str, some: str
 ) -> Path:
-    """Where what a method needs lies: in the folder `model`, or in a model's own.
+    """Returns the folder with a method's weights.
 
     Args:
-        method: Also the folder's name in a model's folder.
-        option: Of the command, for errors.
-        model: A folder, or an installed model that brings one; None is the target.
-        target: The model that is served.
-        what: Is looked for, as errors call it.
-        some: Of these, likewise.
+        method: Name of the method, and of the folder in a model's folder.
+        option: Command-line option, for errors.
+        model: Folder with the weights, or installed model that ships some; None takes
+            those that the target ships.
+        target: The served model.
+        what: What the weights are called in errors, such as `head`.
+        some: Word for them in advice, such as `one`.
 
     Raises:
-        ConfigError: There is none.
+        ConfigError: No weights are found.
     """
     if model is not None and (Path(model) / "config.json").is_file():
         return Path(model)
@@ -50,8 +67,8 @@ def brought_folder(
     except ModelLoadError as error:
         raise ConfigError(
             option,
-            f"the method {method} finds no {what}: {model or target!r} is no "
-            "folder with a config.json and no installed model",
+            f"the method {method} finds no {what}: {model or target!r} is not a "
+            "folder with config.json, nor an installed model",
         ) from error
     if not (brought / "config.json").is_file():
         raise ConfigError(

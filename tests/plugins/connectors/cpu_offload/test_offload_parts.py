@@ -27,14 +27,17 @@ LAYOUT = KVLayout(
     ("given", "detail"),
     [
         ({"bytes": 3}, "cpu_offload has no option 'bytes'"),
-        ({"cpu_bytes_to_use": 0}, "cpu_bytes_to_use must be a whole number above 0"),
-        ({"cpu_bytes_to_use": True}, "cpu_bytes_to_use must be a whole number above 0"),
+        ({"cpu_bytes_to_use": 0}, "cpu_bytes_to_use must be at least 1"),
+        ({"cpu_bytes_to_use": True}, "cpu_bytes_to_use must be a whole number"),
         ({"cpu_bytes_to_use": 2**60}, "bytes of memory"),
         ({"disk": "x"}, "disk must be an object"),
         ({"disk": {}}, "disk needs path"),
         ({"disk": {"path": 3}}, "disk needs path"),
         ({"disk": {"path": "x", "size": 3}}, "disk has no option 'size'"),
-        ({"disk": {"path": "x", "max_bytes": -1}}, "disk: max_bytes must be a whole"),
+        (
+            {"disk": {"path": "x", "max_bytes": -1}},
+            "disk: max_bytes must be at least 1",
+        ),
     ],
 )
 def test_mistakes_are_told(given: dict[str, object], detail: str) -> None:

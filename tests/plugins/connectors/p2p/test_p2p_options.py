@@ -30,8 +30,8 @@ MakeEngine = Callable[..., tuple[DrivenEngine, Wire]]
         ({"max_in_flight_bytes": 5}, "max_in_flight_bytes must be 1048576 to"),
         ({"max_staged_bytes": "1 GB"}, "max_staged_bytes must be 1048576 to"),
         ({"staged_seconds": 0}, "staged_seconds must be above 0"),
-        ({"peer_timeout_seconds": True}, "peer_timeout_seconds must be above 0"),
-        ({"peer_timeout_seconds": float("nan")}, "above 0, not nan"),
+        ({"peer_timeout_seconds": True}, "peer_timeout_seconds must be a number"),
+        ({"peer_timeout_seconds": float("nan")}, "above 0 and finite, not nan"),
         ({"secret_file": "/nowhere"}, "'/nowhere' cannot be read"),
     ],
 )

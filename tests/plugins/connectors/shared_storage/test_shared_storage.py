@@ -169,8 +169,8 @@ def test_failed_write_leaves_nothing(
         ({}, "needs shared_storage_path"),
         ({"shared_storage_path": 3}, "needs shared_storage_path"),
         ({"shared_storage_path": "x", "path": "y"}, "no option 'path'"),
-        ({"shared_storage_path": "x", "max_bytes": 0}, "above 0"),
-        ({"shared_storage_path": "x", "num_threads": True}, "above 0"),
+        ({"shared_storage_path": "x", "max_bytes": 0}, "must be at least 1"),
+        ({"shared_storage_path": "x", "num_threads": True}, "must be a whole number"),
         ({"shared_storage_path": "x", "load_async": 1}, "true or false"),
     ],
 )

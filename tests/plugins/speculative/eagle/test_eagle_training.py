@@ -81,7 +81,7 @@ def test_training_goes_on_from_another_head(tmp_path: Path, llama: Oracle) -> No
     [
         ({"epoch": 1}, "the method eagle has no option 'epoch'"),
         ({"start": 3}, "start must name a folder"),
-        ({"epochs": 0}, "epochs must be a whole number from 1 up"),
+        ({"epochs": 0}, "epochs must be at least 1"),
         ({"intermediate_size": True}, "intermediate_size must be a whole number"),
         ({"learning_rate": "a"}, "learning_rate must be a number"),
         ({"learning_rate": 2}, "learning_rate must be between 0 and 1"),

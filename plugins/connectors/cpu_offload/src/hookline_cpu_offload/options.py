@@ -1,4 +1,4 @@
-"""What `kv_connector_extra_config` says to this connector."""
+"""Options of the connector, from `kv_connector_extra_config`."""
 
 import os
 from collections.abc import Mapping
@@ -7,6 +7,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Self
 
+from hookline.config.checks import check_whole
 from hookline.config.kv_transfer import OPTION
 from hookline.exceptions import ConfigError
 from hookline.json_options import refuse_unknown
@@ -15,12 +16,13 @@ from hookline.kv_transfer import KVLayout, KVRole, KVTransferConfig
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DiskOptions:
-    """The third tier.
+    """The tier on disk.
 
     Attributes:
-        path: A folder of shared storage; it is made if need be.
-        max_bytes: Of all files together; the least recently used ones go first.
-        max_pending_bytes: Blocks that wait to be written, at most; more are dropped.
+        path: Folder in the format of shared_storage; created if missing.
+        max_bytes: Maximum size of all files; the least recently used are deleted.
+        max_pending_bytes: Maximum size of blocks that wait to be written; further
+            blocks are dropped.
     """
 
     path: Path
@@ -29,7 +31,7 @@ class DiskOptions:
 
     @classmethod
     def from_mapping(cls, given: object) -> Self:
-        """What users write.
+        """Returns the options of a JSON object.
 
         Raises:
             ConfigError: An option is unknown, missing or wrong, or shared storage is
@@ -45,11 +47,9 @@ class DiskOptions:
             raise ConfigError(
                 OPTION, "cpu_offload's disk needs path, the folder to use"
             )
-        sizes = {
-            name: _bytes(f"cpu_offload's disk: {name}", value)
-            for name, value in given.items()
-            if name != "path"
-        }
+        sizes = {name: value for name, value in given.items() if name != "path"}
+        for name, value in sizes.items():
+            check_whole(OPTION, f"cpu_offload's disk: {name}", value)
         if find_spec("hookline_shared_storage") is None:
             raise ConfigError(
                 OPTION,
@@ -61,12 +61,11 @@ class DiskOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffloadOptions:
-    """How much is kept, and where.
+    """Sizes of the tiers.
 
     Attributes:
-        cpu_bytes_to_use: Of host memory; it is touched as it is filled. The name is
-            vLLM's.
-        disk: What leaves host memory goes there; None if it is lost.
+        cpu_bytes_to_use: Bytes of host memory, touched as they are filled; vLLM's name.
+        disk: The tier for blocks evicted from host memory; None drops them.
     """
 
     cpu_bytes_to_use: int = 4 * 2**30
@@ -74,7 +73,7 @@ class OffloadOptions:
 
     @classmethod
     def from_mapping(cls, given: Mapping[str, object]) -> Self:
-        """What users write.
+        """Returns the options of a JSON object.
 
         Raises:
             ConfigError: An option is unknown or wrong.
@@ -82,7 +81,9 @@ class OffloadOptions:
         refuse_unknown(
             "cpu_offload", OPTION, given, [each.name for each in fields(cls)]
         )
-        size = _bytes("cpu_bytes_to_use", given.get("cpu_bytes_to_use", 4 * 2**30))
+        size = given.get("cpu_bytes_to_use", 4 * 2**30)
+        check_whole(OPTION, "cpu_bytes_to_use", size)
+        assert isinstance(size, int)
         memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
         if size > memory:
             raise ConfigError(
@@ -97,10 +98,10 @@ class OffloadOptions:
         )
 
     def num_slots(self, layout: KVLayout) -> int:
-        """Blocks that host memory has room for.
+        """Returns how many blocks fit host memory.
 
         Raises:
-            ConfigError: Not even one.
+            ConfigError: No block fits.
         """
         count = self.cpu_bytes_to_use // layout.total_bytes
         if not count:
@@ -113,18 +114,10 @@ class OffloadOptions:
 
 
 def check_role(config: KVTransferConfig | None) -> None:
-    """Raises `ConfigError` unless blocks go both ways."""
+    """Raises `ConfigError` unless the engine both saves and loads."""
     if config is not None and config.kv_role is not KVRole.BOTH:
         raise ConfigError(
             OPTION,
             "cpu_offload saves and loads: its kv_role is kv_both, not "
             f"{config.kv_role}",
         )
-
-
-def _bytes(name: str, value: object) -> int:
-    if type(value) is not int or value < 1:
-        raise ConfigError(
-            OPTION, f"{name} must be a whole number above 0, not {value!r}"
-        )
-    return value

@@ -8,6 +8,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Self
 
+from hookline.config.checks import check_seconds, one_of
 from hookline.config.kv_transfer import OPTION
 from hookline.exceptions import ConfigError
 from hookline.json_options import refuse_unknown
@@ -109,12 +110,12 @@ def is_loopback(host: str) -> bool:
 
 
 def _checked(name: str, value: object) -> object:
-    if name in {"mode", "transport"}:
-        return _word(name, Mode if name == "mode" else TransportKind, value)
+    if name == "mode":
+        return one_of(OPTION, name, Mode, value)
+    if name == "transport":
+        return one_of(OPTION, name, TransportKind, value)
     if name.endswith("_seconds"):
-        is_number = isinstance(value, int | float) and not isinstance(value, bool)
-        if not is_number or not 0 < value < float("inf"):  # type: ignore[operator]
-            raise ConfigError(OPTION, f"{name} must be above 0, not {value!r}")
+        check_seconds(OPTION, name, value)
     elif name == "port" or name.endswith("_bytes"):
         least, most = (0, (1 << 16) - 1) if name == "port" else (_LEAST_BYTES, 1 << 62)
         if type(value) is not int or not least <= value <= most:
@@ -124,14 +125,6 @@ def _checked(name: str, value: object) -> object:
     elif not isinstance(value, str) or not value:
         raise ConfigError(OPTION, f"{name} must be a text, not {value!r}")
     return value
-
-
-def _word(name: str, kind: type[Mode] | type[TransportKind], value: object) -> object:
-    if value not in list(kind):
-        raise ConfigError(
-            OPTION, f"{name} must be one of {', '.join(kind)}, not {value!r}"
-        )
-    return kind(str(value))
 
 
 def _secret(file: object) -> bytes | None:

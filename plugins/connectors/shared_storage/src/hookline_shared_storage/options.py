@@ -1,10 +1,11 @@
-"""What `kv_connector_extra_config` says to this connector."""
+"""Options of the connector, from `kv_connector_extra_config`."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Self
 
+from hookline.config.checks import check_whole
 from hookline.config.kv_transfer import OPTION
 from hookline.exceptions import ConfigError
 from hookline.json_options import refuse_unknown
@@ -12,15 +13,16 @@ from hookline.json_options import refuse_unknown
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StorageOptions:
-    """Where blocks lie, and how they are moved.
+    """Where blocks are stored, and how they are moved.
 
     Attributes:
-        shared_storage_path: The folder; it is made if need be.
-        max_bytes: Of all files together; the least recently used ones go first.
-        load_async: Let requests wait for their blocks while others are computed; else a
-            step waits for them.
-        num_threads: That read files.
-        max_pending_bytes: Blocks that wait to be written, at most; more are not saved.
+        shared_storage_path: Folder of the files; created if missing.
+        max_bytes: Maximum size of all files; the least recently used are deleted.
+        load_async: Whether requests wait for their blocks while others are computed;
+            otherwise the step waits.
+        num_threads: Number of threads that read files.
+        max_pending_bytes: Maximum size of blocks that wait to be written; further
+            blocks are not saved.
     """
 
     shared_storage_path: Path
@@ -31,7 +33,7 @@ class StorageOptions:
 
     @classmethod
     def from_mapping(cls, given: Mapping[str, object]) -> Self:
-        """What users write.
+        """Returns the options of a JSON object.
 
         Raises:
             ConfigError: An option is unknown, missing or wrong.
@@ -42,12 +44,8 @@ class StorageOptions:
             if name == "load_async":
                 if not isinstance(value, bool):
                     raise ConfigError(OPTION, f"{name} must be true or false")
-            elif name != "shared_storage_path" and (
-                type(value) is not int or value < 1
-            ):
-                raise ConfigError(
-                    OPTION, f"{name} must be a whole number above 0, not {value!r}"
-                )
+            elif name != "shared_storage_path":
+                check_whole(OPTION, name, value)
         path = given.get("shared_storage_path")
         if not isinstance(path, str) or not path:
             raise ConfigError(

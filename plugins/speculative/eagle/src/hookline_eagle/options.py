@@ -1,13 +1,16 @@
-"""What the method can be told, in `--speculative-config` and when heads are trained."""
+"""Options of the method, in `--speculative-config` and in training."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Self
 
+from hookline.config.checks import check_whole
 from hookline.exceptions import ConfigError
 from hookline.plugin_loading.method_options import (
     brought_folder,
+    check_number,
+    check_rate,
     model_of,
     refuse_unknown,
 )
@@ -15,19 +18,19 @@ from hookline.plugin_loading.method_options import (
 OPTION = "speculative-config"
 TRAINING_OPTION = "training-config"
 METHOD = "eagle"
-"""Also, in a target's folder, the head that it brings along."""
+"""Also the name of a head's folder in a target's folder."""
 GREEDY, PROBABILISTIC = "greedy", "probabilistic"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EagleOptions:
-    """Which head, and how it is drafted from.
+    """Which head drafts, and how.
 
     Attributes:
-        model: A folder with a head, or the name of an installed model that brings one;
-            None takes the one that the target brings.
-        draft_sample_method: `greedy` drafts what the head holds for the likeliest;
-            `probabilistic` draws the drafts of requests that sample.
+        model: Folder with a head, or name of an installed model that ships one; None
+            takes the target's own.
+        draft_sample_method: `greedy` drafts the most likely tokens; `probabilistic`
+            samples the drafts of requests that sample.
     """
 
     model: str | None = None
@@ -35,10 +38,10 @@ class EagleOptions:
 
     @classmethod
     def from_mapping(cls, given: Mapping[str, object]) -> Self:
-        """What users write.
+        """Returns the options of a JSON object.
 
         Raises:
-            ConfigError: There is no such option, or its value is wrong.
+            ConfigError: An option is unknown, or its value is invalid.
         """
         refuse_unknown(METHOD, OPTION, given, [each.name for each in fields(cls)])
         model = model_of(OPTION, given)
@@ -51,10 +54,10 @@ class EagleOptions:
         return cls(model=model, draft_sample_method=how)
 
     def folder(self, target: str) -> Path:
-        """Where the head of a target lies.
+        """Returns the folder of the head for a target.
 
         Raises:
-            ConfigError: There is none.
+            ConfigError: No head is found.
         """
         return brought_folder(
             METHOD, OPTION, self.model, target, what="head", some="one"
@@ -66,14 +69,14 @@ class TrainingOptions:
     """How a head is built and trained.
 
     Attributes:
-        start: A folder with a head of EAGLE to go on from; None begins anew.
-        intermediate_size: Of its feed-forward layer; None takes the target's.
-        epochs: How often each token is learnt from.
-        batch_tokens: Tokens of a step.
-        learning_rate: At its highest.
-        noise: Uniform noise on the target's features, in shares of their mean size; the
-            head will have to read features of its own, which are not exact either.
-        feature_weight: Of the loss of features beside that of tokens.
+        start: Folder with an EAGLE head to continue from; None starts anew.
+        intermediate_size: Size of the feed-forward layer; None takes the target's.
+        epochs: Passes over the training tokens.
+        batch_tokens: Tokens in a training step.
+        learning_rate: Maximum learning rate.
+        noise: Uniform noise on the target's features, relative to their mean size; the
+            head later reads features of its own, which are not exact either.
+        feature_weight: Weight of the loss of features; that of tokens has 1.
     """
 
     start: str | None = None
@@ -87,28 +90,17 @@ class TrainingOptions:
     def __post_init__(self) -> None:
         if self.start is not None and not isinstance(self.start, str):
             raise ConfigError(TRAINING_OPTION, "start must name a folder")
-        for name in ("intermediate_size", "epochs", "batch_tokens"):
-            value = getattr(self, name)
-            if name == "intermediate_size" and value is None:
-                continue
-            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-                raise ConfigError(
-                    TRAINING_OPTION, f"{name} must be a whole number from 1 up"
-                )
-        for name in ("learning_rate", "noise", "feature_weight"):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int | float):
-                raise ConfigError(TRAINING_OPTION, f"{name} must be a number")
-        if not 0 < self.learning_rate < 1:
-            raise ConfigError(TRAINING_OPTION, "learning_rate must be between 0 and 1")
-        if not (0 <= self.noise < float("inf")):
-            raise ConfigError(TRAINING_OPTION, "noise must be 0 or more")
-        if not (0 <= self.feature_weight < float("inf")):
-            raise ConfigError(TRAINING_OPTION, "feature_weight must be 0 or more")
+        if self.intermediate_size is not None:
+            check_whole(TRAINING_OPTION, "intermediate_size", self.intermediate_size)
+        check_whole(TRAINING_OPTION, "epochs", self.epochs)
+        check_whole(TRAINING_OPTION, "batch_tokens", self.batch_tokens)
+        check_rate(TRAINING_OPTION, "learning_rate", self.learning_rate)
+        check_number(TRAINING_OPTION, "noise", self.noise)
+        check_number(TRAINING_OPTION, "feature_weight", self.feature_weight)
 
     @classmethod
     def from_mapping(cls, given: Mapping[str, object]) -> Self:
-        """Raises `ConfigError` if there is no such option, or its value is wrong."""
+        """Returns the options; `ConfigError` if one is unknown or invalid."""
         refuse_unknown(
             METHOD, TRAINING_OPTION, given, [each.name for each in fields(cls)]
         )

@@ -5,9 +5,11 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Self
 
+from hookline.config.checks import check_whole
 from hookline.exceptions import ConfigError
 from hookline.plugin_loading.method_options import (
     brought_folder,
+    check_rate,
     model_of,
     refuse_unknown,
 )
@@ -62,13 +64,13 @@ class TrainingOptions:
     """How heads are built and trained.
 
     Attributes:
-        num_layers: Residual blocks of each head.
-        own_output: Train an output layer for each head; otherwise they share the
-            target's, which is not written to the checkpoint.
-        epochs: How often each token is learnt from.
-        batch_tokens: Tokens of a step.
-        block_learning_rate: Of the residual blocks' matrices, at its highest.
-        learning_rate: Of all else, at its highest.
+        num_layers: Number of residual blocks in each head.
+        own_output: Whether each head has an output layer of its own; otherwise heads
+            share the target's, which is not written to the checkpoint.
+        epochs: Passes over the training tokens.
+        batch_tokens: Tokens in a training step.
+        block_learning_rate: Maximum learning rate of the residual blocks' matrices.
+        learning_rate: Maximum learning rate of all other weights.
     """
 
     num_layers: int = 1
@@ -79,24 +81,17 @@ class TrainingOptions:
     learning_rate: float = 2e-3
 
     def __post_init__(self) -> None:
-        for name in ("num_layers", "epochs", "batch_tokens"):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-                raise ConfigError(
-                    TRAINING_OPTION, f"{name} must be a whole number from 1 up"
-                )
+        check_whole(TRAINING_OPTION, "num_layers", self.num_layers)
+        check_whole(TRAINING_OPTION, "epochs", self.epochs)
+        check_whole(TRAINING_OPTION, "batch_tokens", self.batch_tokens)
         if not isinstance(self.own_output, bool):
             raise ConfigError(TRAINING_OPTION, "own_output must be true or false")
-        for name in ("block_learning_rate", "learning_rate"):
-            rate = getattr(self, name)
-            if isinstance(rate, bool) or not isinstance(rate, int | float):
-                raise ConfigError(TRAINING_OPTION, f"{name} must be a number")
-            if not 0 < rate < 1:
-                raise ConfigError(TRAINING_OPTION, f"{name} must be between 0 and 1")
+        check_rate(TRAINING_OPTION, "block_learning_rate", self.block_learning_rate)
+        check_rate(TRAINING_OPTION, "learning_rate", self.learning_rate)
 
     @classmethod
     def from_mapping(cls, given: Mapping[str, object]) -> Self:
-        """Raises `ConfigError` if there is no such option, or its value is wrong."""
+        """Returns the options; `ConfigError` if one is unknown or invalid."""
         refuse_unknown(
             METHOD, TRAINING_OPTION, given, [each.name for each in fields(cls)]
         )

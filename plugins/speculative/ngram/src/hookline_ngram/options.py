@@ -1,25 +1,26 @@
-"""What the proposer can be told in `--speculative-config`."""
+"""Options of the proposer, in `--speculative-config`."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Self
 
+from hookline.config.checks import check_whole
 from hookline.exceptions import ConfigError
 from hookline.plugin_loading.method_options import refuse_unknown
 
 OPTION = "speculative-config"
 MOST_TOKENS = 64
-"""Longest suffix that can be looked for; each length has a table of its own."""
+"""Maximum length of the matched suffix; each length has a table."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NgramOptions:
-    """How the end of a text is looked for in what comes before it.
+    """How the end of a text is matched against its earlier tokens.
 
     Attributes:
-        prompt_lookup_max: Tokens of the longest suffix that is looked for.
-        prompt_lookup_min: Of the shortest one; the longest that is found wins.
-        match: Of several places where it stands, the `last` or the `first` one.
+        prompt_lookup_max: Length of the longest suffix that is matched, in tokens.
+        prompt_lookup_min: Length of the shortest one; the longest match wins.
+        match: Which match to continue from if there are several: `last` or `first`.
     """
 
     prompt_lookup_max: int = 5
@@ -27,12 +28,11 @@ class NgramOptions:
     match: str = "last"
 
     def __post_init__(self) -> None:
-        for name in ("prompt_lookup_max", "prompt_lookup_min"):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int):
-                raise ConfigError(OPTION, f"{name} must be a whole number")
-            if not 1 <= value <= MOST_TOKENS:
-                raise ConfigError(OPTION, f"{name} must be 1 to {MOST_TOKENS}")
+        for name, value in (
+            ("prompt_lookup_max", self.prompt_lookup_max),
+            ("prompt_lookup_min", self.prompt_lookup_min),
+        ):
+            check_whole(OPTION, name, value, maximum=MOST_TOKENS)
         if self.prompt_lookup_min > self.prompt_lookup_max:
             raise ConfigError(
                 OPTION, "prompt_lookup_min must not be above prompt_lookup_max"
@@ -42,10 +42,10 @@ class NgramOptions:
 
     @classmethod
     def from_mapping(cls, given: Mapping[str, object]) -> Self:
-        """What users write; of the two lengths, one alone bounds the other.
+        """Returns the options of a JSON object; a given length bounds the other one.
 
         Raises:
-            ConfigError: There is no such option, or its value is wrong.
+            ConfigError: An option is unknown, or its value is invalid.
         """
         known = ("prompt_lookup_max", "prompt_lookup_min", "match")
         refuse_unknown("ngram", OPTION, given, known)
