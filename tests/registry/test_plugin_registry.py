@@ -360,5 +360,5 @@ def test_a_factory_entry_point_must_be_callable(install: Callable[..., None]) ->
     """An entry point to a module is refused where a factory is wanted."""
     install("toy-model", entries={"demo": "toy_model"}, modules={"toy_model": ""})
 
-    with pytest.raises(BrokenPluginError, match="'toy_model' cannot be called"):
+    with pytest.raises(BrokenPluginError, match="'toy_model' is not callable"):
         load_entry_point(GROUP, "demo")

@@ -7,13 +7,14 @@ BreakerState = Literal["closed", "open", "half_open"]
 
 
 class Breaker:
-    """Opens after so many consecutive errors, and tries again after a while.
+    """Opens after several consecutive errors, and allows a trial after a while.
 
-    Used by one thread, batch by batch: ask `allows`, and if it does, `record` what came
-    of the batch. Other threads may read `state`.
+    For one thread: before each batch check `allows`, afterwards `record` its outcome.
+    Other threads may read `state`.
 
     Attributes:
-        state: `closed`: called; `open`: not called; `half_open`: one batch on trial.
+        state: `closed` (called), `open` (not called) or `half_open` (one batch on
+            trial).
     """
 
     def __init__(
@@ -27,13 +28,13 @@ class Breaker:
         self.state: BreakerState = "closed"
 
     def allows(self) -> bool:
-        """Whether the next batch may be delivered; an open breaker may go half-open."""
+        """Returns whether the next batch may be delivered; may go half-open."""
         if self.state == "open" and self._has_cooled_down():
             self.state = "half_open"
         return self.state != "open"
 
     def record(self, successes: Sequence[bool]) -> None:
-        """Takes in how the calls of one batch went, in their order."""
+        """Records the outcomes of a batch's calls, in order."""
         if self.state == "half_open":
             self._settle_trial(all(successes))
             return

@@ -1,4 +1,4 @@
-"""Tells every observing plugin what happened, each in its own lane."""
+"""Delivers events to every observing plugin, each in its own lane."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -11,7 +11,7 @@ from hookline_registry.registry import PluginRegistry
 class Fanout:
     """One lane for each observing plugin.
 
-    Plugins are resolved when this is made; what is registered later is not told.
+    Plugins are resolved at construction; those registered later get no events.
     """
 
     def __init__(
@@ -29,11 +29,11 @@ class Fanout:
 
         Args:
             registry: Where the plugins are registered.
-            plugin_names: For each lane's name what is registered and told in it.
-            bound: Most batches that wait in a lane.
-            failures: So many consecutive errors open a plugin's breaker.
-            cool_down_seconds: After so long an open breaker lets one batch through.
-            linger_seconds: So long batches may wait, to be delivered together.
+            plugin_names: Registered plugins of each lane, by lane name.
+            bound: Maximum number of batches that wait in a lane.
+            failures: Consecutive errors that open a plugin's breaker.
+            cool_down_seconds: How long a breaker stays open before a trial.
+            linger_seconds: How long batches may wait to be delivered together.
             clock: Seconds, monotonic.
         """
         callers = {
@@ -59,15 +59,15 @@ class Fanout:
         return hook in self._hooks
 
     def tell(self, batch: Sequence[Notice]) -> None:
-        """Gives the batch to every lane it concerns; never waits and never raises."""
+        """Submits the batch to every lane it concerns; never blocks or raises."""
         for lane in self._lanes:
             lane.submit(batch)
 
     def flush(self, timeout_seconds: float) -> bool:
-        """Waits until all that was told so far is delivered or dropped.
+        """Waits until every batch submitted so far is delivered or dropped.
 
         Returns:
-            False if some lane did not get there in time.
+            False if a lane needs longer.
         """
         return self._each(Lane.flush, timeout_seconds)
 
@@ -87,7 +87,7 @@ class Fanout:
     def _each(
         self, wait: Callable[[Lane, float], bool], timeout_seconds: float
     ) -> bool:
-        # The lanes work side by side, so that one deadline serves them all.
+        # Lanes run concurrently, so one deadline serves all.
         deadline = time.monotonic() + timeout_seconds
         results = [
             wait(lane, max(0.0, deadline - time.monotonic())) for lane in self._lanes

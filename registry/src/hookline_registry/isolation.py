@@ -1,4 +1,4 @@
-"""Calls plugin code so that whatever it raises hurts nobody else."""
+"""Calls plugin code and contains whatever it raises."""
 
 import threading
 from collections.abc import Callable
@@ -11,7 +11,7 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """What a call raised instead of returning.
+    """The exception that ended a call.
 
     Attributes:
         error: The exception, with its traceback.
@@ -21,7 +21,7 @@ class Failure:
 
     @property
     def summary(self) -> str:
-        """Kind and text of the error in a message's form."""
+        """Type and text of the error, for messages."""
         text = isolate(str, self.error)  # its __str__ is plugin code too
         kind = type(self.error).__name__
         if isinstance(text, Failure):
@@ -34,10 +34,10 @@ def isolate(
     *arguments: Parameters.args,
     **keywords: Parameters.kwargs,
 ) -> Result | Failure:
-    """Calls plugin code and returns its result, or the failure it ended with.
+    """Calls plugin code and returns its result, or a `Failure`.
 
-    A plugin that raises SystemExit or an exception of its own making ends no thread and
-    no process. Only the user's Ctrl-C, which arrives in the main thread, goes through.
+    Every exception is contained, SystemExit too, except the user's Ctrl-C in the main
+    thread.
     """
     try:
         return call(*arguments, **keywords)

@@ -1,4 +1,4 @@
-"""One plugin's queue and thread: whatever the plugin does, nobody waits for it."""
+"""The queue and thread of a plugin, so that nobody waits for it."""
 
 import math
 import threading
@@ -20,13 +20,13 @@ class LaneStats:
     """State of a lane.
 
     Attributes:
-        name: The plugin's.
-        depth: Batches that wait.
-        delivered: Batches handed to the plugin.
-        dropped: Batches that the plugin never saw.
-        errors: Calls that raised.
-        busy_seconds: Time spent in the plugin, the current call included.
-        breaker: Whether the plugin is called.
+        name: Name of the plugin.
+        depth: Number of waiting batches.
+        delivered: Number of batches delivered to the plugin.
+        dropped: Number of batches that the plugin never got.
+        errors: Number of calls that raised.
+        busy_seconds: Time spent in the plugin, including the current call.
+        breaker: State of its breaker.
         last_error: The latest error in one line.
     """
 
@@ -41,15 +41,14 @@ class LaneStats:
 
 
 class Lane:
-    """Hands batches of notices to one plugin, in order, in a thread of its own.
+    """Delivers batches of notices to one plugin, in order, in a thread of its own.
 
-    After a delivery the thread lingers: what comes meanwhile is delivered together, and
-    nobody wakes it for each batch. Waking a thread costs those who wake it more than
-    the batch does.
+    After a delivery the thread lingers: batches that arrive meanwhile are delivered
+    together, and nobody wakes it for each, which costs more than the batch itself.
 
-    Every batch gets a number; it is settled once it was delivered or dropped. Numbers,
-    not counts, make `flush` a barrier: while the plugin hangs, batches behind it may be
-    dropped, and the one that it holds is still the oldest unsettled one.
+    Every batch has a number, and is settled once it is delivered or dropped. Numbers
+    make `flush` a barrier even while the plugin hangs and later batches are dropped:
+    the batch that it holds is still the oldest unsettled one.
     """
 
     def __init__(
@@ -85,9 +84,9 @@ class Lane:
         self._hurrying = 0
 
     def submit(self, batch: Sequence[Notice]) -> None:
-        """Queues a batch unless nothing in it concerns the plugin; never waits for it.
+        """Queues a batch if it concerns the plugin; never blocks.
 
-        A full lane drops its oldest batch, a closed one the new one.
+        A full lane drops its oldest batch, a closed lane the new one.
         """
         if not any(hook in self._callers for hook, _ in batch):
             return
@@ -106,7 +105,7 @@ class Lane:
                 self._arrived.notify()
 
     def flush(self, timeout_seconds: float) -> bool:
-        """Waits until every batch submitted so far is settled; False if in vain."""
+        """Waits until all batches so far are settled; returns False on timeout."""
         with self._settled:
             self._hurrying += 1
             try:
@@ -115,13 +114,13 @@ class Lane:
                 self._hurrying -= 1
 
     def close(self, timeout_seconds: float) -> bool:
-        """Takes no more, settles what there is and ends the thread.
+        """Accepts no more batches, settles the waiting ones and ends the thread.
 
-        A plugin that does not return in time is abandoned, with what waits behind it
-        dropped; its thread is a daemon and ends once the plugin returns.
+        A plugin that does not return in time is abandoned and its waiting batches are
+        dropped; its daemon thread ends when the plugin returns.
 
         Returns:
-            Whether all was settled in time.
+            Whether all batches were settled in time.
         """
         with self._settled:
             self._is_closed = True
@@ -131,7 +130,7 @@ class Lane:
             self._arrived.notify_all()
             thread = self._thread
         if is_settled and thread is not None and thread.ident is not None:
-            thread.join()  # it has nothing left to do
+            thread.join()  # it is idle
         return is_settled
 
     @property
@@ -165,14 +164,14 @@ class Lane:
         return self._queue[0][0] if self._queue else self._last_number + 1
 
     def _ensure_thread(self) -> None:
-        """Starts the thread, again should it ever have ended by a stray exception."""
+        """Starts the thread if it does not run."""
         if self._thread is not None and self._thread.is_alive():
             return
         thread = threading.Thread(
             target=self._run, name=f"hookline-lane-{self._name}", daemon=True
         )
         started = isolate(thread.start)
-        if isinstance(started, Failure):  # no thread to be had: the next batch retries
+        if isinstance(started, Failure):  # out of threads: the next batch retries
             self._failures.note(("start",), started.summary, error=started.error)
             return
         self._thread = thread
@@ -200,7 +199,7 @@ class Lane:
             return batch
 
     def _is_urgent(self) -> bool:
-        """Whether lingering must end: somebody waits, or the lane fills up."""
+        """Whether to stop lingering: a flush waits, or the queue fills up."""
         waiting = len(self._queue)
         is_wanted = waiting > 0 and self._hurrying > 0
         return self._is_closed or is_wanted or waiting * 2 >= self._bound

@@ -1,4 +1,4 @@
-"""Imports what an entry point names; a failure tells who installed it and why."""
+"""Imports what entry points name; errors name the distribution and the cause."""
 
 from collections.abc import Callable
 from importlib.metadata import EntryPoint
@@ -9,24 +9,24 @@ from hookline_registry.isolation import Failure, isolate
 
 
 def load_entry_point(group: str, name: str) -> Callable[..., object]:
-    """Imports the factory that an entry point names; nothing is registered.
+    """Imports the factory that an entry point names, without registering it.
 
     Raises:
-        RegistryError: It is unknown, claimed twice, cannot be imported or called.
+        RegistryError: It is unknown, ambiguous, not importable or not callable.
     """
     plugin = find(group, name)
     factory = import_plugin(plugin)
     if not callable(factory):
-        reason = f"{plugin.value!r} cannot be called"
+        reason = f"{plugin.value!r} is not callable"
         raise BrokenPluginError(name, reason, distribution=plugin.source)
     return factory
 
 
 def load_value(group: str, name: str) -> object:
-    """Imports whatever an entry point names; nothing is registered.
+    """Imports the object that an entry point names, without registering it.
 
     Raises:
-        RegistryError: It is unknown, claimed twice or cannot be imported.
+        RegistryError: It is unknown, ambiguous or not importable.
     """
     return import_plugin(find(group, name))
 

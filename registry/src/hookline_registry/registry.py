@@ -1,4 +1,4 @@
-"""Loads the plugins that were chosen, and calls one of them at a time."""
+"""Loads the chosen plugins, and calls one of them at a time."""
 
 from collections.abc import Callable, Mapping, Sequence
 from types import ModuleType
@@ -11,10 +11,10 @@ from hookline_registry.loading import import_plugin, import_value
 
 
 class PluginRegistry:
-    """The plugins of one engine: only what was named is imported.
+    """The plugins of one engine; only named plugins are imported.
 
     Attributes:
-        names: The names under which plugins are registered, in order.
+        names: Names of the registered plugins, in order.
     """
 
     def __init__(self, project: str, hookspecs: ModuleType) -> None:
@@ -28,14 +28,14 @@ class PluginRegistry:
         return tuple(self._plugins)
 
     def load(self, group: str, name: str) -> str:
-        """Imports an installed plugin and registers it, once however often called.
+        """Imports an installed plugin and registers it, once.
 
         Returns:
-            What it is registered as: its name, or group and name where another group's
-            plugin has the name already.
+            Its registered name: the plugin's, or group and name if a plugin of another
+            group has the name.
 
         Raises:
-            RegistryError: It is unknown, claimed twice or broken.
+            RegistryError: It is unknown, ambiguous or broken.
         """
         plugin = find(group, name)
         registered = name
@@ -47,13 +47,13 @@ class PluginRegistry:
         return registered
 
     def load_path(self, path: str, make: Callable[[type], object]) -> str:
-        """Imports a class by `module:Class` and registers what `make` makes of it.
+        """Imports `module:Class` and registers the object that `make` creates.
 
         Returns:
-            What it is registered as: the path.
+            Its registered name: the path.
 
         Raises:
-            BrokenPluginError: It is no such path, no class, or cannot be made.
+            BrokenPluginError: The path is invalid, not a class, or `make` fails.
         """
         if path in self._plugins:
             return path
@@ -73,22 +73,22 @@ class PluginRegistry:
         """Registers an object that has hook implementations.
 
         Raises:
-            BrokenPluginError: It does not fit the hooks.
+            BrokenPluginError: It does not match the hook specifications.
             RegistryError: The name is taken.
         """
         self._add(plugin, name)
 
     def hooks_of(self, plugin_name: str) -> tuple[str, ...]:
-        """The hooks that a registered plugin implements, sorted."""
+        """Returns the names of the hooks that a plugin implements, sorted."""
         return tuple(self._plugin(plugin_name).callers)
 
     def create(
         self, plugin_name: str, hook: str, /, **arguments: object
     ) -> object | None:
-        """Asks one plugin's factory hook for its object.
+        """Calls a plugin's factory hook.
 
         Returns:
-            The object; None if the plugin has no such hook or declines.
+            The object, or None if the plugin lacks the hook or declines.
 
         Raises:
             BrokenPluginError: The hook raised, or returned a class.
@@ -100,11 +100,10 @@ class PluginRegistry:
         return made
 
     def call_one(self, plugin_name: str, hook: str, /, **arguments: object) -> object:
-        """Calls one plugin's hook here and now, outside of any lane.
+        """Calls one plugin's hook in this thread, outside of any lane.
 
         Returns:
-            As the hook is specified: its first result, or a list; None if the plugin
-            has no such hook.
+            The first result or a list, as specified; None if the plugin lacks the hook.
 
         Raises:
             BrokenPluginError: The hook raised.
@@ -126,7 +125,7 @@ class PluginRegistry:
     def callers(
         self, plugin_names: Sequence[str]
     ) -> Mapping[str, tuple[Callable[..., object], ...]]:
-        """For each hook what calls it in these plugins, in their order."""
+        """Returns the callers of each hook in these plugins, in their order."""
         callers: dict[str, tuple[Callable[..., object], ...]] = {}
         for name in plugin_names:
             for hook, caller in self._plugin(name).callers.items():

@@ -35,7 +35,7 @@ ROUTES = (
 
 
 def create_app(engine: ServingEngine, settings: ServerSettings) -> web.Application:
-    """The whole server above a started engine.
+    """Composes the server of a started engine.
 
     Run it with `handler_cancellation=True`, which ends a request whose client left.
     """

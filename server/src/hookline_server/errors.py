@@ -11,7 +11,7 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 def error_response(error: ApiError) -> web.Response:
-    """A whole response that tells of an error."""
+    """Returns an error as a complete response."""
     return web.Response(
         status=error.status, body=error_body(error), content_type="application/json"
     )
@@ -19,7 +19,7 @@ def error_response(error: ApiError) -> web.Response:
 
 @web.middleware
 async def answer_errors(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Answers the errors that handlers raise on purpose."""
+    """Answers errors that handlers raise on purpose."""
     try:
         return await handler(request)
     except (ApiError, RequestError, CommandError, EngineDeadError) as error:
@@ -30,10 +30,10 @@ async def answer_errors(request: web.Request, handler: Handler) -> web.StreamRes
 
 
 async def shape_error(request: web.Request, response: web.StreamResponse) -> None:
-    """Rewrites the errors that aiohttp answers by itself, just before they leave.
+    """Rewrites errors that aiohttp answers by itself, just before they are sent.
 
-    These are the unknown route, the wrong method, the body that is too large, and the
-    exception that nobody foresaw, which aiohttp has logged with its traceback.
+    These are unknown routes, wrong methods, bodies that are too large, and unexpected
+    exceptions, which aiohttp has logged with a traceback.
     """
     if response.status < 400 or not isinstance(response, web.Response):
         return
@@ -42,12 +42,12 @@ async def shape_error(request: web.Request, response: web.StreamResponse) -> Non
     body = error_body(_own_error(request, response.status))
     response.body = body
     response.content_type = "application/json"
-    # The length of the body that aiohttp had made stands in the headers already.
+    # The headers have the length of aiohttp's own body.
     response.headers["Content-Length"] = str(len(body))
 
 
 class Page(web.Response):
-    """A plugin's page: whatever it answers is left as it is."""
+    """A plugin's page, which is sent as it is, errors included."""
 
 
 def _own_error(request: web.Request, status: int) -> ApiError:
@@ -60,6 +60,6 @@ def _own_error(request: web.Request, status: int) -> ApiError:
     if status == 413:
         return body_too_large(request.client_max_size)
     if status >= 500:
-        message = "something went wrong in the server; its log tells more"
+        message = "internal error; see the server's log"
         return ApiError(status, message, code="internal_error")
     return ApiError(status, "the request cannot be served", code="invalid_request")

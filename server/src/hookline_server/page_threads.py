@@ -1,4 +1,4 @@
-"""A few threads that render pages, and nothing else."""
+"""A few threads that render pages."""
 
 import threading
 from collections.abc import Callable
@@ -8,10 +8,10 @@ Work = Callable[[], None]
 
 
 class PageThreads:
-    """Threads that wait for work and do it, from the first work on.
+    """A pool of threads that start with the first work.
 
-    They are daemons: unlike an executor's, one that hangs does not hold the process
-    back at its end.
+    They are daemons: unlike an executor's threads, one that hangs does not delay the
+    process's exit.
     """
 
     def __init__(self, count: int) -> None:
@@ -20,7 +20,7 @@ class PageThreads:
         self._threads: list[threading.Thread] = []
 
     def run(self, work: Work) -> None:
-        """Does the work, which must not raise, as soon as a thread is free."""
+        """Runs the work, which must not raise, when a thread is idle."""
         while len(self._threads) < self._count:
             thread = threading.Thread(
                 target=self._run, name="hookline-page", daemon=True
@@ -30,7 +30,7 @@ class PageThreads:
         self._work.put(work)
 
     def close(self) -> None:
-        """Ends each thread once it is free; waits for none."""
+        """Ends each thread when it is idle, without waiting for it."""
         for _ in self._threads:
             self._work.put(None)
 

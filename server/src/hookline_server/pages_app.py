@@ -1,4 +1,4 @@
-"""The application on the metrics port: the loggers' pages, and whether all is well."""
+"""The application on the metrics port: the loggers' pages, and health."""
 
 from collections.abc import Iterable
 
@@ -14,16 +14,16 @@ from hookline_server.request_identity import echo_request_id
 PAGES_APP: web.AppKey[web.Application] = web.AppKey(
     "hookline_pages_app", web.Application
 )
-"""The application that has the pages: the API's own, or one beside it."""
+"""The application that serves pages: the API's own, or a separate one."""
 
 
 def create_pages_app(
     app: web.Application, outermost: Iterable[Middleware]
 ) -> web.Application:
-    """An application beside the API's; its pages are registered later.
+    """Returns a separate application for pages, which are registered later.
 
     Args:
-        app: The API's, whose engine and settings are this one's too.
+        app: The API's application, with the engine and the settings.
         outermost: The API's middlewares that see every request.
     """
     pages_app = web.Application(

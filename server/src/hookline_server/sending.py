@@ -1,4 +1,4 @@
-"""Sends every response, and makes a 499 of each that no client waits for any more."""
+"""Sends every response; one whose client has left becomes a 499."""
 
 import asyncio
 import logging
@@ -10,7 +10,7 @@ from hookline_server.request_identity import request_id
 from hookline_server.sse import SENT_BYTES
 
 CLIENT_LEFT = 499
-"""The status, which no client sees, of a request whose client has left."""
+"""Status of a request whose client has left, for logs and metrics."""
 
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 
@@ -19,13 +19,12 @@ logger = logging.getLogger(__name__)
 
 @web.middleware
 async def send(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Sends the response to its last byte; to be outside of all that makes one.
+    """Sends the response to its last byte; the outermost middleware but the meter.
 
-    Otherwise aiohttp sends it after all middlewares, where nobody learns how that went.
+    aiohttp itself would send it after all middlewares, where failures go unnoticed.
 
-    A client's leaving comes as a cancellation, or, while the connection closes and the
-    cancellation is on its way, as an error of whoever writes. Either ends here: what
-    is returned then goes nowhere, but it has the status for the access log.
+    When a client leaves, the handler is cancelled, or a write fails before that. Both
+    end here; the response returned then only has the status for the access log.
     """
     try:
         response = await _answer(request, handler)
@@ -44,10 +43,9 @@ async def send(request: web.Request, handler: Handler) -> web.StreamResponse:
 
 
 async def confirm(request: web.Request) -> web.StreamResponse | None:
-    """Tells a client that asks before it sends a body to go on; a route's handler.
+    """Answers `Expect: 100-continue`; the `expect_handler` of routes.
 
-    aiohttp's own, which runs before the middlewares, makes an error of a client that
-    has left.
+    aiohttp's own one runs before the middlewares, and fails for clients that have left.
     """
     if request.headers["Expect"].lower() != "100-continue":
         raise web.HTTPExpectationFailed
@@ -55,7 +53,7 @@ async def confirm(request: web.Request) -> web.StreamResponse | None:
         await request.writer.write(CONTINUE)
     except ConnectionError:
         return web.Response(status=CLIENT_LEFT)
-    # These bytes are no part of the response: it can still become another.
+    # These bytes are not part of the response, which may still change.
     request.writer.output_size = 0
     return None
 
@@ -63,7 +61,7 @@ async def confirm(request: web.Request) -> web.StreamResponse | None:
 async def _answer(request: web.Request, handler: Handler) -> web.StreamResponse:
     try:
         return await handler(request)
-    except web.HTTPException as error:  # which is a response too
+    except web.HTTPException as error:  # it is a response, too
         return error
 
 

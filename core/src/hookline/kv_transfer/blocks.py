@@ -1,8 +1,8 @@
-"""The bytes of KV blocks, behind gates: copies are made for open transfers alone.
+"""The bytes of KV blocks, behind gates that are open as long as a transfer.
 
-A gate is closed when its transfer ends or is given up. Closing waits for a copy that is
-under way, and no later one begins. So the memory may be given to others at once,
-however late a connector is.
+A gate closes when its transfer ends or is given up. Closing waits for a running copy,
+and no copy starts later, so the blocks can be reused at once, however late a connector
+is.
 """
 
 import threading
@@ -20,7 +20,7 @@ Bytes = npt.NDArray[np.uint8]
 
 
 class LayerMemory(Protocol):
-    """One layer's blocks as bytes: K, then V; copied in and out in any thread."""
+    """One layer's blocks as bytes, K then V; any thread may copy."""
 
     @property
     def block_bytes(self) -> int: ...
@@ -28,25 +28,25 @@ class LayerMemory(Protocol):
     def copy_out(
         self, block_ids: Sequence[int], target: Bytes, rows: Sequence[int]
     ) -> None:
-        """Into rows of [any number, bytes], whose own bytes follow one another."""
+        """Copies blocks to rows of `target`, [any number, bytes], contiguous rows."""
         ...
 
     def copy_in(
         self, block_ids: Sequence[int], source: Bytes, rows: Sequence[int]
     ) -> None:
-        """From such rows."""
+        """Copies such rows to blocks."""
         ...
 
 
 @dataclass(slots=True)
 class Gate:
-    """Of one transfer.
+    """The gate of one transfer.
 
     Attributes:
-        places: Of the blocks that it opens, in their order.
-        load: If it is one; saves only read.
-        written: [layers, blocks] what was written.
-        is_open: Guarded by `lock`, as is every copy.
+        places: Index in the transfer of each block that it opens.
+        load: The load; None for a save, which only reads.
+        written: [layers, blocks] bool, what has been written.
+        is_open: Guarded by `lock`, as every copy is.
     """
 
     places: dict[int, int]
@@ -57,16 +57,16 @@ class Gate:
 
     @property
     def num_complete(self) -> int:
-        """Blocks from the first that were written in all layers."""
+        """Number of leading blocks that were written in all layers."""
         missing = np.flatnonzero(~self.written.all(axis=0))
         return int(missing[0]) if len(missing) else self.written.shape[1]
 
 
 class KVBlocks:
-    """What a worker's connector gets at the start.
+    """Access to the KV cache's blocks for the worker's side of a connector.
 
     Attributes:
-        layout: What the blocks are.
+        layout: Layout of the blocks.
     """
 
     def __init__(self, layout: KVLayout, layers: Sequence[LayerMemory]) -> None:
@@ -82,14 +82,14 @@ class KVBlocks:
     def read_blocks(
         self, layer: int, block_ids: Sequence[int], *, transfer_id: int | None = None
     ) -> Bytes:
-        """A copy of blocks of a layer: [blocks, `layout.block_bytes[layer]`] uint8.
+        """Returns a copy of blocks: [blocks, `layout.block_bytes[layer]`] uint8.
 
         Without a transfer any block may be read, but only in the executor's thread
         within a step: from `start_load_kv` until `wait_for_save` has returned.
 
         Raises:
-            TransferClosedError: Neither is the case.
-            ValueError: A block is not the transfer's.
+            TransferClosedError: The transfer has ended, or no step is running.
+            ValueError: A block does not belong to the transfer.
         """
         found = np.empty((len(block_ids), self.layout.block_bytes[layer]), np.uint8)
         rows = range(len(block_ids))
@@ -105,19 +105,19 @@ class KVBlocks:
         *,
         transfer_id: int | None = None,
     ) -> None:
-        """The same into rows of the connector's own memory.
+        """Copies blocks into rows of the connector's own memory.
 
         Args:
-            layer: Which, from 0.
-            block_ids: Blocks, as of `read_blocks`.
-            target: [any number, `layout.block_bytes[layer]`] uint8; the bytes of a row
-                follow one another.
-            rows: Of it, one for each block.
-            transfer_id: As of `read_blocks`.
+            layer: Index of the layer.
+            block_ids: Blocks, as in `read_blocks`.
+            target: [any number, `layout.block_bytes[layer]`] uint8, contiguous rows.
+            rows: Row of the target for each block.
+            transfer_id: As in `read_blocks`.
 
         Raises:
-            TransferClosedError: As of `read_blocks`.
-            ValueError: A block is not the transfer's, or the target is of another form.
+            TransferClosedError: As in `read_blocks`.
+            ValueError: A block does not belong to the transfer, or the target has
+                another shape or dtype.
         """
         self._check_rows(layer, block_ids, target, rows)
         if transfer_id is None:
@@ -135,17 +135,18 @@ class KVBlocks:
     def write_blocks(
         self, transfer_id: int, layer: int, block_ids: Sequence[int], data: Bytes
     ) -> None:
-        """Fills blocks of a layer; in any thread.
+        """Writes blocks of a layer; in any thread.
 
         Args:
             transfer_id: An open load.
-            layer: Which, from 0.
+            layer: Index of the layer.
             block_ids: Some of its blocks.
             data: [blocks, `layout.block_bytes[layer]`] uint8.
 
         Raises:
             TransferClosedError: The load has ended, or was given up.
-            ValueError: A block is not the load's, or the data are of another size.
+            ValueError: A block does not belong to the load, or the data have another
+                shape or dtype.
         """
         size = self.layout.block_bytes[layer]
         if data.dtype != np.uint8 or data.shape != (len(block_ids), size):
@@ -163,11 +164,12 @@ class KVBlocks:
         source: Bytes,
         rows: Sequence[int],
     ) -> None:
-        """The same from rows of memory of the connector's own, as of `copy_out`.
+        """Writes blocks from rows of the connector's own memory; see `copy_out`.
 
         Raises:
             TransferClosedError: The load has ended, or was given up.
-            ValueError: A block is not the load's, or the source is of another form.
+            ValueError: A block does not belong to the load, or the source has another
+                shape or dtype.
         """
         self._check_rows(layer, block_ids, source, rows)
         gate = self._gate(transfer_id)
@@ -208,9 +210,9 @@ class KVBlocks:
         self._gates[transfer_id] = Gate(places, load, written)
 
     def close(self, transfer_id: int) -> Gate | None:
-        """Ends a transfer; None if it had ended. Afterwards nobody touches its blocks.
+        """Ends a transfer and returns its gate, or None if it had ended before.
 
-        Waits for a copy that is under way.
+        Waits for a running copy; afterwards no connector accesses its blocks.
         """
         if (gate := self._gates.pop(transfer_id, None)) is None:
             return None
@@ -219,14 +221,14 @@ class KVBlocks:
         return gate
 
     def begin_step(self) -> None:
-        """Lets the calling thread read any block until `end_step`."""
+        """Allows the calling thread to read any block until `end_step`."""
         self._step_thread = threading.get_ident()
 
     def end_step(self) -> None:
         self._step_thread = None
 
     def take_bytes(self) -> tuple[int, int]:
-        """Bytes written and read since the last call."""
+        """Returns the bytes written and read since the last call."""
         with self._counting:
             moved = self._bytes_written, self._bytes_read
             self._bytes_written = self._bytes_read = 0
@@ -240,7 +242,7 @@ class KVBlocks:
 
 
 def _check(gate: Gate, transfer_id: int, block_ids: Iterable[int]) -> list[int]:
-    """Places of blocks in a transfer that must be open, under its lock."""
+    """Returns the blocks' indices in an open transfer; the lock must be held."""
     if not gate.is_open:
         raise TransferClosedError(transfer_id)
     try:

@@ -1,4 +1,4 @@
-"""What a block of the KV cache is to a connector: so many bytes in each layer."""
+"""Layout of a KV block in bytes, as connectors see it."""
 
 from dataclasses import dataclass
 from itertools import accumulate
@@ -8,19 +8,19 @@ from hookline.exceptions import HooklineError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KVLayout:
-    """What blocks mean, and how large they are.
+    """The KV cache's blocks.
 
     Attributes:
-        fingerprint: Hexadecimal digits of all that a block's bytes depend on besides
-            its tokens: the model's weights and configuration (rope settings included),
-            dtype, block size, how K and V lie in memory, the hash algorithm. Blocks may
-            be exchanged between engines with the same one, and no others.
-        num_blocks: In the cache.
-        block_size: Tokens a block.
-        dtype: Of K and V.
-        block_bytes: Of one block, in each layer.
-        handshake: What the worker's side of the connector told when it was shown the
-            blocks; empty until then.
+        fingerprint: Hexadecimal digest of everything besides tokens that a block's
+            bytes depend on: weights and configuration of the model (rope settings
+            included), dtype, block size, memory layout of K and V, hash algorithm. Only
+            engines with equal fingerprints may exchange blocks.
+        num_blocks: Number of blocks in the cache.
+        block_size: Tokens in a block.
+        dtype: Type of K and V.
+        block_bytes: Bytes of one block in each layer.
+        handshake: What the worker's side returned from `register_kv_caches`; empty
+            before.
     """
 
     fingerprint: str
@@ -36,12 +36,12 @@ class KVLayout:
 
     @property
     def total_bytes(self) -> int:
-        """Of one block, in all layers."""
+        """Bytes of one block in all layers."""
         return sum(self.block_bytes)
 
     @property
     def columns(self) -> list[slice]:
-        """Where each layer's bytes are, if those of a block lie together."""
+        """Each layer's range of bytes in a block whose layers are concatenated."""
         ends = accumulate(self.block_bytes)
         return [
             slice(end - own, end)
@@ -50,13 +50,13 @@ class KVLayout:
 
 
 class TransferClosedError(HooklineError):
-    """Blocks were touched for a transfer that has ended, or was given up.
+    """Blocks were accessed for a transfer that has ended or was given up.
 
     Attributes:
-        transfer_id: Which; None for a read outside a step.
+        transfer_id: Number of the transfer; None for a read outside a step.
     """
 
     def __init__(self, transfer_id: int | None) -> None:
-        told = "no step is under way" if transfer_id is None else f"{transfer_id} ended"
-        super().__init__(f"these blocks are closed: {told}")
+        reason = "no step is running" if transfer_id is None else f"{transfer_id} ended"
+        super().__init__(f"these blocks are closed: {reason}")
         self.transfer_id = transfer_id

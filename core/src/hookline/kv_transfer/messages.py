@@ -1,4 +1,4 @@
-"""What the engine and the two sides of a KV connector tell one another."""
+"""What the engine and the two sides of a KV connector exchange."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -8,18 +8,18 @@ from hookline.request import RequestFacts
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectorRequest:
-    """A request as connectors see it; nothing of it may be changed.
+    """A request as connectors see it; read-only.
 
     Attributes:
         request_id: Internal id, unique among the live requests.
         token_ids: Prompt, then output so far.
-        num_prompt_tokens: Of these, the prompt.
-        num_computed_tokens: So many have their K and V in the request's blocks.
-        block_hashes: Of the full blocks of `token_ids`, chained, so that each stands
-            for all tokens up to its end; equal in every engine with the same block
+        num_prompt_tokens: Number of prompt tokens.
+        num_computed_tokens: Number of tokens whose K and V are in the request's blocks.
+        block_hashes: Hashes of the full blocks of `token_ids`, chained, so that each
+            covers all tokens up to its end; equal in every engine with the same block
             size and hash algorithm.
-        facts: Who asked.
-        kv_transfer_params: What came with the request for the connector.
+        facts: Who sent the request.
+        kv_transfer_params: The client's parameters for the connector.
     """
 
     request_id: int
@@ -33,15 +33,15 @@ class ConnectorRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Load:
-    """Blocks that were set aside for tokens which a connector offered.
+    """Blocks allocated for tokens that a connector offered.
 
     Attributes:
-        transfer_id: Its number, never used again.
-        request_id: For whom.
-        block_ids: Where they go, in order.
-        block_hashes: What goes there.
-        is_async: Whether the request waits until it is reported, while others are
-            computed; else it is part of the step that it is ordered with.
+        transfer_id: Number of the transfer; unique.
+        request_id: Id of the request.
+        block_ids: Blocks to fill, in order.
+        block_hashes: Hashes of their content.
+        is_async: Whether the request waits for the load while others are computed;
+            otherwise the load is part of the step that starts it.
     """
 
     transfer_id: int
@@ -56,8 +56,8 @@ class BlockContent:
     """A full block of the prefix cache.
 
     Attributes:
-        block_id: Where it is.
-        block_hash: What is there.
+        block_id: Id of the block.
+        block_hash: Hash of its content.
     """
 
     block_id: int
@@ -66,15 +66,13 @@ class BlockContent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedStep:
-    """What a step does to blocks, beside the loads that were told before.
+    """What a step does to blocks, besides its loads.
 
     Attributes:
-        written: Blocks that are full, and findable, once the step is computed. Their
-            content stays until the step has ended.
-        evicted: Blocks that this step will overwrite. Their content is there until the
-            first load of the step is started.
-        cancelled: Loads and saves that the engine has given up, some of them perhaps
-            before they began.
+        written: Blocks that the step fills and caches; valid until the step ends.
+        evicted: Blocks that the step overwrites; valid until its first load starts.
+        cancelled: Loads and saves that the engine has given up, maybe before they
+            started.
     """
 
     written: Sequence[BlockContent] = ()
@@ -84,10 +82,10 @@ class PlannedStep:
 
 @dataclass(frozen=True, slots=True)
 class ConnectorMetadata:
-    """What the scheduler's side tells the worker's side for one step.
+    """Orders of the scheduler's side for the worker's side in one step.
 
     Attributes:
-        payload: The connector's own, such as msgpack.
+        payload: Bytes in the connector's own format.
     """
 
     payload: bytes
@@ -98,9 +96,9 @@ class FailedTransfer:
     """A load or a save that did not succeed.
 
     Attributes:
-        transfer_id: Which.
-        reason: A word of the connector's own; few different ones, for they are counted.
-        num_loaded_blocks: Of a load, so many blocks from its first are filled rightly.
+        transfer_id: Number of the transfer.
+        reason: The connector's word for it, as a label value: use few different ones.
+        num_loaded_blocks: Number of leading blocks of a load that are valid.
     """
 
     transfer_id: int
@@ -110,16 +108,15 @@ class FailedTransfer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransferResults:
-    """Transfers that reached their end since the last question.
+    """Transfers that ended since the last call.
 
     Attributes:
-        loaded: Loads whose blocks are filled, all of them.
+        loaded: Loads whose blocks are all filled.
         saved: Saves whose blocks may be freed.
-        failed: Both kinds.
-        incidents: What else has gone wrong, and is no transfer's: how often, by reason;
-            few different ones, for they are counted.
-        payload: The connector's own, such as msgpack, for `update_connector_output` of
-            the scheduler's side; empty if it has nothing to tell.
+        failed: Failed loads and saves.
+        incidents: Failures that belong to no transfer: number by reason, a label value.
+        payload: Bytes for `update_connector_output` of the scheduler's side; empty if
+            there is nothing to report.
     """
 
     loaded: Sequence[int] = ()

@@ -1,4 +1,4 @@
-"""What the core tells its executor of transfers, and what it hears: plain data."""
+"""What core and executor exchange about transfers; plain data."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,11 +19,11 @@ def by_stage(counts: Mapping[tuple[str, ...], int]) -> Failures:
 
 @dataclass(frozen=True, slots=True)
 class Save:
-    """Blocks of an ended request, kept until they are saved.
+    """Blocks of a finished request, kept until they are saved.
 
     Attributes:
-        transfer_id: Its number.
-        block_ids: Which.
+        transfer_id: Number of the transfer.
+        block_ids: The blocks, in order.
     """
 
     transfer_id: int
@@ -52,10 +52,10 @@ class EndedTransfer:
     """A transfer that is closed because it was reported, or failed.
 
     Attributes:
-        transfer_id: Which.
-        reason: Of its failure; empty if it succeeded.
-        num_blocks: Of a load, blocks from its first that are filled rightly.
-        nanoseconds: Since it began; of a synchronous load, what it held the step up.
+        transfer_id: Number of the transfer.
+        reason: Why it failed; empty if it succeeded.
+        num_blocks: Number of leading blocks of a load that are valid.
+        nanoseconds: Time since its start; for a synchronous load, the step's delay.
     """
 
     transfer_id: int
@@ -66,16 +66,16 @@ class EndedTransfer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransferReport:
-    """Of one step, or of a question between steps.
+    """The transfers of one step, or of a call between steps.
 
     Attributes:
         ended: Transfers that ended.
-        closed: Of the cancelled ones, those that are closed now.
-        failures: Of calls of the worker's side.
-        late_reports: Reports of transfers that had ended, or were given up.
-        loaded_bytes: Written to blocks.
-        saved_bytes: Read from blocks.
-        payload: Of the worker's side for the scheduler's; empty if there is none.
+        closed: Cancelled transfers whose blocks are now closed.
+        failures: Failed calls of the worker's side.
+        late_reports: Number of reports of transfers that had ended before.
+        loaded_bytes: Bytes written to blocks.
+        saved_bytes: Bytes read from blocks.
+        payload: Payload of the worker's side for the scheduler's; may be empty.
     """
 
     ended: Sequence[EndedTransfer] = ()
@@ -88,5 +88,5 @@ class TransferReport:
 
     @property
     def has_news(self) -> bool:
-        """Whether a transfer has ended; calls that fail can wait to be told."""
+        """Whether a transfer has ended or closed; failures alone can wait."""
         return bool(self.ended or self.closed)

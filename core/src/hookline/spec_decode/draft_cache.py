@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-if TYPE_CHECKING:  # whoever reads options or serves needs neither
+if TYPE_CHECKING:  # parsing options needs neither
     import numpy as np
     import numpy.typing as npt
     import torch

@@ -1,4 +1,4 @@
-"""What can be wrong with a proposer, in the words of its metric."""
+"""Causes of a proposer's failures, as labels of their metric."""
 
 from enum import StrEnum
 

@@ -1,4 +1,4 @@
-"""What a draft proposer is given and what it gives back."""
+"""The interface of draft proposers."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,12 +9,12 @@ from hookline.spec_decode.capabilities import ProposerCapabilities
 from hookline.spec_decode.draft_cache import DraftCache
 from hookline.spec_decode.target import HiddenStates, TargetModel
 
-if TYPE_CHECKING:  # whoever reads options or serves needs no numpy
+if TYPE_CHECKING:  # parsing options does not need numpy
     import numpy as np
     import numpy.typing as npt
 
 FloatMatrix: TypeAlias = "Sequence[Sequence[float]] | npt.NDArray[np.float32]"
-"""[drafts, vocabulary] probabilities; anything that numpy makes such an array of."""
+"""[drafts, vocabulary] probabilities; anything that numpy converts to such an array."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,18 +23,18 @@ class DraftRequest:
 
     Attributes:
         request_id: Internal id; the same until `release` is called for it.
-        token_ids: [tokens] prompt and output so far: a view that cannot be written to
-            and holds until `propose` returns. From one call to the next it grows by
-            one token or more, and never changes before its end.
-        max_drafts: Propose at most so many tokens. 0 where nothing is wanted: only if
-            the proposer asked for hidden states, of a request whose prompt is still
-            being computed, or has just been; and if it has layers of its own, of any,
-            also of one that is about to end, whose blocks others may find.
-        params: How the request is sampled.
-        hidden_states: Of the target at the request's new positions, when the proposer
-            asked for them; else None.
-        block_ids: [blocks] int32, the KV blocks that hold its computed tokens, in
-            order, when the proposer has layers of its own; else None.
+        token_ids: [tokens] int32 prompt and output so far: a read-only view, valid
+            until `propose` returns. Between calls it grows by one token or more; its
+            beginning never changes.
+        max_drafts: Maximum number of drafts. 0 if none are needed, which only
+            proposers see that need hidden states (for prompts that are being
+            computed, or have just been) or have layers (for any request, also one
+            that is about to finish, whose blocks others may reuse).
+        params: Sampling parameters.
+        hidden_states: The target's, at the request's new positions; None unless the
+            proposer needs them.
+        block_ids: [blocks] int32, the KV blocks with its computed tokens, in order;
+            None unless the proposer has layers.
     """
 
     request_id: int
@@ -50,9 +50,9 @@ class Drafts:
     """Up to `max_drafts` tokens for one request.
 
     Attributes:
-        token_ids: The guess, in order; empty means none.
-        probabilities: The distribution that each was drawn from; None means that the
-            proposer was certain (a one-hot distribution).
+        token_ids: The drafts, in order; may be empty.
+        probabilities: The distribution that each was drawn from; None for
+            deterministic drafts (a one-hot distribution).
     """
 
     token_ids: "Sequence[int] | npt.NDArray[np.int32]"
@@ -71,14 +71,14 @@ class Proposer(Protocol):
         ...
 
     def propose(self, requests: Sequence[DraftRequest]) -> Sequence[Drafts]:
-        """Returns one `Drafts` a request, in order; must not change its input.
+        """Returns one `Drafts` for each request, in order; must not change its input.
 
-        May raise: the step then goes on without drafts, and the failure is counted.
+        If it raises, the step runs without drafts and the failure is counted.
         """
         ...
 
     def release(self, request_ids: Sequence[int]) -> None:
-        """Forgets requests that ended or were preempted; some may be unknown to it."""
+        """Forgets requests that finished or were preempted; some may be unknown."""
         ...
 
 

@@ -1,9 +1,9 @@
-"""What a proposer is told of the target model, once it is loaded."""
+"""The target model and its hidden states, as proposers see them."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:  # whoever reads options or serves needs no torch
+if TYPE_CHECKING:  # parsing options does not need torch
     import torch
 
 
@@ -11,18 +11,17 @@ if TYPE_CHECKING:  # whoever reads options or serves needs no torch
 class TargetModel:
     """Weights that drafts can share; in the target's dtype and on its device.
 
-    They are the checkpoint's own: what an output layer adds behind its product (a soft
-    cap, a scale) or an embedding behind its table is not in them. Nothing is kept of
-    them unless the proposer keeps it.
+    They are the checkpoint's weights, without what the model applies after them (a
+    soft cap, a scale of embeddings).
 
     Attributes:
-        hidden_size: Width of its hidden states.
+        hidden_size: Size of its hidden states.
         vocab_size: Number of token ids.
         embedding: [vocabulary, hidden size].
         output: [vocabulary, hidden size] of the output layer (LM head); the same
             tensor as `embedding` where they are tied.
-        output_bias: [vocabulary]; None where it has none.
-        num_layers: How many decoder layers it has.
+        output_bias: [vocabulary], or None.
+        num_layers: Number of decoder layers.
     """
 
     hidden_size: int
@@ -35,12 +34,12 @@ class TargetModel:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DraftLayer:
-    """A layer of a draft, whose keys and values lie in the blocks of the KV cache.
+    """An attention layer of a proposer, with keys and values in the KV cache.
 
     Attributes:
-        num_heads: Of queries.
-        num_kv_heads: Of keys, and of values.
-        head_dim: Width of each.
+        num_heads: Number of query heads.
+        num_kv_heads: Number of key and value heads.
+        head_dim: Size of a head.
     """
 
     num_heads: int
@@ -50,24 +49,21 @@ class DraftLayer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HiddenStates:
-    """What the target made of some tokens of a request, one after another.
+    """The target's hidden states at consecutive positions of a request.
 
-    They are of positions that the last step computed and that are part of the text:
-    those of a chunk of the prompt, or the newest token's and those of the accepted
-    drafts. Refused drafts have none. Positions that were never computed, because a
-    prefix was found in the cache, have none either, and neither have those of steps in
-    which the proposer was not asked or did not answer in time, so `start` is not
-    always where the last ones ended. After a preemption they come anew.
+    The positions are those that the last step computed and kept: a chunk of the prompt,
+    or the newest token and the accepted drafts. Rejected drafts have none. Neither have
+    positions that were not computed (cached prefixes) or were computed while the
+    proposer was not called or late, so `start` may lie behind the end of the previous
+    states. After a preemption the states are sent again.
 
     Attributes:
-        start: Position in the request's tokens of the first.
-        final: [tokens, hidden size] after the final norm, which is what the output
-            layer reads: the last one is what the newest token was sampled from. In the
-            target's dtype and on its device; a view that holds until `propose` returns
-            and must not be written to.
-        features: [tokens, layers × hidden size] what the layers read that the proposer
-            named, side by side in its order; otherwise as `final`. None if it named
-            none.
+        start: Position of the first state in the request's tokens.
+        final: [tokens, hidden size] after the final norm: the input of the output
+            layer. The newest token was sampled from the last one. In the target's dtype
+            and on its device; a read-only view, valid until `propose` returns.
+        features: [tokens, layers × hidden size] the inputs of `feature_layers`,
+            concatenated in their order; otherwise like `final`. None without them.
     """
 
     start: int

@@ -1,4 +1,4 @@
-"""Reads what a draft's folder holds; nothing that a file says is executed."""
+"""Reads configuration and weights of a draft model; never executes a file's code."""
 
 import json
 import pickle
@@ -24,14 +24,14 @@ _READING_ERRORS = (
     AssertionError,
     pickle.UnpicklingError,
 )
-"""What reading a damaged file ends with."""
+"""Errors that damaged files cause."""
 
 
 def read_config(folder: Path) -> dict[str, object]:
-    """The object in `config.json`.
+    """Returns the object in `config.json`.
 
     Raises:
-        ConfigError: There is none.
+        ConfigError: The file is missing or damaged.
     """
     path = folder / "config.json"
     try:
@@ -44,10 +44,10 @@ def read_config(folder: Path) -> dict[str, object]:
 
 
 def find_weights(folder: Path, names: Sequence[str]) -> Path:
-    """The first of these files that is there.
+    """Returns the first of these files that exists.
 
     Raises:
-        ConfigError: None is.
+        ConfigError: None exists.
     """
     for name in names:
         if (folder / name).is_file():
@@ -56,10 +56,10 @@ def find_weights(folder: Path, names: Sequence[str]) -> Path:
 
 
 def read_weights(path: Path) -> Mapping[str, object]:
-    """What a safetensors file or a pickle of torch holds by name, on the processor.
+    """Returns the tensors of a safetensors or torch file by name, on the CPU.
 
     Raises:
-        ConfigError: It is damaged, or would run code.
+        ConfigError: The file is damaged, or would run code.
     """
     try:
         if path.suffix == ".safetensors":

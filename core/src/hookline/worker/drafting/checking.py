@@ -1,4 +1,4 @@
-"""Checks what a proposer returned; nothing unchecked reaches a step."""
+"""Checks what a proposer returned before it reaches a step."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from hookline.spec_decode.failure_cause import FailureCause
 from hookline.spec_decode.proposer import DraftRequest, Drafts, FloatMatrix
 
 _TOLERANCE = 1e-3
-"""Of a sum of probabilities; float32 sums of a large vocabulary stay far below."""
+"""Of a sum of probabilities; rounding in float32 stays far below."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,9 +18,9 @@ class CheckedDrafts:
     """Drafts that can be verified.
 
     Attributes:
-        token_ids: Within the vocabulary, no more than were asked for.
+        token_ids: Ids within the vocabulary, at most `max_drafts`.
         probabilities: [drafts, vocabulary] float32, each row a distribution in which
-            its draft is possible; None where the proposer was certain.
+            its draft is possible; None for deterministic drafts.
     """
 
     token_ids: list[int]
@@ -31,7 +31,7 @@ class DraftError(Exception):
     """Drafts that cannot be verified.
 
     Attributes:
-        cause: What is wrong with them.
+        cause: The cause, for its metric.
     """
 
     def __init__(self, cause: FailureCause, detail: str) -> None:
@@ -40,24 +40,22 @@ class DraftError(Exception):
 
 
 def check_count(proposed: object, wanted: int) -> list[object]:
-    """One answer a request; raises `DraftError` otherwise."""
+    """Returns one answer for each request; raises `DraftError` otherwise."""
     if not isinstance(proposed, Sequence) or len(proposed) != wanted:
-        raise DraftError(
-            FailureCause.MALFORMED, f"there is no sequence of {wanted} drafts"
-        )
+        raise DraftError(FailureCause.MALFORMED, f"not a sequence of {wanted} drafts")
     return list(proposed)
 
 
 def check_drafts(
     request: DraftRequest, drafts: object, vocab_size: int, *, is_tree: bool = False
 ) -> CheckedDrafts:
-    """The drafts of one request; raises `DraftError` if they cannot be verified."""
+    """Returns the checked drafts of a request; raises `DraftError` if malformed."""
     if not isinstance(drafts, Drafts):
-        raise DraftError(FailureCause.MALFORMED, f"{type(drafts)} is no Drafts")
+        raise DraftError(FailureCause.MALFORMED, f"{type(drafts)} is not Drafts")
     if len(drafts.token_ids) > request.max_drafts:
         raise DraftError(
             FailureCause.TOO_MANY,
-            f"{len(drafts.token_ids)} drafts where {request.max_drafts} were wanted",
+            f"{len(drafts.token_ids)} drafts; max_drafts is {request.max_drafts}",
         )
     if not len(drafts.token_ids):
         return CheckedDrafts([])
@@ -82,7 +80,7 @@ def check_drafts(
 def _distributions(
     given: FloatMatrix, token_ids: list[int], vocab_size: int
 ) -> npt.NDArray[np.float32]:
-    """A copy: the proposer may use its own memory again while this one is kept."""
+    """Returns a copy, because the proposer may reuse its memory."""
     rows = np.array(given, np.float32)
     if rows.shape != (len(token_ids), vocab_size):
         raise DraftError(

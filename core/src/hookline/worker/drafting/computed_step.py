@@ -1,4 +1,4 @@
-"""What a step tells the control of drafts."""
+"""A computed step, as the control of drafts sees it."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,11 +12,11 @@ class ComputedStep:
     """A step that has just been computed.
 
     Attributes:
-        num_requests: That it computed tokens of.
-        has_prompts: Whether any of these were of prompts.
-        outcomes: By request id, of requests with drafts: how many were verified, and
-            how many of these accepted.
-        nanoseconds: That it took, without asking for drafts.
+        num_requests: Number of requests that it computed tokens of.
+        has_prompts: Whether it computed prompt tokens.
+        outcomes: By request id, for requests with drafts: number of verified drafts,
+            and of accepted ones.
+        nanoseconds: Duration, without the proposer's.
     """
 
     num_requests: int
@@ -28,7 +28,7 @@ class ComputedStep:
     def of(
         cls, plan: StepPlan, tokens: Mapping[int, Sequence[int]], nanoseconds: int
     ) -> Self:
-        """What came of a plan: `tokens` are the new ones by request id."""
+        """Returns the outcome of a plan; `tokens` are the new tokens by request id."""
         return cls(
             num_requests=len(plan.request_ids),
             has_prompts=plan.prefill_requests > 0,

@@ -1,11 +1,11 @@
-"""Keys and values of what drafts, in the blocks that requests have anyway.
+"""Keys and values of a proposer's layers, in the requests' KV blocks.
 
-A block of the KV cache is a number; whoever holds it has its memory in each of the
-target's layers, and in those of a proposer, too. So drafts are allocated, shared by
-prefixes, evicted and freed with the tokens that they were made of.
+A block id stands for memory in each of the target's layers and in each of the
+proposer's. So the proposer's keys and values are allocated, shared by prefixes, evicted
+and freed with the target's.
 
-Drafts go on where a request's blocks may end. What is written behind them lies in spare
-blocks that nobody holds, and means nothing once the drafts are made.
+Drafts may run past the end of a request's blocks. They are then written to spare
+blocks, whose content is invalid after the pass.
 """
 
 from collections.abc import Sequence
@@ -26,10 +26,10 @@ Int32 = npt.NDArray[np.int32]
 
 
 class PagedDraftCache:
-    """The memory of a proposer's layers, and attention over it; one thread uses it.
+    """Memory of a proposer's layers, and attention over it; for one thread.
 
     Attributes:
-        max_model_len: No sequence has more tokens.
+        max_model_len: Maximum length of a sequence in tokens.
     """
 
     def __init__(
@@ -42,9 +42,9 @@ class PagedDraftCache:
         max_model_len: int,
         device: torch.device,
     ) -> None:
-        """Over a cache of `num_blocks` blocks and the spare ones behind them.
+        """Wraps a cache of `num_blocks` blocks, followed by spare blocks.
 
-        `num_spare` of these are for each sequence that drafts at the same time.
+        Each sequence of a pass has `num_spare` of them.
         """
         self._cache, self._block_size = cache, block_size
         self._num_blocks, self._num_spare = num_blocks, num_spare
@@ -53,25 +53,25 @@ class PagedDraftCache:
 
     @property
     def tensors(self) -> list[torch.Tensor]:
-        """The memory of all layers."""
+        """Keys and values of all layers."""
         return [*self._cache.keys, *self._cache.values]
 
     def with_spare(self, block_ids: Int32, index: int) -> Int32:
-        """A request's blocks, and those behind them for its drafts.
+        """Returns a request's blocks, followed by spare blocks for its drafts.
 
         Args:
-            block_ids: The request's.
-            index: Another for each sequence of a pass, below the most of a batch.
+            block_ids: The request's blocks.
+            index: Index of the sequence in a pass, below `max_num_seqs`.
         """
         first = self._num_blocks + index * self._num_spare
         spare = np.arange(first, first + self._num_spare, dtype=np.int32)
         return np.concatenate((block_ids, spare))
 
     def begin(self, spans: Sequence[Span]) -> torch.Tensor:
-        """Lays a pass out, for the calls of `attend` that follow.
+        """Lays out a pass for the calls of `attend` that follow.
 
         Args:
-            spans: Those of one token come first.
+            spans: The tokens of each sequence; spans of one token come first.
 
         Returns:
             [T] int64 positions of all tokens.
@@ -86,7 +86,7 @@ class PagedDraftCache:
         tables = np.zeros((len(spans), -(-int(ends.max()) // size)), np.int64)
         for row, span, end in zip(tables, spans, ends.tolist(), strict=True):
             needed = -(-end // size)
-            if len(span.block_ids) < needed:  # nobody may write into another's block
+            if len(span.block_ids) < needed:  # another request's follow
                 raise ValueError(f"{span} has fewer than {needed} blocks")
             row[:needed] = span.block_ids[:needed]
         owner = np.repeat(np.arange(len(spans)), counts)
@@ -110,9 +110,9 @@ class PagedDraftCache:
         key: torch.Tensor,
         value: torch.Tensor,
     ) -> torch.Tensor:
-        """Writes a pass's keys and values, all of them, and attends: [T, heads, dim].
+        """Writes a pass's keys and values, then attends: [T, heads, dim].
 
-        Scores are divided by the root of the width of a head.
+        Scores are divided by the square root of the head's size.
         """
         scale = query.shape[-1] ** -0.5
         return self._cache(
@@ -125,12 +125,12 @@ class PagedDraftCache:
 
 @dataclass(frozen=True, slots=True)
 class DraftMemory:
-    """What a proposer's layers take.
+    """Memory that a proposer's layers need.
 
     Attributes:
-        config: Of the engine.
-        layers: Their caches; none without layers.
-        num_spare: Blocks of each sequence for what lies behind its own.
+        config: The engine's configuration.
+        layers: Caches of the layers; may be empty.
+        num_spare: Number of spare blocks for each sequence.
     """
 
     config: EngineConfig
@@ -139,7 +139,7 @@ class DraftMemory:
 
     @classmethod
     def of(cls, proposer: Proposer | None, config: EngineConfig) -> "DraftMemory":
-        """Of a prepared proposer."""
+        """Returns the memory that a prepared proposer needs."""
         speculative = config.speculative
         if speculative is None or proposer is None or not has_layers(proposer):
             return cls(config)
@@ -149,12 +149,12 @@ class DraftMemory:
             )
             for layer in proposer.capabilities.kv_layers
         )
-        # The first draft is made at a position that the request's blocks hold.
+        # The first draft is computed at a position within the request's blocks.
         behind = speculative.most_speculative_tokens - 1
         return cls(config, layers, -(-behind // config.cache.block_size))
 
     def spare_bytes(self, element_size: int) -> int:
-        """Of all spare blocks."""
+        """Returns the size of all spare blocks."""
         tokens = self._all_spare * self.config.cache.block_size
         return tokens * sum(
             layer.bytes_per_token(element_size) for layer in self.layers
@@ -167,7 +167,7 @@ class DraftMemory:
         dtype: torch.dtype,
         platform: Platform,
     ) -> PagedDraftCache:
-        """Beside a target's cache of so many blocks."""
+        """Allocates the cache beside a target's cache of `num_blocks` blocks."""
         block_size = self.config.cache.block_size
         paged = PagedCache(
             self.layers,

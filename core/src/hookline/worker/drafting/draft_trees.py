@@ -1,8 +1,8 @@
-"""Trees of drafts in a step's arrays: who stands behind whom, and what is kept.
+"""Trees of drafts as arrays, and which sampled tokens of a tree are kept.
 
-Node 0 is the newest token of a request, node i its draft i − 1. In the cache a tree's
-nodes lie one behind another; a token's position is its place there less the nodes
-before it that are not on its path.
+Node 0 is the newest token of a request, node i its draft i − 1. The cache holds a
+tree's nodes consecutively; a token's position is its index there minus the number of
+earlier nodes that are not on its path.
 """
 
 from collections.abc import Iterable
@@ -24,12 +24,12 @@ class TreeArrays:
     """A tree of n drafts, by node.
 
     Attributes:
-        parents: [n + 1]; that of node 0 is itself.
-        depths: [n + 1], how far behind the newest token.
-        num_unseen: [n + 1], nodes before it that are not on its path.
-        unseen: [n + 1], the same as bits: the lowest is for the node itself, the next
-            one for the node before it, and so on.
-        paths: Of each node those below node 0 on the way to it, itself included.
+        parents: [n + 1] parent of each node; node 0 is its own.
+        depths: [n + 1] distance from the newest token.
+        num_unseen: [n + 1] number of earlier nodes that are not on the node's path.
+        unseen: [n + 1] the same as bit masks: the lowest bit is for the node itself,
+            the next one for the node before it, and so on.
+        paths: For each node, the nodes from node 0 (excluded) to it (included).
     """
 
     def __init__(self, tree: DraftTree) -> None:
@@ -50,17 +50,17 @@ class TreeArrays:
 def verify_tree(
     arrays: TreeArrays, rows: Int64, sampled: Int64, tokens: Int64
 ) -> Verified:
-    """Follows each request's tree along what was sampled.
+    """Follows each request's tree along the sampled tokens.
 
-    A token is sampled behind each node. If a child of the node is that token, the
-    child is accepted, and so on from there; if none is, it is the request's last one.
-    So every token that is kept was sampled from the target behind those before it.
+    A token is sampled after each node. If a child of the node is that token, the child
+    is accepted, and so on from there; otherwise it is the request's last new token. So
+    every kept token was sampled from the target after the ones before it.
 
     Args:
-        arrays: Of the tree; requests may have fewer of its nodes.
-        rows: [S] whose each is; those of a request are adjacent, in order of nodes.
-        sampled: [S] behind each node.
-        tokens: [S] of the nodes; a request's newest token is not looked at.
+        arrays: The tree; requests may have only its first nodes.
+        rows: [S] row of the request of each node; a request's are adjacent, in order.
+        sampled: [S] token sampled after each node.
+        tokens: [S] token of each node; that of node 0 is ignored.
     """
     firsts = first_of_each(rows)
     owners = np.repeat(np.arange(len(firsts)), np.diff(firsts, append=len(rows)))
@@ -73,7 +73,7 @@ def verify_tree(
         found = np.flatnonzero(is_next)
         if not len(found):
             break
-        # Of children that are equal, the first; no other parent has any at this depth.
+        # The first of equal children; no other parent has children at this depth.
         is_kept[found[np.unique(owners[found], return_index=True)[1]]] = True
     return Verified(is_kept, firsts, np.add.reduceat(is_kept, firsts, dtype=np.int64))
 
@@ -81,15 +81,15 @@ def verify_tree(
 def arrays_for(
     tree: DraftTree | None, platform: Platform, windows: Iterable[int | None]
 ) -> TreeArrays | None:
-    """Of a tree, if there is one, that a model's layers can attend to.
+    """Returns the arrays of a tree, or None without one.
 
     Args:
-        tree: Of drafts.
-        platform: That the model runs on.
-        windows: Of its layers.
+        tree: The tree of drafts.
+        platform: Where the model runs.
+        windows: Attention windows of its layers, in tokens; None is unlimited.
 
     Raises:
-        ConfigError: They cannot.
+        ConfigError: The model's layers cannot attend to the tree.
     """
     if tree is None:
         return None
@@ -106,11 +106,11 @@ def arrays_for(
 
 
 class Moves(NamedTuple):
-    """Of a step's tokens, [n] indices each, all to be read before any is written.
+    """Indices of a step's tokens, [n] each; read all sources before any write.
 
     Attributes:
-        sources: Where what was computed of accepted nodes is.
-        targets: Where it would be if they were a chain.
+        sources: Where the keys and values of accepted nodes are.
+        targets: Where they belong in a chain.
     """
 
     sources: Int64
@@ -118,11 +118,11 @@ class Moves(NamedTuple):
 
 
 def moves_of(verified: Verified, indices: Int64) -> Moves:
-    """What makes each accepted path a chain.
+    """Returns the moves that turn each accepted path into a chain.
 
     Args:
-        verified: What of S sampled tokens is kept.
-        indices: [S] of the step's tokens that each was sampled behind.
+        verified: Which of S sampled tokens are kept.
+        indices: [S] index of the step's token that each was sampled after.
     """
     kept = np.flatnonzero(verified.is_kept)
     starts = np.cumsum(verified.counts) - verified.counts

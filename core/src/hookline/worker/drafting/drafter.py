@@ -1,7 +1,6 @@
-"""Asks for drafts once a step's tokens are known, and keeps what verifying them takes.
+"""Requests drafts after each step, and keeps the distributions they were drawn from.
 
-Drafts travel to the scheduler, which has those verified that fit into the next step.
-The distributions that they were drawn from stay here.
+Drafts go to the scheduler, which plans the next step with those that fit.
 """
 
 import time
@@ -27,13 +26,13 @@ Float32 = npt.NDArray[np.float32]
 
 @dataclass(frozen=True, slots=True)
 class StepDrafts:
-    """What came of asking.
+    """The drafts for the next step.
 
     Attributes:
-        token_ids: By request id, of requests that have drafts.
-        nanoseconds: That it took.
-        most_drafts: Of a request, that it may be asked for at present.
-        failures: Of the proposer since the last step, by cause.
+        token_ids: Drafts by request id, for requests that have some.
+        nanoseconds: Time that the proposer took.
+        most_drafts: Current maximum number of drafts of a request.
+        failures: Failures of the proposer since the last step, by cause.
     """
 
     token_ids: dict[int, list[int]] = field(default_factory=dict)
@@ -43,7 +42,7 @@ class StepDrafts:
 
 
 class Drafter:
-    """Between the rows of a batch and a guarded proposer."""
+    """Connects the rows of a batch with a guarded proposer."""
 
     def __init__(
         self,
@@ -54,12 +53,16 @@ class Drafter:
         tells_blocks: bool = False,
         tree: DraftTree | None = None,
     ) -> None:
-        """Asks for as many drafts as a control says, or for all there may be.
+        """Makes the drafter of a batch.
 
-        Of a tree, for those that are not too deep for what may still be said.
-
-        With `tells_blocks` the proposer is told each request's KV blocks, and shown all
-        that is computed, for it keeps something of each position.
+        Args:
+            guard: The proposer.
+            batch: The batch.
+            control: Chooses the number of drafts; None requests the maximum.
+            tells_blocks: Whether the proposer has layers: it then gets each request's
+                KV blocks, and every computed position.
+            tree: The tree of drafts; it is cut to the depth that a request has room
+                for. None for chains.
         """
         self._guard = guard
         self._batch = batch
@@ -76,7 +79,7 @@ class Drafter:
         self._drawn.pop(request_id, None)
 
     def rests(self, plan: StepPlan) -> bool:
-        """Whether nothing would come of proposing after this step."""
+        """Whether no drafts would be requested after this step."""
         return (
             self._control is not None
             and not plan.drafts
@@ -90,13 +93,13 @@ class Drafter:
         step: ComputedStep,
         states: Mapping[int, HiddenStates] | None = None,
     ) -> StepDrafts:
-        """Drafts for the requests of these rows, which have just got tokens.
+        """Returns drafts for requests that have just got tokens.
 
         Args:
-            rows: [R], none twice.
-            step: That brought them.
-            states: Where the proposer wants hidden states, those of each row of the
-                step; rows that got no token are shown to it, too.
+            rows: [R] distinct rows of these requests.
+            step: The step that computed the tokens.
+            states: Hidden states of each row of the step, if the proposer needs them;
+                also of rows without a new token.
         """
         started = time.perf_counter_ns()
         limits, most = self._limits(rows.tolist(), step)
@@ -126,10 +129,10 @@ class Drafter:
         return StepDrafts(drafts, ended - started, most, self._guard.take_failures())
 
     def drawn(self, rows: Int64) -> DrawnDrafts | None:
-        """The drafts with probabilities among those that a step verifies.
+        """Returns the drafts with probabilities that a step verifies, or None.
 
         Args:
-            rows: [S] of its sequences, those of a request one after another.
+            rows: [S] row of each of its sequences; a request's are adjacent.
         """
         if not self._drawn:
             return None
@@ -139,7 +142,7 @@ class Drafter:
             known = self._drawn.get(self._batch.request_ids[row])
             params = self._batch.params[row]
             assert params is not None
-            # Of a greedy request the likeliest token is right, whatever was drawn from.
+            # Greedy requests keep the most likely token, whatever the distribution.
             if known is not None and len(indices) > 1 and not params.is_greedy:
                 sequences.append(indices)
                 probabilities.append(known[: len(indices) - 1])
@@ -153,7 +156,7 @@ class Drafter:
     def _limits(
         self, rows: list[int], step: ComputedStep
     ) -> tuple[list[tuple[int, int]], int]:
-        """Rows with how many drafts each may have; and how many one may at present."""
+        """Returns rows with their maximum of drafts, and the overall maximum."""
         batch = self._batch
         rows_with = [
             row
@@ -176,10 +179,10 @@ class Drafter:
         limits: list[tuple[int, int]],
         states: Mapping[int, HiddenStates] | None,
     ) -> list[tuple[int, int]]:
-        """Rows whose states are shown though nothing is drafted for them.
+        """Returns rows whose states are shown without drafts.
 
-        Those of prompts, and of requests that are computed again after a preemption;
-        for a proposer with layers of its own, all.
+        These are prompts, and requests recomputed after a preemption; for a proposer
+        with layers, all rows.
         """
         if states is None:
             return []
@@ -200,7 +203,7 @@ class Drafter:
     def _request(
         self, row: int, limit: int, states: Mapping[int, HiddenStates] | None
     ) -> DraftRequest | None:
-        """What the proposer is told; None if it needs not be."""
+        """Returns what the proposer gets of a row; None if it gets nothing."""
         batch = self._batch
         params = batch.params[row]
         assert params is not None
@@ -208,9 +211,9 @@ class Drafter:
         end = batch.token_ids.shape[1]
         if params.max_tokens is not None:
             end = min(end, int(batch.num_prompt_tokens[row]) + params.max_tokens)
-        # The step that verifies them brings one token more.
+        # The step that verifies drafts adds one more token.
         room = end - num_tokens - 1
-        # Its blocks may be found by others, who will want what a proposer keeps there.
+        # Others may reuse its blocks, with the proposer's keys and values in them.
         if room < 1 and not self._tells_blocks:
             return None
         if self._tree is not None:

@@ -1,4 +1,4 @@
-"""Calls a proposer in a thread of its own, and does not wait for ever."""
+"""Runs a proposer's calls in a thread, with a timeout."""
 
 import queue
 import threading
@@ -11,24 +11,24 @@ from hookline_registry import Failure, isolate
 Job: TypeAlias = Callable[[], object]
 
 LEAVE_SECONDS = 1.0
-"""A job that has not come back after so long when all ends is left behind."""
+"""Longest wait for a running job at shutdown."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a job returned, or the failure it ended with."""
+    """The result of a job, or the failure that ended it."""
 
     outcome: object | Failure
 
 
 class ProposerThread:
-    """One job at a time; used by one other thread.
+    """Runs one job at a time, for one other thread.
 
-    It is a daemon, for a job may never end. One that is late is waited for a little: a
-    process that ends while torch computes in a thread of it is aborted.
+    The thread is a daemon, because a job may never return. Shutdown waits a little for
+    a late one: a process that exits while torch computes in a thread is aborted.
 
     Attributes:
-        is_busy: Whether the answer of a job is still to come.
+        is_busy: Whether a job has not answered yet.
     """
 
     def __init__(self) -> None:
@@ -38,7 +38,7 @@ class ProposerThread:
         self.is_busy = False
 
     def run(self, job: Job, timeout_seconds: float) -> Answer | None:
-        """Has a job done; None if it was not done in time, and is busy from then on."""
+        """Runs a job; returns None and stays busy if it exceeds the timeout."""
         if self._thread is None:
             self._thread = threading.Thread(
                 target=self._work, name="hookline-proposer", daemon=True
@@ -49,11 +49,11 @@ class ProposerThread:
         return self._take(timeout_seconds)
 
     def take_late(self) -> Answer | None:
-        """The answer of the job that was not done in time, once it has come."""
+        """Returns the answer of a late job, or None if it still runs."""
         return self._take(0)
 
     def close(self) -> None:
-        """Lets the thread end, behind the job it has."""
+        """Ends the thread after its current job."""
         self._jobs.put(None)
         if self._thread is not None:
             self._thread.join(LEAVE_SECONDS)

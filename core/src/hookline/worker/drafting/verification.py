@@ -1,14 +1,14 @@
-"""Which of a step's sampled tokens are kept, where requests had drafts.
+"""Selects which sampled tokens of a step are kept, for requests with drafts.
 
-A token is sampled behind a request's newest token and behind each of its drafts. The
-first is right whatever the drafts are. The one behind a draft is right if the draft is
-what was sampled before it; from the first draft on that is not, tokens are dropped.
+A token is sampled after a request's newest token and after each of its drafts. The
+first one is always kept. The one after a draft is kept if the draft equals the token
+sampled before it; from the first draft that differs on, tokens are dropped.
 
-So a draft that the proposer was certain of is accepted as often as the target samples
-it, and what is sampled instead is distributed as the target is without it: this is
-rejection sampling (Leviathan et al. 2023) of a one-hot distribution, with the random
-number that the position has anyway. For drafts with probabilities the sampler puts the
-outcome of rejection sampling in the place of what it sampled.
+So a deterministic draft is accepted as often as the target samples it, and the token
+sampled instead has the target's distribution without the draft: rejection sampling
+(Leviathan et al. 2023) of a one-hot distribution, with the position's own random
+number. For drafts with probabilities, the sampler has already replaced the sampled
+tokens by the outcome of rejection sampling.
 """
 
 from dataclasses import dataclass
@@ -21,12 +21,12 @@ Int64 = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Verified:
-    """Of S sampled tokens of R requests, those of a request one after another.
+    """Which of S sampled tokens of R requests are kept; a request's are adjacent.
 
     Attributes:
-        is_kept: [S].
-        firsts: [R] index of each request's first.
-        counts: [R] how many of them are kept: its accepted drafts, and one more.
+        is_kept: [S] bool.
+        firsts: [R] index of each request's first token.
+        counts: [R] number of kept tokens: the accepted drafts, and one more.
     """
 
     is_kept: npt.NDArray[np.bool_]
@@ -35,13 +35,12 @@ class Verified:
 
 
 def verify(rows: Int64, sampled: Int64, drafts: Int64) -> Verified:
-    """Compares drafts with what was sampled in their place.
+    """Compares drafts with the tokens sampled in their place.
 
     Args:
-        rows: [S] whose each is; those of a request are adjacent.
-        sampled: [S].
-        drafts: [S] the draft in each one's place; a request's last has none, and
-            whatever stands there is not looked at.
+        rows: [S] row of the request of each token; a request's are adjacent.
+        sampled: [S] sampled tokens.
+        drafts: [S] the draft at each place; a request's last place is ignored.
     """
     firsts = first_of_each(rows)
     lengths = np.diff(firsts, append=len(rows))
@@ -58,20 +57,19 @@ def verify(rows: Int64, sampled: Int64, drafts: Int64) -> Verified:
 
 
 def first_of_each(rows: Int64) -> Int64:
-    """[R] where each run of equal rows begins; there must be one."""
+    """Returns [R] the start of each run of equal rows; `rows` must not be empty."""
     return np.flatnonzero(np.diff(rows, prepend=-1))
 
 
 class DraftLayout:
-    """How S sequences of R requests lie that are verified by rejection sampling.
+    """Layout of S places of R requests that are verified by rejection sampling.
 
-    Those of a request are adjacent: one in the place of each of its drafts, and one
-    behind the last.
+    A request's places are adjacent: one for each of its drafts, and one after the last.
 
     Attributes:
-        firsts: [R] index of each request's first.
-        is_draft: [S] whether a draft has its place there.
-        starts: [R + 1] each request's first among all drafts, and their number.
+        firsts: [R] index of each request's first place.
+        is_draft: [S] whether a place has a draft.
+        starts: [R + 1] index of each request's first draft, and the number of drafts.
     """
 
     def __init__(self, rows: Int64) -> None:
@@ -85,15 +83,15 @@ class DraftLayout:
     def settle(
         self, drafts: Int64, num_accepted: Int64, following: Int64
     ) -> tuple[Int64, Int64]:
-        """What stands where, up to each request's last token that is kept.
+        """Returns the kept tokens of all requests.
 
         Args:
-            drafts: All of them.
-            num_accepted: [R].
-            following: [R] the token behind the accepted ones.
+            drafts: All drafts.
+            num_accepted: [R] number of accepted drafts.
+            following: [R] the token after the accepted drafts.
 
         Returns:
-            Indices into S, and the token of each.
+            Indices into S, and the token at each.
         """
         place = np.arange(len(self.is_draft)) - np.repeat(self.firsts, self._lengths)
         last = np.repeat(num_accepted, self._lengths)

@@ -1,4 +1,4 @@
-"""Puts a connector beside an executor's KV cache."""
+"""Connects the worker's side of a KV connector with an executor's KV cache."""
 
 import hashlib
 from collections.abc import Sequence
@@ -21,19 +21,19 @@ def connect(
     dtype: str,
     content: bytes,
 ) -> Transferring:
-    """Shows a connector the cache.
+    """Registers the cache with a connector.
 
     Args:
         connector: The worker's side.
-        config: Of the engine, which names it.
+        config: The engine's configuration, which names the connector.
         layers: The cache's memory.
-        num_blocks: In it.
-        dtype: Of K and V.
-        content: All that K and V depend on beside tokens, block size and hashes: the
-            model, and how they lie in memory.
+        num_blocks: Number of blocks in it.
+        dtype: Type of K and V.
+        content: Everything that K and V depend on besides tokens, block size and
+            hashes: the model, and the memory layout.
 
     Raises:
-        ConfigError: It cannot use it.
+        ConfigError: The connector cannot use the cache.
     """
     assert config.kv_transfer is not None
     block_bytes = tuple(layer.block_bytes for layer in layers)

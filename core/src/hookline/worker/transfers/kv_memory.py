@@ -1,4 +1,4 @@
-"""A paged cache as bytes: what connectors move."""
+"""A paged cache as bytes, for connectors."""
 
 from collections.abc import Iterator, Sequence
 
@@ -12,7 +12,7 @@ class HostLayer:
     """A layer's blocks in main memory."""
 
     def __init__(self, sides: Sequence[Bytes]) -> None:
-        """Takes [blocks, bytes] views: K and V, or whatever there is."""
+        """Takes [blocks, bytes] uint8 views, such as K and V."""
         self._sides = sides
 
     @property
@@ -41,9 +41,9 @@ class HostLayer:
 
 
 def _runs(first: Sequence[int], second: Sequence[int]) -> Iterator[tuple[slice, slice]]:
-    """Pairs of numbers as slices, as long as they can be, up or down.
+    """Yields pairs of numbers as pairs of slices, as long as possible, up or down.
 
-    What numpy copies at once it copies as whole rows, and lets other threads run.
+    numpy copies a slice row by row without the interpreter's lock.
     """
     start, count = 0, len(first)
     while start < count:
@@ -71,7 +71,7 @@ def _span(first: int, step: int, size: int) -> slice:
 class DeviceLayer:
     """A layer's blocks in a device's memory; copies wait for the device.
 
-    They go through pinned memory, which torch keeps for the next ones.
+    Copies go through pinned memory, which torch caches.
     """
 
     def __init__(self, sides: Sequence[torch.Tensor]) -> None:
@@ -114,7 +114,7 @@ class DeviceLayer:
 
 
 def layers_of(cache: PagedCache) -> list[HostLayer | DeviceLayer]:
-    """Each layer's blocks as bytes, without a copy."""
+    """Returns each layer's blocks as bytes, without a copy."""
     layers: list[HostLayer | DeviceLayer] = []
     for keys, values in zip(cache.keys, cache.values, strict=True):
         sides = [_bytes(keys), _bytes(values)]
@@ -126,7 +126,7 @@ def layers_of(cache: PagedCache) -> list[HostLayer | DeviceLayer]:
 
 
 def _bytes(side: torch.Tensor) -> torch.Tensor:
-    """A side as [blocks, bytes]: the numbers of a block follow one another."""
+    """Returns K or V as [blocks, bytes]; the elements of a block are contiguous."""
     count = side[0].numel() if len(side) else 0
     flat = side.as_strided((len(side), count), (side.stride(0), 1))
     return flat.view(torch.uint8)

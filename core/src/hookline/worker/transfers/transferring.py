@@ -24,17 +24,17 @@ T = TypeVar("T")
 
 
 class Transferring:
-    """One engine's worker side; the executor's thread calls it.
+    """Calls the worker's side of a connector; for the executor's thread.
 
-    A step is `begin`, the layers' two calls each, `end`. A question between steps is
-    `begin` and `end`.
+    A step is `begin`, two calls for each layer, `end`. Between steps `begin` and `end`
+    poll the connector.
 
     Attributes:
-        layout: Of the blocks.
+        layout: Layout of the blocks.
     """
 
     def __init__(self, connector: WorkerConnector, name: str, blocks: KVBlocks) -> None:
-        """Takes a connector that has been shown its blocks."""
+        """Takes a connector that has registered the blocks."""
         self._connector = connector
         self._blocks = blocks
         self.layout = blocks.layout
@@ -49,7 +49,7 @@ class Transferring:
         self._saves = False
 
     def begin(self, orders: TransferOrders | None) -> None:
-        """Opens and closes what is ordered, and starts the step's loads."""
+        """Opens and closes transfers as ordered, and starts the step's loads."""
         self._blocks.begin_step()
         self._in_step, self._held_up, self._saves = set(), 0, False
         if orders is None:
@@ -63,7 +63,7 @@ class Transferring:
         for save in orders.saves:
             self._blocks.open_save(save.transfer_id, save.block_ids)
             self._began[save.transfer_id] = now
-        # Last: what is ordered may have been given up before it was told.
+        # Last: transfers of these orders may have been given up already.
         for transfer_id in orders.cancelled:
             self._close(transfer_id)
             self._closed.append(transfer_id)
@@ -75,20 +75,20 @@ class Transferring:
             self._fail([load.transfer_id for load in orders.loads], Reason.RAISED)
 
     def before_attention(self, layer: int) -> None:
-        """Waits for what the layer is about to read."""
+        """Waits for the synchronous loads that the layer reads."""
         if self._in_step and not self._timed(
             self._connector.wait_for_layer_load, layer
         ):
             self._fail(list(self._in_step), Reason.RAISED)
 
     def after_attention(self, layer: int) -> None:
-        """Has saved what the layer has written."""
+        """Saves what the layer has written."""
         if self._saves:
             outcome = self._call(Stage.SAVE, self._connector.save_kv_layer, layer)
             self._saves = not isinstance(outcome, Failure)
 
     def end(self) -> TransferReport:
-        """Closes what has ended; afterwards the blocks of the step may change."""
+        """Closes ended transfers; afterwards the step's blocks may change."""
         if self._saves:
             self._call(Stage.SAVE, self._connector.wait_for_save)
         results = self._call(Stage.POLL, self._connector.get_finished)
@@ -130,7 +130,7 @@ class Transferring:
         reason: str = "",
         most: int | None = None,
     ) -> None:
-        """A load is as good as what was written, not as what is said of it."""
+        """Ends a transfer; a load counts what was written, not what is reported."""
         gate = self._blocks.close(transfer_id)
         if gate is None:
             self._late += 1
@@ -144,12 +144,12 @@ class Transferring:
             reason = Reason.INCOMPLETE
         if reason:
             stage = Stage.SAVE if gate.load is None else Stage.LOAD
-            detail = f"transfer {transfer_id}: {count} blocks are good"
+            detail = f"transfer {transfer_id}: {count} valid blocks"
             self._failures.log((stage, reason), detail)
         self._note_end(transfer_id, reason, count)
 
     def _fail(self, transfer_ids: list[int], reason: Reason) -> None:
-        """Ends loads that cannot have succeeded."""
+        """Ends loads as failed."""
         for transfer_id in transfer_ids:
             if self._blocks.close(transfer_id) is not None:
                 self._failures.log((Stage.LOAD, reason), f"transfer {transfer_id}")
@@ -188,7 +188,7 @@ class Transferring:
         return report
 
     def _timed(self, call: Callable[..., object], *arguments: object) -> bool:
-        """Calls for loads, which hold the step up; whether it did not fail."""
+        """Makes a call that delays the step; returns whether it succeeded."""
         started = time.perf_counter_ns()
         outcome = self._call(Stage.LOAD, call, *arguments)
         self._held_up += time.perf_counter_ns() - started
@@ -205,7 +205,7 @@ class Transferring:
 
 
 def _checked(results: TransferResults) -> TransferResults:
-    """A copy with nothing in it but what there should be; raises whatever it is not."""
+    """Returns a checked copy; raises any error if the results are malformed."""
     failed = [
         FailedTransfer(
             _whole(each.transfer_id),
