@@ -60,21 +60,19 @@ class OutputProcessor:
             arrived_at: When it arrived, in ns on the front end's clock.
             is_streamed: Whether the client gets news with each step.
         """
-        accounts = self.accounting.admit(
-            [
-                AdmittedRequest(
-                    request_id=request_id,
-                    arrived_at=arrived_at,
-                    prompt_tokens=len(prepared.prompt_token_ids),
-                    facts=prepared.facts,
-                    params=prepared.params,
-                    is_streamed=is_streamed,
-                    completion_index=index,
-                    prompt_token_ids=prepared.prompt_token_ids,
-                )
-                for index, request_id in enumerate(request_ids)
-            ]
-        )
+        admitted = [
+            AdmittedRequest(
+                request_id=request_id,
+                arrived_at=arrived_at,
+                prompt_tokens=len(prepared.prompt_token_ids),
+                facts=prepared.facts,
+                params=prepared.params,
+                is_streamed=is_streamed,
+                completion_index=index,
+                prompt_token_ids=prepared.prompt_token_ids,
+            )
+            for index, request_id in enumerate(request_ids)
+        ]
         request = ClientRequest(
             prepared,
             deliver,
@@ -82,7 +80,7 @@ class OutputProcessor:
             request_id=prepared.facts.client_id or str(request_ids[0]),
             is_streamed=is_streamed,
         )
-        for account in accounts:
+        for account in self.accounting.admit(admitted):
             completion = Completion(request, account, self._make_text(prepared))
             request.completions.append(completion)
             self._completions[completion.request_id] = completion
