@@ -3,7 +3,20 @@
 import pytest
 from aiohttp.test_utils import TestClient, TestServer
 
-from hookline.core.commands import ResetPrefixCache
+from hookline.core.commands import (
+    IsSleeping,
+    ResetPrefixCache,
+    Sleep,
+    SleepMode,
+    SleepState,
+    WakeUp,
+)
+from hookline.exceptions import (
+    CommandError,
+    CommandTimeoutError,
+    EngineDeadError,
+)
+from hookline.step import SleepLevel
 from hookline_server.loading import create_loading_app
 from hookline_server.settings import ServerSettings
 from hookline_testing.scripted_server import FakeEngine, client_of
@@ -162,3 +175,60 @@ async def test_loading_server_is_alive_and_not_ready() -> None:
         assert [live.status, ready.status, asked.status] == [200, 503, 503]
         assert (await asked.json())["error"]["code"] == "loading"
         assert live.headers["Connection"] == "close"
+
+
+async def test_sleep_exists_only_where_enabled() -> None:
+    """
+    `/sleep`, `/wake_up` and `/is_sleeping` send one command each, if enabled at all.
+    """
+    engine = FakeEngine()
+    awake, asleep = SleepState(None), SleepState(SleepLevel.WEIGHTS)
+    engine.replies |= {Sleep: asleep, WakeUp: awake, IsSleeping: asleep}
+    async with client_of(engine) as client:
+        off = [
+            (await client.post("/sleep")).status,
+            (await client.post("/wake_up")).status,
+            (await client.get("/is_sleeping")).status,
+        ]
+    async with client_of(engine, ServerSettings(enable_sleep_mode=True)) as client:
+        on = [
+            await (await client.post("/sleep?level=2&mode=wait")).json(),
+            await (await client.post("/sleep")).json(),
+            await (await client.get("/is_sleeping")).json(),
+            await (await client.post("/wake_up")).json(),
+        ]
+
+    assert off == [404, 404, 404]
+    assert on == [{"is_sleeping": True, "level": 2}] * 3 + [
+        {"is_sleeping": False, "level": 0}
+    ]
+    assert engine.commands == [
+        Sleep(SleepLevel.WEIGHTS, SleepMode.WAIT),
+        Sleep(SleepLevel.KV_CACHE, SleepMode.KEEP),
+        IsSleeping(),
+        WakeUp(),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "code"),
+    [
+        (CommandError("Sleep", "not now"), 409, "command_refused"),
+        (CommandTimeoutError("Sleep", 60.0), 504, "command_timeout"),
+        (EngineDeadError("it broke"), 503, "engine_unavailable"),
+    ],
+)
+async def test_errors_of_commands_have_a_status(
+    error: Exception, status: int, code: str
+) -> None:
+    """
+    A refusal, a late reply and a death are three different answers.
+    """
+    engine = FakeEngine()
+    engine.replies[Sleep] = error
+    async with client_of(engine, ServerSettings(enable_sleep_mode=True)) as client:
+        response = await client.post("/sleep")
+        body = await response.json()
+
+    assert (response.status, body["error"]["code"]) == (status, code)
+    assert body["error"]["message"] == str(error)

@@ -227,7 +227,7 @@ class StepOutput(msgspec.Struct, frozen=True, array_like=True):
         at: Timestamp of all events in it.
         cause: `step`, or the cause of the state change: `start` (first of several
             overlapping steps), `transfer` (a KV transfer ended between steps), `idle`,
-            `abort`, `heartbeat`, `reset`.
+            `abort`, `heartbeat`, `reset`, `sleep`, `wake_up`.
         record: The step's record; None for a state change.
         stats: The engine's state afterwards.
         evictions: Evictions of sampled blocks, if residency is measured.

@@ -83,6 +83,13 @@ class OverloadedError(RequestError):
         self.limit = limit
 
 
+class EngineSleepingError(RequestError):
+    """The engine sleeps, and is configured to refuse requests until it wakes up."""
+
+    def __init__(self) -> None:
+        super().__init__("the engine is sleeping; try again after its wake-up")
+
+
 class EngineDeadError(HooklineError):
     """The engine has failed or was stopped; it cannot serve requests any more.
 

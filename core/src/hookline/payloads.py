@@ -184,7 +184,8 @@ class StateChanged:
     """Payload of `state_changed`.
 
     Attributes:
-        cause: One of `idle`, `abort`, `heartbeat`, `reset`, `rejected`, `drain`,
+        cause: One of `idle`, `abort`, `heartbeat`, `reset`, `sleep`, `wake_up`,
+            `rejected`, `drain`,
             `failed`.
         at: Time of `scheduler`, in monotonic nanoseconds of the engine's process.
         scheduler: The engine's state.

@@ -1,9 +1,13 @@
 """An error as the API tells it: a status, and OpenAI's JSON object."""
 
+from collections.abc import Mapping
+
 from hookline.exceptions import (
     CommandError,
     CommandTimeoutError,
     EngineDeadError,
+    EngineSleepingError,
+    HooklineError,
     OverloadedError,
     PromptTooLongError,
     RequestError,
@@ -24,6 +28,16 @@ TYPES = {
 
 MAX_LOGGED_MESSAGE = 1000
 """Maximum length of an error message for observers: some repeat the client's input."""
+
+
+STATUSES: Mapping[type[HooklineError], tuple[int, str]] = {
+    EngineDeadError: (503, "engine_unavailable"),
+    EngineSleepingError: (503, "sleeping"),
+    OverloadedError: (503, "overloaded"),
+    CommandTimeoutError: (504, "command_timeout"),
+    CommandError: (409, "command_refused"),
+}
+"""Status and code of errors; a subclass comes before its base."""
 
 
 class ApiError(Exception):
@@ -55,17 +69,13 @@ def as_api_error(
     """Gives the errors of the core their place in HTTP."""
     if isinstance(error, ApiError):
         return error
-    if isinstance(error, EngineDeadError):
-        return ApiError(503, str(error), code="engine_unavailable")
-    if isinstance(error, CommandTimeoutError):
-        return ApiError(504, str(error), code="command_timeout")
-    if isinstance(error, CommandError):
-        return ApiError(409, str(error), code="command_refused")
-    if isinstance(error, OverloadedError):
-        return ApiError(503, str(error), code="overloaded")
+    for kind, (status, code) in STATUSES.items():
+        if isinstance(error, kind):
+            return ApiError(status, str(error), code=code)
     too_long = isinstance(error, PromptTooLongError)
     code = "context_length_exceeded" if too_long else "invalid_request"
-    return ApiError(400, str(error), code=code, param=error.param)
+    param = error.param if isinstance(error, RequestError) else None
+    return ApiError(400, str(error), code=code, param=param)
 
 
 def body_too_large(max_bytes: int) -> ApiError:

@@ -12,6 +12,7 @@ from hookline_server.handlers.completions import completions
 from hookline_server.handlers.health import HEALTH_ROUTES
 from hookline_server.handlers.models import list_models, show_model
 from hookline_server.handlers.prefix_cache import reset_prefix_cache
+from hookline_server.handlers.sleep import SLEEP_ROUTES
 from hookline_server.handlers.tokenize import detokenize, tokenize
 from hookline_server.handlers.version import show_version
 from hookline_server.http_meter import HttpMeter
@@ -55,6 +56,8 @@ def create_app(engine: ServingEngine, settings: ServerSettings) -> web.Applicati
     app.add_routes(ROUTES)
     if settings.enable_reset_prefix_cache:
         app.router.add_post("/reset_prefix_cache", reset_prefix_cache)
+    if settings.enable_sleep_mode:
+        app.add_routes(SLEEP_ROUTES)
     app[PAGES_APP] = (
         app if settings.metrics_port is None else create_pages_app(app, outermost)
     )

@@ -65,6 +65,10 @@ class ServerSettings:
     enable_reset_prefix_cache: bool = field(
         default=False, metadata=option("Serve POST /reset_prefix_cache.")
     )
+    enable_sleep_mode: bool = field(
+        default=False,
+        metadata=option("Serve POST /sleep, POST /wake_up and GET /is_sleeping."),
+    )
     log_level: LogLevel = field(
         default=LogLevel.INFO,
         metadata=option("Minimum level of the server's log lines."),

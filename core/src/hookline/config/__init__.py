@@ -21,7 +21,7 @@ from hookline.config.observers import (
     ObserverConfig,
 )
 from hookline.config.parallel import ParallelConfig
-from hookline.config.scheduler import Policy, SchedulerConfig
+from hookline.config.scheduler import Policy, SchedulerConfig, SleepPolicy
 from hookline.config.speculative import SpeculativeConfig
 
 __all__ = [
@@ -46,5 +46,6 @@ __all__ = [
     "Policy",
     "SchedulerConfig",
     "SimulationConfig",
+    "SleepPolicy",
     "SpeculativeConfig",
 ]

@@ -13,6 +13,11 @@ class Policy(StrEnum):
     PRIORITY = "priority"
 
 
+class SleepPolicy(StrEnum):
+    WAIT = "wait"
+    REFUSE = "refuse"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchedulerConfig:
     """How requests share a step."""
@@ -65,6 +70,14 @@ class SchedulerConfig:
     async_scheduling: bool = field(
         default=False,
         metadata=option("Schedule the next step while the current one runs."),
+    )
+
+    sleep_policy: SleepPolicy = field(
+        default=SleepPolicy.WAIT,
+        metadata=option(
+            "What happens to requests that arrive while the engine sleeps: they wait "
+            "for its wake-up, or are refused with status 503."
+        ),
     )
 
     def __post_init__(self) -> None:

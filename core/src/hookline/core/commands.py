@@ -1,5 +1,6 @@
 """Commands to an engine core: messages without an answer, and calls with a reply."""
 
+from enum import StrEnum
 from typing import Generic, TypeVar
 
 import msgspec
@@ -7,6 +8,7 @@ import msgspec
 from hookline.events import StepOutput
 from hookline.finish_cause import FinishCause
 from hookline.request import EngineRequest
+from hookline.step.sleep_level import SleepLevel
 
 SCHEMA_VERSION = 1
 """Of every struct that crosses a process boundary or is recorded.
@@ -34,8 +36,49 @@ class EngineCommand(msgspec.Struct, Generic[R_co], frozen=True):
     """A command that the engine answers with an `R_co`."""
 
 
+class SleepMode(StrEnum):
+    """What happens to running requests when an engine goes to sleep."""
+
+    KEEP = "keep"
+    WAIT = "wait"
+    ABORT = "abort"
+
+
+class SleepState(msgspec.Struct, frozen=True, tag=True):
+    """Whether an engine sleeps, and how deeply; None while it is awake."""
+
+    level: SleepLevel | None
+
+
 class ResetPrefixCache(EngineCommand[bool], frozen=True, tag=True):
     """Drops every cached prefix block that no request holds; replies True."""
+
+
+class Sleep(EngineCommand[SleepState], frozen=True, tag=True):
+    """Releases memory; replies once it is released.
+
+    Requests that wait stay in the queue, and new ones join them, until `WakeUp`. The
+    prefix cache is lost. A sleeping engine may be put into a deeper sleep.
+
+    Attributes:
+        level: What is released.
+        mode: `keep` preempts running requests and resumes them after `WakeUp`; `wait`
+            lets them finish first; `abort` aborts all requests, also waiting ones.
+    """
+
+    level: SleepLevel = SleepLevel.KV_CACHE
+    mode: SleepMode = SleepMode.KEEP
+
+
+class WakeUp(EngineCommand[SleepState], frozen=True, tag=True):
+    """Allocates or loads what `Sleep` released; replies when steps can run again.
+
+    Cancels a `Sleep` that still waits for running requests.
+    """
+
+
+class IsSleeping(EngineCommand[SleepState], frozen=True, tag=True):
+    """Replies with the sleep state."""
 
 
 class Call(msgspec.Struct, frozen=True, tag=True):
@@ -48,7 +91,7 @@ class Call(msgspec.Struct, frozen=True, tag=True):
 
     client: int
     number: int
-    command: ResetPrefixCache
+    command: ResetPrefixCache | Sleep | WakeUp | IsSleeping
 
 
 class Reply(msgspec.Struct, frozen=True, tag=True):
@@ -63,7 +106,7 @@ class Reply(msgspec.Struct, frozen=True, tag=True):
 
     client: int
     number: int
-    value: bool | None = None
+    value: bool | SleepState | None = None
     error: str | None = None
 
 

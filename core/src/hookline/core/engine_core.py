@@ -3,20 +3,24 @@
 from collections import deque
 from collections.abc import Sequence
 
+import msgspec
+
 from hookline.clock import Clock
 from hookline.config import EngineConfig
 from hookline.core.capacity import check_capacity
+from hookline.core.commands import SleepMode
 from hookline.core.engine_facts import engine_facts
 from hookline.core.step_in_flight import StepInFlight
 from hookline.events import CacheChanges, ClockPair, StepOutput, StepRecord
-from hookline.finish_cause import FinishCause
+from hookline.finish_cause import Aborted, FinishCause
 from hookline.kv_cache import KVCacheManager
 from hookline.kv_transfer.guard import ConnectorGuard
 from hookline.request import EngineRequest
 from hookline.scheduler import Scheduler
 from hookline.scheduler.readiness import ReadinessGate
 from hookline.scheduler.transfers import Transfers
-from hookline.step import StepPlan, StepResult
+from hookline.stats import SchedulerStats
+from hookline.step import SleepLevel, StepPlan, StepResult
 from hookline.worker.executor import Executor
 
 WAIT = "wait"
@@ -31,6 +35,7 @@ class EngineCore:
     Attributes:
         clock: Time source of all events.
         facts: Description of the engine for observers.
+        sleep_level: What the sleeping engine has released; None while it is awake.
     """
 
     def __init__(
@@ -62,6 +67,8 @@ class EngineCore:
         self._in_flight: deque[StepInFlight] = deque()
         self._last_executed = clock.now()
         self._cache_sequence = 0
+        self._has_connector = connector is not None
+        self.sleep_level: SleepLevel | None = None
         cache = KVCacheManager(config.cache, shape.num_kv_blocks, clock)
         if config.follows_cache:
             cache.record_events()
@@ -154,6 +161,51 @@ class EngineCore:
             ended_at=self.clock.now(),
         )
 
+    # -- sleep -------------------------------------------------------------------
+
+    @property
+    def sleep_obstacle(self) -> str | None:
+        """Why this engine can never sleep; None if it can."""
+        if self._has_connector:
+            return "an engine with a KV connector cannot sleep"
+        return None
+
+    @property
+    def has_steps_in_flight(self) -> bool:
+        return bool(self._in_flight)
+
+    @property
+    def has_running(self) -> bool:
+        return self._scheduler.stats().running > 0
+
+    def hold(self, mode: SleepMode) -> None:
+        """Stops admission, and preempts, keeps or aborts the running requests."""
+        self._scheduler.is_held = True
+        if mode is SleepMode.KEEP:
+            self._scheduler.preempt_all(self.clock.now())
+        elif mode is SleepMode.ABORT:
+            self._scheduler.finish_all(Aborted("sleep"), self.clock.now())
+
+    def resume(self) -> None:
+        """Admits requests again."""
+        self._scheduler.is_held = False
+
+    def sleep(self, level: SleepLevel) -> None:
+        """Clears the prefix cache and releases memory; nothing may be running."""
+        self._scheduler.reset_prefix_cache()
+        self._executor.sleep(level)
+        self.sleep_level = level
+
+    def wake_up(self) -> None:
+        """Takes back what `sleep` released and admits requests again.
+
+        Raises:
+            ModelLoadError: The weights can no longer be loaded.
+        """
+        self._executor.wake_up()
+        self.sleep_level = None
+        self.resume()
+
     # -- output ------------------------------------------------------------------
 
     def state(self, cause: str) -> StepOutput:
@@ -182,7 +234,7 @@ class EngineCore:
             engine_index=self.facts.engine_index,
             at=at,
             cause=cause,
-            stats=self._scheduler.stats(),
+            stats=self._stats(),
             record=record,
             queued=events.queued,
             scheduled=events.scheduled,
@@ -193,6 +245,12 @@ class EngineCore:
             clock=clock,
             cache_changes=self._cache_changes(),
         )
+
+    def _stats(self) -> SchedulerStats:
+        stats = self._scheduler.stats()
+        if self.sleep_level is None:
+            return stats
+        return msgspec.structs.replace(stats, sleep_level=int(self.sleep_level))
 
     def _cache_changes(self) -> CacheChanges | None:
         if not (events := self._scheduler.take_cache_events()):

@@ -3,8 +3,20 @@
 from collections.abc import Callable
 
 from hookline.clock import NANOSECONDS
-from hookline.core.commands import Add, Call, Command, EngineNews, Finish, Reply
+from hookline.core.commands import (
+    Add,
+    Call,
+    Command,
+    EngineNews,
+    Finish,
+    IsSleeping,
+    Reply,
+    ResetPrefixCache,
+    Sleep,
+    WakeUp,
+)
 from hookline.core.engine_core import WAIT, EngineCore
+from hookline.core.sleep import SleepControl
 
 Receive = Callable[[float], Command | None]
 """Waits up to so many seconds for a command; 0 only polls."""
@@ -18,29 +30,40 @@ class EngineLoop:
 
     def __init__(self, core: EngineCore, heartbeat_seconds: float) -> None:
         self._core = core
+        self._sleep = SleepControl(core)
         self._heartbeat = round(heartbeat_seconds * NANOSECONDS)
         self._last_state = core.clock.now()
         self._changed = ""
-        self._was_reset = False
+        self._due = ""
         self._has_stepped = False
         self._pause = SHORTEST_PAUSE
+        self._replies_to_state: list[Reply] = []
         self._replies: list[Reply] = []
 
     def turn(self, receive: Receive, timeout_seconds: float) -> list[EngineNews]:
         """Takes all waiting commands, then steps, publishes a state, or waits.
 
         Returns:
-            At most one output, and behind a state the replies to the commands that it
-            reflects.
+            At most one output, then replies. A reply to a command that changes the
+            state follows the output with that state.
         """
         while (command := receive(0)) is not None:
             self._handle(command)
-        is_busy = self._core.has_work
-        # A step lies between two states, however many resets come.
-        if self._was_reset and (self._has_stepped or not is_busy):
-            return self._state("reset")
+        if (reply := self._sleep.advance()) is not None:
+            self._reply_with_state("sleep", reply)
+        news = self._run(receive, 0.0 if self._replies else timeout_seconds)
+        if self._replies:
+            replies, self._replies = self._replies, []
+            return [*news, *replies]
+        return news
+
+    def _run(self, receive: Receive, timeout_seconds: float) -> list[EngineNews]:
+        is_busy = self._core.has_work and not self._sleep.is_asleep
+        # A step lies between two states, however many commands ask for one.
+        if self._due and (self._has_stepped or not is_busy):
+            return self._state(self._due)
         if self._seconds_to_heartbeat() <= 0:
-            return self._state("heartbeat")
+            return self._state(self._due or "heartbeat")
         if is_busy:
             return self._step(receive, timeout_seconds)
         if self._changed:
@@ -74,9 +97,9 @@ class EngineLoop:
 
     def _state(self, cause: str) -> list[EngineNews]:
         self._last_state = self._core.clock.now()
-        self._changed = ""
-        self._was_reset = self._has_stepped = False
-        replies, self._replies = self._replies, []
+        self._changed = self._due = ""
+        self._has_stepped = False
+        replies, self._replies_to_state = self._replies_to_state, []
         return [self._core.state(cause), *replies]
 
     def _handle(self, command: Command) -> None:
@@ -89,6 +112,30 @@ class EngineLoop:
             self._call(command)
 
     def _call(self, call: Call) -> None:
-        self._core.reset_prefix_cache()
-        self._was_reset = True
-        self._replies.append(Reply(call.client, call.number, value=True))
+        match call.command:
+            case ResetPrefixCache():
+                self._core.reset_prefix_cache()
+                reply = Reply(call.client, call.number, value=True)
+                self._reply_with_state("reset", reply)
+            case Sleep() as command:
+                if (refusal := self._sleep.begin(call, command)) is not None:
+                    self._replies.append(refusal)
+            case WakeUp():
+                self._wake_up(call)
+            case IsSleeping():
+                state = self._sleep.state
+                self._replies.append(Reply(call.client, call.number, state))
+
+    def _wake_up(self, call: Call) -> None:
+        was_asleep = self._sleep.is_asleep
+        if (cancelled := self._sleep.wake_up()) is not None:
+            self._replies.append(cancelled)
+        reply = Reply(call.client, call.number, self._sleep.state)
+        if was_asleep:
+            self._reply_with_state("wake_up", reply)
+        else:
+            self._replies.append(reply)
+
+    def _reply_with_state(self, cause: str, reply: Reply) -> None:
+        self._due = cause
+        self._replies_to_state.append(reply)

@@ -44,6 +44,10 @@ class EngineState:
         return self.outputs.accounting
 
     @property
+    def is_asleep(self) -> bool:
+        return self.stats.sleep_level > 0
+
+    @property
     def load(self) -> int:
         """Load by the latest state, plus requests that it does not include yet."""
         on_the_way = self._num_sent - self._num_queued
@@ -113,7 +117,7 @@ class EngineSet:
         return sum(engine.accounting.residue for engine in self)
 
     def choose(self) -> EngineState:
-        """Returns the live engine with the least load.
+        """Returns the live engine with the least load, an awake one if possible.
 
         Raises:
             EngineDeadError: All engines are dead.
@@ -121,7 +125,9 @@ class EngineSet:
         live = self.live
         if not live:
             raise EngineDeadError(self.failure or "no engine is left")
-        return live[0] if len(live) == 1 else min(live, key=lambda each: each.load)
+        if len(live) == 1:
+            return live[0]
+        return min(live, key=lambda each: (each.is_asleep, each.load))
 
     def send(self, engine: EngineState, command: Command) -> None:
         """Sends a command to one engine.

@@ -9,10 +9,10 @@ from typing import TypeVar
 import msgspec
 
 from hookline.clock import Clock, SystemClock
-from hookline.config import ObserverConfig
+from hookline.config import ObserverConfig, SleepPolicy
 from hookline.core.commands import Add, EngineCommand, Finish, Reply
 from hookline.events import Finished, StepOutput
-from hookline.exceptions import EngineDeadError
+from hookline.exceptions import EngineDeadError, EngineSleepingError
 from hookline.finish_cause import Aborted, Failed, Rejected
 from hookline.frontend.accounting import RequestAccounting
 from hookline.frontend.calls import PendingCalls
@@ -56,6 +56,7 @@ class FrontEnd:
         observers: Observers,
         *,
         config: ObserverConfig | None = None,
+        sleep_policy: SleepPolicy = SleepPolicy.WAIT,
         clock: Clock | None = None,
     ) -> None:
         config = config or ObserverConfig()
@@ -65,6 +66,7 @@ class FrontEnd:
         )
         self.tokenizer = tokenizer
         self._is_closed = False
+        self._refuses_asleep = sleep_policy is SleepPolicy.REFUSE
         self._observers = observers
         self._inputs = InputProcessor(self.facts, tokenizer)
         self._context = RequestContext(config)
@@ -128,8 +130,11 @@ class FrontEnd:
 
         Raises:
             EngineDeadError: All engines are dead.
+            EngineSleepingError: The engine sleeps and refuses requests.
         """
         engine = self.engines.choose()
+        if self._refuses_asleep and engine.is_asleep:
+            raise EngineSleepingError
         request = engine.outputs.add(
             prepared,
             deliver,

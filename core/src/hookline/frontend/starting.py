@@ -39,7 +39,13 @@ def start_front_end(config: EngineConfig, recorder: Recorder | None = None) -> F
     except BaseException:
         observers.close(FLUSH_SECONDS)
         raise
-    return FrontEnd(client, tokenizer, observers, config=config.observers)
+    return FrontEnd(
+        client,
+        tokenizer,
+        observers,
+        config=config.observers,
+        sleep_policy=config.scheduler.sleep_policy,
+    )
 
 
 def _start_both(

@@ -29,7 +29,11 @@ from hookline.step.plan import StepPlan, StepResult
 
 
 class Scheduler:
-    """Plans the steps of one engine and takes in their results."""
+    """Plans the steps of one engine and takes in their results.
+
+    Attributes:
+        is_held: While True, no request is admitted.
+    """
 
     def __init__(
         self,
@@ -64,6 +68,7 @@ class Scheduler:
         )
         self._update = ResultUpdate(self._lifecycle, cache, self._transfers)
         self._steps = 0
+        self.is_held = False
 
     # -- requests ----------------------------------------------------------------
 
@@ -90,6 +95,13 @@ class Scheduler:
             if (request := self._lifecycle.requests.get(request_id)) is not None:
                 self._lifecycle.end(request, cause, now)
 
+    def finish_all(self, cause: FinishCause, now: int) -> None:
+        self.finish(list(self._lifecycle.requests), cause, now)
+
+    def preempt_all(self, now: int) -> None:
+        for request in list(self._queues.running):
+            self._lifecycle.preempt(request, now)
+
     # -- steps -------------------------------------------------------------------
 
     def schedule(self, now: int) -> StepPlan | None:
@@ -107,7 +119,7 @@ class Scheduler:
         for entry in builder.entries:
             computed = entry.request.num_computed_tokens + entry.num_tokens
             self._cache.cache_full_blocks(entry.request, computed)
-        if not has_preempted:
+        if not has_preempted and not self.is_held:
             self._admission.admit(self._lifecycle, builder, now)
         self._drafts.add_drafts(builder)
         if not builder.entries:

@@ -48,6 +48,8 @@ class SchedulerStats(msgspec.Struct, frozen=True, array_like=True):
         discarded_tokens: Total sampled tokens that were dropped, because their request
             had ended meanwhile (asynchronous scheduling) or their KV failed to load.
         transfers: KV transfers to and from a connector.
+        sleep_level: 0 while the engine is awake, 1 without the KV cache's memory, 2
+            without the weights, too.
     """
 
     running: int = 0
@@ -70,6 +72,7 @@ class SchedulerStats(msgspec.Struct, frozen=True, array_like=True):
     waiting_tokens: int = 0
     discarded_tokens: int = 0
     transfers: TransferStats = TransferStats()
+    sleep_level: int = 0
 
     @property
     def kv_usage(self) -> float:

@@ -40,6 +40,19 @@ def _offloaded(name: str, direction: str) -> Alias:
 
 NAMES: Mapping[str, tuple[Alias, ...]] = {
     "hookline_engine_info": (_ENGINE_INFO,),
+    "hookline_engine_sleep_state": (
+        Alias(
+            name="vllm:engine_sleep_state",
+            rename={"state": "sleep_state"},
+            values={
+                "state": {
+                    "awake": "awake",
+                    "kv_cache_released": "weights_offloaded",
+                    "weights_released": "discard_all",
+                }
+            },
+        ),
+    ),
     "hookline_requests_running": _named("num_requests_running"),
     "hookline_requests_waiting": (
         Alias(name="vllm:num_requests_waiting", drop=frozenset({"reason"})),
@@ -189,7 +202,6 @@ NOT_APPLICABLE: Mapping[str, str] = {
     "vllm:mm_cache_queries_total": "there is no multimodal input",
     "vllm:mm_cache_hits_total": "there is no multimodal input",
     "vllm:lora_requests_info": "LoRA adapters are not supported",
-    "vllm:engine_sleep_state": "an engine cannot be put to sleep",
     "vllm:corrupted_requests_total": "logits are not checked for NaN",
     "vllm:watermark_requests_total": "outputs are not watermarked",
     "vllm:tool_call_parser_invocations_total": "tool calls are not parsed",

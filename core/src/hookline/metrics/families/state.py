@@ -58,6 +58,11 @@ def _kv_tokens(state: StateReading) -> Iterable[Point]:
     ]
 
 
+def _sleep_state(stats: SchedulerStats) -> Iterable[Point]:
+    names = ("awake", "kv_cache_released", "weights_released")
+    return by_label({name: stats.sleep_level == i for i, name in enumerate(names)})
+
+
 def _startup(facts: EngineFacts) -> Iterable[Point]:
     return [((phase.name,), phase.seconds, 1) for phase in facts.startup]
 
@@ -99,6 +104,15 @@ ENGINE_METRICS: tuple[Metric, ...] = (
             )
         ),
         value=Reading(EngineFacts, _info),
+    ),
+    Metric(
+        name="hookline_engine_sleep_state",
+        kind=Kind.GAUGE,
+        unit="1",
+        help="1 for the engine's current state, 0 for the others: awake, asleep "
+        "without the KV cache's memory, or asleep without the weights as well.",
+        labels=(Label("state", ("awake", "kv_cache_released", "weights_released")),),
+        value=Reading(StateReading, lambda state: _sleep_state(state.stats)),
     ),
     Metric(
         name="hookline_requests_running",

@@ -1,0 +1,112 @@
+"""Puts an engine core to sleep and wakes it up, over as many steps as that takes."""
+
+from typing import Protocol
+
+from hookline.core.commands import Call, Reply, Sleep, SleepMode, SleepState
+from hookline.step.sleep_level import SleepLevel
+
+
+class Sleepable(Protocol):
+    """The part of an engine core that sleep and wake-up need."""
+
+    @property
+    def sleep_level(self) -> SleepLevel | None:
+        """None while the core is awake."""
+        ...
+
+    @property
+    def sleep_obstacle(self) -> str | None:
+        """Why this core can never sleep; None if it can."""
+        ...
+
+    @property
+    def has_steps_in_flight(self) -> bool:
+        """Whether a started step has not been awaited."""
+        ...
+
+    @property
+    def has_running(self) -> bool:
+        """Whether requests are in the running batch."""
+        ...
+
+    def hold(self, mode: SleepMode) -> None:
+        """Stops admission, and treats running requests as the mode says."""
+        ...
+
+    def resume(self) -> None:
+        """Admits requests again; no step may be in flight after `hold`."""
+        ...
+
+    def sleep(self, level: SleepLevel) -> None:
+        """Releases memory; nothing may run or be in flight."""
+        ...
+
+    def wake_up(self) -> None:
+        """Takes back what `sleep` released and admits requests again."""
+        ...
+
+
+class SleepControl:
+    """Carries out `Sleep` and `WakeUp` for an engine loop."""
+
+    def __init__(self, core: Sleepable) -> None:
+        self._core = core
+        self._pending: tuple[Call, SleepLevel] | None = None
+        self._is_resuming = False
+
+    @property
+    def is_asleep(self) -> bool:
+        return self._core.sleep_level is not None
+
+    @property
+    def state(self) -> SleepState:
+        return SleepState(self._core.sleep_level)
+
+    def begin(self, call: Call, command: Sleep) -> Reply | None:
+        """Starts going to sleep.
+
+        Returns:
+            The reply, if the engine need not or must not go to sleep; otherwise
+            `advance` returns it later.
+        """
+        if (obstacle := self._obstacle()) is not None:
+            return Reply(call.client, call.number, error=obstacle)
+        level = self._core.sleep_level
+        if level is not None and level >= command.level:
+            return Reply(call.client, call.number, self.state)
+        self._core.hold(command.mode)
+        self._pending = (call, command.level)
+        self._is_resuming = False
+        return None
+
+    def advance(self) -> Reply | None:
+        """Goes on where `begin` or a cancelling `wake_up` left off.
+
+        Returns:
+            The reply to `Sleep`, when the engine has just gone to sleep.
+        """
+        if self._core.has_steps_in_flight:
+            return None
+        if self._is_resuming:
+            self._is_resuming = False
+            self._core.resume()
+        if self._pending is None or self._core.has_running:
+            return None
+        (call, level), self._pending = self._pending, None
+        self._core.sleep(level)
+        return Reply(call.client, call.number, self.state)
+
+    def wake_up(self) -> Reply | None:
+        """Wakes up; returns the reply to a `Sleep` that it cancels."""
+        if self.is_asleep:
+            self._core.wake_up()
+        if self._pending is None:
+            return None
+        (call, _), self._pending = self._pending, None
+        self._is_resuming = True
+        return Reply(call.client, call.number, error="cancelled by a wake-up")
+
+    def _obstacle(self) -> str | None:
+        if self._pending is not None:
+            return "the engine is going to sleep already"
+        return self._core.sleep_obstacle

@@ -1,0 +1,125 @@
+"""Sleep and wake-up of `hookline serve`, with the demo model."""
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hookline_testing.server_process import Server, serving
+
+MIB = 1024 * 1024
+BODY = {"model": "demo", "prompt": "def main(", "max_tokens": 24, "temperature": 0}
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    with serving(
+        "--port=0", "--enable-sleep-mode", "--kv-cache-memory=256MiB"
+    ) as running:
+        yield running
+
+
+def engine_bytes(server: Server) -> int:
+    """Resident memory of the engine process."""
+    lists = Path(f"/proc/{server.process.pid}/task").glob("*/children")
+    children = [child for each in lists for child in each.read_text().split()]
+    names = [Path(f"/proc/{each}/cmdline").read_text() for each in children]
+    [engine] = [
+        child
+        for child, name in zip(children, names, strict=True)
+        if "hookline.transport.engine_process" in name
+    ]
+    lines = Path(f"/proc/{engine}/status").read_text().splitlines()
+    [line] = [line for line in lines if line.startswith("VmRSS")]
+    return int(line.split()[1]) * 1024
+
+
+def text_of(answer: Any) -> str:
+    text: str = answer["choices"][0]["text"]
+    return text
+
+
+def states(server: Server) -> tuple[float, float, float]:
+    name = "vllm:engine_sleep_state"
+    return (
+        server.metric(name, sleep_state="awake"),
+        server.metric(name, sleep_state="weights_offloaded"),
+        server.metric(name, sleep_state="discard_all"),
+    )
+
+
+@pytest.mark.parametrize("level", [1, 2])
+def test_an_engine_sleeps_and_serves_the_same_afterwards(
+    server: Server, level: int
+) -> None:
+    """
+    Memory falls, requests wait, and the answers after the wake-up are as before.
+    """
+    _, before = server.post("/v1/completions", BODY)
+    awake_bytes = engine_bytes(server)
+
+    slept = server.post(f"/sleep?level={level}", {})
+    asleep_bytes = engine_bytes(server)
+    _, is_sleeping = server.get("/is_sleeping")
+    asleep = states(server)
+    answers: list[Any] = []
+    waiting = threading.Thread(
+        target=lambda: answers.append(server.post("/v1/completions", BODY))
+    )
+    waiting.start()
+    server.wait_for("hookline_requests_waiting", 1, reason="capacity")
+    has_answered = bool(answers)
+    woken = server.post("/wake_up", {})
+    waiting.join(60)
+    _, after = server.post("/v1/completions", BODY)
+
+    assert slept == (200, {"is_sleeping": True, "level": level})
+    assert is_sleeping == f'{{"is_sleeping":true,"level":{level}}}'
+    assert awake_bytes - asleep_bytes > 150 * MIB
+    assert asleep == (0, level == 1, level == 2)
+    assert not has_answered
+    assert woken == (200, {"is_sleeping": False, "level": 0})
+    assert states(server) == (1, 0, 0)
+    [(status, answer)] = answers
+    assert status == 200
+    assert text_of(answer) == text_of(after) == text_of(before)
+
+
+def test_wrong_parameters_are_named(server: Server) -> None:
+    """
+    A level or mode that does not exist is a 400, and the engine stays awake.
+    """
+    status, answer = server.post("/sleep?level=3", {})
+    _, other = server.post("/sleep?mode=never", {})
+
+    assert status == 400
+    assert answer["error"]["message"] == "level must be one of 1, 2, not '3'"
+    assert other["error"]["param"] == "mode"
+    assert server.get("/is_sleeping") == (200, '{"is_sleeping":false,"level":0}')
+
+
+def test_requests_may_be_refused_during_sleep() -> None:
+    """
+    With `--sleep-policy refuse` they get a 503 until the wake-up; running ones go on.
+    """
+    with serving(
+        "--port=0", "--enable-sleep-mode", "--sleep-policy=refuse"
+    ) as refusing:
+        _, before = refusing.post("/v1/completions", BODY)
+        connection, response = refusing.stream(
+            "/v1/completions",
+            {**BODY, "max_tokens": 400, "ignore_eos": True, "stream": True},
+        )
+        assert response.readline().startswith(b"data: ")
+        refusing.post("/sleep?mode=keep", {})
+        status, answer = refusing.post("/v1/completions", BODY)
+        refusing.post("/wake_up", {})
+        rest = response.read()
+        connection.close()
+        _, after = refusing.post("/v1/completions", BODY)
+
+    assert (status, answer["error"]["code"]) == (503, "sleeping")
+    assert rest.endswith(b"data: [DONE]\n\n")
+    assert text_of(after) == text_of(before)
