@@ -34,6 +34,7 @@ from hookline.clock import SystemClock
 from hookline.config import CacheConfig, EngineConfig, ModelConfig
 from hookline.core.building import build_core
 from hookline.core.commands import Add
+from hookline.core.engine_loop import EngineLoop
 from hookline.events import StepOutput
 from hookline.kv_transfer import KVTransferConfig
 from hookline.request import EngineRequest
@@ -58,9 +59,7 @@ class Engine:
             if transfer is None
             else KVTransferConfig.from_mapping(transfer),
         )
-        self.client = InprocClient(
-            build_core(config, SystemClock()), heartbeat_seconds=60.0
-        )
+        self.client = InprocClient(EngineLoop(build_core(config, SystemClock()), 60.0))
         self._last_id = 0
 
     def first_token(

@@ -128,6 +128,20 @@ class CommandTimeoutError(CommandError):
         self.timeout_seconds = timeout_seconds
 
 
+class RecordingError(HooklineError):
+    """A file that is not a readable recording.
+
+    Attributes:
+        path: The file.
+        reason: What is wrong with it.
+    """
+
+    def __init__(self, path: str, reason: str) -> None:
+        super().__init__(f"cannot read {path}: {reason}")
+        self.path = path
+        self.reason = reason
+
+
 class SchemaVersionError(HooklineError):
     """Data of another version of Hookline's structs.
 

@@ -21,6 +21,7 @@ from hookline.config import (
 from hookline.core.building import build_core
 from hookline.core.commands import ResetPrefixCache
 from hookline.core.engine_core import EngineCore
+from hookline.core.engine_loop import EngineLoop
 from hookline.exceptions import EngineDeadError
 from hookline.frontend.client_request import News
 from hookline.frontend.front_end import FrontEnd
@@ -118,7 +119,7 @@ def two_engines(configs: list[EngineConfig], *, in_process: bool) -> Iterator[Dr
     client: EngineClient
     if in_process:
         cores = [build_core(config, SystemClock()) for config in configs]
-        client = InprocClient(*cores, heartbeat_seconds=0.05)
+        client = InprocClient(*[EngineLoop(core, 0.05) for core in cores])
     else:
         client = ProcessClient(*configs)
     with closing(client):

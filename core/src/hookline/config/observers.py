@@ -5,7 +5,12 @@ from enum import StrEnum
 
 from hookline.config.option_fields import check_options
 from hookline.config.options import option, section
-from hookline.config.readers import read_buckets, read_label, read_plugin_option
+from hookline.config.readers import (
+    read_buckets,
+    read_label,
+    read_plugin_option,
+    read_size,
+)
 from hookline.exceptions import ConfigError
 from hookline.slo import Slo
 
@@ -173,6 +178,25 @@ class ObserverConfig:
         default=False,
         metadata=option(
             "Pass the token ids of prompts and outputs to the stat loggers."
+        ),
+    )
+    record: str | None = field(
+        default=None,
+        metadata=option(
+            "File to which the engine records all its commands and outputs, prompts "
+            "and tokens included.",
+            group="recording",
+            metavar="FILE",
+        ),
+    )
+    record_max_bytes: int = field(
+        default=1024**3,
+        metadata=option(
+            "Size of the file at which the recording ends.",
+            group="recording",
+            metavar="SIZE",
+            minimum=1,
+            read=read_size,
         ),
     )
     trace_ratio: float | None = field(

@@ -2,10 +2,14 @@
 
 from contextlib import nullcontext
 from dataclasses import replace
+from pathlib import Path
 
 from hookline.clock import Clock
 from hookline.config import EngineConfig
 from hookline.core.engine_core import EngineCore
+from hookline.core.engine_loop import EngineLoop
+from hookline.core.recording import FileRecorder, RecordingHeader
+from hookline.core.tap import Tap
 from hookline.kv_transfer.connector import SchedulerConnector
 from hookline.kv_transfer.guard import ConnectorGuard
 from hookline.plugin_loading.connectors import (
@@ -36,6 +40,21 @@ def build_core(config: EngineConfig, clock: Clock) -> EngineCore:
         core = EngineCore(config, executor, clock, guarded(config, connector, executor))
     core.facts = replace(core.facts, startup=timer.phases())
     return core
+
+
+def build_loop(config: EngineConfig, core: EngineCore) -> EngineLoop:
+    """Builds the loop around a core, and the tap that the configuration asks for.
+
+    Raises:
+        ConfigError: The file of a recording cannot be written.
+    """
+    observers = config.observers
+    recorder: Tap | None = None
+    if observers.record is not None:
+        header = RecordingHeader(config, core.facts, core.clock_pair())
+        path = Path(observers.record)
+        recorder = FileRecorder(path, header, observers.record_max_bytes)
+    return EngineLoop(core, observers.heartbeat_seconds, recorder)
 
 
 def guarded(

@@ -17,6 +17,7 @@ from hookline.core.commands import (
 )
 from hookline.core.engine_core import WAIT, EngineCore
 from hookline.core.sleep import SleepControl
+from hookline.core.tap import GuardedTap, Tap
 
 Receive = Callable[[float], Command | None]
 """Waits up to so many seconds for a command; 0 only polls."""
@@ -26,10 +27,17 @@ SHORTEST_PAUSE, LONGEST_PAUSE = 0.0005, 0.05
 
 
 class EngineLoop:
-    """The loop around a core, the same in every process."""
+    """The loop around a core, the same in every process.
 
-    def __init__(self, core: EngineCore, heartbeat_seconds: float) -> None:
-        self._core = core
+    Attributes:
+        core: What it drives.
+    """
+
+    def __init__(
+        self, core: EngineCore, heartbeat_seconds: float, tap: Tap | None = None
+    ) -> None:
+        self.core = core
+        self._tap = GuardedTap(tap) if tap is not None else None
         self._sleep = SleepControl(core)
         self._heartbeat = round(heartbeat_seconds * NANOSECONDS)
         self._last_state = core.clock.now()
@@ -48,17 +56,26 @@ class EngineLoop:
             state follows the output with that state.
         """
         while (command := receive(0)) is not None:
-            self._handle(command)
+            self._take(command)
         if (reply := self._sleep.advance()) is not None:
             self._reply_with_state("sleep", reply)
         news = self._run(receive, 0.0 if self._replies else timeout_seconds)
         if self._replies:
-            replies, self._replies = self._replies, []
-            return [*news, *replies]
+            news = [*news, *self._replies]
+            self._replies = []
+        if self._tap is not None:
+            for each in news:
+                self._tap.output(self.core.clock.now(), each)
         return news
 
+    def close(self) -> None:
+        """Closes the core and the tap."""
+        if self._tap is not None:
+            self._tap.close()
+        self.core.close()
+
     def _run(self, receive: Receive, timeout_seconds: float) -> list[EngineNews]:
-        is_busy = self._core.has_work and not self._sleep.is_asleep
+        is_busy = self.core.has_work and not self._sleep.is_asleep
         # A step lies between two states, however many commands ask for one.
         if self._due and (self._has_stepped or not is_busy):
             return self._state(self._due)
@@ -74,7 +91,7 @@ class EngineLoop:
     def _step(self, receive: Receive, timeout_seconds: float) -> list[EngineNews]:
         self._changed = "idle"
         self._has_stepped = True
-        output = self._core.step()
+        output = self.core.step()
         if output.cause != WAIT:
             self._pause = SHORTEST_PAUSE
             return [output]
@@ -84,7 +101,7 @@ class EngineLoop:
     def _wait(self, receive: Receive, timeout_seconds: float) -> None:
         wait = min(timeout_seconds, self._seconds_to_heartbeat())
         if (command := receive(max(wait, 0))) is not None:
-            self._handle(command)
+            self._take(command)
 
     def _next_pause(self) -> float:
         """Bounds the delay until a transfer's end is seen to 1/8 of the wait."""
@@ -93,20 +110,25 @@ class EngineLoop:
 
     def _seconds_to_heartbeat(self) -> float:
         due = self._last_state + self._heartbeat
-        return (due - self._core.clock.now()) / NANOSECONDS
+        return (due - self.core.clock.now()) / NANOSECONDS
 
     def _state(self, cause: str) -> list[EngineNews]:
-        self._last_state = self._core.clock.now()
+        self._last_state = self.core.clock.now()
         self._changed = self._due = ""
         self._has_stepped = False
         replies, self._replies_to_state = self._replies_to_state, []
-        return [self._core.state(cause), *replies]
+        return [self.core.state(cause), *replies]
+
+    def _take(self, command: Command) -> None:
+        if self._tap is not None:
+            self._tap.command(self.core.clock.now(), command)
+        self._handle(command)
 
     def _handle(self, command: Command) -> None:
         if isinstance(command, Add):
-            self._core.add(command.request)
+            self.core.add(command.request)
         elif isinstance(command, Finish):
-            self._core.finish(command.request_ids, command.cause)
+            self.core.finish(command.request_ids, command.cause)
             self._changed = "abort"
         else:
             self._call(command)
@@ -114,7 +136,7 @@ class EngineLoop:
     def _call(self, call: Call) -> None:
         match call.command:
             case ResetPrefixCache():
-                self._core.reset_prefix_cache()
+                self.core.reset_prefix_cache()
                 reply = Reply(call.client, call.number, value=True)
                 self._reply_with_state("reset", reply)
             case Sleep() as command:

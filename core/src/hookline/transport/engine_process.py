@@ -13,8 +13,7 @@ import threading
 from pathlib import Path
 
 from hookline.clock import SystemClock
-from hookline.core.building import build_core
-from hookline.core.engine_loop import EngineLoop
+from hookline.core.building import build_core, build_loop
 from hookline.core.failure import FailureNotice
 from hookline.exceptions import ConfigError, ModelLoadError
 from hookline.transport.engine_wire import EngineWire
@@ -40,6 +39,7 @@ def _serve(wire: EngineWire) -> int:
     config = wire.receive_config()
     try:
         core = build_core(config, SystemClock())
+        loop = build_loop(config, core)
     except ConfigError as error:
         wire.start_failed("config", error.option, error.detail)
         return 1
@@ -47,7 +47,6 @@ def _serve(wire: EngineWire) -> int:
         wire.start_failed("model", error.model, error.reason)
         return 1
     wire.ready(Ready(core.facts, core.clock_pair()))
-    loop = EngineLoop(core, config.observers.heartbeat_seconds)
     while True:
         for news in loop.turn(wire.receive, _IDLE_SECONDS):
             wire.send(news)

@@ -18,12 +18,15 @@ _TURN_SECONDS = 0.01
 
 @dataclass(slots=True)
 class _Driven:
-    """An engine core, its loop and the commands that wait for it."""
+    """An engine's loop and the commands that wait for it."""
 
-    core: EngineCore
     loop: EngineLoop
     commands: queue.SimpleQueue[Command] = field(default_factory=queue.SimpleQueue)
     death: str | None = None
+
+    @property
+    def core(self) -> EngineCore:
+        return self.loop.core
 
     def turn(self, timeout_seconds: float) -> list[EngineNews]:
         return self.loop.turn(self._next_command, timeout_seconds)
@@ -43,14 +46,9 @@ class _Driven:
 class InprocClient:
     """An `EngineClient` whose cores run in the thread that receives, in turns."""
 
-    def __init__(
-        self, *cores: EngineCore, heartbeat_seconds: float, client_index: int = 0
-    ) -> None:
+    def __init__(self, *loops: EngineLoop, client_index: int = 0) -> None:
         self.index = client_index
-        self._driven = {
-            core.facts.engine_index: _Driven(core, EngineLoop(core, heartbeat_seconds))
-            for core in cores
-        }
+        self._driven = {loop.core.facts.engine_index: _Driven(loop) for loop in loops}
         self.engines = {
             index: EngineInfo(each.core.facts, each.core.clock_pair())
             for index, each in self._driven.items()
@@ -92,7 +90,7 @@ class InprocClient:
         for driven in self._driven.values():
             if driven.death is None:
                 driven.die(_CLOSED)
-                driven.core.close()
+                driven.loop.close()
 
     def _patience(self, index: int, timeout_seconds: float) -> float:
         """How long an engine may wait for a command while others may have work."""

@@ -2,7 +2,7 @@
 
 from hookline.clock import SystemClock
 from hookline.config import EngineConfig
-from hookline.core.building import build_core
+from hookline.core.building import build_core, build_loop
 from hookline.transport.engine_client import EngineClient
 from hookline.transport.inproc_client import InprocClient
 from hookline.transport.process_client import ProcessClient
@@ -18,4 +18,4 @@ def connect(config: EngineConfig) -> EngineClient:
     if not config.in_process:
         return ProcessClient(config)
     core = build_core(config, SystemClock())
-    return InprocClient(core, heartbeat_seconds=config.observers.heartbeat_seconds)
+    return InprocClient(build_loop(config, core))

@@ -12,6 +12,7 @@ from hookline.core.commands import (
     ResetPrefixCache,
 )
 from hookline.core.engine_core import EngineCore
+from hookline.core.engine_loop import EngineLoop
 from hookline.events import Finished, StepOutput
 from hookline.finish_cause import Aborted, Failed
 from hookline.frontend.accounting import RequestAccounting
@@ -75,7 +76,7 @@ class ObservedEngine:
         self, core: EngineCore, clock: VirtualClock, *, is_detailed: bool = False
     ) -> None:
         self.clock = clock
-        self.client = InprocClient(core, heartbeat_seconds=HEARTBEAT_SECONDS)
+        self.client = InprocClient(EngineLoop(core, HEARTBEAT_SECONDS))
         self._here = FrontEndClock(clock)
         self.accounting = RequestAccounting(
             self._here, core.clock_pair(), is_detailed=is_detailed

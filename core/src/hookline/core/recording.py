@@ -1,0 +1,206 @@
+"""Recordings of an engine: a file with every command and every output, in order.
+
+A file is a magic number and a schema version, then messages in msgpack, each behind its
+length: a header first, then commands and outputs as they came.
+"""
+
+import logging
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from errno import ENOSPC
+from pathlib import Path
+
+import msgspec
+
+from hookline.config import EngineConfig
+from hookline.core.commands import (
+    SCHEMA_VERSION,
+    Add,
+    Call,
+    Command,
+    EngineNews,
+    Finish,
+    Reply,
+)
+from hookline.events import ClockPair, StepOutput
+from hookline.exceptions import ConfigError, RecordingError, SchemaVersionError
+from hookline.payloads import EngineFacts
+
+OPTION = "record"
+_PREFIX = struct.Struct("<4sI")
+_MAGIC = b"hkrc"
+_LENGTH = struct.Struct("<I")
+_log = logging.getLogger(__name__)
+
+
+class RecordingHeader(msgspec.Struct, frozen=True, tag=True):
+    """What was recorded.
+
+    Attributes:
+        config: The engine's configuration.
+        facts: The engine as it reported itself.
+        clock: Its clocks at the start of the recording.
+    """
+
+    config: EngineConfig
+    facts: EngineFacts
+    clock: ClockPair
+
+
+class RecordedCommand(msgspec.Struct, frozen=True, tag=True):
+    """A command, and when the engine took it (monotonic ns)."""
+
+    at: int
+    command: Add | Finish | Call
+
+
+class RecordedOutput(msgspec.Struct, frozen=True, tag=True):
+    """A step's output or a state, and when the engine published it (monotonic ns)."""
+
+    at: int
+    output: StepOutput
+
+
+class RecordedReply(msgspec.Struct, frozen=True, tag=True):
+    """A reply, and when the engine sent it (monotonic ns)."""
+
+    at: int
+    reply: Reply
+
+
+class Truncated(msgspec.Struct, frozen=True, tag=True):
+    """The last entry of a recording that reached its limit.
+
+    Attributes:
+        at: When (monotonic ns).
+        max_bytes: The limit.
+    """
+
+    at: int
+    max_bytes: int
+
+
+Entry = RecordedCommand | RecordedOutput | RecordedReply | Truncated
+_Message = RecordingHeader | Entry
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """A recording that was read.
+
+    Attributes:
+        header: What was recorded.
+        entries: Commands, outputs and replies in order.
+        is_complete: False if the file ends within an entry, as it does when the
+            engine's process is killed while it writes.
+    """
+
+    header: RecordingHeader
+    entries: list[Entry]
+    is_complete: bool
+
+
+class FileRecorder:
+    """A `Tap` that writes a file until it reaches its limit.
+
+    Each entry is written at once, so none is lost when the process is killed.
+
+    Attributes:
+        dropped: Commands and outputs that came after the limit was reached.
+    """
+
+    def __init__(self, path: Path, header: RecordingHeader, max_bytes: int) -> None:
+        """Creates the file; one that exists is replaced.
+
+        Raises:
+            ConfigError: The file cannot be written.
+        """
+        self.dropped = 0
+        self._path = path
+        self._max_bytes = max_bytes
+        self._is_full = False
+        self._buffer = bytearray()
+        self._encode_into = msgspec.msgpack.Encoder().encode_into
+        try:
+            self._file = path.open("wb", buffering=0)
+        except OSError as error:
+            raise ConfigError(
+                OPTION, f"cannot write {path}: {error.strerror}"
+            ) from error
+        self._file.write(_PREFIX.pack(_MAGIC, SCHEMA_VERSION))
+        self._size = _PREFIX.size
+        self._write(header)
+
+    def command(self, at: int, command: Command) -> None:
+        self._add(at, RecordedCommand(at, command))
+
+    def output(self, at: int, news: EngineNews) -> None:
+        if isinstance(news, Reply):
+            self._add(at, RecordedReply(at, news))
+            return
+        self._add(at, RecordedOutput(at, news))
+
+    def close(self) -> None:
+        self._file.close()
+        if self.dropped:
+            _log.warning(
+                "%s lacks %d entries beyond its limit", self._path, self.dropped
+            )
+
+    def _add(self, at: int, entry: Entry) -> None:
+        if self._is_full:
+            self.dropped += 1
+        elif self._write(entry) > self._max_bytes:
+            self._is_full = True
+            self._write(Truncated(at, self._max_bytes))
+            _log.warning(
+                "recording ends: %s has reached %d bytes", self._path, self._max_bytes
+            )
+
+    def _write(self, message: _Message) -> int:
+        """Writes a message; returns the size of the file."""
+        self._encode_into(message, self._buffer, _LENGTH.size)
+        _LENGTH.pack_into(self._buffer, 0, len(self._buffer) - _LENGTH.size)
+        if self._file.write(self._buffer) != len(self._buffer):
+            raise OSError(ENOSPC, f"{self._path} cannot grow")
+        self._size += len(self._buffer)
+        return self._size
+
+
+def read_recording(path: Path) -> Recording:
+    """Reads a file that a `FileRecorder` wrote.
+
+    Raises:
+        SchemaVersionError: It is of another version of Hookline.
+        RecordingError: It is not a recording, or it is damaged.
+    """
+    data = path.read_bytes()
+    if len(data) < _PREFIX.size or not data.startswith(_MAGIC):
+        raise RecordingError(str(path), "not a recording of Hookline")
+    _, version = _PREFIX.unpack_from(data)
+    if version != SCHEMA_VERSION:
+        raise SchemaVersionError(str(path), version, SCHEMA_VERSION)
+    decode = msgspec.msgpack.Decoder(_Message).decode
+    bodies = list(_bodies(memoryview(data)[_PREFIX.size :]))
+    is_complete = bool(bodies) and bodies[-1] is not None
+    try:
+        messages = [decode(body) for body in bodies if body is not None]
+    except ValueError as error:  # msgspec's errors are ValueErrors
+        raise RecordingError(str(path), f"damaged: {error}") from error
+    if not messages or not isinstance(messages[0], RecordingHeader):
+        raise RecordingError(str(path), "damaged: it does not begin with a header")
+    entries = [each for each in messages if not isinstance(each, RecordingHeader)]
+    return Recording(messages[0], entries, is_complete)
+
+
+def _bodies(data: memoryview) -> Iterator[memoryview | None]:
+    """Yields each message's bytes; None in the end if the last one is cut off."""
+    while data:
+        if len(data) < _LENGTH.size:
+            yield None
+            return
+        (length,) = _LENGTH.unpack_from(data)
+        body = data[_LENGTH.size : _LENGTH.size + length]
+        yield body if len(body) == length else None
+        data = data[_LENGTH.size + length :]
