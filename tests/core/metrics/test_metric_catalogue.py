@@ -35,6 +35,7 @@ VLLM_FAMILIES = {
     "vllm:kv_offload_store_bytes_total",
     "vllm:num_preemptions_total",
     "vllm:num_requests_kv_fetch_by_stage",
+    "vllm:engine_sleep_state",
     "vllm:num_requests_running",
     "vllm:num_requests_waiting",
     "vllm:num_requests_waiting_by_reason",

@@ -244,6 +244,11 @@ EXPECTED: dict[str, Numbers] = {
             *("true", "simulated"),
         ): 1
     },
+    "hookline_engine_sleep_state": {
+        ("awake",): 1,
+        ("kv_cache_released",): 0,
+        ("weights_released",): 0,
+    },
     "hookline_requests_running": {(): 2},
     "hookline_requests_waiting": {
         ("capacity",): 3,
@@ -436,6 +441,7 @@ MADE_ELSEWHERE = {"hookline_saturation_ratio", "hookline_saturation_part_ratio"}
 
 NOT_ZERO_AT_FIRST = {
     "hookline_engine_info",
+    "hookline_engine_sleep_state",
     "hookline_engine_up",
     "hookline_kv_blocks",
     "hookline_kv_tokens",
