@@ -11,7 +11,7 @@ from hookline.scheduler.transfers import Transfers
 
 
 class RequestLifecycle:
-    """Owns the live requests of an engine, their queues, and what is told of them.
+    """Owns the live requests of an engine, their queues and their events.
 
     Attributes:
         requests: Live requests by id.
@@ -71,14 +71,14 @@ class RequestLifecycle:
     def end(self, request: Request, cause: FinishCause, now: int) -> None:
         """Ends a request, wherever it is; frees its blocks."""
         self.queues.remove(request)
-        told = self._transfers.finish(request, now)
+        transfer_params = self._transfers.finish(request, now)
         self._cache.free(request)
         request.status = RequestStatus.FINISHED
         del self.requests[request.request_id]
         outputs = request.num_output_tokens
         self.ledger.end(cause.reason, outputs)
         self.events.finished.append(
-            Finished(request.request_id, now, cause, outputs, told)
+            Finished(request.request_id, now, cause, outputs, transfer_params)
         )
 
     def preempt(self, victim: Request, now: int, num_failed: int = 0) -> None:

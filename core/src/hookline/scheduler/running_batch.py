@@ -22,7 +22,7 @@ class RunningBatch:
         self._requests.append(request)
 
     def remove(self, request: Request) -> None:
-        """Takes a request out; the next plan tells the worker."""
+        """Removes a request; the next plan releases it in the worker."""
         self._requests.remove(request)
         self._released.append(request.request_id)
 

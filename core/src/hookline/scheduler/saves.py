@@ -67,13 +67,13 @@ class Saves:
             blocks = tuple(request.block_ids[: -(-computed // self._cache.block_size)])
         transfer_id = self._outbox.new_id()
         view = view_of(request, computed)
-        keeps, told = self._guard.finished(view, blocks, transfer_id)
+        keeps, params = self._guard.finished(view, blocks, transfer_id)
         if keeps and blocks:
             self._cache.pool.touch(blocks)
             save = Save(transfer_id, blocks)
             self._open[transfer_id] = OpenSave(save, now)
             self._outbox.saves.append(save)
-        return told
+        return params
 
     def end(self, ended: EndedTransfer, now: int) -> None:
         """Takes in a save's end; frees its blocks."""
