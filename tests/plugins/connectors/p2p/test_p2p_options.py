@@ -64,7 +64,7 @@ def test_all_addresses_need_one_to_tell(monkeypatch: pytest.MonkeyPatch) -> None
         P2POptions.from_mapping(given)
 
     options = P2POptions.from_mapping(given | {"advertised_host": "10.0.0.1"})
-    assert options.told_host == "10.0.0.1"
+    assert options.public_host == "10.0.0.1"
 
 
 def test_port_in_use_ends_the_start(make_engine: MakeEngine) -> None:

@@ -1,4 +1,4 @@
-"""The third tier: files of shared storage, written and read in threads of its own."""
+"""The tier on disk: files in shared_storage's format, with threads of its own."""
 
 import threading
 from collections.abc import Callable, Sequence
@@ -13,10 +13,10 @@ _READERS = 2
 
 
 def open_store(options: DiskOptions, layout: KVLayout) -> BlockStore:
-    """The folder's blocks of this layout; others' engines may use it, too.
+    """Opens the folder's blocks of this layout; other engines may share it.
 
     Raises:
-        OSError: It cannot be made.
+        OSError: The folder cannot be created.
     """
     storage = StorageOptions(
         shared_storage_path=options.path, max_bytes=options.max_bytes
@@ -25,12 +25,12 @@ def open_store(options: DiskOptions, layout: KVLayout) -> BlockStore:
 
 
 class Disk:
-    """What the worker's side writes and reads.
+    """Writes and reads blocks for the worker's side.
 
     Attributes:
-        written_bytes: Of blocks.
-        read_bytes: Likewise.
-        dropped_blocks: That were not written: too many waited, or the disk is full.
+        written_bytes: Bytes of written blocks.
+        read_bytes: Bytes of read blocks.
+        dropped_blocks: Blocks not written, as too many waited or the disk was full.
     """
 
     def __init__(self, options: DiskOptions, blocks: KVBlocks) -> None:
@@ -58,12 +58,12 @@ class Disk:
     def write(
         self, block_hashes: Sequence[bytes], copy: Callable[[], Bytes], num_bytes: int
     ) -> None:
-        """Has blocks written.
+        """Writes blocks in the background.
 
         Args:
-            block_hashes: Which.
-            copy: Makes [blocks, bytes of all layers], unless too many wait.
-            num_bytes: Of the copy.
+            block_hashes: Hashes of the blocks.
+            copy: Returns [blocks, bytes of all layers]; not called if too many wait.
+            num_bytes: Size of the copy.
         """
         with self._lock:
             if self._pending + num_bytes > self._most_pending:
@@ -79,14 +79,15 @@ class Disk:
         block_hashes: Sequence[bytes],
         ended: Callable[[int, str], object],
     ) -> None:
-        """Has blocks filled that belong to an open load.
+        """Fills blocks of an open load in the background.
 
         Args:
             transfer_id: The load.
             block_ids: Some of its blocks.
-            block_hashes: What is to be in them.
-            ended: Told how many blocks were loaded from the first, and why no more;
-                in a thread of the disk's, unless the load is closed before.
+            block_hashes: Hashes of their content.
+            ended: Called in one of the disk's threads with the number of leading blocks
+                that were loaded, and the reason why no more; not called if the load is
+                closed before.
         """
 
         def counted(good: int, reason: str) -> None:
@@ -97,12 +98,12 @@ class Disk:
         self._readers.submit(transfer_id, block_ids, block_hashes, counted)
 
     def take_error(self) -> OSError | None:
-        """Of a write since the last call."""
+        """Returns an error of a write since the last call."""
         error, self._error = self._error, None
         return error
 
     def close(self) -> None:
-        """Waits for what is being read, and for all that is to be written."""
+        """Waits for running reads, and for all pending writes."""
         self._readers.close()
         self._writer.shutdown()
 

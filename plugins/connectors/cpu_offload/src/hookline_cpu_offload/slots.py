@@ -1,4 +1,4 @@
-"""Which block is in which slot of host memory, and who has to go."""
+"""Which block is in which slot of host memory, and which one to evict."""
 
 from collections import OrderedDict
 from collections.abc import Collection
@@ -6,11 +6,11 @@ from typing import NamedTuple
 
 
 class Assigned(NamedTuple):
-    """A slot for a block.
+    """A slot assigned to a block.
 
     Attributes:
-        slot: Which.
-        victim: The hash of the block that was there; None if it was free.
+        slot: Index of the slot.
+        victim: Hash of the evicted block; None if the slot was free.
     """
 
     slot: int
@@ -18,10 +18,10 @@ class Assigned(NamedTuple):
 
 
 class Slots:
-    """Those of one tier: each has at most one block, and each block one slot.
+    """The slots of one tier; evicts the least recently used block.
 
-    What was used last goes last. Slots are taken in their order before any is taken
-    twice, so that memory is touched as it is needed.
+    Each slot is used once, in order, before any is used twice, so that memory is
+    touched as it is needed.
     """
 
     def __init__(self, num_slots: int) -> None:
@@ -40,18 +40,18 @@ class Slots:
         return self._by_hash.get(block_hash)
 
     def touch(self, block_hash: bytes) -> None:
-        """Notes that a block that is there was used."""
+        """Marks a block of the tier as used."""
         self._by_hash.move_to_end(block_hash)
 
     def assign(self, block_hash: bytes, busy: Collection[int]) -> Assigned | None:
-        """Gives a block that is not there a slot; None if all others are busy."""
+        """Assigns a slot to a new block; returns None if all slots are busy."""
         found = self._free_slot() or self._taken_slot(busy)
         if found is not None:
             self._by_hash[block_hash] = found.slot
         return found
 
     def forget(self, block_hash: bytes, slot: int) -> None:
-        """Frees a slot, if this block is still said to be there."""
+        """Frees a slot if it still has this block."""
         if self._by_hash.get(block_hash) == slot:
             del self._by_hash[block_hash]
             self._free.append(slot)

@@ -21,7 +21,7 @@ class Move(msgspec.Struct, array_like=True):
 
 
 class Spill(msgspec.Struct, array_like=True):
-    """A slot's content that goes to disk before another comes into the slot."""
+    """A slot's content to write to disk before the slot is reused."""
 
     slot: int
     block_hash: bytes
@@ -35,12 +35,12 @@ class LoadTask(msgspec.Struct, array_like=True):
 
 
 class Tasks(msgspec.Struct, array_like=True):
-    """Of one step, in the order in which they are done.
+    """The orders of one step, in the order of execution.
 
     Attributes:
-        spills: Out of slots.
-        takes: Into slots.
-        loads: That begin.
+        spills: Slots to write to disk.
+        takes: Blocks to copy into slots.
+        loads: Loads to start.
     """
 
     spills: list[Spill] = []
@@ -49,17 +49,17 @@ class Tasks(msgspec.Struct, array_like=True):
 
 
 class Report(msgspec.Struct, array_like=True):
-    """What the worker's side knows; all but `lost` since the start.
+    """State of the worker's side; totals since the start, except `lost`.
 
     Attributes:
-        lost: (slot, hash) of slots that do not have what they should.
-        taken_bytes: Into host memory.
-        given_bytes: Out of it, into the cache.
-        disk_written_bytes: Of blocks, to disk.
-        disk_read_bytes: Of blocks, from disk.
-        disk_blocks: There, as far as is known.
-        disk_bytes: Of their files.
-        disk_dropped_blocks: That were not written.
+        lost: (slot, hash) of slots that lack their content.
+        taken_bytes: Bytes copied into host memory.
+        given_bytes: Bytes copied from host memory to the cache.
+        disk_written_bytes: Bytes of blocks written to disk.
+        disk_read_bytes: Bytes of blocks read from disk.
+        disk_blocks: Known number of blocks on disk.
+        disk_bytes: Size of their files.
+        disk_dropped_blocks: Number of blocks that were not written.
     """
 
     lost: list[tuple[int, bytes]] = []

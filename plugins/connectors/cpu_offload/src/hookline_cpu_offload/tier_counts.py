@@ -1,4 +1,4 @@
-"""Counts what was looked for, found, moved and lost, tier by tier."""
+"""Counts look-ups, hits, evictions and losses of each tier."""
 
 from collections.abc import Mapping
 
@@ -9,13 +9,13 @@ from hookline_cpu_offload.tasks import Report
 
 
 class TierCounts:
-    """Of host memory, and of the disk behind it.
+    """Counts of host memory and of the disk.
 
-    A request may be looked up many times until there is room for it. What counts is
-    its last look-up before it is loaded, or ends.
+    A request may be looked up many times until there is room for it. Its last look-up
+    before the load, or before its end, counts.
 
     Attributes:
-        report: The worker's last one.
+        report: The worker's last report.
     """
 
     def __init__(
@@ -31,29 +31,29 @@ class TierCounts:
         self._num_dropped = self._num_evicted = 0
 
     def asked(self, request_id: int, num_blocks: int) -> None:
-        """A request's blocks were looked for."""
+        """Notes a look-up of a request's blocks."""
         self._asked[request_id] = num_blocks
 
     def found(self, request_id: int, in_memory: int, on_disk: int) -> None:
-        """Some of these are loaded."""
+        """Counts the last look-up, whose blocks are loaded."""
         self.ended(request_id)
         self._in_memory += in_memory
         self._on_disk += on_disk
 
     def ended(self, request_id: int) -> None:
-        """None of them are, any more."""
+        """Counts the last look-up of a request without a load."""
         self._queried += self._asked.pop(request_id, 0)
 
     def dropped(self, num_blocks: int) -> None:
-        """Blocks found no slot."""
+        """Counts blocks that got no slot."""
         self._num_dropped += num_blocks
 
     def evicted(self) -> None:
-        """A block lost its slot to another."""
+        """Counts an evicted block."""
         self._num_evicted += 1
 
     def stats(self, num_blocks: int) -> Mapping[str, TierStats]:
-        """Of both tiers; `num_blocks` are in host memory."""
+        """Returns the state of both tiers; `num_blocks` are in host memory."""
         size, report = self._block_size, self.report
         missed = self._queried - self._in_memory
         tiers = {

@@ -1,4 +1,4 @@
-"""What `kv_connector_extra_config` says to this connector."""
+"""Options of the connector, from `kv_connector_extra_config`."""
 
 import ipaddress
 import os
@@ -19,14 +19,14 @@ _LEAST_BYTES = 1 << 20
 
 
 class Mode(StrEnum):
-    """When blocks set out: when the consumer wants them, or when they are there."""
+    """Whether consumers fetch blocks on request, or producers offer them."""
 
     PULL = "pull"
     PUSH = "push"
 
 
 class TransportKind(StrEnum):
-    """What carries them."""
+    """Which transport carries blocks."""
 
     ZMQ = "zmq"
     NIXL = "nixl"
@@ -34,21 +34,21 @@ class TransportKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class P2POptions:
-    """Where an engine listens, to whom it talks, and how much it moves at once.
+    """Addresses, limits and timeouts of an engine.
 
     Attributes:
         host: Address to listen on.
-        port: Likewise; 0 is any free one.
-        advertised_host: What others are told to connect to; `host` if None.
-        secret_file: Its first line is what all engines know, and nobody else.
-        mode: What a producer does whose request names who is to decode.
-        transport: What carries blocks.
-        max_in_flight_bytes: Asked for and not here yet, and waiting to be sent to one
-            engine, at most.
-        max_staged_bytes: That came before their request, at most.
-        staged_seconds: What came before its request is kept so long.
-        peer_timeout_seconds: An engine that has said nothing for so long is gone.
-        secret: What is in the file, or in the environment.
+        port: Port to listen on; 0 takes a free one.
+        advertised_host: Address that other engines connect to; `host` if None.
+        secret_file: File whose first line is the secret that all engines share.
+        mode: Whether a producer offers blocks to the decoder that a request names.
+        transport: Transport of the blocks.
+        max_in_flight_bytes: Maximum size of requested blocks that have not arrived, and
+            of blocks that wait to be sent to one engine.
+        max_staged_bytes: Maximum size of staged blocks.
+        staged_seconds: How long staged blocks wait for their request.
+        peer_timeout_seconds: Silence after which an engine is given up.
+        secret: The secret of the file or of the environment.
     """
 
     host: str = "127.0.0.1"
@@ -65,10 +65,10 @@ class P2POptions:
 
     @classmethod
     def from_mapping(cls, given: Mapping[str, object]) -> Self:
-        """What users write.
+        """Returns the options of a JSON object.
 
         Raises:
-            ConfigError: An option is unknown or wrong, or they do not go together.
+            ConfigError: An option is unknown or invalid, or options contradict.
         """
         known = [each.name for each in fields(cls) if each.name != "secret"]
         refuse_unknown("p2p", OPTION, given, known)
@@ -78,12 +78,12 @@ class P2POptions:
         return made
 
     @property
-    def told_host(self) -> str:
-        """Where others connect to."""
+    def public_host(self) -> str:
+        """Address that other engines connect to."""
         return self.advertised_host or self.host
 
     def may_connect(self, host: str) -> bool:
-        """Whether to connect there: to this machine, or with a secret to any."""
+        """Whether to connect: to this machine, or anywhere with a secret."""
         return self.secret is not None or is_loopback(host)
 
     def _check_together(self) -> None:
@@ -93,7 +93,7 @@ class P2POptions:
                 f"p2p listens on {self.host} only with a secret: name a secret_file, "
                 f"or set {SECRET_VARIABLE}",
             )
-        if self.told_host in {"0.0.0.0", "::", "*"}:  # noqa: S104 - to refuse it
+        if self.public_host in {"0.0.0.0", "::", "*"}:  # noqa: S104 - to refuse it
             raise ConfigError(
                 OPTION,
                 f"p2p listens on {self.host}: say in advertised_host where others "
@@ -102,7 +102,7 @@ class P2POptions:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether this machine alone is reached there."""
+    """Whether an address reaches this machine only."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:

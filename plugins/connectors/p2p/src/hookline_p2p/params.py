@@ -1,4 +1,4 @@
-"""`kv_transfer_params`: what a router passes from one engine to another, as vLLM's."""
+"""`kv_transfer_params`, which a router passes between engines; vLLM's names."""
 
 import re
 from collections.abc import Mapping
@@ -11,11 +11,11 @@ _MOST_LETTERS = 64
 
 
 class Source(NamedTuple):
-    """Where the KV of a prompt is.
+    """Where the KV of a prompt is kept.
 
     Attributes:
         peer: The producer.
-        transfer_id: Under which it keeps the blocks.
+        transfer_id: The producer's number for the blocks.
     """
 
     peer: Peer
@@ -23,19 +23,19 @@ class Source(NamedTuple):
 
 
 class RemotePrefill(NamedTuple):
-    """What a consumer is told.
+    """Parameters of a request for decoding.
 
     Attributes:
-        source: Where blocks are.
-        num_tokens: That they stand for.
+        source: Where the blocks are.
+        num_tokens: Number of tokens in them.
     """
 
     source: Source
     num_tokens: int
 
 
-def told_params(source: Source, num_tokens: int) -> dict[str, object]:
-    """What the producer's answer says, for the consumer."""
+def prefill_params(source: Source, num_tokens: int) -> dict[str, object]:
+    """Returns the parameters in the producer's answer, for the consumer."""
     return {
         "do_remote_prefill": True,
         "do_remote_decode": False,
@@ -48,15 +48,15 @@ def told_params(source: Source, num_tokens: int) -> dict[str, object]:
 
 
 def wants_remote_decode(params: Mapping[str, object] | None) -> bool:
-    """Whether the blocks of a request are to be kept for somebody else."""
+    """Whether to keep the request's blocks for another engine."""
     return bool(params and params.get("do_remote_decode"))
 
 
 def decoder_of(params: Mapping[str, object] | None) -> Peer | None:
-    """Who is to decode, if a request for prefill says so.
+    """Returns the decoder that a request for prefill names, or None.
 
     Raises:
-        ValueError: It says it wrongly.
+        ValueError: Its host or port is invalid.
     """
     if not params or not params.get("remote_host"):
         return None
@@ -64,10 +64,10 @@ def decoder_of(params: Mapping[str, object] | None) -> Peer | None:
 
 
 def remote_prefill(params: Mapping[str, object] | None) -> RemotePrefill | None:
-    """What a request for decoding says; None if it was not prefilled elsewhere.
+    """Returns the parameters of a request that was prefilled elsewhere, or None.
 
     Raises:
-        ValueError: Something is missing or wrong.
+        ValueError: A parameter is missing or invalid.
     """
     if not params or not params.get("do_remote_prefill"):
         return None

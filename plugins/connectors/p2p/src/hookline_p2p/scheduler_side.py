@@ -17,8 +17,8 @@ from hookline_p2p.params import (
     RemotePrefill,
     Source,
     decoder_of,
+    prefill_params,
     remote_prefill,
-    told_params,
     wants_remote_decode,
 )
 from hookline_p2p.tasks import Address, KeepTask, LoadTask, Place, Tasks
@@ -99,8 +99,10 @@ class SchedulerSide:
                 self._decoder(request.kv_transfer_params),
             )
         )
-        own = Peer(self._address.engine_id, self._options.told_host, self._address.port)
-        return True, told_params(Source(own, transfer_id), count * self._block_size)
+        own = Peer(
+            self._address.engine_id, self._options.public_host, self._address.port
+        )
+        return True, prefill_params(Source(own, transfer_id), count * self._block_size)
 
     def shutdown(self) -> None:
         """Has nothing to give back."""

@@ -1,14 +1,14 @@
-"""What the scheduler's side tells the worker's side, and is told, as msgpack."""
+"""Messages between the two sides of the connector, as msgpack."""
 
 import msgspec
 
 
 class Address(msgspec.Struct, array_like=True, frozen=True):
-    """Where this engine is found: told once, when the worker's side listens.
+    """This engine's address; sent once, when the worker's side listens.
 
     Attributes:
-        engine_id: Of this start.
-        port: It listens on.
+        engine_id: Id of this start of the engine.
+        port: Port that it listens on.
     """
 
     engine_id: str
@@ -16,7 +16,7 @@ class Address(msgspec.Struct, array_like=True, frozen=True):
 
 
 class Place(msgspec.Struct, array_like=True, frozen=True):
-    """Of blocks that another engine keeps."""
+    """Where another engine keeps blocks."""
 
     engine_id: str
     host: str
@@ -28,10 +28,10 @@ class LoadTask(msgspec.Struct, array_like=True, frozen=True):
     """A load.
 
     Attributes:
-        transfer_id: Of this engine.
-        block_ids: Where to.
-        block_hashes: What.
-        place: Where from.
+        transfer_id: This engine's number of the transfer.
+        block_ids: Blocks to fill, in order.
+        block_hashes: Hashes of their content.
+        place: Where the blocks are kept.
     """
 
     transfer_id: int
@@ -41,13 +41,13 @@ class LoadTask(msgspec.Struct, array_like=True, frozen=True):
 
 
 class KeepTask(msgspec.Struct, array_like=True, frozen=True):
-    """Blocks of an ended request, for whoever asks for them.
+    """Blocks of a finished request to keep for another engine.
 
     Attributes:
-        transfer_id: Of this engine.
-        block_ids: Full blocks.
-        block_hashes: Theirs.
-        decoder: (host, port) of who is offered them; None if they wait to be asked for.
+        transfer_id: This engine's number of the transfer.
+        block_ids: Full blocks, in order.
+        block_hashes: Hashes of their content.
+        decoder: (host, port) of the engine to offer them to; None waits for requests.
     """
 
     transfer_id: int
@@ -57,14 +57,14 @@ class KeepTask(msgspec.Struct, array_like=True, frozen=True):
 
 
 class Tasks(msgspec.Struct, array_like=True):
-    """Of one step.
+    """The orders of one step.
 
     Attributes:
-        loads: That begin.
-        keeps: Likewise.
+        loads: Loads to start.
+        keeps: Blocks to keep.
         cancelled: Loads and saves that the engine has given up.
-        unwanted: What requests ended without.
-        bad_params: Requests whose `kv_transfer_params` could not be used.
+        unwanted: Kept blocks that finished requests did not load.
+        bad_params: Number of requests with invalid `kv_transfer_params`.
     """
 
     loads: list[LoadTask] = []

@@ -1,8 +1,8 @@
-"""What engines say to each other: msgpack in a message's header.
+"""The protocol between engines: msgpack in a message's header.
 
-A consumer asks a producer for a few blocks at a time, as often as it must; an answer
-stands for itself. So messages may be lost and come twice, and the producer has nothing
-to remember but what it keeps.
+A consumer requests a few blocks at a time, and repeats requests that are not answered.
+Every answer is self-contained, so messages may be lost or duplicated, and the producer
+has no state besides the blocks that it keeps.
 """
 
 from collections.abc import Sequence
@@ -14,15 +14,15 @@ from hookline.kv_transfer.blocks import Bytes
 
 
 class Ask(msgspec.Struct, array_like=True, tag="ask", frozen=True):
-    """Wants blocks; answered by `Blocks` or `Denial`.
+    """Requests blocks; answered by `Blocks` or `Denial`.
 
     Attributes:
-        number: Of the consumer's own.
-        first: Index of the first of these blocks, in what the consumer wants of it.
-        engine_id: Of the producer, which may have been started anew since.
-        transfer_id: Under which the producer keeps them.
-        fingerprint: Of the consumer's blocks.
-        hashes: Of those it wants.
+        number: The consumer's number of the fetch.
+        first: Index in the fetch of the first requested block.
+        engine_id: Id of the producer, which may have restarted since.
+        transfer_id: The producer's number for the blocks.
+        fingerprint: Fingerprint of the consumer's layout.
+        hashes: Hashes of the requested blocks.
     """
 
     number: int
@@ -34,12 +34,12 @@ class Ask(msgspec.Struct, array_like=True, tag="ask", frozen=True):
 
 
 class Blocks(msgspec.Struct, array_like=True, tag="blocks", frozen=True):
-    """What was asked for; its frames are layers, each [blocks, bytes].
+    """The requested blocks; its frames are layers, each [blocks, bytes].
 
     Attributes:
-        number: Of the question.
-        first: Likewise.
-        checksums: Of each block.
+        number: Number in the request.
+        first: Index in the request.
+        checksums: Checksum of each block.
     """
 
     number: int
@@ -48,14 +48,14 @@ class Blocks(msgspec.Struct, array_like=True, tag="blocks", frozen=True):
 
 
 DENIALS = frozenset({"gone", "foreign", "missing", "malformed"})
-"""Of a question."""
+"""Reasons of a `Denial`."""
 
 
 class Denial(msgspec.Struct, array_like=True, tag="denial", frozen=True):
-    """Of an `Ask`.
+    """The refusal of an `Ask`.
 
     Attributes:
-        number: Of the question.
+        number: Number in the request.
         reason: One of `DENIALS`.
     """
 
@@ -64,28 +64,28 @@ class Denial(msgspec.Struct, array_like=True, tag="denial", frozen=True):
 
 
 class Release(msgspec.Struct, array_like=True, tag="release", frozen=True):
-    """Blocks are not wanted any longer; answered by `Released`."""
+    """Frees kept blocks; answered by `Released`."""
 
     engine_id: str
     transfer_id: int
 
 
 class Released(msgspec.Struct, array_like=True, tag="released", frozen=True):
-    """The producer knows it."""
+    """Confirms a `Release`."""
 
     transfer_id: int
 
 
 class Offer(msgspec.Struct, array_like=True, tag="offer", frozen=True):
-    """A producer has blocks for a request that will come; answered by `Reply`.
+    """Offers blocks for a request that is about to come; answered by `Reply`.
 
     Attributes:
-        engine_id: Of the producer.
-        host: Where it listens.
-        port: Likewise.
-        transfer_id: Under which it keeps them.
-        fingerprint: Of its blocks.
-        hashes: Of them.
+        engine_id: Id of the producer.
+        host: Address that it listens on.
+        port: Port that it listens on.
+        transfer_id: The producer's number for the blocks.
+        fingerprint: Fingerprint of its layout.
+        hashes: Hashes of the blocks.
     """
 
     engine_id: str
@@ -97,15 +97,15 @@ class Offer(msgspec.Struct, array_like=True, tag="offer", frozen=True):
 
 
 REFUSALS = frozenset({"full", "foreign", "address", "unwilling"})
-"""Of an offer."""
+"""Reasons to refuse an `Offer`."""
 
 
 class Reply(msgspec.Struct, array_like=True, tag="reply", frozen=True):
-    """To an `Offer`.
+    """The answer to an `Offer`.
 
     Attributes:
-        transfer_id: Of the offer.
-        refusal: Why the blocks are not taken, one of `REFUSALS`; empty if they are.
+        transfer_id: Number in the offer.
+        refusal: One of `REFUSALS`; empty if the offer is accepted.
     """
 
     transfer_id: int
@@ -113,11 +113,11 @@ class Reply(msgspec.Struct, array_like=True, tag="reply", frozen=True):
 
 
 class Ping(msgspec.Struct, array_like=True, tag="ping", frozen=True):
-    """Asks whether anybody is there."""
+    """Asks whether the engine is alive; answered by `Pong`."""
 
 
 class Pong(msgspec.Struct, array_like=True, tag="pong", frozen=True):
-    """Says so."""
+    """Answers a `Ping`."""
 
 
 Word = Ask | Blocks | Denial | Release | Released | Offer | Reply | Ping | Pong
@@ -127,7 +127,7 @@ _decoder = msgspec.msgpack.Decoder(Word)
 
 
 def decode(header: bytes) -> Word | None:
-    """What it says; None if it is none of these."""
+    """Returns the message, or None if it is malformed."""
     try:
         word: Word = _decoder.decode(header)
     except msgspec.MsgspecError:
@@ -138,12 +138,12 @@ def decode(header: bytes) -> Word | None:
 def checksums(
     fingerprint: str, hashes: Sequence[bytes], layers: Sequence[Bytes]
 ) -> list[int]:
-    """XXH3 of each block, 64 bits: what it is said to be, and its bytes in all layers.
+    """Returns XXH3 (64 bits) of each block's identity and its bytes in all layers.
 
     Args:
-        fingerprint: Of the blocks.
-        hashes: Theirs.
-        layers: Each [blocks, bytes].
+        fingerprint: Fingerprint of the layout.
+        hashes: Hashes of the blocks.
+        layers: Layers, each [blocks, bytes].
     """
     found = []
     for index, block_hash in enumerate(hashes):

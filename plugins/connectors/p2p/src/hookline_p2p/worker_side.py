@@ -84,7 +84,7 @@ class WorkerSide:
         """
         engine_id = uuid.uuid4().hex
         port = self._transport.listen(engine_id, blocks.layout.total_bytes)
-        own = Peer(engine_id, self._options.told_host, port)
+        own = Peer(engine_id, self._options.public_host, port)
         self._producer = BlockProducer(
             blocks,
             self._transport,
