@@ -12,7 +12,7 @@ from transformers import PreTrainedTokenizerBase
 
 from hookline.clock import SystemClock
 from hookline.config import EngineConfig
-from hookline.core.commands import EngineCommand, ResetPrefixCache
+from hookline.core.commands import EngineCommand, ResetPrefixCache, Sleep, WakeUp
 from hookline.core.failure import FailureBarrier
 from hookline.exceptions import (
     CommandTimeoutError,
@@ -30,6 +30,7 @@ from hookline.metrics import Family, Recorder
 from hookline.outputs import RequestOutput
 from hookline.request import RequestFacts
 from hookline.sampling_params import SamplingParams
+from hookline.step import SleepLevel
 from hookline.tokenizer import ChatMessage
 
 _WAIT_SECONDS = 1.0
@@ -173,6 +174,19 @@ class LLM:
     def reset_prefix_cache(self) -> bool:
         """Drops every cached prefix block that no request holds; True on success."""
         return all(self.call(ResetPrefixCache()))
+
+    def sleep(self, level: int = 1) -> None:
+        """Releases the memory of the KV cache, at level 2 also that of the weights.
+
+        Raises:
+            ValueError: There is no such level.
+            CommandError: The engine cannot sleep.
+        """
+        self.call(Sleep(SleepLevel(level)))
+
+    def wake_up(self) -> None:
+        """Takes back the memory that `sleep` released; the prefix cache is empty."""
+        self.call(WakeUp())
 
     def call(
         self, command: EngineCommand[R], *, timeout_seconds: float = CALL_SECONDS

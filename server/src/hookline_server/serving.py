@@ -56,14 +56,14 @@ async def _serve_engine(
     # The last is ended first, so the API's application hears all that is measured.
     async with sites(served):
         when_ready(app)
-        telling = asyncio.create_task(_tell_of_failure(engine))
+        watching = asyncio.create_task(_log_failure(engine))
         await stopping.wait()
         if not await engine.drain(settings.shutdown_timeout):
             app[OPEN_STREAMS].abort_all("shutdown")
-        telling.cancel()
+        watching.cancel()
 
 
-async def _tell_of_failure(engine: ServingEngine) -> None:
+async def _log_failure(engine: ServingEngine) -> None:
     await engine.failed.wait()
     logger.error("the engine has failed: %s", engine.failure)
 

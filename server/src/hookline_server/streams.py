@@ -22,12 +22,12 @@ Batch = list[tuple[int, RequestOutput]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ask:
-    """What is asked of the engine.
+    """A client's prompts, with all that the engine needs to know.
 
     Attributes:
-        prompts: Each becomes a request of its own.
+        prompts: Each becomes one request.
         params: The same for all of them.
-        facts: Who asked.
+        facts: Client, tenant and priority.
         cache_salt: Keeps the prefixes apart from others'.
         kv_transfer_params: For the KV connector.
         is_streamed: Whether outputs come step by step.
@@ -45,7 +45,7 @@ class Ask:
 
 
 class OpenStreams:
-    """All streams of the server, so that a shutdown can end those that are left."""
+    """All open streams of the server; a shutdown aborts the remaining ones."""
 
     def __init__(self) -> None:
         self._streams: set[OutputStream] = set()

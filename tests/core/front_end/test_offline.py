@@ -324,3 +324,22 @@ def test_a_closed_engine_says_so(llama: Oracle) -> None:
 
     with pytest.raises(EngineDeadError, match="closed"):
         llm.generate("a", GREEDY)
+
+
+@pytest.mark.parametrize("level", [1, 2])
+def test_an_llm_sleeps_and_generates_the_same_afterwards(
+    llama: Oracle, level: int
+) -> None:
+    """`sleep` and `wake_up` change no output; another level is an error."""
+    params = SamplingParams(temperature=0.0, max_tokens=8)
+    with LLM(str(llama.folder), num_kv_blocks=64) as llm:
+        [before] = llm.generate("a b c", params)
+        llm.sleep(level)
+        asleep = llm.front_end.engines[0].stats.sleep_level
+        llm.wake_up()
+        [after] = llm.generate("a b c", params)
+        with pytest.raises(ValueError, match="3"):
+            llm.sleep(3)
+
+    assert asleep == level
+    assert after.outputs[0].token_ids == before.outputs[0].token_ids

@@ -30,7 +30,7 @@ class Sleepable(Protocol):
         ...
 
     def hold(self, mode: SleepMode) -> None:
-        """Stops admission, and treats running requests as the mode says."""
+        """Stops admission, and preempts, keeps or aborts the running requests."""
         ...
 
     def resume(self) -> None:

@@ -1,4 +1,4 @@
-"""The engines behind a front end, and what is known of each of them."""
+"""The engines behind a front end, with the state of each."""
 
 from collections.abc import Callable, Iterator
 

@@ -264,7 +264,7 @@ class FrontEnd:
         self._observers.close(FLUSH_SECONDS)
 
     def end_requests(self) -> None:
-        """Ends what is open once the client has been closed."""
+        """Ends open requests and calls after the client has been closed."""
         for engine in self.engines.live:
             engine.failure = "it was closed"
             self._calls.fail(engine.index, EngineDeadError(engine.failure))

@@ -19,7 +19,7 @@ ENGINES_GROUP = "hookline.engines"
 
 
 def start_front_end(config: EngineConfig, recorder: Recorder | None = None) -> FrontEnd:
-    """Loads loggers, tokenizer and engine, cheapest first, so that errors come early.
+    """Loads loggers, tokenizer and engine; the cheapest fail first.
 
     Args:
         config: Names them.

@@ -101,7 +101,7 @@ class EngineWire:
             self._send(client, Failed(reason))
 
     def close(self) -> None:
-        """Sends what is left, for a second at most."""
+        """Sends the remaining messages, for a second at most."""
         self._transport.close(_LINGER_SECONDS)
 
     def _send(self, client: Party, message: msgspec.Struct) -> None:

@@ -9,7 +9,7 @@ from hookline.transport.process_client import ProcessClient
 
 
 def connect(config: EngineConfig) -> EngineClient:
-    """Starts an engine, here or in a process of its own, and waits until it is ready.
+    """Starts an engine, in this or a new process, and waits until it is ready.
 
     Raises:
         ConfigError: An option does not fit.

@@ -135,7 +135,7 @@ class ProcessClient:
             raise EngineDeadError(message.reason)
 
     def _next_mail(self, timeout_seconds: float) -> Mail[ToClient] | EngineDied | None:
-        """Waits in slices, so that a process that died is noticed at once."""
+        """Waits in slices, to notice at once when a process has died."""
         if len(self._deaths) == len(self._launched):
             raise EngineDeadError(next(iter(self._deaths.values())))
         deadline = time.monotonic() + timeout_seconds
