@@ -69,10 +69,19 @@ class EngineCore:
         self._cache_sequence = 0
         self._has_connector = connector is not None
         self.sleep_level: SleepLevel | None = None
-        cache = KVCacheManager(config.cache, shape.num_kv_blocks, clock)
+        self._scheduler = self._make_scheduler(config, connector, gates)
+
+    def _make_scheduler(
+        self,
+        config: EngineConfig,
+        connector: ConnectorGuard | None,
+        gates: Sequence[ReadinessGate],
+    ) -> Scheduler:
+        shape = self._executor.shape
+        cache = KVCacheManager(config.cache, shape.num_kv_blocks, self.clock)
         if config.follows_cache:
             cache.record_events()
-        self._scheduler = Scheduler(
+        return Scheduler(
             config.scheduler,
             cache,
             max_model_len=shape.max_model_len,

@@ -83,8 +83,7 @@ class ModelRunner:
         self._stopwatch = stopwatch
         self._drafter = drafter
         self._needs_hidden_states = needs_hidden_states
-        self._cache = cache
-        self._tree = tree
+        self._cache, self._tree = cache, tree
         self._transferring = transferring
 
     @torch.inference_mode()

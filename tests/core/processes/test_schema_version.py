@@ -1,0 +1,39 @@
+"""Messages between processes do not change without their version."""
+
+import hashlib
+import json
+
+import msgspec
+
+from hookline.core.commands import SCHEMA_VERSION
+from hookline.transport.messages import ToClient, ToEngine
+
+DIGESTS = {1: "3b2ccc6d8a670c844543d1bbfe8fe8a0ee2e54f67e5ef38199a669858643c942"}
+"""SHA-256 of the schemas of all messages, by schema version."""
+
+
+def without_prose(schema: object) -> object:
+    """The schema without docstrings, which may change freely."""
+    if isinstance(schema, dict):
+        return {
+            key: without_prose(value)
+            for key, value in schema.items()
+            if key != "description" or isinstance(value, dict)
+        }
+    if isinstance(schema, list):
+        return [without_prose(value) for value in schema]
+    return schema
+
+
+def test_messages_change_only_with_the_schema_version() -> None:
+    """
+    Whoever changes a message raises SCHEMA_VERSION and enters the new digest here.
+    """
+    schemas, components = msgspec.json.schema_components(
+        [ToEngine, ToClient], schema_hook=lambda kind: {"title": kind.__qualname__}
+    )
+    text = json.dumps(without_prose([*schemas, components]), sort_keys=True)
+
+    digest = hashlib.sha256(text.encode()).hexdigest()
+
+    assert digest == DIGESTS[SCHEMA_VERSION]
