@@ -110,7 +110,7 @@ def run(
     """Everything that a head says while these prompts are answered."""
     texts = [[*prompt, *oracle.greedy(prompt, TOKENS + 8)] for prompt in prompts]
     noting = Noting(folder, ScriptedProposer(texts, errors=0.3))
-    monkeypatch.setattr("hookline_eagle.EagleProposer.load", lambda _: noting)
+    monkeypatch.setattr("hookline_eagle.proposer.EagleProposer.load", lambda _: noting)
     limit = 80 if mode == "preempted" else 128
     config = replace(
         MODES[mode],
