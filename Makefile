@@ -13,10 +13,10 @@ PROJECTS := $(sort $(wildcard pyproject.toml plugins/*/*/pyproject.toml models/*
     tools/bench/pyproject.toml tools/pd_proxy/pyproject.toml
 DEV_PROJECTS := $(filter-out $(PROJECTS),$(sort $(wildcard tools/*/pyproject.toml)))
 EDITABLE = $(foreach project,$(1),-e ./$(patsubst %pyproject.toml,%,$(project)))
-# Test processes balance their load to the end.
+# Idle test processes take over tests of busy ones.
 PYTEST := $(BIN)/python -m pytest -n 2 --dist worksteal
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
-# As the heads that ship were trained.
+# The settings of the shipped heads.
 TRAINING_medusa := --tokens 1000000 --row-tokens 256 \
     --training-config '{"num_layers": 4, "own_output": false, "epochs": 8}'
 EVERY_TEST := not soak and not gpu
@@ -32,7 +32,7 @@ help:  ## Show this list
 serve: $(VENV)/installed  ## Serve a model: MODEL=demo PORT=8000 ARGS='...'
 	@exec $(BIN)/hookline serve --model $(MODEL) --port $(PORT) $(ARGS)
 
-disagg: $(VENV)/installed  ## Serve with prefill and decode apart: CONNECTOR=shared_storage
+disagg: $(VENV)/installed  ## Serve with separate prefill and decode instances: CONNECTOR=shared_storage
 	@exec $(BIN)/hookline route --demo --model $(MODEL) --port $(PORT) --connector $(CONNECTOR) $(ARGS)
 
 test: $(VENV)/installed-dev  ## Run the essential tests: ARGS='...' goes to pytest
@@ -41,7 +41,7 @@ test: $(VENV)/installed-dev  ## Run the essential tests: ARGS='...' goes to pyte
 test-rest: $(VENV)/installed-dev  ## Run the tests that `make test` leaves out
 	@$(PYTEST) -m '$(EVERY_TEST) and $(REST)' $(ARGS)
 
-test-all: $(VENV)/installed-dev  ## Run all tests but soak tests and those that need a GPU
+test-all: $(VENV)/installed-dev  ## Run all tests except soak and GPU tests
 	@$(PYTEST) -m '$(EVERY_TEST)' $(ARGS)
 
 lint: $(VENV)/installed-dev  ## Check style and spelling
@@ -61,10 +61,10 @@ bench: $(VENV)/installed-dev  ## Run the benchmarks
 soak: $(VENV)/installed-dev  ## Run the long tests
 	@$(BIN)/python -m pytest -m soak --timeout 0 $(ARGS)
 
-demo-model: $(VENV)/installed  ## Train the demo model anew (half an hour)
+demo-model: $(VENV)/installed  ## Retrain the demo model (half an hour)
 	@$(BIN)/python models/demo/train.py $(ARGS)
 
-demo-heads: $(VENV)/installed  ## Train what drafts for the demo model anew: METHOD=eagle OUT=folder
+demo-heads: $(VENV)/installed  ## Retrain the demo model's draft heads: METHOD=eagle OUT=folder
 	@$(BIN)/python models/demo/train.py --write-text $(VENV)/demo-text.txt
 	@$(BIN)/hookline train-draft --method $(METHOD) --model demo --out $(OUT) \
 	    --data $(VENV)/demo-text.txt --continue-data $(TRAINING_$(METHOD)) $(ARGS)
@@ -73,9 +73,9 @@ clean:  ## Remove the virtual environment and all caches
 	rm -rf $(VENV) build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-# The stamps: nothing is installed again until one of these files changes.
+# Stamp files: later runs skip installation until one of the prerequisites changes.
 $(VENV)/installed: $(PROJECTS) constraints.txt
-	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("Hookline needs Python 3.11 or newer; name one with PYTHON=")'
+	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("Hookline needs Python 3.11 or newer; choose one with PYTHON=")'
 	@echo "Installing Hookline into $(VENV); this takes a few minutes the first time."
 	@$(PYTHON) -m venv $(VENV)
 	@$(INSTALL) --upgrade 'pip>=25.1'

@@ -1,15 +1,14 @@
-"""How many drafts are accepted, by their position, on text that was held out.
+"""Measures acceptance by draft position on held-out text.
 
 usage: python benchmarks/acceptance.py [--model demo] [--method medusa] [--drafts 1 2 4]
            [--prompts 64] [--tokens 128] [--batch 1] [--config JSON] [--tree] [--copy]
 
-The prompts are the beginnings of functions and classes, 400 characters each, in those
-files of the standard library that the demo model has not been trained on. Greedy. The
-columns 1. 2. … are the shares of the steps with drafts that accepted the draft at that
-place; mean length is 1 + accepted ÷ steps with drafts. With `--tree` there is a row
-more, of medusa with a tree of 16 drafts, four deep, whose places are its depths. With
-`--copy` a prompt is 2400 characters from there and its first 400 once more, so that
-copying goes on where it ends.
+Prompts are the first 400 characters of functions and classes in those files of the
+standard library that the demo model was not trained on. Decoding is greedy. Columns 1.,
+2., … are the fraction of steps with drafts that accepted the draft at that position;
+mean length is 1 + accepted ÷ steps with drafts. `--tree` adds a row for medusa with a
+tree of 16 drafts and depth 4; its positions are depths. With `--copy` a prompt has 2400
+characters and repeats its first 400 at the end, so that the output copies the rest.
 """
 
 import argparse
@@ -35,25 +34,24 @@ TREE = [
     *([0, 0, 0], [0, 0, 1], [0, 1, 0]),
     *([0, 0, 0, 0], [0, 0, 0, 1], [0, 0, 1, 0], [0, 1, 0, 0]),
 ]
-"""The 16 paths that were right most often behind prompts from files that the demo model
-has been trained on."""
+"""The 16 paths that were right most often on the demo model's training files."""
 
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """Steps with drafts, and accepted drafts by position."""
+    """Number of steps with drafts, and of accepted drafts by position."""
 
     drafts: int
     accepted: list[int]
 
 
 def is_held_out(name: str) -> bool:
-    """As `models/demo/train.py` decides."""
+    """Returns the held-out files, split as in `models/demo/train.py`."""
     return hashlib.sha256(name.encode()).digest()[0] % 100 < HELD_OUT_PERCENT
 
 
 def prompts(count: int, *, copies: bool) -> list[str]:
-    """Evenly from all that are there."""
+    """Returns this many prompts, spread evenly over all beginnings."""
     root = Path(sysconfig.get_paths()["stdlib"])
     found = []
     for path in sorted(root.rglob("*.py")):
@@ -76,7 +74,7 @@ def prompts(count: int, *, copies: bool) -> list[str]:
 
 
 def total(families: tuple[Family, ...], name: str) -> dict[str, float]:
-    """Of a counter, by its label `position`; under "" where it has none."""
+    """Returns a counter's values by its label `position`, or by "" without one."""
     [family] = [each for each in families if each.name == f"{PREFIX}{name}"]
     found: defaultdict[str, float] = defaultdict(float)
     for sample in family.samples:

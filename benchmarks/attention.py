@@ -1,10 +1,10 @@
-"""Times attention of one layer: plain torch and the compiled kernels, turn by turn.
+"""Compares attention of one layer in plain torch and in compiled kernels.
 
 usage: python benchmarks/attention.py [--rounds 9] [--dtype bfloat16 float32]
            [--heads 12] [--kv-heads 4] [--head-dim 64] [--block-size 16]
 
-Each round times one side and then the other, so that a machine that others use too is
-equally slow for both. Milliseconds are medians, with the least and the largest.
+Each round times both sides in turn, so that other load on the machine affects both
+equally. Reports the median, minimum and maximum in milliseconds.
 """
 
 import argparse
@@ -37,11 +37,11 @@ class Model:
     """The shape of a layer.
 
     Attributes:
-        heads: Of the queries.
-        kv_heads: Of the cache.
-        head_dim: Of both.
-        block_size: Tokens a block.
-        dtype: Of all.
+        heads: Number of query heads.
+        kv_heads: Number of KV heads.
+        head_dim: Dimension of all heads.
+        block_size: Tokens per block.
+        dtype: Dtype of the queries and the cache.
     """
 
     heads: int
@@ -56,7 +56,7 @@ class Model:
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """Of a side's times in milliseconds."""
+    """Median, minimum and maximum of a side's times in milliseconds."""
 
     median: float
     least: float
@@ -72,7 +72,7 @@ class Spread:
 
 
 def make_metadata(model: Model, sequences: list[tuple[int, int]]) -> AttentionMetadata:
-    """Blocks in a random order, for sequences of (new tokens, all tokens)."""
+    """Returns a step of (new tokens, all tokens) per sequence, in random blocks."""
     counts = [-(-length // model.block_size) for _, length in sequences]
     order = torch.randperm(sum(counts))
     tables = torch.zeros(len(counts), max(counts), dtype=torch.int64)
@@ -96,7 +96,7 @@ def make_metadata(model: Model, sequences: list[tuple[int, int]]) -> AttentionMe
 def sides(
     model: Model, sequences: list[tuple[int, int]]
 ) -> dict[str, Callable[[], torch.Tensor]]:
-    """Both ways to do the same step, each with a cache as it likes it."""
+    """Returns both implementations of a step, each with its cache layout."""
     metadata = make_metadata(model, sequences)
     total = sum(new for new, _ in sequences)
     blocks = int(metadata.block_tables.max()) + 1
@@ -133,7 +133,7 @@ def sides(
 def time_in_turn(
     calls: dict[str, Callable[[], torch.Tensor]], rounds: int
 ) -> dict[str, Spread]:
-    """A B A B: as many rounds after one that counts for nothing."""
+    """Times both sides in turn, after one warmup round."""
     times: dict[str, list[float]] = {name: [] for name in calls}
     for _ in range(rounds + 1):
         for name, call in calls.items():
@@ -146,7 +146,7 @@ def time_in_turn(
 def report(
     model: Model, work: str, sequences: list[tuple[int, int]], rounds: int
 ) -> None:
-    """Prints a line of the table."""
+    """Prints a row of the table."""
     read = model.cache_bytes(sum(length for _, length in sequences))
     if read > MOST_BYTES:
         print(f"{work:28} needs {read / 2**30:.1f} GiB; left out")

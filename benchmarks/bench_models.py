@@ -37,7 +37,7 @@ NAMES = ("llama-tiny", "llama-90m", "qwen3-0.6b")
 
 
 def train_tokenizer() -> PreTrainedTokenizerFast:
-    """Byte-level BPE with 8192 tokens."""
+    """Trains a byte-level BPE tokenizer with 8192 tokens."""
     bpe = Tokenizer(models.BPE())
     bpe.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     bpe.decoder = decoders.ByteLevel()
@@ -57,7 +57,7 @@ def train_tokenizer() -> PreTrainedTokenizerFast:
 
 
 def build_model(name: str, vocab_size: int) -> PreTrainedModel:
-    """One of the three, with the weights of seed 0."""
+    """Creates one of the three models with random weights of seed 0."""
     common: dict[str, Any] = {
         "max_position_embeddings": 4096,
         "tie_word_embeddings": True,
@@ -108,7 +108,7 @@ def in_bfloat16(model: PreTrainedModel) -> PreTrainedModel:
 
 
 def write_models(folder: Path, names: tuple[str, ...] = NAMES) -> None:
-    """Writes each model that is not there yet."""
+    """Writes each model that does not exist yet."""
     missing = [name for name in names if not (folder / name / "config.json").is_file()]
     if not missing:
         return

@@ -1,15 +1,15 @@
-"""What feeding the metrics catalogue costs for one step of 256 requests.
+"""Measures the cost of updating all metrics for one step of 256 requests.
 
 usage: python benchmarks/catalogue.py [--requests 256] [--rounds 15]
 
-Hookline adds a step's numbers to plain sums, in bulk. Beside it stands the pattern of
-calls that an engine makes which observes with prometheus_client directly: 18 calls a
-step and one more for each request's inter-token interval. Both run in turns in this
-process; prints the median of the rounds in microseconds a step, and their range.
+Hookline adds a step's numbers to plain sums, in bulk. The baseline makes the calls of
+an engine that uses prometheus_client directly: 18 per step, and one per request for its
+inter-token interval. Both run in turn in this process; prints the median and range of
+the rounds in microseconds per step.
 
-decode     every request gets a token, all after the same interval: the usual step
+decode     every request gets a token, all after the same interval: the usual case
 finishing  the same, and two requests end in it
-uneven     every request gets a token after an interval of its own: the worst step
+uneven     every request gets a token after a different interval: the worst case
 """
 
 import argparse
@@ -70,7 +70,7 @@ def recorder() -> Recorder:
 
 
 def direct_calls(requests: int) -> Callable[[], None]:
-    """One step's calls of an engine that observes with prometheus_client directly."""
+    """Makes one step's calls of an engine that uses prometheus_client directly."""
     registry = CollectorRegistry()
     labels = ["model_name", "engine"]
     values = ("tiny", "0")

@@ -1,20 +1,19 @@
-"""Hookline and its peers on the same work, in turn: a table of ratios.
+"""Compares Hookline with its peers on the same work: a table of ratios.
 
 usage: python benchmarks/compare.py [--vllm VENV] [--baseline CHECKOUT]
                                     [--rows NAME …] [--pairs 3] [--sides NAME …]
                                     [--out FOLDER] [--list]
 
-Every run is in processes of its own. A pair is one run of each side, A B A B …, so that
-what else the machine does falls on all of them; the ratio of a pair is Hookline's value
-over the peer's, and the table has the median of the pairs and their least and most.
-Peers: `transformers` in this environment, and vLLM in one of its own
-(benchmarks/install_vllm_cpu.sh makes it), with the better of two ways to bind its
-threads. With --baseline, the same work is also done by another checkout of Hookline,
-in which `make serve` or `make test` has made a virtual environment. A peer that is not
-installed, or not among --sides, is left out.
+Every run uses new processes. A pair is one run of each side, A B A B …, so that other
+load on the machine affects all sides; the ratio of a pair is Hookline's value over the
+peer's. The table has the median, minimum and maximum over the pairs. Peers are
+`transformers` in this environment and vLLM in a separate one (created by
+benchmarks/install_vllm_cpu.sh), with the better of two thread bindings. --baseline adds
+another checkout of Hookline, in which `make serve` or `make test` has created a virtual
+environment. Peers that are not installed, or not among --sides, are left out.
 
-Writes compare.md and compare.json to the folder after every run, and the sides' own
-words to logs there.
+Writes compare.md and compare.json to the folder after every run, and each side's output
+to logs in the same folder.
 """
 
 import argparse
@@ -39,7 +38,7 @@ Runs = dict[str, dict[str, list[Result]]]
 
 
 class Comparing:
-    """A comparison under way."""
+    """A running comparison."""
 
     def __init__(self, options: argparse.Namespace) -> None:
         self._options = options
@@ -49,18 +48,18 @@ class Comparing:
         self._began = datetime.now(UTC).isoformat(timespec="seconds")
 
     def compare(self, name: str) -> None:
-        """All pairs of one row."""
+        """Runs all pairs of one row."""
         row = ROWS[name]
-        wanted = self._options.sides
+        chosen = self._options.sides
         sides = [
             side
             for side in sides_of(row, self._options.vllm, self._options.baseline)
-            if wanted is None or side.name in wanted
+            if chosen is None or side.name in chosen
         ]
         self._runs[name] = {side.name: [] for side in sides}
         if row.kind is Kind.READY:
             for side in sides:
-                self._run(name, side)  # which fills caches and is forgotten
+                self._run(name, side)  # warmup: fills caches, not counted
                 self._runs[name][side.name].clear()
         for number in range(self._options.pairs):
             print(f"{name}: pair {number + 1}", flush=True)
@@ -136,7 +135,7 @@ def _options(argv: Sequence[str]) -> argparse.Namespace:
     if options.pairs < 1:
         parser.error("--pairs must be at least 1")
     if options.vllm is not None and not (options.vllm / "bin" / "vllm").is_file():
-        parser.error(f"--vllm: there is no {options.vllm}/bin/vllm")
+        parser.error(f"--vllm: {options.vllm}/bin/vllm does not exist")
     if options.baseline is not None:
         options.baseline = options.baseline.resolve()
         if not (options.baseline / ".venv" / "bin" / "python").is_file():
@@ -146,7 +145,7 @@ def _options(argv: Sequence[str]) -> argparse.Namespace:
 
 def main(argv: Sequence[str]) -> int:
     options = _options(argv)
-    # So that what was started is ended, too.
+    # Raises SystemExit, so that child processes are ended, too.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("terminated"))
     if options.list:
         for name, row in ROWS.items():

@@ -2,11 +2,11 @@
 
 usage: python compare_offline.py ENGINE WORK_JSON RESULT_FILE
 
-Knows nothing of Hookline's tools, because a peer's environment has none of them.
-Prompts are random token ids, the same for every engine; generation is greedy, and goes
-past the end of the text. Every iteration has prompts of its own, so that none is found
-in a cache. The model is loaded before the clock starts, and as many requests as one
-iteration has are served, each with a few tokens, so that all memory is in use.
+Imports none of Hookline's tools, which a peer's environment lacks. Prompts are random
+token ids, the same for every engine; generation is greedy and ignores end-of-text.
+Every iteration has new prompts, so that prefix caches do not help. Before the clock
+starts, the model is loaded and as many requests as in an iteration generate a few
+tokens each, so that all memory is in use.
 """
 
 import json
@@ -19,17 +19,17 @@ from pathlib import Path
 from typing import Any
 
 KV_CACHE_BYTES = 2 * 1024**3
-"""For every engine that can be told."""
+"""Size of the KV cache of every engine with such an option."""
 TRANSFORMERS_BATCH = 128
 
 LOOKUP = {"method": "ngram", "prompt_lookup_max": 5, "prompt_lookup_min": 2}
 
 Generate = Callable[[list[list[int]], int], int]
-"""From prompts and the tokens wanted of each to the tokens that came."""
+"""Maps prompts and the number of output tokens to the number generated."""
 
 
 def prompt_lookup(work: dict[str, Any]) -> dict[str, Any] | None:
-    """Speculation as Hookline and vLLM both read it."""
+    """Configuration of speculation for Hookline and vLLM."""
     count = work["num_drafts"]
     return LOOKUP | {"num_speculative_tokens": count} if count else None
 
@@ -41,7 +41,7 @@ def hookline(work: dict[str, Any]) -> Generate:
 
     cache = CacheConfig(
         kv_cache_memory=KV_CACHE_BYTES,
-        kv_cache_prefault=KV_CACHE_BYTES,  # vLLM writes all of its own at its start
+        kv_cache_prefault=KV_CACHE_BYTES,  # vLLM writes its whole cache at startup
         enable_prefix_caching=work["has_prefix_cache"],
     )
     model = ModelConfig(model=work["model"], dtype=Dtype(work["dtype"]))
@@ -52,8 +52,8 @@ def hookline(work: dict[str, Any]) -> Generate:
     )
     wait_until_warm()
 
-    def generate(prompts: list[list[int]], wanted: int) -> int:
-        params = SamplingParams(temperature=0.0, max_tokens=wanted, ignore_eos=True)
+    def generate(prompts: list[list[int]], num_tokens: int) -> int:
+        params = SamplingParams(temperature=0.0, max_tokens=num_tokens, ignore_eos=True)
         outputs = llm.generate(prompts, params, use_tqdm=False)
         return sum(len(output.outputs[0].token_ids) for output in outputs)
 
@@ -69,8 +69,8 @@ def vllm(work: dict[str, Any]) -> Generate:
         speculative_config=prompt_lookup(work),
     )
 
-    def generate(prompts: list[list[int]], wanted: int) -> int:
-        params = SamplingParams(temperature=0.0, max_tokens=wanted, ignore_eos=True)
+    def generate(prompts: list[list[int]], num_tokens: int) -> int:
+        params = SamplingParams(temperature=0.0, max_tokens=num_tokens, ignore_eos=True)
         asked = [{"prompt_token_ids": prompt} for prompt in prompts]
         outputs = llm.generate(asked, params, use_tqdm=False)
         return sum(len(output.outputs[0].token_ids) for output in outputs)
@@ -86,21 +86,21 @@ def transformers(work: dict[str, Any]) -> Generate:
     model = AutoModelForCausalLM.from_pretrained(work["model"], dtype=dtype)
     model.train(mode=False)
 
-    def batch(prompts: torch.Tensor, wanted: int) -> int:
+    def batch(prompts: torch.Tensor, num_tokens: int) -> int:
         output = model.generate(  # type: ignore[misc]
             prompts,
             attention_mask=torch.ones_like(prompts),
             do_sample=False,
-            min_new_tokens=wanted,
-            max_new_tokens=wanted,
+            min_new_tokens=num_tokens,
+            max_new_tokens=num_tokens,
             prompt_lookup_num_tokens=work["num_drafts"] or None,
         )
         return int(output[:, prompts.shape[1] :].numel())
 
-    def generate(prompts: list[list[int]], wanted: int) -> int:
+    def generate(prompts: list[list[int]], num_tokens: int) -> int:
         batches = torch.split(torch.tensor(prompts), TRANSFORMERS_BATCH)
         with torch.inference_mode():
-            return sum(batch(each, wanted) for each in batches)
+            return sum(batch(each, num_tokens) for each in batches)
 
     return generate
 
@@ -113,7 +113,7 @@ ENGINES: dict[str, Callable[[dict[str, Any]], Generate]] = {
 
 
 def prompts_of(work: dict[str, Any], seed: int) -> list[list[int]]:
-    """The prompts of one iteration."""
+    """Returns the prompts of one iteration."""
     source = random.Random(seed)  # noqa: S311 - the same for all
 
     def ids(count: int) -> list[int]:
@@ -127,19 +127,19 @@ def prompts_of(work: dict[str, Any], seed: int) -> list[list[int]]:
 
 
 def measure(generate: Generate, work: dict[str, Any]) -> dict[str, float]:
-    """The median iteration."""
-    wanted = work["output_tokens"]
-    generate(prompts_of(work, seed=-1), min(wanted, 16))
+    """Runs the iterations and writes the median."""
+    num_tokens = work["output_tokens"]
+    generate(prompts_of(work, seed=-1), min(num_tokens, 16))
     times = []
     for seed in range(work["iterations"]):
         prompts = prompts_of(work, seed)
         start = time.perf_counter()
-        generated = generate(prompts, wanted)
+        generated = generate(prompts, num_tokens)
         times.append(time.perf_counter() - start)
-        if generated != len(prompts) * wanted:
-            sys.exit(f"{generated} tokens came rather than {len(prompts) * wanted}")
+        if generated != len(prompts) * num_tokens:
+            sys.exit(f"{generated} tokens generated, not {len(prompts) * num_tokens}")
     seconds = statistics.median(times)
-    output = work["requests"] * wanted
+    output = work["requests"] * num_tokens
     prompt = work["requests"] * (work["input_tokens"] + work["prefix_tokens"])
     return {
         "output tok/s": output / seconds,

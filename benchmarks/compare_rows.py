@@ -1,4 +1,4 @@
-"""The work that Hookline and its peers are compared on, and what is hoped for."""
+"""The work on which Hookline and its peers are compared, and the goals."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ TRANSFORMERS = "transformers"
 
 
 class Kind(Enum):
-    """How a row's work is done."""
+    """How a row's work is sent to an engine."""
 
     OFFLINE = "offline"
     ONLINE = "online"
@@ -22,15 +22,15 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """What a row is to show.
+    """The goal of a row.
 
     Attributes:
         metric: Name in a run's result.
         is_higher_better: Whether more is better.
-        ratio: Hookline's value over the peer's: at least this where more is better, at
-            most where less is. None where it is only shown.
-        peer: Whom it is against.
-        bound: Hookline's own value is to be at most this.
+        ratio: Goal for Hookline's value over the peer's: a minimum if more is better,
+            otherwise a maximum. None if the ratio is only reported.
+        peer: The peer to compare with.
+        bound: Maximum of Hookline's value.
     """
 
     metric: str
@@ -45,16 +45,16 @@ class Row:
     """One piece of work.
 
     Attributes:
-        dtype: Of weights and cache; the checkpoint's own, which not every peer keeps.
-        input_tokens: Of each prompt, besides the prefix.
-        prefix_tokens: So many more are common to all prompts.
-        iterations: The work is done so often in one run, with other prompts; the
+        dtype: Dtype of weights and KV cache: the checkpoint's, which some peers change.
+        input_tokens: Prompt length without the prefix.
+        prefix_tokens: Length of the prefix shared by all prompts.
+        iterations: Number of repetitions in one run, with different prompts; the
             median counts.
-        concurrency: Most requests open at once, online.
-        num_drafts: Most tokens that prompt lookup drafts of a request in a step, for
-            suffixes of 2 to 5 tokens; 0 is no speculation. Such a row's prompts say
-            the same twice.
-        sides: Who takes part, the first of them first.
+        concurrency: Maximum number of open requests, online.
+        num_drafts: Maximum number of draft tokens per request and step, from prompt
+            lookup with suffixes of 2 to 5 tokens; 0 disables speculation. Prompts of
+            such a row repeat themselves.
+        sides: The compared sides, in order of running.
     """
 
     kind: Kind
@@ -72,7 +72,7 @@ class Row:
 
     @property
     def work(self) -> str:
-        """The work in a few characters."""
+        """Returns a short description of the work."""
         if not self.requests:
             return self.model
         prefix = f"{self.prefix_tokens} shared + " if self.prefix_tokens else ""

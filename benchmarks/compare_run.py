@@ -1,4 +1,4 @@
-"""Runs one side once, in processes of its own, and ends them."""
+"""Runs one side once in its processes, and ends them."""
 
 import json
 import os
@@ -25,15 +25,15 @@ END_SECONDS = 60
 Result = dict[str, float]
 
 
-class RunFailed(Exception):  # noqa: N818 - it tells what happened
-    """A side did not do its work."""
+class RunFailed(Exception):  # noqa: N818 - reads well in a raise
+    """A side failed to do its work."""
 
 
 def run_once(side: Side, row: Row, model: Path, log: Path) -> Result:
-    """One run.
+    """Runs a side once and returns its result.
 
     Raises:
-        RunFailed: It failed; the log says why.
+        RunFailed: The run failed; its log has the reason.
     """
     if row.kind is Kind.OFFLINE:
         return _offline(side, row, model, log)
@@ -67,7 +67,7 @@ def _offline(side: Side, row: Row, model: Path, log: Path) -> Result:
 
 
 def _load(row: Row, model: Path, port: int, log: Path) -> Result:
-    """Load from our own client, whoever serves."""
+    """Sends load with Hookline's client, whatever the server."""
     with tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, "-m", "hookline_server", "bench", "serve"]
         command += ["--port", str(port), "--model", SERVED_NAME]
@@ -114,7 +114,7 @@ def _serving(
 
 
 def _is_healthy(port: int) -> bool:
-    """Whether it answers on the path that all servers have."""
+    """Returns whether the server answers on a path that all servers have."""
     url = f"http://127.0.0.1:{port}/health"
     try:
         with urllib.request.urlopen(url, timeout=5) as answer:
@@ -127,7 +127,7 @@ def _is_healthy(port: int) -> bool:
 def _started(
     side: Side, command: Sequence[str], log: Path
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """A process in a group of its own, of which nothing is left in the end."""
+    """Runs a process in a new process group, and kills the group at the end."""
     with log.open("a") as lines:
         process = subprocess.Popen(  # noqa: S603 - our own command
             command,
@@ -149,7 +149,7 @@ def _started(
 
 
 def _end_group(group: int) -> None:
-    """A peer's workers may outlive the process that made them."""
+    """Kills the group: a peer's workers may outlive the process that made them."""
     try:
         os.killpg(group, signal.SIGKILL)
     except ProcessLookupError:

@@ -1,4 +1,4 @@
-"""Who is compared: how each is started, and in which environment."""
+"""The compared sides: how each is started, and in which environment."""
 
 import os
 import sys
@@ -33,13 +33,13 @@ class Side:
     """One way to do a row's work.
 
     Attributes:
-        name: In the table.
-        engine: In `compare_offline.py`.
-        python: Of the environment that it lives in.
-        benchmarks: Folder with the `compare_offline.py` that drives it offline.
-        variables: Of its environment, besides the usual ones.
+        name: Name in the table.
+        engine: Engine of `compare_offline.py`.
+        python: Interpreter of its environment.
+        benchmarks: Folder with the `compare_offline.py` that runs it offline.
+        variables: Additional environment variables.
         has_prefix_cache: Whether equal prefixes are computed once.
-        has_drafts: Whether it speculates, in rows that do.
+        has_drafts: Whether it speculates in rows that ask for it.
     """
 
     name: str
@@ -55,7 +55,7 @@ class Side:
         return {**os.environ, **self.variables}
 
     def serve_command(self, row: Row, model: Path, port: int) -> list[str]:
-        """Starts a server; the API is the same for all."""
+        """Returns the command of a server; all have the same API."""
         options = ["--port", str(port), "--dtype", row.dtype]
         options += ["--served-model-name", SERVED_NAME]
         if self.engine == VLLM:
@@ -99,7 +99,7 @@ def _baseline(checkout: Path) -> Side:
 
 
 def _vllm_sides(python: Path) -> list[Side]:
-    """As it binds its threads by itself, and bound to all cores that there are."""
+    """Returns vLLM's two bindings: its own, and to all available cores."""
     cores = sorted(os.sched_getaffinity(0))
     bound = {"VLLM_CPU_OMP_THREADS_BIND": f"{cores[0]}-{cores[-1]}"}
     return [

@@ -1,4 +1,4 @@
-"""From runs to ratios, and to a table of them."""
+"""Computes ratios from runs, and renders them as a table."""
 
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
@@ -7,20 +7,20 @@ from dataclasses import dataclass, replace
 from compare_rows import BASELINE, HOOKLINE, ROWS, Goal, Row
 
 Results = Mapping[str, Mapping[str, Sequence[Mapping[str, float]]]]
-"""Metrics of every run, by row and side, a pair after the other; none of a failure."""
+"""Metrics of every run by row and side, in order of pairs; None for a failed run."""
 
 HEADINGS = ("row", "work", "metric", "hookline", "peer", "ratio", "spread", "goal", "")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """Hookline against one peer, in one metric.
+    """Hookline compared with one peer in one metric.
 
     Attributes:
         ours: Hookline's median.
         theirs: The peer's median.
-        peer: Its better binding, where it has several.
-        ratios: Of the pairs, ascending.
+        peer: The peer's name; the better binding, if it has several.
+        ratios: Ratios of the pairs, ascending.
     """
 
     row: str
@@ -36,7 +36,7 @@ class Comparison:
 
     @property
     def is_met(self) -> bool | None:
-        """Whether the goal is reached; None where there is none."""
+        """Whether the goal is reached; None without a goal."""
         if self.goal.ratio is None:
             return None
         if self.goal.is_higher_better:
@@ -46,7 +46,7 @@ class Comparison:
 
 
 def comparisons(results: Results) -> list[Comparison]:
-    """Everything that can be told of the runs so far."""
+    """Returns all comparisons of the runs so far."""
     found = (
         _comparison(row, goal, results[row])
         for row in results
@@ -56,21 +56,21 @@ def comparisons(results: Results) -> list[Comparison]:
 
 
 def _against_baseline(row: Row) -> Iterable[Goal]:
-    """Each of a row's metrics once, beside another checkout of Hookline."""
+    """Returns each of a row's metrics compared with the baseline checkout."""
     metrics = {goal.metric: goal for goal in row.goals}
     for goal in metrics.values():
         yield replace(goal, ratio=None, bound=None, peer=BASELINE)
 
 
 def markdown(results: Results) -> str:
-    """The table."""
+    """Renders the table as Markdown."""
     rows = [HEADINGS, tuple("---" for _ in HEADINGS)]
     rows += [tuple(_cells(each)) for each in comparisons(results)]
     return "\n".join(f"| {' | '.join(cells)} |" for cells in rows) + "\n"
 
 
 def fields(results: Results) -> list[dict[str, object]]:
-    """The same for machines."""
+    """Returns the comparisons as JSON fields."""
     return [
         {
             "row": each.row,
@@ -119,7 +119,7 @@ def _pairs(
     ours: Sequence[Mapping[str, float]],
     theirs: Sequence[Mapping[str, float]],
 ) -> list[tuple[float, float]]:
-    """The pairs in which both sides did their work; the last may be incomplete."""
+    """Returns the complete pairs: both sides did their work."""
     return [
         (one[metric], other[metric])
         for one, other in zip(ours, theirs, strict=False)

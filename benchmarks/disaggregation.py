@@ -1,21 +1,21 @@
-"""What bursts of long prompts do to streams: one instance against prefill and decode.
+"""Compares one instance with a disaggregated pair under bursts of long prompts.
 
 usage: python benchmarks/disaggregation.py [--model llama-90m] [--seconds 30]
            [--streams 6] [--burst 4] [--every 3] [--long-tokens 2000]
            [--connector shared_storage] [--arms mixed,small,split] [--rounds 1]
 
-Streams with short prompts decode without a pause, one completion after another; now and
-then a burst of long prompts comes. Each arm has the same two cores:
+Streams with short prompts decode continuously, one completion after another; bursts of
+long prompts arrive periodically. Each arm has the same two cores:
 
     mixed   one instance with both
     small   the same, with at most --small-tokens tokens in a step
-    split   a prefill and a decode instance with a core each, and a route before them,
-            which sends short prompts to the decode instance at once
+    split   a prefill and a decode instance with a core each, behind a proxy that sends
+            short prompts directly to the decode instance
 
-The route and this program take their share of the same two cores. Arms take turns, as
-often as --rounds says. Prints the streams' inter-token latencies, of all gaps and of
-those in which a long prompt waited for its first token; then what it costs: tokens a
-second of the streams, and the time to the first token of both kinds.
+The proxy and this program run on the same two cores. Arms take turns, --rounds times.
+Prints the streams' inter-token latencies, over all gaps and over those in which a long
+prompt awaited its first token; then the streams' tokens per second, and the time to
+first token of streams and long prompts.
 """
 
 import argparse
@@ -49,7 +49,7 @@ SHORT_CHARACTERS = 1000
 
 @dataclass
 class Outcome:
-    """Of one arm, all rounds together; answers are seconds on one clock."""
+    """One arm's requests of all rounds; times are seconds on one clock."""
 
     streams: list[Answer] = field(default_factory=list)
     bursts: list[Answer] = field(default_factory=list)
@@ -59,7 +59,7 @@ class Outcome:
 
 @contextmanager
 def started(argv: Sequence[str], cores: Sequence[int], port: int) -> Iterator[None]:
-    """A ready server on these cores."""
+    """Runs a server on these cores and waits until it is ready."""
     command = [sys.executable, "-m", "hookline_server", *argv]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:  # noqa: S603
         os.sched_setaffinity(process.pid, cores)
@@ -94,7 +94,7 @@ def metric(port: int, name: str) -> float:
 
 @contextmanager
 def arm(name: str, options: argparse.Namespace) -> Iterator[tuple[int, int]]:
-    """The port to ask, and that of the instance that decodes."""
+    """Starts an arm; yields the port for requests and the decode instance's port."""
     serve = ["--model", options.model, "--log-level", "error"]
     serve += ["--num-kv-blocks", "2048", "--stat-logger", "prometheus"]
     first, second = sorted(os.sched_getaffinity(0))[:2]
@@ -132,7 +132,7 @@ def prompts(seed: int, tokens: int, output: int, count: int) -> list[Prompt]:
 
 
 async def load(port: int, options: argparse.Namespace, seed: int) -> Outcome:
-    """Streams and bursts for as long as was asked for."""
+    """Sends streams and bursts for the given time."""
     outcome = Outcome()
     async with aiohttp.ClientSession(
         connector=aiohttp.TCPConnector(limit=0), timeout=aiohttp.ClientTimeout(None)
@@ -172,7 +172,7 @@ async def load(port: int, options: argparse.Namespace, seed: int) -> Outcome:
 
 
 def gaps(outcome: Outcome, *, in_bursts: bool = False) -> list[float]:
-    """Between tokens of the streams, in ms."""
+    """Returns the inter-token latencies of the streams in milliseconds."""
     spans = [(each.sent_at, each.times[0]) for each in outcome.bursts if each.times]
     found = []
     for answer in outcome.streams:
@@ -182,7 +182,7 @@ def gaps(outcome: Outcome, *, in_bursts: bool = False) -> list[float]:
     return found or [0.0]
 
 
-def tell(name: str, outcome: Outcome) -> None:
+def print_report(name: str, outcome: Outcome) -> None:
     everything, under = gaps(outcome), gaps(outcome, in_bursts=True)
     errors = [each.error for each in outcome.streams + outcome.bursts if each.error]
     tokens = sum(each.output_tokens for each in outcome.streams if not each.error)
@@ -240,7 +240,7 @@ def main() -> None:
             total.bursts += found.bursts
             total.seconds += found.seconds
     for name, outcome in outcomes.items():
-        tell(name, outcome)
+        print_report(name, outcome)
 
 
 if __name__ == "__main__":

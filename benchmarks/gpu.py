@@ -1,12 +1,11 @@
-"""Times the GPU's kernels against what the device can do; needs a CUDA device.
+"""Times the GPU kernels against the device's measured limits; needs a CUDA device.
 
 usage: python benchmarks/gpu.py [--rounds 30] [--out FILE.json]
 
-The shapes are of one layer of Qwen3-0.6B and of Llama-3.1-8B, in bfloat16. A round is
-one launch between two events, after 256 MiB were written so that no input is left in
-the cache; times are medians. Bytes moved are those that must be read or written at
-least, against a measured copy; operations are those of causal attention, against a
-measured product of matrices.
+The shapes are those of one layer of Qwen3-0.6B and Llama-3.1-8B, in bfloat16. A round
+is one launch between two events, after 256 MiB were written to flush the cache; times
+are medians. Bytes moved are the minimum to read and write, compared with a measured
+copy; operations are those of causal attention, compared with a measured matrix product.
 """
 
 import argparse
@@ -54,7 +53,7 @@ MODELS = (
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One kernel with its inputs, and what it must move or compute at least."""
+    """One kernel with its inputs, and the minimum it must move or compute."""
 
     name: str
     call: Callable[[], object]
@@ -64,7 +63,7 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A case's time, and what share of the device's measured best it reaches."""
+    """A case's time, and the fraction of the device's measured best that it reaches."""
 
     model: str
     case: str
@@ -82,7 +81,7 @@ class Clock:
         self._flushed = torch.empty(FLUSHED_BYTES, dtype=torch.int8, device=device)
 
     def seconds(self, call: Callable[[], object]) -> float:
-        """The median of the rounds, after three that count for nothing."""
+        """Returns the median of the rounds, after three warmup rounds."""
         times: list[float] = []
         for _ in range(self._rounds + 3):
             self._flushed.zero_()
@@ -100,7 +99,7 @@ def bytes_of(*tensors: torch.Tensor) -> int:
 
 
 def kernels(name: str) -> Any:
-    """Imported late: Triton may be missing, or be told to interpret."""
+    """Imports the kernels late: Triton may be missing or interpreted."""
     return importlib.import_module(f"hookline_kernels.gpu.{name}")
 
 
@@ -111,7 +110,7 @@ def randn(*shape: int, device: torch.device) -> torch.Tensor:
 def paged(
     model: Model, count: int, length: int, device: torch.device
 ) -> tuple[AttentionLayer, torch.Tensor, torch.Tensor]:
-    """A layer with its cache, block tables in random order, and lengths."""
+    """Creates a layer with its cache, random block tables, and lengths."""
     blocks = -(-length // BLOCK_SIZE)
     shape = (count * blocks, BLOCK_SIZE, model.kv_heads, model.dim)
     tables = torch.randperm(count * blocks, device=device).view(count, blocks)
@@ -211,7 +210,7 @@ def layer_cases(model: Model, tokens: int, device: torch.device) -> list[Case]:
 
 
 def sampling_cases(model: Model, rows: int, device: torch.device) -> list[Case]:
-    """The logits, float32, count once, however often they are read."""
+    """Returns sampling's cases; the float32 logits count as read once."""
     sampling = kernels("sampling")
     logits = torch.randn(rows, model.vocab_size, device=device)
     temperatures = torch.ones(rows, device=device)
@@ -236,7 +235,7 @@ def sampling_cases(model: Model, rows: int, device: torch.device) -> list[Case]:
 
 
 def cases(model: Model, device: torch.device) -> Iterator[list[Case]]:
-    """One group after another, so that only its inputs are in memory at a time."""
+    """Yields the groups one by one, so that only one group's inputs are in memory."""
     for count, length in DECODES:
         yield [decode_case(model, count, length, device)]
     for count, length in PROMPTS:

@@ -1,13 +1,13 @@
-"""Whole engines on a GPU: Hookline beside `generate_batch`; needs a CUDA device.
+"""Whole engines on a GPU: Hookline and `generate_batch`; needs a CUDA device.
 
 usage: python benchmarks/gpu_engine.py [--models Qwen3-0.6B …] [--pairs 3]
                                        [--out FILE.json]
 
 The models have the shapes of Qwen3-0.6B and Llama-3.1-8B, bfloat16 and random weights.
-Each side runs in a process of its own, A B A B …, on the same random prompts, greedy
-and past the end of the text; it is warmed up before the clock starts. The peer is
-`transformers` with continuous batching (`generate_batch`), its manager kept between
-calls, and the attention that it chooses by itself.
+Each run is a new process, A B A B …, on the same random prompts, greedy and ignoring
+end-of-text, with a warmup before the clock starts. The peer is `transformers` with
+continuous batching (`generate_batch`), a manager kept between calls, and its default
+attention.
 """
 
 import argparse
@@ -31,7 +31,7 @@ MAX_MODEL_LEN = 8192
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """Requests that come at once, all alike."""
+    """Requests sent at once, all of the same shape."""
 
     requests: int
     input_tokens: int
@@ -47,11 +47,11 @@ class Work:
 
 WORKS = (Work(1, 1024, 256), Work(32, 1024, 256), Work(256, 256, 256))
 Generate = Callable[[list[list[int]], int], int]
-"""From prompts and the tokens wanted of each to the tokens that came."""
+"""Maps prompts and the number of output tokens to the number generated."""
 
 
 def write_model(model: Model, folder: Path) -> None:
-    """A configuration and a tokenizer; the weights are made when they are loaded."""
+    """Writes a configuration and a tokenizer; the weights are created on loading."""
     from transformers import LlamaConfig, Qwen3Config  # noqa: PLC0415
 
     kind: type[Any] = Qwen3Config if model.name.startswith("Qwen3") else LlamaConfig
@@ -84,8 +84,8 @@ def hookline(folder: Path, device: str) -> Generate:
     )
     llm = LLM.from_config(config)
 
-    def generate(prompts: list[list[int]], wanted: int) -> int:
-        params = SamplingParams(temperature=0.0, max_tokens=wanted, ignore_eos=True)
+    def generate(prompts: list[list[int]], num_tokens: int) -> int:
+        params = SamplingParams(temperature=0.0, max_tokens=num_tokens, ignore_eos=True)
         outputs = llm.generate(prompts, params, use_tqdm=False)
         return sum(len(output.outputs[0].token_ids) for output in outputs)
 
@@ -106,9 +106,9 @@ def transformers(folder: Path, device: str) -> Generate:
         )
     model.train(mode=False)
 
-    def generate(prompts: list[list[int]], wanted: int) -> int:
+    def generate(prompts: list[list[int]], num_tokens: int) -> int:
         asked = GenerationConfig(
-            max_new_tokens=wanted, do_sample=False, eos_token_id=-1, pad_token_id=0
+            max_new_tokens=num_tokens, do_sample=False, eos_token_id=-1, pad_token_id=0
         )
         outputs = model.generate_batch(
             prompts, generation_config=asked, persistent_manager=True
@@ -122,7 +122,7 @@ SIDES = {"hookline": hookline, "transformers": transformers}
 
 
 def speeds(generate: Generate) -> list[float]:
-    """Output tokens a second of each work."""
+    """Returns output tokens per second of each work."""
     found = []
     for number, work in enumerate(WORKS):
         generate(work.prompts(-1 - number), 16)
@@ -136,7 +136,7 @@ def speeds(generate: Generate) -> list[float]:
 
 
 def run_apart(side: str, folder: Path) -> list[float]:
-    """One side in a process of its own."""
+    """Runs one side in a process and returns its result."""
     command = [sys.executable, __file__, "--side", side, "--folder", str(folder)]
     done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)  # noqa: S603
     found: list[float] = json.loads(done.stdout.splitlines()[-1])
@@ -144,7 +144,7 @@ def run_apart(side: str, folder: Path) -> list[float]:
 
 
 def compare(model: Model, pairs: int) -> list[dict[str, object]]:
-    """The median of the pairs, a row for each work."""
+    """Prints the medians of the pairs, one row per work."""
     runs: dict[str, list[list[float]]] = {side: [] for side in SIDES}
     with tempfile.TemporaryDirectory() as name:
         write_model(model, Path(name))

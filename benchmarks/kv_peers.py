@@ -1,17 +1,18 @@
-"""What a prompt costs that another engine has computed: to load it, or to compute it.
+"""Compares loading a prompt's KV from another engine with computing it.
 
 usage: python benchmarks/kv_peers.py [--model llama-90m] [--tokens 2000]
            [--rounds 5] [--connectors p2p shared_storage] [--p2p-options '{…}']
 
-Beside `kv_transfer.py`, here the other engine is another process, and nothing is local.
-Seconds from a request's arrival to its first token, when its prompt is
+Unlike in `kv_transfer.py`, the other engine is in another process, and nothing is
+local. Measures the seconds from a request's arrival to its first token, when its
+prompt's KV is
 
 computed         by the engine itself
-p2p              taken from an engine in another process, which keeps it
+p2p              loaded from an engine in another process, which keeps it
 shared_storage   read from files that such an engine has written
 
-Each round has a prompt of its own, and all ways of it in turn; a first round is not
-counted. The other engines rest meanwhile. All must come to the same token.
+Each round has a new prompt and runs all rows in turn; the first round is a warmup. The
+other engines are idle meanwhile. All rows must generate the same token.
 """
 
 import argparse
@@ -49,7 +50,7 @@ DO_REMOTE_DECODE = {"do_remote_decode": True, "do_remote_prefill": False}
 
 
 class Engine:
-    """One of the compared, in this process."""
+    """One of the compared engines, in this process."""
 
     def __init__(self, folder: Path, transfer: Mapping[str, object] | None) -> None:
         config = EngineConfig(
@@ -65,7 +66,7 @@ class Engine:
     def first_token(
         self, prompt: Sequence[int], params: Mapping[str, object] | None
     ) -> tuple[float, int, dict[str, object] | None]:
-        """Seconds until it came, it, and what the request's end told."""
+        """Returns the seconds to the first token, the token and transfer parameters."""
         self._last_id += 1
         request = EngineRequest(
             request_id=self._last_id,
@@ -88,7 +89,7 @@ class Engine:
         return received if isinstance(received, StepOutput) else None
 
     def rest(self) -> None:
-        """Lets transfers come to their end."""
+        """Waits until no transfers are in flight."""
         while (output := self.receive(0.2)) is not None:
             stats = output.stats.transfers
             if not (stats.loading or stats.saving or stats.closing):
@@ -96,7 +97,7 @@ class Engine:
 
 
 def child(folder: Path, transfer: Mapping[str, object]) -> None:
-    """Computes the prompts of standard input's lines, and tells their ends."""
+    """Computes the prompts on standard input, and prints their transfer parameters."""
     engine = Engine(folder, transfer)
     print("ready", flush=True)
     while True:
@@ -105,12 +106,12 @@ def child(folder: Path, transfer: Mapping[str, object]) -> None:
         elif not (line := sys.stdin.readline()):
             return
         else:
-            _, _, told = engine.first_token(json.loads(line), DO_REMOTE_DECODE)
-            print(json.dumps(told), flush=True)
+            _, _, params = engine.first_token(json.loads(line), DO_REMOTE_DECODE)
+            print(json.dumps(params), flush=True)
 
 
 class Other:
-    """An engine in a process of its own."""
+    """An engine in another process."""
 
     def __init__(self, folder: Path, transfer: Mapping[str, object]) -> None:
         given = ["--child", json.dumps([str(folder), transfer])]
@@ -135,9 +136,9 @@ class Other:
         assert self._process.stdout is not None
         if line is not None:
             print(line, file=self._process.stdin, flush=True)
-        if not (said := self._process.stdout.readline()):
+        if not (line := self._process.stdout.readline()):
             sys.exit(f"the other engine ended with status {self._process.wait()}")
-        return said
+        return line
 
 
 def wait_for_files(folder: Path, count: int) -> None:
@@ -187,10 +188,10 @@ def compare(
         prompt = [source.randrange(3, 8000) for _ in range(given.tokens + 1)]
         tokens = set()
         for name, engine in engines.items():
-            told = others[name].compute(prompt) if name in others else None
+            params = others[name].compute(prompt) if name in others else None
             if name == "shared_storage":
                 wait_for_files(storage, (number + 1) * (given.tokens // BLOCK))
-            took, token, _ = engine.first_token(prompt, told)
+            took, token, _ = engine.first_token(prompt, params)
             engine.rest()
             tokens.add(token)
             if number:

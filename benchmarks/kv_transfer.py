@@ -1,23 +1,24 @@
-"""What it costs to have a prompt's KV from somewhere, beside computing it.
+"""Compares sources of a prompt's KV with computing it.
 
 usage: python benchmarks/kv_transfer.py [--model PATH] [--tokens 2000] [--pairs 7]
            [--rows recompute local cpu_offload …]
 
 recompute       the prompt is new
 local           it is in the engine's own prefix cache
-cpu_offload     it was evicted from there, to host memory; what makes room for it was
-                there before, too, and needs not be copied
-offload_both    what makes room for it is new, and is copied to host memory in the step
-offload_disk    and from there to disk
-shared_storage  another engine has left it in files
-evictions       64 new prompts of 64 tokens and 32 tokens for each, where every new
-                block evicts one to host memory; beside one that just overwrites them
+cpu_offload     it was evicted to host memory; the blocks that make room for it are
+                there already and are not copied
+offload_both    the blocks that make room for it are new, and are copied to host memory
+                in the same step
+offload_disk    it was evicted to host memory and from there to disk
+shared_storage  another engine has written it to files
+evictions       64 new prompts of 64 tokens with 32 output tokens each, where every new
+                block evicts one to host memory; compared with overwriting them
 
-In one process, an engine a row, asked in turn with the same prompt: the time to its
-first token, the ratio to `recompute` in the same round (median, least, most), and the
-ratio for the prefix alone: both less `local`, which computes the prompt's last tokens
-just so. A prompt that does not come from where it should ends the benchmark; rounds
-with different tokens are told. Connectors have to be installed.
+One process has an engine per row; all get the same prompt in turn. Prints the time to
+first token, its ratio to `recompute` in the same round (median, minimum, maximum), and
+the ratio for the prefix alone: both minus `local`, which also computes the prompt's
+last tokens. The benchmark ends if a prompt's KV comes from another source than
+intended, and reports rounds in which tokens differ. Connectors have to be installed.
 """
 
 import argparse
@@ -42,11 +43,11 @@ WAIT_SECONDS = 60
 
 
 class Side:
-    """An engine that is to have prompts from somewhere.
+    """An engine with one source of prompts' KV.
 
     Attributes:
-        llm: It.
-        brought: Tokens of a prompt that it has to have from a connector.
+        llm: The engine.
+        brought: Number of a prompt's tokens that a connector has to load.
     """
 
     def __init__(
@@ -74,13 +75,13 @@ class Side:
         self.brought = 0 if connector is None else (tokens - 1) // BLOCK * BLOCK
 
     def prepare(self, prompt: list[int], others: list[list[int]]) -> None:
-        """Brings the prompt to where it is to come from; not timed."""
+        """Brings the prompt's KV to its source; not timed."""
 
     def ask(self, prompt: list[int]) -> tuple[float, list[int]]:
-        """Seconds to the first token, and the token.
+        """Returns the seconds to the first token, and the token.
 
         Raises:
-            SystemExit: The prompt came from somewhere else.
+            SystemExit: The prompt's KV came from another source.
         """
         before = self.llm.front_end.engines[0].stats.external_cache.hit_tokens
         began = time.perf_counter()
@@ -94,14 +95,14 @@ class Side:
 
 
 class Local(Side):
-    """Has computed it before."""
+    """Finds the prompt in its own prefix cache."""
 
     def prepare(self, prompt: list[int], others: list[list[int]]) -> None:  # noqa: ARG002
         self.llm.generate([prompt], FIRST, use_tqdm=False)
 
 
 class Offloaded(Side):
-    """Has computed it before, and others since, one after the other."""
+    """Finds the prompt in host memory: other prompts have evicted it."""
 
     def prepare(self, prompt: list[int], others: list[list[int]]) -> None:
         for each in (prompt, *others):
@@ -109,7 +110,7 @@ class Offloaded(Side):
 
 
 class OnDisk(Offloaded):
-    """Likewise; and what was evicted is written."""
+    """Finds the prompt on disk, after evictions from host memory."""
 
     def __init__(self, model: str, tokens: int, folder: Path) -> None:
         super().__init__(
@@ -128,7 +129,7 @@ class OnDisk(Offloaded):
 
 
 class Stored(Side):
-    """Has left it in files, and has forgotten it."""
+    """Finds the prompt in files, with an empty prefix cache."""
 
     def __init__(self, model: str, tokens: int, folder: Path) -> None:
         super().__init__(
@@ -143,7 +144,7 @@ class Stored(Side):
 
 
 def token_bytes(model: str) -> int:
-    """Of the KV of a token."""
+    """Returns the bytes of one token's KV."""
     config = json.loads((Path(model) / "config.json").read_text("utf-8"))
     heads = config["num_key_value_heads"] * config["head_dim"]
     size = 4 if config["dtype"] == "float32" else 2
@@ -151,14 +152,14 @@ def token_bytes(model: str) -> int:
 
 
 def wait_for_files(folder: Path) -> None:
-    """Until nothing has been written for a quarter of a second, and all is on disk."""
+    """Waits until no file has changed for 0.25 seconds; then syncs the disk."""
     deadline, seen = time.monotonic() + WAIT_SECONDS, -1
     while (found := sum(1 for _ in folder.rglob("*"))) != seen:
         if time.monotonic() > deadline:
             sys.exit(f"{folder} is written to without an end")
         seen = found
         time.sleep(0.25)
-    os.sync()  # else the system does it while the prompt is loaded
+    os.sync()  # otherwise the system syncs while the prompt is loaded
 
 
 class OffloadedBefore(Offloaded):
@@ -170,7 +171,7 @@ class OffloadedBefore(Offloaded):
 
 
 def offloaded(kind: type[Offloaded], model: str, tokens: int) -> Side:
-    """Host memory that is full after the first rounds, as that of a server is."""
+    """Has host memory that is full after the first rounds, as on a busy server."""
     size = round(5.5 * tokens * token_bytes(model))
     return kind(
         model, tokens, "cpu_offload", prompts_in_pool=1.1, cpu_bytes_to_use=size
@@ -185,7 +186,7 @@ SIDES: dict[str, Callable[[str, int, Path], Side]] = {
     "offload_disk": OnDisk,
     "shared_storage": Stored,
 }
-"""By the row's name; a row more is an entry more."""
+"""Creates each row's engine, by the row's name."""
 
 
 def spread(values: list[float], digits: int) -> str:
@@ -194,7 +195,7 @@ def spread(values: list[float], digits: int) -> str:
 
 
 def compare_prefixes(rows: list[str], model: str, tokens: int, pairs: int) -> None:
-    """Prints the table of one prompt, had from here and there."""
+    """Prints the table of one prompt loaded from each source."""
     times: dict[str, list[float]] = {name: [] for name in rows}
     source = random.Random(1)  # noqa: S311 - prompts
     with ExitStack() as stack:
@@ -208,8 +209,8 @@ def compare_prefixes(rows: list[str], model: str, tokens: int, pairs: int) -> No
             found = set()
             for name in sorted(rows, key=lambda _: source.random()):
                 sides[name].prepare(new[0], new[1:])
-                seconds, told = sides[name].ask(new[0])
-                found.add(tuple(told))
+                seconds, tokens_out = sides[name].ask(new[0])
+                found.add(tuple(tokens_out))
                 if number > 1:  # the first two warm up
                     times[name].append(seconds)
             if len(found) != 1:

@@ -1,11 +1,11 @@
-"""What each adapted part of a model costs, against what `transformers` computes.
+"""Compares each adapted part of a model with the original of `transformers`.
 
 usage: python benchmarks/layers.py [--model llama-90m] [--tokens 1 8 32 128 256]
                                    [--pairs 15] [--threads 2]
 
-Parts of one layer, alternately as loaded and as adapted, A B A B …; microseconds of
-each (median), and their ratio (median of the pairs). Between two calls another layer's
-weights go through the caches, as they do in a model. Last come the whole model without
+Runs each part of a layer as loaded and as adapted, A B A B …; prints the median of each
+in microseconds, and the median ratio of the pairs. Calls rotate through the layers, so
+that weights come from memory as in a model. The last rows are the whole model without
 attention, and sampling.
 """
 
@@ -33,7 +33,7 @@ from hookline_kernels.sampling import REFERENCE_SAMPLING, choose_sampling
 
 Call = Callable[[], object]
 Case = tuple[str, list[Call], list[Call]]
-"""A name, and the same work of several layers before and after adapting."""
+"""A name, and the same work for several layers, before and after adapting."""
 
 
 def load(folder: Path) -> PreTrainedModel:
@@ -44,7 +44,7 @@ def load(folder: Path) -> PreTrainedModel:
 
 
 def parts_of(model: Any, tokens: int) -> dict[str, list[Call]]:
-    """Each part of all layers with inputs of its own, and the model as a whole."""
+    """Returns each part of all layers with its inputs, and the whole model."""
     torch.manual_seed(tokens)
     config = model.config
     values = torch.randn(1, tokens, config.hidden_size).to(model.dtype)
@@ -89,7 +89,7 @@ def sampling_cases(model: PreTrainedModel, rows: int) -> Iterator[Case]:
 
 
 def microseconds(calls: list[Call]) -> float:
-    """A call's share."""
+    """Times calls; returns microseconds per call."""
     start = time.perf_counter()
     for call in calls:
         call()

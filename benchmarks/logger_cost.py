@@ -1,14 +1,14 @@
-"""What all loggers together cost an engine, in throughput.
+"""Measures the cost of all loggers together, in throughput.
 
 usage: python benchmarks/logger_cost.py [--model llama-tiny] [--running 64 256]
                                         [--pairs 20] [--loggers prometheus logging …]
 
-Two engines stand in one process, one with the loggers and one without any, and generate
-the same prompts in turns (A B B A …), greedy and without end-of-text. Turns that lie
-side by side see the same machine, so that their ratio says more than their speeds.
-Loggers do their work in lanes of their own; a turn ends when they have heard of it all,
-and that wait is part of the turn. `otel` sends every request's spans over HTTP to a
-receiver in a process of its own, `request_log` writes to a file.
+Two engines in one process, one with the loggers and one without, generate the same
+prompts in turns (A B B A …), greedy and ignoring end-of-text. Adjacent turns run under
+the same load of the machine, so their ratio is more reliable than their speeds. Loggers
+run on their own threads; a turn includes the wait until they have processed everything.
+`otel` sends every request's spans over HTTP to a receiver in another process,
+`request_log` writes to a file.
 
 Prints, for each number of running requests, the median of the ratios (time with ÷ time
 without) and their spread.

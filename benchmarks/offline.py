@@ -1,4 +1,4 @@
-"""Offline throughput of two sides, in pairs.
+"""Compares the offline throughput of two sides, in pairs.
 
 usage: python benchmarks/offline.py [--sides hookline transformers] [--pairs 3]
                                     [--model llama-90m] [--requests 128] ...
@@ -6,9 +6,9 @@ usage: python benchmarks/offline.py [--sides hookline transformers] [--pairs 3]
 hookline       `LLM.generate`, no logger
 transformers   `generate` on static batches
 
-Each side runs in a process of its own, A B A B …, on the same random prompts, greedy
-and without end-of-text; the model is loaded and warmed up before the clock starts.
-Prints one row a run, then the medians and the ratio of each pair.
+Each run is a new process, A B A B …, on the same random prompts, greedy and ignoring
+end-of-text; the model is loaded and warmed up before the clock starts.
+Prints one row per run, then the medians and the ratio of each pair.
 """
 
 import argparse
@@ -33,7 +33,7 @@ def make_prompts(options: argparse.Namespace) -> list[list[int]]:
 
 
 def run_hookline(options: argparse.Namespace, folder: Path) -> float:
-    """Output tokens a second."""
+    """Returns output tokens per second of `LLM.generate`."""
     from hookline import LLM, EngineConfig, ModelConfig, SamplingParams  # noqa: PLC0415
 
     def greedy(count: int) -> SamplingParams:
@@ -51,7 +51,7 @@ def run_hookline(options: argparse.Namespace, folder: Path) -> float:
 
 
 def run_transformers(options: argparse.Namespace, folder: Path) -> float:
-    """Output tokens a second of `generate` on static batches."""
+    """Returns output tokens per second of `generate` on static batches."""
     import torch  # noqa: PLC0415
     from transformers import AutoModelForCausalLM  # noqa: PLC0415
 
@@ -92,7 +92,7 @@ SIDES = {
 
 
 def run_apart(side: str, options: argparse.Namespace) -> float:
-    """One side in a process of its own."""
+    """Runs one side in a process and returns its result."""
     command = [sys.executable, __file__, "--side", side]
     for name in FORWARDED:
         command += [f"--{name.replace('_', '-')}", str(getattr(options, name))]

@@ -1,4 +1,4 @@
-"""How much memory a process and all that it started have resident."""
+"""Measures the resident memory of a process and its descendants."""
 
 import re
 from pathlib import Path
@@ -7,12 +7,12 @@ _SHARE = re.compile(r"^Pss:\s+(\d+) kB", re.MULTILINE)
 
 
 def memory_mib(pid: int) -> float:
-    """Resident memory; what several processes share is counted once."""
+    """Returns the resident memory in MiB; shared pages count once."""
     return sum(_share_kib(each) for each in _family(pid)) / 1024
 
 
 def _family(pid: int) -> list[int]:
-    """The process and its children, and theirs."""
+    """Returns the ids of the process and all its descendants."""
     found = [pid]
     for task in Path(f"/proc/{pid}/task").glob("*/children"):
         for child in _read(task).split():
@@ -26,7 +26,7 @@ def _share_kib(pid: int) -> int:
 
 
 def _read(path: Path) -> str:
-    """A file of a process that may have ended meanwhile."""
+    """Reads a file of a process that may have ended meanwhile."""
     try:
         return path.read_text()
     except (FileNotFoundError, ProcessLookupError):

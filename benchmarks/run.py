@@ -1,4 +1,4 @@
-"""All benchmarks, one after the other: about half an hour on two cores.
+"""Runs all benchmarks in order; takes about half an hour on two cores.
 
 usage: python benchmarks/run.py
 """

@@ -1,15 +1,14 @@
-"""Latency and saturation of a served model at rising load: where is the knee?
+"""Measures a served model's latency and saturation at rising load.
 
 usage: python benchmarks/saturation.py [--seconds 40] [--rates 4 8 12 …]
                                        [OPTIONS OF `hookline serve`]
 
-Starts `hookline serve`, measures how many requests a second it completes when there is
-always one more, and then sends requests open-loop, in a Poisson stream, at shares of
-that rate: arrivals never wait for answers, as with real clients. The second half of
-each rate's time is measured, so that what came before has settled. Between rates all
-requests are cancelled.
+Starts `hookline serve`, measures its maximum rate of completed requests, and then sends
+requests open-loop, in a Poisson stream, at fractions of that rate: arrivals never wait
+for answers, as with real clients. Only the second half of each rate's time is measured,
+when the load is steady. Between rates all requests are cancelled.
 
-Prints a row a rate, then the rates at which each latency reaches twice and ten times
+Prints a row per rate, then the rates at which each latency reaches twice and ten times
 its value at the lowest rate, and the rate at which `hookline_saturation_ratio`
 crosses 1. The client shares the machine with the server.
 """
@@ -34,7 +33,7 @@ FLOOD = 64
 START_SECONDS = 120
 LEAST_SECONDS = 4
 FORGET_SECONDS = 60
-"""Until nothing of the flood is left in the signal."""
+"""Time until the saturation signal has forgotten the flood."""
 GAUGE = re.compile(r"^hookline_saturation_ratio\{[^}]*\} (\S+)$", re.MULTILINE)
 OPEN = re.compile(
     r"^hookline_requests_(?:running|waiting)\{[^}]*\} (\S+)$", re.MULTILINE
@@ -46,15 +45,15 @@ GENERATED = re.compile(
 
 @dataclass(slots=True)
 class Window:
-    """What was seen while a rate was measured.
+    """Measurements at one rate.
 
     Attributes:
-        unanswered: When requests of the window were sent that have no token yet.
+        unanswered: Send times of the window's requests without a token so far.
         ttft: Seconds to the first token, of requests sent in the window.
-        itl: Seconds between events of one answer that came in the window.
-        offered: Tokens asked for in the window.
-        served: Tokens generated in it.
-        saturation: The gauge, once a second.
+        itl: Seconds between events of one answer, of events in the window.
+        offered: Number of tokens requested in the window.
+        served: Number of tokens generated in the window.
+        saturation: Values of the gauge, once a second.
     """
 
     unanswered: set[float] = field(default_factory=set)
@@ -65,7 +64,7 @@ class Window:
     saturation: list[float] = field(default_factory=list)
 
     def close(self, now: float) -> None:
-        """Those without a token have waited so long at least."""
+        """Counts requests without a token by the time they have waited so far."""
         self.ttft += [now - sent for sent in self.unanswered]
 
 
@@ -122,7 +121,7 @@ def row_of(rate: float, window: Window, seconds: float) -> Row:
 def crossing(
     rows: Sequence[Row], value: Callable[[Row], float], limit: float
 ) -> float | None:
-    """The rate at which a value first reaches the limit, between two rows' rates."""
+    """Returns the interpolated rate at which a value first reaches the limit."""
     before: Row | None = None
     for row in rows:
         if value(row) >= limit:
@@ -135,14 +134,14 @@ def crossing(
 
 
 def table(rows: Sequence[Row]) -> str:
-    """In Markdown."""
+    """Renders the rows as Markdown."""
     lines = [[title for title, _ in COLUMNS], ["--:" for _ in COLUMNS]]
     lines += [[text(row) for _, text in COLUMNS] for row in rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 def findings(rows: Sequence[Row]) -> str:
-    """Where latency turns up, and where the signal says so."""
+    """Renders the rates at which latency and saturation turn up."""
 
     def line(what: str, value: Callable[[Row], float], limit: float) -> str:
         rate = crossing(rows, value, limit)
@@ -165,7 +164,7 @@ def findings(rows: Sequence[Row]) -> str:
 
 
 class Client:
-    """Sends requests and notes what comes back and when."""
+    """Sends requests and records their events."""
 
     def __init__(
         self, session: aiohttp.ClientSession, options: argparse.Namespace
@@ -177,7 +176,7 @@ class Client:
         self.window: Window | None = None
 
     async def send(self) -> None:
-        """One request of random length, streamed to its end."""
+        """Sends one request of random length and reads its whole stream."""
         prompt = self._source.choices(range(3, 4000), k=self._about("input_tokens"))
         tokens = self._about("output_tokens")
         body = {
@@ -202,7 +201,7 @@ class Client:
     def _note(
         self, window: Window | None, sent: float, last: float, events: int
     ) -> float:
-        """Events of a request came, which belongs to a window; gives the time."""
+        """Records events of a request in a window; returns the current time."""
         now = time.perf_counter()
         if not last and window is not None and sent in window.unanswered:
             window.unanswered.remove(sent)
@@ -241,7 +240,7 @@ class Client:
 
 
 class Tasks:
-    """Requests in flight; all that are left are cancelled at the end."""
+    """Tracks requests in flight; cancels the remaining ones at the end."""
 
     def __init__(self) -> None:
         self._tasks: set[asyncio.Task[None]] = set()
@@ -259,7 +258,7 @@ class Tasks:
 
 
 async def capacity(client: Client, seconds: float) -> float:
-    """Requests a second that are completed while `FLOOD` of them are always open."""
+    """Returns requests completed per second while `FLOOD` are always open."""
     tasks = Tasks()
 
     async def forever() -> None:
@@ -279,7 +278,7 @@ async def capacity(client: Client, seconds: float) -> float:
 
 
 class Arrivals:
-    """A Poisson stream of requests."""
+    """Sends requests in a Poisson stream."""
 
     def __init__(self, client: Client, tasks: Tasks, rate: float) -> None:
         self._client = client
@@ -298,7 +297,7 @@ class Arrivals:
 
 
 async def measure(client: Client, rate: float, seconds: float) -> Row:
-    """Open-loop load for so long; its second half is measured."""
+    """Sends open-loop load for the given time; measures the second half."""
     tasks = Tasks()
     arrivals = Arrivals(client, tasks, rate)
     tasks.start(client.poll())
@@ -317,7 +316,7 @@ async def measure(client: Client, rate: float, seconds: float) -> Row:
 
 @asynccontextmanager
 async def serving(arguments: Sequence[str]) -> AsyncIterator[aiohttp.ClientSession]:
-    """A session with a server of its own."""
+    """Starts a server and opens an HTTP session to it."""
     port = free_port()
     server = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "hookline_server", "serve", "--port", str(port)),
@@ -356,7 +355,7 @@ async def is_ready(session: aiohttp.ClientSession) -> bool:
 async def sweep(options: argparse.Namespace, arguments: Sequence[str]) -> None:
     async with serving(arguments) as session:
         client = Client(session, options)
-        await client.gauge()  # before minutes are spent without it
+        await client.gauge()  # fail early
         rates = options.rates
         if not rates:
             most = await capacity(client, options.seconds)

@@ -1,14 +1,14 @@
-"""How fast `/metrics` answers while the server is saturated, and what scraping costs.
+"""Measures the latency of `/metrics` under saturation, and the cost of scraping.
 
 usage: python benchmarks/scrape.py [--model demo] [--clients 64] [--rate 20]
                                    [--seconds 15] [--pairs 3] [--port-apart]
                                    [-- OPTIONS OF hookline serve]
 
-Clients stream completions without a pause from `hookline serve`; in turns of some
-seconds a scraper asks for the page at a steady rate, or does not (A B A B …). The
-scraper is a process of its own, so that the clients' work does not delay its clock.
-Prints the page's latency, and the inter-token latency with and without scraping, as
-the clients see them.
+Clients stream completions continuously from `hookline serve`, while a scraper
+alternates between requesting the page at a steady rate and idling (A B A B …). The
+scraper is a separate process, so that the clients' work does not delay its clock.
+Prints the page's latency, and the inter-token latency with and without scraping, as the
+clients see them.
 """
 
 import argparse
@@ -32,7 +32,7 @@ ACCEPT = "text/plain;version=0.0.4"
 
 @contextmanager
 def serving(options: argparse.Namespace) -> Iterator[dict[str, str]]:
-    """The URLs that the banner of a ready server tells."""
+    """Returns the URLs in the banner of a ready server."""
     apart = ["--metrics-port", "0"] if options.port_apart else []
     command = [
         *(sys.executable, "-m", "hookline_server", "serve", "--model", options.model),
@@ -58,7 +58,7 @@ def serving(options: argparse.Namespace) -> Iterator[dict[str, str]]:
 async def stream(
     session: aiohttp.ClientSession, url: str, model: str, gaps: list[float]
 ) -> None:
-    """Streams one completion after the other; notes the time between chunks."""
+    """Streams completions in sequence; records the time between chunks."""
     source = random.Random()  # noqa: S311 - no secret
     while True:
         prompt = [source.randrange(3, 500) for _ in range(source.randrange(16, 64))]
@@ -82,7 +82,7 @@ async def stream(
 
 @asynccontextmanager
 async def load(url: str, model: str, clients: int) -> AsyncIterator[list[float]]:
-    """The gaps that clients see, growing while they stream."""
+    """Yields a list of inter-chunk gaps that grows while clients stream."""
     gaps: list[float] = []
     connector = aiohttp.TCPConnector(limit=0)
     async with aiohttp.ClientSession(connector=connector) as session:
@@ -99,7 +99,7 @@ async def load(url: str, model: str, clients: int) -> AsyncIterator[list[float]]
 
 
 def scrape(url: str, rate: float, seconds: float) -> list[float]:
-    """Asks for the page at a steady rate; seconds of each answer."""
+    """Requests the page at a steady rate; returns the response times in seconds."""
     found = []
     time.sleep(START_SECONDS)
     start = time.perf_counter()
@@ -115,7 +115,7 @@ def scrape(url: str, rate: float, seconds: float) -> list[float]:
 
 
 async def scrape_apart(url: str, rate: float, seconds: float) -> list[float]:
-    """Both sides have such a process, so that they differ by the scrapes alone."""
+    """Starts the scraper process in both arms, so that only the scrapes differ."""
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, __file__, "--scrape", url),
         *("--rate", str(rate), "--seconds", str(seconds)),

@@ -1,21 +1,20 @@
-"""What speculation brings: the same prompts with and without drafts, in turn.
+"""Measures the speedup of speculative decoding: the same prompts with and without it.
 
 usage: python benchmarks/speculation.py [--model demo] [--pairs 7] [--tokens 256]
            [--batch 1 …] [--kinds copy edit outline fresh drawn] [--config JSON …]
 
-copy      prompts that hold a source file and its beginning once more, so that copying
-          goes on where the prompt ends
-edit      likewise, but what comes once more has another name for one thing in it
-outline   prompts that hold a source file and the beginning of a summary of it:
-          signatures and what their first lines say
-fresh     beginnings of other functions, which nothing in the prompt tells the end of
-drawn     the same at temperature 1, with seeds: what comes is seldom what came before
+copy      a source file and its beginning again, so that the output copies the rest
+edit      likewise, but with one parameter renamed in the repetition
+outline   a source file and the beginning of its summary: signatures and the first lines
+          of docstrings
+fresh     beginnings of functions whose rest is not in the prompt
+drawn     the same at temperature 1, with seeds: the output seldom repeats the prompt
 
-All but the last are greedy. In the checkpoint's dtype and one process: an engine
-without drafts and one for each configuration, each once a round, in changing order. A
-row has the medians, the ratio of the times of each pair (median, least, most) and what
-drafts came to. What an engine that chooses its drafts has learned stays from row to
-row.
+All but the last are greedy. One process has an engine without drafts and one per
+configuration, in the checkpoint's dtype; each runs once per round, in changing order. A
+row has the medians, the ratio of the times of each pair (median, minimum, maximum) and
+the drafts' acceptance. Engines that choose their number of drafts keep what they
+learned from row to row.
 """
 
 import argparse
@@ -70,7 +69,7 @@ def prompts(kind: str, batch: int) -> list[str]:
 
 
 def edited(text: str) -> str:
-    """A file, and its beginning with the likeliest name of a parameter exchanged."""
+    """Returns a file and its beginning, with the likeliest parameter name replaced."""
     names = Counter(re.findall(r"\b(?!self|None)([a-z_]{4,})\b(?=[:,)])", text))
     [(name, _)] = names.most_common(1)
     again = re.sub(rf"\b{name}\b", "renamed", text[:600])
@@ -78,7 +77,7 @@ def edited(text: str) -> str:
 
 
 def outline(text: str) -> str:
-    """The first half of its signatures, and the first lines of their docstrings."""
+    """Returns the first half of a file's signatures, with docstring summaries."""
     found = re.findall(
         r'^( *(?:def|class) [^\n]+)\n(?:[^\n]*\n)*?( *"""[^\n]+)', text, re.MULTILINE
     )
@@ -151,7 +150,7 @@ def measure(
 def compare(
     engines: list[LLM], kind: str, batch: int, options: argparse.Namespace
 ) -> list[list[Run]]:
-    """Rounds in which each engine runs once, in an order that goes round."""
+    """Runs each engine once per round, in rotating order."""
     texts = prompts(kind, batch)
     for llm in engines:
         run(llm, kind, texts, 16)

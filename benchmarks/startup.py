@@ -1,4 +1,4 @@
-"""Time from the command to the first 200 of /health/ready, over several runs.
+"""Measures the time from the command to the first 200 of /health/ready.
 
 usage: python benchmarks/startup.py [--runs 5] [-- OPTIONS OF `hookline serve`]
 """

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Puts Debian's prometheus and promtool into FOLDER (default: .venv/prometheus), without
-# root and without a service, for the tests in tests/deploy. Where that cannot be done it
-# says why and ends with 0: these tests are skipped then.
+# root and without a service, for the tests in tests/deploy. If that is
+# impossible, it prints the reason and exits with 0; these tests are then skipped.
 set -u
 
 folder=${1:-.venv/prometheus}

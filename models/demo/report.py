@@ -36,7 +36,7 @@ def number(facts: Facts, name: str) -> float:
 
 
 def model_table(config: Facts, training: Facts) -> str:
-    """What the model is."""
+    """Renders the model's architecture and training as a table."""
     heads = (
         f"{config['num_attention_heads']} ({config['num_key_value_heads']} for K, V)"
     )
@@ -54,7 +54,7 @@ def model_table(config: Facts, training: Facts) -> str:
 
 
 def loss_table(training: Facts) -> str:
-    """The loss of the shipped weights on files that were held out."""
+    """Renders the loss of the shipped weights on held-out files."""
     tokens = number(training, "held_out_tokens")
     tokens_a_byte = tokens / number(training, "held_out_bytes")
     rows = []
@@ -67,7 +67,7 @@ def loss_table(training: Facts) -> str:
 
 
 def curve_table(training: Facts) -> str:
-    """The loss while it was trained."""
+    """Renders the loss during training."""
     points = training["curve"]
     assert isinstance(points, list)
     rows = [
@@ -88,7 +88,7 @@ def table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
 
 
 def tables() -> str:
-    """The part of the README that depends on files only."""
+    """Returns the generated part of the README that needs only files."""
     training, config = load("training.json"), load("config.json")
     seen = f"{number(training, 'train_tokens') / 1e6:.2f} M tokens"
     held_out = f"{number(training, 'held_out_tokens') / 1e3:.0f} k"
@@ -111,7 +111,7 @@ While it was trained:
 
 
 def sample() -> str:
-    """What the command line gives, as it is."""
+    """Returns the unchanged output of the command line."""
     command = [sys.executable, "-m", "hookline_server", *GENERATE.split()]
     done = subprocess.run(  # noqa: S603 - its own command
         [*command, "--prompt", PROMPT], check=True, capture_output=True, text=True

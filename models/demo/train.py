@@ -108,7 +108,7 @@ def train_tokenizer(texts: list[str]) -> PreTrainedTokenizerFast:
 
 
 def documents(texts: dict[str, str], *, seed: int) -> list[str]:
-    """Files and the chats made of them, shuffled."""
+    """Returns the shuffled documents: files, and chats made of them."""
     whole = list(texts.values())
     talks = [chat for text in whole for chat in chats(text)]
     mixed = whole + talks
@@ -149,7 +149,7 @@ def build_model(tokenizer: PreTrainedTokenizerFast) -> LlamaForCausalLM:
 def loss_of(
     model: LlamaForCausalLM, rows: torch.Tensor, *, length: int
 ) -> torch.Tensor:
-    """Mean cross-entropy in nats a token, over rows cut to `length` tokens."""
+    """Mean cross-entropy in nats per token, over rows cut to `length` tokens."""
     inputs = rows[:, :-1].reshape(-1, length)
     targets = rows[:, 1:].reshape(-1)
     with torch.autocast("cpu", torch.bfloat16):
@@ -190,7 +190,7 @@ def learning_rate_factor(step: int, steps: int) -> float:
 
 
 def batches(rows: torch.Tensor, *, seed: int) -> Iterator[torch.Tensor]:
-    """Endless epochs of shuffled rows."""
+    """Yields shuffled rows endlessly."""
     generator = torch.Generator().manual_seed(seed)
     while True:
         order = torch.randperm(len(rows), generator=generator)

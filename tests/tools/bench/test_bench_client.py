@@ -126,7 +126,7 @@ async def test_without_usage_tokens_are_counted() -> None:
     [
         ([(1.0, DONE)], "the stream brought no token"),
         ([(1.0, TOKEN), (2.0, b'data: {"error":"gone"}\n\n')], "gone"),
-        ([(1.0, b"data: nonsense\n\n")], "no chunk"),
+        ([(1.0, b"data: nonsense\n\n")], "not a chunk"),
     ],
 )
 async def test_bad_streams_are_failures(

@@ -30,7 +30,7 @@ def failing(status: int) -> FakeInstance:
 
 def telling(told: object) -> FakeInstance:
     instance = FakeInstance()
-    instance.told = told
+    instance.transfer_params = told
     return instance
 
 
@@ -124,7 +124,7 @@ async def test_another_prefill_instance_is_tried(what: str) -> None:
         numbers = await numbers_of(client)
 
     assert response.status == 200
-    assert decode.received[0].fields["kv_transfer_params"] == good.told
+    assert decode.received[0].fields["kv_transfer_params"] == good.transfer_params
     assert len(good.received) == 1
     assert not [name for name in numbers if "fallbacks" in name]
 

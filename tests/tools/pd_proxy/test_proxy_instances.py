@@ -78,7 +78,7 @@ def test_own_requests_are_known_between_looks() -> None:
     """They are added to, and taken from, what the instance told."""
     instance = made()
     with instance.used(), instance.used():
-        instance.told(Load(5, 0.5))
+        instance.record_load(Load(5, 0.5))
         with instance.used():
             assert instance.requests == 6
         assert instance.requests == 5
@@ -90,7 +90,7 @@ def test_instance_has_at_least_what_the_route_gave_it() -> None:
     instance = made()
     with instance.used():
         assert instance.requests == 1
-        instance.told(Load(0, 0.0))
+        instance.record_load(Load(0, 0.0))
         with instance.used():
             assert instance.requests == 2
 
@@ -99,7 +99,7 @@ def test_old_news_are_forgotten() -> None:
     """An instance that tells no more is known by the route's requests alone."""
     clock = Clock()
     instance = made(clock)
-    instance.told(Load(5, 0.5))
+    instance.record_load(Load(5, 0.5))
     assert (instance.requests, instance.kv_usage) == (5, 0.5)
 
     clock.now += 5.1
@@ -151,9 +151,9 @@ def test_fewest_requests_win() -> None:
     first, second, third = pool.instances
     assert [pool.choose() for _ in range(4)] == [first, second, third, first]
 
-    second.told(Load(0, 0.2))
-    third.told(Load(0, 0.1))
-    first.told(Load(1, 0.0))
+    second.record_load(Load(0, 0.2))
+    third.record_load(Load(0, 0.1))
+    first.record_load(Load(1, 0.0))
     assert [pool.choose() for _ in range(2)] == [third, third]
 
 
@@ -161,8 +161,8 @@ def test_full_cache_comes_last() -> None:
     """An instance that would preempt is chosen only where there is no other."""
     pool = Pool([made(number=number) for number in range(1, 3)])
     first, second = pool.instances
-    first.told(Load(1, 0.99))
-    second.told(Load(50, 0.5))
+    first.record_load(Load(1, 0.99))
+    second.record_load(Load(50, 0.5))
 
     assert pool.choose() is second
     assert pool.choose([second]) is first

@@ -7,7 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from hookline_faults.scripted_instances import TOLD, FakeInstance, numbers_of, routed
+from hookline_faults.scripted_instances import (
+    TRANSFER_PARAMS,
+    FakeInstance,
+    numbers_of,
+    routed,
+)
 
 COMPLETIONS = "/v1/completions"
 CHAT = "/v1/chat/completions"
@@ -46,7 +51,7 @@ async def test_prompt_here_answer_there(path: str) -> None:
     if path == CHAT:
         ends["max_completion_tokens"] = 1
     assert first.fields == {**body, **ends}
-    more = {"min_tokens": 3, "n": 2, **options, "kv_transfer_params": TOLD}
+    more = {"min_tokens": 3, "n": 2, **options, "kv_transfer_params": TRANSFER_PARAMS}
     assert second.fields == {**body, **more}
     assert (first.target, second.target) == (path, path)
     assert told["prefill_seconds_count"] == 1
@@ -143,7 +148,7 @@ async def test_compressed_answers_stay_so() -> None:
 async def test_prefill_may_have_nothing_to_tell(told: object) -> None:
     """A connector that finds KV by its content tells nothing; that is no failure."""
     prefill, decode = FakeInstance(), FakeInstance()
-    prefill.told = told
+    prefill.transfer_params = told
 
     async with routed([prefill], [decode]) as client:
         await client.post(COMPLETIONS, json=BODIES[COMPLETIONS])
@@ -168,7 +173,7 @@ async def test_clients_say_nothing_to_connectors(*, has_prefill: bool) -> None:
 
     if has_prefill:
         assert prefill.received[0].fields["kv_transfer_params"] == ASKED
-    expected = TOLD if has_prefill else None
+    expected = TRANSFER_PARAMS if has_prefill else None
     assert decode.received[0].fields.get("kv_transfer_params") == expected
 
 

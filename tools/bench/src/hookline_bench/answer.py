@@ -15,10 +15,10 @@ class Answer:
         sent_at: Actual time of sending; later if `--max-concurrency` delayed it.
         ended_at: End of the stream, or time of the failure.
         prompt_tokens: As reported by the server, otherwise the planned length.
-        output_tokens: As the server says, else counted.
-        times: When each chunk with tokens came.
-        counts: How many tokens each of these chunks brought.
-        error: Why it failed; None for a success.
+        output_tokens: As reported by the server, otherwise counted.
+        times: Arrival of each chunk with tokens.
+        counts: Number of tokens in each of these chunks.
+        error: Reason of the failure; None if it succeeded.
     """
 
     due_at: float
@@ -62,13 +62,13 @@ class TokenTimes:
 
     Attributes:
         times: Arrival of each chunk with tokens.
-        told: Number of tokens in each chunk, if the server reports it.
+        reported: Number of tokens in each chunk, if the server reports it.
         prompt_tokens: As reported by the server, or None.
         completion_tokens: Likewise; the total so far.
     """
 
     times: list[float] = field(default_factory=list)
-    told: list[int | None] = field(default_factory=list)
+    reported: list[int | None] = field(default_factory=list)
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
 
@@ -81,36 +81,36 @@ class TokenTimes:
         if payload == END:
             return
         chunk = read_chunk(payload)
-        told: int | None = None
+        count: int | None = None
         if chunk.usage is not None:
             before = self.completion_tokens or 0
             self.prompt_tokens = chunk.usage.prompt_tokens
             self.completion_tokens = chunk.usage.completion_tokens
             if self.completion_tokens is not None:
-                told = self.completion_tokens - before
+                count = self.completion_tokens - before
         if not chunk.choices:
             return
         choice = chunk.choices[0]
         if choice.token_ids is not None:
-            told = len(choice.token_ids)
-        if choice.is_token if told is None else told > 0:
+            count = len(choice.token_ids)
+        if choice.is_token if count is None else count > 0:
             self.times.append(now)
-            self.told.append(told)
+            self.reported.append(count)
 
     def counts(self) -> list[int]:
         """Number of tokens in each chunk; see `token_counts`."""
-        return token_counts(self.told, self.completion_tokens)
+        return token_counts(self.reported, self.completion_tokens)
 
 
-def token_counts(told: Sequence[int | None], total: int | None) -> list[int]:
+def token_counts(reported: Sequence[int | None], total: int | None) -> list[int]:
     """Returns the number of tokens in each chunk.
 
     Those are reported by the server, or one each. If the total is higher, the first
     chunk counts one and the others share the rest evenly.
     """
-    chunks = len(told)
-    if total is None or total <= chunks or any(each is not None for each in told):
-        return [1 if each is None else each for each in told]
+    chunks = len(reported)
+    if total is None or total <= chunks or any(each is not None for each in reported):
+        return [1 if each is None else each for each in reported]
     if chunks == 1:
         return [total]
     others, share = chunks - 1, total - 1

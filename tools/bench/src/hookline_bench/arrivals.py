@@ -14,7 +14,7 @@ from hookline_bench.values import rate
 
 
 class RampUp(StrEnum):
-    """How the rate grows from the first request to the last."""
+    """Growth of the rate from the first request to the last."""
 
     LINEAR = "linear"
     EXPONENTIAL = "exponential"

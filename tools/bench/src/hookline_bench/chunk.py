@@ -72,7 +72,7 @@ def read_chunk(payload: bytes) -> Chunk:
     try:
         chunk = _decode(payload)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise EventStreamError(f"an event is no chunk: {error}") from error
+        raise EventStreamError(f"an event is not a chunk: {error}") from error
     if chunk.error is not None:
         shown = msgspec.json.encode(chunk.error).decode()
         raise EventStreamError(f"the server ended the stream with {shown}")

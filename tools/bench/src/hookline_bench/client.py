@@ -91,13 +91,13 @@ class Client:
         except (aiohttp.ClientError, EventStreamError, OSError) as failure:
             error = f"{type(failure).__name__}: {failure}".removesuffix(": ")
         counts = tokens.counts()
-        told = tokens.completion_tokens
+        total = tokens.completion_tokens
         return Answer(
             due_at=sent_at if due_at is None else due_at,
             sent_at=sent_at,
             ended_at=self._clock(),
             prompt_tokens=tokens.prompt_tokens or prompt.prompt_tokens,
-            output_tokens=sum(counts) if told is None else told,
+            output_tokens=sum(counts) if total is None else total,
             times=tokens.times,
             counts=counts,
             error=error,

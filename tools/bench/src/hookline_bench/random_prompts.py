@@ -104,9 +104,9 @@ def id_prompts(
         Prompt(
             content=[*prefix, *source.choice(known, length).tolist()],
             prompt_tokens=shape.prefix_tokens + length,
-            output_tokens=wanted,
+            output_tokens=num_tokens,
         )
-        for length, wanted in shape.lengths(count, source)
+        for length, num_tokens in shape.lengths(count, source)
     ]
 
 
@@ -166,13 +166,13 @@ def _fitted(
     source: np.random.Generator,
 ) -> tuple[str, int]:
     """Returns text of nearly the given length, and its actual length."""
-    wanted = max(made.prompt_tokens - around, 1)
-    tokens = [int(each) for each in made.content[:wanted]]
+    num_tokens = max(made.prompt_tokens - around, 1)
+    tokens = [int(each) for each in made.content[:num_tokens]]
     for _ in range(ATTEMPTS):
         text = tokenizer.decode(tokens, skip_special_tokens=False)
         found = tokenizer.encode(text, add_special_tokens=False).ids
-        if len(found) == wanted:
+        if len(found) == num_tokens:
             break
-        missing = max(wanted - len(found), 0)
-        tokens = [*found[:wanted], *source.choice(ids, missing).tolist()]
+        missing = max(num_tokens - len(found), 0)
+        tokens = [*found[:num_tokens], *source.choice(ids, missing).tolist()]
     return text, len(found)

@@ -120,7 +120,7 @@ def serve_numbers(
 
 
 def is_good(answer: Answer, objectives: Mapping[str, float]) -> bool:
-    """Whether it meets every objective; each is in milliseconds.
+    """Returns whether a response meets every objective, in milliseconds.
 
     A single token has no time per output token and meets that objective.
     """

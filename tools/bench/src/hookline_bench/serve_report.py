@@ -16,8 +16,8 @@ class ServeReport:
     """The content of a report.
 
     Attributes:
-        request_rate: As asked for; None where all requests were sent at once, or along
-            a ramp.
+        request_rate: Requested rate; None if all requests were sent at once or along a
+            ramp.
         speculation: Counts of speculative decoding, if the server used it.
     """
 

@@ -8,7 +8,7 @@ class Severity(StrEnum):
     CRITICAL = "critical"
     """Users are affected now: page somebody."""
     WARNING = "warning"
-    """It will get worse: look at it within the working day."""
+    """Degradation ahead: investigate within the working day."""
 
 
 @dataclass(frozen=True, slots=True)

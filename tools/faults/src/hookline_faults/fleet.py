@@ -1,4 +1,4 @@
-"""Prefill and decode instances and a route before them, each a process, for tests."""
+"""Prefill and decode instances behind a proxy, each in its process, for tests."""
 
 import asyncio
 import os
@@ -42,7 +42,7 @@ _COUNTED = {
 
 
 def free_port(host: str = HOST) -> int:
-    """One that nobody listens on; somebody else may take it, too."""
+    """Returns a free port; another process can still take it."""
     with listen(host, 0) as free:
         port: int = free.getsockname()[1]
         return port
@@ -50,14 +50,14 @@ def free_port(host: str = HOST) -> int:
 
 @dataclass(slots=True)
 class State:
-    """What an instance's page of metrics says.
+    """The state of an instance, read from its page of metrics.
 
     Attributes:
-        busy: Requests and transfers that have not ended, by their metric's name.
-        held_blocks: Blocks that requests or transfers hold.
-        residue: What the conservation laws leave over, of all kinds.
-        counted: Since its start: failures of the KV connector, by stage and reason,
-            tokens that it loaded, late reports, and preemptions.
+        busy: Number of open requests and transfers, by metric name.
+        held_blocks: Number of blocks held by requests or transfers.
+        residue: Sum of the absolute residues of the conservation laws.
+        counted: Counts since the start: failures of the KV connector by stage and
+            reason, tokens loaded by it, late reports, and preemptions.
     """
 
     busy: dict[str, float] = field(default_factory=dict)
@@ -67,7 +67,7 @@ class State:
 
     @classmethod
     def of(cls, samples: Sequence[PageSample]) -> "State":
-        """Of a page."""
+        """Reads the state from a page's samples."""
         state = cls()
         for sample in samples:
             name, labels, value = sample.name, sample.labels, sample.value
@@ -87,16 +87,16 @@ class State:
 
     @property
     def leaked_blocks(self) -> float:
-        """Of an instance that should be at rest."""
+        """Number of leaked blocks, if the instance is idle."""
         return self.residue + self.held_blocks
 
 
 class Server:
-    """`hookline serve` or `hookline route`, which can be killed and started anew.
+    """`hookline serve` or `hookline route`, which can be killed and restarted.
 
     Attributes:
-        url: Of it, the same for all its lives.
-        is_up: Whether it was ready, and has not been killed since.
+        url: URL of the server; it stays the same after a restart.
+        is_up: Whether the server has become ready and was not killed since.
     """
 
     def __init__(self, role: Role, command: str, arguments: Sequence[str]) -> None:
@@ -106,13 +106,13 @@ class Server:
         self.is_up = False
         self._command = [sys.executable, "-m", "hookline_server", command, *arguments]
         self._command += ["--host", HOST, "--port", str(port)]
-        self._told: dict[str, float] = {}
+        self._counted_before: dict[str, float] = {}
 
     async def start(self, session: aiohttp.ClientSession) -> None:
-        """Until it is ready.
+        """Starts the process and waits until it is ready.
 
         Raises:
-            TimeoutError: It is not after two minutes.
+            TimeoutError: The process is not ready after two minutes.
         """
         self._child = await Child.start(self.role, self._command)
         async with asyncio.timeout(START_SECONDS):
@@ -121,20 +121,20 @@ class Server:
         self.is_up = True
 
     async def kill(self) -> None:
-        """As `kill -9` does, of all its processes."""
+        """Kills the server and all its processes, as `kill -9` does."""
         self.is_up = False
-        self._told = {}
+        self._counted_before = {}
         os.killpg(self._child.process.pid, signal.SIGKILL)
         await self._child.ended()
 
     async def end(self) -> None:
-        """Ends it as SIGTERM does."""
+        """Terminates the server with SIGTERM."""
         self.is_up = False
         await self._child.end()
 
     @contextmanager
     def full_disk(self) -> Iterator[None]:
-        """It can write to no file, as if the disk were full."""
+        """Makes all writes to files fail within the block, as on a full disk."""
         _limit_files(self._pids(), 0)
         try:
             yield
@@ -142,12 +142,12 @@ class Server:
             _limit_files(self._pids(), resource.RLIM_INFINITY)
 
     async def state(self, session: aiohttp.ClientSession) -> State:
-        """As it is now; numbers are a step or a heartbeat old."""
+        """Returns the current state; numbers are up to a step or a heartbeat old."""
         async with session.get(f"{self.url}/metrics") as response:
             return State.of(read_page(await response.text(), self.url).samples)
 
     async def rest(self, session: aiohttp.ClientSession, seconds: float) -> State:
-        """Its state once nothing is under way, or after so long."""
+        """Waits until the server is idle or the time is up; returns its state."""
         deadline = time.monotonic() + seconds
         while True:
             state = await self.state(session)
@@ -157,16 +157,16 @@ class Server:
             await asyncio.sleep(LOOK_SECONDS)
 
     def news(self, state: State) -> dict[str, float]:
-        """What was counted since it was last asked, or started."""
+        """Returns what was counted since the last call, or since the start."""
         found = {
-            name: count - self._told.get(name, 0)
+            name: count - self._counted_before.get(name, 0)
             for name, count in state.counted.items()
         }
-        self._told = dict(state.counted)
+        self._counted_before = dict(state.counted)
         return {name: count for name, count in found.items() if count}
 
     def _pids(self) -> list[int]:
-        """Its process, and those that it has started."""
+        """Returns the ids of the process and its children."""
         pid = self._child.process.pid
         lists = Path(f"/proc/{pid}/task").glob("*/children")
         return [pid, *(int(each) for one in lists for each in one.read_text().split())]
@@ -181,11 +181,11 @@ class Server:
 
 @dataclass(slots=True)
 class Fleet:
-    """What runs.
+    """The running servers, and the faults that can be injected.
 
     Attributes:
-        lines: Before the prefill instances' ports for KV.
-        decode_killed_at: When, each time.
+        lines: Lines in front of the prefill instances' KV ports.
+        decode_killed_at: Times at which a decode instance was killed.
     """
 
     session: aiohttp.ClientSession
@@ -203,11 +203,11 @@ class Fleet:
         return [*self.prefill, *self.decode]
 
     def lock(self, what: object) -> asyncio.Lock:
-        """One fault at a time happens to it."""
+        """Returns the lock that limits its target to one fault at a time."""
         return self.locks.setdefault(id(what), asyncio.Lock())
 
     async def weather(self, weather: Weather, least: float, most: float) -> None:
-        """Of one line, for a while."""
+        """Changes the weather of a random line for some seconds."""
         line = self.source.choice(self.lines)
         async with self.lock(line):
             line.weather = weather
@@ -219,7 +219,7 @@ class Fleet:
                 line.cut()
 
     async def slow_lines(self, least: float, most: float) -> None:
-        """All of them, for a while."""
+        """Slows all lines down for some seconds."""
         async with AsyncExitStack() as stack:
             for line in self.lines:
                 await stack.enter_async_context(self.lock(line))
@@ -229,13 +229,13 @@ class Fleet:
                 line.weather = Weather.FAIR
 
     async def switch(self, name: str, least: float, most: float) -> None:
-        """Has instances see a file of this name for a while."""
+        """Creates a file of this name in the shared folder for some seconds."""
         (self.folder / name).touch()
         await asyncio.sleep(self.source.uniform(least, most))
         (self.folder / name).unlink()
 
     async def kill(self, servers: Sequence[Server]) -> None:
-        """Kills one amid transfers, which are slow for that, and starts it anew."""
+        """Kills a random server amid slowed transfers, and restarts it."""
         server = self.source.choice(servers)
         async with self.lock(server):
             for line in self.lines:
@@ -251,7 +251,7 @@ class Fleet:
                 await asyncio.sleep(LOOK_SECONDS)
 
     async def _is_used(self, server: Server) -> bool:
-        """Whether the route knows that it is up."""
+        """Returns whether the proxy considers the server up."""
         host = server.url.removeprefix("http://")
         async with self.session.get(f"{self.route.url}/metrics") as response:
             page = await response.text()
@@ -263,7 +263,7 @@ class Fleet:
         )
 
     async def damage(self, change: Callable[[Path], None]) -> None:
-        """Changes a twentieth of the files; instances forget what is in memory."""
+        """Changes 5 % of the stored files, and clears the instances' caches."""
         paths = sorted(self.folder.glob("own/*/*/*.safetensors"))
         for path in self.source.sample(paths, -(-len(paths) // 20)):
             with suppress(FileNotFoundError):
@@ -271,13 +271,13 @@ class Fleet:
         await self.forget(self.instances)
 
     async def clean(self) -> None:
-        """Nothing that was stored, damaged or not, is left."""
+        """Removes all stored files, and clears the instances' caches."""
         for path in self.folder.glob("own/*/*/*.safetensors"):
             path.unlink(missing_ok=True)
         await self.forget(self.instances)
 
     async def forget(self, servers: Sequence[Server]) -> None:
-        """What they have in memory, those that are there."""
+        """Clears the prefix caches of the servers that are up."""
         for each in servers:
             if each.is_up:
                 with suppress(aiohttp.ClientError):
@@ -286,7 +286,7 @@ class Fleet:
                         assert response.status == 200
 
     async def fill_disk(self) -> None:
-        """Of one prefill instance, for a while."""
+        """Makes a random prefill instance's writes fail for some seconds."""
         server = self.source.choice(self.prefill)
         async with self.lock(server):
             await self.clean()

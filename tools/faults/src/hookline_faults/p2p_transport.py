@@ -1,4 +1,4 @@
-"""A transport that spoils what an engine sends, as a test wants it."""
+"""A transport that corrupts an engine's messages, controlled by a test."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -11,25 +11,25 @@ from hookline_p2p.transport import Message, Peer, Refusals, Transport, Visitor
 from hookline_testing.driven_engine import DrivenEngine, turn_until
 
 Spoil = Callable[[bytes, Sequence[Bytes]], list[tuple[bytes, Sequence[Bytes]]]]
-"""Of a message's header and frames: the messages that are sent in its place."""
+"""Maps a message's header and frames to the messages sent in its place."""
 
 
 def unspoilt(
     header: bytes, frames: Sequence[Bytes]
 ) -> list[tuple[bytes, Sequence[Bytes]]]:
-    """Sends what it is given."""
+    """Sends the message unchanged."""
     return [(header, frames)]
 
 
 @dataclass
 class Wire:
-    """What happens to what one engine sends.
+    """Faults on the messages that one engine sends.
 
     Attributes:
-        spoil: Gives what is sent instead.
-        is_cut: Nothing gets through, either way.
-        sent: Messages.
-        address: Where its engine listens.
+        spoil: Returns the messages sent instead of each message.
+        is_cut: Whether all messages are dropped, in both directions.
+        sent: The messages sent.
+        address: Address at which the engine listens.
     """
 
     spoil: Spoil = unspoilt
@@ -87,11 +87,11 @@ PREFILL: dict[str, object] = {
     "remote_host": None,
     "remote_port": None,
 }
-"""What a router says to a prefill instance."""
+"""Transfer parameters that a proxy sends to a prefill instance."""
 
 
 def slowly(seconds: float) -> Spoil:
-    """Takes so long for each message with blocks."""
+    """Delays each message with blocks."""
 
     def spoil(
         header: bytes, frames: Sequence[Bytes]
@@ -104,7 +104,7 @@ def slowly(seconds: float) -> Spoil:
 
 
 def flipped(frames: Sequence[Bytes], at: int) -> list[Bytes]:
-    """A copy with one bit changed, in the last frame."""
+    """Returns a copy of the message with one bit of the last frame flipped."""
     spoilt = [np.array(each) for each in frames]
     spoilt[-1].reshape(-1)[at] ^= 4
     return spoilt
@@ -115,9 +115,9 @@ def prefilled(
     prompt: Sequence[int],
     params: Mapping[str, object] = PREFILL,
 ) -> dict[str, object]:
-    """Has a producer compute a prompt; gives what it tells the consumer."""
+    """Has a producer compute a prompt; returns the consumer's transfer parameters."""
     request = producer.add(prompt, 1, params)
     turn_until([producer], lambda: request in producer.ended)
-    told = producer.ended[request].kv_transfer_params
-    assert told is not None
-    return told
+    params = producer.ended[request].kv_transfer_params
+    assert params is not None
+    return params

@@ -1,4 +1,4 @@
-"""Instances that answer as they are told, and a route before them, for tests."""
+"""Instances with scripted answers, and a proxy in front of them, for tests."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
@@ -16,7 +16,7 @@ from hookline_server.listening import listen, url
 
 Client = TestClient[web.Request, web.Application]
 
-TOLD: dict[str, object] = {
+TRANSFER_PARAMS: dict[str, object] = {
     "do_remote_prefill": True,
     "remote_block_ids": [1, 2, 3],
     "remote_engine_id": "p",
@@ -26,10 +26,10 @@ TOLD: dict[str, object] = {
 
 @dataclass(frozen=True, slots=True)
 class Received:
-    """A request as it came.
+    """A received request.
 
     Attributes:
-        target: Path and query, as they were on the wire.
+        target: Path and query, as on the wire.
     """
 
     method: str
@@ -39,25 +39,27 @@ class Received:
 
     @property
     def fields(self) -> dict[str, object]:
-        """Of its JSON object."""
+        """Returns a field of the JSON body."""
         return msgspec.json.decode(self.body, type=dict[str, object])
 
 
 class FakeInstance:
-    """A server.
+    """A server with scripted answers.
 
     Attributes:
-        url: Of it.
-        received: All but looks at its health and its metrics.
-        status: Of its answers; one that is no 200 has `error` for a body.
-        told: As `kv_transfer_params` of an answer to a prefill.
-        pieces: Of its answer to anything else; those of a stream one by one.
-        headers: Of such an answer.
-        gate: Answers wait for it, those of a stream after `free_pieces`.
-        cut_after: The connection is closed after so many pieces.
-        left: Set when a client has left before the end.
-        health: Status of its health checks.
-        running: As its metrics tell, like the next two.
+        url: URL of the server.
+        received: Received requests, without health checks and scrapes.
+        status: Status of the answers; other than 200 it comes with the body `error`.
+        transfer_params: `kv_transfer_params` in the answer to a prefill.
+        pieces: Body of other answers; a stream sends the pieces one by one.
+        headers: Headers of other answers.
+        gate: Answers wait until it is set; streams wait after `free_pieces`.
+        cut_after: Number of pieces after which the connection is closed.
+        left: Set when a client has disconnected early.
+        health: Status of the health checks.
+        running: Number of running requests in the metrics.
+        waiting: Number of waiting requests in the metrics.
+        kv_usage: Usage of the KV cache in the metrics.
     """
 
     def __init__(self) -> None:
@@ -65,7 +67,7 @@ class FakeInstance:
         self.received: list[Received] = []
         self.status = 200
         self.error = b'{"error": {"message": "no", "code": "some_code"}}'
-        self.told: object = TOLD
+        self.transfer_params: object = TRANSFER_PARAMS
         self.pieces: Sequence[bytes] = (b'data: {"a": 1}\n\n', b"data: [DONE]\n\n")
         self.headers: dict[str, str] = {}
         self.gate = asyncio.Event()
@@ -80,17 +82,17 @@ class FakeInstance:
         self.kv_usage = 0.0
 
     async def looks(self, times: int = 2) -> None:
-        """Waits until a route has looked at it so many times more."""
-        wanted = self.looked_at + times
+        """Waits until the proxy has polled the instance this many times more."""
+        target_count = self.looked_at + times
         async with asyncio.timeout(5):
             while True:
-                if self.looked_at >= wanted:
+                if self.looked_at >= target_count:
                     return
                 await asyncio.sleep(0.005)
 
     @asynccontextmanager
     async def served(self) -> AsyncIterator[None]:
-        """Serves it on a port of its own."""
+        """Runs the instance on a free port."""
         app = web.Application(client_max_size=2**26)
         app.router.add_get("/health", self._health)
         app.router.add_get("/metrics", self._metrics)
@@ -137,8 +139,12 @@ class FakeInstance:
         )
 
     def _prefilled(self) -> web.Response:
-        told = {"choices": [], "kv_transfer_params": self.told}
-        body = self.told if isinstance(self.told, bytes) else msgspec.json.encode(told)
+        prefilled = {"choices": [], "kv_transfer_params": self.transfer_params}
+        body = (
+            self.transfer_params
+            if isinstance(self.transfer_params, bytes)
+            else msgspec.json.encode(prefilled)
+        )
         return web.Response(body=body, content_type="application/json")
 
     async def _pieces(self, request: web.Request) -> web.StreamResponse:
@@ -159,7 +165,7 @@ class FakeInstance:
 
 
 def dead_instance() -> FakeInstance:
-    """Nobody listens there."""
+    """Returns an instance that does not listen."""
     instance = FakeInstance()
     with listen("127.0.0.1", 0) as bound:
         instance.url = url(bound)
@@ -167,7 +173,7 @@ def dead_instance() -> FakeInstance:
 
 
 async def numbers_of(client: Client) -> dict[str, float]:
-    """The route's metrics that are not zero, by what stands before the number."""
+    """Returns the proxy's non-zero metrics, by the text before the value."""
     page = await (await client.get("/metrics")).text()
     lines = [line.rsplit(" ", 1) for line in page.splitlines() if line[0] != "#"]
     return {
@@ -180,7 +186,7 @@ async def numbers_of(client: Client) -> dict[str, float]:
 async def until(
     client: Client, *names: str, gone: Sequence[str] = ()
 ) -> dict[str, float]:
-    """Waits until none of these metrics is zero, and those that are gone are."""
+    """Waits until these metrics are non-zero, and the `gone` ones are zero."""
     async with asyncio.timeout(5):
         while True:
             numbers = await numbers_of(client)
@@ -195,7 +201,7 @@ async def routed(
     decode: Sequence[FakeInstance],
     **options: object,
 ) -> AsyncIterator[Client]:
-    """A client of a route before such instances; those with a URL are not served."""
+    """Yields a proxy's client; starts the instances that have no URL yet."""
     async with AsyncExitStack() as stack:
         for each in (*prefill, *decode):
             if not each.url:

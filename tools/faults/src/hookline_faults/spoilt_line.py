@@ -1,4 +1,4 @@
-"""A TCP line between two processes, slow, silent, cut or noisy when told to be."""
+"""A TCP line between two processes that can be slow, silent, cut or noisy."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -10,19 +10,19 @@ PIECE_BYTES = 1 << 16
 LOOK_SECONDS = 0.01
 SLOW_BYTES_A_SECOND = 100_000
 NOISY_BYTES = 1024
-"""Smaller pieces are left alone: words about blocks rather than blocks."""
+"""Smaller pieces, which are control messages rather than blocks, are left intact."""
 
 
 class Weather(StrEnum):
-    """What becomes of bytes on the line.
+    """The state of a line.
 
     Attributes:
-        FAIR: They go through.
-        HELD: They wait for other weather: a partition that heals.
-        SLOW: They trickle.
-        FLIPPED: A bit of some large pieces is another.
-        LOST: Some large pieces are swallowed.
-        CUT: Connections are closed, and new ones at once.
+        FAIR: Bytes pass.
+        HELD: Bytes wait for another state: a partition that heals.
+        SLOW: Bytes pass slowly.
+        FLIPPED: Some large pieces have a flipped bit.
+        LOST: Some large pieces are dropped.
+        CUT: Connections are closed, new ones at once.
     """
 
     FAIR = "fair"
@@ -37,8 +37,8 @@ class SpoiltLine:
     """Listens at one address and connects to another; used on one event loop.
 
     Attributes:
-        weather: May be set at any time.
-        noise: The share of large pieces that are flipped or lost.
+        weather: State of the line; can be set at any time.
+        noise: Fraction of large pieces that are flipped or dropped.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class SpoiltLine:
 
     @asynccontextmanager
     async def listening(self, host: str, port: int) -> AsyncIterator[None]:
-        """While this lasts.
+        """Forwards connections until the block ends.
 
         Raises:
             OSError: The address is taken.
@@ -83,7 +83,7 @@ class SpoiltLine:
                 both.create_task(self._pump(reader, far_writer))
                 both.create_task(self._pump(far_reader, writer))
         except* OSError:
-            pass  # an end is gone, and so is the other
+            pass  # one end has closed; close the other
         finally:
             self._ends -= ends
             self._serving.discard(task)
@@ -114,7 +114,7 @@ class SpoiltLine:
         await writer.drain()
 
     async def _trickle(self, data: bytes, writer: asyncio.StreamWriter) -> bytes:
-        """What is left when the line is quick again."""
+        """Sends the rest at once when the line is no longer slow."""
         share = int(SLOW_BYTES_A_SECOND * LOOK_SECONDS)
         while data and self.weather is Weather.SLOW:
             writer.write(data[:share])
@@ -128,7 +128,7 @@ class SpoiltLine:
         return bytes(changed)
 
     def cut(self) -> None:
-        """Closes the connections that are open; new ones are as the weather is."""
+        """Closes the open connections; the state applies to new ones."""
         self._abort()
 
     def _abort(self) -> None:

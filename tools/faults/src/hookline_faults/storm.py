@@ -1,4 +1,4 @@
-"""Requests to a fleet, faults that some meet, and what came of it, for tests."""
+"""Requests to a fleet under faults, and their outcomes, for tests."""
 
 import asyncio
 import json
@@ -16,9 +16,9 @@ from hookline_faults.fleet import LOADED, Fleet
 
 AT_ONCE = 16
 A_SECOND = 20.0
-"""Requests that come, if there is room."""
+"""Maximum number of concurrent requests."""
 SHARE = 0.05
-"""Of the requests, each with a fault that begins with it."""
+"""Fraction of the requests that start a fault."""
 
 DEADLINE_SECONDS = 40.0
 """For a whole request."""
@@ -26,7 +26,7 @@ REST_SECONDS = 20.0
 """For instances, once all requests have ended."""
 
 LEAVE = "client leaves"
-"""The fault that the request itself does; so are those whose names begin so."""
+"""Prefix of faults in which the client itself leaves."""
 
 
 class Outcome(StrEnum):
@@ -37,7 +37,7 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A request, and what one plain server answers to it."""
+    """A request, and the output of one plain server for it."""
 
     tokens: list[int]
     max_tokens: int
@@ -55,7 +55,7 @@ class Asked:
 
 @dataclass(slots=True)
 class Row:
-    """Of the table."""
+    """One row of the table: a fault, and the outcomes of its requests."""
 
     fault: str
     requests: int
@@ -67,7 +67,7 @@ class Row:
     failures: Counter[str] = field(default_factory=Counter)
 
     def note(self, news: Mapping[str, float]) -> None:
-        """What an instance has counted."""
+        """Adds an instance's counts."""
         for name, count in news.items():
             if name == LOADED:
                 self.loaded += int(count)
@@ -91,11 +91,11 @@ HEAD = (
 
 Fault = Callable[[Fleet], Coroutine[None, None, None]]
 Faults = dict[str, tuple[Fault, set[str]]]
-"""By name: what happens, and reasons of which one must be counted then."""
+"""Each fault's action by name, and failure reasons of which one must be counted."""
 
 
 class Storm:
-    """Requests to a fleet, and faults."""
+    """Sends requests to a fleet and injects faults."""
 
     def __init__(self, fleet: Fleet, asked: Sequence[Asked]) -> None:
         self.fleet = fleet
@@ -104,7 +104,7 @@ class Storm:
         self.wrong: list[str] = []
 
     async def round(self, name: str, faults: Faults, count: int) -> Row:
-        """So many requests, and one fault for each twentieth; then all come to rest."""
+        """Sends requests, a twentieth of them with a fault; waits until all is idle."""
         row = Row(name, count)
         struck = self.source.sample(range(count), max(2, round(count * SHARE)))
         places = asyncio.Semaphore(AT_ONCE)
@@ -117,7 +117,7 @@ class Storm:
                 if number in struck:
                     fault = self.source.choice(sorted(faults))
                     row.begun[fault] += 1
-                    if fault in under_way:  # one after the other of each kind
+                    if fault in under_way:  # faults of a kind do not overlap
                         await under_way[fault]
                     act = faults[fault][0]
                     under_way[fault] = tasks.create_task(act(self.fleet))
@@ -130,7 +130,7 @@ class Storm:
         return row
 
     async def thaw(self) -> None:
-        """Until every decode instance loads, which it does not after many failures."""
+        """Waits until every decode instance loads KV again after many failures."""
         deadline = time.monotonic() + BREAKER_SECONDS + 15
         cold = list(self.fleet.decode)
         while cold:
@@ -173,7 +173,7 @@ class Storm:
     def outcome(
         self, row: Row, asked: Asked, text: str, failure: str, began_at: float
     ) -> Outcome:
-        """Notes what is not as it should be."""
+        """Returns a request's outcome; records violations in `wrong`."""
         is_right = asked.right.startswith(text) if failure else text == asked.right
         if not is_right:
             self.wrong.append(f"{row.fault}: {text!r} for {asked.right!r} ({failure})")
@@ -191,7 +191,7 @@ class Storm:
             return str((await response.json())["choices"][0]["text"]), ""
 
     async def stream(self, asked: Asked, *, leaves: bool) -> tuple[str, str]:
-        """What came of the text, and why it did not all come."""
+        """Returns the text received, and why it is incomplete, or ""."""
         text = ""
         url = f"{self.fleet.route.url}/v1/completions"
         with suppress(TimeoutError):
@@ -215,7 +215,7 @@ class Storm:
 
 
 async def failure_of(response: aiohttp.ClientResponse) -> str:
-    """What an answer that is no 200 must say."""
+    """Returns the status, code and message of an error response."""
     error = (await response.json())["error"]
     return f"{response.status} {error['code']}: {error['message']}"
 
@@ -227,7 +227,7 @@ async def blow(
     of_each: int,
     of_all: int,
 ) -> tuple[list[Row], list[str]]:
-    """One fault after another, then all at once; and what was not as it should be."""
+    """Runs each fault alone, then all together; returns the rows and violations."""
     storm, rows = Storm(fleet, asked), []
     for name, (_, expected) in faults.items():
         row = await storm.round(name, {name: faults[name]}, of_each)

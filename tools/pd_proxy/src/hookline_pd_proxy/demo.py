@@ -73,7 +73,7 @@ class Child:
     def __init__(self, role: Role, process: asyncio.subprocess.Process) -> None:
         self.role = role
         self.process = process
-        self._last_line = "it said nothing"
+        self._last_line = "no output"
         self._echoing = asyncio.create_task(self._echo())
 
     @classmethod

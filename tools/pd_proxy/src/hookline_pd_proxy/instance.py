@@ -97,7 +97,7 @@ class Instance:
         finally:
             self.in_flight -= 1
 
-    def told(self, load: Load | None) -> None:
+    def record_load(self, load: Load | None) -> None:
         """Records the reported load, or None if it has no such page."""
         self._load = load
         self._told_at = self._clock()

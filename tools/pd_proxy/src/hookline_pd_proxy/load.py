@@ -40,11 +40,11 @@ def read_load(page: str) -> Load | None:
 
 def _samples(page: str) -> Mapping[str, list[float]]:
     """Returns the values of all series with these names."""
-    wanted = {*USAGES, *(name for names in DIALECTS for name in names)}
+    read = {*USAGES, *(name for names in DIALECTS for name in names)}
     found: dict[str, list[float]] = {}
     for line in page.splitlines():
         match = _SAMPLE.match(line)
-        if match is not None and match["name"] in wanted:
+        if match is not None and match["name"] in read:
             value = _number(match["value"])
             if value >= 0:
                 found.setdefault(match["name"], []).append(value)

@@ -31,7 +31,7 @@ class Pool:
         return sum(each.is_up for each in self.instances)
 
     def has_other(self, than: Collection[Instance]) -> bool:
-        """Whether an instance is up that is not excluded."""
+        """Returns whether an instance is up that is not excluded."""
         return any(each.is_up and each not in than for each in self.instances)
 
     def choose(self, without: Collection[Instance] = ()) -> Instance | None:

@@ -65,18 +65,18 @@ class Proxy:
         async def work(forwarding: Forwarding) -> web.StreamResponse:
             asked = ProxiedRequest.read(request.path, await request.read())
             headers = request_headers(request)
-            told = None
+            params = None
             if self._pools.prefill.instances:
                 reason = asked.reason_to_be_plain(self._settings.prefill_min_characters)
                 if reason is None:
-                    told = await self._prefill.run(asked, headers)
+                    params = await self._prefill.run(asked, headers)
                 else:
                     self._numbers.went_plain(reason)
             message = Message(
                 method="POST",
                 path=request.rel_url.raw_path_qs,
                 headers=headers,
-                body=asked.for_decode(told),
+                body=asked.for_decode(params),
             )
             return await self._forward(forwarding, message)
 

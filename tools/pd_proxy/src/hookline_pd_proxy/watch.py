@@ -59,7 +59,7 @@ async def look(instance: Instance, session: aiohttp.ClientSession) -> None:
         instance.lost(f"status {status} of its health check")
         return
     instance.recovered()
-    instance.told(await _load(instance, session))
+    instance.record_load(await _load(instance, session))
 
 
 async def _load(instance: Instance, session: aiohttp.ClientSession) -> Load | None:

@@ -65,7 +65,7 @@ class PluginSite:
         return importlib.import_module(name)
 
     def forget(self) -> None:
-        """Removes the plugins' modules, so that they are imported anew."""
+        """Removes the plugins' modules, so that they are imported again."""
         for name, module in list(sys.modules.items()):
             file = getattr(module, "__file__", None)
             if file is not None and Path(file).is_relative_to(self._folder):

@@ -1,4 +1,4 @@
-"""For tests of whatever sends OTLP: a collector, a drawn trace, hand-made requests."""
+"""Test helpers for OTLP exporters: a collector, span trees, sample requests."""
 
 from hookline_faults.otlp.collector import Identity, Inbox, Receiver
 from hookline_faults.otlp.samples import CLIENT_SPAN, START, TRACE_ID, TRACED, at

@@ -1,4 +1,4 @@
-"""A collector for tests: takes OTLP over either protocol, and hangs if told to."""
+"""A collector for tests: receives OTLP over both protocols, and can hang."""
 
 import gzip
 import ssl
@@ -35,13 +35,13 @@ _SERVICE = "opentelemetry.proto.collector"
 
 
 class Inbox:
-    """What has arrived; safe in any thread.
+    """The received requests; thread-safe.
 
     Attributes:
-        traces: Requests, in order of arrival.
-        metrics: Likewise.
-        headers: Of every request, by lower-case name.
-        gate: While it is not set, requests arrive but are not answered.
+        traces: Trace requests, in order of arrival.
+        metrics: Metrics requests, in order of arrival.
+        headers: Headers of every request, by lower-case name.
+        gate: While it is cleared, requests are received but not answered.
     """
 
     def __init__(self) -> None:
@@ -63,10 +63,10 @@ class Inbox:
         self.gate.wait()
 
     def wait_for(self, is_enough: Callable[[Self], bool]) -> None:
-        """Waits until enough has arrived.
+        """Waits until enough requests have arrived.
 
         Raises:
-            TimeoutError: It does not.
+            TimeoutError: Too few arrived in time.
         """
         with self._changed:
             if not self._changed.wait_for(lambda: is_enough(self), WAIT_SECONDS):
@@ -77,7 +77,7 @@ class Inbox:
 
     @property
     def spans(self) -> list[Span]:
-        """All that have arrived, in order."""
+        """Returns all received spans, in order."""
         return [
             span
             for request in list(self.traces)
@@ -88,7 +88,7 @@ class Inbox:
 
     @property
     def last_metrics(self) -> dict[str, Metric]:
-        """Those of the latest push, by name."""
+        """Returns the metrics of the latest request, by name."""
         return {
             metric.name: metric
             for resource in self.metrics[-1].resource_metrics
@@ -99,20 +99,20 @@ class Inbox:
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Files with a certificate for `localhost` and its key: what TLS needs."""
+    """Paths of a certificate for `localhost` and its key, for TLS."""
 
     certificate: Path
     key: Path
 
 
 class Receiver:
-    """Listens on a port of this machine until its `with` block ends.
+    """Listens on a local port until its `with` block ends.
 
     Attributes:
-        inbox: What arrives.
-        protocol: What is spoken.
-        port: Where; 0 until the block begins, unless one was asked for.
-        url: Likewise.
+        inbox: The received requests.
+        protocol: Protocol of the collector.
+        port: Port; 0 before the block begins if a free one was requested.
+        url: URL for exporters, valid within the block.
     """
 
     def __init__(
@@ -122,12 +122,12 @@ class Receiver:
         port: int = 0,
         identity: Identity | None = None,
     ) -> None:
-        """Listens nowhere yet.
+        """Creates a collector; it listens once its block begins.
 
         Args:
-            protocol: To speak.
-            port: To listen on; 0 takes a free one.
-            identity: To speak TLS with; None speaks plain text.
+            protocol: Protocol of the collector.
+            port: Port to listen on; 0 takes a free one.
+            identity: Certificate and key for TLS; None means plain text.
         """
         self.inbox = Inbox()
         self.protocol = protocol
@@ -216,7 +216,9 @@ def _start_http(
             self._answer(200, answer().SerializeToString())
 
         def _answer(self, status: int, body: bytes) -> None:
-            with suppress(ConnectionError):  # who hung may have left meanwhile
+            with suppress(
+                ConnectionError
+            ):  # the client may have disconnected meanwhile
                 self.send_response(status)
                 self.send_header("Content-Type", "application/x-protobuf")
                 self.send_header("Content-Length", str(len(body)))
@@ -224,7 +226,7 @@ def _start_http(
                 self.wfile.write(body)
 
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002
-            """Keeps the tests' output clean."""
+            """Logs nothing, to keep the tests' output clean."""
 
     server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
     server.daemon_threads = True

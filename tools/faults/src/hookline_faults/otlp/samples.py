@@ -1,4 +1,4 @@
-"""A request made by hand that has been through everything, with its times."""
+"""A hand-made finished request that passed every phase, with its times."""
 
 from dataclasses import replace
 
@@ -14,7 +14,7 @@ CLIENT_SPAN = "b7ad6b7169203331"
 
 
 def at(seconds: float) -> int:
-    """So long after the request's arrival."""
+    """Returns the time this many seconds after the request's arrival."""
     return START + round(seconds * NANOSECONDS)
 
 
@@ -44,4 +44,4 @@ TRACED: FinishedRequest = replace(
     ),
     is_streamed=True,
 )
-"""Asked for by a client that traces; preempted before and after its first token."""
+"""A traced request, preempted before and after its first token."""

@@ -8,7 +8,7 @@ NANOSECONDS_PER_MS = 1_000_000
 
 
 def draw(spans: Sequence[Span]) -> str:
-    """Each trace with its parts in order of time; times count from the root's start.
+    """Renders traces as trees in order of time; times count from the root's start.
 
     A span whose parent is not among the spans is a root.
     """
