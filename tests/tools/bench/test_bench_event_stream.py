@@ -143,9 +143,9 @@ def test_usage_tells_the_prompt_too() -> None:
     ("payload", "complaint"),
     [
         (b'{"error":{"message":"out of memory"}}', "out of memory"),
-        (b"{", "no chunk"),
-        (b'{"choices":[{"token_ids":"x"}]}', "no chunk"),
-        (b"\xff\xfe", "no chunk"),
+        (b"{", "not a chunk"),
+        (b'{"choices":[{"token_ids":"x"}]}', "not a chunk"),
+        (b"\xff\xfe", "not a chunk"),
     ],
 )
 def test_what_is_no_chunk_is_an_error(payload: bytes, complaint: str) -> None:

@@ -113,11 +113,11 @@ def flipped(frames: Sequence[Bytes], at: int) -> list[Bytes]:
 def prefilled(
     producer: DrivenEngine,
     prompt: Sequence[int],
-    params: Mapping[str, object] = PREFILL,
+    handover: Mapping[str, object] = PREFILL,
 ) -> dict[str, object]:
     """Has a producer compute a prompt; returns the consumer's transfer parameters."""
-    request = producer.add(prompt, 1, params)
+    request = producer.add(prompt, 1, handover)
     turn_until([producer], lambda: request in producer.ended)
-    params = producer.ended[request].kv_transfer_params
-    assert params is not None
-    return params
+    handover = producer.ended[request].kv_transfer_params
+    assert handover is not None
+    return handover
