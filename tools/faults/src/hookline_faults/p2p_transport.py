@@ -113,10 +113,10 @@ def flipped(frames: Sequence[Bytes], at: int) -> list[Bytes]:
 def prefilled(
     producer: DrivenEngine,
     prompt: Sequence[int],
-    handover: Mapping[str, object] = PREFILL,
+    params: Mapping[str, object] = PREFILL,
 ) -> dict[str, object]:
     """Has a producer compute a prompt; returns the consumer's transfer parameters."""
-    request = producer.add(prompt, 1, handover)
+    request = producer.add(prompt, 1, params)
     turn_until([producer], lambda: request in producer.ended)
     handover = producer.ended[request].kv_transfer_params
     assert handover is not None
