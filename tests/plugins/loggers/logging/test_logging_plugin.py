@@ -77,7 +77,7 @@ def test_options_are_declared_with_their_defaults() -> None:
         ),
         (
             {"colour": "red"},
-            "logging.colour: no such option; there are: format, interval",
+            "logging.colour: no such option; options: format, interval",
         ),
     ],
 )

@@ -169,7 +169,7 @@ def test_request_is_what_its_messages_would_be(
 ) -> None:
     """Any request's spans are those that the messages' own classes describe."""
     trace = RequestTrace(
-        request=request, model="tiny", engine_index=2, semconv=semconv, told_at=0
+        request=request, model="tiny", engine_index=2, semconv=semconv, observed_at=0
     )
 
     root, *children = map(Span.FromString, trace.encode())

@@ -126,8 +126,8 @@ NO_URL = "must be a URL such as http://localhost:4317, not "
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({}, "otel.traces_endpoint: neither this nor metrics_endpoint is given, "),
-        ({"colour": "red"}, "otel.colour: no such option; there are: traces_endpoint,"),
+        ({}, "otel.traces_endpoint: no endpoint: set this, metrics_endpoint "),
+        ({"colour": "red"}, "otel.colour: no such option; options: traces_endpoint,"),
         ({"traces_endpoint": ""}, f"otel.traces_endpoint: {NO_URL}''"),
         (
             {"traces_endpoint": "collector:4317"},
@@ -213,8 +213,8 @@ def test_wrong_variable_is_named() -> None:
     [
         ("COMPRESSION", "tight", "unknown compression 'tight'; known: none, gzip,"),
         ("TRACES_HEADERS", "secret", "must be name=value,name=value"),
-        ("CERTIFICATE", "nowhere.pem", "there is no file 'nowhere.pem'"),
-        ("TRACES_CLIENT_KEY", "nowhere.pem", "there is no file 'nowhere.pem'"),
+        ("CERTIFICATE", "nowhere.pem", "no such file: 'nowhere.pem'"),
+        ("TRACES_CLIENT_KEY", "nowhere.pem", "no such file: 'nowhere.pem'"),
     ],
 )
 def test_wrong_variable_of_a_transport_is_named(

@@ -39,7 +39,11 @@ NOWHERE = "http://127.0.0.1:9"
 """The port `discard`, where nothing listens."""
 
 TRACE = RequestTrace(
-    request=TRACED, model="tiny", engine_index=0, semconv=Semconv.GENAI, told_at=START
+    request=TRACED,
+    model="tiny",
+    engine_index=0,
+    semconv=Semconv.GENAI,
+    observed_at=START,
 )
 
 

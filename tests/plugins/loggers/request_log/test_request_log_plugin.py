@@ -102,9 +102,9 @@ def test_options_are_declared_with_their_defaults() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"colour": "red"}, "colour: no such option; there are: path, max_bytes, "),
-        ({"path": ""}, "path: '' is no path"),
-        ({"path": "a\0b"}, "path: 'a\\x00b' is no path"),
+        ({"colour": "red"}, "colour: no such option; options: path, max_bytes, "),
+        ({"path": ""}, "path: '' is not a path"),
+        ({"path": "a\0b"}, "path: 'a\\x00b' is not a path"),
         ({"path": "{tmp}"}, "path: {tmp} is not a file"),
         ({"path": "{tmp}/no/log"}, "path: the folder {tmp}/no does not exist"),
         ({"path": "{tmp}/" + "x" * 300}, "path: cannot write {tmp}/xxx"),
@@ -113,8 +113,8 @@ def test_options_are_declared_with_their_defaults() -> None:
         ({"path": "{tmp}/log", "backups": "-1"}, "backups: must be at least 0, not "),
         ({"path": "{tmp}/log", "backups": "1001"}, "backups: must be at most 1000, "),
         ({"path": "{tmp}/log", "rotate": "daily"}, "rotate: must be size or hourly, "),
-        ({"max_bytes": "5"}, "max_bytes: needs a file: give path"),
-        ({"rotate": "hourly"}, "rotate: needs a file: give path"),
+        ({"max_bytes": "5"}, "max_bytes: needs a file: set path"),
+        ({"rotate": "hourly"}, "rotate: needs a file: set path"),
         ({"prompts": "yes"}, "prompts: must be true or false, not 'yes'"),
         ({"prompts": "true"}, "prompts: needs --keep-prompts"),
         ({"max_prompt_tokens": "5"}, "max_prompt_tokens: needs prompts=true"),

@@ -1,4 +1,4 @@
-"""Stat logger `kv_events`: changes of the prefix cache, over ZMQ."""
+"""Stat logger `kv_events`: publishes changes of the prefix cache over ZMQ."""
 
 from hookline.clock import SystemClock
 from hookline.config.kv_events import OPTION
@@ -27,7 +27,7 @@ __all__ = [
 
 @hookimpl
 def create_stat_logger(context: LoggerContext) -> KVEventsLogger:
-    """Raises `ConfigError` if events are not asked for, or a socket cannot be had."""
+    """Raises `ConfigError` if events are not enabled or a socket cannot be bound."""
     config = context.config.kv_events
     if config is None or not config.enable_kv_cache_events:
         raise ConfigError(OPTION, "the logger kv_events needs enable_kv_cache_events")

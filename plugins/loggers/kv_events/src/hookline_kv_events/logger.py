@@ -1,4 +1,4 @@
-"""The logger: makes batches of what it is told, and has them published."""
+"""The logger: turns cache changes into batches of events and publishes them."""
 
 import msgspec
 
@@ -16,11 +16,11 @@ from hookline_kv_events.wire import (
 
 
 class LostBatchesError(HooklineError):
-    """More batches waited than may, and the oldest are gone.
+    """The queue of batches overflowed and its oldest batches were dropped.
 
     Attributes:
-        batches: How many, this time.
-        batches_in_all: How many since the start.
+        batches: Number of batches dropped since the last error.
+        batches_in_all: Number of batches dropped since the start.
     """
 
     def __init__(self, batches: int, batches_in_all: int) -> None:
@@ -32,17 +32,16 @@ class LostBatchesError(HooklineError):
 
 
 class KVEventsLogger:
-    """A batch for each step that changed the prefix cache.
+    """Publishes a batch for each step that changed the prefix cache.
 
-    Batches have the engine's own numbers: whoever misses one sees it, wherever it was
-    lost. Number 0 says that the cache is empty at the start, and the last one that it
-    is gone.
+    Batches carry the engine's sequence numbers, so subscribers detect a lost batch
+    wherever it was lost. Batch 0 and the last one are `AllBlocksCleared`.
     """
 
     def __init__(
         self, publisher: Publisher, clock: Clock, *, block_size: int, rank: int
     ) -> None:
-        """Makes a logger of one engine, whose index is the rank."""
+        """Creates the logger of one engine; `rank` is the engine's index."""
         self._publisher = publisher
         self._clock = clock
         self._block_size = block_size
@@ -58,7 +57,7 @@ class KVEventsLogger:
 
     @hookimpl
     def cache_changed(self, changed: CacheChanged) -> None:
-        """Raises `LostBatchesError` if batches were lost, once for them."""
+        """Publishes the changes; raises `LostBatchesError` once after an overflow."""
         changes = changed.changes
         events = [wire_event(event, self._block_size) for event in changes.events]
         self._publish(changes.sequence, events)

@@ -1,4 +1,4 @@
-"""A thread that has the sockets: publishes batches, and tells old ones again."""
+"""A thread that owns the sockets: publishes batches and replays recent ones."""
 
 import threading
 from collections import deque
@@ -9,21 +9,21 @@ from hookline.config.kv_events import OPTION, KVEventsConfig
 from hookline.exceptions import ConfigError
 
 END = (-1).to_bytes(8, "big", signed=True)
-"""Instead of a number: nothing more is told again."""
+"""Sequence number that ends a replay."""
 _WAKE = "inproc://wake"
 _CLOSE_SECONDS = 1.0
 
 
 class Publisher:
-    """Of one engine.
+    """Publishes and replays the batches of one engine.
 
-    A message has three frames: the topic, the batch's number in 8 bytes, big-endian,
-    and the batch. Who has missed some asks the other socket with the first number that
-    it wants, and gets a message (number, batch) for each that is still kept, and then
-    `END` with an empty batch.
+    A message has three frames: the topic, the sequence number (8 bytes, big-endian) and
+    the batch. A subscriber that missed batches sends the first missing number to the
+    replay socket. It receives (number, batch) for each batch still kept, then `END`
+    with an empty batch.
 
     Attributes:
-        dropped_batches: Were not published: more waited than may. The oldest go.
+        dropped_batches: Number of batches dropped because the queue was full.
     """
 
     def __init__(self, config: KVEventsConfig, rank: int) -> None:
@@ -42,7 +42,7 @@ class Publisher:
         self._pub = self._context.socket(zmq.PUB)
         self._pub.set_hwm(config.hwm)
         self._replay = self._context.socket(zmq.ROUTER)
-        # All that is kept may be on its way to one who asks slowly.
+        # One slow client may have a whole replay in flight.
         self._replay.set_hwm(config.buffer_steps + 1)
         self._woken = self._context.socket(zmq.PAIR)
         self._woken.bind(_WAKE)
@@ -62,7 +62,7 @@ class Publisher:
 
     @property
     def endpoints(self) -> tuple[str, str]:
-        """Where it publishes and answers, ports and all; empty if it does not."""
+        """Addresses of the publish and replay sockets; empty if not bound."""
         found = (each.getsockopt_string(zmq.LAST_ENDPOINT) for each in self._sockets)
         first, second = (each.rstrip("\0") for each in found)
         return first, second
@@ -72,7 +72,7 @@ class Publisher:
         return self._pub, self._replay
 
     def publish(self, sequence: int, payload: bytes) -> None:
-        """Has a batch published; returns at once."""
+        """Queues a batch for publication; does not block."""
         with self._lock:
             if len(self._waiting) == self._most_waiting:
                 self._waiting.popleft()
@@ -83,7 +83,7 @@ class Publisher:
             self._waker.send(b"")
 
     def close(self) -> None:
-        """Publishes what waits, for a second at most, and ends the thread."""
+        """Publishes queued batches for at most a second and ends the thread."""
         if self._context.closed:
             return
         self._waker.send(b"end")
@@ -97,9 +97,9 @@ class Publisher:
         while True:
             ready = dict(poller.poll())
             if self._woken in ready:
-                word = self._woken.recv()
+                is_end = bool(self._woken.recv())
                 self._publish_waiting()
-                if word:
+                if is_end:
                     for socket in self._sockets:
                         socket.close(linger=round(_CLOSE_SECONDS * 1000))
                     return
@@ -117,11 +117,11 @@ class Publisher:
             self._kept.append((sequence, payload))
 
     def _answer(self, frames: list[bytes]) -> None:
-        """Requests of REQ sockets have an empty frame, which DEALERs may leave out."""
-        *way, asked = frames
-        if len(asked) != 8 or len(way) not in {1, 2}:
+        """Replays batches to a REQ socket, or a DEALER with or without empty frame."""
+        *way, request = frames
+        if len(request) != 8 or len(way) not in {1, 2}:
             return
-        first = int.from_bytes(asked, "big")
+        first = int.from_bytes(request, "big")
         for sequence, payload in self._kept:
             if sequence >= first:
                 number = sequence.to_bytes(8, "big")
@@ -149,7 +149,7 @@ class Publisher:
 
 
 def address_of(endpoint: str, rank: int) -> str:
-    """An engine's own: its index is added to a port, or put behind a name."""
+    """Returns an engine's address: the rank added to the port, or to the name."""
     if rank == 0:
         return endpoint
     if not endpoint.startswith("tcp://"):

@@ -1,8 +1,8 @@
-"""Events as vLLM has published them since 0.9: arrays, by position, tag first.
+"""Wire format of events, as in vLLM since 0.9: positional arrays, tag first.
 
-`vllm/distributed/kv_events.py` defines the fields and their order; newer versions of it
-write maps, which fewer readers take. A hash is told as an unsigned number: the last 8
-bytes of it, big-endian, as vLLM tells it unless it is asked for bytes.
+`vllm/distributed/kv_events.py` defines the fields and their order; its newer versions
+write maps, which fewer readers accept. A hash is sent as an unsigned integer: its last
+8 bytes, big-endian, as in vLLM by default.
 """
 
 import msgspec
@@ -10,26 +10,26 @@ import msgspec
 from hookline.events import BlocksRemoved, BlocksStored, CacheCleared, CacheEvent
 
 MEDIUM = "GPU"
-"""vLLM's word for the cache that the model reads, wherever that is."""
+"""vLLM's name for the cache that the model reads, on any device."""
 
 
 class KVCacheEvent(msgspec.Struct, array_like=True, gc=False, tag=True):
-    """Any of them."""
+    """Base of all events."""
 
 
 class BlockStored(KVCacheEvent):
-    """Full blocks that can be found now; each hash stands for all up to its end.
+    """Full blocks entered the prefix cache; a hash covers the prefix up to its block.
 
     Attributes:
-        block_hashes: Theirs.
-        parent_block_hash: Of the block before the first; None at a beginning.
-        token_ids: `block_size` for each block.
-        block_size: Tokens a block.
-        lora_id: Of older readers; always None.
-        medium: Where they are.
-        lora_name: Adapter that they depend on.
-        extra_keys: What else goes into each hash: a prompt's cache salt into its first
-            one. None if there is nothing.
+        block_hashes: Hashes of the blocks, in order.
+        parent_block_hash: Hash of the preceding block; None at the start of a prompt.
+        token_ids: Token ids, `block_size` per block.
+        block_size: Tokens per block.
+        lora_id: Kept for older readers; always None.
+        medium: Medium that holds the blocks.
+        lora_name: Name of the LoRA adapter of the blocks.
+        extra_keys: Further inputs of each hash: a prompt's cache salt for its first
+            block. None without any.
     """
 
     block_hashes: list[int]
@@ -43,25 +43,25 @@ class BlockStored(KVCacheEvent):
 
 
 class BlockRemoved(KVCacheEvent):
-    """Blocks that cannot be found any more."""
+    """Blocks were evicted from the prefix cache."""
 
     block_hashes: list[int]
     medium: str | None
 
 
 class AllBlocksCleared(KVCacheEvent):
-    """None can."""
+    """The prefix cache was cleared."""
 
 
 WireEvent = BlockStored | BlockRemoved | AllBlocksCleared
 
 
 class KVEventBatch(msgspec.Struct, array_like=True, gc=False):
-    """Of one step.
+    """The events of one step.
 
     Attributes:
         ts: Seconds since the epoch.
-        events: In order.
+        events: Events in order.
         data_parallel_rank: Index of the engine.
     """
 
@@ -71,12 +71,12 @@ class KVEventBatch(msgspec.Struct, array_like=True, gc=False):
 
 
 def number_of(block_hash: bytes) -> int:
-    """A hash as it is told."""
+    """Returns a hash as an integer for the wire."""
     return int.from_bytes(block_hash[-8:], "big")
 
 
 def wire_event(event: CacheEvent, block_size: int) -> WireEvent:
-    """An event of the engine as it is told."""
+    """Converts an engine's event to the wire format."""
     match event:
         case CacheCleared():
             return AllBlocksCleared()

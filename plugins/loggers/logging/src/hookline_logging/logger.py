@@ -1,4 +1,4 @@
-"""The logger: writes a line when hooks find that one is due; it has no thread."""
+"""The logger: writes a line from a hook when one is due, without its own thread."""
 
 from structlog.typing import FilteringBoundLogger
 
@@ -16,10 +16,10 @@ from hookline_logging.window import EngineWindow
 
 
 class StateLogger:
-    """One line an interval for each engine that does something.
+    """Writes one line per interval for each active engine.
 
-    A line follows an interval in which something ran. The line that finds nothing
-    running or waiting is the closing one: then there is silence until work comes.
+    The line that finds no request running or waiting is the last one until work comes
+    again.
     """
 
     def __init__(

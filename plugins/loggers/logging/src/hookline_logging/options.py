@@ -1,4 +1,4 @@
-"""The logger's options, as users type them."""
+"""The logger's options."""
 
 import math
 from dataclasses import dataclass
@@ -16,11 +16,11 @@ class LineFormat(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How often a line is written, and how.
+    """Interval and format of the lines.
 
     Attributes:
-        interval_seconds: Between two lines.
-        format: For people, or for machines.
+        interval_seconds: Seconds between two lines.
+        format: Console text or JSON.
     """
 
     interval_seconds: float = 5.0
@@ -28,10 +28,10 @@ class Options:
 
     @classmethod
     def read(cls, context: LoggerContext) -> Self:
-        """Takes the options from their text.
+        """Parses the options.
 
         Raises:
-            ConfigError: An option does not exist, or its value cannot be.
+            ConfigError: An option is unknown or its value is invalid.
         """
         given = dict(context.options)
         name = context.name
@@ -39,7 +39,7 @@ class Options:
         line_format = _format(f"{name}.format", given.pop("format", "console"))
         if given:
             raise ConfigError(
-                f"{name}.{min(given)}", "no such option; there are: format, interval"
+                f"{name}.{min(given)}", "no such option; options: format, interval"
             )
         return cls(interval, line_format)
 

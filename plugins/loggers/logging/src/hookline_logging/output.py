@@ -1,4 +1,4 @@
-"""Where lines go: a structlog logger of its own, whatever the program configured."""
+"""A private structlog logger, independent of the program's configuration."""
 
 import logging
 from typing import TextIO, cast
@@ -10,7 +10,7 @@ from hookline_logging.options import LineFormat
 
 
 def make_log(line_format: LineFormat, stream: TextIO) -> FilteringBoundLogger:
-    """A logger that writes to `stream` and shares no configuration with others."""
+    """Returns a logger that writes to `stream` and has its own configuration."""
     renderer: Processor
     if line_format is LineFormat.JSON:
         renderer = structlog.processors.JSONRenderer()

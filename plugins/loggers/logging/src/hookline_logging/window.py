@@ -1,4 +1,4 @@
-"""What one engine did since its last line, and whether there is a line to write."""
+"""One engine's statistics since its last line."""
 
 from dataclasses import dataclass, field
 
@@ -8,17 +8,17 @@ from hookline.stats import HitRateWindow, IterationStats, SchedulerStats
 
 @dataclass(slots=True)
 class EngineWindow:
-    """An engine's numbers between two lines.
+    """An engine's statistics between two lines.
 
-    An engine that is quiet opens no window: the next one begins with what ends the
-    quiet, so that its rates do not count the pause.
+    An idle engine has no open window: the next one begins with the first activity, so
+    rates do not include the pause.
 
     Attributes:
-        began_at: When the open window began; None while the engine is quiet.
-        prompt_tokens: In this window.
-        generation_tokens: In this window.
-        state: The newest.
-        hit_rate: Over the most recent requests, whatever the window.
+        began_at: Nanoseconds at which the window opened; None while the engine is idle.
+        prompt_tokens: Prompt tokens in this window.
+        generation_tokens: Generated tokens in this window.
+        state: Latest state of the scheduler.
+        hit_rate: Prefix cache hit rate of recent requests, across windows.
     """
 
     began_at: int | None = None
@@ -28,7 +28,7 @@ class EngineWindow:
     hit_rate: HitRateWindow = field(default_factory=HitRateWindow)
 
     def add(self, now: int, iteration: IterationStats, state: SchedulerStats) -> None:
-        """Takes in a step, or a change of state outside one."""
+        """Adds a step, or a change of state outside a step."""
         self.state = state
         self.hit_rate.observe(state.prefix_cache)
         self.prompt_tokens += iteration.prompt_tokens
@@ -39,7 +39,7 @@ class EngineWindow:
 
     @property
     def waiting(self) -> int:
-        """Requests that wait for anything."""
+        """Number of waiting requests, for any reason."""
         state = self.state
         return state.waiting + state.waiting_for_grammar + state.waiting_for_remote_kv
 
@@ -48,14 +48,14 @@ class EngineWindow:
         return self.state.running > 0 or self.waiting > 0
 
     def is_due(self, now: int, interval_seconds: float) -> bool:
-        """Whether a window is open and has lasted long enough."""
+        """Whether a window has been open for the interval."""
         return (
             self.began_at is not None
             and now - self.began_at >= interval_seconds * NANOSECONDS
         )
 
     def line(self, now: int) -> dict[str, int | float]:
-        """The line's numbers; rates are over the open window."""
+        """Returns the line's fields; rates are over the open window."""
         began_at = now if self.began_at is None else self.began_at
         seconds = (now - began_at) / NANOSECONDS
         numbers: dict[str, int | float] = {
@@ -70,7 +70,7 @@ class EngineWindow:
         return numbers
 
     def restart(self, now: int) -> None:
-        """Opens the next window, or none if the line told that all is quiet."""
+        """Opens the next window, or none if the engine is idle."""
         self.began_at = now if self.is_busy else None
         self.prompt_tokens = 0
         self.generation_tokens = 0

@@ -1,6 +1,7 @@
 """Stat logger `otel`: traces and metrics over OTLP.
 
-Importing this imports no OpenTelemetry: the command line does so to show the options.
+Importing this module does not import OpenTelemetry: the command line imports it only to
+show the options.
 """
 
 import os

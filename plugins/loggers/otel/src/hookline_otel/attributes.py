@@ -1,4 +1,4 @@
-"""Attributes of a request's span: the conventions', our own, and vLLM's."""
+"""Attributes of a request's span: GenAI conventions, Hookline's and vLLM's."""
 
 from hookline.stats import FinishedRequest
 from hookline_otel.outcome import error_type
@@ -6,14 +6,14 @@ from hookline_otel.spans import Pairs
 
 PROVIDER = "hookline"
 SCHEMA_URL = "https://opentelemetry.io/schemas/gen-ai/1.42.0"
-"""Version of the conventions whose names stand here."""
+"""Version of the GenAI conventions that the attribute names follow."""
 
 MAX_TEXT = 256
-"""Characters kept of what clients choose."""
+"""Maximum characters of an attribute whose value a client chooses."""
 
 
 def genai_attributes(request: FinishedRequest, model: str) -> Pairs:
-    """Of the GenAI conventions, for an inference span."""
+    """Yields the attributes of an inference span from the GenAI conventions."""
     params = request.params
     cached = request.local_cached_tokens + request.external_cached_tokens
     yield "gen_ai.operation.name", request.facts.operation
@@ -39,7 +39,7 @@ def genai_attributes(request: FinishedRequest, model: str) -> Pairs:
 
 
 def hookline_attributes(request: FinishedRequest, engine_index: int) -> Pairs:
-    """What has no convention; names as in `FinishedRequest`."""
+    """Yields attributes without a convention; names as in `FinishedRequest`."""
     tenant = request.facts.tenant
     yield "hookline.engine_index", engine_index
     yield "hookline.request_id", request.request_id
@@ -58,7 +58,7 @@ def hookline_attributes(request: FinishedRequest, engine_index: int) -> Pairs:
 
 
 def vllm_attributes(request: FinishedRequest) -> Pairs:
-    """The names that vLLM gives its request spans; seconds, as there."""
+    """Yields the attributes of vLLM's request spans; times in seconds, as in vLLM."""
     params = request.params
     yield "gen_ai.request.id", cut(request.facts.client_id) or str(request.request_id)
     yield "gen_ai.request.n", params.n
@@ -78,5 +78,5 @@ def vllm_attributes(request: FinishedRequest) -> Pairs:
 
 
 def cut(text: str) -> str:
-    """At most `MAX_TEXT` characters, all of which can be sent as UTF-8."""
+    """Returns at most `MAX_TEXT` characters, with invalid UTF-8 replaced."""
     return text[:MAX_TEXT].encode(errors="replace").decode()

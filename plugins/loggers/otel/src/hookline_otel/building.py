@@ -1,4 +1,4 @@
-"""Puts a logger together from its options."""
+"""Builds a logger from its options."""
 
 from hookline.clock import SystemClock
 from hookline.payloads import LoggerContext
@@ -16,10 +16,10 @@ from hookline_otel.span_sender import SpanSender
 
 
 def build_logger(context: LoggerContext, options: Options) -> OtelLogger:
-    """Starts no thread and connects to nothing: the first hook does.
+    """Builds a logger; threads and connections start with its first hook.
 
     Raises:
-        ConfigError: The standard environment variables hold something wrong.
+        ConfigError: A standard environment variable is invalid.
     """
     clock = SystemClock()
     resource = make_resource(options.service_name)

@@ -1,4 +1,4 @@
-"""Chooses the transport of a protocol."""
+"""Chooses the transport for a protocol."""
 
 import os
 
@@ -12,10 +12,10 @@ from hookline_registry import Failure, isolate
 def make_transport(
     signal: Signal, endpoint: Endpoint, headers: dict[str, str] | None
 ) -> Transport:
-    """Connects to nothing yet.
+    """Creates the endpoint's transport, which connects on first use.
 
     Raises:
-        ConfigError: The standard environment variables hold something wrong.
+        ConfigError: A standard environment variable is invalid.
     """
     settings = TransportSettings.read(signal, endpoint, headers, os.environ)
     made = isolate(_make, signal, endpoint, settings)
@@ -27,7 +27,7 @@ def make_transport(
 
 
 def _make(signal: Signal, endpoint: Endpoint, settings: TransportSettings) -> Transport:
-    # Each is slow to import, and one of them is not needed.
+    # Both are slow to import, and only one is needed.
     if endpoint.protocol is OtlpProtocol.GRPC:
         from hookline_otel.grpc_transport import GrpcTransport  # noqa: PLC0415
 

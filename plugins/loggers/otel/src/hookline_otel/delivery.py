@@ -1,4 +1,4 @@
-"""Sends data to a collector, more than once if need be, and says whether it arrived."""
+"""Sends data to a collector, with retries, and reports failures."""
 
 import threading
 import time
@@ -9,41 +9,41 @@ from hookline_otel.transport import Transport
 from hookline_registry import Failure, isolate
 
 EXPORT_SECONDS = 5.0
-"""Of one sending, with all its tries; a thread that hangs is back after so long."""
+"""Deadline of one export including its retries."""
 
 FIRST_PAUSE_SECONDS = 1.0
-"""Between the first two tries; twice as long before each further one."""
+"""Pause before the first retry; doubles with each further retry."""
 
 _LEAST_TIMEOUT_SECONDS = 0.1
 
 
 class Delivery:
-    """One transport; raises nothing, whatever the transport does."""
+    """Sends through one transport; never raises, whatever the transport does."""
 
     def __init__(self, transport: Transport, outage: OutageLog) -> None:
-        """Takes over the transport.
+        """Creates the delivery, which then owns the transport.
 
         Args:
-            transport: Ends with `shutdown`.
-            outage: Is told of failures.
+            transport: Closed by `shutdown`.
+            outage: Logs failures.
         """
         self._transport = transport
         self._outage = outage
         self._is_ending = threading.Event()
 
     def send(self, make: Callable[[], bytes]) -> str | None:
-        """Makes the data and sends it; returns why it failed, None if it did not."""
+        """Makes the data and sends it; returns the error, or None on success."""
         body = isolate(make)
         why = body.summary if isinstance(body, Failure) else self._send(body)
         if why is None:
             self._outage.arrived()
         return why
 
-    def tell_lost(self, why: str, lost: str) -> None:
+    def report_loss(self, why: str, lost: str) -> None:
         self._outage.failed(why, lost)
 
     def shutdown(self) -> None:
-        """Makes `send` give up, now and for good; returns at once."""
+        """Makes current and future `send` calls give up; does not block."""
         self._is_ending.set()
         self._transport.close()
 

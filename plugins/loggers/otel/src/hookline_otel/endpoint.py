@@ -1,4 +1,4 @@
-"""Where a signal is sent, from an option or the standard environment variables."""
+"""A signal's endpoint, from an option or the standard environment variables."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from urllib.parse import SplitResult, urlsplit
 from hookline.exceptions import ConfigError
 
 ENVIRONMENT = "OTEL_EXPORTER_OTLP"
-"""How the standard's variables begin."""
+"""Prefix of the standard environment variables."""
 
 
 class Signal(StrEnum):
@@ -26,8 +26,8 @@ class Endpoint:
     """A receiver of one signal.
 
     Attributes:
-        url: With scheme; for HTTP with the signal's path.
-        protocol: What is spoken there.
+        url: Includes the scheme and, for HTTP, the signal's path.
+        protocol: OTLP protocol of the endpoint.
     """
 
     url: str
@@ -39,17 +39,17 @@ class Endpoint:
 
     @property
     def host(self) -> str:
-        """For messages: without the password that an URL may hold."""
+        """Host and port without credentials, for messages."""
         return urlsplit(self.url).netloc.rpartition("@")[2]
 
 
 def find_endpoint(
     signal: Signal, given: Mapping[str, str], environment: Mapping[str, str], name: str
 ) -> Endpoint | None:
-    """The signal's endpoint; None where nobody names one.
+    """Returns the signal's endpoint, or None if none is configured.
 
     Raises:
-        ConfigError: Protocol or URL cannot be.
+        ConfigError: The protocol or the URL is invalid.
     """
     protocol = _protocol(signal, given, environment, name)
     own, shared = (
@@ -61,7 +61,7 @@ def find_endpoint(
     if url := environment.get(own):
         return _endpoint(own, url, protocol, signal)
     if base := environment.get(shared):
-        # The standard: this one is a base, whatever its path.
+        # By the standard, the shared variable is a base URL whatever its path.
         path = f"/v1/{signal}" if protocol is OtlpProtocol.HTTP else ""
         return _endpoint(shared, base.rstrip("/") + path, protocol, signal)
     return None
@@ -98,8 +98,8 @@ def _endpoint(
     if protocol is OtlpProtocol.GRPC and has_path:
         raise ConfigError(
             option,
-            f"{url!r} has a path, which gRPC has no use for; leave it out, or take "
-            f"the protocol {OtlpProtocol.HTTP}",
+            f"{url!r} has a path, which gRPC does not use; remove it, or use the "
+            f"protocol {OtlpProtocol.HTTP}",
         )
     if protocol is OtlpProtocol.HTTP and not has_path:
         parts = parts._replace(path=f"/v1/{signal}")
@@ -107,7 +107,7 @@ def _endpoint(
 
 
 def _split(option: str, url: str, protocol: OtlpProtocol) -> SplitResult:
-    # `grpc://` is what other engines' guides write for gRPC without TLS.
+    # Other engines' guides write `grpc://` for gRPC without TLS.
     schemes = (
         ("http", "https", "grpc")
         if protocol is OtlpProtocol.GRPC
@@ -116,14 +116,14 @@ def _split(option: str, url: str, protocol: OtlpProtocol) -> SplitResult:
             "https",
         )
     )
-    wanted = f"must be a URL such as http://localhost:4317, not {url!r}"
+    detail = f"must be a URL such as http://localhost:4317, not {url!r}"
     if any(character.isspace() for character in url):
-        raise ConfigError(option, wanted)
+        raise ConfigError(option, detail)
     try:
         parts = urlsplit(url)
         is_whole = parts.scheme in schemes and parts.hostname and parts.port != 0
     except ValueError as error:
-        raise ConfigError(option, wanted) from error
+        raise ConfigError(option, detail) from error
     if not is_whole:
-        raise ConfigError(option, wanted)
+        raise ConfigError(option, detail)
     return parts

@@ -1,4 +1,4 @@
-"""The request that spans are sent in: who sends them, written once."""
+"""The export request around spans, with its resource and scope encoded once."""
 
 from collections.abc import Iterable
 
@@ -14,7 +14,7 @@ _THIRD = b"\x1a"
 
 
 class Envelope:
-    """Spans of one resource and scope as an `ExportTraceServiceRequest`."""
+    """Wraps spans of one resource and scope in an `ExportTraceServiceRequest`."""
 
     def __init__(self, resource: Resource, scope: InstrumentationScope) -> None:
         attributes = b"".join(
@@ -31,13 +31,13 @@ class Envelope:
         )
 
     def wrap(self, spans: Iterable[bytes]) -> bytes:
-        """The request; each span as `spans` writes them."""
+        """Returns the encoded request; each span is encoded by `encode_trace`."""
         scoped = self._scope + b"".join(nested(_SECOND, span) for span in spans)
         return nested(_FIRST, self._resource + nested(_SECOND, scoped))
 
 
 def _plain(value: object) -> AttributeValue:
-    """A resource may have any value that the SDK allows, sequences included."""
+    """Converts any value that the SDK allows in a resource, sequences included."""
     if isinstance(value, (str, bool, int, float)):
         return value
     if isinstance(value, (tuple, list)):

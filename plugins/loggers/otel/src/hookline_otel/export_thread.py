@@ -1,4 +1,4 @@
-"""A daemon thread that sends now and then, and that nobody waits for long."""
+"""A daemon thread that exports periodically and ends within bounded time."""
 
 import threading
 from collections.abc import Callable
@@ -6,22 +6,22 @@ from collections.abc import Callable
 from hookline_registry import isolate
 
 INTERRUPT_SECONDS = 0.1
-"""How long an interrupted sending gets to return."""
+"""Time that an interrupted export gets to return."""
 
 
 class ExportThread:
-    """Calls `work`, sleeps as long as it says, and so on; once more at the end."""
+    """Calls `work` periodically, at the intervals that it returns, and at the end."""
 
     def __init__(
         self, name: str, work: Callable[[], float], interrupt: Callable[[], None]
     ) -> None:
-        """Starts nothing yet.
+        """Creates the thread without starting it.
 
         Args:
-            name: Of the thread.
-            work: Sends what there is; says after how many seconds to come again.
-            interrupt: Makes a sending under way give up; called once, when the thread
-                is to end, from another thread; must return at once.
+            name: Suffix of the thread's name.
+            work: Exports pending data; returns the seconds until the next call.
+            interrupt: Makes an export in progress give up. Called once, from another
+                thread, when the thread must end; must not block.
         """
         self._work = work
         self._interrupt = interrupt
@@ -37,26 +37,26 @@ class ExportThread:
         return self._thread.is_alive()
 
     def start(self) -> None:
-        """May be called again."""
+        """Starts the thread; further calls have no effect."""
         if self._thread.ident is None:
             self._thread.start()
 
     def wake(self) -> None:
-        """Lets it work now rather than later."""
+        """Makes the thread work now rather than at its next interval."""
         self._awake.set()
 
     def end(self) -> None:
-        """Asks it to work a last time; waits for nothing."""
+        """Makes the thread work a last time and end; does not block."""
         self._is_ending = True
         self._awake.set()
 
     def wait(self, timeout_seconds: float) -> None:
-        """Waits for the last work."""
+        """Waits until the thread has ended, or `timeout_seconds` have passed."""
         if self._thread.ident is not None:
             self._thread.join(timeout_seconds)
 
     def interrupt(self) -> None:
-        """Makes it give up whatever it still does; may be called again."""
+        """Interrupts an export in progress; further calls have no effect."""
         if self._is_interrupted:
             return
         self._is_interrupted = True
@@ -67,7 +67,7 @@ class ExportThread:
 
     def _run(self) -> None:
         while True:
-            is_last = self._is_ending  # before working: what came till then is sent
+            is_last = self._is_ending  # read first, so data added before `end` is sent
             delay = self._work()
             if is_last:
                 return

@@ -1,4 +1,4 @@
-"""The histograms that the GenAI conventions ask of a model server."""
+"""Histograms that the GenAI conventions define for model servers."""
 
 import threading
 from bisect import bisect_left
@@ -33,7 +33,7 @@ class _Histogram:
     """One of the conventions' histograms of seconds.
 
     Attributes:
-        read: A request's value; None where the conventions want none.
+        read: Returns a request's value, or None if it is not observed.
     """
 
     name: str
@@ -68,10 +68,10 @@ class _Histogram:
 
 
 class GenAiMetrics:
-    """Sums over finished requests; in any thread.
+    """Histograms over finished requests; thread-safe.
 
-    Nothing that a client chooses is an attribute, so there are few series: two
-    operations, the engines' models and two kinds of error.
+    No client-chosen value is a label, so the number of series is small: operations ×
+    the engines' models × kinds of error.
     """
 
     def __init__(self) -> None:
@@ -117,7 +117,7 @@ def _histograms() -> tuple[_Histogram, ...]:
 
 
 def _time_per_output_token(request: FinishedRequest) -> float | None:
-    """As the conventions define it; Hookline's own TPOT leaves the front end out."""
+    """Seconds per output token by the conventions, the front end's time included."""
     first, later = request.ttft_seconds, request.output_tokens - 1
     if first is None or later < 1 or not is_success(request):
         return None

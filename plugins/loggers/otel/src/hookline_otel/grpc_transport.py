@@ -1,4 +1,4 @@
-"""OTLP over gRPC: bytes in, bytes out, without the messages' classes."""
+"""OTLP over gRPC, with encoded bytes instead of message classes."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,7 +11,7 @@ from hookline_otel.transport import Refusal
 from hookline_otel.transport_settings import Compression, TransportSettings, user_agent
 
 RECONNECT_MS = 500
-"""gRPC waits up to two minutes by itself; whoever sends here has pauses of its own."""
+"""Replaces gRPC's backoff of up to two minutes: `Delivery` already backs off."""
 
 _SERVICES: Mapping[Signal, str] = {
     Signal.TRACES: "trace.v1.TraceService",
@@ -31,11 +31,11 @@ _PASSING = (
     grpc.StatusCode.RESOURCE_EXHAUSTED,
     grpc.StatusCode.UNAVAILABLE,
 )
-"""Answers after which the protocol allows another try."""
+"""Status codes after which OTLP allows a retry."""
 
 
 class GrpcTransport:
-    """One method of one service."""
+    """Calls the `Export` method of one OTLP service."""
 
     def __init__(
         self, signal: Signal, endpoint: Endpoint, settings: TransportSettings
@@ -81,7 +81,7 @@ def _bytes(file: Path | None) -> bytes | None:
 
 
 def _refusal(error: grpc.RpcError) -> Refusal:
-    # What calls raise is both; the base class alone says nothing.
+    # Errors of calls are `grpc.Call` too; plain `RpcError` has no code or details.
     if not isinstance(error, grpc.Call):
         return Refusal(str(error))
     code = error.code()

@@ -17,7 +17,7 @@ _PASSING = (
     HTTPStatus.SERVICE_UNAVAILABLE,
     HTTPStatus.GATEWAY_TIMEOUT,
 )
-"""Answers after which the protocol allows another try."""
+"""Status codes after which OTLP allows a retry."""
 
 _COMPRESS: Mapping[Compression, Callable[[bytes], bytes]] = {
     Compression.NONE: bytes,
@@ -27,7 +27,7 @@ _COMPRESS: Mapping[Compression, Callable[[bytes], bytes]] = {
 
 
 class HttpTransport:
-    """One URL; follows no redirection."""
+    """Posts to one URL; does not follow redirects."""
 
     def __init__(self, endpoint: Endpoint, settings: TransportSettings) -> None:
         self._url = endpoint.url
@@ -80,5 +80,5 @@ def _client_certificate(settings: TransportSettings) -> str | tuple[str, str] | 
 
 
 def _pause(text: str) -> float:
-    """Seconds; a collector that names a date is left alone as long as any other."""
+    """Returns the seconds of a Retry-After header, 0 if it is missing or a date."""
     return float(text) if text.isdecimal() else 0.0

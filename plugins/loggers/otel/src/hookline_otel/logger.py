@@ -1,4 +1,4 @@
-"""The logger: turns what hooks bring into traces and sums; sends nothing itself."""
+"""The logger: turns hook payloads into traces and metrics for the sender threads."""
 
 import atexit
 import time
@@ -28,18 +28,18 @@ from hookline_otel.trace_context import is_trace_id
 
 @dataclass(frozen=True, slots=True)
 class Metrics:
-    """Where sums are kept, and who sends them."""
+    """The metrics and the thread that pushes them."""
 
     source: MetricSource
     sender: MetricSender
 
 
 class OtelLogger:
-    """Sends from the first engine's start until the last engine's end.
+    """Exports traces and metrics from the first engine's start to the last one's end.
 
     Attributes:
-        spans: None if there is nowhere to send them.
-        metrics: Likewise.
+        spans: None if no endpoint for traces is configured.
+        metrics: None if no endpoint for metrics is configured.
     """
 
     def __init__(
@@ -104,12 +104,12 @@ class OtelLogger:
             self.metrics.source.recorder.http_answered(answered)
 
     def close(self) -> None:
-        """Sends what is left, for `flush_seconds` at most, and ends the threads."""
+        """Sends pending data for at most `flush_seconds`, then ends the threads."""
         atexit.unregister(self.close)
         senders = self._senders
         for sender in senders:
             sender.thread.end()
-        # What hangs is interrupted, and that takes a moment, too.
+        # Interrupting an export that hangs takes time as well.
         seconds = self._flush_seconds - len(senders) * INTERRUPT_SECONDS
         deadline = time.monotonic() + seconds
         for sender in senders:
@@ -139,7 +139,7 @@ class OtelLogger:
                         model=model,
                         engine_index=engine_index,
                         semconv=self._semconv,
-                        told_at=self._clock.wall(),
+                        observed_at=self._clock.wall(),
                     )
                 )
 

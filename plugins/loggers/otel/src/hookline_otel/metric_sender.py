@@ -1,4 +1,4 @@
-"""Pushes all metrics once an interval."""
+"""A thread that pushes all metrics once per interval."""
 
 import threading
 from collections.abc import Callable
@@ -8,7 +8,7 @@ from hookline_otel.export_thread import ExportThread
 
 
 class MetricSender:
-    """Sums are cumulative, so a push that fails loses time and no number."""
+    """Pushes cumulative metrics; a failed push is made good by the next one."""
 
     def __init__(
         self,
@@ -17,12 +17,12 @@ class MetricSender:
         *,
         interval_seconds: float,
     ) -> None:
-        """Starts nothing yet.
+        """Creates the sender without starting its thread.
 
         Args:
-            delivery: Ends with the sender.
-            encode: Makes what is sent, given how many pushes have failed.
-            interval_seconds: Between two pushes.
+            delivery: Shut down with the sender.
+            encode: Returns the encoded metrics, given the number of failed pushes.
+            interval_seconds: Seconds between two pushes.
         """
         self._delivery = delivery
         self._encode = encode
@@ -33,12 +33,12 @@ class MetricSender:
 
     @property
     def failed(self) -> int:
-        """Pushes that did not arrive."""
+        """Number of pushes that failed."""
         with self._lock:
             return self._failed
 
     def close(self, timeout_seconds: float) -> None:
-        """Waits so long for the last push."""
+        """Waits at most `timeout_seconds` for the last push."""
         self.thread.end()
         self.thread.wait(timeout_seconds)
         self.thread.interrupt()
@@ -47,5 +47,5 @@ class MetricSender:
         if (why := self._delivery.send(lambda: self._encode(self.failed))) is not None:
             with self._lock:
                 self._failed += 1
-            self._delivery.tell_lost(why, f"{self.failed} pushes")
+            self._delivery.report_loss(why, f"{self.failed} pushes")
         return self._interval_seconds

@@ -1,4 +1,4 @@
-"""Everything that is pushed: the catalogue, the conventions' histograms, our losses."""
+"""All pushed metrics: the catalogue, GenAI histograms and the exporter's own counts."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -17,11 +17,11 @@ from hookline_otel.span_sender import SpanCounts, SpanSender
 
 
 class MetricSource:
-    """What the hooks add up to; read by the export thread.
+    """Metrics accumulated from the hooks and read by the export thread.
 
     Attributes:
-        recorder: The catalogue's sums.
-        genai: Those of the conventions.
+        recorder: The metrics catalogue.
+        genai: The histograms of the GenAI conventions.
     """
 
     def __init__(
@@ -43,14 +43,14 @@ class MetricSource:
         self._clock = clock
 
     def engine_started(self, started: EngineStarted) -> None:
-        """Everything counts from the first engine's start."""
+        """Records the start; cumulative metrics begin with the first engine's."""
         if not self._has_engine:
             self._has_engine = True
             self._started_at = started.clock.wall
         self.recorder.engine_started(started)
 
     def encode(self, failed_pushes: int) -> bytes:
-        """All numbers as they are now, in the form in which they are sent."""
+        """Returns a snapshot of all metrics, encoded for the push."""
         counts = self._spans.counts if self._spans is not None else None
         data = metrics_data(
             (
@@ -66,22 +66,20 @@ class MetricSource:
 
 
 def make_recorder(config: EngineConfig) -> Recorder:
-    """A recorder in Hookline's own names, whatever other loggers show."""
+    """Returns a recorder of Hookline's own names, whichever dialects are configured."""
     metrics = replace(config.observers.metrics, dialects=(OWN_DIALECT,))
     observers = replace(config.observers, metrics=metrics)
     return Recorder(replace(config, observers=observers))
 
 
 def _own_families(counts: SpanCounts | None, failed_pushes: int) -> Iterable[Family]:
-    yield _counter("failed_metric_exports", "exports", "Pushes lost.", failed_pushes)
+    yield _counter("failed_metric_exports", "exports", "Failed pushes.", failed_pushes)
     if counts is None:
         return
-    yield _counter("exported_spans", "spans", "Spans sent.", counts.exported)
+    yield _counter("exported_spans", "spans", "Exported spans.", counts.exported)
+    yield _counter("failed_spans", "spans", "Spans whose export failed.", counts.failed)
     yield _counter(
-        "failed_spans", "spans", "Spans that the collector did not take.", counts.failed
-    )
-    yield _counter(
-        "dropped_spans", "spans", "Spans that were never sent.", counts.dropped
+        "dropped_spans", "spans", "Spans dropped before export.", counts.dropped
     )
 
 

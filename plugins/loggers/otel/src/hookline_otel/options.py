@@ -1,4 +1,4 @@
-"""The logger's options, as users type them; knows no OpenTelemetry package."""
+"""The logger's options, parsed without importing OpenTelemetry."""
 
 import math
 import re
@@ -13,29 +13,29 @@ from hookline.payloads import LoggerContext
 from hookline_otel.endpoint import Endpoint, Signal, find_endpoint
 
 MAX_FLUSH_SECONDS = 4.0
-"""The front end waits 5 s for its loggers before it abandons them."""
+"""Stays below the 5 s that the front end waits for its loggers to close."""
 
 HELP: Mapping[str, tuple[str, str | None]] = {
-    "traces_endpoint": ("URL that takes traces, such as http://localhost:4317", None),
-    "metrics_endpoint": ("URL that takes metrics; none are sent without it", None),
+    "traces_endpoint": ("URL for traces, such as http://localhost:4317", None),
+    "metrics_endpoint": ("URL for metrics; no metrics are sent without it", None),
     "protocol": (
-        "grpc or http/protobuf; else what OTEL_EXPORTER_OTLP_PROTOCOL says, else grpc",
+        "grpc or http/protobuf; defaults to OTEL_EXPORTER_OTLP_PROTOCOL, then grpc",
         None,
     ),
-    "headers": ("headers sent along: name=value,name=value", None),
+    "headers": ("request headers: name=value,name=value", None),
     "semconv": ("attributes of request spans: genai, vllm or both", "genai"),
-    "service_name": ("what the service is called; else OTEL_SERVICE_NAME", None),
+    "service_name": ("name of the service; defaults to OTEL_SERVICE_NAME", None),
     "metrics_interval": ("seconds between two pushes of the metrics", "10"),
-    "flush_seconds": ("most seconds that the end of an engine waits for sending", "2"),
+    "flush_seconds": ("maximum seconds for the last export on shutdown", "2"),
 }
-"""Of each option what it does and what holds without it."""
+"""Help text and default of each option."""
 
 _HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 _HEADER_VALUE = re.compile(r"[\x20-\x7e]*")
 
 
 class Semconv(StrEnum):
-    """Which conventions the request spans follow."""
+    """Conventions that request spans follow."""
 
     GENAI = "genai"
     VLLM = "vllm"
@@ -52,16 +52,16 @@ class Semconv(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """What is sent where, and how often.
+    """Endpoints and export settings.
 
     Attributes:
-        traces: Where spans go; None sends none.
-        metrics: Where metrics go; None sends none.
-        headers: Sent along; None leaves it to the standard environment variables.
-        semconv: Which attributes request spans have.
-        service_name: None leaves it to the standard environment variables.
-        metrics_interval_seconds: Between two pushes.
-        flush_seconds: Bound of the last sending.
+        traces: Endpoint of spans; None sends none.
+        metrics: Endpoint of metrics; None sends none.
+        headers: Request headers; None uses the standard environment variables.
+        semconv: Attributes of request spans.
+        service_name: Name of the service; None uses the standard environment variables.
+        metrics_interval_seconds: Seconds between two pushes.
+        flush_seconds: Maximum duration of the last export.
     """
 
     traces: Endpoint | None = None
@@ -74,25 +74,25 @@ class Options:
 
     @classmethod
     def read(cls, context: LoggerContext, environment: Mapping[str, str]) -> Self:
-        """Takes the options from their text.
+        """Parses the options.
 
         Raises:
-            ConfigError: An option does not exist, its value cannot be, or there is no
-                endpoint.
+            ConfigError: An option is unknown, its value is invalid, or no endpoint is
+                configured.
         """
         given, name = context.options, context.name
         if unknown := sorted(set(given) - set(HELP)):
             known = ", ".join(HELP)
             raise ConfigError(
-                f"{name}.{unknown[0]}", f"no such option; there are: {known}"
+                f"{name}.{unknown[0]}", f"no such option; options: {known}"
             )
         traces = find_endpoint(Signal.TRACES, given, environment, name)
         metrics = find_endpoint(Signal.METRICS, given, environment, name)
         if traces is None and metrics is None:
             raise ConfigError(
                 f"{name}.traces_endpoint",
-                "neither this nor metrics_endpoint is given, and the environment holds "
-                "no OTEL_EXPORTER_OTLP_ENDPOINT: there is nowhere to send to",
+                "no endpoint: set this, metrics_endpoint or the environment variable "
+                "OTEL_EXPORTER_OTLP_ENDPOINT",
             )
         return cls(
             traces=traces,
@@ -112,10 +112,10 @@ class Options:
 
 
 def read_headers(option: str, text: str | None) -> dict[str, str] | None:
-    """Headers by lower-case name, from the standard's notation.
+    """Parses `name=value,name=value` into headers by lower-case name.
 
     Raises:
-        ConfigError: They cannot be.
+        ConfigError: A header is invalid.
     """
     if text is None:
         return None
@@ -125,7 +125,7 @@ def read_headers(option: str, text: str | None) -> dict[str, str] | None:
         if not (equals and _HEADER_NAME.fullmatch(key)):
             raise ConfigError(option, "must be name=value,name=value")
         headers[key.lower()] = unquote(value)
-        # The value is not shown: it may well be a secret.
+        # The value is not shown: it may be a secret.
         if not _HEADER_VALUE.fullmatch(headers[key.lower()]):
             raise ConfigError(option, f"the value of {key} is not printable ASCII")
     return headers

@@ -1,4 +1,4 @@
-"""Families of metrics in the SDK's form: cumulative sums, gauges and histograms."""
+"""Converts metric families to the SDK's cumulative sums, gauges and histograms."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -25,19 +25,19 @@ from hookline.metrics import Family, HistogramValue, Kind, Sample
 from hookline_otel.trace_context import is_trace_id
 
 _UNITS = {"seconds": "s", "bytes": "By", "ratio": "1", "1": "1"}
-"""In the notation of UCUM; other units are counted things, written in braces."""
+"""Units in UCUM notation; other units are counted things, written in braces."""
 
-# The encoder leaves a None out, as the protocol allows; the SDK's type does not say so.
+# The encoder omits None, as the protocol allows; the SDK's type does not permit it.
 _NOT_KNOWN = cast("float", None)
 
 
 _NO_SPAN = 0
-"""The encoder tells the trace only of an exemplar that has a span id as well."""
+"""The encoder writes an exemplar's trace id only if it has a span id as well."""
 
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """The time that cumulative numbers are about, in nanoseconds since the epoch."""
+    """Time range of cumulative values, in nanoseconds since the epoch."""
 
     start: int
     now: int
@@ -49,7 +49,7 @@ def metrics_data(
     scope: InstrumentationScope,
     window: Window,
 ) -> MetricsData:
-    """All families that have a sample."""
+    """Converts all families that have samples."""
     metrics = [_metric(family, window) for family in families if family.samples]
     scoped = ScopeMetrics(scope, metrics, scope.schema_url or "")
     return MetricsData([ResourceMetrics(resource, [scoped], resource.schema_url)])
@@ -108,6 +108,6 @@ def _exemplars(value: HistogramValue) -> Iterable[Exemplar]:
 
 
 def _attributes(family: Family, sample: Sample) -> Mapping[str, str]:
-    # An empty label is the same as none at all.
+    # An empty label equals a missing one.
     pairs = zip(family.label_names, sample.labels, strict=True)
     return {name: value for name, value in pairs if value}

@@ -1,4 +1,4 @@
-"""One line now and then while a collector does not take what it is sent."""
+"""Rate-limited warnings while a collector cannot be reached."""
 
 import logging
 
@@ -11,7 +11,7 @@ _LOGGER = logging.getLogger("hookline_otel")
 
 
 class OutageLog:
-    """Warns at the first failure, and again at most once in `WARN_SECONDS`."""
+    """Warns at the first failure, then at most once per `WARN_SECONDS`."""
 
     def __init__(self, signal: Signal, endpoint: Endpoint, clock: Clock) -> None:
         self._signal = signal
@@ -21,11 +21,11 @@ class OutageLog:
         self._is_out = False
 
     def failed(self, detail: str, lost: str) -> None:
-        """Something did not arrive.
+        """Records a failed export, with a warning if one is due.
 
         Args:
-            detail: Why.
-            lost: What is lost so far.
+            detail: Cause of the failure.
+            lost: Total lost so far, such as "3 spans".
         """
         self._is_out = True
         now = self._clock.now()
@@ -43,7 +43,7 @@ class OutageLog:
         )
 
     def arrived(self) -> None:
-        """Something arrived."""
+        """Records a successful export; logs the end of an outage."""
         if self._is_out:
             self._is_out = False
             _LOGGER.info("%s arrive at %s again", self._signal, self._endpoint.host)

@@ -1,4 +1,4 @@
-"""How a request ended, in the words of the conventions."""
+"""A request's outcome in the terms of the GenAI conventions."""
 
 from hookline.request import FinishReason
 from hookline.stats import FinishedRequest
@@ -7,10 +7,10 @@ _ERRORS = (FinishReason.ERROR, FinishReason.REJECTED)
 
 
 def error_type(request: FinishedRequest) -> str:
-    """Value of `error.type`; empty without an error. A client that left is none."""
+    """Returns `error.type`, empty without an error; an abort is not an error."""
     return request.reason.value if request.reason in _ERRORS else ""
 
 
 def is_success(request: FinishedRequest) -> bool:
-    """Whether the client got all that it asked for."""
+    """Whether the request finished normally (`stop` or `length`)."""
     return request.reason in {FinishReason.STOP, FinishReason.LENGTH}

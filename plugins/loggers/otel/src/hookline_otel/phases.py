@@ -1,4 +1,4 @@
-"""Which phases a request went through, and when: one row of a table for each."""
+"""The phases of a request and when each began and ended."""
 
 from typing import NamedTuple
 
@@ -6,7 +6,7 @@ from hookline.stats import RequestTimes
 
 
 class Phase(NamedTuple):
-    """A part of something's life, in nanoseconds since the epoch."""
+    """A named time range, in nanoseconds since the epoch."""
 
     name: str
     start: int
@@ -14,9 +14,9 @@ class Phase(NamedTuple):
 
 
 def phases_of(times: RequestTimes) -> list[Phase]:
-    """The phases that were reached; one that the request's end cut short ends there.
+    """Returns the phases that the request reached, cut off at its end.
 
-    One token is no decoding, so there is no such phase for it.
+    A request with a single output token has no decode phase.
     """
     has_decode = times.first_token != times.last_token
     table = (

@@ -1,4 +1,4 @@
-"""A finished request as spans: itself, and a child for each phase."""
+"""A finished request as spans: a root, and a child for each phase."""
 
 from dataclasses import dataclass
 from itertools import chain
@@ -22,22 +22,22 @@ LEGACY_NAME = "llm_request"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestTrace:
-    """A request that is traced.
+    """A finished request that is traced.
 
     Attributes:
-        request: With a trace id.
-        model: What clients call the model.
-        engine_index: Which of several engines.
-        semconv: Which names the span follows.
-        told_at: When it was told, nanoseconds since the epoch: places a request that
-            brings no times, because it was rejected.
+        request: The request; has a trace id.
+        model: Served name of the model.
+        engine_index: Index of the engine.
+        semconv: Conventions that the span follows.
+        observed_at: Nanoseconds since the epoch at which the logger saw the request;
+            the end of a rejected request, which has no times.
     """
 
     request: FinishedRequest
     model: str
     engine_index: int
     semconv: Semconv
-    told_at: int
+    observed_at: int
 
     @property
     def span_count(self) -> int:
@@ -79,7 +79,7 @@ class RequestTrace:
         )
         if not semconv.has_vllm:
             return pairs
-        # Some names are the same in both, and a span may have each of them once.
+        # Both share some names, and a span may have each name once.
         return dict(chain(pairs, vllm_attributes(request))).items()
 
     @property
@@ -87,7 +87,7 @@ class RequestTrace:
         if self.request.times is not None:
             return self.request.times
         took = round(self.request.e2e_seconds * NANOSECONDS)
-        return RequestTimes(arrived=self.told_at - took, ended=self.told_at)
+        return RequestTimes(arrived=self.observed_at - took, ended=self.observed_at)
 
 
 def _events(times: RequestTimes) -> list[tuple[str, int]]:

@@ -1,4 +1,4 @@
-"""Who sends: the resource and the scope that spans and metrics carry."""
+"""The resource and the instrumentation scope of spans and metrics."""
 
 import uuid
 from importlib.metadata import version
@@ -13,7 +13,7 @@ DEFAULT_NAME = "hookline"
 
 
 def make_resource(service_name: str | None) -> Resource:
-    """The service; the standard environment variables fill in, an option wins."""
+    """Returns the resource; `service_name` overrides the environment variables."""
     found = Resource.create()
     own = Resource(
         {
@@ -28,7 +28,7 @@ def make_resource(service_name: str | None) -> Resource:
 
 
 def make_scope(semconv: Semconv) -> InstrumentationScope:
-    """The plugin, with the conventions that its spans follow."""
+    """Returns the plugin's scope, with the schema that its spans follow."""
     return InstrumentationScope(
         "hookline_otel",
         version("hookline-otel"),

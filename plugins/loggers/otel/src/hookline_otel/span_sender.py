@@ -1,4 +1,4 @@
-"""Traces that wait to be sent: bounded, counted, and sent by a thread of their own."""
+"""A bounded queue of traces and the thread that exports them."""
 
 import threading
 import time
@@ -13,7 +13,7 @@ from hookline_otel.spans import Trace
 from hookline_registry import Failure, isolate
 
 MAX_WAITING = 2048
-"""Traces that wait; beyond them the oldest is dropped."""
+"""Maximum queued traces; beyond it the oldest is dropped."""
 
 BATCH_SPANS = 512
 INTERVAL_SECONDS = 1.0
@@ -21,18 +21,18 @@ MAX_PAUSE_SECONDS = 30.0
 
 SLICE_TRACES = 8
 SLICE_PAUSE_SECONDS = 0.0002
-"""After each slice the thread sleeps: while it writes it has the interpreter's lock,
-and an engine in the same process would stand still for as long as a batch takes."""
+"""Pause after each slice. Encoding holds the interpreter's lock, so a whole batch at
+once would stall an engine in the same process."""
 
 
 @dataclass(frozen=True, slots=True)
 class SpanCounts:
-    """What became of the spans that no longer wait.
+    """Cumulative numbers of spans by outcome.
 
     Attributes:
-        exported: Arrived at the collector.
-        failed: Could not be sent.
-        dropped: Were too many, or there was no time left to send them.
+        exported: Spans that the collector accepted.
+        failed: Spans whose encoding or export failed.
+        dropped: Spans dropped by a full or closed queue.
     """
 
     exported: int = 0
@@ -41,7 +41,7 @@ class SpanCounts:
 
 
 class SpanSender:
-    """Takes traces from any thread; taking one never waits for the collector."""
+    """Queues traces from any thread without blocking and exports them."""
 
     def __init__(
         self,
@@ -66,7 +66,7 @@ class SpanSender:
             return self._counts
 
     def offer(self, trace: Trace) -> None:
-        """Queues a trace; a full queue loses its oldest, a closed one the new one."""
+        """Queues a trace; a full queue drops its oldest, a closed one the new one."""
         with self._lock:
             if self._is_closed:
                 self._count(dropped=trace.span_count)
@@ -79,7 +79,7 @@ class SpanSender:
             self.thread.wake()
 
     def close(self, timeout_seconds: float) -> None:
-        """Waits so long for what is being sent; what remains is dropped."""
+        """Waits at most `timeout_seconds` for the export, then drops the rest."""
         self.thread.end()
         self.thread.wait(timeout_seconds)
         with self._lock:
@@ -87,9 +87,9 @@ class SpanSender:
             remaining = sum(trace.span_count for trace in self._waiting)
             self._waiting.clear()
             self._count(dropped=remaining)
-        self.thread.interrupt()  # which has it tell why, if it can
+        self.thread.interrupt()  # lets it log the error, if any
         if remaining:
-            self._delivery.tell_lost("there was no time left", self._lost)
+            self._delivery.report_loss("shutdown timed out", self._lost)
 
     def _work(self) -> float:
         while batch := self._take():
@@ -100,7 +100,7 @@ class SpanSender:
         return INTERVAL_SECONDS
 
     def _take(self) -> list[bytes]:
-        """Spans of the traces that have waited longest; none once nothing waits."""
+        """Returns encoded spans of the oldest traces, empty if none are queued."""
         spans: list[bytes] = []
         traces = 0
         while len(spans) < BATCH_SPANS and (trace := self._next()) is not None:
@@ -115,13 +115,13 @@ class SpanSender:
             return self._waiting.popleft() if self._waiting else None
 
     def _encode(self, trace: Trace) -> list[bytes]:
-        """The trace's spans; one that cannot be written harms no other trace."""
+        """Encodes a trace; one that cannot be encoded counts as failed."""
         spans = isolate(trace.encode)
         if not isinstance(spans, Failure):
             return spans
         with self._lock:
             self._count(failed=trace.span_count)
-        self._delivery.tell_lost(spans.summary, self._lost)
+        self._delivery.report_loss(spans.summary, self._lost)
         return []
 
     def _send(self, spans: Sequence[bytes]) -> bool:
@@ -132,7 +132,7 @@ class SpanSender:
             else:
                 self._count(failed=len(spans))
         if why is not None:
-            self._delivery.tell_lost(why, self._lost)
+            self._delivery.report_loss(why, self._lost)
         return why is None
 
     def _count(self, *, exported: int = 0, failed: int = 0, dropped: int = 0) -> None:

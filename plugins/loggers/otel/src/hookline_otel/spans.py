@@ -1,4 +1,4 @@
-"""Writes spans of what is over, in the form in which they are sent."""
+"""Encodes completed spans as OTLP protobuf."""
 
 import os
 import struct
@@ -14,10 +14,10 @@ from hookline_otel.wire import AttributeValue, attribute, constant_text, nested,
 SPAN_ID_BYTES = 8
 
 Pairs = Iterable[tuple[str, AttributeValue | None]]
-"""Attributes; those that are None are left out."""
+"""Attribute names and values; None values are omitted."""
 
-# Encoded keys of the fields of OTLP's `Span`: its number in the .proto file × 8 + the
-# kind of its value. The order in which they are written is free.
+# Encoded keys of the fields of OTLP's `Span`: field number × 8 + wire type. Fields may
+# be written in any order.
 _TRACE_ID: Final = b"\x0a\x10"  # with its length
 _SPAN_ID: Final = b"\x12\x08"
 _STATE: Final = b"\x1a"
@@ -39,23 +39,23 @@ _MESSAGE: Final = b"\x12"
 
 
 class Trace(Protocol):
-    """Something that is over and can be told as spans.
+    """A completed operation that can be exported as spans.
 
-    Spans are written only when they are sent: those that are dropped cost nothing.
+    Spans are encoded only when they are sent, so dropped traces cost nothing.
     """
 
     @property
     def span_count(self) -> int:
-        """How many spans it will be."""
+        """Number of spans that `encode` returns."""
         ...
 
     def encode(self) -> list[bytes]:
-        """Writes them, parents first; called in the export thread."""
+        """Encodes the spans, parents first; called in the export thread."""
         ...
 
 
 class SpanKind(IntEnum):
-    """As OTLP numbers them."""
+    """Span kinds by their OTLP numbers."""
 
     INTERNAL = 1
     SERVER = 2
@@ -66,15 +66,15 @@ class Root:
     """A span without a parent in this process.
 
     Attributes:
-        name: Of the span.
+        name: Name of the span.
         start: Nanoseconds since the epoch.
-        end: Likewise; a clock that was set back ends the span where it starts.
-        trace_id: The trace it belongs to.
-        parent: The client's span.
-        kind: Its role.
-        attributes: Its own.
-        events: Names and times; times outside the span move to its edges.
-        error: Why it failed; None if it did not.
+        end: Nanoseconds since the epoch; raised to `start` if the clock was set back.
+        trace_id: Id of the trace, 16 bytes.
+        parent: The client's span, if any.
+        kind: Kind of the span.
+        attributes: Attributes of the span.
+        events: Names and times; times are clamped to the span.
+        error: Error message; None on success.
     """
 
     name: str
@@ -89,7 +89,7 @@ class Root:
 
 
 def encode_trace(root: Root, parts: Sequence[Phase]) -> list[bytes]:
-    """The root and a child for each part; what sticks out of the root is cut off."""
+    """Encodes the root and a child for each part, clamped to the root's time."""
     # Not from `random`: a program that seeds it would repeat its span ids.
     ids = os.urandom(SPAN_ID_BYTES * (1 + len(parts)))
     shared = _TRACE_ID + root.trace_id

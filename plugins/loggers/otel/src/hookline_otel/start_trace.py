@@ -13,7 +13,7 @@ TRACE_ID_BYTES = 16
 
 @dataclass(frozen=True, slots=True)
 class StartTrace:
-    """The start of an engine whose facts name at least one phase of it."""
+    """The start of an engine; its facts have at least one startup phase."""
 
     facts: EngineFacts
 

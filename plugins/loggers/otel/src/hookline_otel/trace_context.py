@@ -1,11 +1,11 @@
-"""Identity of traces: what is a legal one, and the client's span in its headers."""
+"""Trace ids, and the client's span from W3C trace-context headers."""
 
 import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
 MAX_STATE = 512
-"""Characters of `tracestate` that the standard asks everyone to pass on."""
+"""Characters of `tracestate` that the standard requires to be passed on."""
 
 _TRACEPARENT = re.compile(r"[0-9a-f]{2}-([0-9a-f]{32})-([0-9a-f]{16})-[0-9a-f]{2}")
 _TRACE_ID = re.compile(r"[0-9a-f]{32}")
@@ -15,11 +15,11 @@ _NO_SPAN = "0" * 16
 
 
 class ClientSpan(NamedTuple):
-    """The span that asked, in another process.
+    """The client's span, in another process.
 
     Attributes:
-        span_id: Its id.
-        state: What vendors want passed on with the trace; may be empty.
+        span_id: Id of the span, 8 bytes.
+        state: The `tracestate` to pass on; may be empty.
     """
 
     span_id: bytes
@@ -27,12 +27,12 @@ class ClientSpan(NamedTuple):
 
 
 def is_trace_id(text: str) -> bool:
-    """Whether it can be sent; a program may write anything into a request's facts."""
+    """Whether the text is a valid trace id; request facts may hold any text."""
     return text != _NO_TRACE and _TRACE_ID.fullmatch(text) is not None
 
 
 def find_parent(headers: Mapping[str, str], trace_id: str) -> ClientSpan | None:
-    """The span that asked; None where no header names one of this trace."""
+    """Returns the client's span, or None if no header names one of this trace."""
     found = _TRACEPARENT.fullmatch(headers.get("traceparent", ""))
     if found is None:
         return None
@@ -43,7 +43,7 @@ def find_parent(headers: Mapping[str, str], trace_id: str) -> ClientSpan | None:
 
 
 def _state(text: str) -> str:
-    """All of it, or nothing if any of it is illegal."""
+    """Returns the normalised `tracestate`, empty if any member is invalid."""
     members = [member.strip(" \t") for member in text.split(",")]
     is_legal = len(text) <= MAX_STATE and all(map(_STATE_MEMBER.fullmatch, members))
     return ",".join(members) if is_legal else ""

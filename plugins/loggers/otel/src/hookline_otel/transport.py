@@ -1,4 +1,4 @@
-"""What carries encoded data to a collector, whatever the protocol."""
+"""The interface of transports, which send encoded data to a collector."""
 
 from dataclasses import dataclass
 from typing import Protocol
@@ -6,12 +6,12 @@ from typing import Protocol
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why data did not arrive.
+    """A failed export.
 
     Attributes:
-        why: For people.
-        is_passing: Whether it may arrive if it is sent again.
-        pause_seconds: How long the collector asks to be left alone.
+        why: Error message.
+        is_passing: Whether a retry may succeed.
+        pause_seconds: Minimum pause before a retry that the collector asked for.
     """
 
     why: str
@@ -23,9 +23,9 @@ class Transport(Protocol):
     """A connection to a collector; one thread sends, another may close it."""
 
     def post(self, body: bytes, timeout_seconds: float) -> Refusal | None:
-        """Sends once and waits for the answer; None if it arrived."""
+        """Sends once and waits for the response; returns None on success."""
         ...
 
     def close(self) -> None:
-        """Makes `post` give up where that can be done; returns at once."""
+        """Makes `post` give up if possible; does not block."""
         ...

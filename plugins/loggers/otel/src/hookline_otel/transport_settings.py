@@ -1,4 +1,4 @@
-"""How a collector is spoken to: the standard's environment variables."""
+"""Transport settings from the standard environment variables."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -20,14 +20,14 @@ class Compression(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransportSettings:
-    """Of one signal.
+    """Transport settings of one signal.
 
     Attributes:
-        headers: Sent along, by lower-case name.
-        compression: Of what is sent.
-        certificate: File with the authorities that are trusted; None: the system's.
-        client_key: File with our own key, for a collector that wants to know us.
-        client_certificate: File with the certificate of that key.
+        headers: Request headers by lower-case name.
+        compression: Compression of request bodies.
+        certificate: File of trusted certificate authorities; None uses the system's.
+        client_key: File of the client's private key, for mutual TLS.
+        client_certificate: File of the client's certificate.
     """
 
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -44,10 +44,10 @@ class TransportSettings:
         headers: dict[str, str] | None,
         environment: Mapping[str, str],
     ) -> Self:
-        """Takes the variables, those of the signal first; given headers outrank them.
+        """Reads the variables, the signal's own first; `headers` override them.
 
         Raises:
-            ConfigError: A variable cannot be, or names a file that is not there.
+            ConfigError: A variable is invalid, or names a missing file.
         """
         found = _Variables(signal, environment)
         if headers is None:
@@ -67,7 +67,7 @@ class TransportSettings:
 
 
 def user_agent() -> str:
-    """What collectors are told about who sends."""
+    """Returns the value of the User-Agent header."""
     return f"hookline-otel/{version('hookline-otel')}"
 
 
@@ -77,7 +77,7 @@ class _Variables:
     environment: Mapping[str, str]
 
     def get(self, name: str) -> tuple[str, str | None]:
-        """A variable's full name and value; an empty one counts as none."""
+        """Returns a variable's full name and its value, None if unset or empty."""
         own, shared = (
             f"{ENVIRONMENT}_{self.signal.upper()}_{name}",
             f"{ENVIRONMENT}_{name}",
@@ -99,5 +99,5 @@ def _file(variable: str, text: str | None) -> Path | None:
     if text is None:
         return None
     if not Path(text).is_file():
-        raise ConfigError(variable, f"there is no file {text!r}")
+        raise ConfigError(variable, f"no such file: {text!r}")
     return Path(text)

@@ -1,7 +1,7 @@
-"""Protocol Buffers' wire format, as far as spans need it.
+"""The parts of the Protocol Buffers wire format that spans need.
 
-Spans are written straight into it: to make messages of them first and have those
-encoded takes about ten times as long, and the interpreter's lock with it.
+Encoding spans directly is about ten times faster than building message objects first,
+and holds the interpreter's lock for as much less time.
 """
 
 import struct
@@ -13,7 +13,7 @@ AttributeValue = str | bool | int | float | tuple["AttributeValue", ...]
 
 _MASK = 2**64 - 1
 _DOUBLE: Final = struct.Struct("<sd").pack
-_KEY: Final = b"\x0a"  # of a KeyValue: field 1, with a length
+_KEY: Final = b"\x0a"  # KeyValue's field 1, with a length
 _VALUE: Final = b"\x12"  # field 2, likewise
 
 
@@ -30,26 +30,26 @@ _SMALL: Final = tuple(map(_make_varint, range(4096)))
 
 
 def varint(value: int) -> bytes:
-    """A number; a negative one as its two's complement of 64 bits."""
+    """Encodes an integer; negative ones as 64-bit two's complement."""
     return _SMALL[value] if 0 <= value < 4096 else _make_varint(value & _MASK)
 
 
 def nested(tag: bytes, body: bytes) -> bytes:
-    """A field that holds a message, a text or bytes; `tag` is its encoded key."""
+    """Encodes a field that holds a message, text or bytes; `tag` is its encoded key."""
     return tag + varint(len(body)) + body
 
 
 @lru_cache(maxsize=512)
 def constant_text(tag: bytes, text: str) -> bytes:
-    """A field that holds a text which recurs: nothing that a client chooses."""
+    """Encodes and caches a recurring text field; not for client-chosen text."""
     return nested(tag, text.encode())
 
 
 def attribute(tag: bytes, name: str, value: AttributeValue) -> bytes:
-    """A field that holds a name and a value (`KeyValue`).
+    """Encodes a field that holds a name and a value (`KeyValue`).
 
     Raises:
-        TypeError: Of no such type can an attribute be.
+        TypeError: An attribute cannot have the value's type.
     """
     content = _WRITERS[type(value)](value)
     return _attribute_head(tag, name, len(content)) + content
@@ -57,7 +57,7 @@ def attribute(tag: bytes, name: str, value: AttributeValue) -> bytes:
 
 @lru_cache(maxsize=1024)
 def _attribute_head(tag: bytes, name: str, content_bytes: int) -> bytes:
-    """All that stands before the value: the same for most of a name's values."""
+    """Encodes and caches what precedes the value."""
     head = constant_text(_KEY, name) + _VALUE + varint(content_bytes)
     return tag + varint(len(head) + content_bytes) + head
 
@@ -84,10 +84,10 @@ def _array(values: tuple[AttributeValue, ...]) -> bytes:
 
 
 class _Writers(dict[type, Callable[..., bytes]]):
-    """How each type of value is written as an `AnyValue`."""
+    """Functions that encode each type of value as an `AnyValue`."""
 
     def __missing__(self, kind: type) -> Callable[..., bytes]:
-        for base in kind.__mro__:  # an enumeration's value is a text as well
+        for base in kind.__mro__:  # a StrEnum member is a str
             if base in self:
                 return self[base]
         raise TypeError(f"no attribute can be a {kind.__name__}")

@@ -1,8 +1,8 @@
-"""Which exposition format a scrape gets.
+"""Chooses the exposition format of a scrape from its Accept header.
 
-Every name on the page is a legal one of the classic character set, colons included, and
-such a name is the same under the escapings `underscores` and `allow-utf-8`. So names
-are never escaped, and a format is a matter of its media type alone.
+All metric names use the classic character set, colons included, which the escapings
+`underscores` and `allow-utf-8` leave unchanged. So names are never escaped, and the
+media type alone determines the format.
 """
 
 from dataclasses import dataclass
@@ -18,11 +18,11 @@ class MediaType(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """One way to expose metrics.
+    """An exposition format.
 
     Attributes:
         media_type: Text or OpenMetrics.
-        content_type: Of the answer.
+        content_type: Content-Type of the response.
     """
 
     media_type: MediaType
@@ -30,17 +30,17 @@ class Format:
 
 
 def choose_format(accept: str) -> Format:
-    """The best-liked format among those there are; classic text if none is named."""
+    """Returns the client's most preferred format, classic text if none matches."""
     ranges = [_MediaRange.parse(part) for part in accept.split(",")]
-    for wanted in sorted(ranges, key=lambda item: item.quality, reverse=True):
-        if wanted.quality > 0 and (found := _format_of(wanted)):
+    for accepted in sorted(ranges, key=lambda item: item.quality, reverse=True):
+        if accepted.quality > 0 and (found := _format_of(accepted)):
             return found
     return Format(MediaType.TEXT, "text/plain; version=0.0.4; charset=utf-8")
 
 
 @dataclass(frozen=True, slots=True)
 class _MediaRange:
-    """One part of an Accept header."""
+    """One media range of an Accept header."""
 
     media_type: str
     parameters: dict[str, str]
@@ -63,16 +63,16 @@ def _quality(text: str) -> float:
         return 0.0
 
 
-def _format_of(wanted: _MediaRange) -> Format | None:
-    version = wanted.parameters.get("version", "")
-    escaping = wanted.parameters.get("escaping", "")
-    told = f"; escaping={escaping if escaping == _NEVER else 'underscores'}"
-    if wanted.media_type == MediaType.OPENMETRICS and version in {"", "1.0.0"}:
+def _format_of(accepted: _MediaRange) -> Format | None:
+    version = accepted.parameters.get("version", "")
+    escaping = accepted.parameters.get("escaping", "")
+    suffix = f"; escaping={escaping if escaping == _NEVER else 'underscores'}"
+    if accepted.media_type == MediaType.OPENMETRICS and version in {"", "1.0.0"}:
         content_type = f"{MediaType.OPENMETRICS}; version=1.0.0; charset=utf-8"
-        return Format(MediaType.OPENMETRICS, content_type + (told if version else ""))
-    if wanted.media_type == MediaType.TEXT and version == "1.0.0":
-        content_type = "text/plain; version=1.0.0; charset=utf-8" + told
+        return Format(MediaType.OPENMETRICS, content_type + (suffix if version else ""))
+    if accepted.media_type == MediaType.TEXT and version == "1.0.0":
+        content_type = "text/plain; version=1.0.0; charset=utf-8" + suffix
         return Format(MediaType.TEXT, content_type)
-    if wanted.media_type in {MediaType.TEXT, "text/*", "*/*"}:
+    if accepted.media_type in {MediaType.TEXT, "text/*", "*/*"}:
         return Format(MediaType.TEXT, "text/plain; version=0.0.4; charset=utf-8")
     return None

@@ -1,4 +1,4 @@
-"""One family as lines of a page, of which only the numbers are written anew."""
+"""Renders a metric family, reusing all text but the numbers between scrapes."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,17 +21,17 @@ Bounds = tuple[float, ...]
 
 @dataclass(frozen=True, slots=True)
 class _Series:
-    """The lines of a series up to their numbers, and the buckets they are made for."""
+    """A series' lines without their numbers, and the bucket bounds they are for."""
 
     bounds: Bounds
     heads: Sequence[str]
 
 
 class FamilyBlock:
-    """Renders a family of always the same name; not for several threads at once."""
+    """Renders one family; not thread-safe."""
 
     def __init__(self, family: Family, media_type: MediaType) -> None:
-        """Lays down what all snapshots of the family have in common."""
+        """Keeps what all snapshots of the family have in common."""
         self._name = family.name
         self._kind = family.kind
         self._label_names = family.label_names
@@ -42,7 +42,7 @@ class FamilyBlock:
         self._lines = b""
 
     def render(self, samples: tuple[Sample, ...]) -> bytes:
-        """The family's lines, those of the last time if nothing has changed."""
+        """Renders the family's lines; returns the cached ones if nothing changed."""
         if samples != self._samples:
             self._lines = self._written(samples).encode()
             self._samples = samples
@@ -58,7 +58,7 @@ class FamilyBlock:
                 f"{head} {text}\n"
                 for head, text in zip(found.heads, numbers, strict=True)
             ]
-        self._series = series  # without those that are gone
+        self._series = series  # drops series that have disappeared
         return "".join(lines)
 
     def _series_of(self, sample: Sample) -> _Series:

@@ -1,4 +1,4 @@
-"""The logger: feeds a recorder from the hooks and serves it as a page."""
+"""The logger: feeds a recorder from the hooks and serves its metrics."""
 
 from hookline.clock import Clock, SystemClock
 from hookline.config import EngineConfig
@@ -19,17 +19,17 @@ from hookline_prometheus.process_families import ProcessFamilies
 
 
 class PrometheusLogger:
-    """Exposes the catalogue, the process and the interpreter.
+    """Exposes metrics of the engine, the process and the Python interpreter.
 
     Attributes:
-        recorder: The sums that are exposed.
+        recorder: The engine's metrics.
     """
 
     def __init__(self, config: EngineConfig, *, clock: Clock | None = None) -> None:
-        """Exposes what the configuration asks for.
+        """Creates the recorder that the configuration describes.
 
         Raises:
-            ConfigError: It asks for metrics that cannot be.
+            ConfigError: The metrics configuration is invalid.
         """
         clock = clock or SystemClock()
         self.recorder = Recorder(config, clock=clock)
@@ -69,7 +69,7 @@ class PrometheusLogger:
         routes.get("/metrics", self.page)
 
     def page(self, request: PageRequest) -> PageResponse:
-        """Answers a scrape in the format it prefers."""
+        """Answers a scrape in the client's preferred format."""
         chosen = choose_format(request.headers.get("accept", ""))
         return PageResponse(
             body=self._pages[chosen.media_type].render(),

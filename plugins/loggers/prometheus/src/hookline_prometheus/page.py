@@ -1,4 +1,4 @@
-"""The page in one format: the catalogue's families, then the process's."""
+"""The metrics page in one format: the catalogue, then the process families."""
 
 import threading
 
@@ -9,9 +9,9 @@ from hookline_prometheus.process_families import ProcessFamilies
 
 
 class Page:
-    """Renders a recorder's newest snapshot, reusing what has not changed.
+    """Renders a recorder's latest snapshot, reusing unchanged families.
 
-    Scrapes that wait for the page share one rendering, for it begins after all of them.
+    Scrapes that wait for the lock share one rendering that begins after all of them.
     """
 
     def __init__(
@@ -27,10 +27,10 @@ class Page:
         self._bytes = b""
 
     def render(self) -> bytes:
-        """The page as of this call, or a moment later; in any thread."""
+        """Renders the page from a snapshot taken after the call; thread-safe."""
         seen = self._begun
         with self._lock:
-            if self._finished <= seen:  # what is there began before this call
+            if self._finished <= seen:  # the cached page began before this call
                 self._begun += 1
                 self._bytes = self._rendered()
                 self._finished = self._begun
@@ -38,12 +38,12 @@ class Page:
 
     def _rendered(self) -> bytes:
         families = self._recorder.snapshot()
-        # Blocks of families that are gone go with them.
+        # Drops blocks of families that have disappeared.
         self._blocks = {family.name: self._block(family) for family in families}
         parts = [
             self._blocks[family.name].render(family.samples) for family in families
         ]
-        # It comes last because in OpenMetrics it brings the end's mark.
+        # Last, because it ends with OpenMetrics' `# EOF`.
         parts.append(self._process.render(self._media_type))
         return b"".join(parts)
 

@@ -1,10 +1,9 @@
-"""The families `process_*` and `python_*`, as prometheus_client makes them.
+"""The families `process_*` and `python_*` of prometheus_client.
 
-Reading them costs a tenth of a millisecond and a dozen system calls. Each of these lets
-go of the interpreter, and a busy thread gives it back only milliseconds later: tens of
-milliseconds altogether, which a scrape had better not wait for. So the logger's own
-thread renews them with the engine's heartbeats; a page does it only where those stay
-away.
+Reading them takes 0.1 ms and a dozen system calls, each of which releases the
+interpreter's lock. With a busy thread, getting it back can add tens of milliseconds to
+a scrape. So the logger's thread reads the families with the engine's heartbeats, and a
+scrape reads them only without heartbeats.
 """
 
 from collections.abc import Callable, Iterable
@@ -25,14 +24,14 @@ from hookline.clock import NANOSECONDS, Clock
 from hookline_prometheus.exposition import MediaType
 
 RENEWED_SECONDS = 0.5
-"""A heartbeat renews what is older: every one does, few changes of state do."""
+"""Minimum age of a reading before a state change, such as a heartbeat, replaces it."""
 
 KEPT_SECONDS = 2.0
-"""Older ones are shown on no page."""
+"""Maximum age of a reading that is served."""
 
 
 class _Reading:
-    """The families at one moment, in every format they have been asked for in."""
+    """A reading of the families, with its rendered pages cached by format."""
 
     def __init__(self, metrics: Iterable[Metric], at: int) -> None:
         self.at = at
@@ -49,7 +48,7 @@ class _Reading:
         return page
 
     def _rendered(self, media_type: MediaType) -> bytes:
-        # Escaping names, prometheus_client 0.23 to 0.26 spoils those with colons.
+        # The escaping of prometheus_client 0.23 to 0.26 breaks names with colons.
         generate: Callable[..., bytes] = (
             generate_openmetrics
             if media_type is MediaType.OPENMETRICS
@@ -59,7 +58,7 @@ class _Reading:
 
 
 class ProcessFamilies:
-    """Keeps the newest reading; takes no lock, since readings are replaced whole."""
+    """Keeps the latest reading; lock-free, since a reading is replaced as a whole."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -70,12 +69,12 @@ class ProcessFamilies:
         self._reading = self._read()
 
     def renew(self) -> None:
-        """Reads the families if that was not done just now."""
+        """Reads the families if the last reading is older than `RENEWED_SECONDS`."""
         if self._is_older(RENEWED_SECONDS):
             self._reading = self._read()
 
     def render(self, media_type: MediaType) -> bytes:
-        """Their lines, and the format's last line."""
+        """Renders the families' lines and the format's end marker."""
         if self._is_older(KEPT_SECONDS):
             self._reading = self._read()
         return self._reading.page(media_type)

@@ -1,4 +1,4 @@
-"""How labels, numbers and descriptions are written, in text and in OpenMetrics."""
+"""Syntax of labels, numbers and headers in classic text and in OpenMetrics."""
 
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
@@ -9,28 +9,28 @@ from hookline.metrics import Exemplar, Family, Kind
 from hookline_prometheus.exposition import MediaType
 
 LARGEST_PLAIN = 999_999
-"""Larger whole numbers get an exponent."""
+"""Largest integer written without an exponent."""
 
 LONGEST_EXEMPLAR = 128
-"""Characters of an exemplar's labels, names included; OpenMetrics allows no more."""
+"""OpenMetrics' limit on the characters of an exemplar's labels, names included."""
 
 number: Callable[[float], str] = floatToGoString
-"""Writes a number as Go and prometheus_client do."""
+"""Formats a number as Go and prometheus_client do."""
 
 Pairs = Sequence[tuple[str, str]]
 """Labels by name, their values escaped."""
 
 
 def count(value: int) -> str:
-    """The same for a whole number from 0 on, which most are, and faster."""
+    """Formats a non-negative integer like `number`, but faster."""
     return f"{value}.0" if value <= LARGEST_PLAIN else number(value)
 
 
 def escaped(value: str) -> str:
-    """A label's value between its quotes, the same in every format.
+    """Escapes a label value, alike in every format.
 
-    Bytes that were not UTF-8 stand in Python strings as halves of a character. They
-    can be written by no page, so they are told by their numbers.
+    Lone surrogates, which stand for bytes that were not UTF-8, cannot be encoded; they
+    are written as backslash escapes.
     """
     if not value.isascii():
         value = value.encode(errors="backslashreplace").decode()
@@ -38,18 +38,18 @@ def escaped(value: str) -> str:
 
 
 def label_pairs(names: Sequence[str], values: Sequence[str]) -> Pairs:
-    """The labels of a series, in the order in which they are written."""
+    """Returns the escaped labels of a series, sorted by name."""
     return sorted(zip(names, map(escaped, values), strict=True))
 
 
 def label_block(pairs: Pairs) -> str:
-    """Labels in their braces; nothing where there are none."""
+    """Formats labels in braces; empty without labels."""
     inside = ",".join(f'{name}="{value}"' for name, value in pairs)
     return f"{{{inside}}}" if inside else ""
 
 
 def bucket_blocks(pairs: Pairs, bounds: Sequence[float]) -> Sequence[str]:
-    """The same for each bucket of a histogram: with `le`, in its place."""
+    """Formats labels in braces for each bucket, with `le` in its sorted place."""
     place = bisect_left(pairs, ("le",))
     before = "".join(f'{name}="{value}",' for name, value in pairs[:place])
     after = "".join(f',{name}="{value}"' for name, value in pairs[place:])
@@ -58,7 +58,7 @@ def bucket_blocks(pairs: Pairs, bounds: Sequence[float]) -> Sequence[str]:
 
 
 def exemplar_part(exemplar: Exemplar) -> str:
-    """What follows a bucket's number; nothing for a trace id that is too long."""
+    """Formats a bucket's exemplar; empty if the trace id is too long."""
     if len("trace_id") + len(exemplar.trace_id) > LONGEST_EXEMPLAR:
         return ""
     labels = label_block([("trace_id", escaped(exemplar.trace_id))])
@@ -66,14 +66,14 @@ def exemplar_part(exemplar: Exemplar) -> str:
 
 
 def header(family: Family, media_type: MediaType) -> str:
-    """The lines that describe a family."""
+    """Formats a family's HELP, TYPE and UNIT lines."""
     name, unit = family.name, family.unit
     text = family.help.replace("\\", r"\\").replace("\n", r"\n")
     if media_type is not MediaType.OPENMETRICS:
-        # Here a counter's family is called as its samples are.
+        # In classic text a counter's family has the name of its samples.
         name = f"{name}_total" if family.kind is Kind.COUNTER else name
         return f"# HELP {name} {text}\n# TYPE {name} {family.kind}\n"
     text = text.replace('"', r"\"")
     lines = f"# HELP {name} {text}\n# TYPE {name} {family.kind}\n"
-    # A unit is legal only where the name ends with it.
+    # A unit is allowed only if the name ends with it.
     return f"{lines}# UNIT {name} {unit}\n" if name.endswith(f"_{unit}") else lines

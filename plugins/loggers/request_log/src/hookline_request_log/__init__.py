@@ -11,12 +11,12 @@ from hookline_request_log.output import Output, StandardOutput
 __all__ = ["LostLinesError", "RequestLogger", "add_cli_options", "create_stat_logger"]
 
 HELP = {
-    "path": "file that the lines go to; - for standard output",
-    "max_bytes": "size beyond which a new file is begun",
-    "backups": "how many older files are kept",
-    "rotate": "when a new file is begun: by size, or also hourly",
-    "prompts": "write the token ids of prompts and outputs: true or false",
-    "max_prompt_tokens": "most token ids of a prompt, and of an output, in a line",
+    "path": "log file; - for standard output",
+    "max_bytes": "file size in bytes at which the log is rotated",
+    "backups": "number of rotated files to keep",
+    "rotate": "when to rotate: size, or hourly for by size and hour",
+    "prompts": "log token ids of prompts and outputs: true or false",
+    "max_prompt_tokens": "maximum token ids per prompt, and per output, in a line",
 }
 
 

@@ -1,4 +1,4 @@
-"""A line as bytes: UTF-8 JSON that no reader can take for more than one line."""
+"""Encodes a line as UTF-8 JSON without any Unicode line break."""
 
 import json
 
@@ -7,7 +7,7 @@ import msgspec
 from hookline_request_log.schema import Line
 
 _ENCODER = msgspec.json.Encoder()
-# JSON escapes the ASCII ones; many readers, Python's among them, break at these too.
+# JSON escapes ASCII line breaks; many readers, Python's included, split at these too.
 _LINE_BREAKS = tuple(
     (character.encode(), json.dumps(character)[1:-1].encode())
     for character in ("\x85", "\u2028", "\u2029")
@@ -15,10 +15,10 @@ _LINE_BREAKS = tuple(
 
 
 def encode(line: Line) -> bytes:
-    """The line with its newline at the end."""
+    """Encodes the line with a trailing newline."""
     try:
         data = _ENCODER.encode(line)
-    except UnicodeEncodeError:  # half a surrogate pair: strict readers refuse it too
+    except UnicodeEncodeError:  # a lone surrogate, which strict readers reject too
         text = json.dumps(msgspec.to_builtins(line), ensure_ascii=False)
         data = text.encode(errors="replace")
     if not data.isascii():

@@ -1,4 +1,4 @@
-"""A finished request as a line of the log."""
+"""Builds the log line of a finished request."""
 
 from datetime import UTC, datetime
 
@@ -28,17 +28,30 @@ def make_line(
     now: int,
     max_prompt_tokens: int | None,
 ) -> Line:
-    """The line of a request.
+    """Builds the line of a finished request.
 
     Args:
-        request: As the hooks tell it.
-        model: What clients call the model.
+        request: The request.
+        model: Served name of the model.
         engine: Index of the engine.
-        now: Nanoseconds since the epoch, for a request that brings no times.
-        max_prompt_tokens: Most token ids of each kind; None writes none.
+        now: Nanoseconds since the epoch, for a request without times.
+        max_prompt_tokens: Maximum token ids per prompt, and per output; None omits
+            both.
     """
+    line = _without_token_ids(request, model, engine, now)
+    if max_prompt_tokens is None:
+        return line
+    return msgspec.structs.replace(
+        line,
+        prompt=_first(request.prompt_token_ids, max_prompt_tokens),
+        output=_first(request.output_token_ids, max_prompt_tokens),
+    )
+
+
+def _without_token_ids(
+    request: FinishedRequest, model: str, engine: int, now: int
+) -> Line:
     facts, is_rejected = request.facts, request.reason is FinishReason.REJECTED
-    keeps_ids = max_prompt_tokens is not None
     return Line(
         ts=_utc(now if request.times is None else request.times.ended),
         model=model,
@@ -60,12 +73,6 @@ def make_line(
         preemptions=request.preemptions,
         sampling=None if is_rejected else _sampling(request),
         slo=Attainment(judged=request.is_slo_judged, misses=request.slo_misses),
-        prompt=_first(request.prompt_token_ids, max_prompt_tokens)
-        if keeps_ids
-        else msgspec.UNSET,
-        output=_first(request.output_token_ids, max_prompt_tokens)
-        if keeps_ids
-        else msgspec.UNSET,
     )
 
 
@@ -81,7 +88,7 @@ def _error(cause: FinishCause) -> str | None:
 
 def _tokens(request: FinishedRequest) -> Tokens:
     cached = request.local_cached_tokens + request.external_cached_tokens
-    # Before the first token nobody knows how much of the prompt was computed.
+    # Before the first token it is unknown how much of the prompt was computed.
     has_prefilled = request.prefill_seconds is not None
     return Tokens(
         prompt=request.prompt_tokens,
@@ -123,8 +130,8 @@ def _sampling(request: FinishedRequest) -> Sampling:
     )
 
 
-def _first(token_ids: tuple[int, ...] | None, limit: int | None) -> TokenIds | None:
-    if token_ids is None or limit is None:
+def _first(token_ids: tuple[int, ...] | None, limit: int) -> TokenIds | None:
+    if token_ids is None:
         return None
     return TokenIds(token_ids=token_ids[:limit], truncated=len(token_ids) > limit)
 

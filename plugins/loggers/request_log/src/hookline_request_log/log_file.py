@@ -1,4 +1,4 @@
-"""A file of whole lines that several processes may share, and its rotation."""
+"""A log file that several processes may share, and its rotation."""
 
 import contextlib
 import fcntl
@@ -14,19 +14,19 @@ from hookline.clock import NANOSECONDS, Clock
 from hookline_request_log.output import write_whole
 
 HOUR = 3600 * NANOSECONDS
-# Reading is for finding a torn last line.
+# Read access is needed to detect a torn last line.
 FLAGS = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOCTTY
 MODE = 0o600
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rotation:
-    """When a file is put aside for a new one, and how many are kept.
+    """When a file is rotated, and how many rotated files are kept.
 
     Attributes:
-        max_bytes: A file grows no further, unless by a single line.
-        backups: Files kept besides the present one: `PATH.1` is the newest.
-        is_hourly: Also begin a new file with the first line of each hour, UTC.
+        max_bytes: Maximum file size in bytes; only a single longer line exceeds it.
+        backups: Number of rotated files to keep; `PATH.1` is the newest.
+        is_hourly: Whether to rotate with the first line of each hour, UTC, as well.
     """
 
     max_bytes: int
@@ -35,13 +35,13 @@ class Rotation:
 
 
 class LogFile:
-    """Appends lines to the file that has the path now.
+    """Appends lines to the file that currently has the path.
 
-    A lock on the file itself lets one process at a time write or rotate. Whoever finds
-    that the path means another file by now (rotated, removed, put back) follows it.
+    A lock on the file lets one process at a time write or rotate. A process that finds
+    another file at the path (rotated, removed, restored) reopens it.
 
     Attributes:
-        name: The path.
+        name: Path of the file.
     """
 
     def __init__(self, path: Path, rotation: Rotation, clock: Clock) -> None:
@@ -52,11 +52,11 @@ class LogFile:
         self._descriptor: int | None = None
 
     def write(self, lines: deque[bytes]) -> None:
-        """Writes the lines, and takes each off the left once it is written.
+        """Writes the lines, removing each from the left once it is written.
 
         Raises:
-            OSError: The lines that are left could not be written. No part of them is in
-                the file, and the next call opens it again.
+            OSError: The remaining lines could not be written. No part of them is in the
+                file, and the next call reopens it.
         """
         try:
             while lines:
@@ -68,7 +68,7 @@ class LogFile:
             raise
 
     def close(self) -> None:
-        """Gives the descriptor back; a later write opens the file again."""
+        """Closes the file; a later write reopens it."""
         descriptor, self._descriptor = self._descriptor, None
         if descriptor is not None:
             os.close(descriptor)
@@ -92,7 +92,7 @@ class LogFile:
         return self._rotation.is_hourly and status.st_mtime_ns // HOUR < hour
 
     def _fitting(self, size: int, lines: Sequence[bytes]) -> int:
-        """How many lines the file has room for; at least one, so that it goes on."""
+        """Returns the number of lines that fit into the file, at least one."""
         ends = accumulate(map(len, lines), initial=size)
         next(ends)
         room = takewhile(lambda end: end <= self._rotation.max_bytes, ends)
@@ -100,7 +100,7 @@ class LogFile:
 
     def _rotate(self) -> None:
         """Renames the files, oldest first, so that a failure in between loses none."""
-        target = self._path.resolve()  # behind a link, the file moves and it stays
+        target = self._path.resolve()  # rotates the target of a symbolic link
         numbers = range(self._rotation.backups, 0, -1)
         backups = [target.with_name(f"{target.name}.{number}") for number in numbers]
         if not backups:
@@ -137,20 +137,20 @@ def _append(descriptor: int, data: bytes, before: os.stat_result) -> None:
     try:
         write_whole(descriptor, data)
     except OSError:
-        if stat.S_ISREG(before.st_mode):  # a part may be in: nobody else can write now
+        if stat.S_ISREG(before.st_mode):  # undo a partial write, under the lock
             os.ftruncate(descriptor, before.st_size)
         raise
 
 
 def _end_torn_line(descriptor: int) -> None:
-    """Ends a line that a process left half-written when it was killed."""
+    """Ends a line that a killed process left half-written."""
     size = os.fstat(descriptor).st_size
     if size and os.pread(descriptor, 1, size - 1) != b"\n":
         write_whole(descriptor, b"\n")
 
 
 def create_log(path: Path) -> str | None:
-    """Makes sure that lines could be written; gives what is wrong otherwise.
+    """Creates the file if necessary; returns an error text if it cannot be a log.
 
     Raises:
         OSError: The file cannot be opened.
@@ -160,7 +160,7 @@ def create_log(path: Path) -> str | None:
     folder = path.resolve().parent
     if not folder.is_dir():
         return f"the folder {folder} does not exist"
-    # A device, such as /dev/null, is never rotated and needs no room beside it.
+    # A device, such as /dev/null, is never rotated, so its folder may be read-only.
     if not path.is_char_device() and not os.access(folder, os.W_OK | os.X_OK):
         return f"the folder {folder} is not writable"
     os.close(os.open(path, FLAGS, MODE))

@@ -1,4 +1,4 @@
-"""The logger: writes what each batch of hooks tells to have ended, in one go."""
+"""The logger: writes the finished requests of each hook call at once."""
 
 from collections import deque
 
@@ -19,12 +19,12 @@ from hookline_request_log.output import Output
 
 
 class LostLinesError(HooklineError):
-    """Lines could not be written and are gone; later ones are tried again.
+    """Lines were lost because a write failed; later lines are still attempted.
 
     Attributes:
-        output: Where they should have gone.
-        lines: How many, this time.
-        lines_in_all: How many since the start.
+        output: Name of the output.
+        lines: Number of lines lost by this write.
+        lines_in_all: Number of lines lost since the start.
     """
 
     def __init__(
@@ -38,10 +38,10 @@ class LostLinesError(HooklineError):
 
 
 class RequestLogger:
-    """One line for each request that ended, in a step or outside one.
+    """Writes one line per finished request.
 
-    It runs in its lane's thread, so writing may take its time. What cannot be written
-    is an error of that one hook call, and nothing is kept for later.
+    Hooks run in the logger's own thread, so writes may block. A failed write raises
+    from its hook call, and its lines are not kept for later.
     """
 
     def __init__(
@@ -50,10 +50,11 @@ class RequestLogger:
         """Makes a logger.
 
         Args:
-            output: Where lines go.
-            clock: For requests that bring no times.
-            model: The model's name, until an engine has told its own.
-            max_prompt_tokens: Most token ids of a kind in a line; None writes none.
+            output: Destination of the lines.
+            clock: Clock for requests without times.
+            model: Served model name of an engine that has not started.
+            max_prompt_tokens: Maximum token ids per prompt, and per output, in a line;
+                None writes none.
         """
         self._output = output
         self._clock = clock
@@ -73,7 +74,7 @@ class RequestLogger:
 
     @hookimpl
     def engine_failed(self, failed: EngineFailed) -> None:
-        """Ends the file: `engine_stopped` does not follow, though rejections may."""
+        """Closes the output: `engine_stopped` does not follow, but rejections may."""
         del failed
         self._output.close()
 

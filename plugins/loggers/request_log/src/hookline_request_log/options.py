@@ -1,4 +1,4 @@
-"""The logger's options, as users type them, checked before the engine starts."""
+"""The logger's options, parsed and checked before the engine starts."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -24,12 +24,13 @@ OF_FILES = ("max_bytes", "backups", "rotate")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """Where lines go and what they hold.
+    """Destination and content of the lines.
 
     Attributes:
-        path: Of the file; None for standard output.
-        rotation: Of the file.
-        max_prompt_tokens: Most token ids of a kind in a line; None writes none.
+        path: Path of the file; None for standard output.
+        rotation: Rotation of the file.
+        max_prompt_tokens: Maximum token ids per prompt, and per output, in a line; None
+            writes none.
     """
 
     path: Path | None
@@ -38,11 +39,11 @@ class Options:
 
     @classmethod
     def read(cls, context: LoggerContext) -> Self:
-        """Takes the options from their text, and creates the file.
+        """Parses the options and creates the file.
 
         Raises:
-            ConfigError: An option does not exist, its value cannot be, it would have no
-                effect, or the file cannot be written.
+            ConfigError: An option is unknown, invalid or without effect, or the file
+                cannot be written.
         """
         texts = _Texts(context)
         writes_prompts = texts.choice("prompts", ("true", "false")) == "true"
@@ -64,14 +65,14 @@ class Options:
 
 
 class _Texts:
-    """What was typed for each option, or holds by default."""
+    """The text of each option, given or default."""
 
     def __init__(self, context: LoggerContext) -> None:
         self._name = context.name
         self._given = context.options
         if unknown := sorted(self._given.keys() - DEFAULTS.keys()):
             known = ", ".join(DEFAULTS)
-            raise self.error(unknown[0], f"no such option; there are: {known}")
+            raise self.error(unknown[0], f"no such option; options: {known}")
 
     def error(self, key: str, detail: str) -> ConfigError:
         return ConfigError(f"{self._name}.{key}", detail)
@@ -80,7 +81,7 @@ class _Texts:
         return self._given.get(key, DEFAULTS[key])
 
     def refuse(self, keys: tuple[str, ...], detail: str) -> None:
-        """Options that would do nothing are mistakes."""
+        """Raises `ConfigError` if an option without effect is given."""
         for key in keys:
             if key in self._given:
                 raise self.error(key, detail)
@@ -104,12 +105,12 @@ class _Texts:
 
 
 def _path(texts: _Texts) -> Path | None:
-    """The file's path, absolute so that it outlives a change of folder."""
+    """Returns the file's path, absolute in case the working directory changes."""
     if (text := texts.text("path")) == STANDARD_OUTPUT:
-        texts.refuse(OF_FILES, "needs a file: give path")
+        texts.refuse(OF_FILES, "needs a file: set path")
         return None
     if not text or "\0" in text:
-        raise texts.error("path", f"{text!r} is no path")
+        raise texts.error("path", f"{text!r} is not a path")
     path = Path(text).absolute()
     try:
         problem = create_log(path)

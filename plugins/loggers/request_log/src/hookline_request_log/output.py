@@ -1,4 +1,4 @@
-"""Where lines go, and the plainest such place: standard output."""
+"""The interface of outputs, and standard output."""
 
 import os
 from collections import deque
@@ -6,34 +6,34 @@ from typing import Protocol
 
 
 class Output(Protocol):
-    """Takes whole lines; used by one thread.
+    """Destination of whole lines; used by one thread.
 
     Attributes:
-        name: For messages.
+        name: Name of the output in messages.
     """
 
     @property
     def name(self) -> str: ...
 
     def write(self, lines: deque[bytes]) -> None:
-        """Writes the lines and takes each off the left once it is written.
+        """Writes the lines, removing each from the left once it is written.
 
         Raises:
-            OSError: The lines that are left could not be written. The next call starts
-                afresh.
+            OSError: The remaining lines could not be written. A later call tries again
+                with its own lines.
         """
         ...
 
     def close(self) -> None:
-        """Gives back what is open; a later write opens it again."""
+        """Closes the output; a later write reopens it."""
         ...
 
 
 class StandardOutput:
-    """File descriptor 1, whatever Python has put before it.
+    """Standard output by its file descriptor, without Python's buffers.
 
     Attributes:
-        name: For messages.
+        name: Name of the output in messages.
     """
 
     name = "standard output"
@@ -50,11 +50,11 @@ class StandardOutput:
         lines.clear()
 
     def close(self) -> None:
-        """Leaves it open: it belongs to the process."""
+        """Leaves the descriptor open: it belongs to the process."""
 
 
 def write_whole(descriptor: int, data: bytes) -> None:
-    """Writes all of it, in one call unless the system takes only part at once."""
+    """Writes all data, in one call unless the system accepts only a part."""
     rest = memoryview(data)
     while rest:
         rest = rest[os.write(descriptor, rest) :]

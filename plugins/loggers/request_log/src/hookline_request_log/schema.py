@@ -1,6 +1,6 @@
-"""What a line holds, version 1; the README explains each field.
+"""Schema of a line, version 1; the README explains each field.
 
-Fields may be added. Renaming one, leaving one out or changing what it means makes a new
+Fields may be added. Renaming or removing a field, or changing its meaning, makes a new
 version.
 """
 
@@ -12,7 +12,7 @@ VERSION = 1
 
 
 class Tokens(msgspec.Struct, frozen=True, kw_only=True):
-    """Tokens of the prompt by source, and those that came of it."""
+    """Numbers of prompt tokens by source, and of output and draft tokens."""
 
     prompt: int
     computed: int | None
@@ -25,7 +25,7 @@ class Tokens(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Seconds(msgspec.Struct, frozen=True, kw_only=True):
-    """How long each phase took."""
+    """Duration of each phase."""
 
     queue: float | None
     prefill: float | None
@@ -41,7 +41,7 @@ class Seconds(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Sampling(msgspec.Struct, frozen=True, kw_only=True):
-    """What was asked for, as far as it tells about cost and repeatability."""
+    """Sampling parameters that affect cost and repeatability."""
 
     max_tokens: int | None
     temperature: float
@@ -52,7 +52,7 @@ class Sampling(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Attainment(msgspec.Struct, frozen=True, kw_only=True):
-    """Whether the request was judged by objectives, and which it missed."""
+    """Whether the request was judged by SLO objectives, and which it missed."""
 
     judged: bool
     misses: tuple[SloMiss, ...]
@@ -66,7 +66,7 @@ class TokenIds(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Line(msgspec.Struct, frozen=True, kw_only=True):
-    """One ended request."""
+    """A finished request."""
 
     ts: str
     v: int = VERSION
