@@ -101,7 +101,7 @@ def test_without_plugins_nothing_happens(make_fanout: Callable[..., Fanout]) -> 
     """No lane means no state and no waiting."""
     fanout = make_fanout()
 
-    fanout.tell(step(1))
+    fanout.submit(step(1))
 
     assert not fanout.listens("step_finished")
     assert fanout.flush(0.0)
@@ -115,7 +115,7 @@ def test_every_plugin_is_told_everything(make_fanout: Callable[..., Fanout]) -> 
     fanout = make_fanout(one=[first, second], two=[third])
 
     for number in range(20):
-        fanout.tell(step(number))
+        fanout.submit(step(number))
 
     assert fanout.flush(PATIENCE_SECONDS)
     assert first.seen == second.seen == third.seen == list(range(20))
@@ -129,7 +129,7 @@ def test_a_failing_plugin_disturbs_no_other(make_fanout: Callable[..., Fanout]) 
     fanout = make_fanout(bad=[Failing()], good=[listener])
 
     for number in range(20):
-        fanout.tell([*step(number), ("request_finished", {"request": number})])
+        fanout.submit([*step(number), ("request_finished", {"request": number})])
 
     assert fanout.flush(PATIENCE_SECONDS)
     bad, good = fanout.stats
@@ -145,7 +145,7 @@ def test_a_failing_plugin_spares_its_lane_mates(
     listener = Listener()
     fanout = make_fanout(mixed=[Failing(), listener])
 
-    fanout.tell(step(1))
+    fanout.submit(step(1))
 
     assert fanout.flush(PATIENCE_SECONDS)
     assert listener.seen == [1]
@@ -159,7 +159,7 @@ def test_a_hanging_plugin_disturbs_no_other(
     fanout = make_fanout(bound=4, stuck=[hanging], good=[listener])
 
     for number in range(20):
-        fanout.tell(step(number))
+        fanout.submit(step(number))
         assert hanging.entered.wait(PATIENCE_SECONDS)
         assert listener.heard.acquire(timeout=PATIENCE_SECONDS)
 
@@ -177,7 +177,7 @@ def test_close_delivers_to_the_healthy_and_abandons_the_hanging(
     listener = Listener()
     fanout = make_fanout(good=[listener], stuck=[hanging])
     for number in range(5):
-        fanout.tell(step(number))
+        fanout.submit(step(number))
 
     results = [fanout.close(1.0), fanout.close(0.0)]
 
@@ -191,10 +191,10 @@ def test_what_is_told_after_close_is_counted(
     """A late batch is dropped without an error."""
     listener = Listener()
     fanout = make_fanout(one=[listener])
-    fanout.tell(step(1))
+    fanout.submit(step(1))
     fanout.close(PATIENCE_SECONDS)
 
-    fanout.tell(step(2))
+    fanout.submit(step(2))
 
     assert listener.seen == [1]
     assert fanout.stats[0].dropped == 1

@@ -101,7 +101,7 @@ def test_heads_can_share_the_models_output_layer(
 
 WRONG: dict[str, tuple[list[str], str]] = {
     "no method": (["--method=nothing"], "method"),
-    "not trainable": (["--method=plain"], "method: 'plain' has nothing to train"),
+    "not trainable": (["--method=plain"], "method: 'plain' cannot be trained"),
     "another option": (
         ['--training-config={"epoch": 1}'],
         "training-config: the method medusa has no option 'epoch'",

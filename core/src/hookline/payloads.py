@@ -280,18 +280,19 @@ class TrainingContext:
         make_rows: Returns token sequences for training and held-out ones for
             evaluation, all of one length. It is slow: call it once, after checking the
             options.
-        num_given_tokens: Number of prompt tokens in each sequence; the target generated
-            the rest at temperature 0. 0 if the sequences are texts from elsewhere.
+        num_prompt_tokens: Number of prompt tokens in each sequence; the target
+            generated the rest at temperature 0. 0 if the sequences are texts from
+            elsewhere.
         folder: Output folder; created if it does not exist.
-        say: Prints a line of progress.
+        log: Prints a line of progress.
     """
 
     config: EngineConfig
     num_speculative_tokens: int
     make_rows: Callable[[], tuple[Sequence[Sequence[int]], Sequence[Sequence[int]]]]
-    num_given_tokens: int
+    num_prompt_tokens: int
     folder: Path
-    say: Callable[[str], None]
+    log: Callable[[str], None]
     options: Mapping[str, object] = field(default_factory=dict)
 
 

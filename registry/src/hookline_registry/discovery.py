@@ -8,7 +8,7 @@ from importlib.metadata import Distribution, EntryPoint, entry_points
 from hookline_registry.exceptions import DuplicatePluginError, UnknownPluginError
 
 _SIMILARITY = 0.92
-"""Least likeness of a misspelt group; the names of the real groups are less alike."""
+"""Minimum similarity of a misspelt group; the real groups' names are less similar."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +38,7 @@ class InstalledPlugin:
 def installed(group: str) -> tuple[InstalledPlugin, ...]:
     """Lists a group's plugins, sorted by name.
 
-    Of a distribution that is on the path twice the first copy counts, as for imports.
+    If a distribution is on the path twice, the first copy is used, as for imports.
     """
     found: dict[tuple[str, str], InstalledPlugin] = {}
     for entry in entry_points(group=group):

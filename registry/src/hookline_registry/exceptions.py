@@ -31,7 +31,7 @@ class BrokenPluginError(RegistryError):
 
     Attributes:
         plugin: Name or path of the plugin.
-        reason: What went wrong; the error itself is the `__cause__`.
+        reason: Description of the fault; the original error is the `__cause__`.
         distribution: Name and version of its distribution, if known.
     """
 
@@ -46,12 +46,12 @@ class BrokenPluginError(RegistryError):
 
 
 class DuplicatePluginError(RegistryError):
-    """Several distributions claim one name.
+    """Several distributions have a plugin of the same name.
 
     Attributes:
         group: The entry-point group.
         name: The name.
-        distributions: Name and version of each that claims it.
+        distributions: Name and version of each distribution with the name.
     """
 
     def __init__(self, group: str, name: str, distributions: Sequence[str]) -> None:

@@ -1,4 +1,4 @@
-"""Counts the failures of a plugin by kind, and logs each kind now and then."""
+"""Counts the failures of a plugin by kind, and logs each kind at intervals."""
 
 import logging
 import time
@@ -11,10 +11,10 @@ LOG_SECONDS = 60.0
 """Default interval between two log lines about failures of one kind."""
 
 _MAX_KINDS = 1000
-"""Kinds whose last log line is remembered: plugins can make up kinds of their own."""
+"""Maximum number of kinds whose last log time is kept; plugins can invent kinds."""
 
 Kind = tuple[str, ...]
-"""What a failure is counted and logged under, such as (hook, cause)."""
+"""Key under which a failure is counted and logged, such as (hook, cause)."""
 
 
 class FailureLog:
@@ -36,9 +36,9 @@ class FailureLog:
 
         Args:
             plugin: Role and name, as log lines show them, such as `proposer ngram`.
-            log_seconds: Least interval between two log lines about one kind; `math.inf`
-                logs each kind once.
-            clock: Seconds, monotonic.
+            log_seconds: Minimum interval between log lines of one kind; `math.inf` logs
+                each kind once.
+            clock: Monotonic clock in seconds.
         """
         self._plugin = plugin
         self._log_seconds = log_seconds
@@ -56,7 +56,7 @@ class FailureLog:
         error: BaseException | None = None,
         count: int = 1,
     ) -> None:
-        """Counts failures of one kind, and logs the first in a while."""
+        """Counts failures of one kind; logs at most one per `log_seconds`."""
         self._counts[kind] += count
         self.count += count
         self.last = f"{': '.join(kind)}: {detail}"
@@ -65,9 +65,9 @@ class FailureLog:
     def log(
         self, kind: Kind, detail: str, *, error: BaseException | None = None
     ) -> None:
-        """Logs a failure that is counted elsewhere, unless its like was just logged.
+        """Logs a failure that is counted elsewhere, at most one per `log_seconds`.
 
-        Exceptions of one kind that were raised at different places are logged each.
+        Exceptions of one kind raised at different places are logged separately.
         """
         now = self._clock()
         key = kind

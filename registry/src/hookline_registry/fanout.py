@@ -9,7 +9,7 @@ from hookline_registry.registry import PluginRegistry
 
 
 class Fanout:
-    """One lane for each observing plugin.
+    """The lanes of all observing plugins.
 
     Plugins are resolved at construction; those registered later get no events.
     """
@@ -28,13 +28,13 @@ class Fanout:
         """Makes the lanes; their threads start with the first batch.
 
         Args:
-            registry: Where the plugins are registered.
+            registry: The registry of the plugins.
             plugin_names: Registered plugins of each lane, by lane name.
             bound: Maximum number of batches that wait in a lane.
             failures: Consecutive errors that open a plugin's breaker.
             cool_down_seconds: How long a breaker stays open before a trial.
             linger_seconds: How long batches may wait to be delivered together.
-            clock: Seconds, monotonic.
+            clock: Monotonic clock in seconds.
         """
         callers = {
             name: registry.callers(members) for name, members in plugin_names.items()
@@ -58,8 +58,8 @@ class Fanout:
         """Whether any plugin implements the hook."""
         return hook in self._hooks
 
-    def tell(self, batch: Sequence[Notice]) -> None:
-        """Submits the batch to every lane it concerns; never blocks or raises."""
+    def submit(self, batch: Sequence[Notice]) -> None:
+        """Submits a batch to every lane that it concerns; never blocks or raises."""
         for lane in self._lanes:
             lane.submit(batch)
 
@@ -67,7 +67,7 @@ class Fanout:
         """Waits until every batch submitted so far is delivered or dropped.
 
         Returns:
-            False if a lane needs longer.
+            False if a lane did not finish in time.
         """
         return self._each(Lane.flush, timeout_seconds)
 

@@ -15,8 +15,8 @@ class PluginGuard:
     """The failure log and the breaker of one plugin; for one thread.
 
     Attributes:
-        failures: Its failures.
-        breaker: Whether it is called.
+        failures: The plugin's failures.
+        breaker: The circuit breaker, which decides whether the plugin is called.
     """
 
     def __init__(
@@ -32,8 +32,8 @@ class PluginGuard:
         Args:
             plugin: Role and name, as log lines show them, such as `proposer ngram`.
             failures: Consecutive failures that open the breaker.
-            cool_down_seconds: How long it stays open before a trial.
-            clock: Seconds, monotonic.
+            cool_down_seconds: Time that an open breaker waits before a trial.
+            clock: Monotonic clock in seconds.
         """
         self.failures = FailureLog(plugin, clock=clock)
         self.breaker = Breaker(

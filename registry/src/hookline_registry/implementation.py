@@ -9,7 +9,7 @@ import pluggy
 
 
 class Implementation:
-    """A plugin in a plugin manager of its own, so that calls reach it alone.
+    """A plugin in its own plugin manager, so that calls reach no other plugin.
 
     Attributes:
         callers: Callers of the hooks that it implements, by hook name.
@@ -50,7 +50,7 @@ class Implementation:
                 )
 
     def _refuse_unmarked(self, plugin: object, marked: set[str]) -> None:
-        """Raises an error for a function that has a hook's name and no marker."""
+        """Raises an error for a function with a hook's name but without the marker."""
         if not marked:
             return  # the error is that it has no hooks at all
         for hook in self._known:

@@ -1,4 +1,4 @@
-"""Calls plugin code and contains whatever it raises."""
+"""Calls plugin code and contains every exception."""
 
 import threading
 from collections.abc import Callable

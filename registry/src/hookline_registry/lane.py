@@ -1,4 +1,4 @@
-"""The queue and thread of a plugin, so that nobody waits for it."""
+"""The queue and thread of one plugin, which decouple it from the engine."""
 
 import math
 import threading
@@ -41,10 +41,10 @@ class LaneStats:
 
 
 class Lane:
-    """Delivers batches of notices to one plugin, in order, in a thread of its own.
+    """Delivers batches of notices to one plugin, in order, in its own thread.
 
     After a delivery the thread lingers: batches that arrive meanwhile are delivered
-    together, and nobody wakes it for each, which costs more than the batch itself.
+    together, because waking the thread for each costs more than delivering it.
 
     Every batch has a number, and is settled once it is delivered or dropped. Numbers
     make `flush` a barrier even while the plugin hangs and later batches are dropped:
@@ -199,7 +199,7 @@ class Lane:
             return batch
 
     def _is_urgent(self) -> bool:
-        """Whether to stop lingering: a flush waits, or the queue fills up."""
+        """Whether to stop lingering, because a flush waits or the queue fills up."""
         waiting = len(self._queue)
         is_wanted = waiting > 0 and self._hurrying > 0
         return self._is_closed or is_wanted or waiting * 2 >= self._bound

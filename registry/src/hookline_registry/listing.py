@@ -15,7 +15,7 @@ class PluginKind:
     """A kind of plugin.
 
     Attributes:
-        name: Name that users see, such as `logger`.
+        name: Name for users, such as `logger`.
         group: Entry-point group.
         has_hooks: Whether entry points name plugins with hooks; else plain factories.
     """

@@ -1,4 +1,4 @@
-"""Imports what entry points name; errors name the distribution and the cause."""
+"""Imports the objects of entry points; errors name the distribution and the cause."""
 
 from collections.abc import Callable
 from importlib.metadata import EntryPoint
@@ -32,7 +32,7 @@ def load_value(group: str, name: str) -> object:
 
 
 def import_plugin(plugin: InstalledPlugin) -> object:
-    """Imports what the plugin's entry point names.
+    """Imports the object of the plugin's entry point.
 
     Raises:
         BrokenPluginError: It cannot be imported.

@@ -93,7 +93,7 @@ class Machine:
         noise = abs(self.random.gauss(1, self.noise))
         taken = self.cost(count, drafts) * noise
         limits = [0] * count
-        if outcomes or not self.control.rests():
+        if outcomes or not self.control.skip_step():
             self.told += 1
             self.control.observe(
                 ComputedStep(
@@ -112,7 +112,7 @@ class Machine:
         self.known.update(asked)
         if asked:
             counts = {each: (limits[each], self.drafts.get(each, 0)) for each in asked}
-            self.control.proposed(counts, round(spent))
+            self.control.record_proposed(counts, round(spent))
         self.taken.append(taken + spent)
         self.tokens.append(count + sum(accepted for _, accepted in outcomes.values()))
         self.chosen.append(self.control.num_drafts)
@@ -317,16 +317,16 @@ def test_no_more_is_asked_for_than_there_is() -> None:
     assert set(machine.chosen[200:]) <= {3, 4}
 
 
-def test_first_asking_is_no_measure_of_asking() -> None:
-    """What a proposer does for a request the first time is known apart."""
+def test_first_proposal_is_recorded_apart() -> None:
+    """The extra time of a request's first proposal is recorded apart."""
     costs = StepCosts()
 
-    costs.asked(8, 2, 9e6, at=1, new=8)
-    costs.asked(8, 2, 1e6, at=2)
-    costs.asked(8, 2, 5e6, at=3, new=4)
+    costs.record_proposal(8, 2, 9e6, at=1, new=8)
+    costs.record_proposal(8, 2, 1e6, at=2)
+    costs.record_proposal(8, 2, 5e6, at=3, new=4)
 
-    assert costs.asking(8, 2) == 1e6
-    assert costs.first_asking == 1e6
+    assert costs.proposal(8, 2) == 1e6
+    assert costs.first_proposal == 1e6
 
 
 def test_request_that_copies_keeps_its_drafts() -> None:

@@ -210,12 +210,12 @@ def test_positions_are_counted_by_depth(
 WRONG_TREES: dict[str, tuple[object, str]] = {
     "empty": ((), "1 to 64 drafts, not 0"),
     "too large": ((None,) * 65, "1 to 64 drafts, not 65"),
-    "behind itself": ((None, 1), "draft 1 of a tree cannot be behind draft 1"),
-    "behind a later one": ((None, 2, 0), "draft 1 of a tree cannot be behind draft 2"),
-    "below 0": ((None, -1), "cannot be behind draft -1"),
-    "no number": ((None, "0"), "cannot be behind draft '0'"),
+    "behind itself": ((None, 1), "draft 1 of a tree cannot follow draft 1"),
+    "behind a later one": ((None, 2, 0), "draft 1 of a tree cannot follow draft 2"),
+    "below 0": ((None, -1), "cannot follow draft -1"),
+    "no number": ((None, "0"), "cannot follow draft '0'"),
     "another order": ((None, 0, None), "in order of depth"),
-    "no tuple": (3, "no sequence"),
+    "no tuple": (3, "not a sequence"),
 }
 
 
@@ -271,7 +271,7 @@ def test_trees_that_are_deeper_than_a_window_are_refused(
         [output] = llm.generate([[1, 2, 3]], GREEDY)
     assert output.outputs[0].token_ids == oracle.greedy([1, 2, 3], OUTPUT_TOKENS)
     with (
-        pytest.raises(ConfigError, match=r"12 deep does not fit.* sees 12 tokens"),
+        pytest.raises(ConfigError, match=r"depth 12 does not fit.* of 12 tokens"),
         speculating_llm(config, ScriptedTreeProposer([], (None, *range(11)))),
     ):
         pass

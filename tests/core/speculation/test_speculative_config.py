@@ -115,7 +115,7 @@ PLUGINS["blind"] = PLUGINS["curious"].replace(
 )
 REASONS = {
     "broken": "there_is_no_such_module",
-    "declines": "makes no proposer",
+    "declines": "provides no proposer",
     "halfway": "has no release",
     "raising": "oh",
     "refusing": "not {'more': 1}",
@@ -124,7 +124,7 @@ REASONS = {
     "loose": "its capabilities are {'needs_hidden_states': True}, not Proposer",
     "classy": "create_proposer returned the class A, not an instance of it",
     "layered": "has no bind, prepare",
-    "blind": "has feature_layers and no hidden states",
+    "blind": "has feature_layers, but not needs_hidden_states",
     "unknown": "installed: blind, broken, classy, curious",
 }
 

@@ -114,11 +114,14 @@ def test_prefix_caching_is_needed() -> None:
 @pytest.mark.parametrize(
     ("act", "detail"),
     [
-        ("return None", "makes no scheduler's side: its factory returned None"),
+        ("return None", "provides no scheduler's side: its factory returned None"),
         ("return Tiered", "returned the class Tiered, not an instance"),
-        ("return Side()", "makes no scheduler's side: it has no build_connector_meta"),
+        (
+            "return Side()",
+            "it has no build_connector_meta",
+        ),
         ("return Mute()", "its capabilities are .*, not SchedulerCapabilities"),
-        ("return Tiered()", "makes no scheduler's side: it has no tier_stats"),
+        ("return Tiered()", "provides no scheduler's side: it has no tier_stats"),
         ("return Receiving()", "side: it has no update_connector_output"),
         ("raise ConfigError('kv-transfer-config', 'no such path')", "no such path"),
         ("raise OSError('disk gone')", "disk gone"),

@@ -1,4 +1,4 @@
-"""The size of the paged KV cache, and how its blocks are found again."""
+"""Configuration of the paged KV cache: its size, and the hashes of its blocks."""
 
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -9,7 +9,7 @@ from hookline.config.readers import read_size
 from hookline.exceptions import ConfigError
 
 _SAMPLE = 0.01
-"""Share of the blocks that `--kv-cache-metrics` measures."""
+"""Fraction of the blocks that `--kv-cache-metrics` measures."""
 
 
 class HashAlgorithm(StrEnum):

@@ -50,10 +50,10 @@ def check_seconds(option: str, name: str, value: object) -> None:
 
 
 def one_of(option: str, name: str, kind: type[E], value: object) -> E:
-    """Returns the member of an enumeration that a word names.
+    """Returns the member of an enumeration with this value.
 
     Raises:
-        ConfigError: It names none.
+        ConfigError: No member has the value.
     """
     if value not in list(kind):
         raise ConfigError(

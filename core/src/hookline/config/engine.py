@@ -21,10 +21,10 @@ from hookline.exceptions import ConfigError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineConfig:
-    """Everything that makes one engine.
+    """Configuration of one engine.
 
     Attributes:
-        engine_index: Index of this engine among several; part of every event and
+        engine_index: Index of this engine among several; a label of every event and
             series.
     """
 
@@ -77,7 +77,7 @@ class EngineConfig:
     logits_processors: tuple[str, ...] = field(
         default=(),
         metadata=option(
-            "Installed logits processor, applied behind the built-in ones.",
+            "Installed logits processor, applied after the built-in ones.",
             flag="logits-processor",
             group="model",
             metavar="NAME",
@@ -131,8 +131,8 @@ class EngineConfig:
 
         Args:
             **options: Options by their flag's name, with underscores for dashes:
-                `EngineConfig.from_options(model="demo", max_num_seqs=4)`. Words stand
-                for enumerations; mappings or dataclasses for JSON.
+                `EngineConfig.from_options(model="demo", max_num_seqs=4)`. Enumerations
+                may be strings; JSON options are mappings or dataclasses.
 
         Raises:
             ConfigError: A keyword is unknown, or a value does not fit.

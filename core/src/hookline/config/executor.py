@@ -1,4 +1,4 @@
-"""What computes the tokens, and on which device."""
+"""Configuration of the executor: its name, device and kernels."""
 
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -74,11 +74,11 @@ class SimulationConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExecutorConfig:
-    """What computes the tokens.
+    """The executor, its device and its kernels.
 
     Attributes:
         shares_cores: Whether a front end in another process shares the CPU cores; set
-            by whoever starts the engine.
+            at the engine's start.
     """
 
     name: str = field(

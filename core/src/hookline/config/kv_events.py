@@ -1,4 +1,4 @@
-"""How changes of the prefix cache are published: `--kv-events-config`.
+"""Publication of the prefix cache's changes: `--kv-events-config`.
 
 Keys and defaults are those of vLLM.
 """
@@ -16,7 +16,7 @@ OPTION = "kv-events-config"
 
 
 class KVEventsPublisher(StrEnum):
-    """Who publishes: the logger `kv_events`, or only other loggers that listen."""
+    """Publisher: the logger `kv_events`, or none except other loggers."""
 
     ZMQ = "zmq"
     NULL = "null"
@@ -24,7 +24,7 @@ class KVEventsPublisher(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KVEventsConfig:
-    """What is published, and where.
+    """Publication of the prefix cache's changes.
 
     Attributes:
         enable_kv_cache_events: Whether the engine reports changes of the prefix cache.

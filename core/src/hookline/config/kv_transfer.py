@@ -1,4 +1,4 @@
-"""How KV is moved: `--kv-transfer-config`, with the keys of vLLM."""
+"""Transfers of KV blocks: `--kv-transfer-config`, with the keys of vLLM."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
@@ -21,7 +21,7 @@ class KVRole(StrEnum):
 
 
 class LoadFailurePolicy(StrEnum):
-    """What happens to a request whose KV could not be loaded."""
+    """Handling of a request whose KV could not be loaded."""
 
     RECOMPUTE = "recompute"
     FAIL = "fail"
@@ -29,7 +29,7 @@ class LoadFailurePolicy(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KVTransferConfig:
-    """Which connector moves KV, in which direction, and how long it may take.
+    """The KV connector, the direction of its transfers and their timeouts.
 
     Attributes:
         kv_connector: Name in the entry-point group `hookline.connectors`.

@@ -1,4 +1,4 @@
-"""Which model an engine serves, and how it is loaded."""
+"""Configuration of the model: its folder, format and dtype."""
 
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -22,7 +22,7 @@ class Dtype(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelConfig:
-    """Which model, and how it is loaded."""
+    """The model that an engine serves."""
 
     model: str = field(
         default="demo",

@@ -1,4 +1,4 @@
-"""Which stat loggers listen, and what is measured for them."""
+"""Configuration of stat loggers and of the measurements for them."""
 
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -15,7 +15,7 @@ from hookline.exceptions import ConfigError
 from hookline.slo import Slo
 
 MOST_TENANTS = 100
-"""Each tenant adds some fifty series, and a page must stay quick to render."""
+"""Limit of `--max-tenants`: each tenant adds about fifty series to a page."""
 
 
 class DetailedTrace(StrEnum):
@@ -26,9 +26,9 @@ class DetailedTrace(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetricsConfig:
-    """Which metrics are exposed, under which names, labels and buckets.
+    """Selection, names, labels and buckets of the metrics.
 
-    It holds for every logger that reads the catalogue.
+    Applies to every logger that reads the catalogue.
     """
 
     dialects: tuple[str, ...] = field(
@@ -87,7 +87,7 @@ class MetricsConfig:
     tenants: tuple[str, ...] = field(
         default=(),
         metadata=option(
-            "Tenant with a label value of its own in metrics.",
+            "Tenant with its own label value in metrics.",
             flag="tenant",
             group="tenants",
             metavar="NAME",
@@ -97,8 +97,8 @@ class MetricsConfig:
     max_tenants: int = field(
         default=0,
         metadata=option(
-            "Maximum number of tenants with a label value of their own in metrics, "
-            "`other` and `none` not counted; 0 leaves tenants out of the metrics.",
+            "Maximum number of tenants with their own label value in metrics, not "
+            "counting `other` and `none`; 0 leaves tenants out of the metrics.",
             group="tenants",
             metavar="COUNT",
             minimum=0,
@@ -112,7 +112,7 @@ class MetricsConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObserverConfig:
-    """Which stat loggers listen, and how they are kept from doing harm.
+    """The stat loggers, and the limits that isolate the engine from them.
 
     Attributes:
         lane_batches: Capacity of each logger's lane, in step batches.

@@ -1,4 +1,4 @@
-"""The options of a configuration: read off its fields, checked, and set by keyword."""
+"""The options of a configuration, derived from its fields: checks and keywords."""
 
 import dataclasses
 import math

@@ -83,7 +83,7 @@ option = _metadata_of(OptionSpec)
 
 
 def section(group: str) -> dict[str, object]:
-    """Returns the metadata of a field whose dataclass has options of its own.
+    """Returns the metadata of a field whose dataclass has options itself.
 
     Args:
         group: Heading of these options in the help.

@@ -1,4 +1,4 @@
-"""How an engine is divided among processes, devices and machines."""
+"""Parallel sizes of an engine: tensor, pipeline and data."""
 
 from dataclasses import dataclass, field
 
@@ -9,7 +9,7 @@ from hookline.exceptions import ConfigError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParallelConfig:
-    """How an engine is divided among ranks; each size must be 1 so far.
+    """Number of ranks in each dimension; each must be 1 so far.
 
     Attributes:
         rank: Index of this process among those that share the model's weights.

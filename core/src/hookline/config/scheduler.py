@@ -1,4 +1,4 @@
-"""How requests share a step."""
+"""Configuration of the scheduler: limits of a step, queue and policies."""
 
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -20,7 +20,7 @@ class SleepPolicy(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchedulerConfig:
-    """How requests share a step."""
+    """Limits of a step, of the queue, and scheduling policies."""
 
     max_num_seqs: int = field(
         default=256,

@@ -12,13 +12,13 @@ OPTION = "speculative-config"
 MAX_SPECULATIVE_TOKENS = 128
 AUTO = "auto"
 MOST_BY_ITSELF = 8
-"""Default maximum of `auto`: if each draft is accepted nine times in ten, a ninth one
-is used less than four times in ten."""
+"""Default maximum of `auto`: even at an acceptance rate of 0.9, a ninth draft is
+accepted less than four times in ten."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpeculativeConfig:
-    """Which proposer drafts, how many tokens, and how long a step waits for them.
+    """The draft proposer, the number of drafts, and the limits of a call.
 
     Attributes:
         method: Name in the entry-point group `hookline.proposers`.
@@ -28,8 +28,8 @@ class SpeculativeConfig:
         max_speculative_tokens: Maximum of `auto`; None is 8.
         timeout_seconds: Maximum time that a step waits for its drafts.
         breaker_failures: Number of consecutive failed steps after which the proposer is
-            not called …
-        breaker_seconds: … for this time; then one step tries again.
+            paused.
+        breaker_seconds: Duration of the pause; one step is a trial afterwards.
         options: Options of the method; the plugin checks them.
     """
 

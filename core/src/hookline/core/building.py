@@ -15,7 +15,7 @@ from hookline.kv_transfer.guard import ConnectorGuard
 from hookline.plugin_loading.connectors import (
     load_scheduler_connector,
     load_worker_connector,
-    show_layout,
+    register_kv_layout,
 )
 from hookline.plugin_loading.logits_processors import check_logits_processors
 from hookline.plugin_loading.proposers import load_proposer, settle_drafts
@@ -68,7 +68,7 @@ def guarded(
     layout = executor.shape.kv_layout
     if connector is None or config.kv_transfer is None or layout is None:
         return None
-    show_layout(connector, config, layout)
+    register_kv_layout(connector, config, layout)
     return ConnectorGuard(connector, config.kv_transfer.kv_connector)
 
 

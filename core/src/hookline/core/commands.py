@@ -11,9 +11,9 @@ from hookline.request import EngineRequest
 from hookline.step.sleep_level import SleepLevel
 
 SCHEMA_VERSION = 1
-"""Of every struct that crosses a process boundary or is recorded.
+"""Version of all structs that cross a process boundary or are recorded.
 
-Raise it when one of them changes.
+Increment it when one of them changes.
 """
 
 R_co = TypeVar("R_co", covariant=True)
@@ -45,7 +45,7 @@ class SleepMode(StrEnum):
 
 
 class SleepState(msgspec.Struct, frozen=True, tag=True):
-    """Whether an engine sleeps, and how deeply; None while it is awake."""
+    """Sleep level of an engine; None while it is awake."""
 
     level: SleepLevel | None
 
@@ -61,7 +61,7 @@ class Sleep(EngineCommand[SleepState], frozen=True, tag=True):
     prefix cache is lost. A sleeping engine may be put into a deeper sleep.
 
     Attributes:
-        level: What is released.
+        level: The memory to release.
         mode: `keep` preempts running requests and resumes them after `WakeUp`; `wait`
             lets them finish first; `abort` aborts all requests, also waiting ones.
     """
@@ -100,7 +100,7 @@ class Reply(msgspec.Struct, frozen=True, tag=True):
     Attributes:
         client: As in the call.
         number: As in the call.
-        value: What the command returned.
+        value: The command's result.
         error: Why the engine refused the command; None on success.
     """
 
@@ -112,4 +112,4 @@ class Reply(msgspec.Struct, frozen=True, tag=True):
 
 Command = Add | Finish | Call
 EngineNews = StepOutput | Reply
-"""What an engine sends its clients while it runs."""
+"""Messages of a running engine to its clients."""

@@ -1,7 +1,6 @@
 """Training of draft models, with the target model as the teacher.
 
-How a method is trained is its plugin's own affair (hook `train_draft`). Imports torch
-only where it is used.
+Each method is trained by its plugin (hook `train_draft`). torch is imported lazily.
 """
 
 from hookline.draft_training.session import train_draft

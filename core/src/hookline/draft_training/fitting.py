@@ -1,4 +1,4 @@
-"""What fitting any draft takes: a schedule, batches, states, and a judge of guesses."""
+"""Parts of any training loop: learning rate, batches, hidden states, evaluation."""
 
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -11,11 +11,11 @@ from hookline.payloads import TrainingReport
 _WARM_UP_STEPS = 20
 _LEAST_FACTOR = 0.02
 _MOST_KEPT_BYTES = 2**30
-"""Of hidden states."""
+"""Maximum size of cached hidden states."""
 
 
 def rate_factor(step: int, steps: int) -> float:
-    """Share of the highest learning rate: a linear warm-up, then a cosine."""
+    """Returns the share of the peak learning rate: linear warm-up, cosine decay."""
     if step < _WARM_UP_STEPS:
         return (step + 1) / _WARM_UP_STEPS
     progress = (step - _WARM_UP_STEPS) / max(1, steps - _WARM_UP_STEPS)
@@ -23,19 +23,19 @@ def rate_factor(step: int, steps: int) -> float:
 
 
 def batches(rows: int, count: int, *, seed: int) -> Iterator[torch.Tensor]:
-    """Endless epochs of shuffled rows: their indices."""
+    """Yields indices of `count` shuffled rows, epoch after epoch, without end."""
     generator = torch.Generator().manual_seed(seed)
     while True:
         yield from torch.randperm(rows, generator=generator).split(count)
 
 
-def kept_states(
+def hidden_states_of(
     teacher: Teacher, rows: torch.Tensor, count: int
 ) -> Callable[[torch.Tensor], torch.Tensor]:
-    """What gives the target's states of chosen rows: [n, length, hidden size].
+    """Returns a function from row indices to hidden states [n, length, hidden size].
 
-    They are computed once, `count` rows at a time, if they can be kept, and else
-    whenever they are wanted.
+    The states are computed once, `count` rows at a time, if all of them fit into 1 GiB,
+    otherwise on each call.
     """
     target, device = teacher.target, teacher.device
     size = rows.numel() * target.hidden_size * target.output.element_size()
@@ -45,8 +45,8 @@ def kept_states(
     return lambda chosen: kept[chosen]
 
 
-class Judge:
-    """Counts what verification at temperature 0 would accept of guesses."""
+class AcceptanceCounter:
+    """Counts the drafts that verification at temperature 0 would accept."""
 
     def __init__(self, num_drafts: int) -> None:
         self._drafts, self._accepted = 0, [0] * num_drafts
@@ -54,15 +54,15 @@ class Judge:
     def walk(
         self, row: Sequence[int], guesses: Sequence[Sequence[int]], start: int
     ) -> None:
-        """Goes through a sequence from step to step.
+        """Replays the steps of a sequence and counts its accepted drafts.
 
         Args:
             row: The sequence.
-            guesses: For each place in the draft, the guess made at each position; that
-                of place i at position p is of token p + 2 + i.
-            start: Position of the first step's newest state.
+            guesses: For each draft index, the guess made at each position; guess i at
+                position p is for token p + 2 + i.
+            start: Position of the first step's newest hidden state.
         """
-        at = start  # where the newest state is; the token behind it is known
+        at = start  # position of the newest state; the next token is known
         while at + 1 + len(guesses) < len(row):
             count = 0
             while count < len(guesses) and guesses[count][at] == row[at + 2 + count]:
@@ -73,7 +73,7 @@ class Judge:
 
     @property
     def report(self) -> TrainingReport:
-        """Of all sequences so far."""
+        """Totals of all sequences so far."""
         return TrainingReport(
             drafts=self._drafts, accepted_by_position=tuple(self._accepted)
         )

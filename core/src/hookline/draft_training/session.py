@@ -1,4 +1,4 @@
-"""Has one method trained for one target."""
+"""Trains a draft model of one method for one target."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -9,18 +9,18 @@ from hookline.draft_training.rows import make_rows
 from hookline.draft_training.settings import TrainingSettings
 from hookline.exceptions import ConfigError
 from hookline.payloads import TrainingContext, TrainingReport
-from hookline.plugin_loading.proposers import ask_plugin
+from hookline.plugin_loading.proposers import call_plugin
 
 
 def train_draft(
-    config: EngineConfig, settings: TrainingSettings, say: Callable[[str], None]
+    config: EngineConfig, settings: TrainingSettings, log: Callable[[str], None]
 ) -> TrainingReport:
-    """Asks the method's plugin to train, and has sequences of tokens ready for it.
+    """Calls the method's plugin to train a draft model.
 
     Args:
-        config: Of the target's engine; what it says of speculation does not count.
-        settings: What to do.
-        say: Told a line of progress now and then.
+        config: Configuration of the target's engine; `speculative` is ignored.
+        settings: Method, data and output folder.
+        log: Called with lines of progress.
 
     Raises:
         ConfigError: The method is unknown or cannot be trained, or an option is wrong.
@@ -31,12 +31,12 @@ def train_draft(
         config=config,
         num_speculative_tokens=settings.num_speculative_tokens,
         options=settings.options,
-        make_rows=partial(make_rows, config, settings, say),
-        num_given_tokens=settings.prompt_tokens if settings.is_said else 0,
+        make_rows=partial(make_rows, config, settings, log),
+        num_prompt_tokens=settings.prompt_tokens if settings.is_generated else 0,
         folder=settings.folder,
-        say=say,
+        log=log,
     )
-    report = ask_plugin(settings.method, "train_draft", context, option="method")
+    report = call_plugin(settings.method, "train_draft", context, option="method")
     if not isinstance(report, TrainingReport):
-        raise ConfigError("method", f"{settings.method!r} has nothing to train")
+        raise ConfigError("method", f"{settings.method!r} cannot be trained")
     return report

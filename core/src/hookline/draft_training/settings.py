@@ -1,4 +1,4 @@
-"""What to train, and on how much of which data."""
+"""Settings of a draft training: method, data, amounts."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -15,7 +15,7 @@ _SHARE_HELD_OUT = 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainingSettings:
-    """What to train, and on how much of which data."""
+    """Settings of a draft training; see each field's help."""
 
     method: str = field(
         metadata=option(
@@ -97,7 +97,7 @@ class TrainingSettings:
             raise ConfigError("out", f"{self.folder} is not empty")
 
     @property
-    def is_said(self) -> bool:
+    def is_generated(self) -> bool:
         """Whether the target generates the ends of the sequences."""
         return self.continues or not self.texts
 

@@ -1,4 +1,4 @@
-"""The target, as what drafts for it learns from: its hidden states and weights."""
+"""The target model as teacher: its hidden states and weights."""
 
 import torch
 
@@ -10,22 +10,22 @@ from hookline.spec_decode.target import TargetModel
 from hookline.worker.machine import choose_machine
 
 _ATTENTION = "eager"
-"""The plain one, which knows every model's refinements."""
+"""The plain implementation, which supports every model's variant of attention."""
 
 
 class Teacher:
-    """A model of `transformers`, in the dtype in which it is served.
+    """The target as a model of `transformers`, in the dtype in which it is served.
 
     Attributes:
-        target: Its weights; they are not to be changed.
+        target: The weights; must not be changed.
     """
 
     def __init__(self, config: EngineConfig) -> None:
-        """Loads it.
+        """Loads the model.
 
         Raises:
-            ModelLoadError: It cannot be loaded.
-            ConfigError: The device that is asked for is not there.
+            ModelLoadError: The model cannot be loaded.
+            ConfigError: The configured device is not available.
         """
         description = describe(config.model)
         limit = description.max_model_len(config.model.max_model_len)
@@ -41,13 +41,13 @@ class Teacher:
 
     @torch.no_grad()
     def states(self, tokens: torch.Tensor) -> torch.Tensor:
-        """What the output layer reads.
+        """Returns the input of the output layer.
 
         Args:
-            tokens: [n, length] int64, of one sequence a row.
+            tokens: [n, length] int64, one sequence per row.
 
         Returns:
-            [n, length, hidden size], as `HiddenStates.final` of each position.
+            [n, length, hidden size]: `HiddenStates.final` of each position.
         """
         output = self._model.get_decoder()(input_ids=tokens, use_cache=False)
         states = output.last_hidden_state

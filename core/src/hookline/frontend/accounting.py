@@ -1,7 +1,8 @@
 """Turns an engine's events into iteration statistics and finished requests.
 
 It owns no text, stop strings or streams, and needs no tokenizer: the front end of any
-engine can feed it. What only the delivery of text knows, it reports: `client_ended`.
+engine can feed it. The delivery of text reports the ends that it causes
+(`client_ended`).
 """
 
 from collections.abc import Iterable, Sequence
@@ -48,7 +49,7 @@ class RequestAccounting:
         is_detailed: bool = False,
         keep_prompts: bool = False,
     ) -> None:
-        """Starts with empty books.
+        """Starts without requests.
 
         Args:
             clock: The front end's clock, which takes all times given to the methods.
@@ -101,10 +102,10 @@ class RequestAccounting:
     # -- what the front end reports ----------------------------------------------
 
     def admit(self, completions: Sequence[AdmittedRequest]) -> list[RequestAccount]:
-        """Takes in all completions of one client request.
+        """Adds all completions of one client request.
 
         Returns:
-            Their accounts, in order: progress to read, not to change.
+            Their accounts, in order; read-only for the caller.
         """
         group = RequestGroup(len(completions))
         accounts = [

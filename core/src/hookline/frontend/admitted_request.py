@@ -1,4 +1,4 @@
-"""What a front end knows about a request when it sends it to an engine."""
+"""Facts of a request at its admission by a front end."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from hookline.sampling_params import SamplingParams
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdmittedRequest:
-    """One completion that an engine was asked for.
+    """One completion that was sent to an engine.
 
     Attributes:
         request_id: Its id in the engine's events.

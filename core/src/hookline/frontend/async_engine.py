@@ -112,7 +112,7 @@ class AsyncEngine:
         """Applies the chat template and tokenizes, off the event loop.
 
         Raises:
-            RequestError: There is no template, or it refuses the messages.
+            RequestError: The model has no template, or it rejects the messages.
         """
         render = self._front_end.tokenizer.render_chat
         return await self._off_loop(
@@ -167,11 +167,7 @@ class AsyncEngine:
         return stream
 
     def check_room(self, completions: int) -> None:
-        """Checks that so many more completions may be open.
-
-        Raises:
-            OverloadedError: Too many would be open.
-        """
+        """Raises `OverloadedError` if this many more completions would be too many."""
         if self._front_end.num_unconfirmed + completions > self._max_open:
             raise OverloadedError(self._max_open)
 

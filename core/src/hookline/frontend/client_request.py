@@ -1,4 +1,4 @@
-"""A client's request in the front end: its completions and where their news go."""
+"""A client's request in the front end: its completions and their delivery."""
 
 from collections.abc import Callable
 
@@ -56,11 +56,11 @@ class Completion:
 
     @property
     def is_open(self) -> bool:
-        """Whether the client still expects news."""
+        """Whether the client still expects output."""
         return self.finish_cause is None
 
     def take(self, event: NewTokens, end: Finished | None) -> FinishCause | None:
-        """Adds new tokens to the news.
+        """Adds new tokens to the pending output.
 
         Args:
             event: The tokens.
@@ -77,7 +77,7 @@ class Completion:
         return None if stop is None else StoppedByString(stop)
 
     def end(self, event: Finished) -> FinishCause:
-        """Adds the rest of the text to the news; returns why the completion ended.
+        """Adds the rest of the text to the pending output; returns the finish cause.
 
         The rest may complete a stop string, which then is the cause.
         """
@@ -91,7 +91,7 @@ class Completion:
         self.request.last_closed = self
 
     def take_news(self) -> CompletionOutput | None:
-        """Returns what is new since the last call, or None if nothing is."""
+        """Returns the output since the last call, or None if there was none."""
         if not self._has_news:
             return None
         cause, timeline = self.finish_cause, self.account.timeline
@@ -118,7 +118,7 @@ class Completion:
     def _add(
         self, text: str, token_ids: list[int], logprobs: list[TokenLogprobs] | None
     ) -> None:
-        """Collects news: a request that is not streamed delivers them all at once."""
+        """Collects output; without streaming, all of it is delivered at once."""
         self._has_news = True
         self._texts.append(text)
         self._token_ids += token_ids
@@ -152,11 +152,11 @@ class ClientRequest:
         request_id: The client's id, or the engine's for the first completion if it has
             none.
         completions: All `n` of them, by index.
-        num_open: Number of completions whose client still expects news.
+        num_open: Number of completions whose client still expects output.
         last_closed: The completion that ended last; None while none has.
         prompt_logprobs: Log-probabilities of the prompt, until they are delivered.
         kv_transfer_params: Parameters from the KV connector for the client, if any.
-        is_streamed: Whether the client gets news with each step.
+        is_streamed: Whether the client gets output with each step.
         engine_index: The engine that runs all of them.
     """
 
@@ -182,7 +182,7 @@ class ClientRequest:
         self._wall = wall
 
     def deliver_news(self) -> None:
-        """Delivers news: each time if streamed, otherwise once when all have ended."""
+        """Delivers output: each time if streamed, otherwise once all have ended."""
         if not self.is_streamed and self.num_open:
             return
         news = filter(None, map(Completion.take_news, self.completions))

@@ -8,8 +8,8 @@ from hookline.tokenizer import Tokenizer
 
 REPLACEMENT = "\ufffd"
 _LONGEST_CHARACTER = 4
-"""Length of the longest UTF-8 character in bytes; tokens that are no text after as many
-tokens will never become text."""
+"""Length of the longest UTF-8 character in bytes; a token that is not text after this
+many tokens will never become text."""
 
 
 class Detokenizer(Protocol):
@@ -36,7 +36,7 @@ def make_detokenizer(
 
 
 class ByteDetokenizer:
-    """For byte-level tokenizers, where the text is the tokens' bytes in UTF-8."""
+    """Detokenizer for byte-level tokenizers: the tokens' bytes are UTF-8 text."""
 
     def __init__(self, tokenizer: Tokenizer, *, skip_special_tokens: bool) -> None:
         self._tokenizer = tokenizer
@@ -57,7 +57,7 @@ class ByteDetokenizer:
 
 
 class WindowDetokenizer:
-    """For other tokenizers, where a token's text depends on the tokens before it.
+    """Detokenizer for tokenizers whose tokens' text depends on earlier tokens.
 
     Decodes a short window with and without the new tokens, and returns the difference.
     The window moves on whenever it ends with a complete character.

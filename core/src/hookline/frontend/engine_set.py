@@ -11,7 +11,7 @@ from hookline.stats import SchedulerStats
 from hookline.transport.engine_client import EngineClient, EngineInfo
 
 _WAITING_WEIGHT = 4
-"""A waiting request counts as much load as so many running ones."""
+"""Load of a waiting request, in running requests."""
 
 
 class EngineState:
@@ -58,7 +58,7 @@ class EngineState:
         self._num_sent += num_requests
 
     def update(self, output: StepOutput) -> None:
-        """Takes over the state that an output brings."""
+        """Updates the state from an output."""
         self.stats = output.stats
         self.stats_at = output.record.ended_at if output.record else output.at
         self._num_queued += len(output.queued)

@@ -191,7 +191,7 @@ class FrontEnd:
         self._calls.abandon(futures)
 
     def take(self, received: Received) -> None:
-        """Takes in what an engine sent."""
+        """Processes a message of an engine."""
         if isinstance(received, StepOutput):
             self._take_output(self.engines[received.engine_index], received)
         elif isinstance(received, Reply):

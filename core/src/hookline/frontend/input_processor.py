@@ -38,7 +38,7 @@ class PreparedRequest:
     def child(
         self, index: int, request_id: int, eos_token_ids: tuple[int, ...]
     ) -> EngineRequest:
-        """Returns the engine request of one completion, with a seed of its own."""
+        """Returns the engine request of one completion, with its own seed."""
         params = self.params
         if index and params.seed is not None:
             params = msgspec.structs.replace(params, seed=_shifted(params.seed, index))
@@ -73,7 +73,7 @@ class InputProcessor:
         """Validates and tokenizes a request.
 
         Raises:
-            RequestError: The request cannot be served; the message says why.
+            RequestError: The request cannot be served; the message has the reason.
         """
         _check_types(params, facts, cache_salt, kv_transfer_params)
         token_ids = self._token_ids(prompt)

@@ -43,7 +43,7 @@ class IterationBuilder:
             )
 
     def generated(self, tokens: int, interval: int | None) -> None:
-        """Counts new tokens of a request, which share the ns since those before."""
+        """Counts a request's new tokens, which share the time since the last, in ns."""
         self._generated += tokens
         if interval is not None and tokens:
             key = (interval, tokens)

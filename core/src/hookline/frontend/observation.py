@@ -154,7 +154,7 @@ class Observers:
         return self._fanout.flush(timeout_seconds)
 
     def close(self, timeout_seconds: float) -> bool:
-        """Waits until the loggers have taken everything, for so long at most."""
+        """Waits for the loggers to process everything; False on timeout."""
         return self._fanout.close(timeout_seconds)
 
     def _request_notices(
@@ -223,4 +223,4 @@ class Observers:
             for hook, arguments in batch:
                 if (record := getattr(self._recorder, hook, None)) is not None:
                     record(**arguments)
-        self._fanout.tell(batch)
+        self._fanout.submit(batch)

@@ -55,10 +55,10 @@ class OutputProcessor:
 
         Args:
             prepared: The request.
-            deliver: Gets its outputs.
+            deliver: Called with its outputs.
             request_ids: An id for each of its `n` completions.
             arrived_at: When it arrived, in ns on the front end's clock.
-            is_streamed: Whether the client gets news with each step.
+            is_streamed: Whether the client gets output with each step.
         """
         admitted = [
             AdmittedRequest(
@@ -145,7 +145,7 @@ class OutputProcessor:
     def _take_tokens(
         self, event: NewTokens, end: Finished | None, now: int
     ) -> Completion | None:
-        """Adds tokens to the news; returns the completion if its client gets them."""
+        """Adds tokens to the output; returns the completion if its client gets them."""
         if (completion := self._completions.get(event.request_id)) is None:
             return None
         if event.prompt_logprobs is not None and completion.index == 0:

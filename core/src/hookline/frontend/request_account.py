@@ -1,4 +1,4 @@
-"""One request in the books of the accounting."""
+"""Account of one request in the accounting."""
 
 import dataclasses
 
@@ -34,7 +34,7 @@ class RequestAccount:
     """A request from its admission until the engine has ended it.
 
     Attributes:
-        admitted: What the front end knew at admission.
+        admitted: Facts at admission.
         timeline: Its times and token counts.
         group: The completions of the client's request.
         cause: Why it ended for its client; None while the client waits.

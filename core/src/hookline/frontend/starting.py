@@ -22,7 +22,7 @@ def start_front_end(config: EngineConfig, recorder: Recorder | None = None) -> F
     """Loads loggers, tokenizer and engine; the cheapest fail first.
 
     Args:
-        config: Names them.
+        config: The engine's configuration.
         recorder: Gets the same payloads as the loggers, without a lane.
 
     Raises:

@@ -20,7 +20,7 @@ class WallTime:
         self.engine_offset = engine.wall - engine.monotonic
 
     def set_engine(self, pair: ClockPair) -> None:
-        """Takes over a new reading of the engine's clocks."""
+        """Sets the offset from a new reading of the engine's clocks."""
         self.engine_offset = pair.wall - pair.monotonic
 
     def set_front_end(self, clock: Clock) -> None:
@@ -28,20 +28,20 @@ class WallTime:
         self._front_end_offset = clock.wall() - clock.now()
 
     def of_engine(self, at: int | None) -> int | None:
-        """The wall time of a time of the engine; None stays None."""
+        """Converts an engine time to wall time; None stays None."""
         return None if at is None else at + self.engine_offset
 
     def of_engine_spans(
         self, spans: Iterable[tuple[int, int]]
     ) -> tuple[tuple[int, int], ...]:
-        """The same for each (begin, end)."""
+        """Converts each (begin, end) of the engine to wall time."""
         offset = self.engine_offset
         return tuple((begin + offset, end + offset) for begin, end in spans)
 
     def of_front_end(self, at: int) -> int:
-        """The wall time of a time of the front end."""
+        """Converts a front-end time to wall time."""
         return at + self._front_end_offset
 
     def on_engine(self, at: int) -> int:
-        """A time of the front end as the engine's monotonic clock would show it."""
+        """Converts a front-end time to the engine's monotonic clock."""
         return self.of_front_end(at) - self.engine_offset

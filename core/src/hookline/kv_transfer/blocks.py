@@ -1,8 +1,8 @@
-"""The bytes of KV blocks, behind gates that are open as long as a transfer.
+"""Access to the bytes of KV blocks through gates, one per transfer.
 
-A gate closes when its transfer ends or is given up. Closing waits for a running copy,
-and no copy starts later, so the blocks can be reused at once, however late a connector
-is.
+A gate closes when its transfer ends or is cancelled. Closing waits for a running copy,
+and no copy starts later, so the blocks can be reused at once, even if the connector is
+late.
 """
 
 import threading

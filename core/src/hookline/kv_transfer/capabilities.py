@@ -1,4 +1,4 @@
-"""Which optional calls the two sides of a KV connector take."""
+"""Optional calls that the two sides of a KV connector can implement."""
 
 from dataclasses import dataclass
 

@@ -33,7 +33,7 @@ class SchedulerConnector(Protocol):
 
     @property
     def capabilities(self) -> SchedulerCapabilities:
-        """Which optional calls it takes; an attribute will do."""
+        """The optional calls that it implements; may be a plain attribute."""
         ...
 
     def register_kv_layout(self, layout: KVLayout) -> None:
@@ -58,7 +58,7 @@ class SchedulerConnector(Protocol):
         ...
 
     def update_state_after_alloc(self, request: ConnectorRequest, load: Load) -> None:
-        """Called when blocks were allocated for tokens that it offered.
+        """Called when blocks were allocated for tokens that the connector offered.
 
         The load starts in the worker's `start_load_kv`, with the next metadata.
         """
@@ -124,15 +124,15 @@ class WorkerConnector(Protocol):
 
     @property
     def capabilities(self) -> WorkerCapabilities:
-        """Which optional calls it takes; an attribute will do."""
+        """The optional calls that it implements; may be a plain attribute."""
         ...
 
     def register_kv_caches(self, blocks: "KVBlocks") -> bytes | None:
         """Called once, before any other call.
 
         Returns:
-            What the scheduler's side gets as `KVLayout.handshake`, such as the port
-            that the connector listens on.
+            `KVLayout.handshake` for the scheduler's side, such as the port that the
+            connector listens on; may be None.
 
         Raises:
             ConfigError: The connector cannot use the blocks; the start ends with it.
@@ -150,7 +150,7 @@ class WorkerConnector(Protocol):
         """Returns when the step's synchronous loads have filled the layer.
 
         Called before the layer's attention, if the step has such loads. It must return
-        in bounded time: nothing else ends it.
+        in bounded time: the engine sets no timeout.
         """
         ...
 

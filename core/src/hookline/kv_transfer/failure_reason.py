@@ -4,7 +4,7 @@ from enum import StrEnum
 
 
 class Stage(StrEnum):
-    """Where it failed.
+    """Stage of a transfer that failed.
 
     `load` and `save` are transfers, an `incident` is reported by a connector and
     belongs to no transfer; the others are calls of the connector.
@@ -21,7 +21,7 @@ class Stage(StrEnum):
 
 
 class Reason(StrEnum):
-    """Reasons that the engine finds; connectors report further ones."""
+    """Reasons that the engine detects; connectors report further ones."""
 
     RAISED = "raised"
     MALFORMED = "malformed"

@@ -1,7 +1,7 @@
-"""Calls a connector's scheduler side, so that requests go on whatever it does.
+"""Calls a connector's scheduler side and isolates requests from its failures.
 
 A request whose connector fails is computed without it. Failures are counted by stage
-and logged now and then; after several in a row no loads are asked for, for a while.
+and logged at intervals; after several in a row, loads are paused for a while.
 """
 
 import time
@@ -55,13 +55,13 @@ class ConnectorGuard:
 
     @property
     def breaker_open(self) -> bool:
-        """Whether no loads are asked for, except one on trial."""
+        """Whether loads are paused, except for a trial."""
         return self._guard.breaker.state != "closed"
 
     def matched_tokens(
         self, request: ConnectorRequest, num_computed_tokens: int
     ) -> tuple[int, bool]:
-        """Returns its offer, or (0, False) if it fails or the breaker is open."""
+        """Returns the connector's offer; (0, False) if it fails or is paused."""
         if not self._guard.breaker.allows():
             return 0, False
         call = self._connector.get_num_new_matched_tokens
@@ -80,7 +80,7 @@ class ConnectorGuard:
         return not isinstance(self._call(Stage.ALLOCATE, call, request, load), Failure)
 
     def metadata(self, step: PlannedStep) -> ConnectorMetadata | None:
-        """Returns its orders for the worker's side, or None if it has none or fails."""
+        """Returns the orders for the worker's side; None without any or on failure."""
         answer = self._call(Stage.METADATA, self._connector.build_connector_meta, step)
         if isinstance(answer, Failure) or answer is None:
             return None
@@ -108,13 +108,13 @@ class ConnectorGuard:
             return False, None
         return found
 
-    def hear(self, payload: bytes) -> None:
-        """Hands over a payload of the worker's side."""
+    def receive(self, payload: bytes) -> None:
+        """Passes on a payload of the worker's side."""
         if (receiver := self._receiver) is not None:
             self._call(Stage.POLL, receiver.update_connector_output, payload)
 
     def tier_stats(self) -> dict[str, TierStats]:
-        """Returns the state of its tiers; a connector that fails is not asked again."""
+        """Returns the state of the tiers; not called again after a failure."""
         if (tiered := self._tiered) is None:
             return {}
         found = isolate(lambda: _tiers(tiered.tier_stats()))
@@ -126,11 +126,11 @@ class ConnectorGuard:
         return found
 
     def load_ended(self, *, is_good: bool) -> None:
-        """Records with the breaker how a load ended."""
+        """Records a load's result with the circuit breaker."""
         self._guard.breaker.record([is_good])
 
     def note(self, stage: Stage, reason: Reason, detail: str) -> None:
-        """Counts a failure that is not one of its calls."""
+        """Counts a failure outside of the connector's calls."""
         self._guard.failures.note((stage, reason), detail)
 
     def take_failures(self) -> Failures:
@@ -164,13 +164,13 @@ def _end(
     answer: tuple[bool, Mapping[str, object] | None],
 ) -> tuple[bool, dict[str, object] | None]:
     """Checks an answer of `request_finished`; raises any error if it is malformed."""
-    keeps, told = answer
+    keeps, params = answer
     if type(keeps) is not bool:
         raise ValueError(f"an answer is (bool, params), not {answer!r}")
-    if told is None:
+    if params is None:
         return keeps, None
     # Encoded here, so that it cannot fail on its way to the front end.
-    packed = msgspec.msgpack.encode(told)
+    packed = msgspec.msgpack.encode(params)
     return keeps, msgspec.msgpack.decode(packed, type=dict[str, object])
 
 
@@ -181,7 +181,7 @@ def _tiers(answer: Mapping[str, TierStats]) -> dict[str, TierStats]:
         raise ValueError(f"{len(tiers)} tiers, {MOST_TIERS} at most")
     for stats in tiers.values():
         if not isinstance(stats, TierStats):
-            raise TypeError(f"{stats!r} is no TierStats")
+            raise TypeError(f"{stats!r} is not a TierStats")
     return tiers
 
 

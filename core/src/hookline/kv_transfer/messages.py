@@ -1,4 +1,4 @@
-"""What the engine and the two sides of a KV connector exchange."""
+"""Messages between the engine and the two sides of a KV connector."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -66,13 +66,12 @@ class BlockContent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedStep:
-    """What a step does to blocks, besides its loads.
+    """A step's effects on blocks, besides its loads.
 
     Attributes:
         written: Blocks that the step fills and caches; valid until the step ends.
         evicted: Blocks that the step overwrites; valid until its first load starts.
-        cancelled: Loads and saves that the engine has given up, maybe before they
-            started.
+        cancelled: Loads and saves that the engine cancelled, maybe before they started.
     """
 
     written: Sequence[BlockContent] = ()
@@ -97,7 +96,7 @@ class FailedTransfer:
 
     Attributes:
         transfer_id: Number of the transfer.
-        reason: The connector's word for it, as a label value: use few different ones.
+        reason: The connector's reason, as a label value: use few different ones.
         num_loaded_blocks: Number of leading blocks of a load that are valid.
     """
 

@@ -1,4 +1,4 @@
-"""What core and executor exchange about transfers; plain data."""
+"""Transfer orders of the core and reports of the executor; plain data."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -32,13 +32,13 @@ class Save:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransferOrders:
-    """Of one step.
+    """Transfer orders of one step.
 
     Attributes:
-        metadata: Of the connector; None if it has none, or failed to make it.
-        loads: That begin with the step.
-        saves: Likewise.
-        cancelled: Transfers that are given up: to be closed, and confirmed.
+        metadata: The connector's metadata; None without any, or if the call failed.
+        loads: Loads that begin with the step.
+        saves: Saves that begin with the step.
+        cancelled: Transfers to close; the worker confirms them.
     """
 
     metadata: ConnectorMetadata | None = None

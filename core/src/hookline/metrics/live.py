@@ -55,7 +55,7 @@ class LiveEngine:
         self._set(state, state.at)
 
     def end(self) -> None:
-        """Handles the engine's end: nothing runs, waits or is held any more."""
+        """Handles the engine's end: all gauges of requests and blocks become 0."""
         self._is_up = False
         self.state = self._resting(self.state)
 

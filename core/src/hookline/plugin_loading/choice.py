@@ -5,7 +5,7 @@ from hookline.exceptions import ConfigError, HooklineError
 from hookline_registry import BrokenPluginError, PluginRegistry, RegistryError
 
 
-def ask_plugin(
+def call_plugin(
     group: str, name: str, hook: str, context: object, *, option: str
 ) -> object:
     """Calls a plugin's hook; returns None if the plugin lacks the hook.

@@ -15,7 +15,7 @@ from hookline.kv_transfer.connector import (
 )
 from hookline.kv_transfer.layout import KVLayout
 from hookline.payloads import ConnectorContext
-from hookline.plugin_loading.choice import ask_plugin
+from hookline.plugin_loading.choice import call_plugin
 from hookline.plugin_loading.made import Made
 from hookline_registry import Failure, isolate
 
@@ -65,38 +65,40 @@ def _load(config: EngineConfig, role: Literal["scheduler", "worker"]) -> Made | 
     context = ConnectorContext(
         role=role, config=config, options=transfer.kv_connector_extra_config
     )
-    value = ask_plugin(
+    value = call_plugin(
         CONNECTORS_GROUP, name, "create_kv_connector", context, option=OPTION
     )
     return Made(plugin=name, option=OPTION, kind=f"{role}'s side", value=value)
 
 
-def show_blocks(
+def register_kv_caches(
     connector: WorkerConnector, config: EngineConfig, blocks: "KVBlocks"
 ) -> bytes:
-    """Gives the worker's side the blocks; returns its handshake.
+    """Registers the blocks with the worker's side; returns its handshake.
 
     Raises:
         ConfigError: The connector cannot use the blocks, or fails.
     """
-    handshake = _show(connector.register_kv_caches, blocks, config)
+    handshake = _register(connector.register_kv_caches, blocks, config)
     return handshake if isinstance(handshake, bytes) else b""
 
 
-def show_layout(
+def register_kv_layout(
     connector: SchedulerConnector, config: EngineConfig, layout: KVLayout
 ) -> None:
-    """Gives the scheduler's side the layout of the blocks.
+    """Registers the layout of the blocks with the scheduler's side.
 
     Raises:
         ConfigError: The connector cannot use the blocks, or fails.
     """
-    _show(connector.register_kv_layout, layout, config)
+    _register(connector.register_kv_layout, layout, config)
 
 
-def _show(method: Callable[[T], object], given: T, config: EngineConfig) -> object:
+def _register(
+    method: Callable[[T], object], argument: T, config: EngineConfig
+) -> object:
     assert config.kv_transfer is not None
-    outcome = isolate(method, given)
+    outcome = isolate(method, argument)
     if isinstance(outcome, Failure):
         if isinstance(outcome.error, ConfigError):  # the user's mistake
             raise outcome.error

@@ -21,11 +21,11 @@ class _Declared(CliOptions):
 def check_logger_options(
     registry: PluginRegistry, plugin: str, given: Iterable[str]
 ) -> None:
-    """Checks given keys; loggers without `add_cli_options` check them themselves.
+    """Checks option keys; loggers without `add_cli_options` check them themselves.
 
     Args:
-        registry: Where the logger is registered.
-        plugin: Its name there.
+        registry: The registry of the logger.
+        plugin: The logger's name in the registry.
         given: Keys of `--stat-logger-option`.
 
     Raises:

@@ -14,7 +14,7 @@ OPTION = "logits-processor"
 def check_logits_processors(
     config: EngineConfig, capabilities: ExecutorCapabilities
 ) -> None:
-    """Imports the chosen processors, so that mistakes show before a model loads.
+    """Imports the chosen processors, so that mistakes are found before a model loads.
 
     Raises:
         ConfigError: One is not installed, named twice or cannot be imported, or the
@@ -30,10 +30,10 @@ def check_logits_processors(
 
 
 def load_processor_factory(name: str) -> Callable[..., object]:
-    """Imports what the entry point names: a class or function.
+    """Imports the class or function of an entry point.
 
     Raises:
-        ConfigError: It is not installed, cannot be imported or called.
+        ConfigError: It is not installed, cannot be imported or is not callable.
     """
     try:
         factory = load_value(LOGITS_PROCESSORS_GROUP, name)

@@ -21,8 +21,8 @@ class Made:
     Attributes:
         plugin: Name of the plugin.
         option: Command-line option that named it, for errors.
-        kind: What was asked for, such as `proposer`.
-        value: What was returned.
+        kind: Kind of object that the hook makes, such as `proposer`.
+        value: The returned object.
     """
 
     plugin: str
@@ -51,5 +51,5 @@ class Made:
 
     def _error(self, reason: str) -> ConfigError:
         return ConfigError(
-            self.option, f"{self.plugin!r} makes no {self.kind}: {reason}"
+            self.option, f"{self.plugin!r} provides no {self.kind}: {reason}"
         )

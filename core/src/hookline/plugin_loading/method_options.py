@@ -9,10 +9,10 @@ from hookline.models.description import find_folder
 
 
 def refuse_unknown(
-    method: str, option: str, given: Mapping[str, object], known: Iterable[str]
+    method: str, option: str, options: Mapping[str, object], known: Iterable[str]
 ) -> None:
     """Raises `ConfigError` for an option that the method does not have."""
-    json_options.refuse_unknown(f"the method {method}", option, given, known)
+    json_options.refuse_unknown(f"the method {method}", option, options, known)
 
 
 def check_number(option: str, name: str, value: object) -> None:
@@ -31,19 +31,19 @@ def check_rate(option: str, name: str, value: object) -> None:
         raise ConfigError(option, f"{name} must be between 0 and 1, not {value}")
 
 
-def model_of(option: str, given: Mapping[str, object]) -> str | None:
+def model_of(option: str, options: Mapping[str, object]) -> str | None:
     """Returns the option `model`, a folder or an installed model; None if missing.
 
     Raises:
         ConfigError: The value is not a non-empty string.
     """
-    model = given.get("model")
+    model = options.get("model")
     if model is not None and (not isinstance(model, str) or not model):
         raise ConfigError(option, f"model must name a folder, not {model!r}")
     return model
 
 
-def brought_folder(
+def weights_folder(
     method: str, option: str, model: str | None, target: str, *, what: str, some: str
 ) -> Path:
     """Returns the folder with a method's weights.
@@ -51,8 +51,8 @@ def brought_folder(
     Args:
         method: Name of the method, and of the folder in a model's folder.
         option: Command-line option, for errors.
-        model: Folder with the weights, or installed model that ships some; None takes
-            those that the target ships.
+        model: Folder with the weights, or installed model that includes some; None
+            selects those included with the target.
         target: The served model.
         what: What the weights are called in errors, such as `head`.
         some: Word for them in advice, such as `one`.
@@ -63,18 +63,18 @@ def brought_folder(
     if model is not None and (Path(model) / "config.json").is_file():
         return Path(model)
     try:
-        brought = find_folder(model or target) / method
+        included = find_folder(model or target) / method
     except ModelLoadError as error:
         raise ConfigError(
             option,
             f"the method {method} finds no {what}: {model or target!r} is not a "
             "folder with config.json, nor an installed model",
         ) from error
-    if not (brought / "config.json").is_file():
+    if not (included / "config.json").is_file():
         raise ConfigError(
             option,
-            f"the model {model or target!r} brings no {what} for the method "
+            f"the model {model or target!r} includes no {what} for the method "
             f'{method}; give a folder with "model", or train {some} with '
             "`hookline train-draft`",
         )
-    return brought
+    return included

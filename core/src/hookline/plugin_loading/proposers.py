@@ -17,7 +17,7 @@ from hookline.spec_decode.proposer import (
     HiddenStateProposer,
     Proposer,
     has_layers,
-    wants_hidden_states,
+    needs_hidden_states,
 )
 from hookline.spec_decode.target import TargetModel
 from hookline.spec_decode.tree import tree_of
@@ -46,10 +46,10 @@ def load_proposer(
         return None
     method = config.speculative.method
     context = ProposerContext(config=config, options=config.speculative.options)
-    made = ask_plugin(method, "create_proposer", context, option=OPTION)
+    made = call_plugin(method, "create_proposer", context, option=OPTION)
     proposer = _checked(method, made)
     executor = config.executor.name
-    if wants_hidden_states(proposer) and not capabilities.hidden_states:
+    if needs_hidden_states(proposer) and not capabilities.hidden_states:
         raise ConfigError(
             OPTION,
             f"{method!r} needs hidden states, which the executor {executor!r} lacks",
@@ -57,13 +57,13 @@ def load_proposer(
     if tree_of(proposer) is not None and not capabilities.draft_trees:
         raise ConfigError(
             OPTION,
-            f"{method!r} drafts trees; the executor {executor!r} takes chains only",
+            f"{method!r} drafts trees; the executor {executor!r} supports chains only",
         )
     return proposer
 
 
 def _checked(method: str, value: object) -> Proposer:
-    """Returns a proposer that has every method its capabilities ask for."""
+    """Returns the proposer if it has every method that its capabilities require."""
     made = Made(plugin=method, option=OPTION, kind="proposer", value=value)
     made.require(Proposer)
     capabilities = made.capabilities(ProposerCapabilities)
@@ -72,16 +72,17 @@ def _checked(method: str, value: object) -> Proposer:
     if capabilities.kv_layers:
         made.require(CachingProposer)
     if capabilities.feature_layers and not capabilities.needs_hidden_states:
-        raise ConfigError(OPTION, f"{method!r} has feature_layers and no hidden states")
+        raise ConfigError(
+            OPTION, f"{method!r} has feature_layers, but not needs_hidden_states"
+        )
     return cast("Proposer", value)
 
 
 def settle_drafts(config: EngineConfig, proposer: Proposer | None) -> EngineConfig:
-    """Returns the configuration with the number of drafts of the proposer's tree.
+    """Sets `num_speculative_tokens` to the size of the proposer's tree, if any.
 
     Raises:
-        ConfigError: The number is missing and the proposer drafts chains, or is not
-            that of the tree.
+        ConfigError: The number is missing for chains, or differs from the tree's.
     """
     if proposer is None or (speculative := config.speculative) is None:
         return config
@@ -101,43 +102,43 @@ def settle_drafts(config: EngineConfig, proposer: Proposer | None) -> EngineConf
     return replace(config, speculative=settled)
 
 
-def ask_plugin(method: str, hook: str, context: object, *, option: str) -> object:
+def call_plugin(method: str, hook: str, context: object, *, option: str) -> object:
     """Calls a hook of a method's plugin; returns None if the plugin lacks the hook.
 
     Raises:
         ConfigError: The plugin is unknown or broken; `option` is named.
         HooklineError: The plugin raised it.
     """
-    return choice.ask_plugin(PROPOSERS_GROUP, method, hook, context, option=option)
+    return choice.call_plugin(PROPOSERS_GROUP, method, hook, context, option=option)
 
 
 def prepare_proposer(
     proposer: Proposer, config: EngineConfig, target: TargetModel
 ) -> None:
-    """Shows the loaded target to a proposer that needs its hidden states.
+    """Calls `prepare` of a proposer that needs the target's hidden states.
 
     Raises:
         ConfigError: The proposer does not fit the target, or fails.
     """
-    if wants_hidden_states(proposer):
+    if needs_hidden_states(proposer):
         assert config.speculative is not None
-        _introduce(config, proposer.prepare, target)
+        _call(config, proposer.prepare, target)
         _checked(config.speculative.method, proposer)
 
 
 def bind_proposer(proposer: Proposer, config: EngineConfig, cache: DraftCache) -> None:
-    """Gives a proposer with attention layers their KV cache.
+    """Calls `bind` of a proposer with attention layers, with their KV cache.
 
     Raises:
         ConfigError: The proposer fails.
     """
     if has_layers(proposer):
-        _introduce(config, proposer.bind, cache)
+        _call(config, proposer.bind, cache)
 
 
-def _introduce(config: EngineConfig, method: Callable[[T], object], given: T) -> None:
+def _call(config: EngineConfig, method: Callable[[T], object], argument: T) -> None:
     assert config.speculative is not None
-    outcome = isolate(method, given)
+    outcome = isolate(method, argument)
     if isinstance(outcome, Failure):
         if isinstance(outcome.error, ConfigError):  # the user's mistake
             raise outcome.error

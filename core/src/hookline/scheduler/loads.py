@@ -17,7 +17,7 @@ from hookline.scheduler.transfer_outbox import Outbox
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """What a connector can load behind a request's local prefix.
+    """A connector's offer of tokens that follow a request's local prefix.
 
     Attributes:
         num_tokens: Number of tokens, in full blocks.
@@ -32,14 +32,14 @@ NOTHING = Offer()
 
 
 class LoadStart(Enum):
-    """What became of an asynchronous load that was to begin."""
+    """Outcome of the attempt to start an asynchronous load."""
 
     NO_ROOM = auto()
     """Too few blocks are free; nothing was changed."""
     REFUSED = auto()
-    """The connector failed; nothing was changed but that it is not asked again."""
+    """The connector failed; the request will be computed without it."""
     BEGUN = auto()
-    """The request has to wait for it."""
+    """The load has started, and the request must wait for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +111,7 @@ class Loads:
         return len(self._open)
 
     def offer(self, request: Request, prefix: Sequence[int]) -> Offer:
-        """Asks the connector what it has behind a waiting request's local prefix."""
+        """Looks up the tokens after a waiting request's prefix in the connector."""
         size = self._cache.block_size
         room = (request.num_tokens - 1) // size - len(prefix)
         if (
@@ -129,7 +129,7 @@ class Loads:
     def wait_for(
         self, request: Request, prefix: Sequence[int], offer: Offer, now: int
     ) -> LoadStart:
-        """Reserves blocks for a waiting request, and has them loaded."""
+        """Reserves blocks for a waiting request and starts loading them."""
         blocks = self._cache.reserve(
             request, prefix, offer.num_tokens // self._cache.block_size
         )
@@ -147,10 +147,10 @@ class Loads:
     def load_in_step(
         self, request: Request, prefix: Sequence[int], offer: Offer, now: int
     ) -> bool:
-        """Orders an admitted request's external tokens with the step being planned.
+        """Loads an admitted request's external tokens in the step being planned.
 
         Returns:
-            False, and the request's blocks are freed again, if the connector fails.
+            False if the connector fails; the request's blocks are then freed again.
         """
         first, count = len(prefix), offer.num_tokens // self._cache.block_size
         blocks = request.block_ids[first : first + count]
@@ -169,10 +169,10 @@ class Loads:
         for entry in list(self):
             if entry.request is request and entry.load.is_async:
                 self._ledger.fail(Stage.LOAD, Reason.ABORTED)
-                self._give_up(entry)
+                self._cancel(entry)
 
     def end(self, ended: EndedTransfer) -> LoadEnd | None:
-        """Takes in a load's end; None if it is no load or its request has ended."""
+        """Finishes a load; returns None if it is unknown or its request has ended."""
         if (entry := self._open.pop(ended.transfer_id, None)) is None:
             return None
         load, reason = entry.load, ended.reason
@@ -201,7 +201,7 @@ class Loads:
             self._guard.load_ended(is_good=False)
             detail = f"load {entry.load.transfer_id} has not ended"
             self._guard.note(Stage.LOAD, Reason.DEADLINE, detail)
-            self._give_up(entry)
+            self._cancel(entry)
             ends.append(self._end_of(entry, 0, Reason.DEADLINE))
         return ends
 
@@ -247,9 +247,9 @@ class Loads:
         lost = (len(entry.load.block_ids) - loaded) * size
         return LoadEnd(request, reason, lost, spoilt)
 
-    def _give_up(self, entry: OpenLoad) -> None:
+    def _cancel(self, entry: OpenLoad) -> None:
         del self._open[entry.load.transfer_id]
-        self._outbox.give_up(entry.load.transfer_id, entry.held)
+        self._outbox.cancel(entry.load.transfer_id, entry.held)
 
     def _range(self, first: int, num_blocks: int) -> range:
         size = self._cache.block_size

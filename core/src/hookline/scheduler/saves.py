@@ -55,10 +55,10 @@ class Saves:
         return len(self._open)
 
     def finish(self, request: Request, now: int) -> dict[str, object] | None:
-        """Tells the connector that a request ends; keeps the blocks that it asks for.
+        """Notifies the connector of a request's end; keeps the blocks to be saved.
 
         Returns:
-            `kv_transfer_params` for the client; None if there are none.
+            `kv_transfer_params` for the client, or None.
         """
         computed = request.num_computed_tokens
         blocks: tuple[int, ...] = ()
@@ -76,7 +76,7 @@ class Saves:
         return params
 
     def end(self, ended: EndedTransfer, now: int) -> None:
-        """Takes in a save's end; frees its blocks."""
+        """Finishes a save and frees its blocks."""
         if (entry := self._open.pop(ended.transfer_id, None)) is None:
             return
         self._cache.pool.free(entry.save.block_ids)
@@ -93,4 +93,4 @@ class Saves:
             self._guard.note(Stage.SAVE, Reason.DEADLINE, detail)
             self._ledger.expired_blocks += len(save.block_ids)
             del self._open[save.transfer_id]
-            self._outbox.give_up(save.transfer_id, save.block_ids)
+            self._outbox.cancel(save.transfer_id, save.block_ids)

@@ -15,16 +15,16 @@ class TransferLedger:
     """Accumulates `TransferStats`.
 
     Attributes:
-        external_cache: Lookups in the connector, once a request.
+        external_cache: Lookups in the connector, one per request.
         loads: Ended loads.
         saves: Ended saves of kept blocks.
         load_ns: Total duration of ended loads, ns.
         save_ns: Total duration of ended saves, ns.
         loaded_bytes: Bytes written to blocks.
         saved_bytes: Bytes read from blocks.
-        recomputed_tokens: Tokens that failed loads did not bring, or that were computed
-            from what they brought.
-        expired_blocks: Blocks kept until their deadline and not saved.
+        recomputed_tokens: Tokens that failed loads lacked, or that were computed from
+            invalid blocks.
+        expired_blocks: Blocks that were not saved before their deadline.
         late_reports: Reports on transfers that had ended before.
         failures: Failures by stage and reason.
     """
@@ -99,7 +99,7 @@ class TransferLedger:
         breaker_open: bool,
         tiers: dict[str, TierStats],
     ) -> TransferStats:
-        """Returns the totals together with the present state."""
+        """Returns the totals together with the current state."""
         return TransferStats(
             loading=loading,
             saving=saving,

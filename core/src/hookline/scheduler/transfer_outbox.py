@@ -32,7 +32,7 @@ class Outbox:
         self._last_id += 1
         return self._last_id
 
-    def give_up(self, transfer_id: int, held: Sequence[int]) -> None:
+    def cancel(self, transfer_id: int, held: Sequence[int]) -> None:
         """Cancels a transfer and takes over its blocks."""
         self.cancelled.append(transfer_id)
         self.closing[transfer_id] = held

@@ -29,10 +29,10 @@ from hookline.stats import TransferStats
 
 
 class Transfers:
-    """Loads and saves; without a connector there are none.
+    """The loads and saves of one scheduler; does nothing without a connector.
 
     Attributes:
-        gate: Where requests wait for loads; only with a connector.
+        gate: Readiness gate of requests that wait for loads; only with a connector.
         ledger: Totals since the engine's start.
         failure_ends: Whether a request ends when its KV cannot be loaded.
     """
@@ -76,7 +76,7 @@ class Transfers:
     # -- requests -------------------------------------------------------------
 
     def offer(self, request: Request, prefix: Sequence[int]) -> Offer:
-        """Returns what can be loaded behind a prefix; see `Loads`."""
+        """Returns the tokens that can be loaded after a prefix; see `Loads`."""
         return self._loads.offer(request, prefix) if self._may_load else NOTHING
 
     def wait_for(
@@ -100,17 +100,17 @@ class Transfers:
         return found
 
     def count_lookup(self, request: Request, num_local: int, num_external: int) -> None:
-        """Counts a lookup in the connector, once a request."""
+        """Counts a lookup in the connector; call it once per request."""
         if self._may_load:
             proven = num_external if request.transfer.unproven is None else 0
             queried = request.num_prompt_tokens - num_local
             self.ledger.count_lookup(queried, proven)
 
     def finish(self, request: Request, now: int) -> dict[str, object] | None:
-        """Tells the connector that a request ends; its blocks must not be freed yet.
+        """Notifies the connector of a request's end; call it before freeing blocks.
 
         Returns:
-            `kv_transfer_params` for the client; None if there are none.
+            `kv_transfer_params` for the client, or None.
         """
         if self._guard is None:
             return None
@@ -127,7 +127,7 @@ class Transfers:
         return self._loads.expire(now)
 
     def orders(self) -> TransferOrders | None:
-        """Returns the connector's part of the plan that is being made."""
+        """Returns the transfer orders of the plan being built; None without any."""
         if self._guard is None:
             return None
         loads, saves, cancelled = self._outbox.take()
@@ -144,13 +144,13 @@ class Transfers:
         )
 
     def settle(self, report: TransferReport | None, now: int) -> list[LoadEnd]:
-        """Takes in the executor's report; returns the ends of loads."""
+        """Processes the executor's report; returns the ends of loads."""
         if report is None:
             return []
         assert self._guard is not None
         self.ledger.take(report)
         if report.payload:
-            self._guard.hear(report.payload)
+            self._guard.receive(report.payload)
         ends = []
         for ended in report.ended:
             if ended.transfer_id in self._outbox.closing:

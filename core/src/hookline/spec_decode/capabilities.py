@@ -1,4 +1,4 @@
-"""What a draft proposer needs of the engine."""
+"""Requirements that a draft proposer declares to the engine."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ from hookline.spec_decode.target import DraftLayer
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProposerCapabilities:
-    """What a proposer declares; by default it needs only token ids and drafts chains.
+    """Requirements of a proposer; by default token ids only, and chains of drafts.
 
     `needs_hidden_states` and `draft_parents` are read once, when the proposer is made.
     `feature_layers` and `kv_layers` are read after `prepare`, which may set them.

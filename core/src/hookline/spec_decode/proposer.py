@@ -67,7 +67,7 @@ class Proposer(Protocol):
 
     @property
     def capabilities(self) -> ProposerCapabilities:
-        """What it needs; an attribute will do."""
+        """Requirements of the proposer; may be a plain attribute."""
         ...
 
     def propose(self, requests: Sequence[DraftRequest]) -> Sequence[Drafts]:
@@ -101,12 +101,12 @@ class HiddenStateProposer(Proposer, Protocol):
 
 
 class CachingProposer(HiddenStateProposer, Protocol):
-    """A proposer with attention layers of its own.
+    """A proposer with its own attention layers.
 
     Its capabilities have `kv_layers`. Their keys and values are kept in the KV cache
-    under the requests' block tables: whoever holds block b of the target's layers holds
-    block b of these layers, too. Blocks are never cleared, so a position that the
-    proposer has not written holds what an earlier owner left there.
+    under the requests' block tables: a request that holds block b of the target's
+    layers holds block b of these layers, too. Blocks are never cleared, so a position
+    that the proposer has not written has stale content.
     """
 
     def bind(self, cache: DraftCache) -> None:
@@ -114,7 +114,7 @@ class CachingProposer(HiddenStateProposer, Protocol):
         ...
 
 
-def wanted_features(proposer: Proposer | None) -> tuple[int, ...]:
+def feature_layers_of(proposer: Proposer | None) -> tuple[int, ...]:
     """Returns the target's layers whose inputs a prepared proposer needs."""
     return () if proposer is None else proposer.capabilities.feature_layers
 
@@ -124,6 +124,6 @@ def has_layers(proposer: Proposer | None) -> TypeGuard[CachingProposer]:
     return proposer is not None and bool(proposer.capabilities.kv_layers)
 
 
-def wants_hidden_states(proposer: Proposer) -> TypeGuard[HiddenStateProposer]:
+def needs_hidden_states(proposer: Proposer) -> TypeGuard[HiddenStateProposer]:
     """Whether a proposer needs the target's hidden states."""
     return proposer.capabilities.needs_hidden_states

@@ -16,7 +16,7 @@ from hookline.exceptions import ConfigError
 from hookline.spec_decode.proposer import Proposer
 
 MAX_TREE_DRAFTS = 64
-"""A token has one bit for itself or each draft between it and the first one."""
+"""A node's ancestors are a mask of 64 bits, one for each node up to the first draft."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class DraftTree:
             is_number = isinstance(parent, int) and not isinstance(parent, bool)
             if parent is not None and not (is_number and 0 <= parent < index):
                 raise ConfigError(
-                    OPTION, f"draft {index} of a tree cannot be behind draft {parent!r}"
+                    OPTION, f"draft {index} of a tree cannot follow draft {parent!r}"
                 )
             depths.append(1 if parent is None else depths[parent] + 1)
         if any(after < before for before, after in pairwise(depths)):
@@ -69,5 +69,5 @@ def tree_of(proposer: Proposer | None) -> DraftTree | None:
     if proposer is None or (parents := proposer.capabilities.draft_parents) is None:
         return None
     if not isinstance(parents, Sequence):
-        raise ConfigError(OPTION, f"draft_parents is no sequence: {parents!r}")
+        raise ConfigError(OPTION, f"draft_parents is not a sequence: {parents!r}")
     return DraftTree(tuple(parents))

@@ -24,7 +24,7 @@ _READING_ERRORS = (
     AssertionError,
     pickle.UnpicklingError,
 )
-"""Errors that damaged files cause."""
+"""Errors that reading a damaged file can raise."""
 
 
 def read_config(folder: Path) -> dict[str, object]:
@@ -39,7 +39,7 @@ def read_config(folder: Path) -> dict[str, object]:
     except (OSError, ValueError) as error:
         raise ConfigError(OPTION, f"{path} cannot be read: {error}") from error
     if not isinstance(found, dict):
-        raise ConfigError(OPTION, f"{path} does not hold an object")
+        raise ConfigError(OPTION, f"{path} does not contain a JSON object")
     return found
 
 
@@ -68,5 +68,5 @@ def read_weights(path: Path) -> Mapping[str, object]:
     except _READING_ERRORS as error:
         raise ConfigError(OPTION, f"{path} cannot be read: {error}") from error
     if not isinstance(found, dict):
-        raise ConfigError(OPTION, f"{path} does not hold weights by name")
+        raise ConfigError(OPTION, f"{path} does not contain weights by name")
     return found

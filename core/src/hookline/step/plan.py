@@ -51,7 +51,7 @@ class StepPlan:
             of drafts.
         prefill_requests: Number of requests that compute prompt or recomputed tokens.
         prefill_tokens: Number of tokens of these requests.
-        drafts: Tokens to verify behind the newest one, by request id; counted in
+        drafts: Draft tokens to verify after the newest token, by request id; counted in
             `num_tokens`.
         transfers: Orders of the KV connector; None without one. A plan without requests
             only polls transfers.
@@ -77,20 +77,20 @@ class StepPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepResult:
-    """What the executor computed.
+    """The executor's results of one step.
 
     Attributes:
         tokens: New tokens by request id; none while a prompt is not finished. With
-            drafts, the accepted ones and the token behind them.
+            drafts, the accepted ones and the token after them.
         logprobs: One entry per new token, for requests that asked for them.
-        failed: Requests to be ended with an error, and its cause; their tokens in this
-            result mean nothing.
+        failed: Causes of errors by request id; these requests end, and their tokens in
+            this result are invalid.
         prompt_logprobs: One entry per position after a computed one, for requests that
             asked for them and whose prompt this step computed in part.
         forward_ns: Duration of the forward pass, ns.
         drafts: Drafts for the next step by request id.
         draft_ns: Duration of drafting, ns.
-        most_drafts: Maximum number of drafts per request that the engine now asks for.
+        most_drafts: Current maximum number of drafts per request.
         proposer_failures: Failures of the proposer in this step, by cause.
         transfers: Report on KV transfers; None without a connector.
     """

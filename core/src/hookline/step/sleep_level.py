@@ -1,13 +1,13 @@
-"""How deeply an engine sleeps."""
+"""Sleep levels of an engine."""
 
 from enum import IntEnum
 
 
 class SleepLevel(IntEnum):
-    """What an executor gives back to the system while it sleeps.
+    """Memory that an executor releases while it sleeps.
 
-    `KV_CACHE` is the memory of the KV cache; `WEIGHTS` is that and the model's weights,
-    which are loaded again on waking.
+    `KV_CACHE` releases the KV cache; `WEIGHTS` also the model's weights, which are
+    reloaded on wake-up.
     """
 
     KV_CACHE = 1

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from hookline.config import EngineConfig
 from hookline.kv_transfer.connector import WorkerConnector, needs_layers
 from hookline.models.decoder import Decoder
-from hookline.spec_decode.proposer import Proposer, wanted_features
+from hookline.spec_decode.proposer import Proposer, feature_layers_of
 from hookline.worker.feed import Feed
 from hookline.worker.gpu.cuda_graphs import GraphedForward
 from hookline.worker.gpu.device_feed import DeviceFeed
@@ -39,7 +39,7 @@ class GraphPlan:
             return "enforce-eager"
         if needs_layers(self.connector):
             return "a KV connector is called between the layers"
-        if wanted_features(self.proposer):
+        if feature_layers_of(self.proposer):
             return "the proposer reads what is within the model"
         return "" if self._capturable else "modules may wait for the device"
 

@@ -18,8 +18,8 @@ from hookline.models.weight_files import ShardingPlan
 from hookline.plugin_loading.proposers import prepare_proposer
 from hookline.spec_decode.proposer import (
     Proposer,
-    wanted_features,
-    wants_hidden_states,
+    feature_layers_of,
+    needs_hidden_states,
 )
 from hookline.worker.forward import Forward, choose_forward
 from hookline.worker.startup_timer import StartupTimer
@@ -146,7 +146,7 @@ def _adapt(
     proposer: Proposer | None,
 ) -> Forward:
     """Shows the model to the proposer, and then takes it apart."""
-    needs_states = proposer is not None and wants_hidden_states(proposer)
+    needs_states = proposer is not None and needs_hidden_states(proposer)
     if proposer is not None and needs_states:
         with timer.phase("prepare proposer"):
             target = shared_weights(config.model.model, model)
@@ -161,5 +161,5 @@ def _adapt(
             may_compile=config.executor.kernels is not Kernels.TORCH,
             platform=platform,
             needs_hidden_states=needs_states,
-            feature_layers=wanted_features(proposer),
+            feature_layers=feature_layers_of(proposer),
         )

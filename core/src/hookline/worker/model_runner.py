@@ -107,7 +107,7 @@ class ModelRunner:
         else:
             sampled = self._sample_verified(inputs, logits[: len(rows)], output)
         drafts = NO_DRAFTS
-        if self._drafter is not None and not self._drafter.rests(plan):
+        if self._drafter is not None and not self._drafter.skips(plan):
             states = None if output is None else self._states(inputs, before, output)
             taken = time.perf_counter_ns() - started
             step = ComputedStep.of(plan, sampled.tokens, taken)

@@ -7,7 +7,7 @@ from hookline.kv_transfer.connector import WorkerConnector, needs_layers
 from hookline.spec_decode.proposer import (
     Proposer,
     has_layers,
-    wants_hidden_states,
+    needs_hidden_states,
 )
 from hookline.spec_decode.tree import tree_of
 from hookline.worker.drafting.control import DraftControl
@@ -141,7 +141,7 @@ class RunnerMaker:
     @property
     def needs_hidden_states(self) -> bool:
         """Whether steps compute hidden states for the proposer."""
-        return self.proposer is not None and wants_hidden_states(self.proposer)
+        return self.proposer is not None and needs_hidden_states(self.proposer)
 
     def feed(self, cache: PagedCache) -> HostFeed | DeviceFeed:
         """Allocates what brings the inputs of steps over this cache to the model."""
@@ -213,7 +213,7 @@ class RunnerMaker:
             ProposerGuard(self.proposer, speculative, vocab_size=self.model.vocab_size),
             batch,
             DraftControl.of(speculative),
-            tells_blocks=has_layers(self.proposer),
+            has_layers=has_layers(self.proposer),
             tree=tree_of(self.proposer),
         )
 

@@ -211,7 +211,7 @@ def test_head_is_found_in_a_folder_or_beside_the_target(
     model = tmp_path / "model"
     model.mkdir()
     (model / "config.json").write_text("{}")
-    with pytest.raises(ConfigError, match="brings no head"):
+    with pytest.raises(ConfigError, match="includes no head"):
         load(model)
 
     save_head(model / "eagle", make_head(), ROTARY, "a model")

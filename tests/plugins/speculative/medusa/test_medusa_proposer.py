@@ -121,7 +121,7 @@ def test_heads_are_found_in_a_folder_or_beside_the_target(
     model = tmp_path / "model"
     model.mkdir()
     (model / "config.json").write_text("{}")
-    with pytest.raises(ConfigError, match="brings no heads"):
+    with pytest.raises(ConfigError, match="includes no heads"):
         load(model)
 
     save_heads(model / "medusa", make_heads(3), "a model")

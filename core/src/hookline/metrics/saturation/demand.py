@@ -16,7 +16,7 @@ class MeanRequest(NamedTuple):
 
     Attributes:
         prompt: Prompt tokens to compute, without cached and recomputed tokens.
-        again: Tokens recomputed after preemptions.
+        recomputed: Tokens recomputed after preemptions.
         decodes: Decode steps.
         passes: Steps that it takes part in, prefill and decode.
         blocks: KV blocks held at a time.
@@ -24,7 +24,7 @@ class MeanRequest(NamedTuple):
     """
 
     prompt: float
-    again: float
+    recomputed: float
     decodes: float
     passes: float
     blocks: float
@@ -40,7 +40,7 @@ class Demand:
     """
 
     _tokens: float = 0.0
-    _again: float = 0.0
+    _recomputed: float = 0.0
     _cached: float = 0.0
     _decodes: float = 0.0
     _prefills: float = 0.0
@@ -48,7 +48,7 @@ class Demand:
     _ended: float = 0.0
     _blocks: float = 0.0
     _holders: float = 0.0
-    _last_again: int = 0
+    _last_recomputed: int = 0
 
     def add(
         self, record: StepRecord, iteration: IterationStats, scheduler: SchedulerStats
@@ -57,9 +57,9 @@ class Demand:
         self._tokens += record.prefill_tokens
         self._decodes += record.decode_requests
         self._prefills += record.prefill_requests
-        if (again := scheduler.recomputed_tokens) != self._last_again:
-            self._again += max(0, again - self._last_again)
-            self._last_again = again
+        if (recomputed := scheduler.recomputed_tokens) != self._last_recomputed:
+            self._recomputed += max(0, recomputed - self._last_recomputed)
+            self._last_recomputed = recomputed
         if iteration.first_tokens:
             self._begun += len(iteration.first_tokens)
             self._cached += (
@@ -79,7 +79,7 @@ class Demand:
         """Decays the sums by `seconds` of busy time."""
         kept = math.exp(-seconds / MEMORY_SECONDS)
         self._tokens *= kept
-        self._again *= kept
+        self._recomputed *= kept
         self._cached *= kept
         self._decodes *= kept
         self._prefills *= kept
@@ -92,11 +92,11 @@ class Demand:
         """Returns the mean request; the sums count as at least half a request."""
         begun = max(self._begun, 0.5)
         counted = max((self._begun + self._ended) / 2, 0.5)
-        again = min(self._again, self._tokens)
-        new = self._tokens - again
+        recomputed = min(self._recomputed, self._tokens)
+        new = self._tokens - recomputed
         return MeanRequest(
             prompt=new / begun,
-            again=again / begun,
+            recomputed=recomputed / begun,
             decodes=self._decodes / counted,
             passes=(self._decodes + self._prefills) / counted,
             blocks=self._blocks / self._holders if self._holders else 0.0,

@@ -108,7 +108,7 @@ class Saturation:
         self._costs.fit()
         request = self._demand.mean()
         present = self._presence(at)
-        alone = self._seconds_of(request._replace(again=0.0, blocks=0.0))
+        alone = self._seconds_of(request._replace(recomputed=0.0, blocks=0.0))
         seconds = self._seconds_of(request)
         rate = self._arrivals.rate * present
         return {
@@ -129,7 +129,7 @@ class Saturation:
 
     def _seconds_of(self, request: MeanRequest) -> float:
         """Returns the seconds of a full engine that a request takes."""
-        cost, tokens = self._costs.cost, request.prompt + request.again
+        cost, tokens = self._costs.cost, request.prompt + request.recomputed
         return (
             cost.prefill * tokens
             + cost.decode * request.decodes
@@ -139,7 +139,7 @@ class Saturation:
     def _steps_of(self, request: MeanRequest) -> float:
         """Returns the number of full steps that one request fills."""
         budget = max(1, self._facts.max_num_batched_tokens)
-        tokens = request.prompt + request.again + request.decodes
+        tokens = request.prompt + request.recomputed + request.decodes
         return max(request.passes / self._batch(request), tokens / budget)
 
     def _batch(self, request: MeanRequest) -> float:
@@ -155,7 +155,7 @@ class Saturation:
             return 0.0
         drain = self._scheduler.waiting * seconds
         if known := self._scheduler.waiting_tokens:
-            mean = request.prompt + request.again
+            mean = request.prompt + request.recomputed
             drain += self._costs.cost.prefill * (
                 known * request.fresh - self._scheduler.waiting * mean
             )

@@ -1,1 +1,1 @@
-"""Drafting: when drafts are asked for, how many, and which of them are kept."""
+"""Drafting: when and how many drafts are requested, and which of them are kept."""

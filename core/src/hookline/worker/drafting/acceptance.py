@@ -1,9 +1,10 @@
-"""How likely drafts are accepted, learned from those that were verified.
+"""Estimates how likely drafts are accepted, from the drafts that were verified.
 
-Of all requests together, for each place in a draft: how often the proposer has one for
-it if it had those before it, and how often it is right if those were. Of a request, how
-often its drafts are right wherever they stand, and how often the proposer has any for
-it; a new one is taken to be as all are.
+Two conditional rates are kept per draft position, over all requests: how often the
+proposer returns a draft given that it returned the ones before, and how often a draft
+is accepted given that those before it were. Two more are kept per request: its
+acceptance rate over all positions, and how often the proposer returns any draft for it.
+A new request starts from the rates of all requests.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,50 +15,56 @@ import numpy.typing as npt
 Float64 = npt.NDArray[np.float64]
 
 _KEPT = 0.9
-"""Of what is known of all, for each draft that is verified …"""
+"""Decay of the overall counts, per request with verified drafts."""
 _LEAST_KEPT = 0.75
-"""… but so much of it whatever a step brings."""
+"""Lower bound of that decay in one step."""
 _KEPT_OF_ONE = 0.93
-"""Of what is known of a request, for each of its draft tokens that is compared."""
+"""Decay of a request's counts, per compared draft token."""
 _PRIOR = 1.0
-"""Drafts that a place is taken to have had besides, accepted as those before it."""
+"""Pseudo-count of drafts at a position, accepted as often as at the one before it."""
 _PRIOR_OF_ONE = 2.0
-"""Draft tokens that a request is taken to have had besides, right as those of all."""
+"""Pseudo-count of a request's draft tokens, accepted as often as those of all."""
 _PRIOR_OF_LENGTH = 0.1
-"""Times that a proposer is taken to have had a draft behind another besides: how many
-it can have is mostly always the same."""
+"""Pseudo-count of drafts that follow another one; low, because a proposer's length is
+mostly constant."""
 _START = 0.5
-"""What is expected of the first place before anything is known."""
+"""Expected acceptance at the first position before any draft was verified."""
 
 
 class _Record:
-    """Of one request: draft tokens that were compared, and right; old ones weigh less.
+    """Decayed counts of one request.
 
-    So do the times that the proposer was asked, and had something.
+    Attributes:
+        requested: Calls that requested drafts for it.
+        found: Calls that returned any.
+        tried: Draft tokens that were compared.
+        accepted: Draft tokens that were accepted.
     """
 
-    __slots__ = ("asked", "found", "right", "tried")
+    __slots__ = ("accepted", "found", "requested", "tried")
 
     def __init__(self) -> None:
-        self.asked = self.found = self.tried = self.right = 0.0
+        self.requested = self.found = self.tried = self.accepted = 0.0
 
     def availability(self, of_all: float) -> float:
-        return (self.found + _PRIOR_OF_ONE * of_all) / (self.asked + _PRIOR_OF_ONE)
+        """Returns how likely the proposer has a draft, given the rate of all."""
+        found = self.found + _PRIOR_OF_ONE * of_all
+        return found / (self.requested + _PRIOR_OF_ONE)
 
 
 class Acceptance:
-    """Of one engine's requests.
+    """Acceptance rates of one engine's requests.
 
     Attributes:
-        num_seen: Drafts that what is known rests on, old ones weighing less.
+        num_seen: Decayed number of verified drafts that the rates are based on.
     """
 
     def __init__(self, most: int) -> None:
-        """Of drafts of up to `most` tokens."""
+        """Tracks up to `most` draft tokens per request."""
         self._tried = [0.0] * most
-        self._right = [0.0] * most
+        self._accepted = [0.0] * most
         self._chances = [_START] * most
-        self._asked = [0.0] * most
+        self._requested = [0.0] * most
         self._found = [0.0] * most
         self._records: dict[int, _Record] = {}
 
@@ -65,58 +72,58 @@ class Acceptance:
     def num_seen(self) -> float:
         return self._tried[0]
 
-    def verified(self, outcomes: Mapping[int, tuple[int, int]]) -> None:
-        """Takes in how many drafts each request had, and how many were accepted."""
+    def record_verified(self, outcomes: Mapping[int, tuple[int, int]]) -> None:
+        """Records (verified, accepted) numbers of drafts by request id."""
         kept = max(_KEPT ** len(outcomes), _LEAST_KEPT)
         self._tried = [kept * each for each in self._tried]
-        self._right = [kept * each for each in self._right]
+        self._accepted = [kept * each for each in self._accepted]
         for request_id, (drafts, accepted) in outcomes.items():
             tried = min(accepted + 1, drafts, len(self._tried))
             for place in range(tried):
                 self._tried[place] += 1
-                self._right[place] += place < accepted
+                self._accepted[place] += place < accepted
             record = self._records.setdefault(request_id, _Record())
             kept = _KEPT_OF_ONE**tried
             record.tried = kept * record.tried + tried
-            record.right = kept * record.right + accepted
+            record.accepted = kept * record.accepted + accepted
         chance = _START
         for place, tried_here in enumerate(self._tried):
-            right = self._right[place] + _PRIOR * chance
-            chance = self._chances[place] = right / (tried_here + _PRIOR)
+            accepted_here = self._accepted[place] + _PRIOR * chance
+            chance = self._chances[place] = accepted_here / (tried_here + _PRIOR)
 
-    def proposed(self, counts: Mapping[int, tuple[int, int]]) -> None:
-        """Takes in how many drafts each request was asked for, and how many came."""
+    def record_proposed(self, counts: Mapping[int, tuple[int, int]]) -> None:
+        """Records (requested, returned) numbers of drafts by request id."""
         kept = max(_KEPT ** len(counts), _LEAST_KEPT)
         deepest = max(most for most, _ in counts.values())
         for place in range(deepest):
-            self._asked[place] *= kept
+            self._requested[place] *= kept
             self._found[place] *= kept
         for request_id, (most, count) in counts.items():
             for place in range(min(count + 1, most)):
-                self._asked[place] += 1
+                self._requested[place] += 1
                 self._found[place] += place < count
             record = self._records.setdefault(request_id, _Record())
-            record.asked = _KEPT * record.asked + 1
+            record.requested = _KEPT * record.requested + 1
             record.found = _KEPT * record.found + (count > 0)
 
     def forecast(
         self, request_ids: Sequence[int], most: int
     ) -> tuple[Float64, Float64]:
-        """What is to be expected of so many drafts for each of R requests.
+        """Returns the expected outcome of up to `most` drafts for each of R requests.
 
         Returns:
-            [R, most] how likely the proposer has each of them, and [R, most] how likely
-            each one that it has, and all before it, are accepted.
+            [R, most] float64 probabilities that the proposer returns each draft, and
+            [R, most] that a returned draft and all before it are accepted.
         """
         prior = np.full(most, _PRIOR_OF_LENGTH)
         prior[0] = 1.0
-        had = (self._found[:most] + prior) / (self._asked[:most] + prior)
+        had = (self._found[:most] + prior) / (self._requested[:most] + prior)
         new = _Record()
         records = [self._records.get(each, new) for each in request_ids]
-        right: Float64 = np.array([record.right for record in records])
+        accepted: Float64 = np.array([record.accepted for record in records])
         tried: Float64 = np.array([record.tried for record in records])
         of_place: Float64 = _PRIOR_OF_ONE * np.array(self._chances[:most])
-        chances = (right[:, None] + of_place) / (tried[:, None] + _PRIOR_OF_ONE)
+        chances = (accepted[:, None] + of_place) / (tried[:, None] + _PRIOR_OF_ONE)
         found: Float64 = np.array([record.availability(had[0]) for record in records])
         further = np.cumprod(np.append(1.0, had[1:]))
         likely = np.cumprod(chances, axis=1, dtype=np.float64)

@@ -10,7 +10,7 @@ from hookline.spec_decode.failure_cause import FailureCause
 from hookline.spec_decode.proposer import DraftRequest, Drafts, FloatMatrix
 
 _TOLERANCE = 1e-3
-"""Of a sum of probabilities; rounding in float32 stays far below."""
+"""Tolerance for a sum of probabilities; rounding in float32 stays far below it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,10 +39,12 @@ class DraftError(Exception):
         self.cause = cause
 
 
-def check_count(proposed: object, wanted: int) -> list[object]:
+def check_count(proposed: object, num_requests: int) -> list[object]:
     """Returns one answer for each request; raises `DraftError` otherwise."""
-    if not isinstance(proposed, Sequence) or len(proposed) != wanted:
-        raise DraftError(FailureCause.MALFORMED, f"not a sequence of {wanted} drafts")
+    if not isinstance(proposed, Sequence) or len(proposed) != num_requests:
+        raise DraftError(
+            FailureCause.MALFORMED, f"not a sequence of {num_requests} drafts"
+        )
     return list(proposed)
 
 
@@ -61,36 +63,40 @@ def check_drafts(
         return CheckedDrafts([])
     tokens = np.asarray(drafts.token_ids)
     if tokens.ndim != 1 or tokens.dtype.kind not in "iu":
-        raise DraftError(FailureCause.MALFORMED, "drafts must be whole numbers")
+        raise DraftError(FailureCause.MALFORMED, "drafts must be integers")
     token_ids: list[int] = tokens.tolist()
     if min(token_ids) < 0 or max(token_ids) >= vocab_size:
         raise DraftError(
             FailureCause.OUT_OF_VOCABULARY,
-            f"a draft is not within the vocabulary of {vocab_size} tokens",
+            f"a draft is outside the vocabulary of {vocab_size} tokens",
         )
     if drafts.probabilities is None:
         return CheckedDrafts(token_ids)
     if is_tree:
-        raise DraftError(FailureCause.MALFORMED, "a tree's drafts have probabilities")
+        raise DraftError(
+            FailureCause.MALFORMED, "drafts of a tree must not have probabilities"
+        )
     return CheckedDrafts(
         token_ids, _distributions(drafts.probabilities, token_ids, vocab_size)
     )
 
 
 def _distributions(
-    given: FloatMatrix, token_ids: list[int], vocab_size: int
+    probabilities: FloatMatrix, token_ids: list[int], vocab_size: int
 ) -> npt.NDArray[np.float32]:
     """Returns a copy, because the proposer may reuse its memory."""
-    rows = np.array(given, np.float32)
+    rows = np.array(probabilities, np.float32)
     if rows.shape != (len(token_ids), vocab_size):
         raise DraftError(
             FailureCause.MALFORMED,
             f"probabilities of shape {rows.shape} for {len(token_ids)} drafts",
         )
     sums = rows.sum(-1, dtype=np.float64)
-    # Comparisons with not-a-number are false, so it is found by what must hold.
+    # Comparisons with NaN are false, so the conditions are those that must hold.
     if not ((rows >= 0).all() and (np.abs(sums - 1) <= _TOLERANCE).all()):
-        raise DraftError(FailureCause.MALFORMED, "a row is not a distribution")
+        raise DraftError(
+            FailureCause.MALFORMED, "a row is not a probability distribution"
+        )
     if not rows[np.arange(len(rows)), token_ids].all():
-        raise DraftError(FailureCause.MALFORMED, "a draft has the probability 0")
+        raise DraftError(FailureCause.MALFORMED, "a draft has probability 0")
     return rows

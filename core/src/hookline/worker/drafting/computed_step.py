@@ -1,4 +1,4 @@
-"""A computed step, as the control of drafts sees it."""
+"""Facts of a computed step that draft control needs."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,11 +12,11 @@ class ComputedStep:
     """A step that has just been computed.
 
     Attributes:
-        num_requests: Number of requests that it computed tokens of.
+        num_requests: Number of requests in the step.
         has_prompts: Whether it computed prompt tokens.
-        outcomes: By request id, for requests with drafts: number of verified drafts,
-            and of accepted ones.
-        nanoseconds: Duration, without the proposer's.
+        outcomes: (verified, accepted) numbers of drafts by request id, for requests
+            with drafts.
+        nanoseconds: Duration without the proposer's call.
     """
 
     num_requests: int
@@ -28,7 +28,7 @@ class ComputedStep:
     def of(
         cls, plan: StepPlan, tokens: Mapping[int, Sequence[int]], nanoseconds: int
     ) -> Self:
-        """Returns the outcome of a plan; `tokens` are the new tokens by request id."""
+        """Returns the facts of a plan; `tokens` are the new tokens by request id."""
         return cls(
             num_requests=len(plan.request_ids),
             has_prompts=plan.prefill_requests > 0,

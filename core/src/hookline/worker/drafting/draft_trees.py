@@ -94,13 +94,13 @@ def arrays_for(
     if tree is None:
         return None
     if platform.is_gpu:
-        raise ConfigError(OPTION, "trees of drafts are verified on processors alone")
+        raise ConfigError(OPTION, "draft trees can be verified on CPUs only")
     narrowest = min((each for each in windows if each is not None), default=None)
     if narrowest is not None and narrowest <= tree.depth:
         raise ConfigError(
             OPTION,
-            f"a tree of drafts that is {tree.depth} deep does not fit the model, of "
-            f"which a layer sees {narrowest} tokens",
+            f"a draft tree of depth {tree.depth} does not fit the model, which has a "
+            f"sliding window of {narrowest} tokens",
         )
     return TreeArrays(tree)
 

@@ -29,7 +29,7 @@ class StepDrafts:
     """The drafts for the next step.
 
     Attributes:
-        token_ids: Drafts by request id, for requests that have some.
+        token_ids: Drafts by request id; requests without drafts are absent.
         nanoseconds: Time that the proposer took.
         most_drafts: Current maximum number of drafts of a request.
         failures: Failures of the proposer since the last step, by cause.
@@ -50,7 +50,7 @@ class Drafter:
         batch: InputBatch,
         control: DraftControl | None = None,
         *,
-        tells_blocks: bool = False,
+        has_layers: bool = False,
         tree: DraftTree | None = None,
     ) -> None:
         """Makes the drafter of a batch.
@@ -59,15 +59,15 @@ class Drafter:
             guard: The proposer.
             batch: The batch.
             control: Chooses the number of drafts; None requests the maximum.
-            tells_blocks: Whether the proposer has layers: it then gets each request's
-                KV blocks, and every computed position.
+            has_layers: Whether the proposer has attention layers: it then gets each
+                request's KV blocks, and every computed position.
             tree: The tree of drafts; it is cut to the depth that a request has room
                 for. None for chains.
         """
         self._guard = guard
         self._batch = batch
         self._control = control
-        self._tells_blocks = tells_blocks
+        self._has_layers = has_layers
         self._tree = tree
         self._drawn: dict[int, Float32] = {}
 
@@ -78,13 +78,16 @@ class Drafter:
             self._control.release(request_id)
         self._drawn.pop(request_id, None)
 
-    def rests(self, plan: StepPlan) -> bool:
-        """Whether no drafts would be requested after this step."""
+    def skips(self, plan: StepPlan) -> bool:
+        """Whether no drafts would be requested after this step.
+
+        If so, the step is counted, and `propose` must not be called for it.
+        """
         return (
             self._control is not None
             and not plan.drafts
             and not plan.prefill_requests
-            and self._control.rests()
+            and self._control.skip_step()
         )
 
     def propose(
@@ -105,7 +108,10 @@ class Drafter:
         limits, most = self._limits(rows.tolist(), step)
         requests = [
             request
-            for row, limit in [*limits, *self._shown(rows, limits, states)]
+            for row, limit in [
+                *limits,
+                *self._rows_without_drafts(rows, limits, states),
+            ]
             if (request := self._request(row, limit, states)) is not None
         ]
         found = self._guard.propose(requests) if requests else []
@@ -125,7 +131,7 @@ class Drafter:
             if each.max_drafts
         }
         if self._control is not None:
-            self._control.proposed(counts, ended - started)
+            self._control.record_proposed(counts, ended - started)
         return StepDrafts(drafts, ended - started, most, self._guard.take_failures())
 
     def drawn(self, rows: Int64) -> DrawnDrafts | None:
@@ -173,13 +179,13 @@ class Drafter:
         chosen = zip(rows_with, limits, strict=True)
         return [(row, limit) for row, limit in chosen if limit], control.num_drafts
 
-    def _shown(
+    def _rows_without_drafts(
         self,
         rows: Int64,
         limits: list[tuple[int, int]],
         states: Mapping[int, HiddenStates] | None,
     ) -> list[tuple[int, int]]:
-        """Returns rows whose states are shown without drafts.
+        """Returns rows whose hidden states are passed although no drafts are requested.
 
         These are prompts, and requests recomputed after a preemption; for a proposer
         with layers, all rows.
@@ -189,12 +195,12 @@ class Drafter:
         has_token, chosen = set(rows.tolist()), {row for row, _ in limits}
         return [
             (row, 0)
-            for row, told in states.items()
+            for row, hidden in states.items()
             if row not in chosen
             and (
-                self._tells_blocks
+                self._has_layers
                 or row not in has_token
-                or told.start < self._batch.num_prompt_tokens[row]
+                or hidden.start < self._batch.num_prompt_tokens[row]
             )
             and (params := self._batch.params[row]) is not None
             and params.speculation
@@ -203,7 +209,7 @@ class Drafter:
     def _request(
         self, row: int, limit: int, states: Mapping[int, HiddenStates] | None
     ) -> DraftRequest | None:
-        """Returns what the proposer gets of a row; None if it gets nothing."""
+        """Returns the proposer's request for a row; None to leave the row out."""
         batch = self._batch
         params = batch.params[row]
         assert params is not None
@@ -213,8 +219,9 @@ class Drafter:
             end = min(end, int(batch.num_prompt_tokens[row]) + params.max_tokens)
         # The step that verifies drafts adds one more token.
         room = end - num_tokens - 1
-        # Others may reuse its blocks, with the proposer's keys and values in them.
-        if room < 1 and not self._tells_blocks:
+        # A proposer with layers writes its keys and values even so: other requests may
+        # reuse these blocks.
+        if room < 1 and not self._has_layers:
             return None
         if self._tree is not None:
             room = self._tree.num_within(room)
@@ -226,5 +233,5 @@ class Drafter:
             max_drafts=max(0, min(limit, room)),
             params=params,
             hidden_states=None if states is None else states[row],
-            block_ids=batch.block_ids(row) if self._tells_blocks else None,
+            block_ids=batch.block_ids(row) if self._has_layers else None,
         )

@@ -1,7 +1,7 @@
-"""Calls a proposer, so that the engine goes on whatever it does.
+"""Calls a proposer and isolates the engine from its failures.
 
 A step whose proposer fails runs without drafts. Failures are counted by cause and
-logged now and then; after several in a row the proposer is not called for a while.
+logged at intervals; after several in a row the proposer is paused for a while.
 """
 
 import time
@@ -26,10 +26,10 @@ HUNG_SECONDS = 10.0
 
 
 class ProposerGuard:
-    """Asks a proposer for drafts; for the executor's thread only.
+    """Calls a proposer with a timeout; for the executor's thread only.
 
     Attributes:
-        is_abandoned: Whether it hangs, and is never called again.
+        is_abandoned: Whether the proposer hung, and is never called again.
     """
 
     def __init__(
@@ -67,9 +67,9 @@ class ProposerGuard:
             self._released += request_ids
 
     def propose(self, requests: Sequence[DraftRequest]) -> list[CheckedDrafts]:
-        """Returns drafts for each request; none if the proposer has none, or fails.
+        """Returns the drafts of each request; empty ones if the proposer fails.
 
-        Takes at most `timeout_seconds`, and the time for the checks.
+        Takes at most `timeout_seconds` plus the time for the checks.
         """
         nothing = [CheckedDrafts([]) for _ in requests]
         if not self._may_call():
@@ -103,7 +103,7 @@ class ProposerGuard:
         return self._guard.breaker.allows()
 
     def _call(self, released: list[int], requests: Sequence[DraftRequest]) -> object:
-        """In the proposer's thread."""
+        """Calls the proposer; runs in its thread."""
         if released:
             self._proposer.release(released)
         return self._proposer.propose(requests)
@@ -116,7 +116,7 @@ class ProposerGuard:
             kind = (FailureCause.RAISED,)
             self._guard.fail(kind, raised.summary, error=raised.error)
             return None
-        # What was returned may be of any class, whose methods are plugin code too.
+        # The returned value may be of any class, whose methods are plugin code, too.
         outcome = isolate(check_count, answer.outcome, len(requests))
         if isinstance(outcome, Failure):
             self._guard.fail((_cause(outcome),), outcome.summary)
@@ -136,6 +136,6 @@ class ProposerGuard:
 
 
 def _cause(failure: Failure) -> FailureCause:
-    # Any other error came from a value that is not what it should be.
+    # Any other error was raised by a malformed value.
     error = failure.error
     return error.cause if isinstance(error, DraftError) else FailureCause.MALFORMED

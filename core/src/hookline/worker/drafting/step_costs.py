@@ -1,41 +1,41 @@
-"""What steps take with and without drafts, and what asking for drafts takes.
+"""Measured durations of steps with and without drafts, and of the proposer's calls.
 
-Measured, never assumed: by the number of requests, in classes a fifth wide at most, and
-by the drafts for each of them. Of what was not measured the nearest is taken that was.
+Measurements are grouped by the number of requests, in size classes at most a fifth
+wide, and by drafts per request. A missing one is replaced by the nearest.
 """
 
 import math
 from typing import NamedTuple
 
 FRESH_STEPS = 256
-"""What a step takes without drafts is not believed any longer than this."""
+"""Steps for which the measured duration of a step without drafts is valid."""
 KEPT_STEPS = 1024
-"""What verifying takes is believed so long: an amount of drafts that did not pay is not
+"""Steps for which a verification cost is valid; an unprofitable number of drafts is not
 tried again before."""
 
 _SPAN = 8
-"""A mean is over about so many of the newest values …"""
+"""Number of newest values that a mean covers, about."""
 _GAP_STEPS = 32
-"""… or over fewer, if there was none for so many steps …"""
+"""After a gap of this many steps, older values count as two."""
 _OLD_STEPS = 128
-"""… or for so many: then the new one is all that is known."""
+"""After a gap of this many steps, older values are dropped."""
 _HIGHEST = 2.0
-"""A value counts as no more than so many means, …"""
+"""Values are clamped to this many times the mean."""
 _LOWEST = 0.5
-"""… and one below such a share takes the mean's place: what came before was no measure
-of a step, but of a compilation."""
+"""A value below this share of the mean replaces it: the older ones included a
+compilation."""
 
 _MARGIN = 0.2
-"""Of a step is more than what chance makes of it."""
+"""Share of a step's duration beyond which a difference is not noise."""
 
 
 class RunningMean:
-    """Of durations that may jump, whose outliers are slow ones.
+    """Mean of the newest durations; they may jump, and outliers are slow ones.
 
     Attributes:
-        value: 0 before the first.
-        count: Values, up to the span.
-        at: Step of the last one.
+        value: The mean; 0 before the first value.
+        count: Number of values, up to the span.
+        at: Step of the last value.
     """
 
     __slots__ = ("at", "count", "value")
@@ -44,7 +44,7 @@ class RunningMean:
         self.value, self.count, self.at = 0.0, 0, 0
 
     def add(self, value: float, at: int) -> float:
-        """Takes a value in that was measured at a step; returns its weight."""
+        """Adds a value measured at step `at`; returns its weight in the mean."""
         if at - self.at > _GAP_STEPS:
             self.count = min(self.count, 2)
         if at - self.at > _OLD_STEPS:
@@ -53,7 +53,7 @@ class RunningMean:
             self.count = 0
         self.at = at
         if self.count == 1 and value < self.value:
-            # Of two the lower one counts: the first step of a kind may compile.
+            # The lower of two values counts: the first step of a kind may compile.
             self.value, self.count = value, 2
             return 1.0
         weight = 1 / (self.count + 1)
@@ -65,7 +65,7 @@ class RunningMean:
 
 
 class _Verified:
-    """Steps of one class and level: what they took, and how many drafts they had."""
+    """Mean duration and number of drafts of steps of one size class and level."""
 
     __slots__ = ("drafts", "time")
 
@@ -73,21 +73,21 @@ class _Verified:
         self.time, self.drafts = RunningMean(), 0.0
 
     def add(self, drafts: int, taken: float, at: int) -> None:
-        """Takes a step in."""
+        """Adds a step with `drafts` draft tokens that took `taken` ns."""
         self.drafts += (drafts - self.drafts) * self.time.add(taken, at)
 
     def is_kept(self, at: int) -> bool:
-        """Whether it is still believed; one step alone may have been a slow one."""
+        """Whether the mean is still valid; that of a single step expires sooner."""
         return at - self.time.at <= min(KEPT_STEPS, FRESH_STEPS * self.time.count)
 
 
-class Verifying(NamedTuple):
-    """What drafts add to a step, in ns.
+class VerificationCost(NamedTuple):
+    """Time that drafts add to a step, in ns.
 
     Attributes:
-        likely: In proportion to the nearest number that was measured.
-        least: If that one took what it took whatever the number: the first few drafts
-            can be dear where the next ones are free.
+        likely: In proportion to the nearest measured number of drafts.
+        least: If the measured time did not depend on the number of drafts: the first
+            few can be expensive and further ones free.
     """
 
     likely: float = 0.0
@@ -95,16 +95,16 @@ class Verifying(NamedTuple):
 
 
 class StepCosts:
-    """Durations are nanoseconds; time is counted in steps."""
+    """Costs of one engine: durations in ns, time counted in steps."""
 
     def __init__(self) -> None:
         self._plain: dict[int, RunningMean] = {}
         self._verified: dict[int, dict[int, _Verified]] = {}
-        self._asked: dict[tuple[int, int], RunningMean] = {}
+        self._proposals: dict[tuple[int, int], RunningMean] = {}
         self._first = RunningMean()
 
-    def computed(self, requests: int, drafts: int, taken: float, at: int) -> None:
-        """Takes in a step of decodes with so many draft tokens in all."""
+    def record_step(self, requests: int, drafts: int, taken: float, at: int) -> None:
+        """Records a decode step with `drafts` draft tokens over all requests."""
         size = _size_class(requests)
         if not drafts:
             self._plain.setdefault(size, RunningMean()).add(taken, at)
@@ -112,43 +112,50 @@ class StepCosts:
         level = _level(requests, drafts)
         entry = self._verified.setdefault(size, {}).setdefault(level, _Verified())
         if entry.drafts and self._is_news(size, entry, taken, at):
-            # What is known of other numbers of drafts is out of date, too.
+            # Measurements of other numbers of drafts are out of date, too.
             entry.time.count = 0
             self._verified = {size: {level: entry}}
         entry.add(drafts, taken, at)
 
-    def asked(
+    def record_proposal(
         self, requests: int, most: int, taken: float, at: int, new: int = 0
     ) -> None:
-        """Takes in that so many requests were asked for up to `most` drafts each.
+        """Records a proposer's call for up to `most` drafts of each request.
 
-        Of these `new` for the first time: what a proposer does once for a request, as
-        reading its prompt, is no measure of what asking takes from then on.
+        The `new` requests had their first call, in which a proposer may do work once,
+        such as reading the prompt; the excess over other calls is recorded apart.
         """
         if new:
-            self._first.add(max(0.0, taken - self.asking(requests, most)) / new, at)
+            extra = max(0.0, taken - self.proposal(requests, most))
+            self._first.add(extra / new, at)
             return
         key = (_size_class(requests), most)
-        self._asked.setdefault(key, RunningMean()).add(taken, at)
+        self._proposals.setdefault(key, RunningMean()).add(taken, at)
 
     def plain(self, requests: int, at: int) -> float | None:
-        """What a step without drafts takes; None if it must be measured first."""
+        """Returns a step's duration without drafts; None if it must be measured."""
         mean = self._plain.get(_size_class(requests))
         if mean is None or mean.count < 2 or at - mean.at > FRESH_STEPS:
             return None
         return mean.value
 
     def plain_at(self, requests: int) -> int:
-        """When a step without drafts was last measured; there must have been one."""
+        """Returns the step at which `plain` was last measured.
+
+        Raises:
+            KeyError: It was never measured.
+        """
         return self._plain[_size_class(requests)].at
 
-    def verifying(self, requests: int, drafts: float, at: int) -> Verifying | None:
-        """What so many drafts add to a step; None if nothing like it was measured.
+    def verification(
+        self, requests: int, drafts: float, at: int
+    ) -> VerificationCost | None:
+        """Returns the time that `drafts` drafts add to a step, or None if unknown.
 
-        What a step of as many requests takes without drafts must have been measured.
+        A step of as many requests without drafts must have been measured.
         """
         if not drafts:
-            return Verifying()
+            return VerificationCost()
         size, level = _size_class(requests), _level(requests, drafts)
         entry = self._verified.get(size, {}).get(level)
         if entry is None or not entry.is_kept(at):
@@ -164,19 +171,19 @@ class StepCosts:
             entry = self._verified[size][level]
         measured = self._added(size, entry)
         added = measured / entry.drafts * drafts
-        # More drafts, measured later, took no less than these would.
+        # Upper bound: what more drafts took in a later measurement.
         later = [
             self._added(size, other)
             for other_level, other in self._verified[size].items()
             if other_level > level and other.time.at > entry.time.at
         ]
         likely = min([added, *later])
-        return Verifying(likely, min(likely, measured))
+        return VerificationCost(likely, min(likely, measured))
 
     def _is_news(self, size: int, entry: _Verified, taken: float, at: int) -> bool:
-        """Whether verifying adds less than half of what it did, or twice as much.
+        """Whether the cost of verification has halved, or doubled since long ago.
 
-        By more than chance would, or a slow step after others that were not.
+        Differences within `_MARGIN` are noise.
         """
         plain = self._plain.get(size)
         if plain is None:
@@ -191,34 +198,34 @@ class StepCosts:
         return max(0.0, entry.time.value - self._plain[size].value)
 
     @property
-    def first_asking(self) -> float:
-        """What asking for a request takes besides the first time; 0 before any."""
+    def first_proposal(self) -> float:
+        """Extra time of a request's first proposal; 0 before any was measured."""
         return self._first.value
 
-    def asking(self, requests: int, most: int) -> float:
-        """What asking takes; 0 before the first time."""
+    def proposal(self, requests: int, most: int) -> float:
+        """Returns the duration of a proposer's call; 0 before the first one."""
         size = _size_class(requests)
-        mean = self._asked.get((size, most))
+        mean = self._proposals.get((size, most))
         if mean is None:
-            if not self._asked:
+            if not self._proposals:
                 return 0.0
-            key = min(self._asked, key=lambda key: _distance(key, size, most))
-            mean = self._asked[key]
+            key = min(self._proposals, key=lambda key: _distance(key, size, most))
+            mean = self._proposals[key]
         return mean.value
 
 
 def _size_class(requests: int) -> int:
-    """Up to 8 requests each number is one; above, four to each power of two."""
+    """Returns a class: one per number up to 8, above that four per power of two."""
     shift = max(0, requests.bit_length() - 3)
     return 4 * shift + (requests >> shift)
 
 
 def _level(requests: int, drafts: float) -> int:
-    """Drafts for each request; below 1 the power of two above them, counted on."""
+    """Returns drafts per request, rounded up; below 1, minus the halvings of 1."""
     share = drafts / requests
     return math.ceil(share) if share > 1 else 1 + math.ceil(math.log2(share))
 
 
 def _distance(key: tuple[int, int], size: int, level: int) -> tuple[int, bool, int]:
-    """Sorts measurements: the nearest size, then rather fewer drafts than more."""
+    """Returns a sort key: nearest size, then fewer drafts before more, then nearest."""
     return abs(key[0] - size), key[1] > level, abs(key[1] - level)

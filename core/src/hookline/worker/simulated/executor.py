@@ -198,7 +198,7 @@ class SimulatedExecutor:
                 each.request_id: (each.max_drafts, len(drafts[each.request_id]))
                 for each in requests
             }
-            self._control.proposed(counts, self._clock.now() - asked)
+            self._control.record_proposed(counts, self._clock.now() - asked)
         return {request_id: tokens for request_id, tokens in drafts.items() if tokens}
 
     def _step_seconds(self, plan: StepPlan) -> float:

@@ -8,7 +8,7 @@ from hookline.config import EngineConfig
 from hookline.kv_transfer.blocks import KVBlocks, LayerMemory
 from hookline.kv_transfer.connector import WorkerConnector
 from hookline.kv_transfer.layout import KVLayout
-from hookline.plugin_loading.connectors import show_blocks
+from hookline.plugin_loading.connectors import register_kv_caches
 from hookline.worker.transfers.transferring import Transferring
 
 
@@ -48,5 +48,7 @@ def connect(
         block_bytes=block_bytes,
     )
     blocks = KVBlocks(layout, layers)
-    blocks.layout = replace(layout, handshake=show_blocks(connector, config, blocks))
+    blocks.layout = replace(
+        layout, handshake=register_kv_caches(connector, config, blocks)
+    )
     return Transferring(connector, config.kv_transfer.kv_connector, blocks)

@@ -8,11 +8,11 @@ from typing import Self
 from hookline.config.checks import check_whole
 from hookline.exceptions import ConfigError
 from hookline.plugin_loading.method_options import (
-    brought_folder,
     check_number,
     check_rate,
     model_of,
     refuse_unknown,
+    weights_folder,
 )
 
 OPTION = "speculative-config"
@@ -59,7 +59,7 @@ class EagleOptions:
         Raises:
             ConfigError: No head is found.
         """
-        return brought_folder(
+        return weights_folder(
             METHOD, OPTION, self.model, target, what="head", some="one"
         )
 

@@ -9,9 +9,9 @@ from torch.nn import functional
 from transformers import AutoConfig
 
 from hookline.draft_training.fitting import (
-    Judge,
+    AcceptanceCounter,
     batches,
-    kept_states,
+    hidden_states_of,
     rate_factor,
 )
 from hookline.draft_training.teacher import Teacher
@@ -93,8 +93,8 @@ def _fit(
     batch_rows = max(1, options.batch_tokens // rows.shape[1])
     steps = options.epochs * -(-len(rows) // batch_rows)
     alone = round(steps * (1 - _SHARE_OF_CHAINS))
-    context.say(f"{rows.numel()} tokens to learn from, {steps} steps")
-    states_of = kept_states(teacher, rows, batch_rows)
+    context.log(f"{rows.numel()} tokens to learn from, {steps} steps")
+    states_of = hidden_states_of(teacher, rows, batch_rows)
     optimizer = torch.optim.AdamW(
         head.parameters(), lr=options.learning_rate, betas=(0.9, 0.95), weight_decay=0
     )
@@ -121,8 +121,8 @@ def _fit(
         schedule.step()
         optimizer.zero_grad(set_to_none=True)
         if step % max(1, steps // _LINES) == 0 or step == steps:
-            told = ", ".join(f"{loss:.2f}" for loss in losses.tolist())
-            context.say(f"step {step} of {steps}, losses of the drafts {told}")
+            described = ", ".join(f"{loss:.2f}" for loss in losses.tolist())
+            context.log(f"step {step} of {steps}, losses of the drafts {described}")
 
 
 def _start(context: TrainingContext) -> int:
@@ -130,7 +130,7 @@ def _start(context: TrainingContext) -> int:
 
     The last token that is given is the first whose state decides what is said.
     """
-    return max(0, context.num_given_tokens - 1)
+    return max(0, context.num_prompt_tokens - 1)
 
 
 def chain_losses(
@@ -199,7 +199,7 @@ def judge(
     rotary: Mapping[str, object],
 ) -> TrainingReport:
     """Has drafts made as they will be, in the target's dtype, and counts right ones."""
-    target, found = teacher.target, Judge(count)
+    target, found = teacher.target, AcceptanceCounter(count)
     for batch in held_out:
         tokens = batch.to(teacher.device)
         table = angle_table(

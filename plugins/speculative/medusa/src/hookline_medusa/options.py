@@ -8,10 +8,10 @@ from typing import Self
 from hookline.config.checks import check_whole
 from hookline.exceptions import ConfigError
 from hookline.plugin_loading.method_options import (
-    brought_folder,
     check_rate,
     model_of,
     refuse_unknown,
+    weights_folder,
 )
 from hookline_medusa.choices import Choices
 
@@ -54,7 +54,7 @@ class MedusaOptions:
         Raises:
             ConfigError: There are none.
         """
-        return brought_folder(
+        return weights_folder(
             METHOD, OPTION, self.model, target, what="heads", some="some"
         )
 

@@ -4,9 +4,9 @@ import torch
 from torch import nn
 
 from hookline.draft_training.fitting import (
-    Judge,
+    AcceptanceCounter,
     batches,
-    kept_states,
+    hidden_states_of,
     rate_factor,
 )
 from hookline.draft_training.teacher import Teacher
@@ -34,12 +34,12 @@ def train(context: TrainingContext) -> TrainingReport:
     teacher = Teacher(context.config)
     learner = Learner(teacher.target, context.num_speculative_tokens, options)
     # The last token that is given is the first whose state decides what is said.
-    start = max(0, context.num_given_tokens - 1)
+    start = max(0, context.num_prompt_tokens - 1)
     batch_rows = max(1, options.batch_tokens // rows.shape[1])
     steps = options.epochs * -(-len(rows) // batch_rows)
-    context.say(f"{rows.numel()} tokens to learn from, {steps} steps")
+    context.log(f"{rows.numel()} tokens to learn from, {steps} steps")
     keep_freed_memory()
-    states_of = kept_states(teacher, rows, batch_rows)
+    states_of = hidden_states_of(teacher, rows, batch_rows)
     optimizers = learner.optimizers(options)
     schedules = [
         torch.optim.lr_scheduler.LambdaLR(each, lambda step: rate_factor(step, steps))
@@ -58,8 +58,8 @@ def train(context: TrainingContext) -> TrainingReport:
             schedule.step()
             optimizer.zero_grad(set_to_none=True)
         if step % max(1, steps // _LINES) == 0 or step == steps:
-            told = ", ".join(f"{loss:.2f}" for loss in losses.tolist())
-            context.say(f"step {step} of {steps}, losses of the heads {told}")
+            described = ", ".join(f"{loss:.2f}" for loss in losses.tolist())
+            context.log(f"step {step} of {steps}, losses of the heads {described}")
     heads = learner.heads()
     save_heads(context.folder, heads, context.config.model.model)
     return judge(teacher, heads, held_out.split(batch_rows), start)
@@ -156,7 +156,7 @@ def judge(
     like = target.output
     ready = [head.to(like) for head in heads]
     shared = SharedOutput(like, target.output_bias)
-    found = Judge(len(heads))
+    found = AcceptanceCounter(len(heads))
     for batch in held_out:
         tokens = batch.to(teacher.device)
         with torch.inference_mode():

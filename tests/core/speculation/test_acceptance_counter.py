@@ -1,43 +1,43 @@
-"""What training is told of drafts is what verification would say of them."""
+"""Acceptance counted in training equals that of verification at temperature 0."""
 
-from hookline.draft_training.fitting import Judge, batches, rate_factor
+from hookline.draft_training.fitting import AcceptanceCounter, batches, rate_factor
 
 ROW = list(range(10, 20))
 
 
 def guesses(count: int) -> list[list[int]]:
-    """All right: that of place i at position p is token p + 2 + i."""
+    """Returns correct guesses: that of place i at position p is token p + 2 + i."""
     return [[at + 12 + place for at in range(len(ROW) - 1)] for place in range(count)]
 
 
 def test_right_guesses_are_accepted_and_passed_over() -> None:
     """A step of two accepted drafts goes on three tokens later."""
-    judge = Judge(2)
+    counter = AcceptanceCounter(2)
 
-    judge.walk(ROW, guesses(2), 0)
+    counter.walk(ROW, guesses(2), 0)
 
-    assert judge.report.drafts == 3  # at 0, 3 and 6
-    assert judge.report.accepted_by_position == (3, 3)
-    assert judge.report.mean_accepted_length == 3.0
+    assert counter.report.drafts == 3  # at 0, 3 and 6
+    assert counter.report.accepted_by_position == (3, 3)
+    assert counter.report.mean_accepted_length == 3.0
 
 
 def test_what_stands_behind_a_wrong_guess_does_not_count() -> None:
     """The next step begins behind the token that came instead."""
-    judge, given = Judge(3), guesses(3)
-    given[1][0] = 0
+    counter, wrong = AcceptanceCounter(3), guesses(3)
+    wrong[1][0] = 0
 
-    judge.walk(ROW, given, 0)
+    counter.walk(ROW, wrong, 0)
 
-    assert judge.report.drafts == 2  # at 0 and 2; at 6 there is no room for three
-    assert judge.report.accepted_by_position == (2, 1, 1)
+    assert counter.report.drafts == 2  # at 0 and 2; at 6 there is no room for three
+    assert counter.report.accepted_by_position == (2, 1, 1)
 
 
-def test_walk_begins_where_it_is_told() -> None:
-    judge = Judge(1)
+def test_walk_begins_at_its_start() -> None:
+    counter = AcceptanceCounter(1)
 
-    judge.walk(ROW, guesses(1), 5)
+    counter.walk(ROW, guesses(1), 5)
 
-    assert judge.report.drafts == 2
+    assert counter.report.drafts == 2
 
 
 def test_batches_are_all_rows_once_an_epoch() -> None:
