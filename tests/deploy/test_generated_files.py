@@ -30,7 +30,7 @@ def test_files_are_fresh() -> None:
     assert stale == []
 
 
-def test_command_writes_what_it_checks(tmp_path: Path) -> None:
+def test_written_files_pass_the_check(tmp_path: Path) -> None:
     """After the command has written its files, its check finds nothing."""
     missing = command("--check", str(tmp_path))
     written = command(str(tmp_path))

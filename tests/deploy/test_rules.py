@@ -44,7 +44,7 @@ def test_names_are_unique() -> None:
 
 
 @pytest.mark.parametrize("alert", ALERTS, ids=lambda alert: alert.name)
-def test_alert_says_what_and_where(alert: Alert) -> None:
+def test_alert_texts_name_problem_and_instance(alert: Alert) -> None:
     """Both texts are sentences, and the summary tells whose alert it is."""
     told = set(LABEL.findall(alert.summary))
 

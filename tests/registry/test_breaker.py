@@ -47,7 +47,7 @@ def test_a_success_between_errors_keeps_it_closed(breaker: Breaker) -> None:
 def test_it_stays_open_until_it_has_cooled_down(
     breaker: Breaker, clock: ManualClock
 ) -> None:
-    """Nothing goes through before the time is over."""
+    """It lets no call through before the cool-down is over."""
     breaker.record([False] * 3)
 
     clock.now += 29.9
@@ -76,10 +76,10 @@ def test_one_batch_on_trial_decides(
     assert breaker.state == state
 
 
-def test_a_failed_trial_starts_the_cool_down_anew(
+def test_a_failed_trial_restarts_the_cool_down(
     breaker: Breaker, clock: ManualClock
 ) -> None:
-    """After a failed trial the whole time has to pass again."""
+    """After a failed trial the whole cool-down passes again."""
     breaker.record([False] * 3)
     clock.now += 30.0
     breaker.allows()
@@ -90,7 +90,7 @@ def test_a_failed_trial_starts_the_cool_down_anew(
     assert not breaker.allows()
 
 
-def test_after_a_good_trial_errors_count_from_nought(
+def test_after_a_good_trial_errors_count_from_zero(
     breaker: Breaker, clock: ManualClock
 ) -> None:
     """A breaker that closed again gives the plugin its full allowance."""

@@ -91,7 +91,7 @@ def test_a_misspelt_group_is_named(install: Callable[..., None]) -> None:
     assert "misspelt" not in str(caught.value)
 
 
-def test_an_unknown_name_without_any_plugin_says_so() -> None:
+def test_an_unknown_name_without_any_plugin_is_an_error() -> None:
     """The error says that nothing is installed rather than showing an empty list."""
     with pytest.raises(UnknownPluginError, match="installed: none"):
         load_entry_point(GROUP, "alpha")
@@ -112,7 +112,7 @@ def test_two_distributions_with_one_name_are_an_error(
     assert len(installed(GROUP)) == 2
 
 
-def test_a_stale_copy_is_no_duplicate(
+def test_a_stale_copy_is_not_a_duplicate(
     install: Callable[..., None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The same distribution twice on the path counts once, and the first one wins."""

@@ -86,7 +86,7 @@ def step(number: int) -> list[Notice]:
     return [("step_finished", {"step": number})]
 
 
-def test_listens_knows_the_implemented_hooks(
+def test_implemented_hooks_are_known(
     make_fanout: Callable[..., Fanout],
 ) -> None:
     """A hook that nobody implements need not be told."""
@@ -109,7 +109,7 @@ def test_without_plugins_nothing_happens(make_fanout: Callable[..., Fanout]) -> 
     assert fanout.stats == ()
 
 
-def test_every_plugin_is_told_everything(make_fanout: Callable[..., Fanout]) -> None:
+def test_every_plugin_gets_every_call(make_fanout: Callable[..., Fanout]) -> None:
     """All lanes, and all plugins of a lane, get each batch in order."""
     first, second, third = Listener(), Listener(), Listener()
     fanout = make_fanout(one=[first, second], two=[third])
@@ -123,7 +123,9 @@ def test_every_plugin_is_told_everything(make_fanout: Callable[..., Fanout]) -> 
     assert [stats.delivered for stats in fanout.stats] == [20, 20]
 
 
-def test_a_failing_plugin_disturbs_no_other(make_fanout: Callable[..., Fanout]) -> None:
+def test_a_failing_plugin_does_not_affect_others(
+    make_fanout: Callable[..., Fanout],
+) -> None:
     """Errors and exits open the one lane's breaker and leave the other whole."""
     listener = Listener()
     fanout = make_fanout(bad=[Failing()], good=[listener])
@@ -151,7 +153,7 @@ def test_a_failing_plugin_spares_its_lane_mates(
     assert listener.seen == [1]
 
 
-def test_a_hanging_plugin_disturbs_no_other(
+def test_a_hanging_plugin_does_not_affect_others(
     make_fanout: Callable[..., Fanout], hanging: Hanging
 ) -> None:
     """A plugin that never returns loses its own batches and nobody else's."""
@@ -185,7 +187,7 @@ def test_close_delivers_to_the_healthy_and_abandons_the_hanging(
     assert listener.seen == list(range(5))
 
 
-def test_what_is_told_after_close_is_counted(
+def test_calls_after_close_are_counted(
     make_fanout: Callable[..., Fanout],
 ) -> None:
     """A late batch is dropped without an error."""

@@ -34,7 +34,7 @@ def test_a_result_is_passed_through() -> None:
 @pytest.mark.parametrize(
     "error", [ValueError("bad"), SystemExit(1), OddError("odd"), GeneratorExit()]
 )
-def test_whatever_is_raised_becomes_a_failure(error: BaseException) -> None:
+def test_every_exception_becomes_a_failure(error: BaseException) -> None:
     """No kind of exception gets past the isolation."""
     outcome = isolate(throw, error)
 

@@ -131,7 +131,7 @@ def test_the_thread_starts_with_the_first_batch(make_lane: MakeLane) -> None:
     assert thread.daemon
 
 
-def test_batches_of_no_concern_are_not_queued(make_lane: MakeLane) -> None:
+def test_batches_without_a_listener_are_not_queued(make_lane: MakeLane) -> None:
     """A batch without any hook that the plugin implements does not wake it."""
     lane = make_lane(step_finished=noting([]))
 
@@ -327,7 +327,7 @@ def test_time_in_the_plugin_is_measured(
     assert lane.stats.busy_seconds == 4.0
 
 
-def test_close_delivers_what_waits_and_ends_the_thread(make_lane: MakeLane) -> None:
+def test_close_delivers_queued_batches_and_ends_the_thread(make_lane: MakeLane) -> None:
     """Nothing that was told before is lost, and nothing is taken after."""
     seen: list[int] = []
     lane = make_lane(step_finished=noting(seen))

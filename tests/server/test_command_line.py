@@ -35,7 +35,7 @@ def config(*argv: str) -> EngineConfig:
     return engine_config(read(*argv), in_process=False)
 
 
-def test_nothing_given_means_the_defaults() -> None:
+def test_no_arguments_means_the_defaults() -> None:
     """
     Without options the configuration is its own default, but for the command's wishes.
     """
@@ -92,7 +92,7 @@ def test_every_simulated_cost_has_an_option(field: object) -> None:
     assert getattr(made.executor.simulation, name) == 0.25
 
 
-def test_speculation_is_said_in_json_or_yaml(tmp_path: Path) -> None:
+def test_speculation_is_configured_in_json_or_yaml(tmp_path: Path) -> None:
     """
     Keys that are of every method are read, the others are the method's own.
     """
@@ -239,7 +239,7 @@ def test_wrong_input_is_one_clear_line(
     assert complaint in error
 
 
-def test_loggers_bring_options_of_their_own() -> None:
+def test_loggers_add_options() -> None:
     """
     A named logger's own options are options, and only a named one's.
     """
@@ -388,7 +388,9 @@ def test_every_kind_of_option_is_used(kind: Kind) -> None:
     assert any(option.kind is kind for option in OPTIONS)
 
 
-def test_version_tells_what_is_installed(capsys: pytest.CaptureFixture[str]) -> None:
+def test_version_lists_the_installed_packages(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     """
     `hookline version --json` names the packages that matter.
     """
@@ -455,7 +457,7 @@ def test_plugins_are_listed_without_torch() -> None:
 
 
 @pytest.mark.parametrize("argv", [[], ["--help"], ["-h"]])
-def test_command_alone_tells_its_commands(
+def test_command_alone_lists_its_commands(
     capsys: pytest.CaptureFixture[str], argv: list[str]
 ) -> None:
     """

@@ -45,7 +45,7 @@ async def test_completion_has_every_field_of_the_api() -> None:
     }
 
 
-async def test_usage_tells_what_became_of_drafts() -> None:
+async def test_usage_counts_drafts() -> None:
     """
     Where the engine speculated, accepted and rejected drafts of all choices are told.
     """
@@ -60,7 +60,7 @@ async def test_usage_tells_what_became_of_drafts() -> None:
     }
 
 
-async def test_request_can_do_without_speculation() -> None:
+async def test_request_can_disable_speculation() -> None:
     """
     The field `speculation` reaches the engine; by default it is true.
     """

@@ -85,7 +85,7 @@ async def test_leaving_in_the_middle_aborts_every_prompt() -> None:
     assert [each.cause for each in engine.streams] == ["client_disconnect"] * 2
 
 
-async def test_leaving_between_two_prompts_is_no_refusal() -> None:
+async def test_leaving_between_two_prompts_is_not_a_refusal() -> None:
     """
     A client that leaves while its prompts are taken in is why the first is aborted.
     """
@@ -121,7 +121,7 @@ async def test_slow_reader_holds_its_own_stream_back() -> None:
     assert not is_over
 
 
-async def test_streams_left_at_shutdown_are_told() -> None:
+async def test_streams_cut_at_shutdown_get_an_error() -> None:
     """
     A request aborted by the shutdown ends with an error, not as if it were complete.
     """

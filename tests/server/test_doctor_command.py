@@ -56,7 +56,7 @@ def lanes(**values: float) -> str:
     )
 
 
-def test_what_is_installed_is_well(capsys: pytest.CaptureFixture[str]) -> None:
+def test_installed_plugins_are_healthy(capsys: pytest.CaptureFixture[str]) -> None:
     """
     Hookline's own plugins have no problem.
     """
@@ -88,7 +88,7 @@ def test_what_is_installed_is_well(capsys: pytest.CaptureFixture[str]) -> None:
         "wrong argument of the logger",
     ],
 )
-def test_what_is_wrong_is_told(
+def test_problems_are_reported(
     site: PluginSite, capsys: pytest.CaptureFixture[str], source: str, problem: str
 ) -> None:
     """
@@ -106,7 +106,7 @@ def test_what_is_wrong_is_told(
     assert problem in line
 
 
-def test_logger_that_fits_is_well(
+def test_valid_logger_is_healthy(
     site: PluginSite, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """
@@ -118,7 +118,7 @@ def test_logger_that_fits_is_well(
     assert "fit" in capsys.readouterr().out
 
 
-def test_name_that_two_claim_is_told(
+def test_duplicate_names_are_reported(
     site: PluginSite, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """
@@ -151,7 +151,7 @@ def test_lanes_are_read_by_the_catalogues_names() -> None:
         ({"errors_total": 1, "breaker_open": 1}, ("breaker open", "1 errors")),
     ],
 )
-def test_lanes_tell_what_hurt_them(
+def test_lanes_show_their_failures(
     values: dict[str, float], problems: tuple[str, ...]
 ) -> None:
     """
@@ -165,7 +165,7 @@ def test_lanes_tell_what_hurt_them(
 
 @pytest.mark.parametrize(("dropped", "status"), [(0, 0), (1, 1)])
 @pytest.mark.parametrize("path", ["", "/", "/metrics"])
-async def test_running_server_is_asked(
+async def test_running_server_is_checked(
     capsys: pytest.CaptureFixture[str], dropped: int, status: int, path: str
 ) -> None:
     """
@@ -195,7 +195,7 @@ def test_url_must_be_one(capsys: pytest.CaptureFixture[str], url: str) -> None:
     assert "--url must be http://HOST:PORT" in capsys.readouterr().err
 
 
-def test_page_without_lanes_is_told() -> None:
+def test_page_without_lanes_is_reported() -> None:
     """
     A page that has no lanes says nothing of them, and that is an error.
     """

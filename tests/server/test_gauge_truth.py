@@ -185,7 +185,7 @@ def server(request: pytest.FixtureRequest) -> Iterator[Server]:
         yield running
 
 
-async def test_busy_is_told(server: Server) -> None:
+async def test_busy_engine_is_shown(server: Server) -> None:
     """
     While requests run and wait, the gauges say so, and the counters how many there are.
     """

@@ -39,7 +39,7 @@ def test_generate_prints_text(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out.startswith("import os")
 
 
-def test_generate_refuses_what_the_model_cannot(
+def test_generate_refuses_unsupported_requests(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """

@@ -46,7 +46,7 @@ async def metered(
         ("HEAD", "/version", "/version", "HEAD"),
     ],
 )
-async def test_requests_are_told_by_template(
+async def test_requests_are_counted_by_route_template(
     method: str, path: str, route: str, told: str
 ) -> None:
     """
@@ -153,7 +153,7 @@ async def test_client_that_leaves_is_a_499(is_streamed: bool) -> None:
     assert engine.answered[-1].in_flight == {}
 
 
-async def test_unforeseen_errors_are_told() -> None:
+async def test_unforeseen_errors_are_reported() -> None:
     """
     A handler that raises what nobody foresaw is told as a 500.
     """
@@ -187,7 +187,7 @@ async def test_pages_are_metered_too() -> None:
     assert routes == ["/metrics", "/health/live"]
 
 
-async def test_what_is_too_much_is_only_counted(
+async def test_excess_reports_are_only_counted(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """
@@ -205,7 +205,7 @@ async def test_what_is_too_much_is_only_counted(
     assert (len(answered.exchanges), answered.missed) == (2, 3)
 
 
-async def test_nothing_is_told_when_nothing_happens(
+async def test_idle_server_reports_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """
@@ -226,7 +226,7 @@ async def test_nothing_is_told_when_nothing_happens(
     assert len(engine.answered) == told
 
 
-async def test_nobody_who_listens_means_no_work() -> None:
+async def test_without_listeners_nothing_is_measured() -> None:
     """
     Where no logger wants to hear of requests, there is no middleware for it.
     """

@@ -157,7 +157,7 @@ async def test_every_moment_to_leave_is_the_same(
         "broken page",
     ],
 )
-async def test_leaving_at_once_is_no_error(
+async def test_leaving_at_once_is_not_an_error(
     sent: bytes, quiet: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     """
@@ -185,7 +185,7 @@ async def test_leaving_at_once_is_no_error(
 
 
 @pytest.mark.parametrize("headers", [(), (b"Expect: 100-continue",)])
-async def test_leaving_while_the_model_loads_is_no_error(
+async def test_leaving_while_the_model_loads_is_not_an_error(
     headers: tuple[bytes, ...], caplog: pytest.LogCaptureFixture
 ) -> None:
     """
@@ -210,9 +210,7 @@ async def test_leaving_while_the_model_loads_is_no_error(
         (b"more", b"HTTP/1.1 417 Expectation Failed\r\n"),
     ],
 )
-async def test_a_client_that_asks_to_go_on_is_answered(
-    expected: bytes, answer: bytes
-) -> None:
+async def test_expect_continue_is_answered(expected: bytes, answer: bytes) -> None:
     """
     A client that stays is told to send its body; one that expects more is refused.
     """
@@ -228,7 +226,7 @@ async def test_a_client_that_asks_to_go_on_is_answered(
     assert head == answer
 
 
-async def test_a_crowd_that_resets_its_connections_is_no_error(
+async def test_many_connection_resets_are_not_an_error(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """

@@ -108,7 +108,7 @@ def test_counters_are_known_without_their_suffix(shown: Shown) -> None:
     assert "also      hookline_requests_finished_total" in text
 
 
-def test_histograms_tell_their_buckets(shown: Shown) -> None:
+def test_histograms_list_their_buckets(shown: Shown) -> None:
     """
     Bounds are told with the family by which they can be replaced.
     """
@@ -120,7 +120,7 @@ def test_histograms_tell_their_buckets(shown: Shown) -> None:
     assert "up to the model's context length (request_tokens)" in open_ended
 
 
-def test_metrics_that_an_option_brings_say_so(shown: Shown) -> None:
+def test_metrics_of_an_option_name_it(shown: Shown) -> None:
     """
     A metric that is not always there names the option that brings it.
     """
@@ -129,7 +129,7 @@ def test_metrics_that_an_option_brings_say_so(shown: Shown) -> None:
     assert "needs     --kv-cache-metrics" in text
 
 
-def test_unknown_name_is_told_with_what_is_close(shown: Shown) -> None:
+def test_unknown_name_suggests_close_ones(shown: Shown) -> None:
     """
     A name that does not exist ends with status 2 and a suggestion.
     """
@@ -139,7 +139,7 @@ def test_unknown_name_is_told_with_what_is_close(shown: Shown) -> None:
     assert "did you mean hookline_requests_running" in text
 
 
-def test_nothing_differs_from_itself(shown: Shown, tmp_path: Path) -> None:
+def test_equal_pages_have_no_differences(shown: Shown, tmp_path: Path) -> None:
     """
     What `list --json` wrote is what is installed.
     """
@@ -172,7 +172,7 @@ def test_text_formats_are_read_alike(shown: Shown, tmp_path: Path) -> None:
     ],
     ids=["removed", "kind", "labels", "buckets", "added", "no longer empty", "value"],
 )
-def test_differences_are_told(
+def test_differences_are_listed(
     shown: Shown, tmp_path: Path, change: tuple[str, str], status: int, told: str
 ) -> None:
     """
@@ -223,7 +223,7 @@ def test_page_of_a_server_is_read(shown: Shown, tmp_path: Path) -> None:
         ("[1]", "is not what `hookline metrics list --json` writes"),
     ],
 )
-def test_what_holds_no_metrics_is_one_line(
+def test_source_without_metrics_is_one_line(
     shown: Shown, tmp_path: Path, content: str, complaint: str
 ) -> None:
     """

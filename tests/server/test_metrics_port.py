@@ -31,7 +31,7 @@ def paged_engine() -> FakeEngine:
     return engine
 
 
-async def test_pages_have_a_port_of_their_own() -> None:
+async def test_pages_can_have_a_separate_port() -> None:
     """
     With a metrics port the pages are there and no longer among the API's routes.
     """
@@ -148,7 +148,7 @@ async def test_keys_of_the_api_are_not_the_pages() -> None:
         ({"metrics_token": ""}, "metrics-token: must not be empty"),
     ],
 )
-def test_wrong_settings_are_told(settings: dict[str, object], complaint: str) -> None:
+def test_wrong_settings_are_errors(settings: dict[str, object], complaint: str) -> None:
     """
     What cannot be served is an error that names the option.
     """
@@ -228,7 +228,7 @@ def test_metrics_port_of_a_process() -> None:
     assert run.returncode == 0
 
 
-def test_metrics_port_in_use_is_told_at_once() -> None:
+def test_metrics_port_in_use_is_an_immediate_error() -> None:
     """
     A metrics port that is taken ends the command before the model loads.
     """

@@ -21,7 +21,7 @@ CHAT = (
     ],
 )
 @pytest.mark.parametrize(("path", "body"), [COMPLETION, CHAT])
-async def test_header_tells_the_objectives(
+async def test_header_sets_the_objectives(
     path: str, body: dict[str, object], header: str | None, slo: Slo | None
 ) -> None:
     """
@@ -60,7 +60,7 @@ async def test_wrong_objectives_are_refused(
 @pytest.mark.parametrize(
     ("request_", "operation"), [(COMPLETION, "text_completion"), (CHAT, "chat")]
 )
-async def test_route_tells_the_operation(
+async def test_route_sets_the_operation(
     request_: tuple[str, dict[str, object]], operation: str
 ) -> None:
     """

@@ -81,7 +81,7 @@ def test_observer_options_reach_their_settings() -> None:
         (["--kv-cache-metrics", "--kv-cache-metrics-sample=0"], 0),
     ],
 )
-def test_residency_is_sampled_where_asked_for(argv: list[str], sample: float) -> None:
+def test_residency_is_sampled_if_enabled(argv: list[str], sample: float) -> None:
     """
     The switch measures a hundredth of the blocks unless a share is given.
     """
@@ -119,7 +119,7 @@ def test_file_of_keys_means_tenants(tmp_path: Path) -> None:
     assert made.observers.metrics.max_tenants == 2
 
 
-def test_file_may_say_all_this_too(tmp_path: Path) -> None:
+def test_file_can_set_all_options(tmp_path: Path) -> None:
     """
     A configuration file holds these options as values, lists and mappings.
     """
@@ -228,7 +228,7 @@ def test_error_names_the_flag_that_was_typed(
 
 
 @pytest.mark.parametrize("signal", ["traces", "metrics"])
-def test_endpoint_chooses_otel_beside_the_others(signal: str) -> None:
+def test_endpoint_adds_otel_to_the_loggers(signal: str) -> None:
     """
     An endpoint adds the logger otel to those that are in use without it.
     """
@@ -293,7 +293,7 @@ def test_endpoints_are_options_of_otel() -> None:
         ),
     ],
 )
-def test_traces_are_taken_where_they_go(
+def test_traces_are_accepted_if_exported(
     given: dict[str, object], ratio: float | None
 ) -> None:
     """

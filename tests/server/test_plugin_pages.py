@@ -194,7 +194,7 @@ async def test_pages_of_two_loggers_cannot_share_a_path() -> None:
         ),
     ],
 )
-async def test_page_that_is_no_bytes_is_a_clear_error(
+async def test_page_that_is_not_bytes_is_a_clear_error(
     made: PageResponse, message: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     """

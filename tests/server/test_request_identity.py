@@ -30,7 +30,7 @@ async def test_clients_id_is_cleaned_and_echoed(given: str, expected: str) -> No
     assert engine.streams[0].facts.client_id == expected
 
 
-async def test_an_id_is_made_where_none_came() -> None:
+async def test_a_missing_id_is_generated() -> None:
     """
     Requests without an id, or with an unusable one, get ids of their own.
     """

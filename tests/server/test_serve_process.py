@@ -34,7 +34,7 @@ def events(raw: bytes) -> list[Any]:
     return [json.loads(event.removeprefix(b"data: ")) for event in found]
 
 
-def test_banner_tells_where_and_how(server: Server) -> None:
+def test_banner_shows_addresses(server: Server) -> None:
     """
     When ready, the command prints its URLs, the model, and a line to try.
     """
@@ -47,7 +47,7 @@ def test_banner_tells_where_and_how(server: Server) -> None:
     assert f"curl {root}/v1/completions" in server.banner
 
 
-def test_stream_says_what_the_whole_says(server: Server) -> None:
+def test_stream_equals_the_whole_answer(server: Server) -> None:
     """
     A greedy completion is the same text, streamed or whole.
     """
@@ -174,7 +174,7 @@ def test_http_requests_are_metered(server: Server) -> None:
         "large body",
     ],
 )
-def test_junk_disturbs_nothing(server: Server, body: object, status: int) -> None:
+def test_invalid_requests_do_no_harm(server: Server, body: object, status: int) -> None:
     """
     Junk is answered in shape, and the next request is served.
     """
@@ -186,7 +186,7 @@ def test_junk_disturbs_nothing(server: Server, body: object, status: int) -> Non
     assert healthy == 200
 
 
-def test_bytes_that_are_no_http_disturb_nothing(server: Server) -> None:
+def test_bytes_that_are_not_http_do_no_harm(server: Server) -> None:
     """
     A connection that does not speak HTTP is answered with a 400 and closed.
     """
@@ -219,7 +219,7 @@ def test_port_in_use_ends_before_the_model_loads(server: Server) -> None:
     )
 
 
-def test_model_that_is_not_there_is_one_line() -> None:
+def test_missing_model_is_one_line() -> None:
     """
     A model that cannot be loaded ends the command with one line and status 1.
     """
@@ -238,7 +238,7 @@ def test_model_that_is_not_there_is_one_line() -> None:
     assert done.stderr.count("\n") == 1
 
 
-def test_life_and_death_of_a_server() -> None:
+def test_server_lifecycle() -> None:
     """
     On SIGTERM a running request is finished, new ones are refused, and the end is 0.
     """
@@ -311,7 +311,7 @@ def test_signal_while_loading_ends_in_order() -> None:
     assert status == 0
 
 
-def test_engine_death_is_told() -> None:
+def test_engine_death_is_reported() -> None:
     """
     When the engine process dies, its open requests end with an error, readiness is
     gone, and the process still lives and ends in order.

@@ -62,7 +62,7 @@ async def test_models_are_listed() -> None:
     assert other.status == 404
 
 
-async def test_text_and_tokens_go_both_ways() -> None:
+async def test_text_and_tokens_are_converted_both_ways() -> None:
     """
     `/tokenize` takes a prompt or messages, `/detokenize` gives the text back.
     """
@@ -153,7 +153,7 @@ async def test_prefix_cache_can_be_reset_only_where_enabled() -> None:
     assert engine.commands == [ResetPrefixCache()]
 
 
-async def test_version_is_told() -> None:
+async def test_version_is_shown() -> None:
     """
     `/version` tells a version.
     """

@@ -37,7 +37,7 @@ async def asked(
         ("é", None),
     ],
 )
-async def test_header_tells_the_tenant(given: str, expected: str | None) -> None:
+async def test_header_sets_the_tenant(given: str, expected: str | None) -> None:
     """
     The header's value, cleaned like a request id, is the request's tenant.
     """
@@ -46,7 +46,7 @@ async def test_header_tells_the_tenant(given: str, expected: str | None) -> None
     assert await asked(settings, {"x-tenant": given}) == (200, expected)
 
 
-async def test_there_are_no_tenants_unless_asked_for() -> None:
+async def test_tenants_are_off_by_default() -> None:
     """
     Without an option no header names a tenant.
     """
@@ -64,7 +64,7 @@ async def test_there_are_no_tenants_unless_asked_for() -> None:
         (None, (401, None)),
     ],
 )
-async def test_key_tells_the_tenant(
+async def test_key_sets_the_tenant(
     key: str | None, expected: tuple[int, str | None]
 ) -> None:
     """
@@ -166,7 +166,7 @@ def test_wrong_file_is_one_line_without_keys(
     assert "s3cret" not in error
 
 
-def test_file_that_is_not_there_is_told() -> None:
+def test_missing_file_is_an_error() -> None:
     """
     A file that cannot be read is an error that names it.
     """

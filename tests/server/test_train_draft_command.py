@@ -116,7 +116,7 @@ WRONG: dict[str, tuple[list[str], str]] = {
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_what_makes_no_sense_is_one_line(
+def test_invalid_options_are_one_line(
     name: str, tmp_path: Path, llama: Oracle, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """It names the option, before anything is trained, with status 2."""
@@ -143,7 +143,7 @@ def test_what_makes_no_sense_is_one_line(
 
 
 @pytest.mark.parametrize("flag", ["method", "out"])
-def test_what_must_be_given_is_told(
+def test_required_options_are_named(
     flag: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     other = {"method": "--out=x", "out": "--method=medusa"}[flag]

@@ -43,8 +43,8 @@ async def post(
 
 
 @pytest.mark.parametrize("path", BODIES)
-async def test_engine_gets_what_the_client_sent(path: str) -> None:
-    """It is handed on as it is, and means nothing to the server."""
+async def test_engine_gets_the_clients_parameters(path: str) -> None:
+    """The server passes them on unchanged and uninterpreted."""
     engine = FakeEngine()
 
     await post(engine, path, kv_transfer_params=PARAMS)
@@ -53,8 +53,8 @@ async def test_engine_gets_what_the_client_sent(path: str) -> None:
 
 
 @pytest.mark.parametrize("path", BODIES)
-async def test_answer_tells_what_the_engine_has(path: str) -> None:
-    """It is a field of the answer, beside its usage, and absent where there is none."""
+async def test_answer_has_the_engines_parameters(path: str) -> None:
+    """They are a field of the answer, absent if the engine has none."""
     engine = FakeEngine()
 
     _, [before] = await post(engine, path)
@@ -67,8 +67,8 @@ async def test_answer_tells_what_the_engine_has(path: str) -> None:
 
 @pytest.mark.parametrize("n", [1, 2])
 @pytest.mark.parametrize("path", BODIES)
-async def test_stream_tells_it_with_its_end(path: str, n: int) -> None:
-    """Of all events only the last one with the reason of an end has it."""
+async def test_stream_has_them_in_its_last_event(path: str, n: int) -> None:
+    """Only the last event with a finish reason has them."""
     engine = FakeEngine(["x", "y"])
     engine.transfer_params = TOLD
 
@@ -95,8 +95,8 @@ async def test_stream_tells_it_with_its_end(path: str, n: int) -> None:
         ({"a": "x" * MAX_BYTES}, "bytes as JSON"),
     ],
 )
-async def test_rubbish_is_refused(value: object, words: str) -> None:
-    """What is no object, too deep or too large is a 400 that names the field."""
+async def test_invalid_parameters_are_refused(value: object, words: str) -> None:
+    """Values that are not objects, too deep or too large are a 400 naming the field."""
     engine = FakeEngine()
 
     status, [answer] = await post(engine, "/v1/completions", kv_transfer_params=value)

@@ -162,7 +162,7 @@ def test_field_without_default_is_required() -> None:
         build(Sail, {})
 
 
-def test_field_without_metadata_is_no_option() -> None:
+def test_field_without_metadata_is_not_an_option() -> None:
     """
     Only fields that are described can be set.
     """

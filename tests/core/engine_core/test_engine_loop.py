@@ -70,16 +70,16 @@ def abort(*request_ids: int) -> Finish:
     return Finish(list(request_ids), Aborted("client"))
 
 
-def test_idle_engine_waits_and_tells_nothing() -> None:
-    """Without requests a turn waits as long as it may and gives no output."""
+def test_idle_engine_waits_without_output() -> None:
+    """Without requests a turn waits for its full time-out and returns no output."""
     driven = Driven()
 
     assert driven.turn(timeout_seconds=3.0) == ""
     assert driven.waits == [3.0]
 
 
-def test_idle_is_told_once_after_the_last_request() -> None:
-    """The state after the last step shows an empty engine, and then there is peace."""
+def test_idle_state_is_sent_once_after_the_last_request() -> None:
+    """After the last step one state shows an empty engine; no output follows."""
     driven = Driven()
 
     causes = [driven.turn(add(1, 2)), *(driven.turn() for _ in range(3))]
@@ -88,7 +88,7 @@ def test_idle_is_told_once_after_the_last_request() -> None:
 
 
 def test_idle_state_is_fresh() -> None:
-    """The idle state has nobody in it, no residue, and a clock pair."""
+    """The idle state has no requests, no residue, and a clock pair."""
     driven = Driven()
     driven.turn(add(1))
 
@@ -131,8 +131,8 @@ def test_heartbeat_while_busy() -> None:
     ]
 
 
-def test_heartbeat_tells_ages() -> None:
-    """A state says since when the oldest running and waiting requests are here."""
+def test_heartbeat_contains_arrival_times() -> None:
+    """A state has the arrival times of the oldest running and waiting requests."""
     driven = Driven(heartbeat_seconds=2.0)
     driven.turn(add(1, 9), add(2, 9))
     driven.turn(add(3))
@@ -144,16 +144,16 @@ def test_heartbeat_tells_ages() -> None:
     assert stats.oldest_waiting_at == 1 * NANOSECONDS
 
 
-def test_heartbeat_at_the_end_stands_for_idle() -> None:
-    """A heartbeat that finds the engine empty has told that it is."""
+def test_heartbeat_at_the_end_replaces_the_idle_state() -> None:
+    """After a heartbeat that shows an empty engine no idle state follows."""
     driven = Driven(heartbeat_seconds=1.0)
     driven.turn(add(1))
 
     assert [driven.turn(), driven.turn()] == ["heartbeat", ""]
 
 
-def test_abort_of_the_last_request_is_told_at_once() -> None:
-    """An abort that empties the engine gives a state with FINISHED in it."""
+def test_abort_of_the_last_request_is_sent_at_once() -> None:
+    """An abort that empties the engine sends a state with FINISHED."""
     driven = Driven()
     driven.turn(add(1, 9))
 
@@ -165,7 +165,7 @@ def test_abort_of_the_last_request_is_told_at_once() -> None:
     assert driven.turn() == ""
 
 
-def test_abort_beside_others_comes_with_the_step() -> None:
+def test_abort_among_others_is_sent_with_the_step() -> None:
     """While there is work, FINISHED of an abort is part of the next step's batch."""
     driven = Driven()
     driven.turn(add(1, 3), add(2, 9))
@@ -196,8 +196,8 @@ def test_abort_of_a_request_that_has_ended_is_harmless() -> None:
     assert driven.told.stats.finished == {"length": 1}
 
 
-def test_reset_is_told() -> None:
-    """A reset of an idle engine gives a state without reusable blocks."""
+def test_reset_is_reported() -> None:
+    """A reset sends a state without reusable blocks."""
     driven = Driven()
     driven.turn(Add(engine_request(1, [3] * 40, 1)))
     driven.turn()
@@ -209,8 +209,8 @@ def test_reset_is_told() -> None:
     assert driven.news[1:] == [Reply(0, 1, value=True)]
 
 
-def test_reset_of_a_busy_engine_is_told_before_the_next_step() -> None:
-    """Running requests go on, and the state has no reusable block any more."""
+def test_reset_of_a_busy_engine_is_sent_before_the_next_step() -> None:
+    """Running requests continue, and the state has no reusable block."""
     driven = Driven()
     driven.turn(Add(engine_request(1, [3] * 40, 1)), add(2, 3))
     reusable = driven.told.stats.kv_blocks_cached
@@ -236,7 +236,7 @@ def test_resets_do_not_keep_requests_from_running() -> None:
 
 
 def test_reset_with_an_abort_is_one_state() -> None:
-    """What came together is told together, and only once."""
+    """Commands that arrive together are reported together, and only once."""
     driven = Driven()
     driven.turn(add(1, 9))
 
@@ -245,8 +245,8 @@ def test_reset_with_an_abort_is_one_state() -> None:
     assert driven.turn() == ""
 
 
-def test_gauges_after_an_abort_beside_others_come_with_the_step() -> None:
-    """The step's own state counts the aborted request out; ages follow in time."""
+def test_gauges_after_an_abort_among_others_are_sent_with_the_step() -> None:
+    """The step's state excludes the aborted request; ages follow later."""
     driven = Driven(heartbeat_seconds=2.5)
     driven.turn(add(1, 9))
     driven.turn(add(2, 9))
@@ -259,7 +259,7 @@ def test_gauges_after_an_abort_beside_others_come_with_the_step() -> None:
 
 
 def test_no_age_outlives_its_request() -> None:
-    """With nobody running or waiting there is no age, in the very step's state."""
+    """Without running or waiting requests the same step's state has no ages."""
     driven = Driven(heartbeat_seconds=0.5)
     driven.turn(add(1, 2), add(2, 2), add(3, 2))
 
@@ -285,7 +285,7 @@ def test_command_that_ends_a_wait_is_done_in_the_next_turn() -> None:
 
 
 @pytest.mark.parametrize("max_tokens", [1, 4])
-def test_every_event_is_told_exactly_once(max_tokens: int) -> None:
+def test_every_event_is_sent_exactly_once(max_tokens: int) -> None:
     """Over steps, heartbeats and states no event is lost or repeated."""
     driven = Driven(heartbeat_seconds=1.5)
     outputs = []

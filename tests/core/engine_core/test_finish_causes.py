@@ -12,8 +12,8 @@ ALL: list[FinishCause] = [*CAUSES.values(), StoppedByString("\n\n")]
 
 
 @pytest.mark.parametrize("cause", ALL, ids=str)
-def test_a_cause_comes_back_from_the_wire_as_it_was(cause: FinishCause) -> None:
-    """The type and every field survive, so that no number becomes text."""
+def test_finish_causes_survive_serialization(cause: FinishCause) -> None:
+    """Type and fields survive, and numbers stay numbers."""
     event = Finished(7, 123, cause, 5)
 
     data = msgspec.msgpack.encode(event)

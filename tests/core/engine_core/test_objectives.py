@@ -85,10 +85,8 @@ def test_phase_under_way_gets_the_rest() -> None:
         ),
     ],
 )
-def test_objectives_are_bounds_that_may_be_reached(
-    slo: Slo, expected: dict[str, Phase]
-) -> None:
-    """A limit that is just met is met; each that is exceeded is told by itself."""
+def test_objectives_are_inclusive_bounds(slo: Slo, expected: dict[str, Phase]) -> None:
+    """A value at the limit meets it; each exceeded limit is reported separately."""
     assert blamed(slo, WHOLE) == expected
 
 
@@ -115,8 +113,8 @@ def test_longest_phase_is_to_blame(change: dict[str, float], phase: Phase) -> No
     assert blamed(Slo(ttft=2.0), request) == {"ttft": phase}
 
 
-def test_miss_tells_what_it_took_and_what_was_promised() -> None:
-    """A miss has the seconds and the limit."""
+def test_miss_has_seconds_and_limit() -> None:
+    """A missed objective has the seconds taken and the limit."""
     assert judge(Slo(ttft=1.0), WHOLE) == (SloMiss("ttft", Phase.PREFILL, 1.75, 1.0),)
 
 
@@ -139,8 +137,8 @@ def test_failed_request_has_missed() -> None:
     assert blamed(Slo(ttft=5.0), failed) == {"success": Phase.PREFILL}
 
 
-def test_rejected_request_was_promised_nothing() -> None:
-    """What never got in is not judged."""
+def test_rejected_request_is_not_judged() -> None:
+    """A request that was not admitted has no objectives."""
     assert judge(Slo(ttft=0.1), ended(IN_QUEUE, FinishReason.REJECTED)) is None
 
 

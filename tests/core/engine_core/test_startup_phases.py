@@ -59,8 +59,8 @@ def test_correction_of_the_wall_clock_tears_nothing_apart() -> None:
     assert timer.phases()[0].started_at == EPOCH
 
 
-def test_failed_phase_is_not_told() -> None:
-    """An error goes through, and only what was finished is noted."""
+def test_failed_phase_is_not_recorded() -> None:
+    """The error propagates, and only completed phases are recorded."""
     timer = StartupTimer(VirtualClock())
 
     def start() -> None:

@@ -114,10 +114,10 @@ def test_no_piece_holds_half_a_character(byte_level: Tokenizer, text: str) -> No
 
 
 @pytest.mark.parametrize("skips", [True, False])
-def test_special_tokens_are_text_only_where_wanted(
+def test_special_tokens_are_skipped_unless_requested(
     byte_level: Tokenizer, skips: bool
 ) -> None:
-    """A special token in the middle is left out, or stands there by its name."""
+    """A special token is left out, or appears by its name."""
     tokens = [*byte_level.encode("a"), 256, *byte_level.encode("b")]
     detokenizer = make_detokenizer(byte_level, [1], skip_special_tokens=skips)
 

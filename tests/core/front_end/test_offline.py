@@ -77,12 +77,12 @@ def test_one_prompt_is_a_list_of_one(llm: LLM, prompt: str | list[int]) -> None:
 
 
 def test_no_prompts_give_no_outputs(llm: LLM) -> None:
-    """An empty list is no error."""
+    """An empty list is valid."""
     assert llm.generate([], GREEDY) == []
 
 
-def test_each_prompt_may_have_its_own_params(llm: LLM, llama: Oracle) -> None:
-    """Lists of parameters and of facts go with the prompts."""
+def test_each_prompt_can_have_its_own_params(llm: LLM, llama: Oracle) -> None:
+    """Lists of parameters and facts are matched with the prompts."""
     each = [SamplingParams(temperature=0.0, max_tokens=count) for count in (1, 5, 3)]
     facts = [RequestFacts(client_id=name) for name in "abc"]
 
@@ -158,7 +158,7 @@ def test_a_stop_string_ends_the_text(llm: LLM, include: bool) -> None:
     assert len(completion.token_ids) == completion.output_tokens == end + 4
 
 
-def test_chat_goes_through_the_template(llm: LLM) -> None:
+def test_chat_uses_the_template(llm: LLM) -> None:
     """One conversation or several; each is rendered and answered."""
     one = [{"role": "user", "content": "hi"}]
     two = [{"role": "system", "content": "s"}, {"role": "user", "content": "ho"}]
@@ -312,8 +312,8 @@ def test_the_tokenizer_is_that_of_transformers(llm: LLM) -> None:
     assert tokenizer.decode(output.prompt_token_ids) == "abc"
 
 
-def test_a_closed_engine_says_so(llama: Oracle) -> None:
-    """It may be closed twice, and refuses requests afterwards."""
+def test_a_closed_engine_refuses_requests(llama: Oracle) -> None:
+    """It can be closed twice, and refuses requests afterwards."""
     config = EngineConfig(
         model=ModelConfig(model=str(llama.folder)),
         cache=CacheConfig(num_kv_blocks=16),

@@ -26,14 +26,14 @@ def trace_id(ratio: float | None, context: dict[str, str]) -> str:
 
 
 @pytest.mark.parametrize("ratio", [None, 0.0, 1.0])
-def test_callers_trace_goes_on(ratio: float | None) -> None:
-    """A caller that records its trace decides, whatever our own share is."""
+def test_callers_trace_is_continued(ratio: float | None) -> None:
+    """A caller that records its trace decides, whatever the sampling rate."""
     assert trace_id(ratio, headers("01")) == TRACE
     assert trace_id(ratio, headers("03")) == TRACE
 
 
 @pytest.mark.parametrize("ratio", [None, 1.0])
-def test_callers_trace_that_is_not_recorded_stays_so(ratio: float | None) -> None:
+def test_unsampled_trace_of_a_caller_stays_unsampled(ratio: float | None) -> None:
     """A caller that does not record its trace decides, too."""
     assert trace_id(ratio, headers("00")) == ""
 
@@ -50,8 +50,8 @@ def test_request_without_a_trace_gets_one_by_chance() -> None:
     assert all(re.fullmatch("[0-9a-f]{32}", one) for one in traced)
 
 
-def test_nobody_is_traced_where_nobody_takes_traces() -> None:
-    """Without a receiver of traces no request gets a trace of its own."""
+def test_requests_are_not_traced_without_a_receiver() -> None:
+    """Without a receiver no request starts a trace."""
     assert trace_id(None, {}) == ""
 
 
@@ -59,12 +59,12 @@ def test_nobody_is_traced_where_nobody_takes_traces() -> None:
     "context",
     [{"traceparent": "junk"}, headers("01", "0" * 32), {"tracestate": "a=b"}],
 )
-def test_broken_trace_is_none(context: dict[str, str]) -> None:
-    """A header that is not one of the W3C's is no caller's trace."""
+def test_invalid_trace_header_is_ignored(context: dict[str, str]) -> None:
+    """A header that is not a valid W3C trace context is ignored."""
     assert trace_id(None, context) == ""
 
 
-def test_engines_objectives_are_everyones() -> None:
+def test_engine_objectives_apply_to_every_request() -> None:
     """A request without objectives has the engine's, another its own over them."""
     context = RequestContext(ObserverConfig(slo=Slo(ttft=1.0, e2e=9.0)))
 

@@ -57,10 +57,10 @@ async def test_deltas_add_up_to_the_whole(start_engine: StartEngine) -> None:
         assert len(completion.logprobs or []) == 30
 
 
-async def test_cached_tokens_are_told_throughout(
+async def test_every_output_has_the_cached_tokens(
     start_engine: StartEngine,
 ) -> None:
-    """Cached tokens are known from the first piece on, and stay."""
+    """The number of cached tokens is known from the first output on."""
     engine = await start_engine()
     prompt = list(range(40))
 
@@ -120,8 +120,8 @@ async def test_an_abort_in_mid_stream_frees_the_blocks(
     assert stats.kv_blocks_used == 0
 
 
-async def test_an_abort_wakes_whoever_reads(start_engine: StartEngine) -> None:
-    """A reader that is waiting ends, also when news came just before the abort."""
+async def test_an_abort_wakes_a_waiting_reader(start_engine: StartEngine) -> None:
+    """A waiting reader ends, even if an output arrived just before the abort."""
     engine = await start_engine(SLOW_SECONDS)
     stream = await engine.submit(PROMPT, params(200))
     first = await anext(stream)
@@ -138,7 +138,7 @@ async def test_an_abort_wakes_whoever_reads(start_engine: StartEngine) -> None:
 
 
 async def test_abort_after_the_end_does_nothing(start_engine: StartEngine) -> None:
-    """A stream that has ended can be aborted, as often as one likes."""
+    """A finished stream can be aborted any number of times."""
     engine = await start_engine()
     stream = await engine.submit(PROMPT, params(3))
     pieces = [output async for output in stream]
@@ -194,8 +194,8 @@ async def test_a_refused_request_changes_nothing(start_engine: StartEngine) -> N
     }
 
 
-async def test_drain_waits_for_what_runs(start_engine: StartEngine) -> None:
-    """It is not ready any more, takes nothing in, and ends when the last has."""
+async def test_drain_waits_for_running_requests(start_engine: StartEngine) -> None:
+    """The engine is not ready, refuses new requests, and ends after the last one."""
     engine = await start_engine(0.002)
     stream = await engine.submit(PROMPT, params(40))
     assert engine.is_ready
@@ -210,8 +210,8 @@ async def test_drain_waits_for_what_runs(start_engine: StartEngine) -> None:
     assert merged([output async for output in stream]).finished
 
 
-async def test_drain_gives_up_in_time(start_engine: StartEngine) -> None:
-    """It tells that requests remain."""
+async def test_drain_has_a_timeout(start_engine: StartEngine) -> None:
+    """It returns that requests remain."""
     engine = await start_engine(SLOW_SECONDS)
     stream = await engine.submit(PROMPT, params(250))
 

@@ -58,15 +58,15 @@ def test_a_stop_string_over_several_tokens_ends_the_text() -> None:
     assert stream.flush() == ""
 
 
-def test_a_false_start_is_given_out() -> None:
-    """What was kept back comes as soon as it cannot be a stop string any more."""
+def test_a_partial_stop_string_is_released() -> None:
+    """Withheld text is released once it cannot become a stop string."""
     stream = make_stream("abc")
 
     assert feed(stream, "ababx") == ["", "", "ab", "", "abx"]
     assert stream.stop_reason is None
 
 
-def test_what_is_kept_back_comes_with_the_end() -> None:
+def test_withheld_text_is_released_at_the_end() -> None:
     """A text that ends with the beginning of a stop string keeps it."""
     stream = make_stream("\n\n")
 
@@ -97,7 +97,7 @@ def test_the_stop_string_can_be_included() -> None:
     assert "".join(feed(stream, "go STOP on", size=3)) == "go STOP"
 
 
-def test_what_follows_a_stop_string_is_dropped() -> None:
+def test_text_after_a_stop_string_is_dropped() -> None:
     """Neither later tokens nor the detokenizer's rest add to the text."""
     stream = make_stream(";")
 
@@ -130,10 +130,10 @@ def test_min_tokens_overlooks_early_stop_strings() -> None:
     sizes=st.integers(1, 6),
     include_stop=st.booleans(),
 )
-def test_the_text_is_what_comes_before_the_stop(
+def test_the_text_ends_before_the_stop_string(
     text: str, stop: list[str], sizes: int, include_stop: bool
 ) -> None:
-    """However it is split, the text ends at a stop string, or is whole."""
+    """However the text is split, it ends at a stop string or is complete."""
     stream = make_stream(*stop, include_stop=include_stop)
 
     found = "".join(feed(stream, text, sizes)) + stream.flush()
@@ -158,7 +158,7 @@ def test_min_tokens_and_pieces(size: int) -> None:
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 50])
-def test_what_ended_early_is_not_found_later(size: int) -> None:
+def test_an_ignored_early_stop_string_stays_ignored(size: int) -> None:
     """A stop string that was overlooked stays so when a longer one fails to follow."""
     stream = make_stream("!", "!!", min_tokens=3)
 

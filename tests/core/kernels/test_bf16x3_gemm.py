@@ -158,7 +158,7 @@ def test_a_linear_layer_takes_them_for_many_rows() -> None:
     ],
     ids=["outputs", "inputs", "many inputs", "large", "dtype"],
 )
-def test_what_is_not_split_is_refused(weight: torch.Tensor) -> None:
+def test_unsupported_products_are_refused(weight: torch.Tensor) -> None:
     """The caller uses vectors or torch instead."""
     with pytest.raises(KernelError, match=r"does not fit|no matrix unit|too large"):
         pack_bf16x3(weight)

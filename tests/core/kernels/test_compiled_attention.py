@@ -104,7 +104,7 @@ def test_any_number_of_threads_gives_the_same(threads: int) -> None:
         torch.set_num_threads(before)
 
 
-def test_what_cannot_be_compiled_is_the_reference_and_says_why(
+def test_unsupported_dtypes_use_the_reference_and_log_why(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """A dtype without kernels gets the reference, a reason and a warning."""

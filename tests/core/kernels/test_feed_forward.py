@@ -110,8 +110,8 @@ def test_a_slice_of_rows_is_taken() -> None:
 
 
 @needs_tiles
-def test_what_is_not_a_number_stays_in_its_row() -> None:
-    """It spreads to no other row, also where rows are computed twice."""
+def test_nan_stays_in_its_row() -> None:
+    """NaN spreads to no other row, even where rows are computed twice."""
     layer = FeedForward(*weights_of(64, 96), "silu")
     values = random_values(77, 64)
     expected = layer(values)

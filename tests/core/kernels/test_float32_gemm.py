@@ -93,7 +93,7 @@ def test_weights_may_lie_as_columns() -> None:
     [torch.zeros(OUTPUTS + 1, 8), torch.zeros(OUTPUTS, 8, dtype=torch.float64)],
     ids=["outputs", "dtype"],
 )
-def test_what_cannot_lie_in_panels_is_refused(weight: torch.Tensor) -> None:
+def test_unsupported_weights_are_refused(weight: torch.Tensor) -> None:
     """The caller uses torch instead."""
     with pytest.raises(KernelError, match="no panels"):
         pack_float32(weight)

@@ -71,7 +71,7 @@ def test_extreme_numbers_stay_numbers(dtype: torch.dtype, activation: str) -> No
 
 
 @pytest.mark.parametrize("activation", GATES)
-def test_what_is_not_a_number_stays_so(activation: str) -> None:
+def test_nan_is_kept(activation: str) -> None:
     """A broken model is not hidden."""
     values = random_values(1, 32)
     values[0, 3] = torch.nan

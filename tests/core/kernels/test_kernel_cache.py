@@ -132,7 +132,7 @@ def test_old_sources_kernels_are_removed(tmp_path: Path) -> None:
     assert len(list((tmp_path / "hookline" / "kernels").iterdir())) == 4
 
 
-def test_without_the_compiler_torch_serves_and_a_warning_says_so(
+def test_without_the_compiler_torch_is_used_with_a_warning(
     tmp_path: Path,
 ) -> None:
     """Nothing falls back silently."""

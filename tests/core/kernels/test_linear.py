@@ -86,6 +86,6 @@ def test_float32_is_not_packed() -> None:
 
 
 @needs_bfloat16
-def test_what_is_packed_is_not_packed_again() -> None:
+def test_packed_weights_are_not_packed_again() -> None:
     """The layout is oneDNN's own."""
     assert not can_pack(pack(random_values(OUT, IN)))

@@ -43,7 +43,7 @@ def test_norms_lay_blocks(rows: int, unit_offset: bool) -> None:
 @pytest.mark.parametrize(
     "weight", [random_values(48), random_values(64).float()], ids=["width", "dtype"]
 )
-def test_other_norms_say_so(weight: torch.Tensor) -> None:
+def test_other_norms_return_rows(weight: torch.Tensor) -> None:
     """Their rows are used instead."""
     assert not RmsNorm(weight, 1e-5, unit_offset=False).lays_blocks
 

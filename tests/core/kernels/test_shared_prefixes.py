@@ -112,8 +112,8 @@ def difference(
     ],
     ids=["one", "several", "more than a block of queries", "long and short"],
 )
-def test_each_sees_what_it_saw(groups: list[Group]) -> None:
-    """Groups beside others, small and large, cut into parts or not."""
+def test_shared_prefixes_change_no_result(groups: list[Group]) -> None:
+    """Groups of any size among other requests, split into parts or not."""
     assert difference(groups) < 0.02
 
 

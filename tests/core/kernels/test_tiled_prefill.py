@@ -125,8 +125,8 @@ def test_requests_of_any_length() -> None:
 
 
 @needs_tiles
-def test_what_nobody_wrote_is_not_seen() -> None:
-    """Even if it is not-a-number: the rest of a block has no weight."""
+def test_unwritten_slots_are_not_read() -> None:
+    """Even NaN in the rest of a block has no effect."""
     case = Case(4, 2, 64, 16, (5, 18), (3, 20))
     assert differences(case, poison=float("nan")) < 0.04
 

@@ -28,8 +28,8 @@ class Measured:
         self.clock.sleep(nanoseconds / NANOSECONDS)
 
 
-def test_eviction_tells_lifetime_and_idle_time() -> None:
-    """A block held for 5 and free for 7 lived 12, of which it was idle 7."""
+def test_eviction_has_lifetime_and_idle_time() -> None:
+    """A block held for 5 s and free for 7 s lived 12 s, of which it was idle 7 s."""
     measured = Measured()
     block_id = measured.take(b"a")
     measured.wait(5)
@@ -90,8 +90,8 @@ def test_idle_begins_when_the_last_holder_leaves() -> None:
     assert measured.pool.drain_evictions() == [BlockEviction(51, 1, (0,))]
 
 
-def test_each_life_is_told_once_and_by_itself() -> None:
-    """What a block held before has no part in the next life."""
+def test_each_lifetime_is_reported_once() -> None:
+    """Earlier content of a block does not affect the next lifetime."""
     measured = Measured()
     for nanoseconds in (10, 20, 30):
         block_id = measured.take(b"%d" % nanoseconds)
@@ -105,8 +105,8 @@ def test_each_life_is_told_once_and_by_itself() -> None:
     assert measured.pool.drain_evictions() == []
 
 
-def test_block_that_nobody_could_find_is_not_evicted() -> None:
-    """A block given back before it was full leaves nothing to tell."""
+def test_uncached_block_is_not_an_eviction() -> None:
+    """A block freed before it was full reports nothing."""
     measured = Measured()
     measured.pool.free([measured.take()])
     measured.wait(5)
@@ -118,8 +118,8 @@ def test_block_that_nobody_could_find_is_not_evicted() -> None:
     assert measured.pool.drain_evictions() == [BlockEviction(2, 2, ())]
 
 
-def test_forgetting_is_no_eviction() -> None:
-    """A reset ends the lives of findable blocks, held or not, and tells of none."""
+def test_reset_is_not_an_eviction() -> None:
+    """A reset ends the lifetimes of cached blocks, held or not, and reports none."""
     measured = Measured(2)
     held = measured.take(b"held")
     measured.pool.free([measured.take(b"free")])
@@ -146,8 +146,8 @@ def test_block_under_way_outlives_a_reset() -> None:
     assert measured.pool.drain_evictions() == [BlockEviction(5, 1, ())]
 
 
-def test_about_the_wanted_share_is_measured() -> None:
-    """Of 10 000 lives a tenth is told, every position alike, and the same each time."""
+def test_configured_share_is_sampled() -> None:
+    """Of 10 000 lifetimes a tenth is sampled, evenly and reproducibly."""
 
     def told() -> list[int]:
         measured = Measured(100, share=0.1)
@@ -207,7 +207,7 @@ def test_share_beyond_all_is_refused(share: float) -> None:
     assert e.value.option == "kv-cache-metrics-sample"
 
 
-def test_engine_tells_evictions_with_the_step_that_evicts() -> None:
+def test_evictions_are_reported_with_their_step() -> None:
     """Three requests a second each: the first's blocks go when the third comes.
 
     The first two leave two full blocks each in a pool of four; the third shares the

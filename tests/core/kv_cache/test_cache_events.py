@@ -154,8 +154,8 @@ def test_run_of_blocks_is_one_event() -> None:
     assert second.token_ids == list(range(50, 58))
 
 
-def test_evictions_for_a_load_are_told_at_once() -> None:
-    """Though nothing is computed while it is waited for."""
+def test_evictions_for_a_load_are_reported_at_once() -> None:
+    """They are sent although no step runs during the load."""
     store = DictStore(is_async=True, delay_seconds=0.03)
     engine = connected_core(store, num_blocks=16, follows_cache=True)
     reader, prompts = Reader(), [list(range(at, at + 41)) for at in (3, 103, 203)]
@@ -173,8 +173,8 @@ def test_evictions_for_a_load_are_told_at_once() -> None:
     assert engine.core.state("test").stats.external_cache.hit_tokens == 40
 
 
-def test_reset_is_told() -> None:
-    """It says all there is to say, and comes with the next state."""
+def test_reset_is_reported() -> None:
+    """A reset sends a state without reusable blocks."""
     engine = connected_core(DictStore(max_blocks=0), follows_cache=True)
     engine.core.add(engine_request(1, list(range(3, 17)), 1))
     engine.run()
@@ -186,8 +186,8 @@ def test_reset_is_told() -> None:
 
 
 @pytest.mark.parametrize("follows", [False, True])
-def test_nobody_pays_who_does_not_follow(*, follows: bool) -> None:
-    """Nothing is noted, and nothing told."""
+def test_cache_events_are_off_by_default(*, follows: bool) -> None:
+    """Without a subscriber no event is recorded or sent."""
     engine = connected_core(DictStore(max_blocks=0), follows_cache=follows)
     engine.core.add(engine_request(1, list(range(3, 17)), 1))
 

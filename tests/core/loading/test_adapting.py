@@ -109,7 +109,7 @@ def test_replaced_weights_are_freed() -> None:
     assert not [weight for weight in gone if weight() is not None]
 
 
-def test_a_model_goes_with_its_last_user() -> None:
+def test_a_model_is_freed_with_its_last_reference() -> None:
     """Replacements make no reference cycles."""
     model = build("llama", torch.float32)
     adapt(model)
@@ -161,8 +161,8 @@ class Odd(nn.Module):
         return normed @ self.mixed.weight.float()
 
 
-def test_what_does_not_fit_stays() -> None:
-    """The trial refuses the norm, and code that reads weights keeps its layer."""
+def test_unsupported_modules_are_kept() -> None:
+    """The trial rejects the norm, and code that reads weights keeps its layer."""
     model = Odd(torch.bfloat16)
     norm, linear = model.norm, model.mixed
 
@@ -188,8 +188,8 @@ class Between(nn.Module):
         return found
 
 
-def test_a_gated_layer_with_another_function_stays() -> None:
-    """The trial refuses it, and an unknown activation is recognised."""
+def test_a_gated_layer_with_another_activation_is_kept() -> None:
+    """The trial rejects it; an unknown activation is recognised."""
     other, relu = Between(), build("llama", torch.float32).model.layers[0].mlp
     relu.act_fn = nn.ReLU()
     model = nn.Sequential(other, relu)

@@ -156,7 +156,7 @@ def share(found: torch.Tensor, exact: torch.Tensor) -> float:
     return float((found.float() - exact).norm() / exact.norm())
 
 
-def test_each_family_is_spoken_of() -> None:
+def test_each_family_is_listed() -> None:
     """A new family is listed as a decoder, or with the reason why not."""
     assert set(FAMILIES) == DECODERS | set(REASONS)
 
@@ -209,10 +209,8 @@ def test_bfloat16_is_as_near_to_float32_as_the_modules(family: str) -> None:
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
 @pytest.mark.parametrize("name", OTHERS)
-def test_what_only_looks_like_a_decoder_runs_right(
-    name: str, dtype: torch.dtype
-) -> None:
-    """Scaled logits or other rotary pairs are found by a part or by the trial."""
+def test_near_decoders_give_correct_logits(name: str, dtype: torch.dtype) -> None:
+    """Scaled logits or other rotary pairs are detected by a part or by the trial."""
     served = Served(build(OTHERS[name](), dtype))
 
     found = served.logits(prompts(sum(STEPS)), STEPS)
@@ -223,7 +221,7 @@ def test_what_only_looks_like_a_decoder_runs_right(
     assert share(found, expected) <= {torch.float32: 1e-5, torch.bfloat16: 0.05}[dtype]
 
 
-def test_only_wanted_tokens_have_logits() -> None:
+def test_only_selected_tokens_have_logits() -> None:
     """In the order of `logits_indices`."""
     served = Served(build(FAMILIES["qwen2"](), torch.float32))
     expected = served.logits(prompts(11), [11])
@@ -318,7 +316,7 @@ def test_other_rotary_embeddings_are_refused(rotary: Rotary, reason: str) -> Non
         GrowingRotaryTable(rotary, torch.float32, 8, 100)
 
 
-def test_a_model_that_computes_otherwise_than_it_looks_is_told_by_a_trial() -> None:
+def test_a_trial_detects_a_model_with_other_computations() -> None:
     """A subclass with a decoder's parts and other logits runs as modules."""
 
     class Halved(type(build(FAMILIES["llama"](), torch.float32))):  # type: ignore[misc]

@@ -244,7 +244,7 @@ def test_the_residual_is_added_once_and_last() -> None:
     assert torch.equal(multiply(values, 4, residual), torch.full((4, 2), 114.0))
 
 
-def test_without_a_reduction_the_product_stays_as_it_is() -> None:
+def test_without_a_reduction_the_residual_is_fused() -> None:
     """The residual is added in the product's own pass, with nothing around it."""
     product = Scaled()
 
@@ -275,7 +275,7 @@ def stage_of(
 
 
 @torch.inference_mode()
-def test_a_stage_goes_on_from_the_one_before() -> None:
+def test_a_stage_continues_from_the_previous_one() -> None:
     """Two pipeline stages give the logits of one, prompts and replayed decodes too."""
     model = build(torch.float32)
     probed = probed_of(model)

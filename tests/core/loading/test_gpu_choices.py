@@ -37,7 +37,7 @@ def test_cuda_without_a_gpu_is_one_clear_error() -> None:
 
 @without_gpu
 @pytest.mark.parametrize("device", [Device.AUTO, Device.CPU])
-def test_without_a_gpu_processors_compute(device: Device) -> None:
+def test_without_a_gpu_the_cpu_is_used(device: Device) -> None:
     """Without graphs, for any option."""
     machine = choose_machine(ExecutorConfig(device=device))
 
@@ -180,7 +180,7 @@ def test_the_pool_gets_the_share_less_what_is_taken() -> None:
     assert memory().room(1.0) == 80 * GIB - 21 * GIB
 
 
-def test_no_room_is_an_error_that_says_what_took_it() -> None:
+def test_no_room_is_an_error_with_the_memory_use() -> None:
     """It names the option that helps."""
     with pytest.raises(ConfigError) as caught:
         memory(weights=71 * GIB).room(0.9)

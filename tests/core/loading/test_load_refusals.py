@@ -218,14 +218,14 @@ def test_memory_for_not_even_one_block_is_refused(folder: Path) -> None:
     load(folder, max_model_len=16, cache=CacheConfig(kv_cache_memory=12288))
 
 
-def test_no_less_than_nothing_can_be_prefaulted() -> None:
+def test_a_negative_prefault_size_is_refused() -> None:
     """The option is named."""
     with pytest.raises(ConfigError, match="kv-cache-prefault: must be at least 0"):
         CacheConfig(kv_cache_prefault=-1)
 
 
 @pytest.mark.parametrize("wanted", [0, 8192])
-def test_as_much_of_the_cache_is_prefaulted_as_is_wanted(
+def test_the_configured_part_of_the_cache_is_prefaulted(
     folder: Path, wanted: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """All layers' keys and values; with 0 there is no thread at all."""

@@ -183,7 +183,7 @@ def test_sleeping_executor_can_be_closed(llama: Oracle) -> None:
     core.close()
 
 
-def test_weights_that_do_not_fit_are_refused_and_sleep_goes_on(
+def test_unsuitable_weights_are_refused_and_sleep_continues(
     configured: Damage,
 ) -> None:
     """The folder changed meanwhile; once it is as it was, the engine wakes."""
@@ -204,7 +204,7 @@ def test_weights_that_do_not_fit_are_refused_and_sleep_goes_on(
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-def test_memory_goes_back_to_the_system(configured: Damage) -> None:
+def test_memory_is_returned_to_the_system(configured: Damage) -> None:
     """Level 1 returns the cache of 48 MiB, level 2 also weights of over 40 MiB."""
     folder = configured(
         max_position_embeddings=64,
@@ -228,7 +228,7 @@ def test_memory_goes_back_to_the_system(configured: Damage) -> None:
     assert found["again"] < found["deep"] + 20 * mib
 
 
-def test_released_memory_is_gone_and_comes_back_as_zeros() -> None:
+def test_released_memory_is_zero_after_waking() -> None:
     """Every whole page of keys and values; their addresses stay."""
     tensors = [
         new(64, 16, 4, 32, torch.float32) for new in (new_keys, new_values, new_keys)

@@ -106,8 +106,8 @@ def test_the_next_step_is_handed_over_while_one_runs() -> None:
     assert [output.record.step for output in outputs if output.record] == [1, 2, 3]
 
 
-def test_a_failing_step_is_told_by_its_result() -> None:
-    """What a step raised in the thread comes to whoever takes it, and close returns."""
+def test_a_failing_steps_result_raises() -> None:
+    """An error in the thread is raised by the step's result, and close returns."""
 
     def fail(step: int) -> None:
         if step == 3:

@@ -51,7 +51,7 @@ def serve(oracle: Oracle, *options: str) -> tuple[list[str], str]:
     return done.stdout.splitlines(), done.stderr
 
 
-def test_without_the_compiler_all_is_served_and_told(llama: Oracle) -> None:
+def test_without_the_compiler_requests_are_served_with_warnings(llama: Oracle) -> None:
     """Such an installation is slow, not down, and each part logs why."""
     (tokens, _), log = serve(llama, "blocked", "auto", "float32")
 
@@ -70,7 +70,7 @@ def test_without_the_compiler_packed_products_serve(llama: Oracle) -> None:
 
 
 @pytest.mark.parametrize("numba", ["blocked", "there"])
-def test_torch_kernels_want_no_compiler(llama: Oracle, numba: str) -> None:
+def test_torch_kernels_need_no_compiler(llama: Oracle, numba: str) -> None:
     """The reference runs alone, without warnings."""
     (tokens, kind), log = serve(llama, numba, "torch", "float32")
 

@@ -83,7 +83,7 @@ def test_running_total_survives_lost_and_stale_readings() -> None:
     assert total.values == {A: 11}
 
 
-def test_running_total_goes_on_after_a_restart() -> None:
+def test_running_total_continues_after_a_restart() -> None:
     """After a restart of its source a total counts on from where it was."""
     total = RunningTotal()
     total.take([(A, 10, 1)])

@@ -225,8 +225,8 @@ def test_sglang_dialect_has_the_families_this_engine_can_feed() -> None:
 
 
 @pytest.mark.parametrize("dialect", sorted(NOT_APPLICABLE))
-def test_what_does_not_apply_is_not_told(dialect: str) -> None:
-    """A family that is declared not applicable is in no dialect, and has its reason."""
+def test_inapplicable_families_are_not_exposed(dialect: str) -> None:
+    """A family that is declared not applicable is in no dialect, and has a reason."""
     names = {name for metric in CATALOGUE for name in exposed_names(metric, dialect)}
 
     assert not names & set(NOT_APPLICABLE[dialect])
@@ -244,6 +244,6 @@ def test_hidden_names_say_what_replaces_them() -> None:
                     assert alias.replaced_by
 
 
-def test_own_dialect_comes_first() -> None:
+def test_own_dialect_is_first() -> None:
     """The dialects are Hookline's own and those that the catalogue names."""
     assert DIALECTS == (OWN_DIALECT, "sglang", "vllm")

@@ -58,7 +58,7 @@ def test_default_is_our_names_and_those_of_vllm() -> None:
 @pytest.mark.parametrize(
     ("version", "is_shown"), [("0.0", True), ("0.1", False), ("1.0", False)]
 )
-def test_hidden_names_are_shown_to_those_who_ask(version: str, is_shown: bool) -> None:
+def test_hidden_names_can_be_shown(version: str, is_shown: bool) -> None:
     """A version that still showed a name brings it back, with the notice."""
     families = told(configured(show_hidden_for_version=version))
 
@@ -195,7 +195,7 @@ def test_dialects_share_sums_and_keep_their_own_buckets() -> None:
         ({"max_tenants": 100_000}, "max-tenants: must be 0 to"),
     ],
 )
-def test_what_cannot_be_is_one_clear_error(
+def test_invalid_settings_are_one_clear_error(
     settings: dict[str, object], message: str
 ) -> None:
     """A mistake in the settings of metrics is an error when the recorder is created."""

@@ -135,8 +135,8 @@ def test_no_value_is_none(value: str) -> None:
 
 
 @given(st.lists(st.text(max_size=3)), st.integers(0, 4))
-def test_guard_lets_through_so_many_values_at_most(values: list[str], cap: int) -> None:
-    """Whatever comes, there are never more than `cap` values besides other and none."""
+def test_guard_bounds_the_number_of_values(values: list[str], cap: int) -> None:
+    """There are never more than `cap` values besides other and none."""
     guard = LabelGuard(cap)
 
     told = {guard.fold(value) for value in values}

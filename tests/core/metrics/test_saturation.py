@@ -150,7 +150,7 @@ def capacity(name: str) -> float:
 
 @pytest.mark.parametrize("share", BANDS)
 @pytest.mark.parametrize("name", SITES)
-def test_it_tells_the_share_of_the_capacity_in_use(name: str, share: float) -> None:
+def test_it_is_the_fraction_of_the_capacity_in_use(name: str, share: float) -> None:
     """Load as a share of the measured capacity is what the signal says, on average."""
     site = SITES[name]()
 
@@ -210,7 +210,7 @@ def test_it_falls_when_the_load_stops() -> None:
     assert site.saturation.value() == 0.0
 
 
-def test_it_falls_without_being_told() -> None:
+def test_it_falls_without_updates() -> None:
     """While the engine is idle, time alone lets the value fall."""
     site = SITES["decode"]()
     site.load(capacity("decode") * 0.9, 60)
@@ -250,7 +250,7 @@ def test_a_burst_shows_at_once() -> None:
     assert site.saturation.value() > 1.0
 
 
-def test_a_small_burst_is_no_overload() -> None:
+def test_a_small_burst_is_not_an_overload() -> None:
     """A batch that is served within a second or two does not look like saturation."""
     site = SITES["decode"]()
     site.run(60)

@@ -101,7 +101,7 @@ def test_engine_starts_first_and_stops_last(site: PluginSite) -> None:
     assert hooks.count("engine_started") == hooks.count("engine_stopped") == 1
 
 
-def test_step_tells_its_hooks_in_the_documented_order(
+def test_step_calls_its_hooks_in_the_documented_order(
     llm: LLM, site: PluginSite
 ) -> None:
     """Queued, preempted, scheduled, tokens, finished, each at most once, then the
@@ -121,7 +121,7 @@ def test_step_tells_its_hooks_in_the_documented_order(
     assert batches > OUTPUT_TOKENS
 
 
-def test_each_request_is_told_from_queued_to_finished(
+def test_each_request_is_reported_from_queued_to_finished(
     llm: LLM, site: PluginSite
 ) -> None:
     """QUEUED, then SCHEDULED, NEW_TOKENS for every token, FINISHED once, at the end;
@@ -200,10 +200,8 @@ def test_iterations_add_up_to_the_events(llm: LLM, site: PluginSite) -> None:
 EMPTY = Rejected("invalid_request", "the prompt is empty")
 
 
-def test_request_that_is_refused_before_the_engine_is_told_as_a_state(
-    llm: LLM, site: PluginSite
-) -> None:
-    """A rejection has no events, but a state with a FinishedRequest of that reason."""
+def test_rejected_request_is_reported_with_a_state(llm: LLM, site: PluginSite) -> None:
+    """A rejection has no events, but a state with its FinishedRequest."""
     with pytest.raises(RequestError):
         llm.generate([[]])
     llm.front_end.reject(FACTS[1], EMPTY)
@@ -220,7 +218,7 @@ def test_request_that_is_refused_before_the_engine_is_told_as_a_state(
     assert request.facts == FACTS[1]
 
 
-def test_dead_engine_is_told_after_its_requests(llm: LLM, site: PluginSite) -> None:
+def test_dead_engine_is_reported_after_its_requests(llm: LLM, site: PluginSite) -> None:
     """Requests that the engine took with it are told as finished with an error, and
     then the failure itself."""
     prepared = llm.front_end.prepare(PROMPTS[0], PARAMS, facts=FACTS[0])

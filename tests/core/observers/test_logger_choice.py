@@ -73,8 +73,8 @@ def test_logger_that_does_not_import_names_its_distribution(site: PluginSite) ->
     assert isinstance(caught.value.__cause__, ModuleNotFoundError)
 
 
-def test_logger_that_misspells_a_hook_is_told_the_right_one(site: PluginSite) -> None:
-    """A hook that does not exist is an error at start, not silence ever after."""
+def test_misspelt_hook_of_a_logger_suggests_the_right_one(site: PluginSite) -> None:
+    """An unknown hook is an error at start."""
     site.install(
         "misspelt",
         "from hookline import hookimpl\n\n\n@hookimpl\ndef step_finnished(step): ...\n",

@@ -113,7 +113,7 @@ def test_each_client_gets_its_own_events(owner: ProcessClient) -> None:
     assert reply == Reply(1, 9, value=True)
 
 
-def test_a_client_that_detaches_disturbs_nobody(owner: ProcessClient) -> None:
+def test_a_client_that_detaches_does_not_affect_others(owner: ProcessClient) -> None:
     """Its requests run on, and their events go nowhere."""
     guest = Guest(owner._folder)
     guest.mailbox.send(ENGINE, Attach(guest.transport.address))

@@ -109,7 +109,7 @@ def test_logprobs_are_of_the_unmodified_distribution(llm: LLM, llama: Oracle) ->
     check(output.outputs[0].logprobs[0], 200, row, 0)
 
 
-def test_only_who_asks_gets_logprobs(llm: LLM) -> None:
+def test_only_requests_that_ask_get_logprobs(llm: LLM) -> None:
     """Requests of one batch that ask for different numbers get just these."""
     wishes: list[int | None] = [None, 0, 20, 3]
     each = [

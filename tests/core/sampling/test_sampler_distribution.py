@@ -198,7 +198,7 @@ def test_the_highest_temperatures_are_uniform(
     assert score(counts, expected) < LIMIT
 
 
-def test_an_engine_draws_as_the_oracle_says(
+def test_an_engine_draws_from_the_oracles_distribution(
     llm: LLM, llama: Oracle, score: Score
 ) -> None:
     """First tokens of 20 requests with n = 128 have the oracle's distribution."""

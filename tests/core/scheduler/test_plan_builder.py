@@ -12,7 +12,7 @@ def request(request_id: int, prompt_tokens: int, num_computed: int = 0) -> Reque
     return made
 
 
-def test_budget_goes_down_and_comes_back() -> None:
+def test_budget_is_returned_by_dropped_requests() -> None:
     """Dropping a request gives back exactly the tokens it was given."""
     builder = PlanBuilder(10)
     first, second = request(1, 4), request(2, 3)

@@ -69,7 +69,7 @@ def test_lowest_priority_latest_request_is_preempted(
     assert [event.request_id for event in preemptions(outputs)] == [victim]
 
 
-def test_urgent_latecomer_preempts_who_ran_before() -> None:
+def test_urgent_late_request_preempts_a_running_one() -> None:
     """Priority counts, not the order in which requests joined the batch."""
     core = small_core(policy=Policy.PRIORITY)
     core.add(engine_request(1, [1] * 3, 5, priority=1))
@@ -94,7 +94,7 @@ def test_preempted_request_takes_its_old_place() -> None:
     ] == [(1, False), (2, False), (2, True), (3, False)]
 
 
-def test_step_that_preempts_admits_nobody() -> None:
+def test_step_that_preempts_admits_no_request() -> None:
     """Blocks that were just taken away are not given to a newcomer in that step."""
     core = small_core(policy=Policy.PRIORITY)
     for request_id in (1, 2):

@@ -86,7 +86,7 @@ def run_until_wait(core: EngineCore) -> list[StepOutput]:
     return outputs
 
 
-def test_a_gate_that_never_opens_delays_nobody() -> None:
+def test_a_gate_that_never_opens_delays_no_other_request() -> None:
     """Those behind it run to their ends; it is counted apart, and can be aborted."""
     gate = ScriptedGate(1)
     core = gated_core(gate)

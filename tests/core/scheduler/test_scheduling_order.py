@@ -45,7 +45,7 @@ def test_decodes_come_before_prefills() -> None:
     assert steps == [[(2, 1), (1, 3)], [(2, 1), (1, 3)], [(2, 1), (1, 3)]]
 
 
-def test_decodes_keep_their_token_beside_long_prompts() -> None:
+def test_decodes_keep_their_token_during_long_prompts() -> None:
     """A long prompt gets what the running requests leave of the budget."""
     core = core_of(max_num_seqs=3, budget=4)
     core.add(engine_request(1, [3], 8))
@@ -77,7 +77,7 @@ def test_priority_serves_lower_first_then_arrival() -> None:
     assert ends(run_to_end(core)) == [3, 4, 5, 7]
 
 
-def test_nobody_overtakes_the_head_of_the_queue() -> None:
+def test_no_request_overtakes_the_head_of_the_queue() -> None:
     """A short prompt behind one that does not fit yet waits with it."""
     core = simulated_core(
         cache=CacheConfig(block_size=1, num_kv_blocks=16, enable_prefix_caching=False),

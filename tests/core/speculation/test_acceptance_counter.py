@@ -21,7 +21,7 @@ def test_right_guesses_are_accepted_and_passed_over() -> None:
     assert counter.report.mean_accepted_length == 3.0
 
 
-def test_what_stands_behind_a_wrong_guess_does_not_count() -> None:
+def test_guesses_after_a_wrong_one_do_not_count() -> None:
     """The next step begins behind the token that came instead."""
     counter, wrong = AcceptanceCounter(3), guesses(3)
     wrong[1][0] = 0

@@ -74,7 +74,7 @@ def test_cheap_right_drafts_become_many() -> None:
 
 
 @pytest.mark.parametrize("errors", [0.3, 1.0])
-def test_dear_drafts_are_left_alone(errors: float) -> None:
+def test_expensive_drafts_are_avoided(errors: float) -> None:
     """Where verifying takes twice a step, next to nothing is drafted, or asked."""
     plain, _, without = run(core_of(DEAR))
     text = tokens_of(plain)[1]
@@ -158,7 +158,7 @@ def test_engine_with_a_model_controls_itself(
     assert completion.accepted_tokens > 0
 
 
-def test_steps_between_trials_are_not_told(
+def test_steps_between_trials_bypass_the_control(
     speculating_llm: SpeculatingLLM,
     llama: Oracle,
     monkeypatch: pytest.MonkeyPatch,

@@ -80,7 +80,7 @@ def test_blocks_count_the_draft_s_layers() -> None:
     assert with_two == 100_000 // (2 * own)
 
 
-def test_spare_blocks_are_nobody_else_s() -> None:
+def test_spare_blocks_are_not_shared() -> None:
     """Behind the pool, others for each sequence, and within the memory."""
     own = cache(6)
 

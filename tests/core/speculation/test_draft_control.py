@@ -210,7 +210,7 @@ def best_share(machine: Machine) -> float:
 @pytest.mark.parametrize("cost", [memory_bound, compute_bound, stepped])
 @pytest.mark.parametrize("count", [4, 16, 64])
 @pytest.mark.parametrize("chance", [0.3, 0.6, 0.9])
-def test_what_can_be_gained_is_gained(cost: Cost, count: int, chance: float) -> None:
+def test_possible_gain_is_reached(cost: Cost, count: int, chance: float) -> None:
     """Once settled it brings nine tenths of what the best fixed number brings."""
     machine = Machine([chance] * count, cost)
 
@@ -252,7 +252,7 @@ def test_batch_grows_and_shrinks(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_drafts_become_dear_and_cheap_again(seed: int) -> None:
+def test_control_follows_the_costs_of_drafts(seed: int) -> None:
     """Ten times the costs end drafts within 5 steps; once they fall, 150 bring them."""
 
     def cheap(_: int, drafts: int) -> float:
@@ -299,7 +299,7 @@ def test_asking_in_vain_is_given_up() -> None:
     assert machine.share() >= 0.985
 
 
-def test_nothing_is_told_while_it_rests() -> None:
+def test_control_is_not_called_while_drafting_is_off() -> None:
     """Where drafts are bad most steps pass without the control."""
     machine = Machine([0.0] * 4)
 
@@ -308,7 +308,7 @@ def test_nothing_is_told_while_it_rests() -> None:
     assert machine.told <= 300
 
 
-def test_no_more_is_asked_for_than_there_is() -> None:
+def test_number_of_drafts_is_bounded_by_the_proposer() -> None:
     """Of a proposer that has three drafts at most, hardly more are wanted."""
     machine = Machine([0.95] * 4, longest=3)
 
@@ -346,7 +346,7 @@ def test_request_that_copies_keeps_its_drafts() -> None:
     assert machine.least_share() >= LEAST_SHARE
 
 
-def test_first_slow_steps_mislead_nobody() -> None:
+def test_first_slow_steps_do_not_mislead_the_control() -> None:
     """Steps that compile something for seconds do not decide what comes later."""
     slow = {2: 3e9, 6: 5e9, 7: 2e9}
     machine = Machine([0.9])

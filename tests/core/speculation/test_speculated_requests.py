@@ -94,7 +94,7 @@ def proposer_of(texts: list[list[int]], form: str, errors: float = 0.0) -> Propo
 
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("name", CASES)
-def test_request_gets_what_it_gets_without_drafts(
+def test_drafts_change_no_result(
     speculating_llm: SpeculatingLLM,
     plain_llm: LLM,
     llama: Oracle,
@@ -221,7 +221,7 @@ def test_a_request_can_opt_out(speculating_llm: SpeculatingLLM, llama: Oracle) -
     assert second.accepted_tokens > 10
 
 
-def test_released_requests_are_told(
+def test_released_requests_are_reported(
     speculating_llm: SpeculatingLLM, llama: Oracle
 ) -> None:
     """The proposer hears of every request that left the batch."""

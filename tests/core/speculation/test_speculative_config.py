@@ -174,8 +174,8 @@ def test_number_can_be_left_to_the_engine(given: dict[str, int], most: int) -> N
     assert DraftControl.of(SpeculativeConfig.from_mapping(GOOD)) is None
 
 
-def test_number_is_missing_only_where_there_is_no_tree(site: PluginSite) -> None:
-    """A proposer of chains has to be told how many drafts are wanted."""
+def test_number_of_drafts_is_required_without_a_tree(site: PluginSite) -> None:
+    """A proposer of chains needs the number of drafts."""
     source = PLUGINS["curious"].replace("=True", "=False")
     site.install("chains", source, group="hookline.proposers")
     speculative = SpeculativeConfig.from_mapping({"method": "chains"})
@@ -229,8 +229,8 @@ def test_llm_takes_a_mapping() -> None:
 
 
 @pytest.mark.parametrize("name", ["uniproc", "simulated"])
-def test_engine_process_tells_the_error(name: str) -> None:
-    """What is wrong in a process of its own is the same error here."""
+def test_engine_process_reports_the_error(name: str) -> None:
+    """A configuration error in another process is the same error here."""
     config = EngineConfig(
         executor=ExecutorConfig(name=name),
         speculative=SpeculativeConfig(method="nothing", num_speculative_tokens=2),

@@ -33,7 +33,7 @@ def test_last_token_is_compared_with_nothing() -> None:
     assert verified.counts.tolist() == [2]
 
 
-def test_layout_settles_what_rejection_says() -> None:
+def test_layout_applies_the_rejection() -> None:
     """One of two drafts accepted, all of one: drafts, and the tokens behind them."""
     layout = DraftLayout(np.array([3, 3, 3, 5, 5]))
 

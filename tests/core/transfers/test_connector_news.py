@@ -47,8 +47,8 @@ class Counting(DictScheduler):
         return super().request_finished(request, block_ids, transfer_id)
 
 
-def test_what_is_no_transfers_is_counted_apart() -> None:
-    """By its reason, and as often as it is told."""
+def test_events_without_a_transfer_are_counted_separately() -> None:
+    """They are counted by reason, each time."""
     engine = connected_core(
         DictStore(),
         sides=lambda store, _: (DictScheduler(store, BLOCK), Complaining(store)),

@@ -86,7 +86,7 @@ def test_nothing_else_can_be_written(block_ids: list[int], data: Bytes) -> None:
         blocks.write_blocks(1, 0, block_ids, data)
 
 
-def test_copies_go_to_rows_of_ones_own() -> None:
+def test_copies_fill_the_callers_rows() -> None:
     """In any order; memory of another form is refused."""
     blocks = make()
     mine = np.zeros((5, 6), np.uint8)
@@ -114,7 +114,7 @@ def test_save_is_not_written() -> None:
         blocks.write_blocks(2, 0, [5], DATA[:1])
 
 
-def test_closed_is_closed() -> None:
+def test_closed_gate_refuses_copies() -> None:
     """Also to who had come as far as the gate when it was closed."""
     blocks = make()
     gate = blocks._gates[1]
@@ -184,7 +184,7 @@ def test_steps_own_thread_reads_within_the_step() -> None:
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("may_compile", [False, True])
 @pytest.mark.parametrize("extra", [0, 3, 8])
-def test_cache_goes_there_and_back(
+def test_blocks_survive_a_round_trip(
     dtype: torch.dtype, extra: int, *, may_compile: bool
 ) -> None:
     """What is read of one cache and written to another is the same there.

@@ -79,7 +79,7 @@ def naming(connector: str) -> EngineConfig:
         ('{"kv_connector": "a", "kv_connector_extra_config": 1}', "must be an object"),
     ],
 )
-def test_mistakes_are_told(text: str, detail: str) -> None:
+def test_mistakes_are_one_line_errors(text: str, detail: str) -> None:
     """Each in one line that says what to do."""
     with pytest.raises(ConfigError, match=detail) as caught:
         KVTransferConfig.from_json(text)
@@ -142,7 +142,7 @@ def test_unknown_connector_ends_the_start() -> None:
         LLM.from_config(naming("no"))
 
 
-def test_failed_tokens_are_not_told_as_cached(connected_llm: ConnectedLLM) -> None:
+def test_failed_tokens_are_not_reported_as_cached(connected_llm: ConnectedLLM) -> None:
     """`cached_tokens` of a request whose load failed are those that came."""
     store, prompt = DictStore(), list(range(3, 24))
     params = SamplingParams(max_tokens=2)
@@ -157,7 +157,7 @@ def test_failed_tokens_are_not_told_as_cached(connected_llm: ConnectedLLM) -> No
     assert output.cached_tokens == hits < 20
 
 
-def test_waiting_costs_no_core(connected_llm: ConnectedLLM) -> None:
+def test_waiting_for_loads_does_not_spin(connected_llm: ConnectedLLM) -> None:
     """While everything waits for KV the engine asks now and then, and else sleeps."""
     store = DictStore(is_async=True, delay_seconds=0.4)
     prompt = list(range(3, 24))

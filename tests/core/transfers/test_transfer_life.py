@@ -75,7 +75,7 @@ def run(engine: ConnectedCore, max_tokens: int = 3) -> list[StepOutput]:
 
 
 @pytest.mark.parametrize("is_async", [False, True])
-def test_what_is_brought_is_told(*, is_async: bool) -> None:
+def test_loaded_tokens_are_reported(*, is_async: bool) -> None:
     """Of the prompt's 21 tokens 20 were loaded, and one was computed."""
     store = DictStore(is_async=is_async, delay_seconds=0.02)
     tokens = filled(store)
@@ -101,7 +101,7 @@ def test_what_is_brought_is_told(*, is_async: bool) -> None:
     assert stats.transfers.load_ns >= 0
 
 
-def test_waiting_request_holds_nobody_up() -> None:
+def test_waiting_request_blocks_no_other() -> None:
     """It is counted as waiting for KV, and one behind it runs to its end."""
     store = DictStore(is_async=True, delay_seconds=0.04)
     filled(store)
@@ -206,7 +206,7 @@ def test_blocks_of_an_aborted_load_are_closed_first() -> None:
     assert not engine.core.has_work
 
 
-def test_load_that_is_given_up_before_it_began_touches_nothing() -> None:
+def test_load_cancelled_before_it_began_writes_nothing() -> None:
     """Steps overlap: the order to begin and the order to end come together."""
     store = DictStore(is_async=True, delay_seconds=0.02)
     filled(store)
@@ -227,7 +227,7 @@ def test_load_that_is_given_up_before_it_began_touches_nothing() -> None:
 
 
 @pytest.mark.parametrize("fault", ["hides", "forgets"])
-def test_load_is_as_good_as_what_was_written(fault: str) -> None:
+def test_load_is_complete_as_far_as_it_was_written(fault: str) -> None:
     """Not all blocks written, or not reported: a synchronous load has failed."""
     store = DictStore(faults=Faults(**{fault: 1.0}))
     tokens = filled(store)
@@ -259,7 +259,7 @@ def test_kept_blocks_are_freed_when_they_are_saved() -> None:
 
 
 @pytest.mark.parametrize("stop", [(), ("c",)])
-def test_client_is_told_at_its_end(stop: tuple[str, ...]) -> None:
+def test_client_gets_the_parameters_at_its_end(stop: tuple[str, ...]) -> None:
     """Once, with the last news, also where a stop string was the end of it."""
     engine = connected_core(DictStore(keeps=True))
     front_end = ObservedEngine(engine.core, engine.clock)
@@ -312,7 +312,7 @@ def test_evicted_blocks_are_seen_before_they_are_overwritten() -> None:
     ("role", "saved", "loaded"),
     [(KVRole.PRODUCER, 5, 0), (KVRole.CONSUMER, 0, 20)],
 )
-def test_role_says_what_is_done(role: KVRole, saved: int, loaded: int) -> None:
+def test_role_selects_loads_and_saves(role: KVRole, saved: int, loaded: int) -> None:
     """A producer loads nothing, a consumer saves nothing and keeps nothing."""
     store = DictStore(keeps=True)
     if role is KVRole.CONSUMER:
@@ -464,7 +464,7 @@ def test_failing_loads_open_the_breaker() -> None:
     assert opened == [False] * 4 + [True] * 4
 
 
-def test_broken_connector_is_left_alone() -> None:
+def test_breaker_disables_a_broken_connector() -> None:
     """After five failures in a row it is not asked any more, for thirty seconds."""
     store = DictStore(faults=Faults(raises=1.0))
     engine = connected_core(store)
@@ -477,7 +477,7 @@ def test_broken_connector_is_left_alone() -> None:
     assert failures["lookup"]["raised"] <= 5
 
 
-def test_load_given_up_before_it_was_told_is_closed() -> None:
+def test_load_cancelled_before_its_plan_is_sent_is_closed() -> None:
     """An abort may come between the plan that orders a load and the next one told."""
     blocks = KVBlocks(
         KVLayout(
@@ -554,7 +554,7 @@ def telling(
     return stats_of(engine), engine.num_turns
 
 
-def test_worker_tells_the_scheduler() -> None:
+def test_worker_reports_to_the_scheduler() -> None:
     """A payload a step, and the tiers of the connector are told."""
     scheduler, worker = TieredScheduler(DictStore()), TellingWorker(DictStore())
 
@@ -568,7 +568,7 @@ def test_worker_tells_the_scheduler() -> None:
 @pytest.mark.parametrize(
     ("payload", "reason"), [(b"bad", "raised"), ("text", "malformed")]
 )
-def test_what_is_told_wrongly_is_counted(payload: object, reason: str) -> None:
+def test_invalid_reports_are_counted(payload: object, reason: str) -> None:
     """And the request goes on."""
     scheduler, worker = TieredScheduler(DictStore()), TellingWorker(DictStore())
     worker.payload = payload
@@ -582,7 +582,7 @@ def test_what_is_told_wrongly_is_counted(payload: object, reason: str) -> None:
 @pytest.mark.parametrize(
     "tiers", [None, 3, {"attic": 3}, {str(n): TierStats() for n in range(9)}]
 )
-def test_tiers_that_cannot_be_told_are_not_asked_for_again(tiers: object) -> None:
+def test_failing_tier_statistics_are_disabled(tiers: object) -> None:
     """One failure, and no tiers."""
     scheduler, worker = TieredScheduler(DictStore()), TellingWorker(DictStore())
     scheduler.tiers = tiers

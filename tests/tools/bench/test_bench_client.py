@@ -163,7 +163,7 @@ async def test_no_server_is_a_failure() -> None:
     assert "Cannot connect" in found.error
 
 
-async def test_completion_request_says_this() -> None:
+async def test_completion_request_has_these_fields() -> None:
     """
     A request asks for a stream with usage; the user's fields win.
     """
@@ -285,7 +285,7 @@ async def test_our_own_server_is_measured_right(
     assert list(found.counts) == ([1, 3, 1] if has_counts else [1, 2, 2])
 
 
-async def test_a_server_tells_its_model() -> None:
+async def test_a_servers_model_is_found() -> None:
     """
     The first model is found by itself; pages that are not there are None.
     """

@@ -26,7 +26,7 @@ PERCENTAGES = ["10", "25", "50", "75", "90", "99"]
 SHORT = ["--random-input-len=8", "--random-output-len=5", "--disable-tqdm"]
 
 
-def test_latency_tells_average_and_percentiles(
+def test_latency_reports_average_and_percentiles(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """
@@ -49,7 +49,7 @@ def test_latency_tells_average_and_percentiles(
     assert len(result["latencies"]) == 3
 
 
-def test_throughput_tells_requests_and_tokens(
+def test_throughput_reports_requests_and_tokens(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """
@@ -75,7 +75,7 @@ def test_throughput_tells_requests_and_tokens(
     assert result["tokens_per_second"] == 78 / seconds
 
 
-def test_startup_tells_cold_and_warm(
+def test_startup_reports_cold_and_warm(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """
@@ -140,7 +140,7 @@ async def test_serve_measures_a_server(
     assert result["output_lens"] == [5] * 7
 
 
-async def test_serve_goes_on_beside_failures(
+async def test_serve_continues_after_failures(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """
@@ -276,7 +276,7 @@ def test_every_option_is_documented(flag: str) -> None:
 
 
 @pytest.mark.parametrize("argv", [[], ["--help"], ["-h"]])
-def test_bench_alone_tells_its_benchmarks(
+def test_bench_alone_lists_its_benchmarks(
     capsys: pytest.CaptureFixture[str], argv: list[str]
 ) -> None:
     """

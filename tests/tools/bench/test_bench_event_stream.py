@@ -64,7 +64,7 @@ def test_events_are_whole_however_they_are_cut(size: int, end: bytes) -> None:
     assert reader.finish() == [b"[DONE]"]
 
 
-def test_an_event_without_end_is_given_up() -> None:
+def test_an_event_without_end_is_an_error() -> None:
     """
     A server that never ends an event does not fill the memory.
     """
@@ -87,7 +87,7 @@ def test_an_event_without_end_is_given_up() -> None:
     ],
     ids=["text", "half a character", "chat", "thoughts", "trap", "told none", "empty"],
 )
-def test_chunks_with_tokens_are_told_from_others(
+def test_chunks_with_tokens_are_recognised(
     payloads: tuple[bytes, ...], times: list[float]
 ) -> None:
     """
@@ -108,7 +108,7 @@ def test_chunks_with_tokens_are_told_from_others(
     ],
     ids=["nothing told", "usage", "ids", "only the sum", "too few", "one chunk"],
 )
-def test_tokens_of_a_chunk_are_what_the_server_tells(
+def test_token_counts_come_from_the_server(
     payloads: tuple[bytes, ...], counts: list[int]
 ) -> None:
     """
@@ -130,7 +130,7 @@ def test_spread_tokens_add_up(chunks: int, surplus: int) -> None:
     assert max(counts[1:]) - min(counts[1:]) <= 1
 
 
-def test_usage_tells_the_prompt_too() -> None:
+def test_usage_has_the_prompt_length() -> None:
     """
     What the server says of the prompt's length is kept.
     """
@@ -148,7 +148,7 @@ def test_usage_tells_the_prompt_too() -> None:
         (b"\xff\xfe", "not a chunk"),
     ],
 )
-def test_what_is_no_chunk_is_an_error(payload: bytes, complaint: str) -> None:
+def test_invalid_chunks_are_errors(payload: bytes, complaint: str) -> None:
     """
     An error in the stream, and what nobody can read, ends the request as failed.
     """

@@ -19,7 +19,7 @@ def page(drafts: int, drafted: int, accepted: int, prefix: str = "vllm:") -> str
     return PAGE.format(p=prefix, drafts=drafts, drafted=drafted, accepted=accepted)
 
 
-def test_growth_is_what_came_in_between() -> None:
+def test_growth_is_the_difference_of_two_pages() -> None:
     """
     Counters are summed over engines and subtracted.
     """

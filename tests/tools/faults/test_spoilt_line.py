@@ -40,8 +40,8 @@ async def connected() -> AsyncIterator[tuple[SpoiltLine, Ends]]:
 
 
 @pytest.mark.parametrize("weather", [Weather.FAIR, Weather.SLOW])
-async def test_slow_or_not_all_arrives(weather: Weather) -> None:
-    """In order."""
+async def test_slow_bytes_arrive_in_order(weather: Weather) -> None:
+    """Whether the line is slow or not."""
     async with asyncio.timeout(10), connected() as (line, (reader, writer)):
         line.weather = weather
         writer.write(DATA)
@@ -49,8 +49,8 @@ async def test_slow_or_not_all_arrives(weather: Weather) -> None:
         assert await reader.readexactly(len(DATA)) == DATA
 
 
-async def test_held_bytes_come_when_it_heals() -> None:
-    """And not before."""
+async def test_held_bytes_arrive_after_the_partition() -> None:
+    """They do not arrive before."""
     async with asyncio.timeout(10), connected() as (line, (reader, writer)):
         line.weather = Weather.HELD
         writer.write(DATA)
@@ -77,7 +77,7 @@ async def test_a_bit_of_large_pieces_is_flipped() -> None:
 
 
 async def test_large_pieces_are_lost() -> None:
-    """Alone."""
+    """Small pieces pass."""
     async with asyncio.timeout(10), connected() as (line, (reader, writer)):
         line.weather = Weather.LOST
         writer.write(DATA)

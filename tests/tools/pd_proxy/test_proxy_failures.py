@@ -302,7 +302,7 @@ async def test_deadline_holds_for_both_phases_together() -> None:
 
 
 @pytest.mark.parametrize("phase", ["prefill", "decode"])
-async def test_client_that_leaves_takes_its_request_along(phase: str) -> None:
+async def test_disconnect_cancels_the_request(phase: str) -> None:
     """Whichever instance works on it is told by the end of its connection."""
     prefill, decode = FakeInstance(), FakeInstance()
     busy = prefill if phase == "prefill" else decode
@@ -319,7 +319,7 @@ async def test_client_that_leaves_takes_its_request_along(phase: str) -> None:
     assert not [name for name in numbers if name.startswith("in_flight")]
 
 
-async def test_client_that_leaves_a_stream_takes_it_along() -> None:
+async def test_disconnect_cancels_a_stream() -> None:
     """Also after its first bytes."""
     decode = stuck()
     decode.free_pieces = 1
@@ -439,8 +439,8 @@ async def test_instance_comes_back() -> None:
     assert (down.status, up.status) == (503, 200)
 
 
-async def test_port_that_speaks_no_http_is_unreachable() -> None:
-    """Rubbish for an answer is none."""
+async def test_port_without_http_is_unreachable() -> None:
+    """An invalid answer counts as unreachable."""
 
     async def speak(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(b"\x00rubbish\r\n\r\n")

@@ -74,8 +74,8 @@ def test_name_is_the_url_without_its_scheme() -> None:
     assert (made().url, made().name) == ("http://host:1/base", "host:1/base")
 
 
-def test_own_requests_are_known_between_looks() -> None:
-    """They are added to, and taken from, what the instance told."""
+def test_own_requests_are_counted_between_polls() -> None:
+    """They are added to and subtracted from the reported load."""
     instance = made()
     with instance.used(), instance.used():
         instance.record_load(Load(5, 0.5))
@@ -95,8 +95,8 @@ def test_instance_has_at_least_what_the_route_gave_it() -> None:
             assert instance.requests == 2
 
 
-def test_old_news_are_forgotten() -> None:
-    """An instance that tells no more is known by the route's requests alone."""
+def test_old_load_is_ignored() -> None:
+    """Without a recent report only the proxy's own requests count."""
     clock = Clock()
     instance = made(clock)
     instance.record_load(Load(5, 0.5))
@@ -107,7 +107,7 @@ def test_old_news_are_forgotten() -> None:
     assert (instance.requests, instance.kv_usage) == (0, 0.0)
 
 
-def test_pauses_grow_and_are_forgotten() -> None:
+def test_pauses_grow_until_a_success() -> None:
     """Each failed look makes the next one later; a served request starts anew."""
     clock = Clock()
     instance = made(clock)
@@ -168,8 +168,8 @@ def test_full_cache_comes_last() -> None:
     assert pool.choose([second]) is first
 
 
-def test_those_that_are_down_are_not_chosen() -> None:
-    """Nor those that were tried."""
+def test_instances_that_are_down_are_not_chosen() -> None:
+    """Excluded ones are not chosen either."""
     pool = Pool([made(number=number) for number in range(1, 3)])
     first, second = pool.instances
     first.lost("gone")
@@ -206,7 +206,7 @@ def test_those_that_are_down_are_not_chosen() -> None:
     ],
     ids=str,
 )
-def test_settings_that_make_no_sense(values: dict[str, object], option: str) -> None:
+def test_invalid_settings(values: dict[str, object], option: str) -> None:
     """The error names the option as it is typed."""
     everything = {"decode": ["http://a:1"], **values}
 
@@ -231,7 +231,7 @@ def test_settings_that_make_no_sense(values: dict[str, object], option: str) -> 
         ("--demo --port 65534", "port"),
     ],
 )
-def test_commands_that_make_no_sense(
+def test_invalid_commands(
     line: str, words: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """One line on standard error, and the status of wrong input."""

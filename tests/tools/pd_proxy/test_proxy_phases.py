@@ -33,8 +33,8 @@ PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
 
 @pytest.mark.parametrize("path", BODIES)
-async def test_prompt_here_answer_there(path: str) -> None:
-    """The prefill instance makes one token; the decode instance gets what it told."""
+async def test_prefill_and_decode_run_on_different_instances(path: str) -> None:
+    """The prefill instance makes one token; the decode instance gets its parameters."""
     prefill, decode = FakeInstance(), FakeInstance()
     body = {**BODIES[path], "stream": True, "min_tokens": 3, "n": 2, "unknown": [1.50]}
     options = {"stream_options": {"include_usage": True}}
@@ -102,7 +102,7 @@ async def test_both_instances_know_one_id() -> None:
     assert ids == {response.headers["X-Request-Id"]}
 
 
-async def test_bytes_go_through_as_they_come() -> None:
+async def test_bytes_are_forwarded_as_they_arrive() -> None:
     """What the instance has sent is at the client before it makes the next piece."""
     decode = FakeInstance()
     decode.free_pieces = 1
@@ -145,8 +145,8 @@ async def test_compressed_answers_stay_so() -> None:
 
 
 @pytest.mark.parametrize("told", [None, {}])
-async def test_prefill_may_have_nothing_to_tell(told: object) -> None:
-    """A connector that finds KV by its content tells nothing; that is no failure."""
+async def test_prefill_may_return_no_parameters(told: object) -> None:
+    """A connector that finds KV by content returns none; this is not a failure."""
     prefill, decode = FakeInstance(), FakeInstance()
     prefill.transfer_params = told
 
@@ -162,8 +162,8 @@ async def test_prefill_may_have_nothing_to_tell(told: object) -> None:
 
 
 @pytest.mark.parametrize("has_prefill", [False, True])
-async def test_clients_say_nothing_to_connectors(*, has_prefill: bool) -> None:
-    """Else a client could have an instance fetch KV from any host."""
+async def test_clients_cannot_set_transfer_parameters(*, has_prefill: bool) -> None:
+    """Otherwise a client could make an instance fetch KV from any host."""
     prefill, decode = FakeInstance(), FakeInstance()
     own = {"do_remote_prefill": True, "remote_host": "evil"}
 
@@ -197,10 +197,10 @@ async def test_clients_say_nothing_to_connectors(*, has_prefill: bool) -> None:
         ({"prompt": [[1, 2]]}, None),
     ],
 )
-async def test_some_prompts_are_the_decode_instances(
+async def test_some_prompts_skip_the_prefill_instance(
     body: object, reason: str | None
 ) -> None:
-    """Where a prefill would be of no use; the request goes there as it came."""
+    """If a prefill would not help, the decode instance gets the unchanged request."""
     prefill, decode = FakeInstance(), FakeInstance()
     raw = b"{" if body == "{" else json.dumps(body, indent=1).encode()
 

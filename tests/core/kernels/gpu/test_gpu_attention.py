@@ -198,7 +198,7 @@ def test_splits_fit_the_device_and_the_sequences() -> None:
     ],
     ids=str,
 )
-def test_what_there_is_none_for_is_refused(
+def test_unsupported_attention_is_refused(
     wrong: dict[str, object], message: str
 ) -> None:
     """The error says why, so that the caller can fall back."""

@@ -157,7 +157,7 @@ def create_proposer(context):
 
 
 @pytest.mark.parametrize("drawn", [False, True])
-def test_drafts_are_verified_as_on_processors(
+def test_drafts_are_verified_as_on_the_cpu(
     llama: Oracle, serve: Serve, recorder: Recorder, tmp_path: Path, drawn: bool
 ) -> None:
     """Right and wrong drafts are replayed; sampled drafts use Triton's kernel."""
@@ -199,7 +199,7 @@ def test_drafts_are_verified_as_on_processors(
         assert [each.token_ids for each in device] == [each.token_ids for each in plain]
 
 
-def test_hidden_states_are_no_graphs_memory(
+def test_hidden_states_are_not_in_graph_memory(
     llama: Oracle, serve: Serve, recorder: Recorder, tmp_path: Path
 ) -> None:
     """They keep their values, whether their steps are replayed or not."""
@@ -296,8 +296,8 @@ SAMPLED = {
 }
 
 
-def test_sampling_is_what_it_is_on_processors(llama: Oracle, serve: Serve) -> None:
-    """Requests of all kinds in one batch give the same tokens for the same seeds."""
+def test_sampling_equals_that_of_the_cpu(llama: Oracle, serve: Serve) -> None:
+    """All kinds of requests in one batch get the same tokens for the same seeds."""
     asked = list(SAMPLED.values())
     prompts = [PROMPTS[1]] * len(asked)
     config = replace(

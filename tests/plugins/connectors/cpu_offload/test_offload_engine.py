@@ -86,7 +86,7 @@ def test_tokens_are_the_oracles(
 
 
 @pytest.mark.usefixtures("offload")
-def test_bfloat16_comes_back_as_it_went(tmp_path: Path) -> None:
+def test_bfloat16_survives_a_round_trip(tmp_path: Path) -> None:
     """To the bit: as if the blocks had never left the cache."""
     make_oracle("llama", tmp_path)
     params = SamplingParams(temperature=0.0, max_tokens=OUTPUT_TOKENS, logprobs=1)

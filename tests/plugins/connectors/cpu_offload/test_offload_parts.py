@@ -40,7 +40,7 @@ LAYOUT = KVLayout(
         ),
     ],
 )
-def test_mistakes_are_told(given: dict[str, object], detail: str) -> None:
+def test_mistakes_are_one_line_errors(given: dict[str, object], detail: str) -> None:
     """Each in one line."""
     with pytest.raises(ConfigError, match=detail):
         OffloadOptions.from_mapping(given)
@@ -69,7 +69,7 @@ def test_disk_needs_shared_storage(
 
 
 @pytest.mark.parametrize("role", [KVRole.CONSUMER, KVRole.PRODUCER])
-def test_blocks_go_both_ways(role: KVRole) -> None:
+def test_blocks_are_saved_and_loaded(role: KVRole) -> None:
     """What never comes back needs not be kept."""
     with pytest.raises(ConfigError, match="kv_role is kv_both"):
         check_role(KVTransferConfig(kv_connector="cpu_offload", kv_role=role))
@@ -82,7 +82,7 @@ def test_memory_must_hold_a_block() -> None:
         OffloadOptions(cpu_bytes_to_use=9).num_slots(LAYOUT)
 
 
-def test_slots_go_to_what_was_used_last() -> None:
+def test_least_recently_used_slot_is_reused() -> None:
     """In their order at first; then the least recently used block goes."""
     slots = Slots(2)
 
@@ -94,7 +94,7 @@ def test_slots_go_to_what_was_used_last() -> None:
     assert len(slots) == 2
 
 
-def test_busy_slots_are_left_alone() -> None:
+def test_busy_slots_are_not_reused() -> None:
     """Whoever is read by the step keeps its slot, and if all are, nobody gets one."""
     slots = Slots(2)
     slots.assign(b"a", ())
@@ -118,7 +118,7 @@ def test_lost_content_frees_its_slot() -> None:
     assert slots.assign(b"c", ()) == Assigned(0, None)
 
 
-def test_arena_keeps_what_it_was_given() -> None:
+def test_arena_keeps_its_blocks() -> None:
     """Layer by layer, each slot for itself; while it changes it is nobody's."""
     arena = Arena(LAYOUT, 3)
     first = np.arange(12, dtype=np.uint8).reshape(2, 6)

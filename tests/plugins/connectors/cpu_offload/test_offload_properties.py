@@ -240,7 +240,7 @@ def test_evicted_blocks_come_back_from_memory() -> None:
     assert cpu.evicted_blocks == cpu.dropped_blocks == 0
 
 
-def test_what_is_kept_is_not_copied_again() -> None:
+def test_kept_blocks_are_not_copied_again() -> None:
     """A block that came from memory leaves the cache without a copy."""
     engine = engine_with(
         OffloadOptions(cpu_bytes_to_use=40 * BLOCK_BYTES), num_blocks=16

@@ -186,7 +186,7 @@ def test_partition_heals(make_engine: MakeEngine, right: list[int]) -> None:
     assert took < 1.4
 
 
-def test_silent_peer_is_given_up(make_engine: MakeEngine, right: list[int]) -> None:
+def test_silent_peer_times_out(make_engine: MakeEngine, right: list[int]) -> None:
     """For longer: long before the load's own deadline."""
     pair = Pair(make_engine)
     pair.giving.is_cut = True
@@ -245,7 +245,7 @@ def test_abort_before_the_load_frees_the_producer(make_engine: MakeEngine) -> No
     assert (giving.transfers.saves, taking.transfers.loads) == (1, 0)
 
 
-def test_who_has_all_already_asks_for_nothing(make_engine: MakeEngine) -> None:
+def test_cached_blocks_are_not_requested(make_engine: MakeEngine) -> None:
     """The second request finds the first one's blocks; both producers' are let go."""
     pair = Pair(make_engine)
     pair.serve()
@@ -257,7 +257,7 @@ def test_who_has_all_already_asks_for_nothing(make_engine: MakeEngine) -> None:
     assert (giving.transfers.failures, taking.transfers.failures) == ({}, {})
 
 
-def test_blocks_that_nobody_asks_for_expire(make_engine: MakeEngine) -> None:
+def test_unrequested_blocks_expire(make_engine: MakeEngine) -> None:
     """The producer's own deadline gives them back."""
     pair = Pair(make_engine)
 
@@ -267,7 +267,7 @@ def test_blocks_that_nobody_asks_for_expire(make_engine: MakeEngine) -> None:
     assert giving.transfers.failures == {"save": {"deadline": 1}}
 
 
-def test_late_consumer_is_told_that_they_are_gone(
+def test_late_consumer_learns_that_blocks_expired(
     make_engine: MakeEngine, right: list[int]
 ) -> None:
     """After the producer's deadline."""
@@ -309,7 +309,7 @@ def test_restarted_producer_has_nothing(
     assert took < 1.4
 
 
-def test_other_model_is_foreign(make_engine: MakeEngine) -> None:
+def test_blocks_of_another_model_are_refused(make_engine: MakeEngine) -> None:
     """Here: other blocks."""
     producer, _ = make_engine()
     config = EngineConfig(
@@ -332,7 +332,9 @@ def test_other_model_is_foreign(make_engine: MakeEngine) -> None:
     assert took < 1.4
 
 
-def test_nobody_listens(make_engine: MakeEngine, right: list[int]) -> None:
+def test_dead_producer_is_unreachable(
+    make_engine: MakeEngine, right: list[int]
+) -> None:
     """The producer has died: its request is computed."""
     pair = Pair(make_engine)
     with socket.socket() as taken:
@@ -384,7 +386,7 @@ def test_secret_is_needed(
         assert taking.transfers.failures == {"load": {"refused": 1}}
 
 
-def test_garbage_at_the_port_harms_nobody(
+def test_garbage_at_the_port_is_ignored(
     make_engine: MakeEngine, right: list[int]
 ) -> None:
     """Neither bytes that are no messages, nor messages that say nothing."""

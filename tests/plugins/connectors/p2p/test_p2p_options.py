@@ -35,7 +35,7 @@ MakeEngine = Callable[..., tuple[DrivenEngine, Wire]]
         ({"secret_file": "/nowhere"}, "'/nowhere' cannot be read"),
     ],
 )
-def test_mistakes_are_told(given: dict[str, object], detail: str) -> None:
+def test_mistakes_are_one_line_errors(given: dict[str, object], detail: str) -> None:
     """Each in one line."""
     with pytest.raises(ConfigError, match=detail):
         P2POptions.from_mapping(given)
@@ -55,7 +55,9 @@ def test_secret_is_read_and_not_shown(tmp_path: Path) -> None:
         P2POptions.from_mapping({"secret_file": str(file)})
 
 
-def test_all_addresses_need_one_to_tell(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_wildcard_address_needs_an_advertised_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """Others cannot connect to 0.0.0.0."""
     monkeypatch.setenv("HOOKLINE_P2P_SECRET", "s" * 16)
     given = {"host": "0.0.0.0"}  # noqa: S104

@@ -81,7 +81,7 @@ def test_killed_producer(make_engine: MakeEngine, tmp_path: Path) -> None:
     assert took < 1.4
 
 
-def test_stopped_producer_goes_on(make_engine: MakeEngine, tmp_path: Path) -> None:
+def test_paused_producer_continues(make_engine: MakeEngine, tmp_path: Path) -> None:
     """It stands still for less than the time-out: nothing is lost but time."""
     consumer, _ = make_engine()
     alone = consumer.add(PROMPT, 6)

@@ -11,7 +11,7 @@ PROMPT = list(range(3, 44))
 """Ten full blocks, and a token."""
 
 
-def test_what_one_engine_computed_another_continues(make_engine: MakeEngine) -> None:
+def test_consumer_continues_the_producers_prompt(make_engine: MakeEngine) -> None:
     """All but a token is loaded; then the producer lets its blocks go."""
     (producer, _), (consumer, _) = make_engine(), make_engine()
     alone = producer.add(PROMPT, 6)

@@ -59,7 +59,7 @@ def test_blocks_are_there_before_their_request(make_engine: MakeEngine) -> None:
     assert (giving.transfers.failures, taking.transfers.failures) == ({}, {})
 
 
-def test_request_that_comes_while_they_come_waits(make_engine: MakeEngine) -> None:
+def test_request_waits_for_its_incoming_blocks(make_engine: MakeEngine) -> None:
     """It is filled once they are there; nothing is brought twice."""
     pushing = Pushing(make_engine)
     pushing.giving.spoil = slowly(0.05)
@@ -117,7 +117,7 @@ def failures(engine: DrivenEngine) -> dict[str, dict[str, int]]:
     return engine.stats.transfers.failures
 
 
-def test_what_nobody_asks_for_expires(make_engine: MakeEngine) -> None:
+def test_unrequested_pushed_blocks_expire(make_engine: MakeEngine) -> None:
     """Then it is gone at both ends, and is computed."""
     pushing = Pushing(make_engine, staged_seconds=0.1)
     told = pushing.push()

@@ -9,7 +9,7 @@ LAYERS = [np.arange(12, dtype=np.uint8).reshape(2, 6) + layer for layer in range
 HASHES = [b"a" * 32, b"b" * 32]
 
 
-def test_checksums_stand_for_what_blocks_are_said_to_be() -> None:
+def test_checksums_cover_model_tokens_and_data() -> None:
     """Model and tokens, and every byte of every layer, each block for itself."""
     found = checksums("model", HASHES, LAYERS)
 
@@ -24,7 +24,7 @@ def test_checksums_stand_for_what_blocks_are_said_to_be() -> None:
         assert not set(found) & set(other)
 
 
-def test_words_go_there_and_back() -> None:
+def test_messages_survive_a_round_trip() -> None:
     """As they were said."""
     ask = Ask(1, 2, "engine", 3, "model", HASHES)
 
@@ -32,6 +32,6 @@ def test_words_go_there_and_back() -> None:
 
 
 @pytest.mark.parametrize("header", [b"", b"\xc1", b"\x91\xa3ask", b"x" * 1000])
-def test_what_is_no_word_is_none(header: bytes) -> None:
+def test_invalid_messages_are_none(header: bytes) -> None:
     """Nothing is raised, whatever a stranger sends."""
     assert decode(header) is None

@@ -82,7 +82,7 @@ def test_first_failure_counts(place: Place) -> None:
     np.testing.assert_array_equal(both[place.ids[:4]], CONTENT[:4])
 
 
-def test_closed_load_tells_nothing(place: Place) -> None:
+def test_closed_load_reports_nothing(place: Place) -> None:
     """The engine waits for it no more."""
     place.blocks.close(1)
 

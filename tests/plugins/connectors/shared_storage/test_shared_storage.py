@@ -66,7 +66,7 @@ DAMAGES: dict[str, tuple[Callable[[bytes], bytes], str]] = {
 }
 
 
-def test_block_goes_there_and_back(tmp_path: Path) -> None:
+def test_block_survives_a_round_trip(tmp_path: Path) -> None:
     """Another process reads what one wrote; others' leave nothing but the file."""
     store_in(tmp_path).write(HASH, CONTENT)
 
@@ -95,7 +95,7 @@ def test_damage_is_found(tmp_path: Path, damage: str) -> None:
     assert not store.has(HASH)
 
 
-def test_missing_block_is_told(tmp_path: Path) -> None:
+def test_missing_block_is_reported(tmp_path: Path) -> None:
     """Somebody else may have removed it since it was found."""
     with pytest.raises(DamagedError) as caught:
         read(store_in(tmp_path), HASH)
@@ -117,7 +117,7 @@ def test_block_under_anothers_name_is_foreign(tmp_path: Path) -> None:
     assert caught.value.reason == "foreign"
 
 
-def test_least_recently_used_goes_first(tmp_path: Path) -> None:
+def test_least_recently_used_file_is_removed_first(tmp_path: Path) -> None:
     """Beyond its limit the folder loses what nobody has read for longest."""
     store = store_in(tmp_path)
     hashes = [bytes([number]) * 32 for number in range(10)]
@@ -174,7 +174,7 @@ def test_failed_write_leaves_nothing(
         ({"shared_storage_path": "x", "load_async": 1}, "true or false"),
     ],
 )
-def test_mistakes_are_told(given: dict[str, object], detail: str) -> None:
+def test_mistakes_are_one_line_errors(given: dict[str, object], detail: str) -> None:
     """Each in one line."""
     with pytest.raises(ConfigError, match=detail):
         StorageOptions.from_mapping(given)
@@ -320,7 +320,7 @@ def remove_but(kept: int, folder: Path) -> None:
         path.unlink()
 
 
-async def test_producer_promises_what_it_stores(
+async def test_producer_announces_its_stored_blocks(
     site: PluginSite, tmp_path: Path
 ) -> None:
     """Whoever asks is told how many blocks of its prompt will be there."""
@@ -331,7 +331,7 @@ async def test_producer_promises_what_it_stores(
     assert untold.kv_transfer_params is None
 
 
-async def test_what_storage_has_let_go_is_not_promised(
+async def test_evicted_files_are_not_announced(
     site: PluginSite, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The engine has it in memory, and will not store it again."""
@@ -388,7 +388,7 @@ async def test_broken_promise_costs_no_token(
 
 
 @pytest.mark.parametrize("blocks", [-1, True, "5", None, 2.0])
-async def test_rubbish_is_no_promise(
+async def test_invalid_announcements_are_ignored(
     site: PluginSite, tmp_path: Path, blocks: object
 ) -> None:
     """Clients choose these values."""

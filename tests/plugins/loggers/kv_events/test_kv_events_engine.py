@@ -137,7 +137,7 @@ def test_logger_alone_is_a_mistake() -> None:
         ({"topic": 3}, "topic must be text"),
     ],
 )
-def test_mistakes_are_told(given: dict[str, object], detail: str) -> None:
+def test_mistakes_are_one_line_errors(given: dict[str, object], detail: str) -> None:
     """Each in one line."""
     with pytest.raises(ConfigError, match=detail):
         KVEventsConfig.from_mapping(given)

@@ -81,7 +81,7 @@ def test_events_are_vllms_arrays() -> None:
     assert msgspec.msgpack.decode(data, type=KVEventBatch).events == events
 
 
-def test_salt_is_told_with_a_beginning() -> None:
+def test_salt_is_in_the_first_blocks_event() -> None:
     """It goes into the first block's hash alone."""
     first = BlocksStored([HASH, PARENT], None, [1, 2], cache_salt="secret")
     later = BlocksStored([HASH], PARENT, [1], cache_salt="secret")
@@ -113,7 +113,7 @@ def test_messages_have_three_frames() -> None:
 
 
 @pytest.mark.parametrize("kind", [zmq.REQ, zmq.DEALER])
-def test_batches_are_told_again(kind: int) -> None:
+def test_batches_can_be_replayed(kind: int) -> None:
     """From the number asked for, with the end behind them; the oldest are gone."""
     with publisher(buffer_steps=3) as made:
         for sequence in range(5):
@@ -126,7 +126,7 @@ def test_batches_are_told_again(kind: int) -> None:
         assert asked(made, 9, kind) == []
 
 
-def test_all_that_is_kept_reaches_who_is_slow() -> None:
+def test_slow_reader_gets_the_whole_replay() -> None:
     """More than ZMQ would let wait by itself."""
     with publisher(buffer_steps=3000) as made:
         for sequence in range(3000):
@@ -191,7 +191,7 @@ def test_closing_publishes_what_waits_and_ends_the_thread() -> None:
     assert not made._thread.is_alive()
 
 
-def test_address_in_use_is_told() -> None:
+def test_address_in_use_is_an_error() -> None:
     """At the start, in one line."""
     with publisher() as made:
         taken = made.endpoints[1]
@@ -210,8 +210,6 @@ def test_address_in_use_is_told() -> None:
         ("ipc:///run/kv", 1, "ipc:///run/kv_dp1"),
     ],
 )
-def test_engines_have_addresses_of_their_own(
-    endpoint: str, rank: int, own: str
-) -> None:
+def test_engines_have_separate_addresses(endpoint: str, rank: int, own: str) -> None:
     """By their index."""
     assert address_of(endpoint, rank) == own

@@ -126,7 +126,7 @@ def test_lines_keep_to_the_interval(bench: Bench) -> None:
     assert rates == [42.0, 40.0, 40.0, 40.0]
 
 
-def test_heartbeats_bring_the_line_of_a_long_step(bench: Bench) -> None:
+def test_heartbeats_log_during_a_long_step(bench: Bench) -> None:
     """While nothing finishes, the heartbeat still brings a line."""
     bench.logger.step_finished(make_step(IterationStats(), RUNNING))
 
@@ -170,7 +170,7 @@ def test_short_request_has_one_line(bench: Bench) -> None:
     assert line["generation_tokens_per_second"] == 4.0
 
 
-def test_request_that_ended_outside_a_step_is_told(bench: Bench) -> None:
+def test_request_that_ended_outside_a_step_is_logged(bench: Bench) -> None:
     """An abort alone is something that happened."""
     aborted = IterationStats(finished=(FINISHED,))
     bench.logger.state_changed(make_state(aborted, IDLE))
@@ -192,7 +192,7 @@ def test_pause_does_not_dilute_the_rates(bench: Bench) -> None:
     assert line["generation_tokens_per_second"] == 4.0
 
 
-def test_stop_tells_what_is_still_untold(bench: Bench) -> None:
+def test_stop_logs_the_remaining_line(bench: Bench) -> None:
     """A run shorter than the interval leaves its line when the engine stops."""
     bench.logger.step_finished(make_step(TOKENS, RUNNING))
     bench.clock.sleep(2)

@@ -103,7 +103,7 @@ def test_json_lines_go_to_stderr(capsys: pytest.CaptureFixture[str]) -> None:
     assert line["timestamp"].endswith("Z")
 
 
-def test_console_lines_are_plain_where_there_is_no_terminal(
+def test_console_lines_are_plain_without_a_terminal(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """By default a line is for people, without colour codes in a file."""

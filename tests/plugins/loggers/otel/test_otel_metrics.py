@@ -232,7 +232,7 @@ def test_conventions_histograms_have_their_buckets(
         (FinishReason.REJECTED, "rejected", False),
     ],
 )
-def test_conventions_histograms_tell_success_apart(
+def test_conventions_histograms_separate_successes(
     grpc_receiver: Receiver, reason: FinishReason, error: str | None, is_success: bool
 ) -> None:
     """All requests have a duration; times per token only those that succeeded."""
@@ -283,7 +283,7 @@ def test_illegal_trace_id_spoils_no_push(grpc_receiver: Receiver) -> None:
     assert [(point.count, len(point.exemplars)) for point in points] == [(1, 0)]
 
 
-def test_own_losses_are_metrics(grpc_receiver: Receiver) -> None:
+def test_lost_spans_are_metrics(grpc_receiver: Receiver) -> None:
     """What became of the spans is told in the same stream."""
     logger = create(
         grpc_receiver, traces_endpoint=grpc_receiver.url, metrics_interval="0.05"

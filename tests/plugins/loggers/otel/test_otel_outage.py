@@ -187,7 +187,7 @@ logger.step_finished(make_step(IterationStats(finished=(TRACED,))))
 
 
 @pytest.mark.parametrize("is_hanging", [False, True])
-def test_program_that_just_ends_sends_what_it_can(is_hanging: bool) -> None:
+def test_exiting_program_sends_its_spans(is_hanging: bool) -> None:
     """Spans of an engine that nobody stopped are sent, but hold up no exit."""
     with Receiver(OtlpProtocol.GRPC) as receiver:
         if is_hanging:
@@ -202,7 +202,7 @@ def test_program_that_just_ends_sends_what_it_can(is_hanging: bool) -> None:
 
 
 @pytest.mark.parametrize("protocol", list(OtlpProtocol))
-def test_collector_that_hangs_delays_nobody(protocol: OtlpProtocol) -> None:
+def test_hanging_collector_delays_no_exit(protocol: OtlpProtocol) -> None:
     """A collector that takes requests but never answers holds up no end."""
     with Receiver(protocol) as receiver:
         receiver.inbox.gate.clear()
@@ -226,7 +226,7 @@ def test_collector_that_hangs_delays_nobody(protocol: OtlpProtocol) -> None:
 
 
 @pytest.mark.parametrize("is_polite", [True, False])
-def test_close_returns_from_an_transport_that_hangs(is_polite: bool) -> None:
+def test_close_returns_from_a_transport_that_hangs(is_polite: bool) -> None:
     """Even one that does not give up when told to is left behind."""
     transport = HangingTransport(is_polite=is_polite)
     with sender(transport) as spans:
@@ -342,7 +342,7 @@ def test_trace_that_cannot_be_written_harms_no_other(
         assert "ValueError: mad" in line
 
 
-def test_what_comes_after_the_end_is_dropped() -> None:
+def test_spans_after_the_end_are_dropped() -> None:
     """A closed sender takes nothing, and closing again is no harm."""
     with sender(FlakyTransport()) as spans:
         spans.thread.start()

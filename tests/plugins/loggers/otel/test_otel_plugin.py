@@ -69,7 +69,7 @@ def test_logger_needs_no_facts_gathered() -> None:
     assert {caller.name for caller in callers} == FREE_OF_FACTS
 
 
-def test_engine_tells_its_requests() -> None:
+def test_engine_exports_its_requests() -> None:
     """Spans of a real engine's start and requests arrive in their places."""
     with Receiver(OtlpProtocol.GRPC) as receiver:
         config = EngineConfig(
@@ -109,7 +109,7 @@ hookline_otel.create_stat_logger(context)
         (MAKE_WITH_HTTP, ["grpc"]),
     ],
 )
-def test_what_is_not_needed_is_not_imported(script: str, absent: list[str]) -> None:
+def test_optional_modules_are_not_imported(script: str, absent: list[str]) -> None:
     """Showing the options imports no OpenTelemetry, and HTTP no gRPC."""
     script += "\nimport sys; print(*sorted(sys.modules))"
 

@@ -193,7 +193,7 @@ def test_attributes_follow_the_conventions_asked_for(
     assert attributes(root) == expected
 
 
-def test_detailed_times_are_told_where_measured(grpc_receiver: Receiver) -> None:
+def test_detailed_times_are_exported_if_measured(grpc_receiver: Receiver) -> None:
     """Forward and execute seconds stand in both dialects once they are measured."""
     request = replace(TRACED, forward_seconds=1.25, execute_seconds=2.5)
 
@@ -246,7 +246,7 @@ def test_without_a_client_span_the_request_is_a_root(
         (FinishReason.REJECTED, Status.STATUS_CODE_ERROR, "rejected"),
     ],
 )
-def test_status_tells_failures(
+def test_status_shows_failures(
     grpc_receiver: Receiver,
     reason: FinishReason,
     code: Status.StatusCode.ValueType,
@@ -338,7 +338,7 @@ def test_phases_end_with_the_request(
     assert draw(spans) == tree
 
 
-def test_rejected_request_is_placed_where_it_was_told(
+def test_rejected_request_ends_when_it_is_reported(
     grpc_receiver: Receiver,
 ) -> None:
     """It brings no times, but takes as long as it took."""
@@ -380,7 +380,7 @@ def test_engine_start_is_a_trace(grpc_receiver: Receiver) -> None:
     assert attributes(spans[0])["hookline.executor"] == "simulated"
 
 
-def test_what_clients_choose_is_cut(grpc_receiver: Receiver) -> None:
+def test_client_chosen_values_are_truncated(grpc_receiver: Receiver) -> None:
     """No client makes a span large."""
     facts = msgspec.structs.replace(
         TRACED.facts, client_id="x" * 9999, tenant="y" * 9999
@@ -412,7 +412,7 @@ def test_illegal_trace_id_harms_no_other_request(
     assert {span.trace_id.hex() for span in spans} == {TRACE_ID}
 
 
-def test_text_that_is_no_unicode_harms_no_other_request(
+def test_invalid_unicode_harms_no_other_request(
     grpc_receiver: Receiver,
 ) -> None:
     """Half a surrogate pair, which some clients send, is replaced."""
@@ -443,7 +443,7 @@ def resource_of(inbox: Inbox) -> dict[str, Value]:
     return plain(inbox.traces[0].resource_spans[0].resource.attributes)
 
 
-def test_resource_and_headers_say_who_sends(
+def test_resource_and_headers_identify_the_service(
     receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each request carries the service, the environment's attributes and headers."""

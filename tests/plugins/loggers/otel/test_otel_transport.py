@@ -127,7 +127,7 @@ def test_headers_of_the_environment_are_sent(
         assert headers["user-agent"].startswith("hookline-otel/")
 
 
-def test_collector_that_comes_back_is_found(protocol: OtlpProtocol) -> None:
+def test_restarted_collector_is_found(protocol: OtlpProtocol) -> None:
     """A restart of the collector needs no restart of the engine."""
     with Receiver(protocol) as gone:
         transport = transport_to(gone)
@@ -167,7 +167,7 @@ def busy_url() -> Iterator[str]:
         thread.join()
 
 
-def test_busy_web_server_says_when_to_come_again(busy_url: str) -> None:
+def test_retry_after_of_a_busy_server_is_used(busy_url: str) -> None:
     """The answer is quoted, and the pause that it asks for is known."""
     endpoint = Endpoint(busy_url, OtlpProtocol.HTTP)
     transport = make_transport(Signal.TRACES, endpoint, None)

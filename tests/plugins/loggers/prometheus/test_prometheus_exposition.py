@@ -67,7 +67,7 @@ VARIANTS = {
 
 
 @pytest.mark.parametrize(("accept", "content_type"), VARIANTS.items())
-def test_scrape_gets_what_it_accepts(
+def test_scrape_gets_an_accepted_format(
     fed: PrometheusLogger, scrape: Scrape, accept: str, content_type: str
 ) -> None:
     """The best-liked format that there is; classic text for everybody else."""
@@ -115,7 +115,7 @@ def test_histogram_is_cumulative(
 
 
 @pytest.mark.parametrize("accept", ["", PROMETHEUS_2])
-def test_no_sample_says_when_its_series_began(
+def test_no_series_has_a_created_sample(
     fed: PrometheusLogger, scrape: Scrape, parse: Parse, accept: str
 ) -> None:
     """There is no `_created` in either format."""
@@ -149,7 +149,7 @@ def test_engine_that_is_not_ready_has_a_page(
     assert "process_cpu_seconds" in families
 
 
-def test_units_are_told_where_names_end_with_them(
+def test_units_are_declared_if_names_end_with_them(
     fed: PrometheusLogger, scrape: Scrape
 ) -> None:
     """OpenMetrics tells the unit of names that have it as their last part."""

@@ -128,7 +128,7 @@ def test_label_value_survives(value: str) -> None:
     assert read_openmetrics.samples[0].labels == {"who": value}
 
 
-def test_label_value_that_was_no_text_is_told_by_its_bytes() -> None:
+def test_undecodable_label_value_keeps_its_bytes() -> None:
     """Half characters, as undecodable headers leave them, stay apart on the page."""
     samples = (Sample(("a\udc80",), 1.0), Sample(("a\udc81",), 2.0))
     family = family_of(*samples, labels=("who",))

@@ -181,7 +181,7 @@ def test_ages_are_those_of_the_moment(
     assert f"{line}0.25\n" in after
 
 
-def test_families_that_are_gone_leave_nothing_behind() -> None:
+def test_removed_families_leave_nothing_behind() -> None:
     """A page keeps as many families as its recorder tells."""
     clock = VirtualClock()
     recorder = Recorder(clock=clock)
@@ -195,7 +195,7 @@ def test_families_that_are_gone_leave_nothing_behind() -> None:
     assert len(page._blocks) == 3
 
 
-def test_heartbeats_renew_what_is_told_of_the_process(
+def test_heartbeats_refresh_process_metrics(
     logger: PrometheusLogger, scrape: Scrape, clock: VirtualClock
 ) -> None:
     """The process is read again with a heartbeat, but not with each of many."""
@@ -214,7 +214,7 @@ def test_heartbeats_renew_what_is_told_of_the_process(
 
 
 @pytest.mark.parametrize("media_type", MediaType)
-def test_page_renews_them_where_heartbeats_stay_away(
+def test_page_refreshes_them_without_heartbeats(
     logger: PrometheusLogger,
     scrape: Scrape,
     clock: VirtualClock,

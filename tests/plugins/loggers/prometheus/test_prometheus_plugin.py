@@ -128,7 +128,7 @@ def test_option_is_one_clear_error() -> None:
     assert str(caught.value) == message
 
 
-def test_configuration_that_cannot_be_is_refused() -> None:
+def test_invalid_configuration_is_refused() -> None:
     """Metrics that do not exist are an error at the start."""
     with pytest.raises(ConfigError, match="metrics-dialect: unknown dialect 'klingon'"):
         create("klingon")

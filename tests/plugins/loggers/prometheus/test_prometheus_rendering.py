@@ -73,7 +73,7 @@ def test_whole_catalogue_can_be_read_back(
 
 
 @pytest.mark.parametrize("media_type", MediaType)
-def test_page_that_was_scraped_before_is_no_different(
+def test_repeated_scrape_is_identical(
     make_logger: MakeLogger, feed: Feed, scrape: Scrape, media_type: MediaType
 ) -> None:
     """Whatever is reused between two scrapes, the bytes are those of a first one."""

@@ -144,7 +144,7 @@ def test_hourly_rotation(path: Path) -> None:
     assert names(path.with_name("requests.jsonl.1")) == ["nine"]
 
 
-def test_link_stays_where_it_is(path: Path, tmp_path: Path) -> None:
+def test_link_is_kept_on_rotation(path: Path, tmp_path: Path) -> None:
     """Behind a link the file itself is put aside."""
     folder = tmp_path / "elsewhere"
     folder.mkdir()
@@ -202,7 +202,7 @@ def test_failure_after_a_rotation_keeps_count(path: Path) -> None:
 
 
 @pytest.mark.parametrize("what", ["file", "folder"])
-def test_what_vanishes_is_made_again(tmp_path: Path, what: str) -> None:
+def test_removed_file_is_recreated(tmp_path: Path, what: str) -> None:
     """A removed file is begun anew at once, a folder as soon as it is back."""
     folder = tmp_path / "log"
     folder.mkdir()
@@ -239,7 +239,7 @@ def test_lost_permission_is_an_error_until_it_is_back(path: Path) -> None:
     assert names(path) == ["c"]
 
 
-def test_file_put_aside_by_somebody_else_is_left_to_them(path: Path) -> None:
+def test_externally_renamed_file_is_left_alone(path: Path) -> None:
     """After a rename the next line begins a new file under the path."""
     with opened(path) as log:
         log.write(make_lines("a"))

@@ -184,7 +184,7 @@ def test_ends_in_and_outside_a_step_are_written(
     assert [line["model"] for line in read(path)] == ["tiny"] * 3
 
 
-def test_model_that_has_not_told_its_name(logger: RequestLogger, path: Path) -> None:
+def test_model_without_a_reported_name(logger: RequestLogger, path: Path) -> None:
     """A line that comes before the engine's start has the configured name."""
     logger.state_changed(make_state(ENDED, engine_index=1))
 

@@ -147,7 +147,7 @@ def test_layers_are_read_as_two_engines_write_them(
 
 
 @pytest.mark.parametrize("third", [False, True])
-def test_heads_come_back_as_they_were_written(
+def test_heads_survive_a_round_trip(
     third: bool, tmp_path: Path, make_head: MakeHead
 ) -> None:
     """In bfloat16, by the published names."""

@@ -82,7 +82,7 @@ def published(
 @pytest.mark.parametrize(
     ("third", "norms_residual"), [(False, False), (True, False), (True, True)]
 )
-def test_a_head_says_what_the_published_network_says(
+def test_a_head_equals_the_published_network(
     third: bool,
     norms_residual: bool,
     make_head: MakeHead,

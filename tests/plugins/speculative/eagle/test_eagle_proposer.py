@@ -78,7 +78,7 @@ def request(
 TEXT = [5, 9, 300, 44, 17, 8, 9]
 
 
-def test_what_is_slow_once_is_done_at_the_start(
+def test_slow_setup_is_done_at_the_start(
     tmp_path: Path, make_head: MakeHead, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Both kinds of pass, a prompt's and a single token's, before the first request."""
@@ -140,9 +140,7 @@ def test_prompts_that_are_not_complete_have_no_drafts(
     assert found == whole.propose([asked])[0]
 
 
-def test_positions_that_were_never_shown_are_no_obstacle(
-    tmp_path: Path, make_head: MakeHead
-) -> None:
+def test_missing_positions_are_tolerated(tmp_path: Path, make_head: MakeHead) -> None:
     """Behind a prefix that it knows nothing of, a head drafts all the same."""
     save_head(tmp_path / "a", make_head(), ROTARY, "")
     proposer = ready(EagleProposer(load_head(tmp_path / "a")))
@@ -156,7 +154,7 @@ def test_positions_that_were_never_shown_are_no_obstacle(
 
 
 @pytest.mark.parametrize("third", [False, True])
-def test_drawn_drafts_come_as_often_as_is_told(
+def test_drawn_drafts_follow_their_probabilities(
     third: bool, tmp_path: Path, make_head: MakeHead, plain: Plain
 ) -> None:
     """A draft's row is the head's distribution at the request's temperature."""
@@ -204,7 +202,7 @@ def load(folder: Path, **options: object) -> EagleProposer:
     return EagleProposer.load(ProposerContext(config=config, options=options))
 
 
-def test_head_is_found_in_a_folder_or_beside_the_target(
+def test_head_is_found_in_a_folder_or_with_the_target(
     tmp_path: Path, make_head: MakeHead
 ) -> None:
     """A folder of its own, or the target's."""

@@ -63,7 +63,7 @@ def test_published_heads_guess_what_their_modules_guess(
         assert torch.equal(likeliest(heads, None, hidden), expected)
 
 
-def test_file_counts_where_the_config_tells_of_fewer(tmp_path: Path) -> None:
+def test_weights_override_the_configs_number_of_heads(tmp_path: Path) -> None:
     """Published heads come with `medusa_num_heads` 2 where there are five."""
     write(tmp_path / "a", published(5, 1), {"medusa_num_heads": 2})
 
@@ -71,7 +71,7 @@ def test_file_counts_where_the_config_tells_of_fewer(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("own_output", [True, False])
-def test_heads_come_back_as_they_were_written(
+def test_heads_survive_a_round_trip(
     own_output: bool, tmp_path: Path, make_heads: MakeHeads
 ) -> None:
     """In bfloat16, by the published names, each tensor once."""

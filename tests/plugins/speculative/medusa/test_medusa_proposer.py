@@ -72,7 +72,7 @@ PLACES = [(0, 0), (0, 1), (1, 0), (1, 3), (1, 0), (2, 2)]
 """Head and rank of each draft, by depth and rank."""
 
 
-def test_tree_takes_of_each_head_what_is_chosen(make_heads: MakeHeads) -> None:
+def test_tree_takes_the_chosen_ranks_of_each_head(make_heads: MakeHeads) -> None:
     """Its drafts are in order of depth, cut behind as many as are wanted."""
     heads, shown = make_heads(), target()
     proposer = MedusaProposer(heads, Choices.parse(CHOICES))
@@ -114,7 +114,7 @@ def load(folder: Path, drafts: int = 4, **options: object) -> MedusaProposer:
     return MedusaProposer.load(ProposerContext(config=config, options=options))
 
 
-def test_heads_are_found_in_a_folder_or_beside_the_target(
+def test_heads_are_found_in_a_folder_or_with_the_target(
     tmp_path: Path, make_heads: MakeHeads, heads_folder: Path
 ) -> None:
     """A folder of their own, the target's, or that of another model by its path."""

@@ -52,7 +52,7 @@ def by_rescan(text: list[int], shortest: int, longest: int, *, first: bool) -> i
     return 0
 
 
-def test_text_goes_on_as_it_did() -> None:
+def test_repeated_text_is_continued() -> None:
     """Behind `1 2 3` comes what came there."""
     assert drafts([1, 2, 3, 4, 5, 6, 9, 1, 2, 3], max_drafts=3) == [4, 5, 6]
 
@@ -76,7 +76,7 @@ def test_run_that_is_too_short_is_not_looked_for() -> None:
     assert drafts([1, 2, 3, 1], 2, prompt_lookup_min=1) == [2, 3]
 
 
-def test_text_that_goes_round_is_drafted_beyond_its_end() -> None:
+def test_looping_text_is_drafted_beyond_its_end() -> None:
     """In a loop of two tokens as many are drafted as are wanted."""
     assert drafts([9, 1, 2, 1, 2], max_drafts=5) == [1, 2, 1, 2, 1]
 
