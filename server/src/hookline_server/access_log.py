@@ -1,4 +1,4 @@
-"""One line a request in the log, and none for those that come by the second."""
+"""The access log: one line per request, except for frequent probes and scrapes."""
 
 from aiohttp import web
 from aiohttp.abc import AbstractAccessLogger
@@ -9,12 +9,12 @@ QUIET_PATHS = ("/metrics", "/health")
 
 
 class QuietAccessLogger(AbstractAccessLogger):
-    """Leaves out probes and scrapes."""
+    """Logs requests, but no probes and scrapes."""
 
     def log(
         self, request: web.BaseRequest, response: web.StreamResponse, time: float
     ) -> None:
-        """Writes the line of one answered request."""
+        """Logs one answered request."""
         if request.path.startswith(QUIET_PATHS):
             return
         identity = request_id(request) if isinstance(request, web.Request) else "-"

@@ -1,4 +1,4 @@
-"""An error as the API tells it: a status, and OpenAI's JSON object."""
+"""Errors of the API: an HTTP status and OpenAI's JSON object."""
 
 from collections.abc import Mapping
 
@@ -27,7 +27,7 @@ TYPES = {
 }
 
 MAX_LOGGED_MESSAGE = 1000
-"""Maximum length of an error message for observers: some repeat the client's input."""
+"""Maximum length of an error message for observers; some contain the client's input."""
 
 
 STATUSES: Mapping[type[HooklineError], tuple[int, str]] = {
@@ -37,16 +37,16 @@ STATUSES: Mapping[type[HooklineError], tuple[int, str]] = {
     CommandTimeoutError: (504, "command_timeout"),
     CommandError: (409, "command_refused"),
 }
-"""Status and code of errors; a subclass comes before its base."""
+"""Status and code by class of error; a subclass comes before its base."""
 
 
 class ApiError(Exception):
-    """An answer other than success.
+    """An error response.
 
     Attributes:
-        status: Of the HTTP response.
-        code: A stable word for machines.
-        param: The field at fault, as the client spelt it.
+        status: HTTP status.
+        code: Stable code for programs.
+        param: Name of the invalid field, as in the request; None if not applicable.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class ApiError(Exception):
 def as_api_error(
     error: ApiError | RequestError | CommandError | EngineDeadError,
 ) -> ApiError:
-    """Gives the errors of the core their place in HTTP."""
+    """Converts an error of the core to an HTTP error."""
     if isinstance(error, ApiError):
         return error
     for kind, (status, code) in STATUSES.items():
@@ -79,12 +79,12 @@ def as_api_error(
 
 
 def body_too_large(max_bytes: int) -> ApiError:
-    """The error for a request body above the limit."""
+    """Returns the error for a request body above the limit."""
     message = f"the request body is larger than {max_bytes} bytes"
     return ApiError(413, message, code="body_too_large")
 
 
 def error_body(error: ApiError) -> bytes:
-    """The JSON object that tells of an error, in a response or in a stream."""
+    """Returns an error as OpenAI's JSON object, for a response or a stream."""
     kind = TYPES.get(error.status, "server_error")
     return encode(ErrorBody(ErrorDetail(str(error), kind, error.param, error.code)))

@@ -1,4 +1,4 @@
-"""The keys that open `/v1/*`, and whose they are."""
+"""The API keys for `/v1/*` and their tenants."""
 
 import hashlib
 import os
@@ -9,39 +9,39 @@ from hookline_server.bearer import as_bytes
 
 
 @dataclass(frozen=True, slots=True)
-class Holder:
-    """Whose key it is.
+class KeyOwner:
+    """The owner of an API key.
 
     Attributes:
-        tenant: None for a key that belongs to no tenant.
+        tenant: The tenant; None for a key without one.
     """
 
     tenant: str | None
 
 
 class ApiKeys:
-    """All valid keys, held as keyed digests.
+    """All valid keys, stored as keyed digests.
 
-    A look-up takes as long for a wrong key as for a right one, however many there are:
-    where a digest falls in the table cannot be guessed without this process's secret.
+    Lookups leak no timing information about the keys: a digest's place in the table
+    depends on a secret of this process.
     """
 
     def __init__(self, api_key: str | None, tenant_keys: Mapping[str, str]) -> None:
         self._secret = os.urandom(16)
-        self._holders = {
-            self._digest(key): Holder(tenant) for key, tenant in tenant_keys.items()
+        self._owners = {
+            self._digest(key): KeyOwner(tenant) for key, tenant in tenant_keys.items()
         }
         if api_key is not None:
-            self._holders.setdefault(self._digest(api_key), Holder(None))
+            self._owners.setdefault(self._digest(api_key), KeyOwner(None))
 
     @property
-    def are_asked_for(self) -> bool:
-        """Whether there is any key; without one the API is open."""
-        return bool(self._holders)
+    def are_required(self) -> bool:
+        """Whether requests need a key; without any configured, the API is open."""
+        return bool(self._owners)
 
-    def find(self, given: str) -> Holder | None:
-        """Whose key it is; None if it is nobody's."""
-        return self._holders.get(self._digest(given))
+    def find(self, key: str) -> KeyOwner | None:
+        """Returns the owner of a key, or None if the key is invalid."""
+        return self._owners.get(self._digest(key))
 
     def _digest(self, key: str) -> bytes:
         return hashlib.blake2b(as_bytes(key), key=self._secret).digest()

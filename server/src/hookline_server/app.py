@@ -38,7 +38,7 @@ ROUTES = (
 def create_app(engine: ServingEngine, settings: ServerSettings) -> web.Application:
     """Composes the server of a started engine.
 
-    Run it with `handler_cancellation=True`, which ends a request whose client left.
+    Run it with `handler_cancellation=True`, which aborts requests of clients that left.
     """
     meter = HttpMeter(engine) if engine.needs_http else None
     outermost: tuple[Middleware, ...]

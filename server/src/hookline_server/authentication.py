@@ -1,4 +1,4 @@
-"""The optional API keys of `/v1/*`."""
+"""Authentication of `/v1/*` by optional API keys."""
 
 from aiohttp import web
 
@@ -11,22 +11,22 @@ from hookline_server.tenants import KEYS_TENANT
 
 @web.middleware
 async def check_api_key(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Lets nobody into `/v1/*` without a key, where there are keys."""
+    """Refuses requests to `/v1/*` without a valid key, if keys are configured."""
     keys = request.app[API_KEYS]
-    if keys.are_asked_for and _is_guarded(request):
-        holder = keys.find(bearer_token(request))
-        if holder is None:
+    if keys.are_required and _is_guarded(request):
+        owner = keys.find(bearer_token(request))
+        if owner is None:
             raise ApiError(
                 401,
-                "a valid API key is needed: send it as `Authorization: Bearer …`",
+                "a valid API key is required: send it as `Authorization: Bearer …`",
                 code="invalid_api_key",
             )
-        if holder.tenant is not None:
-            request[KEYS_TENANT] = holder.tenant
+        if owner.tenant is not None:
+            request[KEYS_TENANT] = owner.tenant
     return await handler(request)
 
 
 def _is_guarded(request: web.Request) -> bool:
-    # The route that will run decides, not the path's spelling.
+    # Checks the matched route, because a path can be spelt in several ways.
     resource = request.match_info.route.resource
     return resource is not None and resource.canonical.startswith("/v1/")

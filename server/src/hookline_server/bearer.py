@@ -1,4 +1,4 @@
-"""Bearer tokens: what a request brought, and whether it is the right one."""
+"""Bearer tokens: extraction and comparison."""
 
 import hmac
 
@@ -8,17 +8,17 @@ _BEARER = "bearer "
 
 
 def bearer_token(request: web.Request) -> str:
-    """The token that the request brought; empty where it brought none."""
+    """Returns the request's bearer token; empty if it has none."""
     header = request.headers.get("Authorization", "")
-    given = header[len(_BEARER) :] if header.lower().startswith(_BEARER) else ""
-    return given.strip()
+    token = header[len(_BEARER) :] if header.lower().startswith(_BEARER) else ""
+    return token.strip()
 
 
-def is_same(given: str, wanted: str) -> bool:
-    """Compares two secrets in a time that tells nothing about them."""
-    return hmac.compare_digest(as_bytes(given), as_bytes(wanted))
+def is_equal(first: str, second: str) -> bool:
+    """Compares two secrets in constant time."""
+    return hmac.compare_digest(as_bytes(first), as_bytes(second))
 
 
 def as_bytes(text: str) -> bytes:
-    """A header's text as bytes, also where it was not UTF-8."""
+    """Returns a header's original bytes, which need not be UTF-8."""
     return text.encode("utf-8", "surrogateescape")

@@ -1,4 +1,4 @@
-"""What every handler can reach through its application."""
+"""The application keys through which handlers get engine, settings and streams."""
 
 import time
 
@@ -17,7 +17,7 @@ STARTED: web.AppKey[int] = web.AppKey("hookline_started", int)
 
 
 def fill(app: web.Application, engine: ServingEngine, settings: ServerSettings) -> None:
-    """Puts the context into a new application."""
+    """Sets the keys of a new application."""
     app[ENGINE] = engine
     app[SETTINGS] = settings
     app[API_KEYS] = ApiKeys(settings.api_key, settings.tenant_keys)

@@ -1,4 +1,4 @@
-"""What the server asks of an engine; `AsyncEngine` is the one it gets."""
+"""The engine interface that the server needs; `AsyncEngine` implements it."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
@@ -22,12 +22,12 @@ class OutputStream(Protocol):
         """Yields outputs until the prompt's completions have ended.
 
         Raises:
-            EngineDeadError: The engine died meanwhile.
+            EngineDeadError: The engine died before that.
         """
         ...
 
     def abort(self, cause: str) -> None:
-        """Ends the request early; does nothing when it has ended already."""
+        """Ends the request early; does nothing once it has ended."""
         ...
 
 
@@ -35,7 +35,7 @@ class ServingEngine(Protocol):
     """An engine that is shared by many requests on one event loop.
 
     Attributes:
-        facts: What the engine turned out to be.
+        facts: The model, sizes and limits.
         failed: Set when the engine has died.
     """
 
@@ -44,7 +44,7 @@ class ServingEngine(Protocol):
 
     @property
     def is_ready(self) -> bool:
-        """False after the engine's death and while it drains."""
+        """Whether the engine accepts requests: it is neither dead nor draining."""
         ...
 
     @property
@@ -54,7 +54,7 @@ class ServingEngine(Protocol):
 
     @property
     def needs_http(self) -> bool:
-        """Whether any logger wants to hear of answered HTTP requests."""
+        """Whether any logger implements `http_answered`."""
         ...
 
     async def encode(self, text: str, *, add_special_tokens: bool = True) -> list[int]:
@@ -64,7 +64,7 @@ class ServingEngine(Protocol):
     async def decode(
         self, token_ids: Sequence[int], *, skip_special_tokens: bool = False
     ) -> str:
-        """Turns tokens into text off the event loop."""
+        """Detokenizes off the event loop."""
         ...
 
     async def render_chat(
@@ -73,15 +73,15 @@ class ServingEngine(Protocol):
         *,
         add_generation_prompt: bool = True,
     ) -> list[int]:
-        """Applies the chat template; raises `RequestError` where that fails."""
+        """Applies the chat template; raises `RequestError` if that fails."""
         ...
 
     def token_text(self, token_id: int) -> str:
-        """The text of one token by itself."""
+        """Returns the text of one token by itself."""
         ...
 
     def token_bytes(self, token_id: int) -> bytes:
-        """The bytes of one token, which may be half a character."""
+        """Returns the bytes of one token; they may be part of a character."""
         ...
 
     async def submit(
@@ -94,9 +94,9 @@ class ServingEngine(Protocol):
         kv_transfer_params: dict[str, object] | None = None,
         is_streamed: bool = True,
     ) -> OutputStream:
-        """Takes a prompt in; with `is_streamed=False` exactly one output comes.
+        """Submits a prompt; with `is_streamed=False` it yields exactly one output.
 
-        `kv_transfer_params` are for the KV connector; without one they do nothing.
+        `kv_transfer_params` are for the KV connector, and ignored without one.
 
         Raises:
             RequestError: The prompt or the parameters cannot be served.
@@ -106,11 +106,7 @@ class ServingEngine(Protocol):
         ...
 
     def check_room(self, completions: int) -> None:
-        """Tells whether so many more may be open; `submit` asks the same for its own.
-
-        Raises:
-            OverloadedError: They may not.
-        """
+        """Raises `OverloadedError` if this many more completions would be too many."""
         ...
 
     def reject(self, facts: RequestFacts, cause: Rejected) -> None:
@@ -118,7 +114,7 @@ class ServingEngine(Protocol):
         ...
 
     async def call(self, command: EngineCommand[R]) -> tuple[R, ...]:
-        """Sends a command to every engine behind this one and waits for the replies.
+        """Sends a command to every engine of the set and waits for the replies.
 
         Raises:
             CommandError: An engine refused the command, or did not reply in time.
@@ -131,11 +127,11 @@ class ServingEngine(Protocol):
         ...
 
     def http_answered(self, answered: HttpAnswered) -> None:
-        """Tells the loggers of answered HTTP requests; on the event loop."""
+        """Passes answered HTTP requests to the loggers; call it on the event loop."""
         ...
 
     async def drain(self, timeout_seconds: float) -> bool:
-        """Takes nothing new and waits for what runs; False if some still does."""
+        """Refuses new requests and waits for open ones; False if some remain."""
         ...
 
     async def close(self) -> None:

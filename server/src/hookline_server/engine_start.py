@@ -1,4 +1,4 @@
-"""Starts the real engine; imported late, for the engine's imports are heavy."""
+"""Starts the engine; imported late, because the engine's imports are slow."""
 
 from hookline.config import EngineConfig
 from hookline.frontend.async_engine import AsyncEngine

@@ -1,4 +1,4 @@
-"""Every error leaves the server in OpenAI's shape."""
+"""Converts every error response to OpenAI's format."""
 
 from collections.abc import Awaitable, Callable
 
@@ -19,7 +19,7 @@ def error_response(error: ApiError) -> web.Response:
 
 @web.middleware
 async def answer_errors(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Answers errors that handlers raise on purpose."""
+    """Converts errors that handlers raise deliberately to responses."""
     try:
         return await handler(request)
     except (ApiError, RequestError, CommandError, EngineDeadError) as error:
@@ -30,10 +30,10 @@ async def answer_errors(request: web.Request, handler: Handler) -> web.StreamRes
 
 
 async def shape_error(request: web.Request, response: web.StreamResponse) -> None:
-    """Rewrites errors that aiohttp answers by itself, just before they are sent.
+    """Rewrites aiohttp's own error responses just before they are sent.
 
-    These are unknown routes, wrong methods, bodies that are too large, and unexpected
-    exceptions, which aiohttp has logged with a traceback.
+    They are for unknown routes, wrong methods, bodies that are too large, and
+    unexpected exceptions, which aiohttp has logged with a traceback.
     """
     if response.status < 400 or not isinstance(response, web.Response):
         return
@@ -42,20 +42,20 @@ async def shape_error(request: web.Request, response: web.StreamResponse) -> Non
     body = error_body(_own_error(request, response.status))
     response.body = body
     response.content_type = "application/json"
-    # The headers have the length of aiohttp's own body.
+    # The header still has the length of aiohttp's body.
     response.headers["Content-Length"] = str(len(body))
 
 
 class Page(web.Response):
-    """A plugin's page, which is sent as it is, errors included."""
+    """A plugin's page, which is sent unchanged, errors included."""
 
 
 def _own_error(request: web.Request, status: int) -> ApiError:
     if status == 404:
-        message = f"there is no {request.path}"
+        message = f"{request.path} does not exist"
         return ApiError(404, message, code="route_not_found")
     if status == 405:
-        message = f"{request.path} does not take {request.method}"
+        message = f"{request.path} does not support {request.method}"
         return ApiError(405, message, code="method_not_allowed")
     if status == 413:
         return body_too_large(request.client_max_size)

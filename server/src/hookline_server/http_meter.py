@@ -1,4 +1,4 @@
-"""Measures every answered request, and tells the engine's observers now and then."""
+"""Measures every answered request and reports batches of them to the observers."""
 
 import asyncio
 import time
@@ -14,21 +14,22 @@ from hookline_server.sse import SENT_BYTES
 
 FLUSH_SECONDS = 0.25
 MOST_EXCHANGES = 1000
-"""Exchanges beyond these between two flushes are only counted."""
+"""Maximum number of exchanges between two flushes; further ones are only counted."""
 
 UNMATCHED = "unmatched"
 OTHER = "OTHER"
 METHODS = frozenset({"GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"})
 
-UNFORESEEN = 500
+UNEXPECTED_ERROR = 500
+"""Status of aiohttp's own response to an unexpected exception."""
 
 _Key = tuple[str, str]
 
 
 class HttpMeter:
-    """Meters one or several applications; lives on their event loop.
+    """Measures one or several applications on one event loop.
 
-    It wakes up only after something has changed: an idle server stays idle.
+    Reports only changes, so that an idle server stays idle.
     """
 
     def __init__(self, engine: ServingEngine) -> None:
@@ -42,13 +43,9 @@ class HttpMeter:
     async def middleware(
         self, request: web.Request, handler: Handler
     ) -> web.StreamResponse:
-        """Measures a request to its last byte.
-
-        To be the outermost middleware, around the one that sends the response.
-        """
+        """Measures a request to its last byte; must be the outermost middleware."""
         key = _route(request), _method(request)
-        # What aiohttp makes of an unforeseen error, with a body that nobody counts.
-        status = UNFORESEEN
+        status = UNEXPECTED_ERROR  # whose body is not counted
         begun = time.perf_counter()
         self._change(key, 1)
         try:
@@ -64,12 +61,12 @@ class HttpMeter:
         return response
 
     async def lifetime(self, _: web.Application) -> AsyncIterator[None]:
-        """A cleanup context: the application does not end before all is told."""
+        """Flushes at the application's end; for its `cleanup_ctx`."""
         yield
         self.flush()
 
     def flush(self) -> None:
-        """Tells what has been measured since the last time."""
+        """Reports the measurements since the last flush."""
         if self._flushing is None:
             return
         self._flushing.cancel()

@@ -1,4 +1,4 @@
-"""The listening socket, taken before anything slow happens."""
+"""Listening sockets, which are bound before the engine starts."""
 
 import os
 import socket
@@ -12,8 +12,8 @@ class Listening:
     """The sockets of a server.
 
     Attributes:
-        api: Of the API.
-        pages: Of the loggers' pages, where they have one of their own.
+        api: Socket of the API.
+        pages: Socket of the loggers' pages; None if the API's serves them.
     """
 
     api: socket.socket
@@ -24,17 +24,17 @@ class Listening:
         return (self.api,) if self.pages is None else (self.api, self.pages)
 
     def close(self) -> None:
-        """Nobody listens any more."""
+        """Closes the sockets."""
         for each in self.all:
             each.close()
 
 
 class ListenError(Exception):
-    """The address cannot be listened on.
+    """The server cannot listen on an address.
 
     Attributes:
-        host: As asked for.
-        port: As asked for.
+        host: The host.
+        port: The port.
     """
 
     def __init__(self, host: str, port: int, error: OSError) -> None:
@@ -47,7 +47,7 @@ class ListenError(Exception):
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """Takes the port; raises `ListenError` where that is not possible."""
+    """Returns a listening socket; raises `ListenError` on failure."""
     try:
         (family, _, _, _, address), *_ = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
@@ -63,10 +63,10 @@ def _bound(
 ) -> socket.socket:
     taken = socket.socket(family, socket.SOCK_STREAM)
     try:
-        # A port in TIME_WAIT may be taken; one that somebody listens on may not.
+        # Allows ports in TIME_WAIT, but none with another listener.
         taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         taken.bind(address)
-        # At once: two sockets may be bound to one port until one of them listens.
+        # Immediately, because two sockets can be bound to a port until one listens.
         taken.listen(BACKLOG)
         taken.setblocking(False)
     except OSError:
@@ -76,12 +76,12 @@ def _bound(
 
 
 def bound_port(bound: socket.socket) -> int:
-    """The port of a bound socket."""
+    """Returns the port of a bound socket."""
     port: int = bound.getsockname()[1]
     return port
 
 
 def url(bound: socket.socket) -> str:
-    """The URL of a bound socket."""
+    """Returns the URL of a bound socket."""
     host, port = bound.getsockname()[:2]
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"

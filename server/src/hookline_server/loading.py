@@ -1,4 +1,4 @@
-"""What the port answers while the model loads: alive, but not ready."""
+"""The application that answers while the model loads: alive, but not ready."""
 
 from aiohttp import web
 
@@ -10,7 +10,7 @@ from hookline_server.sending import confirm, send
 
 
 def create_loading_app() -> web.Application:
-    """A stand-in for the server until its engine has started."""
+    """Returns the application that serves until the engine has started."""
     app = web.Application(middlewares=(send, answer_errors))
     app.on_response_prepare.append(echo_request_id)
     app.on_response_prepare.append(_close_connection)
@@ -24,6 +24,6 @@ async def _not_yet(_: web.Request) -> web.StreamResponse:
 
 
 async def _close_connection(_: web.Request, response: web.StreamResponse) -> None:
-    # The next request must find the real server, so no connection is kept.
+    # No keep-alive, so that the next request reaches the real server.
     response.headers["Connection"] = "close"
     response.force_close()

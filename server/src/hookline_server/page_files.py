@@ -1,4 +1,4 @@
-"""Static files of loggers: a folder, and nothing outside of it."""
+"""Static files of loggers, restricted to one folder."""
 
 import asyncio
 from mimetypes import MimeTypes
@@ -38,7 +38,7 @@ async def serve_file(folder: Path, name: str, path: str) -> PageFile:
         path: Path of the request, for the error.
 
     Raises:
-        ApiError: 404; there is no such file in the folder, or it is hidden.
+        ApiError: 404; the file does not exist in the folder, or is hidden.
     """
     found = await asyncio.to_thread(_find, folder, name or INDEX)
     if found is None:

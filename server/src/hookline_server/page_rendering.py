@@ -15,7 +15,7 @@ from hookline_server.request_body import read_body
 
 MAX_THREADS = 2
 MAX_OPEN = 32
-"""Pages that are rendered or wait for a thread; further requests get a 503."""
+"""Maximum number of pages being rendered or queued; further requests get a 503."""
 
 TIMEOUT_SECONDS = 10.0
 
@@ -37,7 +37,7 @@ class PageRendering:
 
         Raises:
             ApiError: 503; too many pages are open, or this one takes too long. 500; the
-                handler fails, or returns something else than a `PageResponse`.
+                handler fails, or does not return a `PageResponse`.
         """
         if self._open >= MAX_OPEN:
             raise ApiError(503, "too many requests for pages", code="pages_busy")
@@ -76,7 +76,7 @@ class PageRendering:
 
 
 async def page_request(request: web.Request) -> PageRequest:
-    """Returns what a page's handler gets of a request; reads the body."""
+    """Returns a request for a page's handler; reads the body."""
     return PageRequest(
         headers={name.lower(): value for name, value in request.headers.items()},
         query={name: request.query.getall(name)[-1] for name in request.query},

@@ -14,10 +14,10 @@ from hookline_server.page_rendering import page_failed, page_request
 from hookline_server.sse import EventResponse
 
 MAX_STREAMS = 16
-"""Open streams, each with a thread; further clients get a 503."""
+"""Maximum number of open streams, each with a thread; further clients get a 503."""
 
 FIRST_SECONDS = 10.0
-"""Within which a handler must yield for the first time."""
+"""Maximum time until a handler's first event."""
 
 
 class PageStreams:
@@ -31,11 +31,11 @@ class PageStreams:
     ) -> web.StreamResponse:
         """Sends events until the handler ends, the client leaves or `stop` is called.
 
-        The response starts with the first yield: what fails before has its own status.
+        The response starts with the first event; until then failures set the status.
 
         Raises:
-            ApiError: 503; too many streams are open, or none of the first events came
-                in time. 500; the handler failed at once.
+            ApiError: 503; too many streams are open, or the first event did not come in
+                time. 500; the handler failed before its first event.
         """
         if len(self._streams) >= MAX_STREAMS:
             raise ApiError(503, "too many open event streams", code="pages_busy")
@@ -60,7 +60,7 @@ class PageStreams:
             stream.stop()
 
     def _start(self, stream: PageEventStream) -> PageEventStream:
-        # A stream counts until its thread has ended: a handler that hangs keeps it.
+        # A stream counts until its thread has ended, also if its handler hangs.
         self._streams.add(stream)
         ended = partial(self._streams.discard, stream)
         threading.Thread(

@@ -1,4 +1,4 @@
-"""The pages that loggers add: registered once at the start, served off the loop."""
+"""The loggers' pages: registered at the start, served off the event loop."""
 
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -7,7 +7,7 @@ from aiohttp import web
 
 from hookline.pages import EventHandler, PageHandler
 from hookline_server.api_error import ApiError
-from hookline_server.bearer import bearer_token, is_same
+from hookline_server.bearer import bearer_token, is_equal
 from hookline_server.page_files import serve_file
 from hookline_server.page_rendering import PageRendering
 from hookline_server.page_streams import PageStreams
@@ -55,7 +55,7 @@ class Pages:
         path = path.rstrip("/")
 
         async def add_slash(request: web.Request) -> web.StreamResponse:
-            # So that links in the index are relative to the folder.
+            # Redirects, so that relative links in the index work.
             raise web.HTTPPermanentRedirect(request.rel_url.with_path(f"{path}/"))
 
         async def serve(request: web.Request) -> web.StreamResponse:
@@ -83,11 +83,11 @@ class Pages:
             self._router.add_route(method, path, checked)
 
     def _check_token(self, request: web.Request) -> None:
-        if self._token is None or is_same(bearer_token(request), self._token):
+        if self._token is None or is_equal(bearer_token(request), self._token):
             return
         raise ApiError(
             401,
-            "the metrics token is needed: send it as `Authorization: Bearer …`",
+            "the metrics token is required: send it as `Authorization: Bearer …`",
             code="invalid_metrics_token",
         )
 

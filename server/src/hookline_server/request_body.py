@@ -22,8 +22,8 @@ async def read_body(request: web.Request) -> bytes:
     """Returns the decoded body; for applications made with `HANDLER_ARGS`.
 
     Raises:
-        ApiError: 400; the body is not what its Content-Encoding says, or the encoding
-            is not supported.
+        ApiError: 400; the body does not match its Content-Encoding, or the encoding is
+            not supported.
         HTTPRequestEntityTooLarge: The body is larger than `request.client_max_size`,
             as sent or decoded.
     """
@@ -70,6 +70,6 @@ def _decode(body: bytes, encoding: str, limit: int) -> bytes:
 
 
 def _deflate_bits(body: bytes) -> int:
-    """Some clients send raw deflate data without the zlib header that HTTP asks for."""
+    """Returns zlib's `wbits`: some clients omit the zlib header that HTTP requires."""
     has_zlib_header = body[:1] and body[0] & 0x0F == zlib.DEFLATED
     return zlib.MAX_WBITS if has_zlib_header else -zlib.MAX_WBITS

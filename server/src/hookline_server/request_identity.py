@@ -1,4 +1,4 @@
-"""Who a request is: its id for the client, and the facts that observers get."""
+"""Identity of a request: its id for the client, and facts for observers."""
 
 import re
 import uuid
@@ -13,7 +13,7 @@ from hookline_server.tenants import tenant_of
 
 MAX_ID_LENGTH = 128
 MAX_TRACESTATE_LENGTH = 512
-"""The W3C asks to carry at least so much; more is not carried."""
+"""Minimum length that the W3C requires to propagate; longer values are dropped."""
 
 SLO_HEADER = "X-Hookline-SLO"
 CHAT_ROUTE = "/v1/chat/completions"
@@ -25,22 +25,22 @@ _TRACESTATE = re.compile(r"[\x20-\x7e]+")
 
 
 def request_id(request: web.Request) -> str:
-    """The client's own id where it sent a usable one, else a new one."""
+    """Returns the client's id if it sent a valid one, otherwise a new one."""
     if _KEY not in request:
-        given = _NOT_IN_ID.sub("", request.headers.get("X-Request-Id", ""))
-        request[_KEY] = given[:MAX_ID_LENGTH] or uuid.uuid4().hex
+        sent = _NOT_IN_ID.sub("", request.headers.get("X-Request-Id", ""))
+        request[_KEY] = sent[:MAX_ID_LENGTH] or uuid.uuid4().hex
     return request[_KEY]
 
 
 async def echo_request_id(request: web.Request, response: web.StreamResponse) -> None:
-    """Puts the id into each response's headers."""
+    """Adds the id to the response's headers."""
     response.headers["X-Request-Id"] = request_id(request)
 
 
 def request_facts(
     request: web.Request, *, priority: int = 0, slo: Slo | None = None
 ) -> RequestFacts:
-    """What observers are told about who asked, and for what."""
+    """Returns the facts of a request for observers."""
     return RequestFacts(
         client_id=request_id(request),
         tenant=tenant_of(request),
@@ -52,10 +52,10 @@ def request_facts(
 
 
 def requested_slo(request: web.Request) -> Slo | None:
-    """The objectives that the request brings itself.
+    """Returns the objectives in the request's header, or None without the header.
 
     Raises:
-        RequestError: The header makes no sense.
+        RequestError: The header is invalid.
     """
     text = request.headers.get(SLO_HEADER)
     if text is None:
@@ -67,7 +67,7 @@ def requested_slo(request: web.Request) -> Slo | None:
 
 
 def trace_context(headers: Mapping[str, str]) -> dict[str, str]:
-    """The W3C trace headers where they are valid; a state needs a parent."""
+    """Returns the valid W3C trace headers; `tracestate` only with `traceparent`."""
     parent = headers.get("traceparent", "").strip()
     if not _is_traceparent(parent):
         return {}

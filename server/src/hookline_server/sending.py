@@ -1,4 +1,4 @@
-"""Sends every response; one whose client has left becomes a 499."""
+"""Sends every response; if the client has left, its status becomes 499."""
 
 import asyncio
 import logging
@@ -19,12 +19,12 @@ logger = logging.getLogger(__name__)
 
 @web.middleware
 async def send(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Sends the response to its last byte; the outermost middleware but the meter.
+    """Sends the response to its last byte; the outermost middleware after the meter.
 
-    aiohttp itself would send it after all middlewares, where failures go unnoticed.
+    aiohttp would send it after all middlewares, where failures go unnoticed.
 
     When a client leaves, the handler is cancelled, or a write fails before that. Both
-    end here; the response returned then only has the status for the access log.
+    are caught here; the returned response is only for the access log.
     """
     try:
         response = await _answer(request, handler)
@@ -45,7 +45,7 @@ async def send(request: web.Request, handler: Handler) -> web.StreamResponse:
 async def confirm(request: web.Request) -> web.StreamResponse | None:
     """Answers `Expect: 100-continue`; the `expect_handler` of routes.
 
-    aiohttp's own one runs before the middlewares, and fails for clients that have left.
+    aiohttp's default runs before the middlewares, and fails if the client has left.
     """
     if request.headers["Expect"].lower() != "100-continue":
         raise web.HTTPExpectationFailed

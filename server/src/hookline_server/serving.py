@@ -1,4 +1,4 @@
-"""The life of a server process: load, serve until a signal, drain, end."""
+"""The life cycle of a server process: load, serve until a signal, drain, end."""
 
 import asyncio
 import logging
@@ -53,7 +53,7 @@ async def _serve_engine(
     served = [(app, listening.api)]
     if listening.pages is not None:
         served.append((app[PAGES_APP], listening.pages))
-    # The last is ended first, so the API's application hears all that is measured.
+    # Sites end in reverse order, so the pages end before the API.
     async with sites(served):
         when_ready(app)
         watching = asyncio.create_task(_log_failure(engine))
@@ -71,22 +71,22 @@ async def _log_failure(engine: ServingEngine) -> None:
 async def _started(
     start_engine: StartEngine, stopping: asyncio.Event
 ) -> ServingEngine | None:
-    """The engine, or None where a signal came before it was there."""
+    """Returns the engine, or None if a signal came before it was ready."""
     starting = asyncio.ensure_future(start_engine())
     signalled = asyncio.ensure_future(stopping.wait())
     await asyncio.wait((starting, signalled), return_when=asyncio.FIRST_COMPLETED)
     signalled.cancel()
     if starting.done():
         return starting.result()
-    await _give_up(starting)
+    await _abandon(starting)
     return None
 
 
-async def _give_up(starting: asyncio.Future[ServingEngine]) -> None:
-    """Closes an engine that is about to be there; one that takes long is left."""
+async def _abandon(starting: asyncio.Future[ServingEngine]) -> None:
+    """Closes an engine that becomes ready soon; otherwise ends the process."""
     await asyncio.wait((starting,), timeout=LAST_WRITES_SECONDS)
     if not starting.done():
-        # A thread that loads a model cannot be ended, and would be waited for.
+        # The interpreter would wait for the thread that loads the model.
         os._exit(0)
     if starting.exception() is None:
         await starting.result().close()

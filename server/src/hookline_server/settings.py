@@ -1,4 +1,4 @@
-"""How the server listens and what it allows; nothing about the engine."""
+"""Settings of the server: addresses, limits and keys."""
 
 import re
 from dataclasses import dataclass, field

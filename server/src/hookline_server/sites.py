@@ -1,4 +1,4 @@
-"""Applications on sockets, and the signals that end them."""
+"""Runs applications on sockets until a signal."""
 
 import asyncio
 import os
@@ -12,7 +12,7 @@ from aiohttp import web
 from hookline_server.access_log import QuietAccessLogger
 
 LAST_WRITES_SECONDS = 5.0
-"""After the drain, handlers get so long to write what clients have yet to read."""
+"""Time after the drain for handlers to finish writing to slow clients."""
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
@@ -20,9 +20,9 @@ Served = tuple[web.Application, socket.socket]
 
 
 def stop_on_signals(last: Callable[[], None] | None = None) -> asyncio.Event:
-    """Set by the first signal; a second one ends the process.
+    """Returns an event that the first signal sets; a second signal ends the process.
 
-    Before it does, `last` is called.
+    `last` is called before the process ends.
     """
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -41,7 +41,7 @@ def stop_on_signals(last: Callable[[], None] | None = None) -> asyncio.Event:
 
 @asynccontextmanager
 async def sites(served: Iterable[Served]) -> AsyncIterator[None]:
-    """Serves all of them; the last is ended first."""
+    """Serves all applications; they end in reverse order."""
     async with AsyncExitStack() as stack:
         for app, listening in served:
             await stack.enter_async_context(_site(app, listening))
@@ -52,7 +52,7 @@ async def sites(served: Iterable[Served]) -> AsyncIterator[None]:
 async def _site(app: web.Application, listening: socket.socket) -> AsyncIterator[None]:
     runner = web.AppRunner(
         app,
-        # A handler whose client has left is cancelled, which aborts its request.
+        # Cancels the handler when its client leaves, which aborts the request.
         handler_cancellation=True,
         access_log_class=QuietAccessLogger,
         shutdown_timeout=LAST_WRITES_SECONDS,

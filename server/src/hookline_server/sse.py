@@ -1,4 +1,4 @@
-"""Server-sent events: their bytes, and a response that carries them."""
+"""Server-sent events and a response that streams them."""
 
 from collections.abc import Iterable
 
@@ -7,18 +7,18 @@ from aiohttp import web
 DONE = b"data: [DONE]\n\n"
 
 SENT_BYTES: web.RequestKey[int] = web.RequestKey("hookline_sent_bytes", int)
-"""Length of the body that has been sent for a request so far."""
+"""Number of body bytes sent for a request so far."""
 
 
 def event(data: bytes) -> bytes:
-    """One event; JSON never holds a line break, so one line is enough."""
+    """Returns an event; `data` must not contain line breaks, which JSON never does."""
     return b"data: " + data + b"\n\n"
 
 
 class EventResponse:
-    """A streamed response whose headers leave with its first events.
+    """A streamed response whose headers are sent with its first events.
 
-    Until then an error can still be answered with a status of its own.
+    Until then an error can still have its own status.
     """
 
     def __init__(self, request: web.Request) -> None:
@@ -27,18 +27,18 @@ class EventResponse:
             headers={
                 "Content-Type": "text/event-stream; charset=utf-8",
                 "Cache-Control": "no-cache",
-                # Keeps nginx from holding events back.
+                # Disables nginx's buffering.
                 "X-Accel-Buffering": "no",
             }
         )
 
     @property
     def has_started(self) -> bool:
-        """Whether the headers have left."""
+        """Whether the headers have been sent."""
         return self._response.prepared
 
     async def send(self, payloads: Iterable[bytes]) -> None:
-        """Sends several events in one write, at the pace of the reader."""
+        """Sends events in one write; waits if the client reads slowly."""
         await self.write(b"".join(event(payload) for payload in payloads))
 
     async def finish(self) -> web.StreamResponse:
@@ -53,7 +53,7 @@ class EventResponse:
         return self._response
 
     async def write(self, data: bytes) -> None:
-        """Sends the bytes of whole events, after the headers if they are the first."""
+        """Sends the bytes of whole events, preceded by the headers if not yet sent."""
         if not self._response.prepared:
             await self._response.prepare(self._request)
         if data:

@@ -1,4 +1,4 @@
-"""The engine's streams behind a client's request: opened, merged, never leaked."""
+"""The engine's output streams of a client's request: opened, merged, never leaked."""
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
@@ -17,22 +17,22 @@ from hookline_server.engine import OutputStream, ServingEngine
 from hookline_server.protocol.completion import Prompt
 
 Batch = list[tuple[int, RequestOutput]]
-"""News of one moment: (number of the prompt, output)."""
+"""Simultaneous outputs: (index of the prompt, output)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ask:
-    """A client's prompts, with all that the engine needs to know.
+class Submission:
+    """A client's prompts and everything else that the engine needs.
 
     Attributes:
-        prompts: Each becomes one request.
-        params: The same for all of them.
+        prompts: The prompts; each becomes one request.
+        params: Sampling parameters of all prompts.
         facts: Client, tenant and priority.
-        cache_salt: Keeps the prefixes apart from others'.
-        kv_transfer_params: For the KV connector.
+        cache_salt: Salt of the prefix cache's hashes, or None.
+        kv_transfer_params: Parameters for the KV connector, or None.
         is_streamed: Whether outputs come step by step.
-        may_be_shorter: The length is our default, not the client's wish: where the
-            context ends earlier, so does the completion.
+        may_be_shorter: Whether `max_tokens` may be reduced to fit the context, because
+            it is a default and not the client's value.
     """
 
     prompts: Sequence[Prompt]
@@ -52,31 +52,31 @@ class OpenStreams:
 
     @property
     def count(self) -> int:
-        """How many are open."""
+        """Number of open streams."""
         return len(self._streams)
 
     @asynccontextmanager
     async def opened(
-        self, engine: ServingEngine, ask: Ask
+        self, engine: ServingEngine, submission: Submission
     ) -> AsyncIterator[list[OutputStream]]:
-        """Submits all prompts or none; on the way out what still runs is aborted."""
+        """Submits all prompts or none; aborts those still running on exit."""
         streams: list[OutputStream] = []
         try:
-            await self._submit_all(engine, ask, streams)
+            await self._submit_all(engine, submission, streams)
             yield streams
         finally:
-            # What has not ended by now has lost its client.
+            # A stream that has not ended by now has lost its client.
             self._end(streams, "client_disconnect")
 
     async def _submit_all(
-        self, engine: ServingEngine, ask: Ask, streams: list[OutputStream]
+        self, engine: ServingEngine, submission: Submission, streams: list[OutputStream]
     ) -> None:
         try:
-            with _refusal_counted(engine, ask):
-                # Else the first prompts would run until the one that is too much.
-                engine.check_room(len(ask.prompts) * ask.params.n)
-                for prompt in ask.prompts:
-                    streams.append(await _submit(engine, prompt, ask))
+            with _rejection_counted(engine, submission):
+                # Checked first, so that no prompt runs if not all of them fit.
+                engine.check_room(len(submission.prompts) * submission.params.n)
+                for prompt in submission.prompts:
+                    streams.append(await _submit(engine, prompt, submission))
                     self._streams.add(streams[-1])
         except (RequestError, EngineDeadError):
             self._end(streams, "sibling_refused")
@@ -94,12 +94,12 @@ class OpenStreams:
 
 
 async def whole_outputs(streams: Sequence[OutputStream]) -> list[RequestOutput]:
-    """The one output of each stream that was opened without streaming."""
+    """Returns the single output of each stream; they must not be streamed."""
     return [output for stream in streams async for output in _complete(stream)]
 
 
 async def merged(streams: Sequence[OutputStream]) -> AsyncGenerator[Batch, None]:
-    """The outputs of all streams as they come; those that came together stay so."""
+    """Yields the outputs of all streams as they arrive, simultaneous ones together."""
     iterators = [_complete(stream) for stream in streams]
     if len(iterators) == 1:
         async for output in iterators[0]:
@@ -109,11 +109,11 @@ async def merged(streams: Sequence[OutputStream]) -> AsyncGenerator[Batch, None]
     try:
         while waiting:
             done, _ = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
-            came = {waiting.pop(task): task.result() for task in done}
-            news = sorted((n, out) for n, out in came.items() if out is not None)
-            waiting |= {_next(iterators[n]): n for n, _ in news}
-            if news:
-                yield news
+            results = {waiting.pop(task): task.result() for task in done}
+            batch = sorted((n, out) for n, out in results.items() if out is not None)
+            waiting |= {_next(iterators[n]): n for n, _ in batch}
+            if batch:
+                yield batch
     finally:
         for task in waiting:
             task.cancel()
@@ -132,7 +132,11 @@ async def _next_or_none(
 
 
 async def _complete(stream: OutputStream) -> AsyncIterator[RequestOutput]:
-    """The outputs of a stream; one that ends early has been aborted by the server."""
+    """Yields a stream's outputs.
+
+    Raises:
+        ApiError: 503; the stream ended early, because the server aborted it.
+    """
     is_finished = False
     async for output in stream:
         is_finished = output.finished
@@ -142,31 +146,33 @@ async def _complete(stream: OutputStream) -> AsyncIterator[RequestOutput]:
 
 
 @contextmanager
-def _refusal_counted(engine: ServingEngine, ask: Ask) -> Iterator[None]:
-    """Counts an ask that is refused once, however many prompts it has."""
+def _rejection_counted(engine: ServingEngine, submission: Submission) -> Iterator[None]:
+    """Counts a rejected submission once, even if it has several prompts."""
     try:
         yield
     except RequestError as error:
-        engine.reject(ask.facts, as_api_error(error).rejection)
+        engine.reject(submission.facts, as_api_error(error).rejection)
         raise
 
 
-async def _submit(engine: ServingEngine, prompt: Prompt, ask: Ask) -> OutputStream:
+async def _submit(
+    engine: ServingEngine, prompt: Prompt, submission: Submission
+) -> OutputStream:
     submit = partial(
         engine.submit,
         prompt,
-        facts=ask.facts,
-        cache_salt=ask.cache_salt,
-        kv_transfer_params=ask.kv_transfer_params,
-        is_streamed=ask.is_streamed,
+        facts=submission.facts,
+        cache_salt=submission.cache_salt,
+        kv_transfer_params=submission.kv_transfer_params,
+        is_streamed=submission.is_streamed,
     )
     try:
-        return await submit(params=ask.params)
+        return await submit(params=submission.params)
     except PromptTooLongError as error:
         room = error.max_model_len - error.prompt_tokens
         if room < 1:
             error.param = "prompt"
-        if room < 1 or not ask.may_be_shorter:
+        if room < 1 or not submission.may_be_shorter:
             raise
-    shorter = msgspec.structs.replace(ask.params, max_tokens=room)
+    shorter = msgspec.structs.replace(submission.params, max_tokens=room)
     return await submit(params=shorter)

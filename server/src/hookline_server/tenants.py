@@ -1,4 +1,4 @@
-"""Who a request is accounted to: told by its API key, or by a header."""
+"""The tenant of a request, by its API key or by a header."""
 
 from aiohttp import web
 
@@ -6,11 +6,11 @@ from hookline_server.context import SETTINGS
 from hookline_server.tenant_names import cleaned
 
 KEYS_TENANT: web.RequestKey[str] = web.RequestKey("hookline_keys_tenant", str)
-"""The tenant whose API key the request brought."""
+"""The tenant of the request's API key."""
 
 
 def tenant_of(request: web.Request) -> str | None:
-    """The tenant; the key knows it better than the header, which anybody can write."""
+    """Returns the tenant of the API key, else of the header, which is not trusted."""
     if KEYS_TENANT in request:
         return request[KEYS_TENANT]
     header = request.app[SETTINGS].tenant_header

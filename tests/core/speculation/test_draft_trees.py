@@ -281,7 +281,7 @@ def test_trees_need_a_model_on_processors(
     speculating_llm: SpeculatingLLM, llama: Oracle
 ) -> None:
     """Neither kernels of GPUs nor the simulated executor know them."""
-    with pytest.raises(ConfigError, match="on processors alone"):
+    with pytest.raises(ConfigError, match="on CPUs only"):
         arrays_for(DraftTree(TREE), Platform(torch.device("cuda"), is_gpu=True), [None])
     config = config_for(llama.folder, "batched")
     simulated = replace(config, executor=ExecutorConfig(name="simulated"))

@@ -21,7 +21,7 @@ from hookline_server.protocol.message import template_messages
 from hookline_server.protocol.wire import decode
 from hookline_server.request_body import read_body
 from hookline_server.request_identity import request_facts, requested_slo
-from hookline_server.streams import Ask
+from hookline_server.streams import Submission
 
 
 async def chat_completions(request: web.Request) -> web.StreamResponse:
@@ -36,7 +36,7 @@ async def chat_completions(request: web.Request) -> web.StreamResponse:
             asked, max_tokens=asked.output_tokens, logprobs=asked.likeliest_tokens
         )
         prompt = await _prompt(engine, asked)
-    ask = Ask(
+    submission = Submission(
         prompts=[prompt],
         params=params,
         facts=request_facts(request, priority=asked.priority or 0, slo=slo),
@@ -46,7 +46,7 @@ async def chat_completions(request: web.Request) -> web.StreamResponse:
     )
     answer = ChatAnswer(make_identity(request, "chatcmpl"), asked, engine)
     with _fields_named(asked):
-        return await deliver(request, ask, answer)
+        return await deliver(request, submission, answer)
 
 
 async def _prompt(engine: ServingEngine, asked: ChatRequest) -> list[int]:

@@ -26,7 +26,7 @@ from hookline_server.protocol.tokens import check_tokens
 from hookline_server.protocol.wire import decode
 from hookline_server.request_body import read_body
 from hookline_server.request_identity import request_facts, requested_slo
-from hookline_server.streams import Ask
+from hookline_server.streams import Submission
 
 
 async def completions(request: web.Request) -> web.StreamResponse:
@@ -40,7 +40,7 @@ async def completions(request: web.Request) -> web.StreamResponse:
         params = _params(asked)
         found = await _tokenized(engine, asked, prompts(asked))
         echo = await _echo(engine, asked, found)
-    ask = Ask(
+    submission = Submission(
         prompts=found,
         params=params,
         facts=request_facts(request, priority=asked.priority or 0, slo=slo),
@@ -50,7 +50,9 @@ async def completions(request: web.Request) -> web.StreamResponse:
         kv_transfer_params=asked.kv_transfer_params,
     )
     identity = make_identity(request, "cmpl")
-    return await deliver(request, ask, CompletionAnswer(identity, asked, engine, echo))
+    return await deliver(
+        request, submission, CompletionAnswer(identity, asked, engine, echo)
+    )
 
 
 def _params(asked: CompletionRequest) -> SamplingParams:

@@ -12,14 +12,16 @@ from hookline_server.engine import OutputStream
 from hookline_server.handlers.common import json_response
 from hookline_server.protocol.wire import encode
 from hookline_server.sse import EventResponse
-from hookline_server.streams import Ask, merged, whole_outputs
+from hookline_server.streams import Submission, merged, whole_outputs
 
 
-async def deliver(request: web.Request, ask: Ask, answer: Answer) -> web.StreamResponse:
-    """Runs the ask; when the client leaves, this is ended and the ask aborted."""
+async def deliver(
+    request: web.Request, submission: Submission, answer: Answer
+) -> web.StreamResponse:
+    """Runs a submission; aborts it if the client leaves."""
     app = request.app
-    async with app[OPEN_STREAMS].opened(app[ENGINE], ask) as streams:
-        if ask.is_streamed:
+    async with app[OPEN_STREAMS].opened(app[ENGINE], submission) as streams:
+        if submission.is_streamed:
             return await _stream(request, streams, answer)
         return json_response(answer.whole(await whole_outputs(streams)))
 
