@@ -21,7 +21,7 @@ from hookline.exceptions import (
     RequestError,
 )
 from hookline.frontend.calls import CALL_SECONDS
-from hookline.frontend.client_request import ClientRequest, Deliver, News
+from hookline.frontend.client_request import ClientRequest, Deliver, Delivery
 from hookline.frontend.front_end import FrontEnd
 from hookline.frontend.input_processor import PreparedRequest
 from hookline.frontend.prompts import ParsedPrompt, Prompt, parse_prompts
@@ -247,11 +247,11 @@ class LLM:
         errors: list[HooklineError] = []
         bar = tqdm(total=len(prepared), unit="req", disable=not use_tqdm)
 
-        def deliver(index: int, news: News) -> None:
-            if isinstance(news, RequestOutput):
-                results[index] = news
+        def deliver(index: int, delivery: Delivery) -> None:
+            if isinstance(delivery, RequestOutput):
+                results[index] = delivery
             else:
-                errors.append(news)
+                errors.append(delivery)
             bar.update()
 
         requests: list[ClientRequest] = []

@@ -10,7 +10,7 @@ from hookline.core.commands import (
     Add,
     Call,
     Command,
-    EngineNews,
+    EngineMessage,
     Finish,
     Reply,
     ResetPrefixCache,
@@ -46,7 +46,7 @@ class Driven:
         """Takes one turn; returns the cause of its output, or an empty string."""
         self.commands.extend(commands)
         self.output: StepOutput | None = None
-        self.news: list[EngineNews] = self.loop.turn(self.receive, timeout_seconds)
+        self.news: list[EngineMessage] = self.loop.turn(self.receive, timeout_seconds)
         if not self.news:
             return ""
         assert isinstance(self.news[0], StepOutput)

@@ -23,7 +23,7 @@ from hookline.core.commands import ResetPrefixCache
 from hookline.core.engine_core import EngineCore
 from hookline.core.engine_loop import EngineLoop
 from hookline.exceptions import EngineDeadError
-from hookline.frontend.client_request import News
+from hookline.frontend.client_request import Delivery
 from hookline.frontend.front_end import FrontEnd
 from hookline.frontend.observation import Observers
 from hookline.outputs import RequestOutput
@@ -86,7 +86,7 @@ class Driven:
     def __init__(self, client: EngineClient, config: EngineConfig) -> None:
         tokenizer = Tokenizer.load(Path(config.model.model))
         self.front_end = FrontEnd(client, tokenizer, Observers(config))
-        self.news: dict[int, list[News]] = {}
+        self.news: dict[int, list[Delivery]] = {}
 
     def submit(self, max_tokens: int = 20) -> int:
         """Submits a request; returns the index of the engine that got it."""

@@ -22,7 +22,7 @@ from hookline.core.commands import (
     Add,
     Call,
     Command,
-    EngineNews,
+    EngineMessage,
     Finish,
     Reply,
     ResetPrefixCache,
@@ -67,9 +67,9 @@ def path_of(config: EngineConfig) -> Path:
     return Path(config.observers.record)
 
 
-def drive(loop: EngineLoop, turns: int = 40) -> list[EngineNews]:
+def drive(loop: EngineLoop, turns: int = 40) -> list[EngineMessage]:
     """Gives a command every other turn; returns all that comes."""
-    news: list[EngineNews] = []
+    news: list[EngineMessage] = []
     for turn in range(turns):
         given = COMMANDS[turn // 2 : turn // 2 + 1] if turn % 2 == 0 else []
         news += loop.turn(lambda _, given=given: given.pop() if given else None, 0.0)  # type: ignore[misc]
@@ -89,7 +89,7 @@ def test_a_recording_has_every_command_and_output(config: EngineConfig) -> None:
     assert recording.header.facts == loop.core.facts
     entries = recording.entries
     assert [e.command for e in entries if isinstance(e, RecordedCommand)] == COMMANDS
-    recorded: list[EngineNews] = []
+    recorded: list[EngineMessage] = []
     for entry in entries:
         if isinstance(entry, RecordedOutput):
             recorded.append(entry.output)
@@ -217,7 +217,7 @@ class Faulty:
     def command(self, at: int, command: Command) -> None:
         pass
 
-    def output(self, at: int, news: EngineNews) -> None:  # noqa: ARG002
+    def output(self, at: int, message: EngineMessage) -> None:  # noqa: ARG002
         self.outputs += 1
         if self.outputs == 3:
             raise OSError("disk full")

@@ -111,5 +111,5 @@ class Reply(msgspec.Struct, frozen=True, tag=True):
 
 
 Command = Add | Finish | Call
-EngineNews = StepOutput | Reply
+EngineMessage = StepOutput | Reply
 """Messages of a running engine to its clients."""

@@ -117,7 +117,7 @@ class EngineCore:
         There must be work. With asynchronous scheduling a step starts before the one
         ahead of it is awaited; the first call only starts one (cause `start`). If all
         work awaits KV transfers or readiness gates, these are polled: the cause is
-        `transfer`, or `WAIT` if there is no news. An output of cause `WAIT` carries
+        `transfer`, or `WAIT` without anything to report. An output of cause `WAIT` carries
         nothing and may be dropped.
         """
         plan = self._schedule_and_start()

@@ -7,7 +7,7 @@ from hookline.core.commands import (
     Add,
     Call,
     Command,
-    EngineNews,
+    EngineMessage,
     Finish,
     IsSleeping,
     Reply,
@@ -48,7 +48,7 @@ class EngineLoop:
         self._replies_to_state: list[Reply] = []
         self._replies: list[Reply] = []
 
-    def turn(self, receive: Receive, timeout_seconds: float) -> list[EngineNews]:
+    def turn(self, receive: Receive, timeout_seconds: float) -> list[EngineMessage]:
         """Takes all waiting commands, then steps, publishes a state, or waits.
 
         Returns:
@@ -59,14 +59,14 @@ class EngineLoop:
             self._take(command)
         if (reply := self._sleep.advance()) is not None:
             self._reply_with_state("sleep", reply)
-        news = self._run(receive, 0.0 if self._replies else timeout_seconds)
+        messages = self._run(receive, 0.0 if self._replies else timeout_seconds)
         if self._replies:
-            news = [*news, *self._replies]
+            messages = [*messages, *self._replies]
             self._replies = []
         if self._tap is not None:
-            for each in news:
+            for each in messages:
                 self._tap.output(self.core.clock.now(), each)
-        return news
+        return messages
 
     def close(self) -> None:
         """Closes the core and the tap."""
@@ -74,7 +74,7 @@ class EngineLoop:
             self._tap.close()
         self.core.close()
 
-    def _run(self, receive: Receive, timeout_seconds: float) -> list[EngineNews]:
+    def _run(self, receive: Receive, timeout_seconds: float) -> list[EngineMessage]:
         is_busy = self.core.has_work and not self._sleep.is_asleep
         # A step lies between two states, however many commands ask for one.
         if self._due and (self._has_stepped or not is_busy):
@@ -88,7 +88,7 @@ class EngineLoop:
         self._wait(receive, timeout_seconds)
         return []
 
-    def _step(self, receive: Receive, timeout_seconds: float) -> list[EngineNews]:
+    def _step(self, receive: Receive, timeout_seconds: float) -> list[EngineMessage]:
         self._changed = "idle"
         self._has_stepped = True
         output = self.core.step()
@@ -112,7 +112,7 @@ class EngineLoop:
         due = self._last_state + self._heartbeat
         return (due - self.core.clock.now()) / NANOSECONDS
 
-    def _state(self, cause: str) -> list[EngineNews]:
+    def _state(self, cause: str) -> list[EngineMessage]:
         self._last_state = self.core.clock.now()
         self._changed = self._due = ""
         self._has_stepped = False

@@ -19,7 +19,7 @@ from hookline.core.commands import (
     Add,
     Call,
     Command,
-    EngineNews,
+    EngineMessage,
     Finish,
     Reply,
 )
@@ -135,11 +135,11 @@ class FileRecorder:
     def command(self, at: int, command: Command) -> None:
         self._add(at, RecordedCommand(at, command))
 
-    def output(self, at: int, news: EngineNews) -> None:
-        if isinstance(news, Reply):
-            self._add(at, RecordedReply(at, news))
+    def output(self, at: int, message: EngineMessage) -> None:
+        if isinstance(message, Reply):
+            self._add(at, RecordedReply(at, message))
             return
-        self._add(at, RecordedOutput(at, news))
+        self._add(at, RecordedOutput(at, message))
 
     def close(self) -> None:
         self._file.close()

@@ -3,7 +3,7 @@
 import logging
 from typing import Protocol
 
-from hookline.core.commands import Command, EngineNews
+from hookline.core.commands import Command, EngineMessage
 from hookline_registry import Failure, isolate
 
 _log = logging.getLogger(__name__)
@@ -20,7 +20,7 @@ class Tap(Protocol):
         """Takes a command, before the engine carries it out."""
         ...
 
-    def output(self, at: int, news: EngineNews) -> None:
+    def output(self, at: int, message: EngineMessage) -> None:
         """Takes a step's output, a state or a reply, before it is sent."""
         ...
 
@@ -39,9 +39,9 @@ class GuardedTap:
         if self._tap is not None:
             self._check(isolate(self._tap.command, at, command))
 
-    def output(self, at: int, news: EngineNews) -> None:
+    def output(self, at: int, message: EngineMessage) -> None:
         if self._tap is not None:
-            self._check(isolate(self._tap.output, at, news))
+            self._check(isolate(self._tap.output, at, message))
 
     def close(self) -> None:
         if self._tap is not None:

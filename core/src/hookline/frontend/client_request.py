@@ -12,8 +12,8 @@ from hookline.frontend.wall_time import WallTime
 from hookline.outputs import CompletionOutput, RequestMetrics, RequestOutput
 from hookline.request import TokenLogprobs
 
-News = RequestOutput | HooklineError
-Deliver = Callable[[News], None]
+Delivery = RequestOutput | HooklineError
+Deliver = Callable[[Delivery], None]
 
 
 class Completion:
@@ -31,7 +31,7 @@ class Completion:
     """
 
     __slots__ = (
-        "_has_news",
+        "_has_output",
         "_logprobs",
         "_texts",
         "_token_ids",
@@ -52,7 +52,7 @@ class Completion:
         self.account = account
         self.text = text
         self.finish_cause: FinishCause | None = None
-        self._start_news()
+        self._clear_output()
 
     @property
     def is_open(self) -> bool:
@@ -90,12 +90,12 @@ class Completion:
         self.request.num_open -= 1
         self.request.last_closed = self
 
-    def take_news(self) -> CompletionOutput | None:
+    def take_output(self) -> CompletionOutput | None:
         """Returns the output since the last call, or None if there was none."""
-        if not self._has_news:
+        if not self._has_output:
             return None
         cause, timeline = self.finish_cause, self.account.timeline
-        news = CompletionOutput(
+        output = CompletionOutput(
             index=self.index,
             text="".join(self._texts),
             token_ids=self._token_ids,
@@ -106,11 +106,11 @@ class Completion:
             draft_tokens=timeline.draft_tokens,
             accepted_tokens=timeline.accepted_tokens,
         )
-        self._start_news()
-        return news
+        self._clear_output()
+        return output
 
-    def _start_news(self) -> None:
-        self._has_news = False
+    def _clear_output(self) -> None:
+        self._has_output = False
         self._texts: list[str] = []
         self._token_ids: list[int] = []
         self._logprobs: list[TokenLogprobs] | None = None
@@ -119,7 +119,7 @@ class Completion:
         self, text: str, token_ids: list[int], logprobs: list[TokenLogprobs] | None
     ) -> None:
         """Collects output; without streaming, all of it is delivered at once."""
-        self._has_news = True
+        self._has_output = True
         self._texts.append(text)
         self._token_ids += token_ids
         if logprobs is not None:
@@ -181,17 +181,17 @@ class ClientRequest:
         self._deliver = deliver
         self._wall = wall
 
-    def deliver_news(self) -> None:
+    def deliver_output(self) -> None:
         """Delivers output: each time if streamed, otherwise once all have ended."""
         if not self.is_streamed and self.num_open:
             return
-        news = filter(None, map(Completion.take_news, self.completions))
+        output = filter(None, map(Completion.take_output, self.completions))
         logprobs, self.prompt_logprobs = self.prompt_logprobs, None
         first = self.completions[0].account.timeline
         self._deliver(
             RequestOutput(
                 prompt_token_ids=self.prepared.prompt_token_ids,
-                outputs=list(news),
+                outputs=list(output),
                 prompt_logprobs=logprobs,
                 cached_tokens=first.local_cached_tokens + first.external_cached_tokens,
                 finished=not self.num_open,

@@ -18,7 +18,7 @@ Stopped = dict[FinishCause, list[int]]
 
 
 class OutputProcessor:
-    """Turns the tokens of one engine into text and news for clients.
+    """Turns the tokens of one engine into text and outputs for clients.
 
     Attributes:
         accounting: The requests in numbers; it sees every output, too.
@@ -87,7 +87,7 @@ class OutputProcessor:
         return request
 
     def take(self, output: StepOutput) -> tuple[IterationStats, Stopped]:
-        """Delivers an output's news.
+        """Delivers an output to clients.
 
         Returns:
             The output's statistics, and the requests that a stop string ended: the
@@ -109,10 +109,10 @@ class OutputProcessor:
         for event in output.finished:
             if (ended := self._take_end(event, now)) is not None:
                 touched[ended.request] = None
-        # News carry numbers, so the accounting comes before their delivery.
+        # Outputs carry numbers, so the accounting comes before their delivery.
         iteration = self.accounting.take(output, now)
         for request in touched:
-            request.deliver_news()
+            request.deliver_output()
         return iteration, stopped
 
     def abort(self, request: ClientRequest, cause: Aborted) -> list[int]:

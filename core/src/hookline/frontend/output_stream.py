@@ -4,7 +4,7 @@ import asyncio
 from collections import deque
 
 from hookline.exceptions import HooklineError
-from hookline.frontend.client_request import ClientRequest, News
+from hookline.frontend.client_request import ClientRequest, Delivery
 from hookline.frontend.front_end import FrontEnd
 from hookline.outputs import RequestOutput
 
@@ -15,8 +15,8 @@ class OutputStream:
     def __init__(self, front_end: FrontEnd) -> None:
         self._front_end = front_end
         self._request: ClientRequest | None = None
-        self._news: deque[News] = deque()
-        self._has_news = asyncio.Event()
+        self._deliveries: deque[Delivery] = deque()
+        self._has_delivery = asyncio.Event()
         self._is_over = False
 
     def __aiter__(self) -> "OutputStream":
@@ -30,15 +30,15 @@ class OutputStream:
         """
         if self._is_over:
             raise StopAsyncIteration
-        await self._has_news.wait()
-        self._has_news.clear()
+        await self._has_delivery.wait()
+        self._has_delivery.clear()
         merged: RequestOutput | None = None
-        while self._news:
-            news = self._news.popleft()
-            if isinstance(news, HooklineError):
+        while self._deliveries:
+            delivery = self._deliveries.popleft()
+            if isinstance(delivery, HooklineError):
                 self._is_over = True
-                raise news
-            merged = news if merged is None else merged.followed_by(news)
+                raise delivery
+            merged = delivery if merged is None else merged.followed_by(delivery)
         if merged is None:
             raise StopAsyncIteration
         self._is_over = self._is_over or merged.finished
@@ -49,11 +49,11 @@ class OutputStream:
         if self._request is not None:
             self._front_end.abort(self._request, cause)
         self._is_over = True
-        self._has_news.set()
+        self._has_delivery.set()
 
     def start(self, request: ClientRequest) -> None:
         self._request = request
 
-    def deliver(self, news: News) -> None:
-        self._news.append(news)
-        self._has_news.set()
+    def deliver(self, delivery: Delivery) -> None:
+        self._deliveries.append(delivery)
+        self._has_delivery.set()

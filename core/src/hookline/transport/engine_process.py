@@ -48,8 +48,8 @@ def _serve(wire: EngineWire) -> int:
         return 1
     wire.ready(Ready(core.facts, core.clock_pair()))
     while True:
-        for news in loop.turn(wire.receive, _IDLE_SECONDS):
-            wire.send(news)
+        for message in loop.turn(wire.receive, _IDLE_SECONDS):
+            wire.send(message)
 
 
 def _end_with_owner(folder: Path) -> None:

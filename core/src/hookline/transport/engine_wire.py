@@ -10,7 +10,7 @@ from typing import cast
 import msgspec
 
 from hookline.config import EngineConfig
-from hookline.core.commands import Command, EngineNews
+from hookline.core.commands import Command, EngineMessage
 from hookline.events import StepOutput
 from hookline.transport.ipc import IpcTransport, ipc_address
 from hookline.transport.mailbox import Mailbox
@@ -85,15 +85,15 @@ class EngineWire:
         self._ready = ready
         self._mailbox.send(self._owner, ready)
 
-    def send(self, news: EngineNews) -> None:
+    def send(self, message: EngineMessage) -> None:
         """Sends a reply to its client, and each event to the client it concerns."""
-        if not isinstance(news, StepOutput):
-            self._send(Party(Role.CLIENT, news.client), news)
+        if not isinstance(message, StepOutput):
+            self._send(Party(Role.CLIENT, message.client), message)
         elif len(self._clients) == 1:
-            self._mailbox.send(self._owner, Output(news))
+            self._mailbox.send(self._owner, Output(message))
         else:
             indices = [client.index for client in self._clients]
-            for index, part in split_output(news, indices):
+            for index, part in split_output(message, indices):
                 self._send(Party(Role.CLIENT, index), Output(part))
 
     def failed(self, reason: str) -> None:

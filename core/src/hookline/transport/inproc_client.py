@@ -4,7 +4,7 @@ import queue
 from collections import deque
 from dataclasses import dataclass, field
 
-from hookline.core.commands import Command, EngineNews
+from hookline.core.commands import Command, EngineMessage
 from hookline.core.engine_core import EngineCore
 from hookline.core.engine_loop import EngineLoop
 from hookline.core.failure import FailureBarrier
@@ -28,7 +28,7 @@ class _Driven:
     def core(self) -> EngineCore:
         return self.loop.core
 
-    def turn(self, timeout_seconds: float) -> list[EngineNews]:
+    def turn(self, timeout_seconds: float) -> list[EngineMessage]:
         return self.loop.turn(self._next_command, timeout_seconds)
 
     def die(self, reason: str) -> None:
@@ -54,7 +54,7 @@ class InprocClient:
             for index, each in self._driven.items()
         }
         self._turns = deque(self._driven)
-        self._news: deque[EngineNews] = deque()
+        self._messages: deque[EngineMessage] = deque()
         self._is_closed = False
 
     def send(self, engine_index: int, command: Command) -> None:
@@ -64,8 +64,8 @@ class InprocClient:
         driven.commands.put(command)
 
     def receive(self, timeout_seconds: float) -> Received | None:
-        if self._news:
-            return self._news.popleft()
+        if self._messages:
+            return self._messages.popleft()
         if not self._turns:
             raise EngineDeadError(next(iter(self._driven.values())).death or _CLOSED)
         for _ in range(len(self._turns)):
@@ -74,12 +74,12 @@ class InprocClient:
             driven = self._driven[index]
             with FailureBarrier(driven.die):
                 wait = self._patience(index, timeout_seconds)
-                self._news.extend(driven.turn(wait))
+                self._messages.extend(driven.turn(wait))
             if driven.death is not None:
                 self._turns.remove(index)
                 return EngineDied(index, driven.death)
-            if self._news:
-                return self._news.popleft()
+            if self._messages:
+                return self._messages.popleft()
         return None
 
     def close(self) -> None:

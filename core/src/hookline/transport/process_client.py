@@ -85,8 +85,8 @@ class ProcessClient:
             mail = self._next_mail(left)
             if isinstance(mail, EngineDied):
                 return mail
-            if mail is not None and (news := self._news(mail)) is not None:
-                return news
+            if mail is not None and (received := self._received(mail)) is not None:
+                return received
             if mail is None and left == 0:
                 return None
 
@@ -150,7 +150,7 @@ class ProcessClient:
             if left == 0:
                 return None
 
-    def _news(self, mail: Mail[ToClient]) -> Received | None:
+    def _received(self, mail: Mail[ToClient]) -> Received | None:
         index, message = mail.sender.index, mail.message
         if index not in self._launched or index in self._deaths:
             return None

@@ -16,7 +16,7 @@ from hookline.core.engine_loop import EngineLoop
 from hookline.events import Finished, StepOutput
 from hookline.finish_cause import Aborted, Failed
 from hookline.frontend.accounting import RequestAccounting
-from hookline.frontend.client_request import ClientRequest, News
+from hookline.frontend.client_request import ClientRequest, Delivery
 from hookline.frontend.input_processor import PreparedRequest
 from hookline.frontend.output_processor import OutputProcessor
 from hookline.frontend.text_stream import TextStream
@@ -82,7 +82,7 @@ class ObservedEngine:
             self._here, core.clock_pair(), is_detailed=is_detailed
         )
         self._outputs = OutputProcessor(self.accounting, self._here, letters)
-        self.news: list[News] = []
+        self.news: list[Delivery] = []
         self.iterations: list[IterationStats] = []
         self.finished: dict[int, FinishedRequest] = {}
         self._last_id = 0
