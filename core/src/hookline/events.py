@@ -231,7 +231,7 @@ class StepOutput(msgspec.Struct, frozen=True, array_like=True):
         record: The step's record; None for a state change.
         stats: The engine's state afterwards.
         evictions: Evictions of sampled blocks, if residency is measured.
-        clock: Sent now and then, to convert times to wall-clock time.
+        clock: Sent periodically, to convert times to wall-clock time.
         cache_changes: Changes of the prefix cache, if they are published.
     """
 

@@ -1,4 +1,4 @@
-"""Why a request ended, with what belongs to each cause."""
+"""Causes of a request's end, each with its details."""
 
 from typing import ClassVar
 
@@ -8,7 +8,7 @@ from hookline.request import FinishReason
 
 
 class _Cause(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """What the causes have in common.
+    """Base class of the causes.
 
     Attributes:
         reason: The coarse reason, for clients and metrics.
@@ -18,7 +18,7 @@ class _Cause(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
     @property
     def label(self) -> str:
-        """A short text for logs and metric labels; empty if `reason` says it all."""
+        """A short text for logs and metric labels; empty if `reason` suffices."""
         return ""
 
 

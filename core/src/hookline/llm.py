@@ -185,7 +185,7 @@ class LLM:
         self.call(Sleep(SleepLevel(level)))
 
     def wake_up(self) -> None:
-        """Takes back the memory that `sleep` released; the prefix cache is empty."""
+        """Allocates the memory that `sleep` released; the prefix cache is empty."""
         self.call(WakeUp())
 
     def call(

@@ -1,4 +1,4 @@
-"""What callers get back: completions, whole or as they grow."""
+"""Outputs of requests: completions, whole or streamed."""
 
 from dataclasses import dataclass
 
@@ -84,7 +84,7 @@ class RequestOutput:
     Attributes:
         prompt_token_ids: Tokens of the prompt.
         outputs: The completions, sorted by index. All `n` if not streamed, otherwise
-            those with news.
+            those with new output.
         prompt_logprobs: One entry for each prompt token but the first, or None if not
             requested. Streamed requests get them with their first output.
         cached_tokens: Number of prompt tokens that came from a prefix cache.

@@ -56,7 +56,7 @@ PageHandler = Callable[[PageRequest], PageResponse]
 EventHandler = Callable[[PageRequest], Iterator[PageEvent | None]]
 """A generator function that yields events, and None while it waits for one.
 
-The generator runs in a thread of its own. When the client leaves or the server shuts
+The generator runs in its own thread. When the client leaves or the server shuts
 down, it is closed (`GeneratorExit`) at its next yield, so it must yield at least once a
 second, None if there is no event.
 """

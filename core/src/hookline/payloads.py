@@ -191,7 +191,7 @@ class StateChanged:
         scheduler: The engine's state.
         iteration: Requests that ended outside of steps, and their totals.
         lanes: State of each logger's lane (queue and thread).
-        clock: Clock pair of the engine's process, sent now and then.
+        clock: Clock pair of the engine's process, sent periodically.
     """
 
     engine_index: int

@@ -97,10 +97,10 @@ class RequestStatus(StrEnum):
 
 
 class TransferState:
-    """What a KV connector does for a request.
+    """State of a request's KV transfers.
 
     Attributes:
-        may_load: Whether the connector is asked for the request's KV.
+        may_load: Whether to look up the request's KV in the connector.
         external_tokens: Range of positions whose KV the connector has loaded since the
             request last waited.
         waited: Begin and end of the time that the request waited for a load since it

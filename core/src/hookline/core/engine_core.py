@@ -24,7 +24,7 @@ from hookline.step import SleepLevel, StepPlan, StepResult
 from hookline.worker.executor import Executor
 
 WAIT = "wait"
-"""Cause of an output without news: all work awaits KV transfers or gates."""
+"""Cause of an empty output: all work awaits KV transfers or gates."""
 
 
 class EngineCore:
@@ -117,8 +117,8 @@ class EngineCore:
         There must be work. With asynchronous scheduling a step starts before the one
         ahead of it is awaited; the first call only starts one (cause `start`). If all
         work awaits KV transfers or readiness gates, these are polled: the cause is
-        `transfer`, or `WAIT` without anything to report. An output of cause `WAIT` carries
-        nothing and may be dropped.
+        `transfer`, or `WAIT` without anything to report. Such an output is empty
+        and may be dropped.
         """
         plan = self._schedule_and_start()
         if plan is not None and len(self._in_flight) <= self._lead:
@@ -206,7 +206,7 @@ class EngineCore:
         self.sleep_level = level
 
     def wake_up(self) -> None:
-        """Takes back what `sleep` released and admits requests again.
+        """Allocates what `sleep` released and admits requests again.
 
         Raises:
             ModelLoadError: The weights can no longer be loaded.

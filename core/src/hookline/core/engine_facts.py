@@ -1,4 +1,4 @@
-"""What an engine core knows of itself when it starts."""
+"""Facts of an engine core at its start."""
 
 from hookline.config import EngineConfig
 from hookline.payloads import EngineFacts

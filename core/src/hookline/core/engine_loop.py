@@ -20,7 +20,7 @@ from hookline.core.sleep import SleepControl
 from hookline.core.tap import GuardedTap, Tap
 
 Receive = Callable[[float], Command | None]
-"""Waits up to so many seconds for a command; 0 only polls."""
+"""Waits up to this many seconds for a command; 0 only polls."""
 
 SHORTEST_PAUSE, LONGEST_PAUSE = 0.0005, 0.05
 """Seconds between two polls for KV transfers while nothing is computed."""

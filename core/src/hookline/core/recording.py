@@ -35,11 +35,11 @@ _log = logging.getLogger(__name__)
 
 
 class RecordingHeader(msgspec.Struct, frozen=True, tag=True):
-    """What was recorded.
+    """Header of a recording.
 
     Attributes:
         config: The engine's configuration.
-        facts: The engine as it reported itself.
+        facts: The engine's facts at its start.
         clock: Its clocks at the start of the recording.
     """
 
@@ -104,7 +104,7 @@ class Recording:
 class FileRecorder:
     """A `Tap` that writes a file until it reaches its limit.
 
-    Each entry is written at once, so none is lost when the process is killed.
+    Each entry is written immediately, so none is lost if the process is killed.
 
     Attributes:
         dropped: Commands and outputs that came after the limit was reached.
@@ -195,7 +195,7 @@ def read_recording(path: Path) -> Recording:
 
 
 def _bodies(data: memoryview) -> Iterator[memoryview | None]:
-    """Yields each message's bytes; None in the end if the last one is cut off."""
+    """Yields each message's bytes; None at the end if the last one is truncated."""
     while data:
         if len(data) < _LENGTH.size:
             yield None

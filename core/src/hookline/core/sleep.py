@@ -1,4 +1,4 @@
-"""Puts an engine core to sleep and wakes it up, over as many steps as that takes."""
+"""Puts an engine core to sleep and wakes it up, possibly over several steps."""
 
 from typing import Protocol
 
@@ -42,7 +42,7 @@ class Sleepable(Protocol):
         ...
 
     def wake_up(self) -> None:
-        """Takes back what `sleep` released and admits requests again."""
+        """Allocates what `sleep` released and admits requests again."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""The tap: sees every command and every output inside of the engine process."""
+"""The tap: gets every command and every output in the engine process."""
 
 import logging
 from typing import Protocol
@@ -10,18 +10,18 @@ _log = logging.getLogger(__name__)
 
 
 class Tap(Protocol):
-    """Called by the engine's own thread, so it loses nothing and must be quick.
+    """Called by the engine's own thread, so it misses nothing and must be fast.
 
-    Times are monotonic nanoseconds of the engine's process. A tap that raises is logged
-    and not called again; the engine goes on.
+    Times are in ns on the engine's monotonic clock. A tap that raises is logged and not
+    called again; the engine continues.
     """
 
     def command(self, at: int, command: Command) -> None:
-        """Takes a command, before the engine carries it out."""
+        """Called with each command, before the engine executes it."""
         ...
 
     def output(self, at: int, message: EngineMessage) -> None:
-        """Takes a step's output, a state or a reply, before it is sent."""
+        """Called with each output, state or reply, before it is sent."""
         ...
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""What a follower of the prefix cache implements."""
+"""The interface of listeners to the prefix cache."""
 
 from typing import Protocol
 
@@ -12,7 +12,7 @@ class CacheListener(Protocol):
     """
 
     def block_cached(self, block_id: int, request: Request, index: int) -> None:
-        """A block became findable.
+        """Called when a block was cached.
 
         Args:
             block_id: The block.
@@ -21,7 +21,7 @@ class CacheListener(Protocol):
         """
 
     def block_evicted(self, block_id: int, block_hash: bytes) -> None:
-        """A reusable block was allocated for other content."""
+        """Called when a cached block was allocated for other content."""
 
     def cache_reset(self) -> None:
-        """No block is findable any more."""
+        """Called when the prefix cache was reset: no block is cached any more."""

@@ -119,7 +119,7 @@ class KVCacheManager:
     def reserve(
         self, request: Request, prefix: Sequence[int], num_blocks: int
     ) -> list[int] | None:
-        """Allocates blocks behind a prefix for a waiting request; touches the prefix.
+        """Allocates blocks after a prefix for a waiting request; touches the prefix.
 
         The caller frees all of them.
 
@@ -145,7 +145,7 @@ class KVCacheManager:
         return added
 
     def room_for(self, request: Request) -> int:
-        """Tokens that fit behind its computed ones without preempting anyone."""
+        """Returns how many more tokens fit into memory without preempting a request."""
         blocks = len(request.block_ids) + self.pool.num_free
         return blocks * self.block_size - request.num_computed_tokens
 

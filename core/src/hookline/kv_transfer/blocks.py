@@ -144,7 +144,7 @@ class KVBlocks:
             data: [blocks, `layout.block_bytes[layer]`] uint8.
 
         Raises:
-            TransferClosedError: The load has ended, or was given up.
+            TransferClosedError: The load has ended or was cancelled.
             ValueError: A block does not belong to the load, or the data have another
                 shape or dtype.
         """
@@ -167,7 +167,7 @@ class KVBlocks:
         """Writes blocks from rows of the connector's own memory; see `copy_out`.
 
         Raises:
-            TransferClosedError: The load has ended, or was given up.
+            TransferClosedError: The load has ended or was cancelled.
             ValueError: A block does not belong to the load, or the source has another
                 shape or dtype.
         """

@@ -2,7 +2,7 @@
 
 A transfer is a load or a save. The engine numbers each transfer, gives it a deadline
 and opens its blocks to the connector. A transfer ends when the connector reports it, or
-when the engine gives it up. From then on its blocks are closed: late accesses raise
+when the engine cancels it. From then on its blocks are closed: late accesses raise
 `TransferClosedError` and change nothing.
 """
 
@@ -97,7 +97,7 @@ class ReceivingConnector(SchedulerConnector, Protocol):
     """A scheduler's side whose capabilities have `receives_payloads`."""
 
     def update_connector_output(self, payload: bytes) -> None:
-        """Takes the payload of a step's results; later steps may be planned already."""
+        """Called with the payload of a step; later steps may be planned already."""
         ...
 
 

@@ -50,7 +50,7 @@ class KVLayout:
 
 
 class TransferClosedError(HooklineError):
-    """Blocks were accessed for a transfer that has ended or was given up.
+    """Blocks were accessed for a transfer that has ended or was cancelled.
 
     Attributes:
         transfer_id: Number of the transfer; None for a read outside a step.

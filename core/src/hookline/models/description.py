@@ -30,21 +30,21 @@ class ModelDescription:
     max_position_embeddings: int
     eos_token_ids: tuple[int, ...]
 
-    def max_model_len(self, wanted: int | None) -> int:
+    def max_model_len(self, configured: int | None) -> int:
         """Returns the context length to serve, in tokens.
 
         Args:
-            wanted: The configured length; None selects the model's.
+            configured: The configured length; None selects the model's.
 
         Raises:
-            ConfigError: `wanted` exceeds the model's context length.
+            ConfigError: `configured` exceeds the model's context length.
         """
-        if wanted is not None and wanted > self.max_position_embeddings:
+        if configured is not None and configured > self.max_position_embeddings:
             raise ConfigError(
                 "max-model-len",
-                f"{wanted} is more than the model's {self.max_position_embeddings}",
+                f"{configured} is more than the model's {self.max_position_embeddings}",
             )
-        return wanted or self.max_position_embeddings
+        return configured or self.max_position_embeddings
 
 
 def find_folder(name: str) -> Path:

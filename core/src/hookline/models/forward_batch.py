@@ -9,7 +9,7 @@ from hookline_kernels import AttentionMetadata
 
 @dataclass(frozen=True, slots=True)
 class IntermediateTensors:
-    """What one pipeline stage passes to the next.
+    """Tensors that one pipeline stage passes to the next.
 
     Attributes:
         hidden_states: [T, hidden] in the model's dtype: the residual stream behind the

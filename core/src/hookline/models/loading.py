@@ -39,7 +39,7 @@ _LOAD_ERRORS = (
 
 
 WHOLE = ShardingPlan()
-"""All of every tensor."""
+"""Plan that reads every tensor completely."""
 
 
 def load_model(

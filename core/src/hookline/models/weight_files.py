@@ -63,7 +63,7 @@ class TensorShard:
     """One rank's part of a tensor in a file; nothing is read until it is indexed."""
 
     def __init__(self, name: str, source: SafetensorsSlice, plan: ShardingPlan) -> None:
-        """Takes a tensor and the plan that says which part of it to read.
+        """Wraps a tensor and the plan of the part to read.
 
         Raises:
             ValueError: The ranks cannot divide it evenly.

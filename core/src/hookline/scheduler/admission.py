@@ -28,7 +28,7 @@ class Admission:
     ) -> None:
         """Admits waiting requests in their order, until one does not fit.
 
-        Requests that are not ready step aside, and delay nobody.
+        Requests that are not ready step aside and do not delay others.
         """
         queues = lifecycle.queues
         while builder.budget > 0 and len(queues.running) < self._config.max_num_seqs:
@@ -67,7 +67,7 @@ class Admission:
     ) -> bool:
         """Begins a load that the request waits for; False if there is no room for it.
 
-        If the connector refuses, the request stays queued and is not asked for again.
+        If the connector refuses, the request stays queued and is computed without it.
         """
         start = self._transfers.wait_for(request, prefix, offer, now)
         if start is LoadStart.BEGUN:

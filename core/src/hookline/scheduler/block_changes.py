@@ -26,7 +26,7 @@ class BlockChanges:
         self.evicted.append((block_id, block_hash))
 
     def cache_reset(self) -> None:
-        """What was written stays written: there is nothing to note."""
+        """Ignores resets: written blocks keep their content."""
 
     def take(self, pool: BlockPool) -> tuple[list[BlockContent], list[BlockContent]]:
         """Returns cached and evicted blocks since the last call.

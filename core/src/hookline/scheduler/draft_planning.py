@@ -17,7 +17,7 @@ class DraftPlanning:
         self._tree = tree
 
     def add_drafts(self, builder: PlanBuilder) -> None:
-        """Has as many drafts verified as fit beside everything else."""
+        """Adds as many drafts to the plan as fit."""
         for entry in builder.entries:
             request = entry.request
             if not request.draft_token_ids:

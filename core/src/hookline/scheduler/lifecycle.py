@@ -43,7 +43,7 @@ class RequestLifecycle:
         return events
 
     def add(self, inner: EngineRequest, now: int) -> None:
-        """Takes in a request that the front end has validated.
+        """Queues a request that the front end has validated.
 
         Raises:
             ValueError: The id is in use, or the prompt does not fit the context.
@@ -82,7 +82,7 @@ class RequestLifecycle:
         )
 
     def preempt(self, victim: Request, now: int, num_failed: int = 0) -> None:
-        """Takes a running request's blocks and queues it again.
+        """Frees a running request's blocks and queues it again.
 
         Args:
             victim: The request.
@@ -107,7 +107,7 @@ class RequestLifecycle:
         for ready in self.queues.held.take_ready(now):
             request = ready.request
             if request not in self.queues.held:
-                continue  # it has ended, or become ready and too late at once
+                continue  # it has ended, or became ready when it was too late
             if ready.error:
                 self.end(request, Failed(ready.error), now)
             else:

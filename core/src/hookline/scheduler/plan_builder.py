@@ -1,4 +1,4 @@
-"""Builds a step plan: tokens and blocks given to requests under one budget."""
+"""Builds a step plan: tokens and blocks for requests under one budget."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -49,7 +49,7 @@ class PlanBuilder:
     def add_drafts(
         self, entry: Entry, drafts: Sequence[int], blocks: Sequence[int]
     ) -> None:
-        """Adds drafts behind the one token that an entry computes."""
+        """Adds drafts after the one token that an entry computes."""
         entry.drafts = drafts
         entry.num_tokens += len(drafts)
         entry.blocks = [*entry.blocks, *blocks]

@@ -1,4 +1,4 @@
-"""Requests that cannot be admitted yet stand aside, and delay nobody behind them.
+"""Requests that cannot be admitted yet step aside and do not delay others.
 
 A request may need something before it can run: a compiled grammar, KV from elsewhere,
 an adapter's weights. Each such need is a gate. A request whose gate is closed leaves
@@ -127,7 +127,7 @@ class HeldRequests:
         for each in list(self._held.values()):
             waited, timeout = now - each.since, each.gate.timeout_ns
             if waited < self._shortest_timeout:
-                return  # those behind it have waited less
+                return  # later ones have waited less
             if timeout is not None and waited >= timeout:
                 error = f"{each.gate.status} for longer than {timeout / 1e9:g} s"
                 yield Readiness(each.request, error)

@@ -1,4 +1,4 @@
-"""Where the requests of an engine are: waiting, held aside, or in the batch."""
+"""The requests of an engine: waiting, held by a gate, or running."""
 
 from collections.abc import Iterable, Sequence
 
@@ -33,7 +33,7 @@ class RequestQueues:
             self.held.hold(request, gate, now)
 
     def remove(self, request: Request) -> None:
-        """Takes a request that ends out of where it is."""
+        """Removes a request that ends."""
         if request.status is RequestStatus.RUNNING:
             self.running.remove(request)
         elif request in self.held:
@@ -61,12 +61,12 @@ class RequestQueues:
 
     @property
     def oldest_waiting_at(self) -> int | None:
-        """When the oldest waiting or held request was queued, ns; None without any."""
+        """Time when the oldest waiting or held request was queued, ns; None if none."""
         return self._oldest_waiting_at if self.waiting or self.held else None
 
     @property
     def oldest_running_at(self) -> int | None:
-        """When the oldest running request was queued, ns; None without any."""
+        """Time when the oldest running request was queued, ns; None if none."""
         return self._oldest_running_at if self.running else None
 
 

@@ -1,4 +1,4 @@
-"""Takes in a step's result: new tokens, ends of requests, ends of transfers."""
+"""Processes a step's result: new tokens, ends of requests, ends of transfers."""
 
 from collections.abc import Iterable
 
@@ -97,7 +97,7 @@ class ResultUpdate:
     def _keep_prompt_logprobs(self, result: StepResult) -> None:
         """Collects them until the first token, with which they are sent.
 
-        Those of a prompt that was preempted before its end are computed anew.
+        Those of a prompt that was preempted before its end are recomputed.
         """
         for request_id, entries in result.prompt_logprobs.items():
             request = self._lifecycle.requests.get(request_id)

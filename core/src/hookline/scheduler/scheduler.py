@@ -82,7 +82,7 @@ class Scheduler:
         return self._transfers.is_busy
 
     def add(self, inner: EngineRequest, now: int) -> None:
-        """Takes in a request that the front end has validated.
+        """Queues a request that the front end has validated.
 
         Raises:
             ValueError: The id is in use, or the prompt does not fit the context.
@@ -136,7 +136,7 @@ class Scheduler:
         return StepPlan(step=self._steps, transfers=self._transfers.orders())
 
     def update(self, result: StepResult, now: int) -> None:
-        """Takes in what the executor computed."""
+        """Processes the executor's result of a step."""
         self._update.update(result, now)
 
     def _schedule_running(self, builder: PlanBuilder, now: int) -> bool:

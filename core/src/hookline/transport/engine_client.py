@@ -47,7 +47,7 @@ class EngineClient(Protocol):
         ...
 
     def send(self, engine_index: int, command: Command) -> None:
-        """Sends a command to one engine; returns at once.
+        """Sends a command to one engine without waiting.
 
         Raises:
             EngineDeadError: The engine is known to be dead, or this client is closed.

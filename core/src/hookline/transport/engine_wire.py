@@ -29,9 +29,9 @@ from hookline.transport.output_split import split_output
 from hookline.transport.transport import Party, Role
 
 _OWNER_FRAMES = 1000
-"""The engine waits while so many frames wait for its owner."""
+"""Maximum number of frames queued for the owner; the engine waits beyond it."""
 _GUEST_FRAMES = 10_000
-"""A client with so many frames waiting is detached: the engine waits for no guest."""
+"""Maximum number of frames queued for a guest; beyond it, the guest is detached."""
 _LINGER_SECONDS = 1.0
 _log = logging.getLogger(__name__)
 

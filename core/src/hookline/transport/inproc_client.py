@@ -13,7 +13,7 @@ from hookline.transport.engine_client import EngineDied, EngineInfo, Received
 
 _CLOSED = "it was closed"
 _TURN_SECONDS = 0.01
-"""How long an idle engine waits for commands while other engines may have work."""
+"""Maximum wait of an idle engine for commands while others may have work."""
 
 
 @dataclass(slots=True)
@@ -93,7 +93,7 @@ class InprocClient:
                 driven.loop.close()
 
     def _patience(self, index: int, timeout_seconds: float) -> float:
-        """How long an engine may wait for a command while others may have work."""
+        """Returns the maximum wait of an engine; short while others may have work."""
         others = [self._driven[each].core for each in self._turns if each != index]
         if not others:
             return timeout_seconds

@@ -25,7 +25,7 @@ def private_folder() -> Path:
 class IpcTransport:
     """A PULL socket for the inbox and a PUSH socket for each outbox.
 
-    Whoever may enter the folder is trusted to be who its frames name.
+    Any process with access to the folder is trusted: frames name their sender.
     """
 
     def __init__(self, folder: Path, party: Party) -> None:

@@ -1,4 +1,4 @@
-"""Hookline's own engine, behind the entry point `native` of `hookline.engines`."""
+"""Hookline's own engine, for the entry point `native` of `hookline.engines`."""
 
 from hookline.clock import SystemClock
 from hookline.config import EngineConfig

@@ -1,4 +1,4 @@
-"""Engines in processes of their own, reached over sockets of this user alone."""
+"""Client of engines in their own processes, over sockets private to this user."""
 
 import shutil
 import time
@@ -28,7 +28,7 @@ from hookline.transport.transport import Party, Role
 from hookline.worker.startup_timer import StartupTimer
 
 _LIVENESS_SECONDS = 0.1
-"""How often processes are checked while nothing comes from them."""
+"""Interval of liveness checks while an engine sends nothing."""
 _GRACE_SECONDS = 2.0
 _CLOSED = "it was closed"
 
@@ -135,7 +135,7 @@ class ProcessClient:
             raise EngineDeadError(message.reason)
 
     def _next_mail(self, timeout_seconds: float) -> Mail[ToClient] | EngineDied | None:
-        """Waits in slices, to notice at once when a process has died."""
+        """Waits in slices, to detect a process's death quickly."""
         if len(self._deaths) == len(self._launched):
             raise EngineDeadError(next(iter(self._deaths.values())))
         deadline = time.monotonic() + timeout_seconds

@@ -24,7 +24,7 @@ class Party:
 
 
 class Transport(Protocol):
-    """One party's inbox, which takes frames of every peer, and an outbox for each peer.
+    """One party's inbox for frames of all peers, and an outbox for each peer.
 
     `receive` belongs to one thread, `connect`, `disconnect` and `send` to another (or
     the same); `close` is called when neither is in use. Frames of one peer arrive in
@@ -33,7 +33,7 @@ class Transport(Protocol):
 
     @property
     def address(self) -> str:
-        """Where peers reach the inbox."""
+        """Address of the inbox for peers."""
         ...
 
     def connect(self, peer: Party, address: str, *, max_waiting: int) -> None:

@@ -1,4 +1,4 @@
-"""What the phase `allocate` leaves behind: the memory that a worker serves with."""
+"""Result of the phase `allocate`: the memory that a worker serves with."""
 
 from dataclasses import dataclass
 from typing import Self

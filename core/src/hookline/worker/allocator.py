@@ -1,4 +1,4 @@
-"""How the C allocator of this process treats freed memory."""
+"""Settings of this process's C allocator for freed memory."""
 
 import ctypes
 import sys
@@ -15,7 +15,7 @@ def keep_freed_memory() -> bool:
     """Makes glibc reuse freed memory instead of returning it to the system.
 
     A forward pass allocates and frees buffers of megabytes many times a layer. By
-    default glibc gets each of them from the system anew, page by page; with this
+    default glibc gets each of them from the system again, page by page; with this
     setting prompts are computed up to twice as fast. It applies to the whole process.
 
     Returns:

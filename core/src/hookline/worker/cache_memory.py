@@ -1,7 +1,7 @@
 """Returns the memory of a KV cache to the system while an engine sleeps.
 
 The tensors stay, and so does every view of them. In main memory their addresses stay,
-too; on a device they change, so that whatever was recorded over them is recorded anew.
+too; on a device they change, so that everything recorded over them is recorded again.
 """
 
 import ctypes
@@ -18,7 +18,7 @@ class CacheMemory:
     """The tensors of a KV cache, whose memory can be released and restored."""
 
     def __init__(self, tensors: Sequence[torch.Tensor]) -> None:
-        """Takes tensors that share no memory with each other or with anything else."""
+        """Manages tensors; each must be the only user of its memory."""
         self._storages = [tensor.untyped_storage() for tensor in tensors]
         self._sizes = [storage.nbytes() for storage in self._storages]
         self._tensors = list(tensors)
@@ -36,7 +36,7 @@ class CacheMemory:
                 storage.resize_(0)
 
     def restore(self) -> None:
-        """Takes the memory again, all zeros.
+        """Allocates the memory again, all zeros.
 
         Pages of main memory come back when they are first used.
         """

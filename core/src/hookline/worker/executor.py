@@ -1,4 +1,4 @@
-"""The seam between the core and whatever computes a step's tokens."""
+"""The interface between the core and an executor of steps."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -41,7 +41,7 @@ class Executor(Protocol):
     shape: ModelShape
 
     def start(self, plan: StepPlan) -> StartedStep:
-        """Accepts a step and returns at once; steps are computed in this order.
+        """Accepts a step without waiting; steps are computed in this order.
 
         The plan may build on tokens of earlier steps that only the executor knows yet.
         Any exception is fatal to the engine. Must not be called during sleep.
@@ -54,13 +54,13 @@ class Executor(Protocol):
         Every block of the KV cache loses its contents. The caller must therefore take
         the result of each started step, wait for transfers of KV, preempt all running
         requests and reset the scheduler's prefix cache first. A sleeping executor may
-        be put to a deeper sleep. Requests that the executor knows stay known until a
+        be put to a deeper sleep. The executor keeps the state of requests until a
         plan releases them.
         """
         ...
 
     def wake_up(self) -> None:
-        """Takes the memory again; returns when the next step can start.
+        """Allocates the memory again; returns when the next step can start.
 
         Raises:
             ModelLoadError: The weights can no longer be loaded, or have changed in a

@@ -1,4 +1,4 @@
-"""What the entry-point group `hookline.executors` names: factories of executors."""
+"""Factories of executors, the values of the entry-point group `hookline.executors`."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -16,7 +16,7 @@ from hookline_registry import RegistryError, load_value
 EXECUTORS_GROUP = "hookline.executors"
 
 RUNS_MODEL = ExecutorCapabilities(hidden_states=True, draft_trees=True, logits=True)
-"""What executors offer that compute with workers."""
+"""Capabilities of executors that compute with workers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

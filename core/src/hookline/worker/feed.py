@@ -25,7 +25,7 @@ class Feed(Protocol):
 
 
 class HostFeed:
-    """For models in main memory: tensors share the arrays' memory."""
+    """Feed for models in main memory: tensors share the arrays' memory."""
 
     def __init__(
         self, *, has_tiles: bool = False, tree: TreeArrays | None = None

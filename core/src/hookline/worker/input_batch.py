@@ -56,7 +56,7 @@ class StepInputs:
 
 @dataclass(frozen=True, slots=True)
 class SamplePlaces:
-    """The places of S samples: behind each request's last token and each draft.
+    """The places of S samples: after each request's last token and each draft.
 
     Attributes:
         rows: [S] row of the request; those of a request are adjacent.
@@ -199,7 +199,7 @@ class InputBatch:
         return tokens
 
     def histories(self, rows: Int64, ends: Int64, nodes: Int64 | None) -> Int32:
-        """Returns the tokens up to S nodes, [S, longest]; undefined behind each end.
+        """Returns the tokens up to S nodes, [S, longest]; undefined after each end.
 
         Args:
             rows: [S] rows.
@@ -262,7 +262,7 @@ class InputBatch:
 
 
 def _before_each(samples: SamplePlaces, num_drafts: Int64) -> SamplePlaces:
-    """Adds the places behind each draft; `num_drafts` is [sampling requests]."""
+    """Adds the places after each draft; `num_drafts` is [sampling requests]."""
     counts = num_drafts + 1
     last = np.repeat(np.cumsum(counts), counts) - 1
     behind = np.arange(len(last)) - last  # 0 at each request's last place

@@ -28,7 +28,7 @@ from hookline.worker.stopwatch import Stopwatch
 from hookline.worker.transfers.transferring import Transferring
 
 _PROMPT_ROWS = 256
-"""Number of prompt tokens whose log-probabilities are in memory at once."""
+"""Number of prompt tokens whose log-probabilities are in memory at a time."""
 
 
 NO_DRAFTS = StepDrafts()
@@ -140,7 +140,7 @@ class ModelRunner:
     def _sample(
         self, inputs: StepInputs, logits: torch.Tensor, rows: Int64
     ) -> "_Sampled":
-        """One token of each of S requests; `logits` are [S, vocabulary]."""
+        """Samples one token of each of S requests; `logits` are [S, vocabulary]."""
         samples = self._sampler.sample(logits, rows)
         self._batch.advance(inputs, samples.token_ids)
         request_ids = [self._batch.request_ids[row] for row in rows.tolist()]
@@ -188,7 +188,7 @@ class ModelRunner:
     def _verify_tree(
         self, tree: TreeArrays, inputs: StepInputs, logits: torch.Tensor
     ) -> tuple[Samples, Verified]:
-        """Samples behind each node, and which of the samples are kept."""
+        """Samples after each node, and selects the samples that are kept."""
         assert inputs.nodes is not None
         places = inputs.samples
         samples = self._sampler.sample(

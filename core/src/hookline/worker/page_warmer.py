@@ -19,7 +19,7 @@ _PIECE = 256 << 10
 """Bytes faulted in by one call. Other threads that need memory wait for its end, which
 takes milliseconds even on a busy core."""
 _NICENESS = 10
-"""Requests that arrive meanwhile get nine tenths of the core."""
+"""Requests that run at the same time get nine tenths of the core."""
 
 
 class PageWarmer:

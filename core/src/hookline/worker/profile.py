@@ -22,7 +22,7 @@ _ALL_OF_SAMPLING = SamplingParams(
 
 
 def room_for_cache(maker: RunnerMaker) -> int:
-    """Returns the bytes that are left for the KV cache beside the largest steps.
+    """Returns the bytes that are left for the KV cache after the largest steps.
 
     Raises:
         ConfigError: Nothing is left on the device.

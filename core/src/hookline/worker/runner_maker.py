@@ -38,11 +38,11 @@ from hookline_kernels.sampling import ChosenSampling, choose_sampling
 
 @dataclass(frozen=True, slots=True)
 class BatchState:
-    """What is known of the requests in the batch; outlives a runner that sleeps.
+    """State of the requests in the batch; kept while a runner sleeps.
 
     Attributes:
-        batch: Their tokens and blocks.
-        sampling: How they are sampled.
+        batch: The requests' tokens and blocks.
+        sampling: The requests' sampling parameters and state.
     """
 
     batch: InputBatch
@@ -124,7 +124,7 @@ class RunnerMaker:
 
     @property
     def draft_memory(self) -> DraftMemory:
-        """What the proposer's own layers take."""
+        """Memory that the proposer's own layers need."""
         return DraftMemory.of(self.proposer, self.config)
 
     def draft_cache(self, num_blocks: int) -> PagedDraftCache | None:
@@ -234,8 +234,8 @@ class RunnerMaker:
             feed: Brings it its inputs.
             cache: Keys and values.
             state: The requests in the batch.
-            drafter: Asks the proposer after each step; None asks nobody.
-            transferring: Calls the connector around each step; None calls nobody.
+            drafter: Calls the proposer after each step; None without speculation.
+            transferring: Calls the connector around each step; None without one.
         """
         forward.bind(cache)
         device = self.machine.platform.device

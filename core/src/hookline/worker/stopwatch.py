@@ -19,7 +19,7 @@ class Stopwatch(Protocol):
 
 
 class HostStopwatch:
-    """For synchronous computation: wall time."""
+    """Stopwatch for synchronous computation: wall time."""
 
     def __init__(self) -> None:
         self._started = self._taken = 0
@@ -35,7 +35,7 @@ class HostStopwatch:
 
 
 class CudaStopwatch:
-    """For asynchronous computation: CUDA events."""
+    """Stopwatch for asynchronous computation: CUDA events."""
 
     def __init__(self) -> None:
         self._start = torch.cuda.Event(enable_timing=True)

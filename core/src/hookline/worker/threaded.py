@@ -35,7 +35,7 @@ class ThreadedExecutor:
         self._thread.submit(self._inner.wake_up).result()
 
     def close(self) -> None:
-        """Waits for the step under way; one queued behind it is cancelled."""
+        """Waits for the step under way; one queued after it is cancelled."""
         self._thread.shutdown(cancel_futures=True)
         self._inner.close()
 

@@ -3,7 +3,7 @@
 An executor drives each worker through the same phases and agrees with all of them on
 the number of KV blocks. What crosses between the two is plain data.
 
-| phase | needs | leaves behind |
+| phase | needs | creates |
 |---|---|---|
 | `init_device` | – | the device, the process's memory and thread settings |
 | `load_model` | `init_device` | the forward pass, a prepared proposer |
@@ -159,9 +159,9 @@ class Worker:
         return self._runner.execute(plan)
 
     def sleep(self, level: SleepLevel) -> None:
-        """As `Executor.sleep`: returns the memory of the KV cache, or the weights, too.
+        """As `Executor.sleep`: releases the KV cache's memory, or also the weights.
 
-        At level `WEIGHTS` the proposer goes as well, and is created anew on waking.
+        At level `WEIGHTS` the proposer goes as well, and is created again on wake-up.
         """
         assert self._allocated is not None
         gc.unfreeze()

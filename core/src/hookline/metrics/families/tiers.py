@@ -33,7 +33,7 @@ def _both(
     label: Label,
     numbers: Callable[[TierStats], tuple[float, float]],
 ) -> Metric:
-    """Of the label's two values."""
+    """Returns a counter with a series per tier and value of the label."""
 
     def points(state: StateReading) -> Iterable[Point]:
         for tier, stats in state.stats.transfers.tiers.items():

@@ -52,7 +52,7 @@ def _each_way(
     text: str,
     numbers: Callable[[TransferStats], tuple[float, float]],
 ) -> Metric:
-    """Of (loads, saves)."""
+    """Returns a metric with a series for loads and one for saves."""
 
     def points(state: StateReading) -> Iterable[Point]:
         load, save = numbers(state.stats.transfers)

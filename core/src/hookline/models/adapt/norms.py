@@ -36,7 +36,7 @@ class MakeNorm(Protocol):
     def __call__(
         self, weight: torch.Tensor, epsilon: float, *, unit_offset: bool
     ) -> NormKernel:
-        """Raises `KernelError` if there is none."""
+        """Raises `KernelError` if no kernel supports it."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""An RMSNorm and the product behind it, which may read rows in blocks."""
+"""An RMSNorm and the product after it, which may read rows in blocks."""
 
 import sys
 from typing import NamedTuple, Protocol

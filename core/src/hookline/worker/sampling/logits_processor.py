@@ -1,4 +1,4 @@
-"""What changes logits before a token is sampled: the interface for plugins, too."""
+"""The interface of logits processors, built-in or of plugins."""
 
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
@@ -40,7 +40,7 @@ class LogitsProcessor(Protocol):
     def prepare(self, positions: SampledPositions) -> None:
         """Computes ahead what `apply` needs, such as masks, while the model runs.
 
-        Runs on a thread of its own and ends before `apply` is called with the same
+        Runs in its own thread and ends before `apply` is called with the same
         positions. Only called if `needs_prepare`, and if there are positions.
         """
 
@@ -55,7 +55,7 @@ class LogitsProcessor(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogitsProcessorContext:
-    """What a plugin's processor is built from.
+    """Context from which a plugin's processor is built.
 
     Attributes:
         config: Configuration of the engine.

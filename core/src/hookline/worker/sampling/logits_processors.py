@@ -15,7 +15,7 @@ from hookline.worker.sampling.sampled_positions import SampledPositions
 class LogitsProcessors:
     """Calls each processor with the positions of its own requests.
 
-    Owns one thread, for processors that compute ahead; without any there is none.
+    Owns one thread, only if a processor computes ahead.
 
     Attributes:
         is_active: [max_num_seqs] whether any processor applies to a batch row.
@@ -48,7 +48,7 @@ class LogitsProcessors:
         self.is_active[row] = self._applies[:, row].any()
 
     def release(self, row: int) -> None:
-        """Has processors drop the state of a request that leaves the batch."""
+        """Drops the processors' state of a request that leaves the batch."""
         if not self.is_active[row]:
             return
         for index in np.flatnonzero(self._applies[:, row]).tolist():

@@ -71,7 +71,7 @@ class SamplingState:
         self.needs_change[row] = has_processors or params.logprobs is not None
 
     def release(self, row: int) -> None:
-        """Has the logits processors drop a request's state."""
+        """Drops the logits processors' state of a request."""
         self.processors.release(row)
 
     def close(self) -> None:

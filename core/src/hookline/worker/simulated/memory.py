@@ -52,7 +52,7 @@ class SimulatedMemory:
         self._slots = np.zeros((0, self._block_size), np.int64)
 
     def restore(self) -> None:
-        """Takes the memory again, all zeros."""
+        """Allocates the memory again, all zeros."""
         self._slots = np.zeros((self._num_blocks, self._block_size), np.int64)
 
     @property
@@ -115,7 +115,7 @@ class SimulatedCache:
         self._memory.release()
 
     def restore(self) -> None:
-        """Takes the memory again, all zeros."""
+        """Allocates the memory again, all zeros."""
         self._memory.restore()
 
     def close(self) -> None:

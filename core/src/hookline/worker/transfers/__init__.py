@@ -1,1 +1,1 @@
-"""The worker side of KV transfers: a connector beside the KV cache."""
+"""The worker side of KV transfers: a connector and the KV cache."""

@@ -12,7 +12,7 @@ class HostLayer:
     """A layer's blocks in main memory."""
 
     def __init__(self, sides: Sequence[Bytes]) -> None:
-        """Takes [blocks, bytes] uint8 views, such as K and V."""
+        """Copies from and to [blocks, bytes] uint8 views, such as K and V."""
         self._sides = sides
 
     @property
@@ -75,7 +75,7 @@ class DeviceLayer:
     """
 
     def __init__(self, sides: Sequence[torch.Tensor]) -> None:
-        """Takes [blocks, bytes] uint8 views of K and V."""
+        """Copies from and to [blocks, bytes] uint8 views of K and V."""
         self._sides = sides
 
     @property

@@ -63,7 +63,7 @@ class Transferring:
         for save in orders.saves:
             self._blocks.open_save(save.transfer_id, save.block_ids)
             self._began[save.transfer_id] = now
-        # Last: transfers of these orders may have been given up already.
+        # Last: transfers of these orders may have been cancelled already.
         for transfer_id in orders.cancelled:
             self._close(transfer_id)
             self._closed.append(transfer_id)
