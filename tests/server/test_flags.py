@@ -21,6 +21,7 @@ ENGINE = """
     slo keep-prompts otlp-traces-endpoint otlp-metrics-endpoint otlp-traces-sample
     collect-detailed-traces metrics-dialect histogram-buckets include-metrics
     exclude-metrics metrics-label show-hidden-metrics-for-version config
+    record record-max-bytes sleep-policy
 """
 
 COMMANDS = {
@@ -28,7 +29,7 @@ COMMANDS = {
     + """
         host port api-key shutdown-timeout max-body-bytes
         enable-reset-prefix-cache log-level metrics-host metrics-port
-        metrics-token tenant-header tenant-keys tenant max-tenants
+        metrics-token tenant-header tenant-keys tenant max-tenants enable-sleep-mode
         """,
     "generate": ENGINE
     + """

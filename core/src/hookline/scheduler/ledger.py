@@ -17,8 +17,8 @@ class Ledger:
         finished: Number of finished requests by reason.
         preemptions: Number of preemptions.
         sampled_tokens: Output tokens of all requests.
-        discarded_tokens: Sampled tokens of requests that had ended earlier, or whose KV load
-            had failed.
+        discarded_tokens: Sampled tokens of requests that had already ended, or whose KV
+            load had failed.
         finished_tokens: Output tokens of finished requests.
         computed_tokens: Computed tokens, recomputed ones included.
         recomputed_tokens: Tokens computed again after a preemption.

@@ -8,7 +8,7 @@ from hookline.config import ExecutorConfig
 from hookline.cost import ModelCost
 
 _WORTH_SHARING_FLOPS = 32e6
-"""FLOPs per token from which several threads pay next to a front end in its own process.
+"""FLOPs per token from which threads pay if the front end runs in its own process.
 Below, a front end spends more time on a token than the model does, and threads of a
 small step wait for one another longer than they compute."""
 
