@@ -186,7 +186,7 @@ def test_angles_are_those_of_llama() -> None:
     torch.testing.assert_close(plain[99, :8], expected)
     assert plain.shape == (100, 16)
     assert not torch.allclose(plain, other)
-    with pytest.raises(ConfigError, match="is not understood"):
+    with pytest.raises(ConfigError, match="is not supported"):
         angle_table({"rope_scaling": {"rope_type": "odd"}}, 16, 100, like)
 
 
@@ -199,12 +199,12 @@ WRONG: dict[str, tuple[dict[str, torch.Tensor], dict[str, Any], str]] = {
     "a gap": (
         without("layers.0.mlp.up_proj.weight"),
         CONFIG,
-        "without layers.0.mlp.up",
+        "missing layers.0.mlp.up",
     ),
     "more": (
         {**published(EAGLE), "layers.1.x": torch.zeros(2)},
         CONFIG,
-        "with layers.1.x",
+        "unknown layers.1.x",
     ),
     "another width": (published(EAGLE), {**CONFIG, "hidden_size": 32}, "has the shape"),
     "several layers": (
@@ -231,12 +231,12 @@ WRONG: dict[str, tuple[dict[str, torch.Tensor], dict[str, Any], str]] = {
     "a map that leads out": (
         {**published(EAGLE3), "d2t": torch.full((200,), 200)},
         CONFIG3,
-        "leads out of the 320",
+        "maps beyond the 320",
     ),
     "a map that meets": (
         {**published(EAGLE3), "d2t": -torch.arange(200)},
         CONFIG3,
-        "some token ids twice",
+        "two draft ids",
     ),
     "odd layers": (
         published(EAGLE3),

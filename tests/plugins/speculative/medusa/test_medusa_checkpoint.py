@@ -112,8 +112,8 @@ WRONG: dict[str, tuple[dict[str, torch.Tensor], dict[str, object], str]] = {
         {},
         "head 0 is not",
     ),
-    "fewer heads": (one(), {"medusa_num_heads": 2}, "says medusa_num_heads 2"),
-    "fewer blocks": (one(), {"medusa_num_layers": 3}, "says medusa_num_layers 3"),
+    "fewer heads": (one(), {"medusa_num_heads": 2}, "medusa_num_heads is 2 in"),
+    "fewer blocks": (one(), {"medusa_num_layers": 3}, "medusa_num_layers is 3 in"),
     "empty": ({}, {}, "is empty"),
 }
 

@@ -141,11 +141,11 @@ WRONG: dict[str, tuple[dict[str, object], int, str]] = {
     ),
     "no list of paths": ({"medusa_choices": "[[0]]"}, 4, "must be a list of paths"),
     "no paths": ({"medusa_choices": []}, 4, "must be a list of paths"),
-    "no path": ({"medusa_choices": [0]}, 4, "the path 0, which is no list of ranks"),
-    "empty path": ({"medusa_choices": [[]]}, 4, "which is no list of ranks"),
-    "rank below 0": ({"medusa_choices": [[-1]]}, 4, "the rank -1, which is no whole"),
-    "rank is true": ({"medusa_choices": [[True]]}, 4, "the rank True, which is no"),
-    "rank is a text": ({"medusa_choices": [["0"]]}, 4, "the rank '0', which is no"),
+    "no path": ({"medusa_choices": [0]}, 4, "the path 0, which is not a list of ranks"),
+    "empty path": ({"medusa_choices": [[]]}, 4, "which is not a list of ranks"),
+    "rank below 0": ({"medusa_choices": [[-1]]}, 4, "rank -1, which is not a whole"),
+    "rank is true": ({"medusa_choices": [[True]]}, 4, "the rank True, which is not"),
+    "rank is a text": ({"medusa_choices": [["0"]]}, 4, "the rank '0', which is not"),
     "a path twice": (
         {"medusa_choices": [[0], [1], [0]]},
         4,
@@ -159,7 +159,7 @@ WRONG: dict[str, tuple[dict[str, object], int, str]] = {
     "a tree too large": (
         {"medusa_choices": [[rank] for rank in range(65)]},
         4,
-        "has 65 paths, and 64 are the most",
+        "has 65 paths, more than 64",
     ),
     "too many drafts": ({"model": "HEADS"}, 5, "is 5, and .* has 4 heads"),
 }

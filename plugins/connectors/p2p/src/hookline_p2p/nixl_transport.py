@@ -1,8 +1,8 @@
-"""Blocks by NIXL, from one engine's registered memory into another's; words by ZMQ.
+"""Sends blocks by NIXL between registered memory of engines, messages by ZMQ.
 
-Who sends frames copies them into a slot of memory that NIXL knows, and says by ZMQ
-where they are. Who receives reads them into a slot of its own, and says when the other
-may use its slot again. Source: NIXL's Python API, https://docs.nvidia.com/nixl.
+The sender copies frames into a slot of registered memory and sends their address by
+ZMQ. The receiver reads them into its own slot and confirms, which frees the sender's
+slot. Source: NIXL's Python API, https://docs.nvidia.com/nixl.
 """
 
 import time
@@ -25,11 +25,11 @@ from hookline_registry import Failure, isolate
 _BACKENDS = ["UCX"]
 _MEMORY = "DRAM"
 _POLL_SECONDS = 0.0005
-"""While something is being read: NIXL wakes nobody."""
+"""Polling interval during reads: NIXL has no notification to wait for."""
 
 _LEASE_TIMEOUTS = 4
-"""A slot that nobody gave back is used again after so many of a peer's time-outs. Who
-still reads it then finds wrong checksums."""
+"""Peer timeouts after which an unconfirmed slot is reused. A late reader of the slot
+finds wrong checksums."""
 
 State = Literal["DONE", "PROC", "ERR"]
 Region = tuple[int, int, int]
@@ -37,7 +37,7 @@ Region = tuple[int, int, int]
 
 
 class Agent(Protocol):
-    """What is used of NIXL's agent."""
+    """The part of NIXL's agent that is used."""
 
     def register_memory(
         self, reg_list: list[tuple[int, int, int, str]], mem_type: str
@@ -66,15 +66,15 @@ class Plain(msgspec.Struct, array_like=True, tag="plain", frozen=True):
 
 
 class Bulk(msgspec.Struct, array_like=True, tag="bulk", frozen=True):
-    """A message whose frames are to be read.
+    """A message with frames to read from the sender's memory.
 
     Attributes:
-        engine_id: Of the sender, whose agent has this name.
-        metadata: Of that agent.
-        ticket: To give back.
-        address: Of the frames, one behind another.
-        sizes: Theirs, in bytes.
-        header: Of the message.
+        engine_id: Id of the sender, also its agent's name.
+        metadata: Metadata of the sender's agent.
+        ticket: Number to confirm the read with.
+        address: Address of the frames, which are contiguous.
+        sizes: Size of each frame in bytes.
+        header: Header of the message.
     """
 
     engine_id: str
@@ -86,7 +86,7 @@ class Bulk(msgspec.Struct, array_like=True, tag="bulk", frozen=True):
 
 
 class Taken(msgspec.Struct, array_like=True, tag="taken", frozen=True):
-    """Frames have been read, or never will be."""
+    """Confirms that frames were read or will not be."""
 
     ticket: int
 
@@ -96,7 +96,7 @@ _decoder = msgspec.msgpack.Decoder(Plain | Bulk | Taken)
 
 
 class Slots:
-    """Registered memory in equal parts."""
+    """Registered memory divided into slots of equal size."""
 
     def __init__(self, agent: Agent, total_bytes: int, slot_bytes: int) -> None:
         count = max(2, total_bytes // slot_bytes)
@@ -107,7 +107,7 @@ class Slots:
         self._free = list(range(len(self._memory)))
 
     def take(self) -> int | None:
-        """A free one."""
+        """Allocates a slot; None if all are in use."""
         return self._free.pop() if self._free else None
 
     def give_back(self, slot: int) -> None:
@@ -123,7 +123,7 @@ class Slots:
 
 @dataclass(frozen=True, slots=True)
 class _Reading:
-    """Frames on their way into a slot."""
+    """A read of frames into a slot."""
 
     bulk: Bulk
     sender: Peer | Visitor
@@ -132,13 +132,13 @@ class _Reading:
 
 
 class NixlTransport:
-    """As of `Transport`."""
+    """A transport that sends blocks by NIXL and messages by ZMQ."""
 
     def __init__(self, options: P2POptions) -> None:
-        """Finds NIXL.
+        """Imports NIXL.
 
         Raises:
-            ConfigError: It is not installed.
+            ConfigError: NIXL is not installed.
         """
         try:
             self._nixl = import_module("nixl._api")
@@ -159,7 +159,7 @@ class NixlTransport:
         if isinstance(outcome, Failure):
             self._words.close()
             raise ConfigError(
-                OPTION, f"NIXL does not start: {outcome.summary}"
+                OPTION, f"NIXL failed to start: {outcome.summary}"
             ) from outcome.error
         return port
 
@@ -208,7 +208,7 @@ class NixlTransport:
             try:
                 word = _decoder.decode(message.header)
             except msgspec.MsgspecError:
-                found.append(message)  # which will be found to say nothing
+                found.append(message)  # the caller counts it as malformed
                 continue
             if isinstance(word, Plain):
                 found.append(Message(message.sender, word.header))
@@ -252,7 +252,7 @@ class NixlTransport:
             self._taken(ticket)
 
     def _begin(self, sender: Peer | Visitor, bulk: Bulk) -> None:
-        """Starts to read frames; what cannot be read is asked for again."""
+        """Starts to read frames; the consumer repeats requests that fail."""
         size, slot = sum(bulk.sizes), self._incoming.take()
         if slot is not None:
             fits = size <= self._incoming[slot].nbytes and min(bulk.sizes) >= 0
@@ -289,7 +289,9 @@ class NixlTransport:
                 found.append(self._message(reading))
             self._words.send(reading.sender, _encode(Taken(reading.bulk.ticket)))
             released = isolate(self._agent.release_xfer_handle, reading.handle)
-            if not isinstance(released, Failure):  # or it may still be written to
+            if not isinstance(
+                released, Failure
+            ):  # otherwise NIXL may still write to it
                 self._incoming.give_back(reading.slot)
         self._readings = still
         return found

@@ -1,4 +1,4 @@
-"""Reads and writes `kv_transfer_params`, and orders what is to be moved."""
+"""The scheduler's side: reads and writes `kv_transfer_params`, orders transfers."""
 
 from collections.abc import Mapping, Sequence
 
@@ -26,7 +26,7 @@ from hookline_p2p.transport import Peer
 
 
 class SchedulerSide:
-    """Talks to nobody: what requests say is all that it knows."""
+    """Orders transfers by requests' parameters alone; does no communication."""
 
     capabilities = SchedulerCapabilities()
 
@@ -42,7 +42,7 @@ class SchedulerSide:
     def get_num_new_matched_tokens(
         self, request: ConnectorRequest, num_computed_tokens: int
     ) -> tuple[int, bool]:
-        """What the producer kept; once a request, for it keeps nothing longer."""
+        """Returns the tokens that the producer keeps, once per request."""
         if request.request_id in self._asked:
             return 0, False
         if (found := self._remote(request)) is None:
@@ -75,9 +75,9 @@ class SchedulerSide:
     def request_finished(
         self, request: ConnectorRequest, block_ids: Sequence[int], transfer_id: int
     ) -> tuple[bool, Mapping[str, object] | None]:
-        """Keeps the prompt's blocks for whoever is to decode.
+        """Keeps the prompt's blocks for a decoding engine.
 
-        A request that ends without having asked for what was kept for it lets it go.
+        A request that ends before its load releases the blocks kept for it.
         """
         was_asked = request.request_id in self._asked
         self._asked.discard(request.request_id)
@@ -105,12 +105,12 @@ class SchedulerSide:
         return True, prefill_params(Source(own, transfer_id), count * self._block_size)
 
     def shutdown(self) -> None:
-        """Has nothing to give back."""
+        """Does nothing: it holds no resources."""
 
     def _remote(
         self, request: ConnectorRequest, *, counts: bool = False
     ) -> RemotePrefill | None:
-        """What was prefilled elsewhere; None if nothing, or nobody knows where."""
+        """Returns the parameters of a remote prefill, or None if absent or invalid."""
         try:
             found = remote_prefill(request.kv_transfer_params)
         except ValueError:

@@ -1,9 +1,9 @@
-"""Messages over TCP with ZMQ: one socket that listens, one for each peer.
+"""Sends messages over TCP with ZMQ: one listening socket, and one for each peer.
 
-With a secret every connection is encrypted and checked by CURVE: the pair of keys of
-all engines is made of the secret, and who does not know it neither gets past the
-handshake nor can pretend to be an engine. Each handshake uses fresh keys: what was
-recorded cannot be said again. Sources: http://curvezmq.org, RFC 7914 (scrypt).
+With a secret every connection is encrypted and authenticated by CURVE. All engines
+derive the same key pair from the secret; without it a client can neither pass the
+handshake nor impersonate an engine. Fresh keys for each handshake prevent replay.
+Sources: http://curvezmq.org, RFC 7914 (scrypt).
 """
 
 import hashlib
@@ -27,7 +27,7 @@ from hookline_p2p.transport import CHUNK_BYTES, Message, Peer, Refusals, Visitor
 _MOST_HEADER = 8 << 20
 _MOST_PEERS = 64
 _MOST_MESSAGES = 64
-"""Taken in at once: what else is to be done must not wait for ever."""
+"""Maximum messages received at once, so that other work is not starved."""
 _IDLE_SECONDS = 60.0
 _RECONNECT_MS, _LONGEST_RECONNECT_MS = 50, 1000
 _FAILED = (
@@ -37,14 +37,14 @@ _FAILED = (
 )
 _WATCHED = _FAILED | zmq.Event.HANDSHAKE_SUCCEEDED
 _MOST_FAILURES = 2
-"""Handshakes in a row: a connection may be lost in the midst of one."""
+"""Consecutive failed handshakes that count as a refusal; a single one may be chance."""
 
 Socket = zmq.Socket[bytes]
 
 
 @dataclass(slots=True)
 class _Line:
-    """To a peer."""
+    """The connection to a peer."""
 
     socket: Socket
     monitor: Socket
@@ -53,7 +53,7 @@ class _Line:
 
 
 class ZmqTransport:
-    """Listens with a ROUTER; has a DEALER to each peer, while there is something."""
+    """A transport with a ROUTER to listen and a DEALER to each active peer."""
 
     def __init__(self, options: P2POptions) -> None:
         self._options = options
@@ -67,7 +67,7 @@ class ZmqTransport:
             self._keys = _keys_of(options.secret)
 
     def listen(self, engine_id: str, layout_bytes: int) -> int:  # noqa: ARG002
-        """As of `Transport`; a ROUTER gives visitors names of its own."""
+        """Starts to listen, as `Transport` defines; a ROUTER names visitors itself."""
         self._most_bytes = max(CHUNK_BYTES, layout_bytes) + _MOST_HEADER
         self._context = zmq.Context()
         self._woken, self._waker = socket.socketpair()
@@ -106,7 +106,7 @@ class ZmqTransport:
                 return False
             line.used_at = time.monotonic()
             line.socket.send_multipart(parts, zmq.NOBLOCK, copy=False)
-        except zmq.ZMQError:  # too much waits, the visitor is gone, no such address
+        except zmq.ZMQError:  # full queue, disconnected visitor or invalid address
             return False
         return True
 
@@ -148,7 +148,7 @@ class ZmqTransport:
             line.socket.close(linger=0)
 
     def wake(self) -> None:
-        with suppress(OSError):  # it is closed, or has been woken often already
+        with suppress(OSError):  # closed, or already woken
             self._waker.send(b"x")
 
     def close(self) -> None:
@@ -162,7 +162,7 @@ class ZmqTransport:
         self._waker.close()
 
     def _line(self, peer: Peer) -> _Line | None:
-        """A connection; None if there are too many."""
+        """Returns the connection to a peer, or None if there are too many."""
         if (line := self._lines.get(peer)) is not None:
             return line
         now = time.monotonic()
@@ -197,8 +197,10 @@ class ZmqTransport:
     def _watch(self, peer: Peer, line: _Line) -> None:
         for event in _events(line.monitor):
             line.failures = line.failures + 1 if event & _FAILED else 0
-            told = event != zmq.Event.HANDSHAKE_FAILED_NO_DETAIL and event & _FAILED
-            if told or line.failures >= _MOST_FAILURES:
+            is_refusal = event & _FAILED and (
+                event != zmq.Event.HANDSHAKE_FAILED_NO_DETAIL
+            )
+            if is_refusal or line.failures >= _MOST_FAILURES:
                 self._refused_by.append(peer)
                 self.forget(peer)
                 return
@@ -221,9 +223,9 @@ class ZmqTransport:
 
 
 def _keys_of(secret: bytes) -> tuple[bytes, bytes]:
-    """The engines' own (secret, public) pair; both are as secret as what they are of.
+    """Derives the engines' (secret, public) key pair; both keys are confidential.
 
-    CURVE never sends the server's public key, so to know it is to know the secret.
+    CURVE never sends the server's public key, so knowing it proves knowing the secret.
     """
     raw = hashlib.scrypt(secret, salt=b"hookline-p2p", n=1 << 14, r=8, p=1, dklen=32)
     private: bytes = z85.encode(raw)

@@ -21,7 +21,7 @@ __all__ = [
 
 @hookimpl
 def create_kv_connector(context: ConnectorContext) -> SchedulerSide | WorkerSide:
-    """Raises `ConfigError` for an option that it does not have or cannot use."""
+    """Raises `ConfigError` for an unknown or invalid option."""
     options = StorageOptions.from_mapping(context.options)
     if context.role == "scheduler":
         return SchedulerSide(options)

@@ -1,4 +1,4 @@
-"""Fills blocks of the cache from files: threads read, each a piece of a load."""
+"""Threads that load KV blocks from files, each a piece of a load at a time."""
 
 import threading
 from collections.abc import Callable, Sequence
@@ -13,21 +13,21 @@ from hookline_registry import Failure, isolate
 from hookline_shared_storage.store import BlockStore, DamagedError
 
 _PIECE_BYTES = 4 << 20
-"""Of blocks that a thread reads before it copies them: they stay in its cache."""
+"""Bytes that a thread reads before it copies them, so that they stay in its cache."""
 
 Ended = Callable[[int, str], object]
-"""Told how many blocks were loaded from the first, and why no more; in any thread."""
+"""Receives the number of leading blocks loaded and the error; called in any thread."""
 
 
 @dataclass(slots=True)
 class _Load:
-    """What several threads do together.
+    """A load that several threads share.
 
     Attributes:
-        pieces: That have not ended.
-        good: Blocks before the first that cannot be had.
-        reason: Why not.
-        is_given_up: The engine has closed it, and waits for nothing more.
+        pieces: Number of pieces that have not ended.
+        good: Number of blocks before the first that failed.
+        reason: Reason of the first failure; empty on success.
+        is_given_up: Whether the engine has closed the load.
     """
 
     transfer_id: int
@@ -54,12 +54,12 @@ class _Load:
 
 
 class BlockReaders:
-    """Threads, each with memory of its own, which is used again and again."""
+    """Reader threads, each with a reused buffer."""
 
     def __init__(
         self, store: BlockStore, blocks: KVBlocks, num_threads: int, name: str
     ) -> None:
-        """Threads start when they are needed."""
+        """Creates the readers; threads start on demand."""
         layout = blocks.layout
         self._store, self._blocks = store, blocks
         self._columns = layout.columns
@@ -74,7 +74,7 @@ class BlockReaders:
         block_hashes: Sequence[bytes],
         ended: Ended,
     ) -> list[Future[None]]:
-        """Has blocks read that belong to an open load; never blocks.
+        """Starts reading the blocks of an open load; does not block.
 
         `ended` is called once, unless the load is closed before its end.
         """
@@ -85,7 +85,7 @@ class BlockReaders:
         return [self._threads.submit(self._read, load, start) for start in starts]
 
     def close(self) -> None:
-        """Waits for what is being read, and for nothing else."""
+        """Waits for pieces in progress and cancels the others."""
         self._threads.shutdown(cancel_futures=True)
 
     def _read(self, load: _Load, start: int) -> None:
@@ -98,7 +98,7 @@ class BlockReaders:
         load.piece_ended()
 
     def _read_piece(self, load: _Load, start: int) -> None:
-        """What comes behind a block that is not there is of no use."""
+        """Reads a piece up to its first missing block and copies it to the cache."""
         memory = self._memory()
         count = 0
         for block_hash in load.block_hashes[start : start + len(memory)]:
@@ -119,7 +119,7 @@ class BlockReaders:
                 )
 
     def _memory(self) -> Bytes:
-        """This thread's, for a piece."""
+        """Returns this thread's buffer, [blocks, bytes]."""
         found: Bytes | None = getattr(self._own, "memory", None)
         if found is None:
             found = self._own.memory = np.empty(self._shape, np.uint8)

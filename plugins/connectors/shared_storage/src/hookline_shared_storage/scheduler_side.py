@@ -1,4 +1,4 @@
-"""Knows what there is in storage, and orders what is to be moved."""
+"""The scheduler's side: looks up blocks in storage and orders loads and saves."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -19,14 +19,14 @@ from hookline_shared_storage.store import BlockStore
 from hookline_shared_storage.tasks import LoadTask, Tasks
 
 PROMISED = "remote_num_blocks"
-"""In `kv_transfer_params`: full blocks of the prompt that are or will soon be there."""
+"""Key in `kv_transfer_params`: number of full prompt blocks stored or promised."""
 
 _WRITING_SECONDS = 10.0
-"""What was ordered to be written longer ago is there, or will not be."""
+"""Time after which an ordered write has succeeded or failed."""
 
 
 class SchedulerSide:
-    """Looks for files, and for nothing in them."""
+    """Looks up files without reading them."""
 
     capabilities = SchedulerCapabilities()
 
@@ -80,7 +80,7 @@ class SchedulerSide:
         block_ids: Sequence[int],
         transfer_id: int,  # noqa: ARG002 - blocks are saved as they are filled
     ) -> tuple[bool, Mapping[str, object] | None]:
-        """Promises what is on its way into storage to whoever decodes elsewhere."""
+        """Returns the number of stored or promised blocks for a decoding engine."""
         params = request.kv_transfer_params or {}
         if params.get("do_remote_decode") is not True or not block_ids:
             return False, None
@@ -93,10 +93,10 @@ class SchedulerSide:
         }
 
     def shutdown(self) -> None:
-        """Has nothing to give back."""
+        """Does nothing: it holds no resources."""
 
     def _note_ordered(self, block_hashes: Sequence[bytes]) -> None:
-        """Forgets those of long ago, which come first."""
+        """Records ordered writes and drops old ones."""
         now = time.monotonic()
         while self._ordered_at:
             oldest = next(iter(self._ordered_at))
@@ -108,15 +108,15 @@ class SchedulerSide:
             self._ordered_at[block_hash] = now
 
     def _will_be_there(self, block_hash: bytes) -> bool:
-        """Not so if the engine has it of old, and storage has let it go since."""
+        """Whether a block is stored or was recently ordered to be."""
         ordered_at = self._ordered_at.get(block_hash, float("-inf"))
         is_late = time.monotonic() > ordered_at + _WRITING_SECONDS
         return not is_late or self._store.has(block_hash)
 
     def _promised_blocks(self, request: ConnectorRequest) -> int:
-        """How many of the prompt's blocks another engine says it is storing.
+        """Returns the number of the prompt's blocks that another engine promised.
 
-        Clients may write what they like: who promises too much only waits.
+        Clients may send any number: too large a number only delays their own request.
         """
         params = request.kv_transfer_params or {}
         promised = params.get(PROMISED)

@@ -1,9 +1,9 @@
-"""Blocks as files: one a block, named by its content, whole or not there.
+"""Stores each block as a file that is named by its hash and written atomically.
 
-A file is a safetensors file with one tensor, `kv`: the block's bytes of all layers,
-one after another. Its metadata say whose they are and what they add up to. Any number
-of processes may use a folder: files are written beside and then renamed, and nobody
-changes one that is there.
+A file is a safetensors file with one tensor, `kv`: the block's bytes of all layers, one
+after another. Its metadata hold the layout's fingerprint, the hash and a checksum. Any
+number of processes may share a folder: files are written under a temporary name, then
+renamed, and never changed.
 """
 
 import json
@@ -26,11 +26,11 @@ _HEADER_BYTES = 8
 _MOST_HEADER = 1 << 16
 _ABANDONED_SECONDS = 3600.0
 _KEPT_SHARE = 0.9
-"""Of `max_bytes`, once too much was there."""
+"""Share of `max_bytes` that is kept once the limit is exceeded."""
 
 
 class DamagedError(Exception):
-    """A block that cannot be had.
+    """A block cannot be read.
 
     Attributes:
         reason: `missing`, `unreadable`, `truncated`, `corrupt` or `foreign`.
@@ -45,27 +45,28 @@ class BlockStore:
     """The files of one layout under a folder that others may share.
 
     Attributes:
-        num_files: In the folder, when it was last looked at, and own ones since then.
-        num_bytes: Theirs.
+        num_files: Number of files at the last scan, plus own ones since.
+        num_bytes: Size of these files.
     """
 
     def __init__(self, options: StorageOptions, layout: KVLayout) -> None:
-        """Makes the folder.
+        """Creates the folder.
 
         Raises:
-            OSError: It cannot be made.
+            OSError: The folder cannot be created.
         """
         self._root = options.shared_storage_path
         self._layout = layout
         self._max_bytes = options.max_bytes
         self._folder = self._root / layout.fingerprint
         self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        # Many write: each looks again before its own share of the limit is used up.
+        # Other processes write, too, so the folder is scanned again well before own
+        # writes alone reach the limit.
         self._unseen_bytes = self._max_bytes
         self.num_files = self.num_bytes = 0
 
     def path_of(self, block_hash: bytes) -> Path:
-        """Hexadecimal digits alone: no hash leads out of the folder."""
+        """Returns a block's path; hexadecimal, so no hash leads out of the folder."""
         name = block_hash.hex()
         return self._folder / name[:2] / f"{name}.safetensors"
 
@@ -73,16 +74,16 @@ class BlockStore:
         return os.path.exists(self.path_of(block_hash))  # noqa: PTH110 - the quicker
 
     def read(self, block_hash: bytes, into: Bytes) -> None:
-        """A block's bytes of all layers, checked.
+        """Reads and checks a block's bytes of all layers.
 
-        A file that is not right is removed, so that it is written anew.
+        A damaged file is removed, so that it can be written again.
 
         Args:
-            block_hash: Whose.
-            into: [`layout.total_bytes`] uint8; rubbish if this fails.
+            block_hash: Hash of the block.
+            into: [`layout.total_bytes`] uint8; undefined after a failure.
 
         Raises:
-            DamagedError: It is missing, damaged or of something else.
+            DamagedError: The file is missing, damaged or of another block.
         """
         path = self.path_of(block_hash)
         try:
@@ -99,30 +100,30 @@ class BlockStore:
             raise
 
     def write(self, block_hash: bytes, content: Bytes) -> None:
-        """Makes a block's file, unless it is there.
+        """Writes a block's file unless it exists.
 
         Raises:
-            OSError: The disk is full, or the folder cannot be written to.
+            OSError: The disk is full, or the folder is not writable.
         """
         path = self.path_of(block_hash)
         if path.exists():
             return
         path.parent.mkdir(exist_ok=True, mode=0o700)
         content = np.ascontiguousarray(content)
-        told = {
+        metadata = {
             "fingerprint": self._layout.fingerprint,
             "block_hash": block_hash.hex(),
             "xxh3": xxhash.xxh3_64_hexdigest(content.data),
         }
-        data = save({"kv": content}, metadata=told)
-        handle, beside = tempfile.mkstemp(".tmp", ".", path.parent)
+        data = save({"kv": content}, metadata=metadata)
+        handle, temporary = tempfile.mkstemp(".tmp", ".", path.parent)
         try:
             with os.fdopen(handle, "wb") as file:
                 file.write(data)
-            os.replace(beside, path)  # noqa: PTH105 - of a name, not a path
+            os.replace(temporary, path)  # noqa: PTH105 - a name, not a path
         except BaseException:
             with suppress(OSError):
-                os.unlink(beside)  # noqa: PTH108 - likewise
+                os.unlink(temporary)  # noqa: PTH108 - a name, not a path
             raise
         self._unseen_bytes += len(data)
         self.num_files += 1
@@ -131,7 +132,7 @@ class BlockStore:
             self.shrink()
 
     def shrink(self) -> None:
-        """Removes the least recently used files while there is too much."""
+        """Removes the least recently used files if the limit is exceeded."""
         self._unseen_bytes = 0
         files = sorted(self._files(), key=lambda each: each[1].st_mtime)
         total = sum(status.st_size for _, status in files)
@@ -144,14 +145,14 @@ class BlockStore:
             if is_old or (
                 is_too_much and not is_left and total > self._max_bytes * _KEPT_SHARE
             ):
-                with suppress(FileNotFoundError):  # somebody else was quicker
+                with suppress(FileNotFoundError):  # another process removed it
                     path.unlink()
                 total -= status.st_size
                 count -= 1
         self.num_files, self.num_bytes = count, total
 
     def _files(self) -> Iterator[tuple[Path, os.stat_result]]:
-        """Of all layouts: the limit is the folder's."""
+        """Yields the files of all layouts, which share the limit."""
         for path in self._root.glob("*/*/*"):
             with suppress(FileNotFoundError):
                 yield path, path.stat()
@@ -164,13 +165,13 @@ class BlockStore:
         if not size or len(header) < size:
             raise DamagedError("truncated", path)
         try:
-            told = json.loads(header)["__metadata__"]
-            whose = told["fingerprint"], told["block_hash"]
-            checksum = told["xxh3"]
+            metadata = json.loads(header)["__metadata__"]
+            identity = metadata["fingerprint"], metadata["block_hash"]
+            checksum = metadata["xxh3"]
         except (ValueError, KeyError, TypeError) as error:
             raise DamagedError("corrupt", path) from error
-        if whose != (self._layout.fingerprint, block_hash.hex()):
-            raise DamagedError("foreign", path)  # whose size may be another
+        if identity != (self._layout.fingerprint, block_hash.hex()):
+            raise DamagedError("foreign", path)  # checked first: sizes may differ
         if file.readinto(into.data) < self._layout.total_bytes or file.read(1):
             raise DamagedError("truncated", path)
         if xxhash.xxh3_64_hexdigest(into.data) != checksum:

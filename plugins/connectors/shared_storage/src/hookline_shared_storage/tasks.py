@@ -1,4 +1,4 @@
-"""What the scheduler's side tells the worker's side, as msgpack."""
+"""Messages from the scheduler's side to the worker's side, as msgpack."""
 
 import msgspec
 
@@ -7,7 +7,7 @@ class LoadTask(msgspec.Struct, array_like=True):
     """A load.
 
     Attributes:
-        is_promised: The last of its blocks may still be on their way into storage.
+        is_promised: Whether some blocks may not be stored yet.
     """
 
     transfer_id: int
@@ -18,10 +18,10 @@ class LoadTask(msgspec.Struct, array_like=True):
 
 
 class Tasks(msgspec.Struct, array_like=True):
-    """Of one step.
+    """The orders of one step.
 
     Attributes:
-        loads: That begin.
+        loads: Loads to start.
         saves: (block id, hash) of blocks that the step fills.
     """
 

@@ -1,4 +1,4 @@
-"""Moves blocks between the cache and files, in threads of its own."""
+"""The worker's side: moves blocks between the KV cache and files, in threads."""
 
 import threading
 import time
@@ -21,14 +21,14 @@ from hookline_shared_storage.store import BlockStore
 from hookline_shared_storage.tasks import LoadTask, Tasks
 
 PROMISE_SECONDS = 2.0
-"""Promised blocks that are not there after so long will not come."""
+"""Maximum wait for promised blocks; blocks missing after it are not loaded."""
 
 _MOST_PROMISED = 64
-"""Loads that wait for promised blocks; others take what is there."""
+"""Maximum loads that wait for promised blocks; others load what is stored."""
 
 
 class WorkerSide:
-    """Reads in some threads, writes in one."""
+    """Loads blocks in several threads and saves them in one."""
 
     capabilities = WorkerCapabilities()
 
@@ -81,7 +81,7 @@ class WorkerSide:
             self._filled[:, self._columns[layer_index]] = found
 
     def wait_for_save(self) -> None:
-        """Raises `OSError` if an earlier save has failed: there is no other way."""
+        """Queues the step's blocks for writing; raises an earlier save's `OSError`."""
         if self._filled is not None:
             hashes = [block_hash for _, block_hash in self._tasks.saves]
             self._writer.submit(self._save, hashes, self._filled)
@@ -91,7 +91,7 @@ class WorkerSide:
             raise error
 
     def get_finished(self) -> TransferResults:
-        """Also begins the loads whose blocks have come: it is asked all the time."""
+        """Returns results; also starts loads whose promised blocks are stored."""
         if self._promised:
             self._begin_promised()
         with self._lock:
@@ -100,7 +100,7 @@ class WorkerSide:
         return TransferResults(loaded=loaded, failed=failed)
 
     def shutdown(self) -> None:
-        """Waits for what is being read, and for all that is to be written."""
+        """Waits for reads in progress and all pending writes."""
         self._readers.close()
         self._writer.shutdown()
 

@@ -1,10 +1,10 @@
 """Drafts from every position of whole sequences at once, without a cache.
 
-For training, and to judge what was trained. A chain that begins at a position reads the
-target's features up to there, and behind them its own. The chains of all positions are
-computed together, a step of all of them at a time: in step s the number at position p
-belongs to the chain that began at p - s, which has seen the target's features up to
-p - s and its own of steps 1 … s (training-time test, Li et al. 2025).
+Used in training and evaluation. A chain that starts at a position reads the target's
+features up to that position and its own after it. The chains of all positions advance
+together: in step s, index p belongs to the chain that started at p - s, which has read
+the target's features up to p - s and its own of steps 1 … s (training-time test, Li et
+al. 2025).
 """
 
 import torch
@@ -14,7 +14,7 @@ from hookline_eagle.head import Head, Sides, angles_at, output_of
 
 
 class ChainAttention:
-    """Attends for one chain of steps; called once a step."""
+    """Attention of all chains of a batch; called once per step."""
 
     def __init__(self) -> None:
         self._keys: list[torch.Tensor] = []
@@ -23,9 +23,9 @@ class ChainAttention:
     def __call__(
         self, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor
     ) -> torch.Tensor:
-        """[n, length, heads, dim] each → the same.
+        """Attends: [n, length, heads, dim] each → [n, length, heads, dim].
 
-        The first `step` positions have no chain; what is said there means nothing.
+        The first `step` positions have no chain; their results are meaningless.
         """
         step, length = len(self._keys), query.shape[1]
         group = query.shape[2] // key.shape[2]
@@ -51,71 +51,71 @@ class ChainAttention:
 
 
 class Chains:
-    """Of one batch of sequences."""
+    """The chains of one batch of sequences."""
 
     def __init__(
         self,
         head: Head,
         target: TargetModel,
         tokens: torch.Tensor,
-        told: torch.Tensor,
+        states: torch.Tensor,
         table: Sides,
     ) -> None:
-        """Takes the sequences, of whose tokens the first has no feature before it.
+        """Creates chains at all positions of the sequences.
 
         Args:
-            head: Drafts.
-            target: What it shares weights with.
+            head: The head that drafts.
+            target: The target whose weights it shares.
             tokens: [n, length] int64.
-            told: [n, length, …] what the target says at each, for `Head.fused`.
-            table: Of angles, for `length` positions.
+            states: [n, length, …] the target's states at each token, for `Head.fused`.
+            table: Rotary table of `length` positions.
         """
         self._head, self._table = head, target.embedding
         self._following = tokens[:, 1:]
         self._angles = angles_at(
             torch.arange(tokens.shape[1] - 1, device=tokens.device), table
         )
-        self._features = head.fused(told[:, :-1])
+        self._features = head.fused(states[:, :-1])
         self._attend = ChainAttention()
 
     def step(self, drafted: torch.Tensor | None = None) -> torch.Tensor:
-        """Features that the next step of all chains says, [n, length - 1, hidden size].
+        """Advances all chains; returns features [n, length - 1, hidden size].
 
-        That at position p is of token p + 1.
+        The feature at position p is of token p + 1.
 
         Args:
-            drafted: [n, length - 1] what the last step drafted, of the target's ids,
-                at each position; None takes the tokens that do follow.
+            drafted: [n, length - 1] token ids that the last step drafted; None uses the
+                tokens that actually follow.
         """
         following = self._following
         if drafted is not None:
             following = _later(drafted, 1)
         embedded = self._head.embed(self._table, following).to(self._features.dtype)
-        said: torch.Tensor = self._head(
+        features: torch.Tensor = self._head(
             embedded, self._features, self._angles, self._attend
         )
-        self._features = _later(said, 1)
-        return said
+        self._features = _later(features, 1)
+        return features
 
 
 @torch.no_grad()
 def guesses(
     chains: Chains, head: Head, target: TargetModel, count: int
 ) -> torch.Tensor:
-    """What chains of all positions draft, [count, n, length - 1], by where they began.
+    """Returns greedy drafts [count, n, length - 1], by the start of their chains.
 
-    The guess of place i at position p is of token p + 2 + i.
+    Draft i at position p is of token p + 2 + i.
     """
     found: list[torch.Tensor] = []
     shared = output_of(target)
     drafted: torch.Tensor | None = None
     for place in range(count):
-        said = chains.step(drafted)
-        drafted = head.tokens(head.logits(shared, said).argmax(-1))
+        features = chains.step(drafted)
+        drafted = head.tokens(head.logits(shared, features).argmax(-1))
         found.append(torch.roll(drafted, -place, 1))
     return torch.stack(found)
 
 
 def _later(values: torch.Tensor, steps: int) -> torch.Tensor:
-    """[n, length, …] as seen so many positions further on."""
+    """Shifts [n, length, …] by `steps` positions."""
     return torch.roll(values, steps, 1) if steps else values

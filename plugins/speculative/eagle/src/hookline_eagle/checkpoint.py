@@ -1,10 +1,11 @@
 """Reads and writes heads in the formats of EAGLE and EAGLE-3.
 
-A folder with a `config.json` of Llama's keys and one file of weights. Of EAGLE:
-`fc.weight` (and `.bias`), and a Llama layer without its first norm under `layers.0.`.
-Of EAGLE-3: `fc.weight`, a layer with two input norms under `midlayer.`, `norm.weight`,
-`lm_head.weight` over the draft vocabulary, `d2t` (what to add to a draft id for the
-target's) and `t2d` (whether a target id has one). Both may bring `embed_tokens.weight`.
+A checkpoint is a folder with a `config.json` of Llama's keys and one file of weights.
+EAGLE has `fc.weight` (and `.bias`), and a Llama layer without its first norm under
+`layers.0.`. EAGLE-3 has `fc.weight`, a layer with two input norms under `midlayer.`,
+`norm.weight`, `lm_head.weight` over the draft vocabulary, `d2t` (offset from a draft id
+to the target's) and `t2d` (whether a target id has a draft id). Both may have
+`embed_tokens.weight`.
 """
 
 import json
@@ -23,20 +24,20 @@ from hookline_eagle.options import OPTION
 
 WEIGHTS = ("model.safetensors", "pytorch_model.bin")
 _REFUSED = ("norm_before_fc", "fc_norm", "add_para_norm", "norm_output")
-"""Variants of the networks that compute something else."""
+"""Options of network variants that are not supported."""
 
 Tensors = dict[str, torch.Tensor]
 
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """A head, and what its folder says of it.
+    """A head and its configuration.
 
     Attributes:
-        head: In float32 or as it was saved, on the processor.
-        config: Of `config.json`.
-        layers: Of an EAGLE-3 head, the target's layers whose input it reads; None
-            leaves it to the target's depth.
+        head: The head on the CPU, in float32 or the saved dtype.
+        config: Content of `config.json`.
+        layers: Target layers whose inputs an EAGLE-3 head reads; None derives them from
+            the target's depth.
     """
 
     head: Head
@@ -45,29 +46,31 @@ class Checkpoint:
 
 
 def load_head(folder: Path) -> Checkpoint:
-    """The head of a folder.
+    """Loads the head of a folder.
 
     Raises:
-        ConfigError: A file is missing or damaged, or it is no such head.
+        ConfigError: A file is missing, damaged or not a supported head.
     """
     config = read_config(folder)
     path = find_weights(folder, WEIGHTS)
     tensors = _named(path, read_weights(path))
     head = Head(_shape(path, config, tensors))
-    wanted = head.state_dict()
-    if "t2d" in wanted and "t2d" not in tensors:
+    expected = head.state_dict()
+    if "t2d" in expected and "t2d" not in tensors:
         tensors["t2d"] = _known(tensors["d2t"], head.shape.vocab_size)
-    missing, others = wanted.keys() - tensors.keys(), tensors.keys() - wanted.keys()
+    missing, others = expected.keys() - tensors.keys(), tensors.keys() - expected.keys()
     if missing or others:
-        said = [f"without {name}" for name in sorted(missing)]
-        said += [f"with {name}" for name in sorted(others)]
-        raise ConfigError(OPTION, f"{path}: no head that is known, {', '.join(said)}")
+        problems = [f"missing {name}" for name in sorted(missing)]
+        problems += [f"unknown {name}" for name in sorted(others)]
+        raise ConfigError(
+            OPTION, f"{path}: not a supported head: {', '.join(problems)}"
+        )
     for name, tensor in tensors.items():
-        if tensor.shape != wanted[name].shape:
+        if tensor.shape != expected[name].shape:
             raise ConfigError(
                 OPTION,
-                f"{path}: {name} has the shape {tuple(tensor.shape)}, where "
-                f"config.json wants {tuple(wanted[name].shape)}",
+                f"{path}: {name} has the shape {tuple(tensor.shape)}, but by "
+                f"config.json it is {tuple(expected[name].shape)}",
             )
     head.load_state_dict(tensors)
     head.requires_grad_(requires_grad=False)
@@ -78,7 +81,7 @@ def load_head(folder: Path) -> Checkpoint:
 def save_head(
     folder: Path, head: Head, config: Mapping[str, object], target: str
 ) -> None:
-    """Writes a head in bfloat16, with what `config` says of rotary embedding."""
+    """Writes a head in bfloat16, and `config` into its `config.json`."""
     folder.mkdir(parents=True, exist_ok=True)
     shape = head.shape
     save_file(
@@ -120,10 +123,10 @@ def _named(path: Path, found: Mapping[str, object]) -> Tensors:
     tensors: Tensors = {}
     for name, tensor in found.items():
         if not isinstance(tensor, torch.Tensor):
-            raise ConfigError(OPTION, f"{path}: {name} is no tensor")
+            raise ConfigError(OPTION, f"{path}: {name} is not a tensor")
         tensors[str(name).removeprefix("model.")] = tensor
     if "fc.weight" not in tensors:
-        raise ConfigError(OPTION, f"{path} has no fc.weight; it is no EAGLE head")
+        raise ConfigError(OPTION, f"{path} has no fc.weight; it is not an EAGLE head")
     if "layers.0.hidden_norm.weight" in tensors:  # as some trainers name the one layer
         tensors = {
             re.sub(r"^layers\.0\.", "midlayer.", name): tensor
@@ -135,7 +138,7 @@ def _named(path: Path, found: Mapping[str, object]) -> Tensors:
             count = len(tensors["lm_head.weight"])
             tensors["d2t"] = torch.zeros(count, dtype=torch.int64)
         return tensors
-    # The target's own, which an EAGLE head shares.
+    # An EAGLE head shares these weights with the target.
     return {
         name: tensor
         for name, tensor in tensors.items()
@@ -143,42 +146,57 @@ def _named(path: Path, found: Mapping[str, object]) -> Tensors:
     }
 
 
-def _shape(path: Path, config: Mapping[str, object], tensors: Tensors) -> HeadShape:
-    def number(name: str, default: int | None = None) -> int:
-        value = config.get(name)
-        if value is None and default is not None:
-            return default
-        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-            raise ConfigError(
-                OPTION, f"{path.parent}: config.json gives no usable {name}"
-            )
-        return value
-
-    for name, wanted in (("hidden_act", "silu"), ("num_hidden_layers", 1)):
-        if config.get(name, wanted) != wanted:
+def _check_supported(folder: Path, config: Mapping[str, object]) -> None:
+    for name, supported in (("hidden_act", "silu"), ("num_hidden_layers", 1)):
+        if config.get(name, supported) != supported:
             raise ConfigError(
                 OPTION,
-                f"{path.parent}: {name} is {config[name]!r}, and only {wanted!r} is "
+                f"{folder}: {name} is {config[name]!r}, and only {supported!r} is "
                 "supported",
             )
     if config.get("model_type", "llama") not in {"llama", "qwen2", "qwen3"}:
         raise ConfigError(
             OPTION,
-            f"{path.parent}: heads of the kind {config['model_type']!r} are not "
-            "supported",
+            f"{folder}: heads of the kind {config['model_type']!r} are not supported",
         )
     for name in _REFUSED:
         if config.get(name):
-            raise ConfigError(OPTION, f"{path.parent}: {name} is not supported")
+            raise ConfigError(OPTION, f"{folder}: {name} is not supported")
+
+
+@dataclass(frozen=True, slots=True)
+class _Numbers:
+    """Numbers of a folder's `config.json`, checked."""
+
+    folder: Path
+    config: Mapping[str, object]
+
+    def whole(self, name: str, default: int | None = None) -> int:
+        value = self.config.get(name)
+        if value is None and default is not None:
+            return default
+        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+            raise self._unusable(name)
+        return value
+
+    def real(self, name: str, default: float) -> float:
+        value = self.config.get(name, default)
+        if not isinstance(value, float):
+            raise self._unusable(name)
+        return value
+
+    def _unusable(self, name: str) -> ConfigError:
+        return ConfigError(OPTION, f"{self.folder}: config.json has no usable {name}")
+
+
+def _shape(path: Path, config: Mapping[str, object], tensors: Tensors) -> HeadShape:
+    _check_supported(path.parent, config)
+    numbers = _Numbers(path.parent, config)
+    number = numbers.whole
     is_third = "midlayer.hidden_norm.weight" in tensors
     width, heads = number("hidden_size"), number("num_attention_heads")
     vocabulary = number("vocab_size")
     layer = "midlayer" if is_third else "layers.0"
-    epsilon = config.get("rms_norm_eps", 1e-6)
-    if not isinstance(epsilon, float):
-        raise ConfigError(
-            OPTION, f"{path.parent}: config.json gives no usable rms_norm_eps"
-        )
     return HeadShape(
         is_third=is_third,
         hidden_size=width,
@@ -191,7 +209,7 @@ def _shape(path: Path, config: Mapping[str, object], tensors: Tensors) -> HeadSh
         draft_vocab_size=(
             number("draft_vocab_size", vocabulary) if is_third else vocabulary
         ),
-        epsilon=epsilon,
+        epsilon=numbers.real("rms_norm_eps", 1e-6),
         fusing_bias="fc.bias" in tensors,
         attention_bias=f"{layer}.self_attn.q_proj.bias" in tensors,
         output_bias=f"{layer}.self_attn.o_proj.bias" in tensors,
@@ -201,7 +219,7 @@ def _shape(path: Path, config: Mapping[str, object], tensors: Tensors) -> HeadSh
 
 
 def _known(offsets: torch.Tensor, vocabulary: int) -> torch.Tensor:
-    """`t2d` of a `d2t`."""
+    """Computes `t2d` from `d2t`."""
     ids = torch.arange(len(offsets)) + offsets
     known = torch.zeros(vocabulary, dtype=torch.bool)
     known[ids.clamp(0, vocabulary - 1)] = True
@@ -214,14 +232,19 @@ def _check_vocabulary(path: Path, head: Head) -> None:
     ids = head.tokens(torch.arange(head.shape.draft_vocab_size))
     if int(ids.min()) < 0 or int(ids.max()) >= head.shape.vocab_size:
         raise ConfigError(
-            OPTION, f"{path}: d2t leads out of the {head.shape.vocab_size} token ids"
+            OPTION, f"{path}: d2t maps beyond the {head.shape.vocab_size} token ids"
         )
     if len(ids.unique()) != len(ids):
-        raise ConfigError(OPTION, f"{path}: d2t leads to some token ids twice")
+        raise ConfigError(
+            OPTION, f"{path}: d2t maps two draft ids to the same token id"
+        )
 
 
 def _layers(config: Mapping[str, object]) -> tuple[int, ...] | None:
-    """As vLLM writes them, by what a layer reads, or SGLang, by what it says."""
+    """Returns the layers whose inputs are read.
+
+    vLLM's key counts layers by their inputs, SGLang's by their outputs.
+    """
     given, behind = config.get("eagle_aux_hidden_state_layer_ids"), 0
     inner = config.get("eagle_config")
     if given is None and isinstance(inner, dict):

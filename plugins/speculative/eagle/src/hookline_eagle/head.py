@@ -1,10 +1,10 @@
-"""The network that drafts: one decoder layer behind a product that fuses its input.
+"""The draft network: a linear layer that fuses the inputs, and one decoder layer.
 
-EAGLE (Li et al. 2024, arXiv 2401.15077) reads a token's embedding and the feature of
-the token before it, which is what the target's output layer reads, and says the next
-feature. EAGLE-3 (Li et al. 2025, arXiv 2503.01840) reads what three layers of the
-target say, norms both inputs, and has an output layer of its own. Modules are named as
-the projects' checkpoints name them, so a head's state dict is such a checkpoint.
+EAGLE (Li et al. 2024, arXiv 2401.15077) reads a token's embedding and the feature (the
+input of the target's output layer) of the token before it, and predicts the next
+feature. EAGLE-3 (Li et al. 2025, arXiv 2503.01840) reads hidden states of three target
+layers, normalises both inputs, and has a separate output layer. Modules have the names
+of the projects' checkpoints, so a head's state dict is such a checkpoint.
 """
 
 from collections.abc import Callable
@@ -21,35 +21,35 @@ Sides = tuple[torch.Tensor, torch.Tensor]
 """Cosines and sines, [..., 1, head dim] each."""
 
 Attend = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
-"""Queries, keys and values [..., heads, head dim], turned, → what is attended to."""
+"""Attention: rotated queries and keys, and values, [..., heads, head dim] each."""
 
 Output = Callable[[torch.Tensor], torch.Tensor]
 """An output layer: [..., hidden size] → [..., vocabulary]."""
 
 NUM_FEATURES = 3
-"""Layers of the target that an EAGLE-3 head reads."""
+"""Number of target layers that an EAGLE-3 head reads."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeadShape:
-    """What a head is built as.
+    """Sizes and variants of a head.
 
     Attributes:
-        is_third: Of EAGLE-3; else of EAGLE.
-        hidden_size: Its own width.
+        is_third: Whether it is an EAGLE-3 head; otherwise EAGLE.
+        hidden_size: Width of the head.
         target_size: Width of the target's hidden states.
-        num_heads: Of queries.
-        num_kv_heads: Of keys, and of values.
-        head_dim: Of each.
-        intermediate_size: Of the feed-forward layer.
-        vocab_size: Of the target.
-        draft_vocab_size: Of its own output layer; of EAGLE the target's.
-        epsilon: Of its norms.
-        fusing_bias: Whether the first product has one; likewise the others.
-        attention_bias: Of queries, keys and values.
-        output_bias: Of attention's output.
-        norms_residual: What is added behind attention is normed, too (EAGLE-3).
-        own_embedding: It does not share the target's.
+        num_heads: Number of query heads.
+        num_kv_heads: Number of key heads, and of value heads.
+        head_dim: Size of an attention head.
+        intermediate_size: Size of the feed-forward layer.
+        vocab_size: Size of the target's vocabulary.
+        draft_vocab_size: Size of the output layer's vocabulary.
+        epsilon: Epsilon of the norms.
+        fusing_bias: Whether `fc` has a bias.
+        attention_bias: Whether queries, keys and values have a bias.
+        output_bias: Whether attention's output has a bias.
+        norms_residual: Whether the residual of attention is normalised (EAGLE-3).
+        own_embedding: Whether it has its own embedding instead of the target's.
     """
 
     is_third: bool
@@ -70,14 +70,14 @@ class HeadShape:
 
     @property
     def fused_size(self) -> int:
-        """Numbers that the first product reads."""
+        """Input size of `fc`."""
         if self.is_third:
             return NUM_FEATURES * self.target_size
         return 2 * self.hidden_size
 
 
 class Norm(nn.Module):
-    """RMSNorm in the dtype of what it norms, which is not always that of its weight."""
+    """RMSNorm in the dtype of its input, which may differ from its weight's."""
 
     def __init__(self, width: int, epsilon: float) -> None:
         super().__init__()
@@ -90,7 +90,7 @@ class Norm(nn.Module):
 
 
 class Attention(nn.Module):
-    """Its four products; what attends is the caller's."""
+    """The projections around attention, which the caller provides."""
 
     def __init__(self, shape: HeadShape) -> None:
         super().__init__()
@@ -134,7 +134,7 @@ class FeedForward(nn.Module):
 
 
 class Layer(nn.Module):
-    """A layer of Llama; of EAGLE without the first norm, of EAGLE-3 with two."""
+    """A Llama layer; EAGLE's has no input norm, EAGLE-3's has two."""
 
     def __init__(self, shape: HeadShape) -> None:
         super().__init__()
@@ -153,17 +153,17 @@ class Layer(nn.Module):
         angles: Sides,
         attend: Attend,
     ) -> torch.Tensor:
-        """What attention reads, and what its output is added to."""
+        """Applies the layer; `read` is attention's input, `residual` is added to it."""
         hidden = residual + self.self_attn(read, angles, attend)
         found: torch.Tensor = hidden + self.mlp(self.post_attention_layernorm(hidden))
         return found
 
 
 class Head(nn.Module):
-    """Says features, and what they mean in tokens.
+    """Predicts features and the tokens that they stand for.
 
     Attributes:
-        shape: What it is built as.
+        shape: Sizes and variants of the head.
     """
 
     def __init__(self, shape: HeadShape) -> None:
@@ -185,16 +185,16 @@ class Head(nn.Module):
             self.layers = nn.ModuleList([Layer(shape)])
 
     def embed(self, shared: torch.Tensor, token_ids: torch.Tensor) -> torch.Tensor:
-        """[...] int64 → [..., hidden size], of its own table or the target's."""
+        """Embeds [...] int64 → [..., hidden size], by its own table or `shared`."""
         own = self.shape.own_embedding
         table = self.embed_tokens.weight if own else shared
         return functional.embedding(token_ids, table)
 
-    def fused(self, told: torch.Tensor) -> torch.Tensor:
-        """What the target says, [..., fused or hidden size] → features it can read."""
+    def fused(self, states: torch.Tensor) -> torch.Tensor:
+        """Converts the target's states [..., fused or hidden size] to features."""
         if not self.shape.is_third:
-            return told
-        found: torch.Tensor = self.fc(told)
+            return states
+        found: torch.Tensor = self.fc(states)
         return found
 
     def forward(
@@ -204,17 +204,17 @@ class Head(nn.Module):
         angles: Sides,
         attend: Attend,
     ) -> torch.Tensor:
-        """The features that come next.
+        """Predicts the features of tokens.
 
         Args:
-            embedded: [..., hidden size] of tokens.
-            features: [..., hidden size] of the tokens before these: fused, or said by
-                itself.
-            angles: Of the features' positions.
-            attend: Over these and the positions before.
+            embedded: [..., hidden size] embeddings of the tokens.
+            features: [..., hidden size] features of the preceding tokens, from `fused`
+                or an earlier call.
+            angles: Cosines and sines of the features' positions.
+            attend: Attention over these and all earlier positions.
 
         Returns:
-            [..., hidden size], of these tokens.
+            [..., hidden size] features of the tokens.
         """
         if not self.shape.is_third:
             hidden = self.fc(torch.cat((embedded, features), -1))
@@ -224,13 +224,13 @@ class Head(nn.Module):
         normed = layer.hidden_norm(features)
         residual = normed if self.shape.norms_residual else features
         read = torch.cat((layer.input_layernorm(embedded), normed), -1)
-        said: torch.Tensor = layer(read, residual, angles, attend)
-        return said
+        predicted: torch.Tensor = layer(read, residual, angles, attend)
+        return predicted
 
     def logits(self, shared: Output, features: torch.Tensor) -> torch.Tensor:
-        """[..., hidden size] that it said → [..., draft vocabulary].
+        """Maps features [..., hidden size] to logits [..., draft vocabulary].
 
-        By its own output layer, or the target's.
+        EAGLE uses the target's output layer, EAGLE-3 its own.
         """
         if not self.shape.is_third:
             return shared(features)
@@ -238,7 +238,7 @@ class Head(nn.Module):
         return found
 
     def tokens(self, drafted: torch.Tensor) -> torch.Tensor:
-        """Ids of the draft vocabulary → the target's."""
+        """Maps ids of the draft vocabulary to the target's."""
         if not self.shape.is_third:
             return drafted
         offsets = self.get_buffer("d2t")
@@ -246,18 +246,18 @@ class Head(nn.Module):
 
 
 def output_of(target: TargetModel) -> Output:
-    """The target's output layer."""
+    """Returns the target's output layer."""
     return partial(functional.linear, weight=target.output, bias=target.output_bias)
 
 
 def angles_at(positions: torch.Tensor, table: Sides) -> Sides:
-    """[...] int64 positions → cosines and sines for `Head`."""
+    """Returns cosines and sines of int64 positions [...] for `Head`."""
     cosines, sines = table
     return cosines[positions].unsqueeze(-2), sines[positions].unsqueeze(-2)
 
 
 def _turned(heads: torch.Tensor, angles: Sides) -> torch.Tensor:
-    """Rotary embedding (Su et al. 2021), the halves of a head as pairs."""
+    """Applies rotary embedding (Su et al. 2021), pairing the halves of a head."""
     cosines, sines = angles
     first, second = heads.chunk(2, -1)
     return heads * cosines + torch.cat((-second, first), -1) * sines

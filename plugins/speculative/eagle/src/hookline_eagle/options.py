@@ -69,7 +69,7 @@ class TrainingOptions:
     """How a head is built and trained.
 
     Attributes:
-        start: Folder with an EAGLE head to continue from; None starts anew.
+        start: Folder with an EAGLE head to continue from; None trains from scratch.
         intermediate_size: Size of the feed-forward layer; None takes the target's.
         epochs: Passes over the training tokens.
         batch_tokens: Tokens in a training step.

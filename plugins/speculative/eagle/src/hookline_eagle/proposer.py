@@ -1,9 +1,8 @@
-"""Drafts one token after another from features that a small head says.
+"""Drafts a chain of tokens autoregressively with an EAGLE or EAGLE-3 head.
 
-EAGLE (Li et al. 2024) and EAGLE-3 (Li et al. 2025), as one chain. The head's layer
-reads what the target said at position p and the token at p + 1, and its keys and values
-lie at p in the request's own blocks. The target is never asked: what is drafted next is
-made of the head's own feature.
+See Li et al. 2024 and 2025. The head's layer reads the target's state at position p and
+the token at p + 1, and stores its keys and values at p in the request's blocks. Further
+drafts are made from the head's own features.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -38,19 +37,19 @@ from hookline_kernels.sampling import argmax_reference, choose_sampling
 
 _NONE = Drafts(token_ids=())
 _LEAST_LAYERS = 3
-"""Of a target whose low, middle and high layers are chosen for it."""
+"""Minimum depth of a target to choose low, middle and high layers from."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Shown:
-    """A request, and what is drafted for it.
+    """A request with hidden states to read.
 
     Attributes:
-        request: As it was given.
-        states: Of its new positions.
-        block_ids: Its blocks.
-        index: Its place in what is returned.
-        draws: Its drafts are drawn, not the likeliest.
+        request: The request.
+        states: Hidden states of its new positions.
+        block_ids: Ids of its KV blocks.
+        index: Index of the request in the batch.
+        draws: Whether its drafts are sampled; otherwise they are greedy.
     """
 
     request: DraftRequest
@@ -61,12 +60,12 @@ class _Shown:
 
     @property
     def count(self) -> int:
-        """Of new positions."""
+        """Number of new positions."""
         return len(self.states.final)
 
 
 class EagleProposer:
-    """It keeps nothing of a request outside of the request's blocks."""
+    """Drafts by a head; per-request state is kept only in the request's blocks."""
 
     def __init__(
         self,
@@ -76,13 +75,13 @@ class EagleProposer:
         seed: int = 0,
         may_compile: bool = True,
     ) -> None:
-        """Of a head that is on no device yet.
+        """Creates the proposer; `prepare` moves the head to its device.
 
         Args:
-            checkpoint: The head; it is taken over.
-            draws: Draw the drafts of requests that sample.
-            seed: Of the random numbers for that.
-            may_compile: Use kernels, not only plain torch.
+            checkpoint: The head, owned by the proposer.
+            draws: Whether to sample the drafts of requests that sample.
+            seed: Seed of the drafts' random numbers.
+            may_compile: Whether to use kernels, not only plain torch.
         """
         self._checkpoint, self._head = checkpoint, checkpoint.head
         self._draws, self._seed, self._may_compile = draws, seed, may_compile
@@ -104,10 +103,10 @@ class EagleProposer:
 
     @classmethod
     def load(cls, context: ProposerContext) -> Self:
-        """The head that a configuration names.
+        """Loads the head that the configuration names.
 
         Raises:
-            ConfigError: It cannot be had.
+            ConfigError: The head is missing or not supported.
         """
         options = EagleOptions.from_mapping(context.options)
         model = context.config.model
@@ -119,19 +118,19 @@ class EagleProposer:
         )
 
     def prepare(self, target: TargetModel) -> None:
-        """Brings the head where the states will be.
+        """Moves the head to the target's device and dtype.
 
         Raises:
-            ConfigError: It was made for another model.
+            ConfigError: The head was made for another model.
         """
         shape = self._head.shape
-        wanted = [
+        sizes = [
             ("hidden states", shape.target_size, target.hidden_size),
             ("vocabulary", shape.vocab_size, target.vocab_size),
         ]
         if not shape.own_embedding:
-            wanted.append(("embedding", shape.hidden_size, target.embedding.shape[1]))
-        for what, found, right in wanted:
+            sizes.append(("embedding", shape.hidden_size, target.embedding.shape[1]))
+        for what, found, right in sizes:
             if found != right:
                 raise ConfigError(
                     OPTION,
@@ -152,10 +151,10 @@ class EagleProposer:
         self._random = torch.Generator(target.output.device).manual_seed(self._seed)
 
     def bind(self, cache: DraftCache) -> None:
-        """Takes the cache of its layer.
+        """Binds the KV cache of the head's layer and warms up.
 
         Raises:
-            ConfigError: The kind of rotary embedding is unknown.
+            ConfigError: The kind of rotary embedding is not supported.
         """
         assert self._embedding is not None
         self._cache = cache
@@ -168,9 +167,9 @@ class EagleProposer:
         self._start_up()
 
     def _start_up(self) -> None:
-        """Has all that drafting compiles and loads there before a step waits for it.
+        """Compiles and loads all that drafting needs, before the first step.
 
-        Over a block that nobody holds yet: a prompt of two tokens, then one alone.
+        Drafts for a prompt of two tokens, then for one token, in a free block.
         """
         assert self._embedding is not None
         shape = self._head.shape
@@ -194,13 +193,13 @@ class EagleProposer:
 
     @torch.inference_mode()
     def propose(self, requests: Sequence[DraftRequest]) -> list[Drafts]:
-        """As many drafts as are wanted, for requests whose prompt is complete."""
+        """Returns up to `max_drafts` drafts per request; reads all new positions."""
         shown = self._shown(requests)
         found = [_NONE] * len(requests)
         if not shown:
             return found
         features = self._read(shown)
-        # Those that want most come first, so that each pass has those before it.
+        # Sorted by number of drafts, so that each pass is over a prefix of the batch.
         order = sorted(
             (at for at, each in enumerate(shown) if each.request.max_drafts),
             key=lambda at: -shown[at].request.max_drafts,
@@ -225,10 +224,10 @@ class EagleProposer:
         return found
 
     def release(self, request_ids: Sequence[int]) -> None:
-        """What it kept lies in the requests' blocks."""
+        """Does nothing: state is kept only in the requests' blocks."""
 
     def _shown(self, requests: Sequence[DraftRequest]) -> list[_Shown]:
-        """Requests with states; those with one come first."""
+        """Returns the requests with states; those with one new position come first."""
         shown = [
             _Shown(
                 request,
@@ -245,7 +244,7 @@ class EagleProposer:
         return sorted(shown, key=lambda each: each.count > 1)
 
     def _read(self, shown: Sequence[_Shown]) -> torch.Tensor:
-        """Has the layer read all new positions: features [T, hidden size]."""
+        """Runs the head over all new positions; returns features [T, hidden size]."""
         assert self._cache is not None
         spans = [Span(each.states.start, each.count, each.block_ids) for each in shown]
         following = np.concatenate(
@@ -254,18 +253,18 @@ class EagleProposer:
                 for each, span in zip(shown, spans, strict=True)
             ]
         )
-        told = torch.cat([self._told(each.states) for each in shown])
-        tokens = torch.from_numpy(following.astype(np.int64)).to(told.device)
-        return self._pass(spans, tokens, self._head.fused(told))
+        states = torch.cat([self._input_states(each.states) for each in shown])
+        tokens = torch.from_numpy(following.astype(np.int64)).to(states.device)
+        return self._pass(spans, tokens, self._head.fused(states))
 
-    def _told(self, states: HiddenStates) -> torch.Tensor:
+    def _input_states(self, states: HiddenStates) -> torch.Tensor:
         if not self.capabilities.feature_layers:
             return states.final
         assert states.features is not None
         return states.features
 
     def _go_on(self, chain: "_Chain", place: int, alive: int) -> None:
-        """A pass over what was drafted last, for the first `alive` requests."""
+        """Runs the head over the last drafts of the first `alive` requests."""
         spans = [
             Span(each.states.start + each.count - 1 + place, 1, block_ids)
             for each, block_ids in zip(
@@ -291,7 +290,7 @@ class EagleProposer:
         return found
 
     def _pick(self, chain: "_Chain", alive: int) -> None:
-        """The next token of the first `alive` requests."""
+        """Chooses the next draft of the first `alive` requests."""
         assert self._output is not None
         logits = self._head.logits(self._output, chain.features)
         drafted = self._argmax(logits)
@@ -306,7 +305,7 @@ class EagleProposer:
         chain.shares.append(rows)
 
     def _spread(self, shares: torch.Tensor) -> torch.Tensor:
-        """[draft vocabulary] → [vocabulary]."""
+        """Maps probabilities [draft vocabulary] to [vocabulary]."""
         shape = self._head.shape
         if not shape.is_third:
             return shares
@@ -315,14 +314,15 @@ class EagleProposer:
 
 
 class _Chain:
-    """The drafts of some requests, as they are made.
+    """The drafts of a batch while they are made.
 
     Attributes:
-        shown: The requests; those that want most drafts come first.
-        block_ids: Of each, with spare ones behind.
-        features: [alive, hidden size] what the head said last.
-        token_ids: Of each place, [alive] int64.
-        shares: Of each place, what each draft was drawn from, [vocabulary]; or None.
+        shown: The requests, by descending number of drafts.
+        block_ids: Block ids of each request, followed by spare ones.
+        features: [alive, hidden size] the head's latest features.
+        token_ids: Drafts of each position in the chain, [alive] int64.
+        shares: Distributions [vocabulary] that the drafts of each position were sampled
+            from; None for greedy ones.
     """
 
     def __init__(
@@ -336,7 +336,7 @@ class _Chain:
         self.shares: list[list[torch.Tensor | None]] = []
 
     def drafts(self) -> Iterator[Drafts]:
-        """Of each request."""
+        """Yields the drafts of each request."""
         token_ids = [place.tolist() for place in self.token_ids]
         for row, each in enumerate(self.shown):
             count = each.request.max_drafts
@@ -348,7 +348,7 @@ class _Chain:
 
 
 def _layers(given: tuple[int, ...] | None, count: int) -> tuple[int, ...]:
-    """What an EAGLE-3 head reads of a target of so many layers."""
+    """Returns the layers that an EAGLE-3 head reads of a target with `count` layers."""
     if given is None:
         if count < _LEAST_LAYERS:
             raise ConfigError(

@@ -16,12 +16,12 @@ _KEYS = ("rope_theta", "rope_scaling", "rope_parameters", "max_position_embeddin
 def angle_table(
     config: Mapping[str, object], head_dim: int, count: int, like: torch.Tensor
 ) -> Sides:
-    """Cosines and sines of positions 0 … `count` - 1, [count, head dim] each.
+    """Returns cosines and sines of `count` positions, [count, head dim] each.
 
-    In the dtype and on the device of `like`.
+    They have the dtype and device of `like`.
 
     Raises:
-        ConfigError: The kind of rotary embedding is unknown.
+        ConfigError: The kind of rotary embedding is not supported.
     """
     given = {key: config[key] for key in _KEYS if config.get(key) is not None}
     try:
@@ -31,6 +31,6 @@ def angle_table(
         cosines, sines = module(like, positions[None])
     except (KeyError, TypeError, ValueError) as error:
         raise ConfigError(
-            OPTION, f"the head's rotary embedding is not understood: {error}"
+            OPTION, f"the head's rotary embedding is not supported: {error}"
         ) from error
     return cosines[0], sines[0]

@@ -1,4 +1,4 @@
-"""Trains a head: the target stays as it is, and its features are what it learns."""
+"""Trains an EAGLE head to predict the features of a frozen target."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -27,21 +27,21 @@ from hookline_eagle.options import TRAINING_OPTION, TrainingOptions
 from hookline_eagle.rotary import angle_table
 
 _DISCOUNT = 0.8
-"""Of each step's loss against the one before: what comes late is needed less often."""
+"""Weight of a step's loss relative to the step before: later drafts are used less."""
 _SHARE_OF_CHAINS = 0.25
-"""Of the steps, those in which the head goes on from what it said. They take four times
-as long, and it has to say something first."""
+"""Share of the training steps, the last ones, in which the head continues from its own
+features. They take four times as long."""
 _LINES = 20
-"""Of progress, while it trains."""
+"""Number of progress lines."""
 _MOST_GRADIENT = 1.0
 _THETA = 10000.0
 
 
 def train(context: TrainingContext) -> TrainingReport:
-    """Trains a head of EAGLE and writes it; tells how good it is on other texts.
+    """Trains and saves an EAGLE head; evaluates it on held-out texts.
 
     Raises:
-        ConfigError: An option is wrong.
+        ConfigError: An option is unknown or invalid.
         ModelLoadError: The target cannot be loaded.
     """
     options = TrainingOptions.from_mapping(context.options)
@@ -70,10 +70,10 @@ def train(context: TrainingContext) -> TrainingReport:
 
 
 def _go_on_from(begun: Head, head: Head) -> None:
-    """Gives a head the weights of another."""
+    """Copies the weights of an earlier head."""
     if begun.shape != head.shape:
         raise ConfigError(
-            TRAINING_OPTION, "start: its head is of another shape than the model's"
+            TRAINING_OPTION, "start: the head's shape does not match the model's"
         )
     head.load_state_dict(begun.state_dict())
 
@@ -87,13 +87,13 @@ def _fit(
     options: TrainingOptions,
     rotary: Mapping[str, object],
 ) -> None:
-    """Changes the head; it is float32."""
+    """Trains the head, in float32."""
     like = torch.empty(0, device=teacher.device)
     table = angle_table(rotary, head.shape.head_dim, rows.shape[1], like)
     batch_rows = max(1, options.batch_tokens // rows.shape[1])
     steps = options.epochs * -(-len(rows) // batch_rows)
     alone = round(steps * (1 - _SHARE_OF_CHAINS))
-    context.log(f"{rows.numel()} tokens to learn from, {steps} steps")
+    context.log(f"training on {rows.numel()} tokens in {steps} steps")
     states_of = hidden_states_of(teacher, rows, batch_rows)
     optimizer = torch.optim.AdamW(
         head.parameters(), lr=options.learning_rate, betas=(0.9, 0.95), weight_decay=0
@@ -121,15 +121,12 @@ def _fit(
         schedule.step()
         optimizer.zero_grad(set_to_none=True)
         if step % max(1, steps // _LINES) == 0 or step == steps:
-            described = ", ".join(f"{loss:.2f}" for loss in losses.tolist())
-            context.log(f"step {step} of {steps}, losses of the drafts {described}")
+            values = ", ".join(f"{loss:.2f}" for loss in losses.tolist())
+            context.log(f"step {step} of {steps}, losses of the drafts {values}")
 
 
 def _start(context: TrainingContext) -> int:
-    """Position of the first state that something is drafted from.
-
-    The last token that is given is the first whose state decides what is said.
-    """
+    """Returns the first position to draft from: that of the last prompt token."""
     return max(0, context.num_prompt_tokens - 1)
 
 
@@ -144,48 +141,69 @@ def chain_losses(
     count: int,
     options: TrainingOptions,
 ) -> torch.Tensor:
-    """Mean loss of each step of the chains that begin at all positions.
+    """Returns the mean loss [count] of each step of the chains at all positions.
 
-    Smooth L1 of features, and cross-entropy against the target's own distribution.
+    The loss is smooth L1 of features, weighted, plus cross-entropy against the target's
+    distribution.
 
     Args:
-        head: Learns.
-        target: Whose output layer says what features mean.
+        head: The head to train.
+        target: The target, whose output layer maps features to logits.
         tokens: [n, length] int64.
-        states: [n, length, hidden size] of the target.
-        table: Of angles.
-        start: Position of the first state that something is drafted from.
-        count: Steps.
+        states: [n, length, hidden size] the target's hidden states.
+        table: Rotary table.
+        start: First position to draft from.
+        count: Number of steps.
         options: Weights and noise.
-
-    Returns:
-        [count].
     """
     exact = states.float()
-    size = exact.abs().mean() * options.noise
-    noisy = exact + (torch.rand_like(exact) - 0.5) * 2 * size
     output, bias = target.output, target.output_bias
-    with torch.no_grad(), torch.autocast(states.device.type, torch.bfloat16):
-        meant = functional.linear(exact[:, start + 1 :], output, bias)
-        meant = meant.softmax(-1, dtype=torch.float32)
-        # A logit is linear in a feature, so that its mean is, too.
-        mean = (meant @ output).float()
-        mean_bias = meant.new_zeros(meant.shape[:2])
-        if bias is not None:
-            mean_bias = (meant @ bias).float()
-        del meant
+    mean, mean_bias = _mean_output(target, exact[:, start + 1 :])
     losses = []
     with torch.autocast(states.device.type, torch.bfloat16):
-        chains = Chains(head, target, tokens, noisy, table)
+        chains = Chains(head, target, tokens, _noisy(exact, options.noise), table)
         for place in range(count):
-            first = start + place  # earlier ones belong to chains that nobody begins
-            said = chains.step()[:, first:]
-            logits = functional.linear(said, output, bias).float()
-            likely = (said.float() * mean[:, place:]).sum(-1) + mean_bias[:, place:]
-            spoken = (logits.logsumexp(-1) - likely).mean()
-            told = functional.smooth_l1_loss(said.float(), exact[:, first + 1 :])
-            losses.append(spoken + options.feature_weight * told)
+            first = start + place  # chains before `start` are not trained
+            features = chains.step()[:, first:]
+            logits = functional.linear(features, output, bias).float()
+            likely = (features.float() * mean[:, place:]).sum(-1) + mean_bias[:, place:]
+            token_loss = (logits.logsumexp(-1) - likely).mean()
+            feature_loss = functional.smooth_l1_loss(
+                features.float(), exact[:, first + 1 :]
+            )
+            losses.append(token_loss + options.feature_weight * feature_loss)
     return torch.stack(losses)
+
+
+def _noisy(states: torch.Tensor, noise: float) -> torch.Tensor:
+    """Adds uniform noise, relative to the mean absolute value."""
+    size = states.abs().mean() * noise
+    return states + (torch.rand_like(states) - 0.5) * 2 * size
+
+
+@torch.no_grad()
+def _mean_output(
+    target: TargetModel, states: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Returns the output layer's mean row and bias under the target's distribution.
+
+    A logit is linear in a feature, so its mean over tokens is a product with these.
+
+    Args:
+        target: The target.
+        states: [n, length, hidden size] float32.
+
+    Returns:
+        Row [n, length, hidden size] and bias [n, length], float32.
+    """
+    output, bias = target.output, target.output_bias
+    with torch.autocast(states.device.type, torch.bfloat16):
+        shares = functional.linear(states, output, bias)
+        shares = shares.softmax(-1, dtype=torch.float32)
+        mean_bias = shares.new_zeros(shares.shape[:2])
+        if bias is not None:
+            mean_bias = (shares @ bias).float()
+        return (shares @ output).float(), mean_bias
 
 
 @torch.no_grad()
@@ -198,7 +216,7 @@ def judge(
     count: int,
     rotary: Mapping[str, object],
 ) -> TrainingReport:
-    """Has drafts made as they will be, in the target's dtype, and counts right ones."""
+    """Drafts on held-out texts in the target's dtype and counts correct drafts."""
     target, found = teacher.target, AcceptanceCounter(count)
     for batch in held_out:
         tokens = batch.to(teacher.device)
@@ -213,7 +231,7 @@ def judge(
 
 
 def _described(folder: Path) -> dict[str, object]:
-    """The target's own numbers, by Llama's names where it has them."""
+    """Returns the target's configuration under Llama's names."""
     config = AutoConfig.from_pretrained(folder).get_text_config()
     names = (
         "num_attention_heads",
@@ -227,7 +245,7 @@ def _described(folder: Path) -> dict[str, object]:
 
 
 def _rotary(config: Mapping[str, object]) -> dict[str, object]:
-    """Plain rotary embedding, with the target's theta if it has one alone."""
+    """Returns plain rotary embedding, with the target's theta if there is just one."""
     given = config["rope_parameters"]
     theta = given.get("rope_theta") if isinstance(given, dict) else None
     return {
@@ -239,7 +257,7 @@ def _rotary(config: Mapping[str, object]) -> dict[str, object]:
 def _shape(
     target: TargetModel, config: Mapping[str, object], options: TrainingOptions
 ) -> HeadShape:
-    """Heads as the target's; what the target does not have is as Llama's."""
+    """Returns a shape with the target's sizes, or Llama-like defaults."""
     width = target.hidden_size
 
     def number(name: str, default: int) -> int:

@@ -3,7 +3,7 @@
 A folder with `config.json` (`medusa_num_heads`, `medusa_num_layers`) and the weights,
 `medusa_lm_head.safetensors` or `medusa_lm_head.pt`, under these names for head i:
 `{i}.{l}.linear.weight` and `.bias` of residual block l, `{i}.{blocks}.weight` of the
-output layer. Older heads have no output layer of their own and use the target's.
+output layer. Older heads have no output layer and use the target's.
 """
 
 import json
@@ -29,31 +29,33 @@ Tensors = Mapping[tuple[int, int, str], torch.Tensor]
 
 
 def load_heads(folder: Path) -> tuple[Head, ...]:
-    """The heads of a folder, in order, on the processor.
+    """Loads the heads of a folder, in order, on the CPU.
 
     Raises:
-        ConfigError: A file is missing or damaged, or they are no Medusa heads.
+        ConfigError: A file is missing, damaged or without Medusa heads.
     """
     config = read_config(folder)
     path = find_weights(folder, WEIGHTS)
     tensors = _named(path, read_weights(path))
     count = 1 + max(head for head, _, _ in tensors)
     heads = tuple(_head(path, tensors, index) for index in range(count))
-    # Published heads often come with a config.json that tells of fewer than there are.
+    # The config.json of published heads often has a smaller number than the weights.
     for name, found in (
         ("medusa_num_heads", count),
         ("medusa_num_layers", len(heads[0].blocks)),
     ):
-        told = config.get(name, found)
-        if not isinstance(told, int) or told > found:
+        value = config.get(name, found)
+        if not isinstance(value, int) or value > found:
             raise ConfigError(
-                OPTION, f"{folder}: config.json says {name} {told}, {path.name} {found}"
+                OPTION,
+                f"{folder}: {name} is {value} in config.json, but {found} in "
+                f"{path.name}",
             )
     return heads
 
 
 def save_heads(folder: Path, heads: Sequence[Head], target: str) -> None:
-    """Writes heads of equal structure in bfloat16, each weight in memory of its own."""
+    """Writes heads of equal structure in bfloat16."""
     folder.mkdir(parents=True, exist_ok=True)
     tensors: dict[str, torch.Tensor] = {}
     for index, head in enumerate(heads):
@@ -84,7 +86,9 @@ def _named(path: Path, found: Mapping[str, object]) -> Tensors:
     for name, tensor in found.items():
         match = _NAME.fullmatch(str(name))
         if match is None or not isinstance(tensor, torch.Tensor):
-            raise ConfigError(OPTION, f"{path}: {name} is nothing of a Medusa head")
+            raise ConfigError(
+                OPTION, f"{path}: {name} does not belong to a Medusa head"
+            )
         tensors[int(match["head"]), int(match["place"]), match["part"]] = tensor
     if not tensors:
         raise ConfigError(OPTION, f"{path} is empty")

@@ -1,4 +1,4 @@
-"""Medusa heads: small networks that guess tokens further on from one hidden state."""
+"""Medusa heads: small networks that predict later tokens from one hidden state."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ Block = tuple[torch.Tensor, torch.Tensor | None]
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """What guesses one position.
+    """A head that predicts the token of one position.
 
     Attributes:
         blocks: x + SiLU(Linear(x)), one after another.
@@ -23,13 +23,13 @@ class Head:
     output: torch.Tensor | None
 
     def states(self, hidden: torch.Tensor) -> torch.Tensor:
-        """[n, hidden size] of the target → the same, for the output layer."""
+        """Maps target states to the output layer's input, [n, hidden size] both."""
         for weight, bias in self.blocks:
             hidden = hidden + functional.silu(functional.linear(hidden, weight, bias))
         return hidden
 
     def to(self, like: torch.Tensor) -> "Head":
-        """In the dtype and on the device of a tensor."""
+        """Returns the head in the dtype and on the device of a tensor."""
         return Head(
             tuple(
                 (_as(weight, like), None if bias is None else _as(bias, like))
@@ -55,10 +55,10 @@ class SharedOutput:
 def likeliest(
     heads: Sequence[Head], shared: SharedOutput | None, hidden: torch.Tensor
 ) -> torch.Tensor:
-    """The token that each head holds for the likeliest.
+    """Returns each head's most likely token.
 
     Args:
-        heads: One or more, in order: head i guesses the token i + 2 behind the state's.
+        heads: One or more, in order: head i predicts the token i + 2 after the state's.
         shared: For heads without an output layer; None if all have one.
         hidden: [n, hidden size] of the target, after its final norm.
 
@@ -74,10 +74,10 @@ def ranked(
     hidden: torch.Tensor,
     count: int,
 ) -> torch.Tensor:
-    """The tokens that each head holds for the `count` likeliest, these in order.
+    """Returns each head's `count` most likely tokens, in order; see `likeliest`.
 
     Returns:
-        [heads, n, count] int64; what else is given is as of `likeliest`.
+        [heads, n, count] int64.
     """
     return torch.stack(
         [each.topk(count, -1).indices for each in _logits(heads, shared, hidden)]
@@ -87,7 +87,7 @@ def ranked(
 def _logits(
     heads: Sequence[Head], shared: SharedOutput | None, hidden: torch.Tensor
 ) -> Iterator[torch.Tensor]:
-    """Of each head [n, vocabulary]."""
+    """Yields the logits of each head, [n, vocabulary]."""
     for head in heads:
         states = head.states(hidden)
         if head.output is not None:

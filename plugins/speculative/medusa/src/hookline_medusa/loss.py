@@ -1,33 +1,30 @@
-"""Cross-entropy behind an output layer, without all logits at a time."""
+"""Cross-entropy after an output layer, computed in chunks of positions."""
 
 import torch
 from torch.autograd.function import FunctionCtx, once_differentiable
 
 _AT_ONCE = 256
-"""Positions whose logits exist at a time: few, so that caches may hold them."""
+"""Positions per chunk, few enough for their logits to fit into the CPU's caches."""
 
 
 def cross_entropy(
     states: torch.Tensor,
     output: torch.Tensor,
     bias: torch.Tensor | None,
-    wanted: torch.Tensor,
+    targets: torch.Tensor,
 ) -> torch.Tensor:
-    """Mean cross-entropy of the tokens that are wanted behind states.
+    """Returns the mean cross-entropy of target tokens, in nats, a float32 scalar.
 
-    Logits are computed in bfloat16, what follows in float32. They exist for a few
-    positions at a time, and gradients are made at once, for they would be needed again.
+    Logits are bfloat16, everything after them float32. Gradients are computed together
+    with the loss, because the logits of a chunk are not kept.
 
     Args:
         states: [n, hidden size].
-        output: [vocabulary, hidden size]; gets a gradient if it wants one.
+        output: [vocabulary, hidden size]; gets a gradient if it requires one.
         bias: [vocabulary], which gets no gradient; or None.
-        wanted: [n] int64.
-
-    Returns:
-        Nats, a float32 scalar.
+        targets: [n] int64.
     """
-    found = _CrossEntropy.apply(states.bfloat16(), output.bfloat16(), bias, wanted)  # type: ignore[no-untyped-call]
+    found = _CrossEntropy.apply(states.bfloat16(), output.bfloat16(), bias, targets)  # type: ignore[no-untyped-call]
     assert isinstance(found, torch.Tensor)
     return found
 
@@ -39,7 +36,7 @@ class _CrossEntropy(torch.autograd.Function):
         states: torch.Tensor,
         output: torch.Tensor,
         bias: torch.Tensor | None,
-        wanted: torch.Tensor,
+        targets: torch.Tensor,
     ) -> torch.Tensor:
         of_states = torch.empty_like(states)
         needed = ctx.needs_input_grad[1]  # type: ignore[attr-defined]
@@ -50,12 +47,12 @@ class _CrossEntropy(torch.autograd.Function):
             logits = (states[part] @ output.T).float()
             if bias is not None:
                 logits += bias
-            places = wanted[part, None]
+            places = targets[part, None]
             logits -= logits.amax(-1, keepdim=True)
             total -= logits.gather(1, places).sum()
             sums = logits.exp_().sum(-1, keepdim=True)
             total += sums.log().sum()
-            # From here on the gradient: probabilities, less one of what is wanted.
+            # From here on the gradient: probabilities minus the one-hot targets.
             logits /= sums
             logits.scatter_add_(1, places, torch.full_like(sums, -1))
             gradient = logits.to(states.dtype)

@@ -1,4 +1,4 @@
-"""What the method can be told, in `--speculative-config` and when heads are trained."""
+"""Options of the method, in `--speculative-config` and in training."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
@@ -18,18 +18,17 @@ from hookline_medusa.choices import Choices
 OPTION = "speculative-config"
 TRAINING_OPTION = "training-config"
 METHOD = "medusa"
-"""Also, in a target's folder, the heads that it brings along."""
+"""Also the name of the heads' folder in a target's folder."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MedusaOptions:
-    """Which heads.
+    """Which heads draft, and how.
 
     Attributes:
-        model: A folder with heads, or the name of an installed model that brings some;
-            None takes those that the target brings.
-        choices: The tree of drafts; None is a chain of what each head holds for the
-            likeliest.
+        model: Folder with heads, or name of an installed model that ships some; None
+            takes the target's own.
+        choices: Tree of drafts; None drafts a chain of each head's most likely token.
     """
 
     model: str | None = None
@@ -37,22 +36,22 @@ class MedusaOptions:
 
     @classmethod
     def from_mapping(cls, given: Mapping[str, object]) -> Self:
-        """What users write.
+        """Returns the options of a JSON object.
 
         Raises:
-            ConfigError: There is no such option, or its value is wrong.
+            ConfigError: An option is unknown, or its value is invalid.
         """
         refuse_unknown(METHOD, OPTION, given, ["model", "medusa_choices"])
         model = model_of(OPTION, given)
-        wanted = given.get("medusa_choices")
-        choices = None if wanted is None else Choices.parse(wanted)
+        tree = given.get("medusa_choices")
+        choices = None if tree is None else Choices.parse(tree)
         return cls(model=model, choices=choices)
 
     def folder(self, target: str) -> Path:
-        """Where the heads of a target lie.
+        """Returns the folder of the heads for a target.
 
         Raises:
-            ConfigError: There are none.
+            ConfigError: No heads are found.
         """
         return weights_folder(
             METHOD, OPTION, self.model, target, what="heads", some="some"

@@ -1,8 +1,8 @@
-"""Guesses the next tokens from the hidden state of the last accepted one.
+"""Drafts the next tokens from the hidden state of the last accepted token.
 
-Medusa (Cai et al. 2024): the target's own output layer says the token behind a state,
-and head i guesses the one i + 2 behind it. Drafted is what each head holds for the
-likeliest, as one chain, or a tree of what the heads hold for likely.
+Medusa (Cai et al. 2024): the target's output layer predicts the token after a state,
+and head i the token i + 2 after it. Drafts are a chain of each head's most likely token
+or a tree of likely tokens.
 """
 
 from collections.abc import Sequence
@@ -22,10 +22,10 @@ _NONE = Drafts(token_ids=())
 
 
 class MedusaProposer:
-    """It keeps nothing of a request: all that it needs is the newest state."""
+    """Drafts by Medusa heads; keeps no per-request state."""
 
     def __init__(self, heads: Sequence[Head], choices: Choices | None = None) -> None:
-        """Drafts a tree of choices, for which there are heads enough, or a chain."""
+        """Creates a proposer of a tree of choices, or of a chain without them."""
         self._heads = tuple(heads)
         self._choices = choices
         self.capabilities = ProposerCapabilities(
@@ -36,10 +36,10 @@ class MedusaProposer:
 
     @classmethod
     def load(cls, context: ProposerContext) -> Self:
-        """The heads that a configuration names.
+        """Loads the heads that the configuration names.
 
         Raises:
-            ConfigError: They cannot be had, or more drafts are wanted than there are.
+            ConfigError: The heads are missing, not supported or fewer than the drafts.
         """
         options = MedusaOptions.from_mapping(context.options)
         folder = options.folder(context.config.model.model)
@@ -48,20 +48,20 @@ class MedusaProposer:
             options.choices.check_heads(len(heads))
             return cls(heads, options.choices)
         speculative = context.config.speculative
-        wanted = None if speculative is None else speculative.num_speculative_tokens
-        if isinstance(wanted, int) and wanted > len(heads):
+        count = None if speculative is None else speculative.num_speculative_tokens
+        if isinstance(count, int) and count > len(heads):
             raise ConfigError(
                 OPTION,
-                f"num_speculative_tokens is {wanted}, and {folder} has {len(heads)} "
+                f"num_speculative_tokens is {count}, and {folder} has {len(heads)} "
                 "heads, each of which drafts one token",
             )
         return cls(heads)
 
     def prepare(self, target: TargetModel) -> None:
-        """Brings the heads where the states will be.
+        """Moves the heads to the target's device and dtype.
 
         Raises:
-            ConfigError: They were made for another model.
+            ConfigError: The heads were made for another model.
         """
         width, vocabulary = target.hidden_size, target.vocab_size
         if self._choices is not None:
@@ -79,7 +79,7 @@ class MedusaProposer:
 
     @torch.inference_mode()
     def propose(self, requests: Sequence[DraftRequest]) -> list[Drafts]:
-        """Certain drafts, of each chain or tree the first ones that are wanted."""
+        """Returns the first `max_drafts` drafts of each request's chain or tree."""
         states = [
             request.hidden_states.final[-1]
             for request in requests
@@ -97,7 +97,7 @@ class MedusaProposer:
         ]
 
     def _guess(self, states: torch.Tensor, most: int) -> list[list[int]]:
-        """Of each of n states the first drafts of a chain or tree, at most so many."""
+        """Returns at most `most` drafts for each of n states [n, hidden size]."""
         if (choices := self._choices) is None:
             return likeliest(self._heads[:most], self._shared, states).T.tolist()
         heads, ranks = zip(*choices.places[:most], strict=True)
@@ -106,13 +106,13 @@ class MedusaProposer:
         return found[list(heads), :, list(ranks)].T.tolist()
 
     def release(self, request_ids: Sequence[int]) -> None:
-        """It keeps nothing of a request."""
+        """Does nothing: no per-request state is kept."""
 
 
-def _check(what: str, found: torch.Tensor, wanted: tuple[int, ...]) -> None:
-    if tuple(found.shape) != wanted:
+def _check(what: str, found: torch.Tensor, expected: tuple[int, ...]) -> None:
+    if tuple(found.shape) != expected:
         raise ConfigError(
             OPTION,
-            f"the heads were made for another model: for its {what} they have weights "
-            f"of shape {tuple(found.shape)}, where {wanted} is wanted",
+            f"the heads were made for another model: their weights for its {what} have "
+            f"the shape {tuple(found.shape)}, not {expected}",
         )

@@ -1,4 +1,4 @@
-"""Trains heads: the target stays as it is, and its hidden states are what they read."""
+"""Trains Medusa heads on the hidden states of a frozen target."""
 
 import torch
 from torch import nn
@@ -19,25 +19,25 @@ from hookline_medusa.loss import cross_entropy
 from hookline_medusa.options import TrainingOptions
 
 _LINES = 20
-"""Of progress, while it trains."""
+"""Number of progress lines."""
 
 
 def train(context: TrainingContext) -> TrainingReport:
-    """Trains heads and writes them; tells how good they are where it has not learnt.
+    """Trains and saves heads; evaluates them on held-out texts.
 
     Raises:
-        ConfigError: An option is wrong.
+        ConfigError: An option is unknown or invalid.
         ModelLoadError: The target cannot be loaded.
     """
     options = TrainingOptions.from_mapping(context.options)
     rows, held_out = map(torch.tensor, context.make_rows())
     teacher = Teacher(context.config)
     learner = Learner(teacher.target, context.num_speculative_tokens, options)
-    # The last token that is given is the first whose state decides what is said.
+    # Drafting begins at the last prompt token.
     start = max(0, context.num_prompt_tokens - 1)
     batch_rows = max(1, options.batch_tokens // rows.shape[1])
     steps = options.epochs * -(-len(rows) // batch_rows)
-    context.log(f"{rows.numel()} tokens to learn from, {steps} steps")
+    context.log(f"training on {rows.numel()} tokens in {steps} steps")
     keep_freed_memory()
     states_of = hidden_states_of(teacher, rows, batch_rows)
     optimizers = learner.optimizers(options)
@@ -50,16 +50,16 @@ def train(context: TrainingContext) -> TrainingReport:
         chosen = next(chosen_rows)
         tokens = rows[chosen, start:].to(teacher.device)
         losses = learner.losses(states_of(chosen)[:, start:], tokens)
-        # No weights: heads share nothing that is learnt, and steps of neither optimizer
-        # grow with a loss.
+        # Unweighted: heads share no trained weights, and neither optimizer's steps grow
+        # with the loss.
         losses.sum().backward()
         for optimizer, schedule in zip(optimizers, schedules, strict=True):
             optimizer.step()
             schedule.step()
             optimizer.zero_grad(set_to_none=True)
         if step % max(1, steps // _LINES) == 0 or step == steps:
-            described = ", ".join(f"{loss:.2f}" for loss in losses.tolist())
-            context.log(f"step {step} of {steps}, losses of the heads {described}")
+            values = ", ".join(f"{loss:.2f}" for loss in losses.tolist())
+            context.log(f"step {step} of {steps}, losses of the heads {values}")
     heads = learner.heads()
     save_heads(context.folder, heads, context.config.model.model)
     return judge(teacher, heads, held_out.split(batch_rows), start)
@@ -68,8 +68,8 @@ def train(context: TrainingContext) -> TrainingReport:
 class Learner(nn.Module):
     """Heads whose weights are float32 parameters.
 
-    Residual blocks begin as the identity and output layers as the target's, so that
-    each head begins by guessing what the target says next.
+    Residual blocks start as the identity and output layers as copies of the target's,
+    so each head initially predicts the target's next token.
     """
 
     def __init__(
@@ -92,7 +92,7 @@ class Learner(nn.Module):
         self._count, self._target = count, target
 
     def heads(self) -> tuple[Head, ...]:
-        """Over the parameters themselves."""
+        """Returns heads that share the parameters."""
         blocks = list(zip(self.weights, self.biases, strict=True))
         return tuple(
             Head(
@@ -103,7 +103,7 @@ class Learner(nn.Module):
         )
 
     def optimizers(self, options: TrainingOptions) -> list[torch.optim.Optimizer]:
-        """Muon (Jordan et al. 2024) for the residual blocks, AdamW for the rest."""
+        """Returns Muon (Jordan et al. 2024) for residual blocks, AdamW for the rest."""
         rest = [*self.biases, *self.outputs]
         return [
             torch.optim.Muon(
@@ -115,26 +115,23 @@ class Learner(nn.Module):
         ]
 
     def losses(self, hidden: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
-        """Mean cross-entropy of each head.
+        """Returns the mean cross-entropy of each head, [heads] nats.
 
         Args:
-            hidden: [n, length, hidden size] of the target.
-            tokens: [n, length].
-
-        Returns:
-            [heads] nats.
+            hidden: [n, length, hidden size] the target's hidden states.
+            tokens: [n, length] int64.
         """
         found = []
         target = self._target
         for behind, head in enumerate(self.heads(), 2):
             with torch.autocast(hidden.device.type, torch.bfloat16):
                 states = head.states(hidden[:, :-behind]).flatten(0, 1)
-            wanted = tokens[:, behind:].flatten()
+            targets = tokens[:, behind:].flatten()
             if head.output is None:
                 output, bias = target.output, target.output_bias
             else:
                 output, bias = head.output, None
-            found.append(cross_entropy(states, output, bias, wanted))
+            found.append(cross_entropy(states, output, bias, targets))
         return torch.stack(found)
 
 
@@ -144,13 +141,13 @@ def judge(
     held_out: tuple[torch.Tensor, ...],
     start: int,
 ) -> TrainingReport:
-    """Goes through sequences as verification would, from step to step.
+    """Evaluates drafts on held-out sequences, step by step as verification would.
 
     Args:
         teacher: The target.
-        heads: As they will draft.
-        held_out: Of sequences that were not learnt from, [n, length] each.
-        start: Place in them of the first state that something is drafted from.
+        heads: The trained heads.
+        held_out: Batches of sequences, [n, length] int64 each.
+        start: First position to draft from.
     """
     target = teacher.target
     like = target.output

@@ -1,7 +1,7 @@
-"""Guesses that a text goes on as it did where its end stood before.
+"""Drafts the tokens that followed an earlier occurrence of a text's suffix.
 
-Prompt lookup (Saxena 2023): no model is asked, so a guess costs next to nothing, and
-where texts repeat their prompts, as when code is edited, it is often right.
+Prompt lookup (Saxena 2023): drafts need no model, so they cost almost nothing, and they
+are often right when outputs repeat their prompts, as in code editing.
 """
 
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ from hookline_ngram.suffix_index import SuffixIndex
 
 
 class NgramProposer:
-    """One index a request, for as long as it runs."""
+    """Drafts by prompt lookup, with an index per running request."""
 
     capabilities = ProposerCapabilities()
 
@@ -24,11 +24,11 @@ class NgramProposer:
         self._indices: dict[int, SuffixIndex] = {}
 
     def propose(self, requests: Sequence[DraftRequest]) -> list[Drafts]:
-        """Certain drafts: as many as are wanted, or none."""
+        """Returns `max_drafts` drafts per request, or none without a match."""
         return [self._draft(request) for request in requests]
 
     def release(self, request_ids: Sequence[int]) -> None:
-        """Drops their indices."""
+        """Drops the requests' indices."""
         for request_id in request_ids:
             self._indices.pop(request_id, None)
 
@@ -51,7 +51,7 @@ class NgramProposer:
 def _following(
     token_ids: npt.NDArray[np.int32], start: int, count: int
 ) -> npt.NDArray[np.int32]:
-    """What follows; beyond the end of the text it is taken to go round again."""
+    """Returns the following tokens; beyond the end, the text repeats from `start`."""
     period = len(token_ids) - start
     if count <= period:
         return token_ids[start : start + count].copy()

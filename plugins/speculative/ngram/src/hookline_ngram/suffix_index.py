@@ -1,8 +1,7 @@
-"""Where the end of a text has stood before: an index that grows with the text.
+"""An index of earlier occurrences of a text's suffix, which grows with the text.
 
-For each length there is a table of open addressing whose entries are ends: positions
-behind a run of so many tokens. What a run is made of is read in the text itself, so an
-entry is one number, and different runs with one hash are told apart.
+Each suffix length has an open-addressing table of end positions. Keys are compared in
+the text itself, so an entry is one number, and hash collisions are harmless.
 """
 
 from typing import Any
@@ -24,19 +23,18 @@ _SIGNATURE = types.int64(
 
 
 class SuffixIndex:
-    """Of one text.
+    """The suffix index of one text.
 
-    A token is entered once for each length, whatever the text's length is; when the
-    tables are full they are made anew at twice the size.
+    Each token is entered once per length; full tables are rebuilt at twice the size.
     """
 
     def __init__(self, shortest: int, longest: int, *, keeps_first: bool) -> None:
-        """Looks for suffixes of `shortest` to `longest` tokens.
+        """Creates an empty index.
 
         Args:
-            shortest: At least 1.
-            longest: At least `shortest`.
-            keeps_first: Of several places the first one counts, or else the last.
+            shortest: Minimum suffix length in tokens, at least 1.
+            longest: Maximum suffix length in tokens.
+            keeps_first: Whether the first of several matches counts, not the last.
         """
         self._shortest = shortest
         self._lengths = longest - shortest + 1
@@ -45,13 +43,13 @@ class SuffixIndex:
         self._num_entered = 0
 
     def find(self, token_ids: Int32) -> int:
-        """The position behind an earlier run that is like the end of the text.
+        """Finds the end of an earlier occurrence of the longest matching suffix.
 
         Args:
-            token_ids: [tokens] what was given before, and any number of tokens more.
+            token_ids: [tokens] the tokens of the last call, and any number more.
 
         Returns:
-            The position; 0 if there is none. The longest run wins.
+            The position after the occurrence, or 0 without a match.
         """
         places = self._tables.shape[1]
         if 2 * len(token_ids) > places:
@@ -82,7 +80,7 @@ _hash_run: Any = njit(inline="always")(_hash)
 
 
 def _find_place(token_ids: Any, table: Any, end: Any, length: Any) -> Any:
-    """Where in the table the run that ends there is, or would be."""
+    """Returns the table index of the run that ends at `end`, or a free one."""
     mask = np.uint64(len(table) - 1)
     place = np.int64(_hash_run(token_ids, end, length) & mask)
     while table[place] != 0:
@@ -104,7 +102,7 @@ _place_of: Any = njit(_find_place)
 def _walk(
     token_ids: Any, num_entered: Any, tables: Any, shortest: Any, keeps_first: Any
 ) -> Any:
-    """Enters every run that ends before the last token, and looks for the last ones."""
+    """Enters all runs that end before the last token, then looks up the suffixes."""
     lengths, total = len(tables), len(token_ids)
     for end in range(num_entered + 1, total):
         for row in range(lengths):
