@@ -104,7 +104,7 @@ def one(**more: torch.Tensor) -> dict[str, torch.Tensor]:
 
 
 WRONG: dict[str, tuple[dict[str, torch.Tensor], dict[str, object], str]] = {
-    "another part": (one(**{"0.0.bias": torch.zeros(4)}), {}, "0.0.bias is nothing"),
+    "another part": (one(**{"0.0.bias": torch.zeros(4)}), {}, "0.0.bias does not"),
     "a gap": (one(**{"2.0.linear.weight": torch.zeros(4, 4)}), {}, "head 1 is not"),
     "no block": ({"0.0.weight": torch.zeros(9, 4)}, {}, "head 0 is not"),
     "a block behind": (
