@@ -12,7 +12,7 @@ UNPACKED = Path(sys.prefix) / "prometheus" / "usr" / "bin"
 
 
 def program(name: str) -> Path:
-    """A program of Prometheus; skips the test where there is none."""
+    """Returns a program of Prometheus; skips the test if it is missing."""
     path = os.pathsep.join((os.environ.get("PATH", ""), str(UNPACKED)))
     found = shutil.which(name, path=path)
     if found is None:

@@ -1,4 +1,4 @@
-"""What Prometheus itself says about the files in deploy/prometheus."""
+"""Prometheus's own tools accept the files in deploy/prometheus."""
 
 import subprocess
 from pathlib import Path

@@ -45,7 +45,7 @@ def test_names_are_unique() -> None:
 
 @pytest.mark.parametrize("alert", ALERTS, ids=lambda alert: alert.name)
 def test_alert_texts_name_problem_and_instance(alert: Alert) -> None:
-    """Both texts are sentences, and the summary tells whose alert it is."""
+    """Both texts are sentences, and the summary names the instance."""
     told = set(LABEL.findall(alert.summary))
 
     assert alert.name.startswith("Hookline")

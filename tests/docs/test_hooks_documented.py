@@ -81,7 +81,7 @@ def payload_of(hook: FunctionType) -> type:
 
 
 def told_parts() -> list[type]:
-    """What observers are told: payloads' parts, without what users configure."""
+    """The payloads' parts, without users' configuration."""
     parts = {part for hook in HOOKS for part in parts_of(payload_of(hook))}
     payloads = {payload_of(hook) for hook in HOOKS}
     undescribed = (

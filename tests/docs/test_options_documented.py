@@ -58,7 +58,7 @@ def test_table_is_that_of_the_options(command: str) -> None:
 
 def test_example_file_works(tmp_path: Path) -> None:
     """
-    The YAML file on the page is a valid configuration, and means what it says.
+    The YAML file on the page is a valid configuration with the described values.
     """
     (content,) = re.findall(r"```yaml\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
     file = tmp_path / "serve.yaml"

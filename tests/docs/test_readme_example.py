@@ -1,4 +1,4 @@
-"""The example of the README does what it says."""
+"""The README's example runs."""
 
 import re
 from pathlib import Path

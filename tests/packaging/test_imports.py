@@ -21,7 +21,7 @@ def test_import_hookline_is_light() -> None:
 
 
 def test_import_contracts_are_kept() -> None:
-    """The arrows between the packages point the way that pyproject.toml says."""
+    """Imports between packages follow the contracts in pyproject.toml."""
     command = [str(LINT_IMPORTS), "--no-cache", "--no-logo"]
 
     result = subprocess.run(

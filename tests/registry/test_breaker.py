@@ -6,7 +6,7 @@ from hookline_registry import Breaker
 
 
 class ManualClock:
-    """A clock that moves when told to."""
+    """A clock that the test advances."""
 
     def __init__(self) -> None:
         self.now = 100.0
@@ -26,7 +26,7 @@ def breaker(clock: ManualClock) -> Breaker:
 
 
 def test_consecutive_errors_open_it(breaker: Breaker) -> None:
-    """The last of so many errors in a row opens the breaker, over batches too."""
+    """The breaker opens at the last of the consecutive errors, across batches too."""
     states = []
     for successes in ([False, False], [False], [True]):
         states.append((breaker.allows(), breaker.state))

@@ -19,12 +19,12 @@ EXPLOSIVE = {"toy_explosive": "raise AssertionError('imported')"}
 
 
 def test_a_group_without_plugins_is_empty() -> None:
-    """A group that nobody fills lists nothing."""
+    """A group without plugins lists nothing."""
     assert installed(GROUP) == ()
 
 
 def test_plugins_are_described_and_sorted(install: Callable[..., None]) -> None:
-    """Each plugin tells its name and who installed it, in the order of names."""
+    """Each plugin has its name and distribution, sorted by name."""
     install("toy-second", entries={"zeta": "toy_zeta"}, version="2.5")
     install("toy-first", entries={"alpha": "toy_alpha:PLUGIN"})
 
@@ -78,7 +78,7 @@ def test_an_unknown_name_lists_what_is_installed(install: Callable[..., None]) -
 
 
 def test_a_misspelt_group_is_named(install: Callable[..., None]) -> None:
-    """The error for a name that stands in nearly the right group says which."""
+    """The error for a name in a misspelt group names that group."""
     install("toy-astray", entries={"lost": "toy_lost"}, group="toy.logger")
 
     with pytest.raises(
@@ -92,7 +92,7 @@ def test_a_misspelt_group_is_named(install: Callable[..., None]) -> None:
 
 
 def test_an_unknown_name_without_any_plugin_is_an_error() -> None:
-    """The error says that nothing is installed rather than showing an empty list."""
+    """The error states that nothing is installed."""
     with pytest.raises(UnknownPluginError, match="installed: none"):
         load_entry_point(GROUP, "alpha")
 

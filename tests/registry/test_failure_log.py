@@ -65,7 +65,7 @@ def test_errors_of_different_places_are_logged_each(
     clock: Clock, caplog: pytest.LogCaptureFixture
 ) -> None:
     """
-    Exceptions are told apart by where they were raised, whatever their texts are.
+    Exceptions are distinguished by where they were raised, not by their texts.
     """
     log = FailureLog("plugin x", log_seconds=math.inf, clock=clock)
 

@@ -1,4 +1,4 @@
-"""Telling every plugin, each in its own lane."""
+"""Fan-out of calls to every plugin, each in its own lane."""
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -89,7 +89,7 @@ def step(number: int) -> list[Notice]:
 def test_implemented_hooks_are_known(
     make_fanout: Callable[..., Fanout],
 ) -> None:
-    """A hook that nobody implements need not be told."""
+    """A hook without an implementation need not be called."""
     fanout = make_fanout(one=[Listener()])
 
     answers = [fanout.listens(hook) for hook in ("step_finished", "request_finished")]
@@ -156,7 +156,7 @@ def test_a_failing_plugin_spares_its_lane_mates(
 def test_a_hanging_plugin_does_not_affect_others(
     make_fanout: Callable[..., Fanout], hanging: Hanging
 ) -> None:
-    """A plugin that never returns loses its own batches and nobody else's."""
+    """A plugin that never returns loses only its own batches."""
     listener = Listener()
     fanout = make_fanout(bound=4, stuck=[hanging], good=[listener])
 

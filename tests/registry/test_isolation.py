@@ -1,4 +1,4 @@
-"""Calling plugin code so that it hurts nobody."""
+"""Isolation of plugin code."""
 
 import ast
 import threading
@@ -50,7 +50,7 @@ def test_ctrl_c_in_the_main_thread_goes_through() -> None:
 
 
 def test_a_faked_ctrl_c_in_another_thread_does_not() -> None:
-    """A plugin cannot end its thread by raising an interrupt of its own."""
+    """A plugin cannot end its thread by raising KeyboardInterrupt."""
     outcomes: list[object] = []
     thread = threading.Thread(
         target=lambda: outcomes.append(isolate(throw, KeyboardInterrupt()))

@@ -13,7 +13,7 @@ PATIENCE_SECONDS = 30.0
 
 
 class ManualClock:
-    """A clock that moves when told to, and can fail once."""
+    """A clock that the test advances, and that can fail once."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -120,7 +120,7 @@ def test_batches_arrive_in_order(make_lane: MakeLane) -> None:
 
 
 def test_the_thread_starts_with_the_first_batch(make_lane: MakeLane) -> None:
-    """A lane that is never told anything costs no thread."""
+    """A lane without calls starts no thread."""
     lane = make_lane(step_finished=noting([]))
     before = lane_threads()
 
@@ -328,7 +328,7 @@ def test_time_in_the_plugin_is_measured(
 
 
 def test_close_delivers_queued_batches_and_ends_the_thread(make_lane: MakeLane) -> None:
-    """Nothing that was told before is lost, and nothing is taken after."""
+    """Earlier calls are delivered, later ones refused."""
     seen: list[int] = []
     lane = make_lane(step_finished=noting(seen))
     for number in range(10):
@@ -363,7 +363,7 @@ def test_close_abandons_a_plugin_that_hangs(make_lane: MakeLane) -> None:
 
 
 def test_a_lingering_lane_is_not_kept_waiting_for(make_lane: MakeLane) -> None:
-    """Batches that gather are delivered when somebody flushes, or closes the lane."""
+    """Gathered batches are delivered by a flush or by closing the lane."""
     seen: list[int] = []
     lane = make_lane(linger_seconds=3600.0, step_finished=noting(seen))
 

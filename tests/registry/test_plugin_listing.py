@@ -13,7 +13,7 @@ GOOD = "from toy_specs import hookimpl\n\n@hookimpl\ndef step_finished(step): ..
 def test_a_working_plugin_is_a_full_row(
     install: Callable[..., None], specs: ModuleType
 ) -> None:
-    """A row tells what a plugin is, who brought it and what it listens to."""
+    """A row has a plugin's kind, distribution and hooks."""
     install("toy-good", entries={"good": "toy_good"}, modules={"toy_good": GOOD})
 
     rows = list_plugins("toy", specs, [LOGGERS])
@@ -33,7 +33,7 @@ def test_a_working_plugin_is_a_full_row(
 def test_broken_plugins_break_no_listing(
     install: Callable[..., None], specs: ModuleType
 ) -> None:
-    """Plugins that do not import, do not fit or exit are rows that say why."""
+    """Plugins that fail to import, do not fit or exit are rows with a reason."""
     install("toy-good", entries={"good": "toy_good"}, modules={"toy_good": GOOD})
     broken = {"toy_absent": "import toy_missing", "toy_exit": "raise SystemExit(9)"}
     broken["toy_typo"] = GOOD.replace("step_finished", "step_finishd")
@@ -66,7 +66,7 @@ def test_both_claimants_of_a_name_are_shown(
 def test_misspelt_groups_are_shown(
     install: Callable[..., None], specs: ModuleType
 ) -> None:
-    """A plugin in nearly the right group is a row that says what to correct."""
+    """A plugin in a misspelt group is a row with the correction."""
     install("toy-astray", entries={"lost": "toy_good"}, group="toy.logger")
     install("toy-other", entries={"demo": "toy_demo"}, group="toy.models")
 

@@ -101,7 +101,7 @@ def test_equal_names_in_two_groups_do_not_clash(
 
 
 def test_an_unknown_plugin_is_an_error(registry: PluginRegistry) -> None:
-    """A name that nobody installed cannot be loaded."""
+    """A name that is not installed cannot be loaded."""
     with pytest.raises(UnknownPluginError, match="plugin 'nobody' in"):
         registry.load(GROUP, "nobody")
 
@@ -123,7 +123,7 @@ def test_a_plugin_that_does_not_import_names_its_distribution(
     cause: type[BaseException],
     message: str,
 ) -> None:
-    """The error tells which distribution is broken, and shows and keeps the cause."""
+    """The error names the broken distribution, and shows and keeps the cause."""
     modules = {"toy_broken": source}
     install("toy-broken", entries={"x": "toy_broken"}, modules=modules, version="4.2")
 
@@ -165,7 +165,7 @@ def test_a_plugin_that_does_not_fit_the_hooks_is_an_error(
     source: str,
     message: str,
 ) -> None:
-    """Misspelt hooks and wrong arguments are told at once, never silently unused."""
+    """Misspelt hooks and wrong arguments are errors, never silently unused."""
     install("toy-odd", entries={"odd": "toy_odd"}, modules={"toy_odd": source})
 
     with pytest.raises(BrokenPluginError, match=re.escape(message)) as caught:
@@ -247,7 +247,7 @@ def test_a_failing_factory_is_a_broken_plugin(
 
 
 def test_a_factory_that_returns_a_class_is_an_error(registry: PluginRegistry) -> None:
-    """A forgotten pair of parentheses is told when the plugin is made."""
+    """A factory that forgot to call the class is an error at creation."""
 
     class Careless:
         @hookimpl
@@ -261,7 +261,7 @@ def test_a_factory_that_returns_a_class_is_an_error(registry: PluginRegistry) ->
 
 
 def test_a_method_without_its_marker_is_an_error(registry: PluginRegistry) -> None:
-    """A method with a hook's name beside a marked one is told, also if inherited."""
+    """An unmarked method with a hook's name is an error, also if inherited."""
 
     class Base:
         def step_finished(self, step: object) -> None: ...
@@ -289,7 +289,7 @@ def test_a_module_may_import_what_has_a_hooks_name(
 def test_a_class_can_be_taken_from_the_path(
     install: Callable[..., None], registry: PluginRegistry
 ) -> None:
-    """A class by module and name is made as the caller says and registered."""
+    """A class by module and name is created by the caller's factory and registered."""
     install("toy-path", entries={}, modules={"toy_path": CLASS})
     made: list[type] = []
 
@@ -321,7 +321,7 @@ def test_a_class_can_be_taken_from_the_path(
 def test_a_path_to_no_plugin_is_an_error(
     install: Callable[..., None], registry: PluginRegistry, path: str, message: str
 ) -> None:
-    """A wrong path, or a class that is no plugin, is told with the reason."""
+    """A wrong path, or a class that is not a plugin, is an error with a reason."""
     install("toy-good", entries={}, modules={"toy_good": GOOD})
 
     with pytest.raises(BrokenPluginError, match=re.escape(message)) as caught:
@@ -357,7 +357,7 @@ def test_a_factory_entry_point_is_loaded_without_hooks(
 
 
 def test_a_factory_entry_point_must_be_callable(install: Callable[..., None]) -> None:
-    """An entry point to a module is refused where a factory is wanted."""
+    """An entry point to a module is refused if a factory is needed."""
     install("toy-model", entries={"demo": "toy_model"}, modules={"toy_model": ""})
 
     with pytest.raises(BrokenPluginError, match="'toy_model' is not callable"):

@@ -187,7 +187,7 @@ async def test_missing_model_is_named() -> None:
 @pytest.mark.parametrize("path", [COMPLETION, CHAT])
 async def test_unknown_model_is_not_found(path: str) -> None:
     """
-    Another model's name is a 404 that tells which model there is.
+    Another model's name is a 404 that names the served model.
     """
     body = {"model": "other", "prompt": "x", "messages": HELLO}
 
@@ -215,7 +215,7 @@ async def test_observers_get_the_beginning_of_a_long_message() -> None:
 
 async def test_too_long_prompt_names_both_lengths() -> None:
     """
-    A prompt beyond the context is told its own length and the context's.
+    The error has the prompt's length and the context length.
     """
     body = {"model": "fake", "prompt": "x" * 100, "max_tokens": 1}
 

@@ -40,7 +40,7 @@ async def test_answer_has_every_field_of_the_api() -> None:
 
 async def test_messages_reach_the_template() -> None:
     """
-    Text parts are joined, a developer is a system, an assistant may say nothing.
+    Text parts are joined, developer becomes system, assistant content may be empty.
     """
     engine = FakeEngine()
     parts = [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]
@@ -87,7 +87,7 @@ async def test_output_is_bounded_by_either_name(
 
 async def test_logprobs_carry_bytes() -> None:
     """
-    Each token is told with its bytes and the likeliest tokens at its place.
+    Each token has its bytes and the likeliest tokens at its position.
     """
     answer = await chat(FakeEngine(["é"]), logprobs=True, top_logprobs=1)
 

@@ -114,7 +114,7 @@ def test_speculation_is_configured_in_json_or_yaml(tmp_path: Path) -> None:
 
 def test_file_gives_options_and_the_command_line_wins(tmp_path: Path) -> None:
     """
-    A YAML file holds the same options; what is typed replaces what it says.
+    A YAML file has the same options; the command line overrides it.
     """
     file = tmp_path / "serve.yaml"
     file.write_text(
@@ -162,7 +162,7 @@ def test_wrong_file_is_one_clear_line(
     complaint: str,
 ) -> None:
     """
-    What a file cannot say ends the command with one line and status 2.
+    Invalid content of a file ends the command with one line and status 2.
     """
     file = tmp_path / "serve.yaml"
     file.write_text(content)
@@ -461,7 +461,7 @@ def test_command_alone_lists_its_commands(
     capsys: pytest.CaptureFixture[str], argv: list[str]
 ) -> None:
     """
-    Without a command the command tells which there are.
+    Without a command `hookline` lists the commands.
     """
     assert main(argv) == 0
 

@@ -47,7 +47,7 @@ async def test_completion_has_every_field_of_the_api() -> None:
 
 async def test_usage_counts_drafts() -> None:
     """
-    Where the engine speculated, accepted and rejected drafts of all choices are told.
+    The usage has the accepted and rejected drafts of all choices.
     """
     engine = FakeEngine()
     engine.draft_tokens, engine.accepted_tokens = 9, 4

@@ -92,7 +92,7 @@ def test_problems_are_reported(
     site: PluginSite, capsys: pytest.CaptureFixture[str], source: str, problem: str
 ) -> None:
     """
-    A plugin that cannot work is told with its distribution and the reason.
+    A broken plugin is listed with its distribution and the reason.
     """
     site.install("sick", source)
 
@@ -122,7 +122,7 @@ def test_duplicate_names_are_reported(
     site: PluginSite, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """
-    Two distributions with one name are both told.
+    Two distributions with one name are both listed.
     """
     site.install("logging", f"{PLAIN}def engine_started(started): ...")
 
@@ -197,7 +197,7 @@ def test_url_must_be_one(capsys: pytest.CaptureFixture[str], url: str) -> None:
 
 def test_page_without_lanes_is_reported() -> None:
     """
-    A page that has no lanes says nothing of them, and that is an error.
+    A page without lanes is an error.
     """
     with pytest.raises(UsageError, match="must expose the dialect hookline"):
         lane_reports(read_page("# TYPE a gauge\na 1\n", "page"))

@@ -1,4 +1,4 @@
-"""Gauges tell the truth again after whatever has happened; counters add up."""
+"""After every kind of end gauges are exact and counters add up."""
 
 import asyncio
 import os
@@ -68,7 +68,7 @@ class Scrape:
 
     @property
     def is_busy(self) -> bool:
-        """Four requests run, two wait, and everything tells of them."""
+        """Four requests run, two wait, and all metrics show them."""
         gauges = self.gauges
         return (
             gauges["hookline_requests_running"] == 4
@@ -187,7 +187,7 @@ def server(request: pytest.FixtureRequest) -> Iterator[Server]:
 
 async def test_busy_engine_is_shown(server: Server) -> None:
     """
-    While requests run and wait, the gauges say so, and the counters how many there are.
+    Gauges and counters show the running and waiting requests.
     """
     async with server.client() as client:
         await client.until_gauges(AT_REST)
@@ -231,7 +231,7 @@ async def test_gauges_after_all_have_finished(server: Server) -> None:
 
 async def test_gauges_of_an_idle_engine(server: Server) -> None:
     """
-    An engine that makes no steps is still heard of, and its gauges stay right.
+    An engine without steps still sends heartbeats, and its gauges stay exact.
     """
 
     def is_heard_though_idle(scrape: Scrape) -> bool:

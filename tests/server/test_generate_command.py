@@ -43,7 +43,7 @@ def test_generate_refuses_unsupported_requests(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """
-    A prompt that does not fit ends with a line that says so and status 2.
+    A prompt that does not fit is one line of error and status 2.
     """
     status = main(["generate", f"--prompt={'word ' * 5000}", *QUICK])
 

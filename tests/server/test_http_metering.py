@@ -1,4 +1,4 @@
-"""What the server tells of the requests that it has answered."""
+"""The server's reports of answered requests."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -24,7 +24,7 @@ def exchanges(engine: FakeEngine) -> list[HttpExchange]:
 async def metered(
     method: str, path: str, **options: object
 ) -> tuple[HttpExchange, bytes]:
-    """What is told of one request, and the body that the client got."""
+    """Returns the report of one request, and the body that the client received."""
     engine = FakeEngine()
     async with client_of(engine) as client:
         response = await client.request(method, path, **options)  # type: ignore[arg-type]
@@ -101,7 +101,7 @@ async def test_request_bodies_are_measured() -> None:
 
 async def test_time_ends_with_the_last_byte() -> None:
     """
-    A stream is in flight, and not told, until its last event has left.
+    A stream is in flight, and not reported, until its last event was sent.
     """
     engine = FakeEngine(["x", "y"])
     engine.gate.clear()
@@ -126,7 +126,7 @@ async def test_time_ends_with_the_last_byte() -> None:
 @pytest.mark.parametrize("is_streamed", [False, True])
 async def test_client_that_leaves_is_a_499(is_streamed: bool) -> None:
     """
-    A request whose client left before the end is told with the status 499.
+    A request whose client disconnected is reported with status 499.
     """
     engine = FakeEngine(["x", "y"])
     engine.gate.clear()
@@ -155,7 +155,7 @@ async def test_client_that_leaves_is_a_499(is_streamed: bool) -> None:
 
 async def test_unforeseen_errors_are_reported() -> None:
     """
-    A handler that raises what nobody foresaw is told as a 500.
+    A handler's unexpected exception is reported as a 500.
     """
     engine = FakeEngine()
 
@@ -191,7 +191,7 @@ async def test_excess_reports_are_only_counted(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """
-    Exchanges beyond the bound are told as a number, and the next ones again in full.
+    Exchanges beyond the bound are only counted, later ones reported in full.
     """
     monkeypatch.setattr(http_meter, "MOST_EXCHANGES", 2)
     monkeypatch.setattr(http_meter, "FLUSH_SECONDS", 1000)
@@ -209,7 +209,7 @@ async def test_idle_server_reports_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """
-    Each exchange is told once; a server without requests tells nothing.
+    Each exchange is reported once; a server without requests reports nothing.
     """
     monkeypatch.setattr(http_meter, "FLUSH_SECONDS", 0)
     engine = FakeEngine()
@@ -247,7 +247,7 @@ async def test_without_listeners_nothing_is_measured() -> None:
 
 async def test_client_that_is_slow_is_waited_for() -> None:
     """
-    A whole response is told when it has left, not when it was made.
+    A response is reported when it was sent, not when it was created.
     """
     engine = FakeEngine(["x" * 30_000_000])
     async with client_of(engine) as client:

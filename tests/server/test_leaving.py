@@ -212,7 +212,7 @@ async def test_leaving_while_the_model_loads_is_not_an_error(
 )
 async def test_expect_continue_is_answered(expected: bytes, answer: bytes) -> None:
     """
-    A client that stays is told to send its body; one that expects more is refused.
+    `Expect: 100-continue` gets 100 Continue; other expectations are refused.
     """
     server = await served(create_app(FakeEngine(), ServerSettings()))
     reader, writer = await asyncio.open_connection(server.host, server.port)

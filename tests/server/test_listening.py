@@ -8,7 +8,7 @@ from hookline_server.listening import ListenError, listen, url
 
 def test_port_in_use_is_one_error() -> None:
     """
-    A port that somebody listens on cannot be taken, and the error says so.
+    A port in use is an error that names it.
     """
     with listen("127.0.0.1", 0) as first:
         port = first.getsockname()[1]

@@ -36,7 +36,7 @@ Shown = Callable[..., tuple[int, str]]
 
 @pytest.fixture
 def shown(capsys: pytest.CaptureFixture[str]) -> Shown:
-    """Runs `hookline metrics …`; tells its status and what it wrote."""
+    """Runs `hookline metrics …`; returns its status and output."""
 
     def run(*argv: str) -> tuple[int, str]:
         status = main(["metrics", *argv])
@@ -88,7 +88,7 @@ def test_one_dialect_can_be_listed(shown: Shown, dialect: str) -> None:
 @pytest.mark.parametrize("name", sorted({row.name for row in rows()}))
 def test_every_metric_can_be_described(shown: Shown, name: str) -> None:
     """
-    `describe` knows each name of each dialect, and tells kind, labels and age.
+    `describe` accepts every name of each dialect; shows kind, labels and version.
     """
     status, text = shown("describe", name)
 
@@ -110,7 +110,7 @@ def test_counters_are_known_without_their_suffix(shown: Shown) -> None:
 
 def test_histograms_list_their_buckets(shown: Shown) -> None:
     """
-    Bounds are told with the family by which they can be replaced.
+    Bounds are shown with the family whose option replaces them.
     """
     _, fixed = shown("describe", "hookline_time_to_first_token_seconds")
     _, open_ended = shown("describe", "hookline_request_prompt_tokens")
@@ -260,7 +260,7 @@ def test_wrong_input_is_one_line(shown: Shown, argv: list[str], complaint: str) 
 @pytest.mark.parametrize("argv", [[], ["--help"]])
 def test_help_is_shown(shown: Shown, argv: list[str]) -> None:
     """
-    The command alone tells its subcommands.
+    The command alone lists its subcommands.
     """
     status, text = shown(*argv)
 

@@ -61,7 +61,7 @@ async def test_pages_can_have_a_separate_port() -> None:
 
 async def test_both_ports_are_metered_together() -> None:
     """
-    Requests of both ports are told, the last ones at the end of the API's application.
+    Requests of both ports are reported, the last ones at shutdown.
     """
     engine = paged_engine()
     app = create_app(engine, OWN_PORT)

@@ -1,4 +1,4 @@
-"""Options that say what is observed, and under which names."""
+"""Options of observers: what is observed, under which names."""
 
 from pathlib import Path
 
@@ -251,7 +251,7 @@ def test_endpoint_in_a_file_chooses_otel(tmp_path: Path) -> None:
 
 def test_endpoint_contradicts_no_logger(capsys: pytest.CaptureFixture[str]) -> None:
     """
-    An endpoint chooses a logger, so it cannot stand beside `--stat-logger none`.
+    An endpoint adds a logger, so it conflicts with `--stat-logger none`.
     """
     status = main(["serve", "--stat-logger=none", "--otlp-traces-endpoint=http://c"])
 
@@ -261,7 +261,7 @@ def test_endpoint_contradicts_no_logger(capsys: pytest.CaptureFixture[str]) -> N
 
 def test_endpoints_are_options_of_otel() -> None:
     """
-    The endpoints reach the logger under the names of its own options.
+    The endpoints are passed to the logger as its options.
     """
     given = {
         "logger.otel.traces_endpoint": "http://traces",
@@ -297,7 +297,7 @@ def test_traces_are_accepted_if_exported(
     given: dict[str, object], ratio: float | None
 ) -> None:
     """
-    An endpoint for traces, however given, makes requests traced: all unless told.
+    An endpoint for traces, however configured, enables tracing.
     """
     made = engine_config(Arguments(completed(given), ("otel",)), in_process=False)
 

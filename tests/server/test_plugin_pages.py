@@ -198,7 +198,7 @@ async def test_page_that_is_not_bytes_is_a_clear_error(
     made: PageResponse, message: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     """
-    A page that returns text is a 500 that says what to return, also in the log.
+    A page that returns text is a 500 with the remedy, also in the log.
     """
     engine = FakeEngine()
     engine.pages["/text"] = lambda _: made

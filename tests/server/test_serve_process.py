@@ -1,4 +1,4 @@
-"""`hookline serve` as a process of its own, with the demo model."""
+"""`hookline serve` as a process, with the demo model."""
 
 import json
 import os
@@ -82,7 +82,7 @@ def test_chat_answers(server: Server) -> None:
 
 def test_equal_prefix_is_cached(server: Server) -> None:
     """
-    The second of two equal prompts tells of cached tokens.
+    The second of two equal prompts reports cached tokens.
     """
     body = {**BODY, "prompt": "import os\n" * 50, "max_tokens": 1}
 
@@ -94,7 +94,7 @@ def test_equal_prefix_is_cached(server: Server) -> None:
 
 def test_echoed_logprobs_cover_prompt_and_completion(server: Server) -> None:
     """
-    Echo with log-probabilities tells every token of the text.
+    Echo with log-probabilities covers every token of the text.
     """
     body = {**BODY, "echo": True, "logprobs": 2, "max_tokens": 3}
 
@@ -259,7 +259,7 @@ def test_server_lifecycle() -> None:
 
 def test_drain_ends_at_its_timeout() -> None:
     """
-    Requests that outlive the shutdown's timeout are aborted and told so; the end is 0.
+    Requests beyond the shutdown timeout are aborted with an error; the status is 0.
     """
     argv = ("--port=0", "--shutdown-timeout=0.2", "--simulated-step-seconds=0.1")
     with serving(*argv, "--in-process", "--executor=simulated") as server:

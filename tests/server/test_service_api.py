@@ -28,7 +28,7 @@ from hookline_testing.scripted_server import FakeEngine, client_of
 )
 async def test_liveness_and_readiness_differ(state: str, live: int, ready: int) -> None:
     """
-    A process that cannot serve is alive all the same, and says why it is not ready.
+    A process that cannot serve is alive, and reports why it is not ready.
     """
     engine = FakeEngine()
     if state == "dead":
@@ -155,7 +155,7 @@ async def test_prefix_cache_can_be_reset_only_where_enabled() -> None:
 
 async def test_version_is_shown() -> None:
     """
-    `/version` tells a version.
+    `/version` returns a version.
     """
     async with client_of(FakeEngine()) as client:
         answer = await (await client.get("/version")).json()

@@ -80,7 +80,7 @@ async def test_chat_stream_is_exactly_this() -> None:
 
 async def test_usage_comes_last_without_choices() -> None:
     """
-    `include_usage` adds one event with usage and no choices; the others say null.
+    `include_usage` adds one event with usage and no choices; others have null.
     """
     raw = await chat(
         FakeEngine(["x", "y"]), n=2, stream_options={"include_usage": True}
@@ -95,7 +95,7 @@ async def test_usage_comes_last_without_choices() -> None:
 
 async def test_usage_may_come_with_each_event() -> None:
     """
-    `continuous_usage_stats` tells in each event the tokens so far.
+    With `continuous_usage_stats` each event has the token counts so far.
     """
     options = {"include_usage": True, "continuous_usage_stats": True}
 
@@ -107,7 +107,7 @@ async def test_usage_may_come_with_each_event() -> None:
 
 async def test_choices_of_several_prompts_interleave() -> None:
     """
-    Each choice of a streamed request gets all of its own text, under its own index.
+    Each choice of a streamed request gets its complete text under its index.
     """
     raw = await completion(FakeEngine(["x", "y"]), prompt=["a", "b"], n=2, echo=True)
 
@@ -132,7 +132,7 @@ async def test_streamed_logprobs_go_on_counting_offsets() -> None:
 
 async def test_engine_death_ends_a_stream_with_an_error_event() -> None:
     """
-    What fails after the first event is told in the stream, and the stream ends.
+    A failure after the first event is an error event that ends the stream.
     """
     engine = FakeEngine(["x", "y"])
     engine.gate.clear()

@@ -1,4 +1,4 @@
-"""Tenants, told by an API key or a header."""
+"""Tenants by API key or header."""
 
 from pathlib import Path
 
@@ -68,7 +68,7 @@ async def test_key_sets_the_tenant(
     key: str | None, expected: tuple[int, str | None]
 ) -> None:
     """
-    A tenant's key opens the API beside the one key, and tells whose request it is.
+    A tenant's key is accepted like the API key, and sets the tenant.
     """
     settings = ServerSettings(api_key="master", tenant_keys=KEYS)
     headers = {} if key is None else {"Authorization": f"Bearer {key}"}
@@ -78,7 +78,7 @@ async def test_key_sets_the_tenant(
 
 async def test_keys_alone_guard_the_api() -> None:
     """
-    Where there are tenants' keys, nobody gets in without one.
+    If tenants have keys, requests without a key are refused.
     """
     assert (await asked(ServerSettings(tenant_keys=KEYS), {}))[0] == 401
 

@@ -243,7 +243,7 @@ Make = Callable[
 async def blown(
     make: Make, asked: list[Asked], faults: Faults, of_each: int, of_all: int
 ) -> Blown:
-    """What a fleet did in a storm of its own."""
+    """Runs a storm on a fleet and returns its results."""
     source = random.Random(7)  # noqa: S311 - a test
     async with aiohttp.ClientSession() as session, make(session, source) as fleet:
         return await blow(fleet, asked, faults, of_each, of_all)
@@ -283,7 +283,7 @@ async def test_unpunctual_reports(
     monkeypatch: pytest.MonkeyPatch,
     check: Callable[[Blown], None],
 ) -> None:
-    """A connector tells of loads again, or when nobody waits for them any more."""
+    """A connector reports loads twice or too late."""
     (site := tmp_path / "site").mkdir()
     text = Path(__file__).with_name("unpunctual.py").read_text("utf-8")
     PluginSite(site).install("unpunctual", text, group="hookline.connectors")

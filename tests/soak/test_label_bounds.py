@@ -60,7 +60,7 @@ class Client:
         self.url = url
 
     async def send(self, count: int, source: random.Random) -> None:
-        """So many requests, some at a time."""
+        """Sends this many requests, some at a time."""
         left = iter(range(count))
 
         async def worker() -> None:

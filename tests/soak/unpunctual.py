@@ -17,7 +17,7 @@ LATE_SECONDS = 4.0
 
 
 class Unpunctual:
-    """A worker's side, and what it tells."""
+    """A worker-side connector with unpunctual reports."""
 
     def __init__(self, inner: object, switches: Path) -> None:
         self._inner = inner

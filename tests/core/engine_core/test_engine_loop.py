@@ -1,4 +1,4 @@
-"""The loop around a core: heartbeats, and states told between steps."""
+"""The loop around a core: heartbeats, and states between steps."""
 
 from collections import deque
 
@@ -103,7 +103,7 @@ def test_idle_state_is_fresh() -> None:
 
 
 def test_heartbeat_while_idle() -> None:
-    """An idle engine tells its state as often as it promised, waiting in between."""
+    """An idle engine sends its state at the configured interval."""
     driven = Driven(heartbeat_seconds=5.0)
 
     causes = [driven.turn(timeout_seconds=60.0) for _ in range(4)]

@@ -65,7 +65,7 @@ def caches(draw: st.DrawFn) -> CacheConfig:
 
 @cache
 def alone(prompt: tuple[int, ...], max_tokens: int) -> list[int]:
-    """What the request generates in an engine of its own."""
+    """Returns what the request generates alone in an engine."""
     core = simulated_core(max_model_len=MAX_MODEL_LEN)
     core.add(engine_request(1, prompt, max_tokens))
     return tokens_of(run_to_end(core))[1]
@@ -73,7 +73,7 @@ def alone(prompt: tuple[int, ...], max_tokens: int) -> list[int]:
 
 @dataclass
 class Account:
-    """What the outputs said of one request, added up by hand."""
+    """The outputs of one request, summed by hand."""
 
     prompt: tuple[int, ...]
     max_tokens: int

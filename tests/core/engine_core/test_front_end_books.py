@@ -107,7 +107,7 @@ def test_engine_death_ends_everyone_with_an_error() -> None:
 
 
 def test_closed_engine_takes_nothing_more() -> None:
-    """After close every call says that the engine is gone."""
+    """After close every call raises that the engine is gone."""
     engine = make()
     engine.client.close()
     engine.client.close()

@@ -199,7 +199,7 @@ def test_stalls_before_and_after_the_first_token_are_kept_apart() -> None:
 
 
 def test_times_lie_on_the_wall_clock() -> None:
-    """Times of both processes stand on one time line, whatever their clocks say."""
+    """Times of both processes are on one time line, whatever their clocks."""
     clock = VirtualClock(start=77 * NANOSECONDS)
     engine = ObservedEngine(simulated_core(clock=clock), clock)
     engine.submit([1, 2, 3], SamplingParams(max_tokens=3))

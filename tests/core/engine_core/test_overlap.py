@@ -40,7 +40,7 @@ class MayStop(WrappedExecutor):
 
 
 class TellsPromptLogprobs(WrappedExecutor):
-    """Lets a simulated executor tell log-probabilities of prompts."""
+    """Adds prompt log-probabilities to a simulated executor."""
 
     def __init__(self, inner: Executor) -> None:
         super().__init__(inner)

@@ -265,7 +265,7 @@ def test_iteration_adds_up_all_requests_of_a_step() -> None:
 
 
 def test_group_ends_with_its_last_completion() -> None:
-    """A request for two completions is one group, told when both have ended."""
+    """A request for two completions is one group, reported when both have ended."""
     engine = make(max_num_seqs=1)
     engine.submit([1] * 3, tokens(2, n=2))
 

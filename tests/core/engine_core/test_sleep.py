@@ -167,7 +167,7 @@ def test_running_requests_go_on_after_the_wake_up(*, is_async: bool) -> None:
 
 
 def test_running_requests_may_finish_first() -> None:
-    """Mode wait: nobody is preempted, and nobody is admitted any more."""
+    """Mode wait: no request is preempted, and none is admitted."""
     driven = Driven()
     driven.turn(add(1, 4), add(2, 6), add(3, 2))
 

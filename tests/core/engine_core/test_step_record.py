@@ -1,4 +1,4 @@
-"""What a step's record and state say of its work, in exact numbers."""
+"""A step's record and state contain exact amounts of work."""
 
 from hookline.clock import NANOSECONDS
 from hookline.config import CacheConfig, SchedulerConfig, SimulationConfig
@@ -15,7 +15,7 @@ def record_of(steps: list[StepRecord | None]) -> list[StepRecord]:
 
 
 def test_chunks_and_decodes_count_what_they_read() -> None:
-    """A prompt of 11 in chunks of 8, beside nobody, then a decode.
+    """A prompt of 11 tokens in chunks of 8, alone, then a decode.
 
     8 tokens after none see 36 pairs; 3 after 8 see 24 + 6; one after 11 sees 12.
     """

@@ -22,7 +22,7 @@ GREEDY = SamplingParams(temperature=0.0, max_tokens=12)
 
 
 def test_outputs_come_in_the_order_of_the_prompts(llm: LLM, llama: Oracle) -> None:
-    """Texts and token ids mixed: each output is that of its own prompt."""
+    """Texts and token ids can be mixed; each output matches its prompt."""
     outputs = llm.generate(PROMPTS, GREEDY)
 
     tokenizer = llm.front_end.tokenizer

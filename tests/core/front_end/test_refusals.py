@@ -126,7 +126,7 @@ def test_values_of_wrong_types_are_refused(
 def test_unknown_token_ids_are_named(
     llm: LLM, param: str, prompt: list[int], values: dict[str, object]
 ) -> None:
-    """The error says where, which, and what the model has."""
+    """The error names position, token id and vocabulary size."""
     with pytest.raises(RequestError, match="valid ids are 0 to 319") as caught:
         llm.generate(prompt, make(**values))
 

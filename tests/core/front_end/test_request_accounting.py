@@ -215,7 +215,7 @@ def test_several_completions_are_one_group() -> None:
 
 
 def test_preemption_stalls() -> None:
-    """Stalls before and after the first token are told apart, with what they cost."""
+    """Stalls before and after the first token are separate, with their costs."""
     front = OtherFrontEnd()
     front.admit(1)
     front.take(0, queued=[queued(1, 0)], scheduled=[scheduled(1, 0)])

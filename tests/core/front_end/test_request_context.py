@@ -96,7 +96,7 @@ def test_offline_metrics_are_true_at_once() -> None:
 
 
 def test_offline_metrics_can_be_left_out() -> None:
-    """An LLM that collects nothing says so."""
+    """An LLM without metrics raises an error."""
     config = EngineConfig(executor=SIMULATED)
 
     with (
@@ -107,7 +107,7 @@ def test_offline_metrics_can_be_left_out() -> None:
 
 
 def test_requests_on_their_way_to_a_dead_engine_count_as_received() -> None:
-    """What the engine never heard of ends with an error, and the books are even."""
+    """Requests that the engine never received end with an error and are counted."""
     with LLM.from_config(EngineConfig(executor=SIMULATED)) as llm:
         prepared = llm.front_end.prepare([5, 6], SamplingParams(max_tokens=2, n=3))
         llm.generate([5, 6], SamplingParams(max_tokens=2))

@@ -17,7 +17,7 @@ def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.mark.parametrize("compiler", ["numba", "llvmlite", "triton"])
 def test_a_missing_compiler_is_named(module: Path, compiler: str) -> None:
-    """The reason that is logged says what to install."""
+    """The logged reason names the package to install."""
     module.write_text(f"raise ModuleNotFoundError('no', name={compiler!r})")
 
     with pytest.raises(KernelError, match=f"^{compiler} is not installed$"):

@@ -195,7 +195,7 @@ def test_forget_all_leaves_holders_alone() -> None:
 
 
 def test_forgotten_block_can_be_entered_again() -> None:
-    """A used block that was forgotten becomes findable when it is cached anew."""
+    """A used block that was forgotten can be found once it is cached again."""
     pool = BlockPool(1)
     (block_id,) = cached(pool, b"a")
     pool.reset()

@@ -42,7 +42,7 @@ def test_eviction_has_lifetime_and_idle_time() -> None:
 
 
 def test_gaps_lie_between_the_moments_when_requests_took_it() -> None:
-    """Its allocation counts as the first use, whoever else holds it then."""
+    """Its allocation counts as the first use, also if it is shared."""
     measured = Measured()
     block_id = measured.take(b"a")
     measured.wait(3)
@@ -60,7 +60,7 @@ def test_gaps_lie_between_the_moments_when_requests_took_it() -> None:
 
 
 def test_only_the_last_four_uses_count() -> None:
-    """However often a block is used, three gaps are told: the latest."""
+    """However often a block is used, only the latest three gaps are reported."""
     measured = Measured()
     block_id = measured.take(b"a")
     measured.pool.free([block_id])

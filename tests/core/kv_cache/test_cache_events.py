@@ -1,4 +1,4 @@
-"""Whoever replays the changes that are told has the engine's prefix index."""
+"""Replaying the cache events gives the engine's prefix index."""
 
 import hashlib
 import random

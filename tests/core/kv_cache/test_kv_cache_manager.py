@@ -157,7 +157,7 @@ def test_growth_takes_blocks_only_when_one_is_full() -> None:
 
 
 def test_growth_without_room_changes_nothing() -> None:
-    """None says that too few blocks are free; the request keeps what it has."""
+    """Without enough free blocks it returns None, and the request keeps its blocks."""
     cache = manager(num_blocks=2)
     made = computed(cache, [1, 2, 3, 4])
     made.num_computed_tokens = 4
@@ -183,7 +183,7 @@ def test_released_request_starts_afresh() -> None:
 
 
 def test_reset_forgets_and_later_blocks_are_entered_again() -> None:
-    """After a reset nothing is found until something is computed anew."""
+    """After a reset nothing is found until it is computed again."""
     cache = manager()
     cache.free(computed(cache, [1, 2, 3]))
 

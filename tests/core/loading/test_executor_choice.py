@@ -65,7 +65,7 @@ def test_an_unknown_executor_is_refused(name: str) -> None:
 def test_a_broken_executor_is_refused(
     site: PluginSite, source: str, reason: str
 ) -> None:
-    """The error says why."""
+    """The error has the reason."""
     site.install("broken", source, group=GROUP, attribute="FACTORY")
 
     with pytest.raises(ConfigError, match=f"executor: .*{reason}"):

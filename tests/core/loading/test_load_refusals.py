@@ -77,7 +77,7 @@ def refused(folder: Path, reason: str, **more: object) -> ModelLoadError:
 
 
 def test_a_missing_folder_is_named(tmp_path: Path) -> None:
-    """The error says what was looked for and that nothing is downloaded."""
+    """The error names the path, and that nothing is downloaded."""
     refused(tmp_path / "nowhere", r"not a folder with config\.json.*downloads nothing")
 
 
@@ -116,7 +116,7 @@ def test_an_unusable_number_is_refused(
 
 @pytest.mark.parametrize("name", ["tokenizer.json", "tokenizer_config.json"])
 def test_a_damaged_tokenizer_is_refused(folder: Path, name: str) -> None:
-    """The error says that it is the tokenizer."""
+    """The error names the tokenizer."""
     (folder / name).write_text("{")
 
     refused(folder, "tokenizer")

@@ -54,7 +54,7 @@ def test_phases_of_the_start_follow_each_other(core: EngineCore) -> None:
 
 
 def test_memory_is_profiled_only_where_no_size_is_given(llama: Oracle) -> None:
-    """The largest step is run once, and is a phase of its own."""
+    """The largest step runs once, as a separate phase."""
     core = core_of(llama, CacheConfig())
     core.close()
 
@@ -63,7 +63,7 @@ def test_memory_is_profiled_only_where_no_size_is_given(llama: Oracle) -> None:
 
 
 def test_forward_time_lies_within_executing(core: EngineCore) -> None:
-    """Each step of a model tells how long its forward pass took."""
+    """Each step of a model has the time of its forward pass."""
     core.add(engine_request(1, [5, 6, 7], 4))
 
     records = [output.record for output in run_to_end(core)]

@@ -103,7 +103,7 @@ def test_only_active_experts_compute(family: str, width: int) -> None:
 
 
 def test_shared_experts_always_compute() -> None:
-    """Beside 2 of 4 experts of 48, one of 32 and its gate take part in every token."""
+    """Each token uses 2 of 4 experts of 48, one of 32 and its gate."""
     config = Qwen2MoeConfig(
         **SHAPE, **EXPERTS, num_experts=4, shared_expert_intermediate_size=32
     )

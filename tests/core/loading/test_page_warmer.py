@@ -1,4 +1,4 @@
-"""The KV cache gets its memory before it is wanted, and nothing else happens."""
+"""The KV cache becomes resident before it is used, without side effects."""
 
 import ctypes
 import mmap

@@ -247,7 +247,7 @@ def test_released_memory_is_zero_after_waking() -> None:
 
 @pytest.mark.parametrize("resets", [True, False])
 def test_simulated_cache_loses_its_contents(*, resets: bool) -> None:
-    """Whoever does not reset the prefix cache reads zeros, and gets wrong tokens."""
+    """Without a reset of the prefix cache zeros are read and tokens are wrong."""
     connected = connected_core(DictStore())
     connected.core.add(engine_request(1, PROMPTS[0], TOKENS))
     before = tokens_of(connected.run())[1]

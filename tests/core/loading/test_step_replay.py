@@ -162,7 +162,7 @@ def of_cached_prompts(llm: LLM) -> list[RequestOutput]:
 def test_prompts_are_replayed(
     most_at_once: int, tiled: Oracle, counts: Counts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Short ones, alone or beside decodes, are replayed."""
+    """Short ones, alone or mixed with decodes, are replayed."""
     replayed, plain = both_ways(
         tiled,
         monkeypatch,

@@ -1,4 +1,4 @@
-"""An executor in a thread of its own: its order, its errors, its end."""
+"""An executor on a separate thread: order, errors, shutdown."""
 
 import threading
 from collections.abc import Callable

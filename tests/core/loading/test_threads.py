@@ -1,4 +1,4 @@
-"""Threads of a step: one for small models beside a front end, else torch's choice."""
+"""Threads of a step: one for small models behind a front end, else torch's choice."""
 
 from collections.abc import Iterator
 
@@ -46,7 +46,7 @@ def test_threads_follow_the_work_and_the_user(
 
 
 def test_the_environment_counts_as_an_option(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever set OpenMP's threads wants them."""
+    """OpenMP's number of threads is kept if it is set."""
     monkeypatch.setenv("OMP_NUM_THREADS", "3")
 
     take_threads(BESIDE)

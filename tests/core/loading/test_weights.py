@@ -64,7 +64,7 @@ def test_half_precision_runs(llama: Oracle, dtype: Dtype, name: str) -> None:
 
 
 def test_the_checkpoints_precision_is_the_default(llama: Oracle, folder: Path) -> None:
-    """What the config says is what is loaded."""
+    """The config's dtype is loaded."""
     copy.deepcopy(llama.model).bfloat16().save_pretrained(folder)
 
     _, llm = generate(folder)

@@ -286,7 +286,7 @@ def test_table_has_every_case_and_histogram() -> None:
 
 @pytest.mark.parametrize("name", CASES)
 def test_case_gives_exactly_these_histograms(name: str) -> None:
-    """No histogram has other observations than the table says, and none is missing."""
+    """Histograms have exactly the observations of the table."""
     found = CASES[name]().histograms()
 
     assert found == EXPECTED[name]

@@ -140,7 +140,7 @@ def test_metric_has_buckets_exactly_if_it_is_a_histogram(metric: Metric) -> None
 
 @every_metric
 def test_deprecated_metric_names_its_successor(metric: Metric) -> None:
-    """A deprecated metric says what replaces it, and that is in the catalogue."""
+    """A deprecated metric names its replacement, which is in the catalogue."""
     names = {other.name for other in CATALOGUE}
 
     if metric.stability is Stability.DEPRECATED:

@@ -1,4 +1,4 @@
-"""What hook payloads add up to, with every number told beforehand."""
+"""Metrics from hook payloads, with every expected number."""
 
 import dataclasses
 import threading
@@ -586,7 +586,7 @@ def test_totals_need_no_batch_to_arrive(recorder: Recorder) -> None:
 
 @pytest.mark.parametrize("end", ["failed", "stopped"])
 def test_gauges_rest_when_the_engine_is_over(recorder: Recorder, end: str) -> None:
-    """Nothing runs or waits in an engine that is over, even if a late state says so."""
+    """A stopped engine shows no requests, even after a late state."""
     recorder.step_finished(make_step(FIRST_STEP, BUSY))
 
     if end == "failed":
@@ -606,7 +606,7 @@ def test_gauges_rest_when_the_engine_is_over(recorder: Recorder, end: str) -> No
 
 
 def test_engine_that_starts_again_counts_on(recorder: Recorder) -> None:
-    """A restarted engine keeps its counters and loses what it said about itself."""
+    """A restarted engine keeps its counters and loses its info series."""
     other = dataclasses.replace(FACTS, num_kv_blocks=50)
     recorder.step_finished(make_step(FIRST_STEP, BUSY))
     recorder.state_changed(make_state(scheduler=BUSY, lanes=(LANE,)))
@@ -649,7 +649,7 @@ def test_engines_are_kept_apart(recorder: Recorder) -> None:
 
 
 def test_unknown_engine_is_ignored() -> None:
-    """Payloads of an engine that never said what it is are not counted."""
+    """Payloads of an engine without `engine_started` are not counted."""
     recorder = Recorder(EVERYTHING)
 
     recorder.step_finished(make_step(FIRST_STEP, BUSY))

@@ -26,7 +26,7 @@ METRIC = Metric(
 
 
 def told(alias: Alias) -> Family:
-    """The family of METRIC with red 1, green 2 and blue 3, as the alias tells it."""
+    """Returns METRIC's family with red 1, green 2 and blue 3 under an alias."""
     selection = Selection(EngineConfig())
     selection.chosen = (Chosen(METRIC, (alias,)),)
     guards = LabelGuards(MetricsConfig())
@@ -62,7 +62,7 @@ def test_alias_renames_labels() -> None:
 
 
 def test_alias_adds_up_what_becomes_equal() -> None:
-    """Values that another dialect does not tell apart are summed."""
+    """Values that another dialect does not distinguish are summed."""
     names = {"red": "warm", "green": "cold", "blue": "cold"}
     alias = Alias(name="x:things", values={"colour": names})
 

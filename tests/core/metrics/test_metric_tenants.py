@@ -1,4 +1,4 @@
-"""Labels whose values somebody else chooses stay bounded."""
+"""Labels with values from clients stay bounded."""
 
 import dataclasses
 
@@ -49,7 +49,7 @@ def folded(recorder: Recorder, label: str) -> object:
 
 
 def test_first_tenants_have_a_value_and_the_rest_are_other() -> None:
-    """Past the cap a tenant is told as other; the ones before stay what they are."""
+    """Past the cap a tenant is counted as other; earlier ones keep their value."""
     recorder = recorder_with(2)
 
     finish(recorder, "a", "b", "c", "a", "d", None)
@@ -58,7 +58,7 @@ def test_first_tenants_have_a_value_and_the_rest_are_other() -> None:
 
 
 def test_listed_tenants_alone_have_a_value() -> None:
-    """With an allow-list nobody else gets a value, however much room there is."""
+    """With an allow-list no other tenant gets a value, even below the cap."""
     recorder = recorder_with(50, ("b", "c"))
 
     finish(recorder, "a", "b", "c")
@@ -103,7 +103,7 @@ def test_no_tenants_no_metrics() -> None:
 
 
 def test_routes_are_bounded_too() -> None:
-    """A server that told paths for routes would not make series without end."""
+    """Even if a server reported paths as routes, series would stay bounded."""
     recorder = recorder_with(0)
     exchanges = tuple(
         HttpExchange(

@@ -151,7 +151,7 @@ def capacity(name: str) -> float:
 @pytest.mark.parametrize("share", BANDS)
 @pytest.mark.parametrize("name", SITES)
 def test_it_is_the_fraction_of_the_capacity_in_use(name: str, share: float) -> None:
-    """Load as a share of the measured capacity is what the signal says, on average."""
+    """On average the signal is the load divided by the measured capacity."""
     site = SITES[name]()
 
     values = site.load(capacity(name) * share, 80)[-40:]

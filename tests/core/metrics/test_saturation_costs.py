@@ -55,7 +55,7 @@ def test_pauses_change_no_slope() -> None:
 
 
 def test_a_slower_machine_is_noticed_within_half_a_minute() -> None:
-    """When all steps take five times as long, the line soon says so."""
+    """When all steps take five times as long, the line soon follows."""
     costs = StepCosts()
     for decodes, tokens in mixed(2000):
         costs.add(decodes, tokens, TRUE.seconds(decodes, tokens))
@@ -157,7 +157,7 @@ states = st.builds(
 def test_any_payloads_give_a_number_in_bounds(
     payloads: list[StepFinished | StateChanged], at: int | None
 ) -> None:
-    """Whatever an engine tells, in whatever order, the signal is between 0 and 10."""
+    """For any payloads in any order the signal is between 0 and 10."""
     saturation = Saturation(FACTS)
 
     for payload in payloads:

@@ -20,7 +20,7 @@ def documents(name: str) -> list[dict[str, object]]:
 
 
 def test_examples_are_kubernetes_objects() -> None:
-    """Every document of every example parses and says what it is."""
+    """Every document of every example parses and has kind and version."""
     objects = [each for path in FOLDER.glob("*.yaml") for each in documents(path.name)]
 
     kinds = sorted(str(each["kind"]) for each in objects)

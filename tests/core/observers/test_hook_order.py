@@ -1,4 +1,4 @@
-"""What loggers are told of each request, in which order, and with which facts."""
+"""Loggers get each request's events in order and with its facts."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -76,7 +76,7 @@ def told(llm: LLM, site: PluginSite) -> list[object]:
 
 
 def events_of(payloads: list[object]) -> dict[int, list[Event]]:
-    """Each request's events, in the order they were told."""
+    """Returns each request's events in order of arrival."""
     found: dict[int, list[Event]] = {}
     for payload in payloads:
         if isinstance(payload, REQUEST_HOOKS):

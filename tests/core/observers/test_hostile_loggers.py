@@ -186,7 +186,7 @@ def counts(page: PageHandler) -> dict[str, float]:
 
 
 def assert_same(run: Run, peaceful: Run) -> None:
-    """The same tokens, steps and numbers: nobody noticed the hostile logger."""
+    """Tokens, steps and numbers are unaffected by the hostile logger."""
     assert run.tokens == peaceful.tokens
     assert run.steps == peaceful.steps
     assert run.told == peaceful.told

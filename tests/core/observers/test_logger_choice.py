@@ -50,7 +50,7 @@ def test_no_logger_means_no_lane_and_no_thread() -> None:
 
 
 def test_unknown_logger_lists_what_is_installed(site: PluginSite) -> None:
-    """A name that is not installed is an error that tells which are."""
+    """An unknown name is an error that lists the installed ones."""
     site.install("present", "")
 
     with pytest.raises(UnknownPluginError) as caught:
@@ -62,7 +62,7 @@ def test_unknown_logger_lists_what_is_installed(site: PluginSite) -> None:
 
 
 def test_logger_that_does_not_import_names_its_distribution(site: PluginSite) -> None:
-    """The error says who installed the logger and what its import raised."""
+    """The error names the logger's distribution and its import's exception."""
     site.install("broken", "import no_such_module_at_all\n")
 
     with pytest.raises(BrokenPluginError) as caught:
@@ -96,7 +96,7 @@ def test_logger_that_was_not_named_is_not_imported(site: PluginSite) -> None:
 
 @pytest.mark.usefixtures("site")
 def test_options_of_a_logger_that_was_not_chosen_are_an_error() -> None:
-    """An option that nobody would read is refused."""
+    """An option without a reader is refused."""
     observers = ObserverConfig(
         stat_loggers=("recorder",), options={"logging": {"interval": "1"}}
     )

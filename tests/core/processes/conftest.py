@@ -1,4 +1,4 @@
-"""Engines in processes of their own, and a logger that notes what it is told."""
+"""Engines in separate processes, and a recording logger."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator

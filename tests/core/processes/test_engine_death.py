@@ -1,4 +1,4 @@
-"""The engine dies: every open request ends with an error, and everyone is told."""
+"""If the engine dies, open requests end with an error and loggers are notified."""
 
 import asyncio
 import os
@@ -148,7 +148,7 @@ async def test_a_request_to_a_dead_process_does_not_hang(
 def test_offline_requests_end_with_the_process(
     slow_process: EngineConfig, site: PluginSite
 ) -> None:
-    """Killed in the middle, or before: one error, told once, and nothing is left."""
+    """Killed before or during a request: one error, reported once, and no leftovers."""
     with LLM.from_config(slow_process) as llm:
         killer = threading.Timer(0.3, kill, [llm.front_end.engines.client])
         killer.start()

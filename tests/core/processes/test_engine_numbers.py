@@ -1,4 +1,4 @@
-"""Numbers of an engine in a process of its own: its start, its costs, its evictions."""
+"""Numbers of an engine in another process: startup, costs, evictions."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""The engine in a process of its own: the same outputs, starts that fail, ends."""
+"""The engine in another process: outputs, failing starts, shutdown."""
 
 import os
 import select

@@ -123,7 +123,7 @@ def test_a_killed_process_leaves_its_recording(config: EngineConfig) -> None:
 def test_a_recording_ends_at_its_limit(
     config: EngineConfig, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The last entry says so, later ones are counted, and the engine goes on."""
+    """The last entry marks it, later ones are counted, and the engine runs on."""
     whole = build_loop(config, build_core(config, VirtualClock()))
     drive(whole)
     whole.close()
@@ -148,7 +148,7 @@ def test_a_recording_ends_at_its_limit(
 
 
 def test_a_recording_that_is_cut_off_can_be_read(config: EngineConfig) -> None:
-    """Everything before the cut is there, and the reader says that more was not."""
+    """Everything before the cut is read, and the reader reports the truncation."""
     loop = build_loop(config, build_core(config, VirtualClock()))
     drive(loop)
     loop.close()

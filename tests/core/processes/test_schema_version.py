@@ -27,7 +27,7 @@ def without_prose(schema: object) -> object:
 
 def test_messages_change_only_with_the_schema_version() -> None:
     """
-    Whoever changes a message raises SCHEMA_VERSION and enters the new digest here.
+    A changed message needs a new SCHEMA_VERSION and digest.
     """
     schemas, components = msgspec.json.schema_components(
         [ToEngine, ToClient], schema_hook=lambda kind: {"title": kind.__qualname__}

@@ -82,7 +82,7 @@ def ids_in(output: StepOutput) -> set[int]:
 
 
 def test_each_client_gets_its_own_events(owner: ProcessClient) -> None:
-    """Both hear the engine's state; records and events are told to one of them only."""
+    """Both receive the engine's state; records and events go to one of them."""
     mine, theirs = RequestIds(0).next(), RequestIds(1).next()
     guest = Guest(owner._folder)
     with closing(guest.transport):

@@ -57,7 +57,7 @@ def test_repetition_penalty_equals_the_oracle(
 def test_presence_and_frequency_count_the_output(
     make_sampler: MakeSampler, presence: float, frequency: float
 ) -> None:
-    """Each token of the output, and none of the prompt, loses what the formula says."""
+    """Output tokens are penalised by the formula, prompt tokens are not."""
     params = SamplingParams(presence_penalty=presence, frequency_penalty=frequency)
 
     found = penalised(make_sampler, params)

@@ -1,4 +1,4 @@
-"""What the sampler draws is distributed as the oracle says."""
+"""The sampler's tokens have the oracle's distribution."""
 
 from collections.abc import Callable
 from typing import cast
@@ -76,7 +76,7 @@ def draw(make_sampler: MakeSampler, params: SamplingParams) -> Int64:
 def test_draws_match_the_oracle(
     make_sampler: MakeSampler, score: Score, name: str
 ) -> None:
-    """Over many seeds, tokens come as often as the oracle's processors say."""
+    """Over many seeds, token frequencies match the oracle's processors."""
     params = SETTINGS[name]
 
     counts = draw(make_sampler, params)

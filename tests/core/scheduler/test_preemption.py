@@ -173,7 +173,7 @@ def test_resume_in_chunks_counts_only_what_is_done() -> None:
 
 
 def test_preempted_prefill_starts_over() -> None:
-    """A prompt that loses its blocks between two chunks is computed anew."""
+    """A prompt that loses its blocks between two chunks is recomputed."""
     core = small_core(threshold=2)
     core.add(engine_request(1, [1] * 2, 6))
     core.add(engine_request(2, [2] * 5, 1))

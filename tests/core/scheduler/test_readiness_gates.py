@@ -1,4 +1,4 @@
-"""Requests that are not ready stand aside, are counted, and delay nobody."""
+"""Requests that are not ready are set aside, counted, and delay no others."""
 
 import random
 from collections.abc import Sequence

@@ -60,7 +60,7 @@ def run(core: EngineCore) -> tuple[list[StepOutput], list[StepRecord], float]:
 
 
 def test_cheap_right_drafts_become_many() -> None:
-    """An engine of its own accord comes to eight drafts, and says the same."""
+    """An engine reaches eight drafts by itself, with the same output."""
     plain, _, without = run(core_of(CHEAP))
     text = tokens_of(plain)[1]
 
@@ -89,7 +89,7 @@ def test_expensive_drafts_are_avoided(errors: float) -> None:
 
 
 def test_request_that_opted_out_is_not_asked_for() -> None:
-    """With nobody to draft for, the proposer is never called."""
+    """Without requests to draft for, the proposer is never called."""
     proposer = ScriptedProposer([])
     core = core_of(CHEAP, proposer)
     params = SamplingParams(max_tokens=50, speculation=False)

@@ -309,7 +309,7 @@ def test_control_is_not_called_while_drafting_is_off() -> None:
 
 
 def test_number_of_drafts_is_bounded_by_the_proposer() -> None:
-    """Of a proposer that has three drafts at most, hardly more are wanted."""
+    """If a proposer has at most three drafts, hardly more are requested."""
     machine = Machine([0.95] * 4, longest=3)
 
     machine.run(400)

@@ -1,4 +1,4 @@
-"""Where prompts go by tiles, drafts do, and say what so many decodes say."""
+"""Drafts use tiled attention like prompts, with the results of decodes."""
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager

@@ -1,4 +1,4 @@
-"""What proposers are shown of the target is what `transformers` says it is."""
+"""Proposers get the hidden states that `transformers` computes."""
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -113,7 +113,7 @@ def test_states_are_those_that_the_output_layer_reads(
 def test_states_are_right_however_a_text_is_computed(
     mode: str, speculating_llm: SpeculatingLLM, llama: Oracle
 ) -> None:
-    """In chunks, anew after preemption, and by modules."""
+    """In chunks, recomputed after preemption, and by modules."""
     watching = half_right(llama)
 
     with speculating_llm(config_for(llama, mode), watching) as llm:
@@ -214,7 +214,7 @@ def test_prompts_are_shown_where_nothing_is_drafted(
 def test_cached_prefixes_have_no_states(
     speculating_llm: SpeculatingLLM, llama: Oracle
 ) -> None:
-    """What was not computed is not shown; what follows is told where it stands."""
+    """Positions that were not computed are skipped; later ones keep their positions."""
     watching = half_right(llama)
 
     with speculating_llm(config_for(llama, "batched"), watching) as llm:

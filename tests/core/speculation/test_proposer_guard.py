@@ -67,7 +67,7 @@ def leave(_: object) -> object:
 
 
 def each(token_ids: object, probabilities: object = None) -> Act:
-    """Says the same for each request."""
+    """Returns the same drafts for each request."""
 
     def act(asked: Sequence[DraftRequest]) -> object:
         drafts = Drafts(token_ids=token_ids, probabilities=probabilities)  # type: ignore[arg-type]
@@ -130,7 +130,7 @@ def test_failure_is_counted_by_its_cause(name: str) -> None:
 def test_output_is_unchanged(
     speculating_llm: SpeculatingLLM, llama: Oracle, name: str
 ) -> None:
-    """An engine whose proposer fails at every step says what it says without one."""
+    """An engine whose proposer fails at every step has the output without one."""
     config = EngineConfig(
         model=ModelConfig(model=str(llama.folder)),
         speculative=replace(CONFIG, method="scripted", breaker_failures=100),
@@ -206,7 +206,7 @@ def test_breaker_leaves_the_proposer_alone_and_tries_again() -> None:
 
 
 def test_released_requests_wait_for_the_breaker() -> None:
-    """What was released while the breaker was open is told before the next drafts."""
+    """Requests released while the breaker is open are reported before later drafts."""
     clock = Steps()
     proposer = ScriptedProposer([])
     guard = ProposerGuard(proposer, CONFIG, vocab_size=VOCAB, clock=clock)
@@ -223,7 +223,7 @@ def test_released_requests_wait_for_the_breaker() -> None:
 
 
 def test_slow_proposer_costs_its_timeout() -> None:
-    """A step waits no longer than it was told to; a late answer is not used."""
+    """A step waits at most for its time-out; late drafts are not used."""
     go_on = threading.Event()
 
     def act(asked: Sequence[DraftRequest]) -> object:

@@ -44,7 +44,7 @@ SETTINGS = {
 
 
 def logits_after() -> torch.Tensor:
-    """[token, vocabulary] what the target says behind each token."""
+    """The target's next-token distribution, [token, vocabulary]."""
     return torch.randn(VOCAB, VOCAB, generator=torch.Generator().manual_seed(8)) * 1.5
 
 

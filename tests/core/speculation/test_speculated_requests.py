@@ -224,7 +224,7 @@ def test_a_request_can_opt_out(speculating_llm: SpeculatingLLM, llama: Oracle) -
 def test_released_requests_are_reported(
     speculating_llm: SpeculatingLLM, llama: Oracle
 ) -> None:
-    """The proposer hears of every request that left the batch."""
+    """The proposer is notified of every request that left the batch."""
     proposer = ScriptedProposer([])
     params = SamplingParams(max_tokens=4, temperature=0.0)
 

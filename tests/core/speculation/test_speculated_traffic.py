@@ -56,7 +56,7 @@ class Traffic:
         )
 
     def alone(self) -> list[list[int]]:
-        """What each request says without drafts and without the others."""
+        """Returns each request's output without drafts and without the others."""
         texts = []
         for prompt, length in zip(self.prompts, self.lengths, strict=True):
             core = simulated_core(max_model_len=MAX_MODEL_LEN)
@@ -145,7 +145,7 @@ def test_traffic_is_left_as_it_is(seed: int, kind: str) -> None:
 
 
 def test_drafts_never_preempt() -> None:
-    """With drafts nobody is preempted who would not be without them."""
+    """Drafts never cause a preemption."""
     cache = CacheConfig(block_size=1, num_kv_blocks=20, enable_prefix_caching=False)
     counts = []
     for proposer in (None, RandomProposer(VOCAB_SIZE)):

@@ -1,4 +1,4 @@
-"""What can be said of speculation, and how it is told that it cannot be."""
+"""Valid and invalid configurations of speculation."""
 
 import json
 from collections.abc import Iterator
@@ -163,7 +163,7 @@ def test_other_keys_are_the_methods_own() -> None:
     ("given", "most"), [({}, 8), ({"max_speculative_tokens": 3}, 3)]
 )
 def test_number_can_be_left_to_the_engine(given: dict[str, int], most: int) -> None:
-    """With `auto` there is a control, of up to eight drafts or as many as are said."""
+    """With `auto` there is a control, up to eight drafts or the configured maximum."""
     text = json.dumps({"method": "a", "num_speculative_tokens": "auto", **given})
 
     config = SpeculativeConfig.from_json(text)

@@ -1,4 +1,4 @@
-"""What connectors and engines tell each other beside loads and saves."""
+"""Messages between connectors and engines besides loads and saves."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -15,7 +15,7 @@ from hookline_testing.simulation import engine_request
 
 
 class Complaining(DictWorker):
-    """Tells of what belongs to no transfer, once."""
+    """Reports events that belong to no transfer, once."""
 
     told = False
 

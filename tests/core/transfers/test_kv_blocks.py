@@ -131,7 +131,7 @@ def test_closed_gate_refuses_copies() -> None:
 
 
 def test_closing_waits_for_a_copy() -> None:
-    """When a gate is closed nobody writes any more."""
+    """After a gate is closed nothing is written."""
     begun, go = threading.Event(), threading.Event()
 
     def wait() -> None:
@@ -159,7 +159,7 @@ def test_closing_waits_for_a_copy() -> None:
 
 
 def test_steps_own_thread_reads_within_the_step() -> None:
-    """Any block, without a transfer; nobody else does, and not afterwards."""
+    """It may read any block without a transfer; others and later reads may not."""
     blocks = make()
     refused = []
 

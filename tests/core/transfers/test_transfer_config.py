@@ -80,7 +80,7 @@ def naming(connector: str) -> EngineConfig:
     ],
 )
 def test_mistakes_are_one_line_errors(text: str, detail: str) -> None:
-    """Each in one line that says what to do."""
+    """Each error is one line that names a remedy."""
     with pytest.raises(ConfigError, match=detail) as caught:
         KVTransferConfig.from_json(text)
 

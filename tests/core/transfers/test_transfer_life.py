@@ -154,7 +154,7 @@ def test_failed_load_is_computed(*, is_async: bool, lead: bool) -> None:
 
 @pytest.mark.parametrize("is_async", [False, True])
 def test_failed_load_may_end_the_request(*, is_async: bool) -> None:
-    """With the policy `fail` the client is told why, and gets no token."""
+    """With the policy `fail` the client gets the reason and no token."""
     store = DictStore(is_async=is_async, faults=Faults(fails=1.0))
     filled(store)
     transfer = replace(SHORT, kv_load_failure_policy=LoadFailurePolicy.FAIL)
@@ -187,7 +187,7 @@ def test_late_load_finds_its_blocks_closed() -> None:
 
 
 def test_blocks_of_an_aborted_load_are_closed_first() -> None:
-    """They are held until the worker has confirmed it, and then by nobody."""
+    """They are held until the worker has confirmed it, then freed."""
     store = DictStore(is_async=True, delay_seconds=0.02)
     filled(store)
     engine = connected_core(store)
@@ -478,7 +478,7 @@ def test_breaker_disables_a_broken_connector() -> None:
 
 
 def test_load_cancelled_before_its_plan_is_sent_is_closed() -> None:
-    """An abort may come between the plan that orders a load and the next one told."""
+    """An abort can arrive between a plan with a load and the next plan."""
     blocks = KVBlocks(
         KVLayout(
             fingerprint="00",
@@ -506,7 +506,7 @@ def test_load_cancelled_before_its_plan_is_sent_is_closed() -> None:
 
 
 class TellingWorker(DictWorker):
-    """Has something to tell with every step."""
+    """Reports something with every step."""
 
     payload: object = b"news"
 
@@ -516,7 +516,7 @@ class TellingWorker(DictWorker):
 
 
 class TieredScheduler(DictScheduler):
-    """Hears the worker, and has a tier."""
+    """Receives the worker's payloads, and has a tier."""
 
     capabilities = SchedulerCapabilities(receives_payloads=True, has_tiers=True)
 
@@ -555,7 +555,7 @@ def telling(
 
 
 def test_worker_reports_to_the_scheduler() -> None:
-    """A payload a step, and the tiers of the connector are told."""
+    """A payload per step and the connector's tiers are reported."""
     scheduler, worker = TieredScheduler(DictStore()), TellingWorker(DictStore())
 
     stats, turns = telling(scheduler, worker)

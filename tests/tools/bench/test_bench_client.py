@@ -114,7 +114,7 @@ async def test_times_are_those_of_the_chunks() -> None:
 
 async def test_without_usage_tokens_are_counted() -> None:
     """
-    A server that tells no usage has one token a chunk, and the prompt as it was made.
+    Without usage each chunk counts one token, and the prompt its planned length.
     """
     found = await ScriptedServer([(1.0, TOKEN), (2.0, TOKEN)]).ask()
 
@@ -143,7 +143,7 @@ async def test_bad_streams_are_failures(
 
 async def test_refusals_are_failures() -> None:
     """
-    A status other than 200 is a failure that tells status and text in one line.
+    A status other than 200 is a failure with status and text in one line.
     """
     found = await ScriptedServer([], failures=1).ask()
 
@@ -187,7 +187,7 @@ async def test_completion_request_has_these_fields() -> None:
 
 async def test_chat_request_has_a_message_and_may_ask_for_counts() -> None:
     """
-    A chat's prompt is the user's message; counts are asked for where they are wanted.
+    A chat's prompt is the user's message; token counts are optional.
     """
     server = ScriptedServer([(1.0, TOKEN)])
 

@@ -115,7 +115,7 @@ async def test_serve_measures_a_server(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """
-    `bench serve` drives a server, reports, and writes a file whose name says what.
+    `bench serve` measures a server, reports, and writes a descriptively named file.
     """
     engine = FakeEngine(["a", "bcd", "e"])
     argv = ["--num-prompts=7", "--max-concurrency=3", "--num-warmups=2"]
@@ -144,7 +144,7 @@ async def test_serve_continues_after_failures(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """
-    Failed requests are counted and told once for each reason; others are measured.
+    Failures are counted and logged once per reason; others are measured.
     """
     asked = 0
 
@@ -173,7 +173,7 @@ async def test_serve_fails_if_everything_does(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """
-    Where no request succeeded the report says so, and the status is 1.
+    If no request succeeded, the report shows it and the status is 1.
     """
     app = web.Application()
     async with TestServer(app) as server:
@@ -280,7 +280,7 @@ def test_bench_alone_lists_its_benchmarks(
     capsys: pytest.CaptureFixture[str], argv: list[str]
 ) -> None:
     """
-    Without a benchmark the command tells which there are.
+    Without a benchmark the command lists the available ones.
     """
     assert main(["bench", *argv]) == 0
 

@@ -132,7 +132,7 @@ def test_spread_tokens_add_up(chunks: int, surplus: int) -> None:
 
 def test_usage_has_the_prompt_length() -> None:
     """
-    What the server says of the prompt's length is kept.
+    The server's count of prompt tokens is used.
     """
     tokens = taken(TEXT, usage(1))
 
@@ -150,7 +150,7 @@ def test_usage_has_the_prompt_length() -> None:
 )
 def test_invalid_chunks_are_errors(payload: bytes, complaint: str) -> None:
     """
-    An error in the stream, and what nobody can read, ends the request as failed.
+    An error in the stream, or an unreadable event, fails the request.
     """
     with pytest.raises(EventStreamError, match=complaint):
         taken(payload)

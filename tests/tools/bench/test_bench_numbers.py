@@ -56,7 +56,7 @@ FAILED = answer([], sent=0.3, error="ConnectionError")
 
 def test_latencies_follow_their_definitions() -> None:
     """
-    TTFT, TPOT, ITL and E2EL of a request are what the field says they are.
+    TTFT, TPOT, ITL and E2EL of a request follow vLLM's definitions.
     """
     assert SECOND.ttft == pytest.approx(0.3)
     assert SECOND.latency == pytest.approx(0.7)
@@ -144,7 +144,7 @@ def test_a_single_token_meets_any_tpot() -> None:
 
 def test_without_objectives_there_is_no_goodput() -> None:
     """
-    Goodput is told only where it was asked for.
+    Goodput is reported only with objectives.
     """
     assert numbers([FIRST]).goodput is None
 

@@ -54,7 +54,7 @@ def test_prefix_is_common_and_the_rest_is_not() -> None:
 
 def test_text_becomes_as_many_tokens(tokenizer: Tokenizer) -> None:
     """
-    A server's tokenizer finds the length that is said, nearly always the one wanted.
+    A server's tokenizer finds the reported length, nearly always the requested one.
     """
     wanted = id_prompts(SHAPE, 200, plain_ids(tokenizer), source())
 
@@ -103,7 +103,7 @@ def test_impossible_shapes_are_refused(given: dict[str, float], option: str) -> 
 
 def test_a_missing_or_broken_tokenizer_is_one_clear_error(tmp_path: Path) -> None:
     """
-    What is wrong with the tokenizer is told, and where it was looked for.
+    The error names the problem and the path.
     """
     broken = tmp_path / "broken"
     broken.mkdir()

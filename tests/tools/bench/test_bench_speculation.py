@@ -1,4 +1,4 @@
-"""Speculation, as a server's metrics tell it."""
+"""Counts of speculative decoding from a server's metrics."""
 
 from hookline_bench.spec_decode import growth, spec_decode_counts
 
@@ -36,7 +36,7 @@ def test_growth_is_the_difference_of_two_pages() -> None:
 
 def test_two_dialects_are_not_added_up() -> None:
     """
-    A page that tells the same under two names is read once.
+    A page with the same counts under two names is read once.
     """
     both = page(10, 30, 5) + page(10, 30, 5, prefix="hookline_")
 
@@ -48,7 +48,7 @@ def test_two_dialects_are_not_added_up() -> None:
 
 def test_without_speculation_there_is_nothing() -> None:
     """
-    No page, no such series, or no draft in between: nothing is told.
+    Without a page, its series or any draft there are no counts.
     """
     idle = spec_decode_counts(page(10, 30, 5))
 

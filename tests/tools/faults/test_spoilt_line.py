@@ -1,4 +1,4 @@
-"""The line that tests spoil does what it is told, and nothing else."""
+"""The faulty TCP line injects exactly the configured faults."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -14,7 +14,7 @@ Ends = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 class Echo(asyncio.Protocol):
-    """Says all again."""
+    """Echoes all bytes."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
@@ -26,7 +26,7 @@ class Echo(asyncio.Protocol):
 
 @asynccontextmanager
 async def connected() -> AsyncIterator[tuple[SpoiltLine, Ends]]:
-    """A line, and a connection through it to somebody who says all again."""
+    """Yields a line, and a connection through it to an echo server."""
     loop = asyncio.get_running_loop()
     server = await loop.create_server(Echo, "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]

@@ -112,7 +112,7 @@ def test_demo_reports_why_it_ends(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_demo_from_begin_to_end(tmp_path: Path) -> None:
-    """KV is handed over; a prefill instance that hangs, and one that dies, are told."""
+    """KV is transferred; a hanging and a dead prefill instance are reported."""
     options = "--dtype=float32", "--num-kv-blocks=256", "--prefill-timeout=1"
     with demo(tmp_path, *options) as running:
         running.wait_until_ready()

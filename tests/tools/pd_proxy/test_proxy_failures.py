@@ -114,7 +114,7 @@ async def test_prefill_instances_that_are_down_cost_nothing() -> None:
 
 @pytest.mark.parametrize("what", ["500", "429", "no JSON", "a list"])
 async def test_another_prefill_instance_is_tried(what: str) -> None:
-    """It is asked the same, and what it tells counts."""
+    """It gets the same request, and its parameters are used."""
     make, _ = BROKEN[what]
     bad, good, decode = make(), FakeInstance(), FakeInstance()
 
@@ -130,7 +130,7 @@ async def test_another_prefill_instance_is_tried(what: str) -> None:
 
 
 async def test_refusal_of_a_prefill_is_asked_for_once() -> None:
-    """The decode instance is who says what is wrong with a request."""
+    """The decode instance reports what is wrong with a request."""
     prefill, decode = [failing(400), failing(400)], failing(400)
 
     async with routed(prefill, [decode]) as client:
@@ -235,7 +235,7 @@ async def test_errors_of_clients_go_through_unchanged() -> None:
 
 
 async def test_unreachable_instances_are_502_then_503() -> None:
-    """Once it is known that none is up, none is tried, and health says so, too."""
+    """Once all are known to be down, none is tried, and health reports it."""
     decode = FakeInstance()
     life = AsyncExitStack()
     await life.enter_async_context(decode.served())
@@ -303,7 +303,7 @@ async def test_deadline_holds_for_both_phases_together() -> None:
 
 @pytest.mark.parametrize("phase", ["prefill", "decode"])
 async def test_disconnect_cancels_the_request(phase: str) -> None:
-    """Whichever instance works on it is told by the end of its connection."""
+    """The instance in charge sees its connection closed."""
     prefill, decode = FakeInstance(), FakeInstance()
     busy = prefill if phase == "prefill" else decode
     busy.gate.clear()
@@ -359,7 +359,7 @@ async def test_large_bodies_go_through() -> None:
 
 
 async def test_draining_route_ends_what_runs() -> None:
-    """New requests are refused, and health says so."""
+    """New requests are refused, and health reports it."""
     decode = stuck()
 
     async with routed([], [decode]) as client:
@@ -393,7 +393,7 @@ async def test_drain_does_not_wait_for_ever() -> None:
 
 
 async def test_least_loaded_instance_is_chosen() -> None:
-    """By what instances tell of themselves, which others may have caused."""
+    """The reported load counts, including that of other clients."""
     busy, idle = FakeInstance(), FakeInstance()
     busy.running, busy.waiting, idle.running = 2, 2, 3
 
@@ -407,7 +407,7 @@ async def test_least_loaded_instance_is_chosen() -> None:
 
 
 async def test_own_requests_count_at_once() -> None:
-    """Requests of one moment do not all go to whoever was idle at the last look."""
+    """Simultaneous requests do not all go to the instance that was last seen idle."""
     decode = [stuck() for _ in range(3)]
 
     async with routed([], decode, poll_seconds=60) as client:
@@ -424,7 +424,7 @@ async def test_own_requests_count_at_once() -> None:
 
 
 async def test_instance_comes_back() -> None:
-    """One that says it cannot serve gets nothing until it says that it can."""
+    """An instance that is not ready gets no requests until it is."""
     decode = FakeInstance()
     decode.health = 503
 

@@ -35,7 +35,7 @@ vllm:kv_cache_usage_perc{engine="0"} 0.125
 
 
 class Clock:
-    """Time that passes when it is told to."""
+    """A clock that the test advances."""
 
     def __init__(self) -> None:
         self.now = 100.0
@@ -86,7 +86,7 @@ def test_own_requests_are_counted_between_polls() -> None:
 
 
 def test_instance_has_at_least_what_the_route_gave_it() -> None:
-    """Also where it told less: its page may be older than it seems."""
+    """Even if it reported less: its page can be outdated."""
     instance = made()
     with instance.used():
         assert instance.requests == 1
@@ -108,7 +108,7 @@ def test_old_load_is_ignored() -> None:
 
 
 def test_pauses_grow_until_a_success() -> None:
-    """Each failed look makes the next one later; a served request starts anew."""
+    """Each failed poll doubles the pause; a served request resets it."""
     clock = Clock()
     instance = made(clock)
     pauses = []
@@ -127,7 +127,7 @@ def test_pauses_grow_until_a_success() -> None:
 
 
 def test_errors_in_a_row_take_an_instance_down() -> None:
-    """A good answer between them starts the count anew; health checks do not."""
+    """A success between errors resets the count; health checks do not."""
     instance = made()
     for _ in range(ERRORS_IN_A_ROW - 1):
         instance.failed("500")

@@ -118,7 +118,7 @@ async def test_bytes_are_forwarded_as_they_arrive() -> None:
 
 
 async def test_whole_answer_keeps_its_length() -> None:
-    """One that is not streamed has the length that the instance said."""
+    """A response that is not streamed keeps its Content-Length."""
     decode = FakeInstance()
     decode.pieces = (b'{"a": ', b"1}")
 
@@ -263,7 +263,7 @@ async def test_the_rest_goes_to_a_decode_instance(method: str, path: str) -> Non
 
 
 async def test_unknown_paths_are_the_routes_own_404() -> None:
-    """Nobody reaches an instance's other pages through the route."""
+    """An instance's other pages cannot be reached through the proxy."""
     decode = FakeInstance()
 
     async with routed([], [decode]) as client:

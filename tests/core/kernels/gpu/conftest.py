@@ -52,7 +52,7 @@ def interpreting(copy: dict[str, ModuleType]) -> Iterator[None]:
 
 
 def import_kernels() -> None:
-    """Imports the kernels anew, with the current copy of Triton."""
+    """Imports the kernels again, with the current copy of Triton."""
     for name in [name for name in sys.modules if name.startswith(KERNELS)]:
         del sys.modules[name]
     for module in iter_modules(import_module(KERNELS).__path__):

@@ -201,7 +201,7 @@ def test_splits_fit_the_device_and_the_sequences() -> None:
 def test_unsupported_attention_is_refused(
     wrong: dict[str, object], message: str
 ) -> None:
-    """The error says why, so that the caller can fall back."""
+    """The error has a reason, and the caller can fall back."""
     arguments: dict[str, object] = {
         "num_heads": 4,
         "num_kv_heads": 2,

@@ -115,7 +115,7 @@ def tokens_of(llm: LLM, prompts: Sequence[list[int]] = PROMPTS) -> list[list[int
 
 
 def test_eager_steps_give_the_oracles_tokens(oracle: Oracle, serve: Serve) -> None:
-    """Chunked prompts, beside decodes, and again from cached prefixes."""
+    """Prompts are chunked, mixed with decodes, and repeated from the cache."""
     with serve(oracle.folder) as llm:
         first, again = tokens_of(llm), tokens_of(llm, PROMPTS[3:4])
         told = llm.front_end.facts.kernels

@@ -95,7 +95,7 @@ def test_least_recently_used_slot_is_reused() -> None:
 
 
 def test_busy_slots_are_not_reused() -> None:
-    """Whoever is read by the step keeps its slot, and if all are, nobody gets one."""
+    """Slots that a step reads are kept; if all are read, none is allocated."""
     slots = Slots(2)
     slots.assign(b"a", ())
     slots.assign(b"b", ())
@@ -119,7 +119,7 @@ def test_lost_content_frees_its_slot() -> None:
 
 
 def test_arena_keeps_its_blocks() -> None:
-    """Layer by layer, each slot for itself; while it changes it is nobody's."""
+    """Slots are separate in each layer; a slot belongs to no block while it changes."""
     arena = Arena(LAYOUT, 3)
     first = np.arange(12, dtype=np.uint8).reshape(2, 6)
     second = np.arange(20, 28, dtype=np.uint8).reshape(2, 4)

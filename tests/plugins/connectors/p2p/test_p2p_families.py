@@ -1,4 +1,4 @@
-"""Greedy output is `transformers`' own, whoever computed the prompt."""
+"""Greedy output equals that of `transformers`, whichever engine ran the prompt."""
 
 from collections.abc import Callable
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Whatever a network or a peer does: right tokens, no block lost, nobody waits."""
+"""Under network and peer faults tokens are right and no block or request is lost."""
 
 import random
 import socket
@@ -30,7 +30,7 @@ PROMPT = list(range(3, 44))
 
 @pytest.fixture
 def right(make_engine: MakeEngine) -> list[int]:
-    """What an engine says that computes all itself."""
+    """Returns the output of an engine that computes everything itself."""
     engine, _ = make_engine()
     request = engine.add(PROMPT, 6)
     rest([engine])
@@ -68,7 +68,7 @@ def is_of(header: bytes, *kinds: type) -> bool:
 
 
 def lose_first() -> Spoil:
-    """Whatever is said is lost when it is said for the first time."""
+    """Every message is lost when it is sent for the first time."""
     said = set[bytes]()
 
     def spoil(header: bytes, frames: Sequence[Bytes]) -> Sent:
@@ -202,7 +202,7 @@ def test_silent_peer_times_out(make_engine: MakeEngine, right: list[int]) -> Non
 def test_slow_peer_meets_the_deadline(
     make_engine: MakeEngine, right: list[int]
 ) -> None:
-    """It answers, but not with blocks; and is told when nobody waits any longer."""
+    """It answers without blocks, and is notified when the load is given up."""
     pair = Pair(make_engine)
     pair.giving.spoil = lambda header, frames: (
         [] if is_of(header, Blocks) else [(header, frames)]
@@ -217,7 +217,7 @@ def test_slow_peer_meets_the_deadline(
 
 
 def test_abort_during_a_load_frees_both_sides(make_engine: MakeEngine) -> None:
-    """The producer is told at once."""
+    """The producer is notified at once."""
     pair = Pair(make_engine)
     pair.giving.spoil = lambda header, frames: (
         [] if is_of(header, Blocks) else [(header, frames)]
@@ -298,7 +298,7 @@ def test_early_consumer_waits(make_engine: MakeEngine, right: list[int]) -> None
 def test_restarted_producer_has_nothing(
     make_engine: MakeEngine, right: list[int]
 ) -> None:
-    """Another engine listens at the address that was told."""
+    """Another engine listens at the given address."""
     pair = Pair(make_engine)
     pair.told = {**pair.told, "remote_engine_id": "another"}
 
@@ -389,7 +389,7 @@ def test_secret_is_needed(
 def test_garbage_at_the_port_is_ignored(
     make_engine: MakeEngine, right: list[int]
 ) -> None:
-    """Neither bytes that are no messages, nor messages that say nothing."""
+    """Random bytes and meaningless messages change nothing."""
     pair = Pair(make_engine)
     address = ("127.0.0.1", pair.told["remote_port"])
     with socket.create_connection(address) as stranger:  # type: ignore[arg-type]

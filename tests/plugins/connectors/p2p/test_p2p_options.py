@@ -1,4 +1,4 @@
-"""Options of the connector `p2p`: what is wrong with them is told in one line."""
+"""Options of the connector `p2p`: errors are one line."""
 
 import socket
 import sys
@@ -70,7 +70,7 @@ def test_wildcard_address_needs_an_advertised_one(
 
 
 def test_port_in_use_ends_the_start(make_engine: MakeEngine) -> None:
-    """One line says which."""
+    """The error is one line that names the port."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -83,7 +83,7 @@ def test_port_in_use_ends_the_start(make_engine: MakeEngine) -> None:
 def test_nixl_that_is_not_there_ends_the_start(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """One line says what to install."""
+    """The error is one line that names the package to install."""
     monkeypatch.setitem(sys.modules, "nixl._api", None)
 
     with pytest.raises(ConfigError, match="pip install nixl"):

@@ -43,7 +43,7 @@ with ExitStack() as stack:
 def child(
     folder: Path, told: dict[str, object] | None
 ) -> Iterator[tuple[subprocess.Popen[str], dict[str, object]]]:
-    """An engine: a producer of the prompt, or a consumer of what another was told."""
+    """An engine that produces a prompt's KV, or consumes another's."""
     folder.mkdir()
     given = json.dumps([str(folder), PROMPT, told])
     path = os.pathsep.join([str(Path(__file__).parent), *sys.path])

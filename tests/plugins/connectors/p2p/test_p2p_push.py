@@ -134,7 +134,7 @@ def test_unrequested_pushed_blocks_expire(make_engine: MakeEngine) -> None:
 
 
 def test_absent_decoder_leaves_blocks_to_be_asked_for(make_engine: MakeEngine) -> None:
-    """Nobody answers the offer: it is given up, and another engine may ask."""
+    """An unanswered offer is dropped, and another engine can pull the blocks."""
     pushing = Pushing(make_engine)
     pushing.giving.spoil = lambda header, frames: (
         [] if isinstance(decode(header), Offer) else [(header, frames)]
@@ -213,7 +213,7 @@ def loading(engine: DrivenEngine) -> int:
 
 
 def test_lost_confirmation_frees_the_producer(make_engine: MakeEngine) -> None:
-    """What it has heard it need not be told again, though it is."""
+    """A confirmation that is sent twice is harmless."""
     pushing = Pushing(make_engine)
     lost = [True, True]
     pushing.giving.spoil = lambda header, frames: (

@@ -104,7 +104,7 @@ class Storm:
 
 @pytest.mark.parametrize("mode", ["pull", "push"])
 def test_all_requests_end_rightly(make_engine: MakeEngine, mode: str) -> None:
-    """Aborts, partitions and all: no wrong token, no block lost, nobody left."""
+    """Under aborts and partitions no token is wrong and no block or request is left."""
     storm, coming = Storm(make_engine, mode), NUM_REQUESTS
     deadline = time.monotonic() + 60
     while coming or not storm.is_over:

@@ -1,4 +1,4 @@
-"""What engines of the connector `p2p` say, and what checksums stand for."""
+"""Messages of the connector `p2p`, and its checksums."""
 
 import numpy as np
 import pytest
@@ -25,7 +25,7 @@ def test_checksums_cover_model_tokens_and_data() -> None:
 
 
 def test_messages_survive_a_round_trip() -> None:
-    """As they were said."""
+    """Fields are equal after decoding."""
     ask = Ask(1, 2, "engine", 3, "model", HASHES)
 
     assert decode(encode(ask)) == ask

@@ -1,4 +1,4 @@
-"""Loads in pieces: how many blocks are there in the end, whoever read them."""
+"""Loads in pieces: the number of blocks loaded in the end."""
 
 import threading
 from pathlib import Path
@@ -47,7 +47,7 @@ class Place:
         )
 
     def read(self, num_threads: int = 3) -> list[tuple[int, str]]:
-        """What is told of the end of the load."""
+        """Returns the reported end of the load."""
         told: list[tuple[int, str]] = []
         readers = BlockReaders(self.store, self.blocks, num_threads, "test")
         for each in readers.submit(1, self.ids, HASHES, lambda *end: told.append(end)):
@@ -66,7 +66,7 @@ def place(
 
 
 def test_all_blocks_are_filled(place: Place) -> None:
-    """Each with its own content, and the end is told once."""
+    """Each block has its content, and the end is reported once."""
     assert place.read() == [(BLOCKS, "")]
     both = np.hstack(place.cache)
     np.testing.assert_array_equal(both[place.ids], CONTENT)
@@ -103,7 +103,7 @@ def test_unforeseen_error_ends_the_load(
 
 
 def test_load_behind_a_slow_file_ends(place: Place) -> None:
-    """The last piece tells the end, whichever it is."""
+    """Whichever piece is last reports the end."""
     slow, read = threading.Event(), place.store.read
 
     def wait(block_hash: bytes, into: Bytes) -> None:

@@ -81,7 +81,7 @@ def test_block_survives_a_round_trip(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("damage", sorted(DAMAGES))
 def test_damage_is_found(tmp_path: Path, damage: str) -> None:
-    """It is told with its reason, and the file is gone, so that it is written anew."""
+    """It is reported with a reason, and the file is removed to be written again."""
     change, reason = DAMAGES[damage]
     store = store_in(tmp_path)
     store.write(HASH, CONTENT)
@@ -96,7 +96,7 @@ def test_damage_is_found(tmp_path: Path, damage: str) -> None:
 
 
 def test_missing_block_is_reported(tmp_path: Path) -> None:
-    """Somebody else may have removed it since it was found."""
+    """Another process may have removed it since the lookup."""
     with pytest.raises(DamagedError) as caught:
         read(store_in(tmp_path), HASH)
 
@@ -104,7 +104,7 @@ def test_missing_block_is_reported(tmp_path: Path) -> None:
 
 
 def test_block_under_anothers_name_is_foreign(tmp_path: Path) -> None:
-    """A file says which block it is."""
+    """A file contains its block's hash."""
     store = store_in(tmp_path)
     store.write(HASH, CONTENT)
     other = b"y" * 32
@@ -118,7 +118,7 @@ def test_block_under_anothers_name_is_foreign(tmp_path: Path) -> None:
 
 
 def test_least_recently_used_file_is_removed_first(tmp_path: Path) -> None:
-    """Beyond its limit the folder loses what nobody has read for longest."""
+    """Beyond its limit the folder loses the least recently read files."""
     store = store_in(tmp_path)
     hashes = [bytes([number]) * 32 for number in range(10)]
     for age, block_hash in enumerate(hashes):
@@ -149,7 +149,7 @@ def test_limit_is_looked_at_while_writing(tmp_path: Path) -> None:
 def test_failed_write_leaves_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A full disk: the error is told, and no half a file is there."""
+    """On a full disk the error is reported and no partial file is left."""
 
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
@@ -221,7 +221,7 @@ async def run_with(
     meanwhile: Callable[[], None] | None = None,
     **options: object,
 ) -> tuple[RequestOutput, SchedulerStats]:
-    """The same with what a client says to the connector."""
+    """Likewise with a client's transfer parameters."""
     config = replace(config_of(site, folder, **options), in_process=True)
     with site:
         engine = await AsyncEngine.start(config)
@@ -288,7 +288,7 @@ def test_damaged_files_cost_no_token(
 def test_full_disk_is_counted(
     site: PluginSite, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nothing is saved; the engine serves as before, and says so."""
+    """Nothing is saved, failures are counted, and the engine serves as before."""
 
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
@@ -323,7 +323,7 @@ def remove_but(kept: int, folder: Path) -> None:
 async def test_producer_announces_its_stored_blocks(
     site: PluginSite, tmp_path: Path
 ) -> None:
-    """Whoever asks is told how many blocks of its prompt will be there."""
+    """The client learns how many blocks of its prompt will be stored."""
     told, _ = await run_with(site, tmp_path, ASKS)
     untold, _ = await run_with(site, tmp_path, {"do_remote_decode": "yes"})
 

@@ -117,7 +117,7 @@ def test_null_publishes_nothing(tmp_path: Path) -> None:
 
 
 def test_logger_alone_is_a_mistake() -> None:
-    """It is chosen by the option, which says where to publish."""
+    """It is enabled by the option with its address."""
     observers = replace(CONFIG.observers, stat_loggers=("kv_events",))
     with pytest.raises(ConfigError, match="needs enable_kv_cache_events"):
         LLM.from_config(replace(CONFIG, observers=observers))

@@ -1,4 +1,4 @@
-"""The sockets of the logger `kv_events`: messages, what is told again, what is lost."""
+"""The sockets of the logger `kv_events`: messages, replay, losses."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -43,7 +43,7 @@ def socket(kind: int, endpoint: str) -> Iterator["zmq.Socket[bytes]"]:
 
 
 def asked(made: Publisher, first: int, kind: int = zmq.REQ) -> list[tuple[int, bytes]]:
-    """What is told again, from a number on."""
+    """Returns the replayed batches from a number on."""
     found: list[tuple[int, bytes]] = []
     with socket(zmq.DEALER, made.endpoints[1]) as replay:
         empty = [b""] if kind == zmq.REQ else []

@@ -63,7 +63,7 @@ def bench() -> Bench:
 
 
 def test_start_is_one_line() -> None:
-    """The start of an engine is told with what it turned out to be."""
+    """The line at startup has the engine's facts."""
     bench = Bench()
 
     bench.logger.engine_started(make_started())
@@ -85,7 +85,7 @@ def test_start_is_one_line() -> None:
 
 
 def test_line_has_the_interval_s_numbers(bench: Bench) -> None:
-    """After five seconds one line tells the state and the rates over them."""
+    """After five seconds one line has the state and the rates."""
     cache = PrefixCacheCounts(requests=3, queried_tokens=90, hit_tokens=30)
     state = SchedulerStats(
         running=2,
@@ -145,7 +145,7 @@ def test_idle_engine_is_silent(bench: Bench) -> None:
 
 
 def test_exactly_one_line_closes_a_busy_time(bench: Bench) -> None:
-    """When work has ended one last line tells so, and then there is silence."""
+    """After the last request one more line is logged, then none."""
     bench.logger.step_finished(make_step(TOKENS, RUNNING))
     bench.beat(5, RUNNING)
     busy = bench.lines()
@@ -159,7 +159,7 @@ def test_exactly_one_line_closes_a_busy_time(bench: Bench) -> None:
 
 
 def test_short_request_has_one_line(bench: Bench) -> None:
-    """A request that came and went within an interval is told in one line."""
+    """A request within one interval is logged in one line."""
     bench.logger.step_finished(make_step(TOKENS, RUNNING))
     bench.logger.step_finished(make_step(TOKENS, IDLE))
 
@@ -206,7 +206,7 @@ def test_stop_logs_the_remaining_line(bench: Bench) -> None:
 
 
 def test_stop_of_an_idle_engine_is_silent(bench: Bench) -> None:
-    """There is no line at the stop if all was told."""
+    """The stop logs no line if nothing is new."""
     bench.logger.engine_stopped(EngineStopped(engine_index=0, reason="closed"))
 
     assert bench.lines() == []

@@ -117,7 +117,7 @@ def test_catalogue_arrives_with_its_numbers(receiver: Receiver) -> None:
 
 
 def test_every_family_of_the_catalogue_is_pushed(grpc_receiver: Receiver) -> None:
-    """What the recorder tells in Hookline's own names arrives, kind by kind."""
+    """All of the recorder's families arrive under Hookline's names."""
     recorder = make_recorder(EngineConfig())
     recorder.engine_started(STARTED)
     families = [family for family in recorder.snapshot() if family.samples]
@@ -284,7 +284,7 @@ def test_illegal_trace_id_spoils_no_push(grpc_receiver: Receiver) -> None:
 
 
 def test_lost_spans_are_metrics(grpc_receiver: Receiver) -> None:
-    """What became of the spans is told in the same stream."""
+    """Counts of sent and lost spans are in the same stream."""
     logger = create(
         grpc_receiver, traces_endpoint=grpc_receiver.url, metrics_interval="0.05"
     )

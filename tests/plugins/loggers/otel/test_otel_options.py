@@ -100,7 +100,7 @@ def test_every_option_is_taken() -> None:
 def test_standard_environment_names_endpoints(
     environment: dict[str, str], traces: Endpoint, metrics: Endpoint | None
 ) -> None:
-    """Without options, the standard's variables say where to send."""
+    """Without options, the standard environment variables set the endpoints."""
     options = read(environment)
 
     assert (options.traces, options.metrics) == (traces, metrics)
@@ -201,7 +201,7 @@ def test_wrong_option_is_one_clear_error(options: dict[str, str], message: str) 
 
 
 def test_wrong_variable_is_named() -> None:
-    """Where the environment is wrong, the error says which variable."""
+    """The error names the invalid environment variable."""
     with pytest.raises(ConfigError) as caught:
         read({"OTEL_EXPORTER_OTLP_ENDPOINT": "collector"})
 

@@ -66,7 +66,7 @@ class HangingTransport:
 
 
 class FlakyTransport:
-    """Does what it is told to, then takes everything."""
+    """Returns the scripted answers, then accepts everything."""
 
     def __init__(self, *outcomes: Refusal | BaseException) -> None:
         self.batches: list[int] = []
@@ -188,7 +188,7 @@ logger.step_finished(make_step(IterationStats(finished=(TRACED,))))
 
 @pytest.mark.parametrize("is_hanging", [False, True])
 def test_exiting_program_sends_its_spans(is_hanging: bool) -> None:
-    """Spans of an engine that nobody stopped are sent, but hold up no exit."""
+    """Spans of an engine that was not stopped are sent without delaying the exit."""
     with Receiver(OtlpProtocol.GRPC) as receiver:
         if is_hanging:
             receiver.inbox.gate.clear()
@@ -227,7 +227,7 @@ def test_hanging_collector_delays_no_exit(protocol: OtlpProtocol) -> None:
 
 @pytest.mark.parametrize("is_polite", [True, False])
 def test_close_returns_from_a_transport_that_hangs(is_polite: bool) -> None:
-    """Even one that does not give up when told to is left behind."""
+    """A transport that ignores its time-out is abandoned."""
     transport = HangingTransport(is_polite=is_polite)
     with sender(transport) as spans:
         spans.offer(TRACE)
@@ -355,7 +355,7 @@ def test_spans_after_the_end_are_dropped() -> None:
 
 
 def test_warnings_are_rare(caplog: pytest.LogCaptureFixture) -> None:
-    """While an outage lasts, a line a minute; its end is told at a lower level."""
+    """During an outage there is one line per minute; its end has a lower level."""
     caplog.set_level(logging.INFO)
     clock = VirtualClock()
     endpoint = Endpoint("https://me:secret@collector/v1/traces", OtlpProtocol.HTTP)

@@ -39,7 +39,7 @@ def protocol(request: pytest.FixtureRequest) -> OtlpProtocol:
 
 @pytest.fixture(scope="session")
 def identity(tmp_path_factory: pytest.TempPathFactory) -> Identity:
-    """A certificate that only those trust who are told to."""
+    """A self-signed certificate."""
     openssl = shutil.which("openssl")
     if openssl is None:
         pytest.skip("openssl makes the certificate")
@@ -75,7 +75,7 @@ def test_trusted_collector_is_sent_to_over_tls(
 def test_unknown_collector_gets_nothing(
     protocol: OtlpProtocol, identity: Identity
 ) -> None:
-    """A certificate that nobody vouches for ends the sending."""
+    """Nothing is sent to a server with an untrusted certificate."""
     with Receiver(protocol, identity=identity) as receiver:
         transport = transport_to(receiver)
 

@@ -180,7 +180,7 @@ def scrape() -> Scrape:
 
 @pytest.fixture(scope="session")
 def parse() -> Parse:
-    """Reads a page as its content type says: families by name."""
+    """Parses a page by its content type; returns families by name."""
     parse_openmetrics: Callable[[str], Iterable[Metric]] = (
         openmetrics_parser.text_string_to_metric_families
     )

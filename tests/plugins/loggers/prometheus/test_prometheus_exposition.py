@@ -152,7 +152,7 @@ def test_engine_that_is_not_ready_has_a_page(
 def test_units_are_declared_if_names_end_with_them(
     fed: PrometheusLogger, scrape: Scrape
 ) -> None:
-    """OpenMetrics tells the unit of names that have it as their last part."""
+    """OpenMetrics declares units that are the last part of the name."""
     _, text = scrape(fed, "application/openmetrics-text")
 
     units = [line for line in text.splitlines() if line.startswith("# UNIT ")]

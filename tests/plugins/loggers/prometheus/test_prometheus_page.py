@@ -26,7 +26,7 @@ FOUR_TOKENS = IterationStats(
 
 
 class ObservedLock:
-    """A lock that tells when somebody has come to it."""
+    """A lock that signals when a thread waits for it."""
 
     def __init__(self) -> None:
         self.arrivals = threading.Semaphore(0)
@@ -55,7 +55,7 @@ class GatedFamilies(ProcessFamilies):
 
 
 class Scraper(threading.Thread):
-    """Renders in a thread of its own, and keeps what came of it."""
+    """Renders on another thread and keeps the result."""
 
     def __init__(self, render: Callable[[], bytes]) -> None:
         super().__init__()
@@ -182,7 +182,7 @@ def test_ages_are_those_of_the_moment(
 
 
 def test_removed_families_leave_nothing_behind() -> None:
-    """A page keeps as many families as its recorder tells."""
+    """A page caches no more families than its recorder has."""
     clock = VirtualClock()
     recorder = Recorder(clock=clock)
     page = Page(MediaType.TEXT, recorder, ProcessFamilies(clock))
@@ -220,7 +220,7 @@ def test_page_refreshes_them_without_heartbeats(
     clock: VirtualClock,
     media_type: MediaType,
 ) -> None:
-    """No page tells of the process what is older than two seconds."""
+    """Process metrics on a page are at most two seconds old."""
     before = collections(scrape(logger, media_type)[1])
     gc.collect()
 

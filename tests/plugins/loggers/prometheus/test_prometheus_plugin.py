@@ -64,7 +64,7 @@ def test_plugin_agrees_with_the_specs() -> None:
 
 
 def test_hooks_reach_the_page() -> None:
-    """What the hooks tell stands on /metrics, which the logger adds itself."""
+    """The hooks' numbers are on /metrics, which the logger adds."""
     pages = CollectedRoutes()
     plugins = manager(create())
     plugins.hook.add_routes(routes=pages)
@@ -106,7 +106,7 @@ def test_page_outlives_the_engine(end: str) -> None:
 
 @pytest.mark.parametrize("dialects", [("hookline",), ("vllm",), ("sglang", "hookline")])
 def test_configuration_chooses_the_dialects(dialects: tuple[str, ...]) -> None:
-    """The page has the families of the dialects that the engine is to tell."""
+    """The page has the families of the configured dialects."""
     logger = create(*dialects)
     logger.engine_started(make_started())
 
@@ -120,7 +120,7 @@ def test_configuration_chooses_the_dialects(dialects: tuple[str, ...]) -> None:
 
 
 def test_option_is_one_clear_error() -> None:
-    """The logger has no options of its own, and says so."""
+    """The logger has no options; any option is an error."""
     with pytest.raises(ConfigError) as caught:
         create(dialects="vllm")
 
@@ -136,7 +136,7 @@ def test_invalid_configuration_is_refused() -> None:
 
 @pytest.mark.skipif(PROMTOOL is None, reason="promtool is not installed")
 def test_own_dialect_passes_promtool(make_logger: MakeLogger, feed: Feed) -> None:
-    """`promtool check metrics` finds nothing to say about the page."""
+    """`promtool check metrics` reports nothing about the page."""
     assert PROMTOOL is not None
     logger = make_logger("hookline")
     logger.engine_started(make_started())

@@ -1,4 +1,4 @@
-"""What stands on the page is what the snapshot says, no more and no less."""
+"""The page contains exactly the snapshot."""
 
 from collections.abc import Callable, Iterable
 

@@ -75,7 +75,7 @@ def largest_file(size: int) -> Iterator[None]:
 
 
 def test_file_is_its_owner_s_only(path: Path) -> None:
-    """Nobody else may read what clients sent."""
+    """Other users cannot read the file."""
     with opened(path) as log:
         log.write(make_lines("a"))
 
@@ -186,7 +186,7 @@ def test_half_a_write_leaves_no_half_line(path: Path) -> None:
 
 
 def test_failure_after_a_rotation_keeps_count(path: Path) -> None:
-    """Lines that went into the file before it failed are not told as lost."""
+    """Lines that were written before the failure do not count as lost."""
     with opened(path, max_bytes=20) as log:
         log.write(make_lines("a"))
         path.with_name("requests.jsonl.1").mkdir()
@@ -203,7 +203,7 @@ def test_failure_after_a_rotation_keeps_count(path: Path) -> None:
 
 @pytest.mark.parametrize("what", ["file", "folder"])
 def test_removed_file_is_recreated(tmp_path: Path, what: str) -> None:
-    """A removed file is begun anew at once, a folder as soon as it is back."""
+    """A removed file is recreated at once, in a removed folder once it exists."""
     folder = tmp_path / "log"
     folder.mkdir()
     path = folder / "requests.jsonl"
@@ -223,7 +223,7 @@ def test_removed_file_is_recreated(tmp_path: Path, what: str) -> None:
 
 
 def test_lost_permission_is_an_error_until_it_is_back(path: Path) -> None:
-    """A file that may not be begun anew is tried again each time."""
+    """If a file cannot be recreated, each write tries again."""
     with opened(path) as log:
         log.write(make_lines("a"))
         path.unlink()

@@ -1,4 +1,4 @@
-"""What a line of the request log says about a request."""
+"""The fields of a request log line."""
 
 import dataclasses
 import json
@@ -117,7 +117,7 @@ def test_line_of_a_request_that_went_through_everything() -> None:
 
 
 def test_request_aborted_while_it_was_queued() -> None:
-    """Phases that were not reached are null, and so is what nobody knows."""
+    """Unreached phases and unknown values are null."""
     aborted = dataclasses.replace(
         FINISHED,
         cause=Aborted("client"),
@@ -159,7 +159,7 @@ def test_request_aborted_while_it_was_queued() -> None:
 
 
 def test_rejected_request() -> None:
-    """It has no id, no parameters and no times of its own, but it has an error."""
+    """It has no id, parameters or times, but an error."""
     rejected = dataclasses.replace(
         FINISHED,
         request_id=0,
@@ -196,7 +196,7 @@ def test_request_without_names_has_nulls() -> None:
 
 
 def test_prompts_are_not_written_unasked() -> None:
-    """Token ids that were kept for somebody else stay out of the line."""
+    """Token ids kept for other loggers are not in the line."""
     kept = dataclasses.replace(
         FINISHED, prompt_token_ids=(1, 2), output_token_ids=(3, 4)
     )
@@ -205,7 +205,7 @@ def test_prompts_are_not_written_unasked() -> None:
 
 
 def test_prompts_are_written_up_to_the_limit() -> None:
-    """A longer one is cut, and the line says so."""
+    """A longer prompt is truncated, and the line has a mark."""
     kept = dataclasses.replace(
         FINISHED, prompt_token_ids=(1, 2, 3, 4), output_token_ids=(5, 6, 7)
     )

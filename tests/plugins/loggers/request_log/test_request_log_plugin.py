@@ -220,7 +220,7 @@ def test_prompts_are_written_on_request(path: Path) -> None:
 
 
 def test_lost_lines_are_counted(logger: RequestLogger, path: Path) -> None:
-    """The error says how many lines are lost, now and since the start."""
+    """The error has the numbers of lines lost now and in total."""
     path.unlink()
     path.symlink_to("/dev/full")
 

@@ -104,7 +104,7 @@ def test_tables_explain_every_field_and_option() -> None:
 @needs_jq
 @pytest.mark.parametrize("example", EXAMPLES)
 def test_questions_have_answers(example: str, folder: Path) -> None:
-    """Each command runs, and says something."""
+    """Each command runs and prints something."""
     answer = subprocess.run(
         ["/bin/sh", "-ec", example],
         cwd=folder,

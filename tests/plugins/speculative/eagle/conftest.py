@@ -1,4 +1,4 @@
-"""Small random heads for the models of tests, and what they say without a cache."""
+"""Small random heads for test models, and their output without a cache."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -92,7 +92,7 @@ def causal() -> Callable[..., torch.Tensor]:
 
 @pytest.fixture
 def plain() -> Plain:
-    """Drafts by computing the whole sequence anew for each token."""
+    """Drafts by recomputing the whole sequence for each token."""
 
     def draft(
         head: Head,

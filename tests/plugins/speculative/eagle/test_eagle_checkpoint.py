@@ -140,7 +140,7 @@ def test_published_heads_of_eagle3_are_read(naming: str, tmp_path: Path) -> None
 def test_layers_are_read_as_two_engines_write_them(
     config: dict[str, Any], layers: tuple[int, ...] | None, tmp_path: Path
 ) -> None:
-    """vLLM counts what layers read, SGLang what they say."""
+    """vLLM numbers layers' inputs, SGLang their outputs."""
     folder = write(tmp_path / "a", published(EAGLE3), {**CONFIG3, **config})
 
     assert load_head(folder).layers == layers
@@ -248,7 +248,7 @@ WRONG: dict[str, tuple[dict[str, torch.Tensor], dict[str, Any], str]] = {
 
 @pytest.mark.parametrize("name", WRONG)
 def test_other_weights_are_one_clear_error(name: str, tmp_path: Path) -> None:
-    """What is no such head is told by name."""
+    """The error names a tensor that does not fit."""
     tensors, config, reason = WRONG[name]
     folder = write(tmp_path / "a", tensors, config)
 

@@ -132,7 +132,7 @@ def test_right_guesses_are_accepted(
 def test_drafts_may_go_beyond_a_request_s_blocks(
     drafts: int, llama: Oracle, head_folder: Path
 ) -> None:
-    """One draft wants no block of its own, thirty want several of four tokens."""
+    """One draft needs no extra block, thirty need several of four tokens."""
     config = config_for(llama.folder, head_folder, "preempted", drafts)
 
     assert check(llama, config, prompts(3)) > 0
@@ -141,7 +141,7 @@ def test_drafts_may_go_beyond_a_request_s_blocks(
 def test_sampled_drafts_leave_a_greedy_request_alone(
     llama: Oracle, head_folder: Path
 ) -> None:
-    """Drafts are drawn for requests that sample, beside those that do not."""
+    """Sampled drafts for one request leave a greedy one in the batch unchanged."""
     config = config_for(
         llama.folder, head_folder, "batched", draft_sample_method="probabilistic"
     )

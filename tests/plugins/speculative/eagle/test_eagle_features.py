@@ -107,7 +107,7 @@ def run(
     *,
     rounds: int = 1,
 ) -> tuple[Noting, LLM]:
-    """Everything that a head says while these prompts are answered."""
+    """Returns a head's outputs while these prompts are processed."""
     texts = [[*prompt, *oracle.greedy(prompt, TOKENS + 8)] for prompt in prompts]
     noting = Noting(folder, ScriptedProposer(texts, errors=0.3))
     monkeypatch.setattr("hookline_eagle.proposer.EagleProposer.load", lambda _: noting)
@@ -128,7 +128,7 @@ def run(
 
 
 def check(oracle: Oracle, noting: Noting, plain: Plain) -> int:
-    """Compares all features with those said over whole texts; how many there were."""
+    """Compares all features with those of whole texts; returns their number."""
     head, target = noting.plain.head, noting.target
     assert target is not None
     table = angle_table(noting.plain.config, 16, 160, target.output[:0])

@@ -1,4 +1,4 @@
-"""A head computes what its papers say, put together of the parts of `transformers`."""
+"""A head equals the published network, built from parts of `transformers`."""
 
 from collections.abc import Callable
 

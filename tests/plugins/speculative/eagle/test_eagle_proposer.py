@@ -102,7 +102,7 @@ def test_slow_setup_is_done_at_the_start(
 def test_greedy_drafts_are_the_likeliest_one_after_another(
     third: bool, max_drafts: int, tmp_path: Path, make_head: MakeHead, plain: Plain
 ) -> None:
-    """As many as are wanted, the chain of whole sequences."""
+    """Drafts are the requested number of tokens, as computed on whole sequences."""
     save_head(tmp_path / "a", make_head(third=third), THIRD, "")
     proposer = ready(EagleProposer(load_head(tmp_path / "a")))
     asked = request(TEXT, max_drafts)
@@ -205,7 +205,7 @@ def load(folder: Path, **options: object) -> EagleProposer:
 def test_head_is_found_in_a_folder_or_with_the_target(
     tmp_path: Path, make_head: MakeHead
 ) -> None:
-    """A folder of its own, or the target's."""
+    """The head is in its own folder or in the target's."""
     model = tmp_path / "model"
     model.mkdir()
     (model / "config.json").write_text("{}")

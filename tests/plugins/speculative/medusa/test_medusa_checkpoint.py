@@ -120,7 +120,7 @@ WRONG: dict[str, tuple[dict[str, torch.Tensor], dict[str, object], str]] = {
 
 @pytest.mark.parametrize("name", WRONG)
 def test_other_weights_are_one_clear_error(name: str, tmp_path: Path) -> None:
-    """What is no Medusa head is told by name."""
+    """The error names a tensor that does not fit."""
     tensors, config, reason = WRONG[name]
     folder = heads_of(tensors, tmp_path / "a", **config)
 

@@ -61,7 +61,7 @@ TREE = [[0], [1], [2], [0, 0], [1, 0], [1, 1], [2, 1], [1, 1, 0], [1, 1, 0, 0]]
 
 
 def with_tree(config: EngineConfig) -> EngineConfig:
-    """Drafts of a tree, whose number need not be said."""
+    """Drafts of a tree, whose number is optional."""
     speculative = config.speculative
     assert speculative is not None
     options = {**speculative.options, "medusa_choices": TREE}
@@ -70,7 +70,7 @@ def with_tree(config: EngineConfig) -> EngineConfig:
 
 
 def copying_heads(oracle: Oracle) -> tuple[Head, ...]:
-    """They guess what the target says next: right where a text repeats a token."""
+    """They guess the target's next token, which is right if a text repeats a token."""
     output = oracle.model.get_output_embeddings().weight.detach().clone()
     width = output.shape[1]
     blocks = ((torch.zeros(width, width), None),)

@@ -73,7 +73,7 @@ PLACES = [(0, 0), (0, 1), (1, 0), (1, 3), (1, 0), (2, 2)]
 
 
 def test_tree_takes_the_chosen_ranks_of_each_head(make_heads: MakeHeads) -> None:
-    """Its drafts are in order of depth, cut behind as many as are wanted."""
+    """Its drafts are in order of depth, cut to the requested number."""
     heads, shown = make_heads(), target()
     proposer = MedusaProposer(heads, Choices.parse(CHOICES))
     proposer.prepare(shown)

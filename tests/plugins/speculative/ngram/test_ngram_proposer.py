@@ -1,4 +1,4 @@
-"""What the proposer `ngram` finds, and what it refuses to be told."""
+"""Drafts of the proposer `ngram`, and its invalid options."""
 
 import random
 import time
@@ -71,13 +71,13 @@ def test_place_can_be_chosen(match: str, token: int) -> None:
 
 
 def test_run_that_is_too_short_is_not_looked_for() -> None:
-    """One equal token is no match where two are wanted."""
+    """One equal token is not a match of length two."""
     assert drafts([1, 2, 3, 1]) == []
     assert drafts([1, 2, 3, 1], 2, prompt_lookup_min=1) == [2, 3]
 
 
 def test_looping_text_is_drafted_beyond_its_end() -> None:
-    """In a loop of two tokens as many are drafted as are wanted."""
+    """In a loop of two tokens the requested number is drafted."""
     assert drafts([9, 1, 2, 1, 2], max_drafts=5) == [1, 2, 1, 2, 1]
 
 
@@ -97,7 +97,7 @@ def test_short_texts_have_no_drafts(text: list[int]) -> None:
 def test_index_finds_what_a_rescan_finds(
     text: list[int], cuts: set[int], shortest: int, more: int, *, first: bool
 ) -> None:
-    """However a text grows, its index says what looking through all of it says."""
+    """However a text grows, its index finds what a full search finds."""
     index = SuffixIndex(shortest, shortest + more, keeps_first=first)
     tokens = np.array(text, np.int32)
 
@@ -133,7 +133,7 @@ def test_token_costs_the_same_in_a_long_text() -> None:
 
 
 def test_requests_have_an_index_each_until_they_leave() -> None:
-    """What one has said is no draft of another, and nothing is kept of who left."""
+    """One request's text is not drafted for another; released requests are dropped."""
     proposer = NgramProposer(NgramOptions())
     known, other = request([1, 2, 3, 1, 2]), request([7, 1, 2], request_id=2)
 
