@@ -10,7 +10,7 @@ class ConfigError(HooklineError):
 
     Attributes:
         option: Name of the option, without leading dashes.
-        detail: What is wrong with it.
+        detail: Description of the error.
     """
 
     def __init__(self, option: str, detail: str) -> None:
@@ -133,7 +133,7 @@ class RecordingError(HooklineError):
 
     Attributes:
         path: The file.
-        reason: What is wrong with it.
+        reason: Description of the error.
     """
 
     def __init__(self, path: str, reason: str) -> None:

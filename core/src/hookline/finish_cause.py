@@ -56,7 +56,7 @@ class Aborted(_Cause, frozen=True, tag="aborted"):
     """Something other than the request itself ended it early.
 
     Attributes:
-        by: Who or what aborted it, such as `client_disconnect`.
+        by: Source of the abort, such as `client_disconnect`.
     """
 
     reason = FinishReason.ABORT
@@ -72,7 +72,7 @@ class Failed(_Cause, frozen=True, tag="failed"):
     """The engine could not finish the request.
 
     Attributes:
-        detail: What failed.
+        detail: Description of the failure.
     """
 
     reason = FinishReason.ERROR

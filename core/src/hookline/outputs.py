@@ -7,7 +7,7 @@ from hookline.request import FinishReason, TokenLogprobs
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompletionOutput:
-    """One of a request's `n` completions; when streamed, what is new about it.
+    """One of a request's `n` completions; if streamed, the part since the last one.
 
     Attributes:
         index: Index among the `n` completions.
@@ -79,7 +79,7 @@ class RequestMetrics:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestOutput:
-    """The output of a request; when streamed, what is new about it.
+    """The output of a request; if streamed, the part since the last one.
 
     Attributes:
         prompt_token_ids: Tokens of the prompt.

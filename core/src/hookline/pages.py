@@ -11,7 +11,7 @@ class PageRequest:
     """An HTTP request for a page.
 
     Attributes:
-        headers: By lower-case name.
+        headers: Header values by lower-case name.
         query: The last value of each parameter.
         body: Body of a POST, decoded; empty for other methods.
     """
@@ -27,7 +27,7 @@ class PageResponse:
 
     Attributes:
         body: Bytes; text must be encoded.
-        content_type: With its parameters, such as `text/html; charset=utf-8`.
+        content_type: MIME type with parameters, such as `text/html; charset=utf-8`.
         status: HTTP status.
     """
 
@@ -43,7 +43,7 @@ class PageEvent:
     Attributes:
         data: Text; may have several lines.
         event: Name that the client listens for; None for `message`.
-        id: What a client that reconnects sends as `Last-Event-ID`.
+        id: Id that a reconnecting client sends as `Last-Event-ID`.
     """
 
     data: str

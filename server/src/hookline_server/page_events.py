@@ -73,7 +73,7 @@ class PageEventStream:
             self._tell(self._items.put_nowait, item)
 
     def _tell(self, call: Callable[..., None], *arguments: Item) -> None:
-        with contextlib.suppress(RuntimeError):  # the loop has closed meanwhile
+        with contextlib.suppress(RuntimeError):  # the loop is closed
             self._loop.call_soon_threadsafe(partial(call, *arguments))
 
 

@@ -68,7 +68,7 @@ class PageRendering:
 
         def render() -> None:
             page = isolate(_rendered, handler, asked)
-            with contextlib.suppress(RuntimeError):  # the loop has closed meanwhile
+            with contextlib.suppress(RuntimeError):  # the loop is closed
                 loop.call_soon_threadsafe(rendering.set_result, page)
 
         self._threads.run(render)

@@ -71,12 +71,12 @@ def attend_written(
     layer: AttentionLayer,
     batch: AttentionMetadata,
 ) -> torch.Tensor:
-    """Attends over keys and values that are in the cache already."""
+    """Attends over cached keys and values."""
     return paged_attention(query, layer, batch)
 
 
 def _gather(cache: torch.Tensor, blocks: torch.Tensor, length: int) -> torch.Tensor:
-    """One request's part of the cache: [length, KV heads, head dim]."""
+    """Returns one request's part of the cache: [length, KV heads, head dim]."""
     count = -(-length // cache.shape[1])
     return cache.index_select(0, blocks[:count]).flatten(0, 1)[:length]
 
@@ -112,7 +112,7 @@ def _attend_one(
 def _attend_decodes(
     query: torch.Tensor, layer: AttentionLayer, batch: AttentionMetadata
 ) -> torch.Tensor:
-    """One new token each of many requests, [b, heads, head dim], in one call."""
+    """Computes one token each of b requests in one call: [b, heads, head dim]."""
     count, block_size = len(query), layer.keys.shape[1]
     longest = max(batch.seq_lens[:count])
     tables = batch.block_tables[:count, : -(-longest // block_size)]
@@ -147,7 +147,7 @@ def _weighted_values(
     mask: torch.Tensor | None,
     layer: AttentionLayer,
 ) -> torch.Tensor:
-    """Softmax-weighted values, [b, heads, n, head dim]; without a mask, causal."""
+    """Returns attention [b, heads, n, head dim]; causal without a mask."""
     if layer.softcap is None:
         return scaled_dot_product_attention(
             query,

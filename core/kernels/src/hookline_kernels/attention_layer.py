@@ -1,4 +1,4 @@
-"""One layer of attention, as kernels take it."""
+"""An attention layer as an argument of kernels."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

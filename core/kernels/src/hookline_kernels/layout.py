@@ -53,7 +53,7 @@ def cached_keys(
         keys: From `new_keys`.
         blocks: The request's blocks.
         start: First token.
-        end: Behind the last token.
+        end: Index after the last token.
 
     Returns:
         [KV heads, tokens, dim].
@@ -66,7 +66,7 @@ def cached_keys(
 def cached_values(
     values: torch.Tensor, blocks: torch.Tensor, start: int, end: int
 ) -> torch.Tensor:
-    """The same for values, from `new_values`."""
+    """Returns cached values, as `cached_keys` does keys; from `new_values`."""
     found = _blocks(values.permute(0, 2, 1, 3), blocks, start, end, values.shape[1])
     return found.permute(1, 0, 2, 3).flatten(1, 2)[:, : _width(start, end, values)]
 

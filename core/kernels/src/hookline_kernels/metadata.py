@@ -1,11 +1,11 @@
-"""What attention reads of a batch: where its keys and values lie, and its lengths."""
+"""Metadata of a batch for attention: slots, block tables and lengths."""
 
 from dataclasses import dataclass
 
 import torch
 
 TREE_BITS = 64
-"""Tokens that a `TreeMask` can hide, counted back from a token, itself included."""
+"""Number of tokens that a `TreeMask` covers: a token and those before it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -98,8 +98,8 @@ class Reply(msgspec.Struct, frozen=True, tag=True):
     """The reply to a `Call`.
 
     Attributes:
-        client: As in the call.
-        number: As in the call.
+        client: The call's `client`.
+        number: The call's `number`.
         value: The command's result.
         error: Why the engine refused the command; None on success.
     """

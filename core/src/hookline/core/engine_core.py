@@ -35,7 +35,7 @@ class EngineCore:
     Attributes:
         clock: Time source of all events.
         facts: Description of the engine for observers.
-        sleep_level: What the sleeping engine has released; None while it is awake.
+        sleep_level: Memory that is released while it sleeps; None while it is awake.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class EngineCore:
             executor: Runs the model.
             clock: Time source.
             connector: Scheduler side of the KV connector, if `config` names one.
-            gates: What requests have to wait for before they are admitted.
+            gates: Conditions for the admission of requests.
 
         Raises:
             ConfigError: Block pool or token budget are too small for one request.

@@ -30,7 +30,7 @@ class EngineLoop:
     """The loop around a core, the same in every process.
 
     Attributes:
-        core: What it drives.
+        core: The engine core.
     """
 
     def __init__(

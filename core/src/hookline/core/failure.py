@@ -21,7 +21,7 @@ class FailureNotice:
     """A context that reports an error that leaves it, and lets the error go on.
 
     Args:
-        on_failure: Gets the line that describes the error.
+        on_failure: Called with a line that describes the error.
     """
 
     def __init__(self, on_failure: Callable[[str], None]) -> None:

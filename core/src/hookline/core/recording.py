@@ -73,7 +73,7 @@ class Truncated(msgspec.Struct, frozen=True, tag=True):
     """The last entry of a recording that reached its limit.
 
     Attributes:
-        at: When (monotonic ns).
+        at: Time in monotonic ns.
         max_bytes: The limit.
     """
 
@@ -90,7 +90,7 @@ class Recording:
     """A recording that was read.
 
     Attributes:
-        header: What was recorded.
+        header: Configuration, facts and clock of the recorded engine.
         entries: Commands, outputs and replies in order.
         is_complete: False if the file ends within an entry, as it does when the
             engine's process is killed while it writes.

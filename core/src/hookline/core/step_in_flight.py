@@ -13,10 +13,10 @@ class StepInFlight:
     """A step that the executor has started.
 
     Attributes:
-        plan: What it computes.
+        plan: The step's plan.
         started: The executor's handle.
-        started_at: When scheduling began, monotonic ns.
-        scheduled_at: When the executor got the plan, monotonic ns.
+        started_at: Start of scheduling, monotonic ns.
+        scheduled_at: Time when the executor got the plan, monotonic ns.
     """
 
     plan: StepPlan
@@ -37,12 +37,12 @@ class StepInFlight:
         """Describes the finished step.
 
         Args:
-            result: What the executor computed.
+            result: The executor's result.
             verified: Outcome of the step's drafts.
             engine_index: Index of the engine.
             waited_ns: Time that the step waited for the one before it, ns.
-            executed_at: When its result was there, monotonic ns.
-            ended_at: When the scheduler had taken it in, monotonic ns.
+            executed_at: Time of its result, monotonic ns.
+            ended_at: Time when the scheduler had processed it, monotonic ns.
         """
         plan = self.plan
         return StepRecord(

@@ -45,7 +45,7 @@ class AsyncEngine:
         """Takes over a front end; use `start` to make both.
 
         Args:
-            front_end: With its engines ready.
+            front_end: A front end whose engines are ready.
             max_open: Completions that may be open at once.
         """
         self._front_end = front_end

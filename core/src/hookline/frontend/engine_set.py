@@ -23,7 +23,7 @@ class EngineState:
         clock: Its clocks when it was ready.
         outputs: Delivers its outputs to their clients.
         stats: Its latest state.
-        stats_at: When `stats` was true, on the engine's clock.
+        stats_at: Time of `stats`, on the engine's clock.
         failure: Why the engine died or was closed; None while it lives.
     """
 

@@ -59,8 +59,8 @@ class Observers:
 
         Args:
             config: The engine's configuration.
-            recorder: Gets every payload first and without a lane, so its numbers are
-                never late.
+            recorder: Called with every payload first and without a lane, so its
+                numbers are never late.
 
         Raises:
             RegistryError: A logger is unknown or broken.

@@ -24,7 +24,7 @@ class Timeline:
         forward_ns: Time in the model's forward pass, summed over the request's steps;
             None unless measured for each request.
         execute_ns: Time in the executor, likewise.
-        preemptions: What the request lost to preemptions.
+        preemptions: Time and tokens lost to preemptions.
     """
 
     __slots__ = (

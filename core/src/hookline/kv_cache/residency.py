@@ -88,7 +88,7 @@ class _Life:
 
     Attributes:
         uses: Times of the last allocations and touches, ns.
-        last_used: When its last reference was dropped, ns.
+        last_used: Time when its last reference was dropped, ns.
     """
 
     __slots__ = ("born", "last_used", "uses")

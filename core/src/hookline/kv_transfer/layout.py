@@ -19,7 +19,7 @@ class KVLayout:
         block_size: Tokens in a block.
         dtype: Type of K and V.
         block_bytes: Bytes of one block in each layer.
-        handshake: What the worker's side returned from `register_kv_caches`; empty
+        handshake: Return value of the worker's side's `register_kv_caches`; empty
             before.
     """
 

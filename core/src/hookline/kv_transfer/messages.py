@@ -18,7 +18,7 @@ class ConnectorRequest:
         block_hashes: Hashes of the full blocks of `token_ids`, chained, so that each
             covers all tokens up to its end; equal in every engine with the same block
             size and hash algorithm.
-        facts: Who sent the request.
+        facts: Client, tenant and priority of the request.
         kv_transfer_params: The client's parameters for the connector.
     """
 

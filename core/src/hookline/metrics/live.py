@@ -57,7 +57,7 @@ class LiveEngine:
     def end(self) -> None:
         """Handles the engine's end: all gauges of requests and blocks become 0."""
         self._is_up = False
-        self.state = self._resting(self.state)
+        self.state = self._idle_state(self.state)
 
     def reading(self, now: int) -> LiveReading:
         """Returns all values as of `now`, on this process's clock."""
@@ -86,9 +86,9 @@ class LiveEngine:
         if at < self.state.at:
             return  # an older state, overtaken by a step
         state = StateReading(payload.scheduler, at, self._facts)
-        self.state = state if self._is_up else self._resting(state)
+        self.state = state if self._is_up else self._idle_state(state)
 
-    def _resting(self, state: StateReading) -> StateReading:
+    def _idle_state(self, state: StateReading) -> StateReading:
         return StateReading(state.stats.at_rest(), state.at, self._facts)
 
     def _judge(self, finished: Iterable[FinishedRequest], at: int) -> None:

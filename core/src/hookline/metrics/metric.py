@@ -124,7 +124,7 @@ class Metric:
         name: Name in Hookline's dialect, without `_total` for counters.
         kind: Counter, gauge or histogram.
         unit: Base unit in the plural, or `1`.
-        help: What it measures; for an interval, its start and end.
+        help: Help text; for an interval, with its start and end.
         value: Reads its points from a payload part.
         labels: Labels in addition to those of its scope.
         buckets: Bucket family of a histogram.

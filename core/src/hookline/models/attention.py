@@ -66,7 +66,7 @@ def hookline_attention(
     softcap: float | None = None,
     **others: object,
 ) -> tuple[torch.Tensor, None]:
-    """Attention as `transformers` calls it; query, key, value [1, heads, T, head dim].
+    """Computes attention for `transformers`; inputs are [1, heads, T, head dim].
 
     Returns:
         [1, T, heads, head dim], and None for the weights.

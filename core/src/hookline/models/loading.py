@@ -57,7 +57,7 @@ def load_model(
         config: Model, data type and load format.
         description: The contents of the model folder's descriptions.
         max_model_len: Maximum number of prompt plus output tokens.
-        device: Where to put the weights.
+        device: Device for the weights.
         attention: Name of an attention implementation of `transformers`; by default
             Hookline's.
         plan: Which part of each tensor to read.

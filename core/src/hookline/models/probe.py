@@ -42,7 +42,7 @@ class LayerCache:
 
 @dataclass(frozen=True, slots=True)
 class LayerAttention:
-    """How one layer attends.
+    """Attention parameters of one layer.
 
     Attributes:
         scale: Factor of the scores.
@@ -131,7 +131,7 @@ def probe(
     Args:
         name: The model's name, for errors.
         model: The loaded model.
-        slot: Where its attention modules find their attention.
+        slot: Slot from which its modules call attention.
         vocab_size: Number of token ids.
 
     Raises:

@@ -54,7 +54,7 @@ def weights_folder(
         model: Folder with the weights, or installed model that includes some; None
             selects those included with the target.
         target: The served model.
-        what: What the weights are called in errors, such as `head`.
+        what: Word for the weights in errors, such as `head`.
         some: Word for them in advice, such as `one`.
 
     Raises:

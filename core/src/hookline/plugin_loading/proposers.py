@@ -36,7 +36,7 @@ def load_proposer(
 
     Args:
         config: The engine's configuration.
-        capabilities: What the executor offers to proposers.
+        capabilities: Capabilities of the executor.
 
     Raises:
         ConfigError: The plugin is unknown or broken, an option is invalid, or the

@@ -1,4 +1,4 @@
-"""Admits waiting requests to the batch, and finds what of their KV is there."""
+"""Admits waiting requests to the batch, and finds their cached KV."""
 
 from collections.abc import Sequence
 

@@ -15,7 +15,7 @@ class RequestLifecycle:
 
     Attributes:
         requests: Live requests by id.
-        queues: Where each of them is.
+        queues: The queues of requests.
         events: Events since the last output.
         ledger: Totals since the start.
     """

@@ -68,7 +68,7 @@ class OpenLoad:
         request: The request; it may have ended if the load is synchronous.
         first_block: Index in the request of the first loaded block.
         held: Blocks that the load references; empty if it is synchronous.
-        started_at: When it began, monotonic ns.
+        started_at: Start time, monotonic ns.
         is_first: Whether the request was never admitted before.
     """
 
@@ -176,7 +176,7 @@ class Loads:
         if (entry := self._open.pop(ended.transfer_id, None)) is None:
             return None
         load, reason = entry.load, ended.reason
-        # The last block of a failed load is missing, whatever is reported.
+        # The last block of a failed load is invalid, even if reported otherwise.
         loaded = min(ended.num_blocks, len(load.block_ids) - bool(reason))
         assert reason or loaded == len(load.block_ids)
         self._ledger.count_load(ended.nanoseconds)

@@ -19,7 +19,7 @@ class OpenSave:
 
     Attributes:
         save: The order that the worker got; it references its blocks.
-        started_at: When it began, monotonic ns.
+        started_at: Start time, monotonic ns.
     """
 
     save: Save

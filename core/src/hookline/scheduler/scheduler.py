@@ -53,7 +53,7 @@ class Scheduler:
             max_model_len: Maximum number of tokens per request.
             draft_tree: Shape of drafts; None if they are chains.
             transfers: Moves KV; None without a connector.
-            gates: What requests have to wait for before they are admitted.
+            gates: Conditions for the admission of requests.
         """
         self._config = config
         self._cache = cache

@@ -24,7 +24,7 @@ class DraftTree:
     """The shape of a proposer's drafts.
 
     Attributes:
-        parents: As `ProposerCapabilities.draft_parents`.
+        parents: See `ProposerCapabilities.draft_parents`.
         depths: Distance of each draft from the newest token, from 1 on.
     """
 

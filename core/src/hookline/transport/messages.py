@@ -18,7 +18,7 @@ class Attach(msgspec.Struct, frozen=True, tag=True):
     """Adds another client; the engine replies with `Ready`.
 
     Attributes:
-        address: Of the client's inbox.
+        address: Address of the client's inbox.
     """
 
     address: str
@@ -35,7 +35,7 @@ class Hello(msgspec.Struct, frozen=True, tag=True):
     """The engine process runs; its first message.
 
     Attributes:
-        address: Of the engine's inbox.
+        address: Address of the engine's inbox.
     """
 
     address: str

@@ -41,7 +41,7 @@ class Transport(Protocol):
 
         Args:
             peer: Whose.
-            address: Of its inbox.
+            address: Address of its inbox.
             max_waiting: Frames that may wait in the outbox; 0 for any number.
         """
         ...

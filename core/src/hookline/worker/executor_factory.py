@@ -46,7 +46,7 @@ class ExecutorFactory:
     Attributes:
         create: Builds an executor with its model loaded and its KV cache allocated. May
             raise `ModelLoadError` or `ConfigError`.
-        capabilities: What the executors offer to proposers.
+        capabilities: Capabilities of the executors.
     """
 
     create: Callable[[ExecutorContext], Executor]

@@ -106,13 +106,13 @@ def choose_forward(
     Takes the model over: its parts may be replaced. Logs why the decoder is not taken.
 
     Args:
-        model: As it was loaded.
-        probed: What the probe found.
-        slot: Where the model's modules look for attention.
+        model: The loaded model.
+        probed: Results of the probe.
+        slot: Slot from which the model's modules call attention.
         block_size: Tokens in a block of the cache.
         max_model_len: Largest number of tokens of a request.
         may_compile: Use kernels, not only plain torch.
-        platform: Where the model computes.
+        platform: Platform of the model.
         needs_hidden_states: `with_hidden` will be called.
         feature_layers: Layers whose inputs are returned as features.
 

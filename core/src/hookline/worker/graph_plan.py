@@ -20,7 +20,7 @@ class GraphPlan:
 
     Attributes:
         config: The engine's configuration.
-        machine: What the model runs on.
+        machine: The model's machine.
         model: The loaded model.
         proposer: Drafts tokens; None without speculation.
         connector: Moves KV; None without a KV connector.

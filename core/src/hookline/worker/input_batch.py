@@ -35,7 +35,7 @@ class StepInputs:
         block_tables: [B, blocks of the longest request].
         is_sampling: [B] whether the request's last token is computed.
         num_drafts: [B] number of drafts; None if no request has any.
-        samples: Where tokens are sampled.
+        samples: Places where tokens are sampled.
         nodes: [T] node of each token in its draft tree, 0 if it is not a draft; None if
             no request has a tree.
     """

@@ -36,11 +36,11 @@ class LoadedModel:
         forward: Computes logits.
         layers: Shape of each layer's KV cache.
         attention: How each layer attends.
-        dtype: Of weights and KV cache.
+        dtype: Data type of weights and KV cache.
         vocab_size: Number of token ids.
         max_model_len: Context length in tokens.
         eos_token_ids: Tokens that end its texts.
-        cost: What its steps cost.
+        cost: FLOPs and bytes of its steps.
         fingerprint: Digest of weights and configuration; empty unless asked for.
     """
 
@@ -83,7 +83,7 @@ def load(
 
     Args:
         config: The engine's configuration.
-        platform: Where the model computes.
+        platform: Platform of the model.
         timer: Measures the phases.
         proposer: Prepared with the model's weights if it needs hidden states.
         needs_fingerprint: Whether to compute `fingerprint`, which reads all weights.

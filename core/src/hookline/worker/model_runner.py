@@ -69,7 +69,7 @@ class ModelRunner:
             sampler: Samples from logits.
             feed: Brings inputs to the model's device.
             stopwatch: Measures forward passes.
-            cache: Of keys and values.
+            cache: The KV cache.
             drafter: Proposes drafts, if anything does.
             needs_hidden_states: Compute hidden states, for the drafter.
             tree: Shape of the drafts; None if they are chains.
@@ -243,7 +243,7 @@ class ModelRunner:
         Args:
             inputs: The step, once the batch has been advanced.
             before: [B] number of computed tokens before the step.
-            output: Of all tokens of the step.
+            output: Output of all tokens of the step.
         """
         kept = self._batch.num_computed[inputs.rows] - before
         features = output.features

@@ -55,7 +55,7 @@ class RunnerMaker:
 
     Attributes:
         config: The engine's configuration.
-        machine: What the model runs on.
+        machine: The model's machine.
         model: The loaded model.
         proposer: Drafts tokens; None without speculation.
         connector: Moves KV; None without a KV connector.
@@ -144,7 +144,7 @@ class RunnerMaker:
         return self.proposer is not None and needs_hidden_states(self.proposer)
 
     def feed(self, cache: PagedCache) -> HostFeed | DeviceFeed:
-        """Allocates what brings the inputs of steps over this cache to the model."""
+        """Allocates the feed of the model's inputs for steps over this cache."""
         if self.machine.platform.is_gpu:
             return self.graphs.feed()
         is_capped = any(layer.softcap is not None for layer in self.model.attention)

@@ -177,7 +177,7 @@ class Worker:
             torch.cuda.empty_cache()
 
     def wake_up(self) -> None:
-        """As `Executor.wake_up`: loads what `sleep` dropped, and warms up again.
+        """As `Executor.wake_up`: restores what `sleep` released, and warms up.
 
         Raises:
             ModelLoadError: The weights can no longer be loaded, or do not fit the

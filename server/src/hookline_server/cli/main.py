@@ -26,7 +26,7 @@ INTERRUPTED = 130
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the command line and returns the exit status."""
     if argv is None:
-        # For `--stat-logger module:Class`; behind everything that is installed.
+        # For `--stat-logger module:Class`; after everything that is installed.
         sys.path.append(str(Path.cwd()))
         argv = sys.argv[1:]
     try:

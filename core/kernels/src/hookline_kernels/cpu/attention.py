@@ -62,10 +62,10 @@ class CompiledAttention:
         """Compiles the kernels; with trees, steps may carry a `TreeMask`.
 
         Raises:
-            KernelError: There is no kernel for this shape or machine.
+            KernelError: No kernel supports this shape or machine.
         """
         if dtype not in DTYPES:
-            raise KernelError(f"there is no compiled attention for {dtype}")
+            raise KernelError(f"no compiled attention for {dtype}")
         self._shape = DecodeShape(
             group=num_heads // num_kv_heads,
             key_dim=key_dim,
@@ -116,7 +116,7 @@ class CompiledAttention:
         layer: AttentionLayer,
         batch: AttentionMetadata,
     ) -> torch.Tensor:
-        """Attends over keys and values that are in the cache already."""
+        """Attends over cached keys and values."""
         self._begin(batch)
         decodes, requests = batch.num_decodes, len(batch.query_lens)
         output = fresh((*query.shape[:2], layer.values.shape[-1]), query.dtype)
@@ -165,7 +165,7 @@ class CompiledAttention:
     def _decode(
         self, query: torch.Tensor, layer: AttentionLayer, output: torch.Tensor
     ) -> None:
-        """One new token of each of the first requests."""
+        """Computes the first requests, which have one new token each."""
         window = layer.window
         if query.stride(2) != 1:
             query = query.contiguous()

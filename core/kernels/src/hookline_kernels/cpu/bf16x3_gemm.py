@@ -60,15 +60,15 @@ from hookline_kernels.cpu.vectors import (
 from hookline_kernels.failure import KernelError
 
 PIECES = 3
-"""bfloat16 numbers whose sum is one float32 number."""
+"""Number of bfloat16 numbers whose sum is one float32 number."""
 _STEP_BYTES = PIECES * BLOCK_BYTES
 """Bytes of 32 inputs of a panel, or of 32 rows."""
 _ROOM = 256 << 10
-"""Bytes of rows that a thread splits at a time; they stay in its L2 cache."""
+"""Bytes of rows that a thread splits per pass; they stay in its L2 cache."""
 _SUMS_ROOM = 2 * SUM_BYTES
 _MOST_INPUTS = _ROOM // _STEP_BYTES * DEPTH
 _MOST_BYTES = 8 << 20
-"""Largest split weight; it is kept beside the weight itself, for few rows."""
+"""Maximum size of a split weight, which is kept in addition to the weight."""
 
 _ORDER = ((0, 0), (0, 1), (0, 2), (1, 0), (1, 1), (2, 0))
 """Pieces of rows and weights that are multiplied; the panel stays in the L1 cache."""
@@ -96,7 +96,7 @@ class Bf16x3Gemm(Float32Product):
             bias: [out].
 
         Raises:
-            KernelError: There is no kernel on this machine.
+            KernelError: No kernel supports this machine.
         """
         super().__init__(_kernel(), weight, bias, rows_at_once=HEIGHT)
 
@@ -108,7 +108,7 @@ def pack_bf16x3(weight: torch.Tensor) -> torch.Tensor:
         KernelError: The weight or the CPU does not allow it, or it would not pay.
     """
     if weight.dtype != torch.float32 or weight.device.type != "cpu" or not has_tiles():
-        raise KernelError(f"there is no matrix unit for {weight.dtype}")
+        raise KernelError(f"no matrix unit for {weight.dtype}")
     outputs, inputs = weight.shape
     if outputs % OUTPUTS or inputs % DEPTH or inputs > _MOST_INPUTS:
         raise KernelError(f"a weight of {outputs} by {inputs} does not fit the tiles")
@@ -253,7 +253,7 @@ def _multiply_pieces(  # noqa: PLR0917 - numba passes by position
 
 
 def _multiply_tiles(builder: ir.IRBuilder, args: list[ir.Value], high: int) -> None:
-    """The same for rows that take one tile or two."""
+    """Multiplies rows that fill one tile or two."""
     source, _, panel, count, totals, coming, wanted, done, most = args[:9]
     sums, own = _SUMS[: 2 * high], _OWN[:high]
     for each in sums:

@@ -42,13 +42,13 @@ class FeedForward:
             activation: "silu" or "gelu_tanh".
 
         Raises:
-            KernelError: There is no kernel for these weights or this machine.
+            KernelError: No kernel supports these weights or this machine.
         """
         width, hidden = gate.shape
         if activation not in _KINDS or gate.dtype != torch.bfloat16 or not has_tiles():
-            raise KernelError("there is no matrix unit for this gated MLP")
+            raise KernelError("no matrix unit for this gated MLP")
         if width % DEPTH or hidden % OUTPUTS:
-            raise KernelError(f"{hidden} by {width} is no multiple of {DEPTH}")
+            raise KernelError(f"{hidden} by {width} is not a multiple of {DEPTH}")
         self._width, self._hidden = width, hidden
         halves = [each.view(-1, ROWS, hidden) for each in (gate, up)]
         joined = torch.stack(halves, 1).view(2 * width, hidden)
@@ -76,7 +76,7 @@ class FeedForward:
     def of_blocks(
         self, values: torch.Tensor, rows: int, residual: torch.Tensor | None = None
     ) -> torch.Tensor:
-        """Takes rows in blocks; at least `least_in_blocks`.
+        """Computes rows in blocks, at least `least_in_blocks` rows.
 
         Args:
             values: Blocks, as `RmsNorm.in_blocks` writes them.

@@ -41,7 +41,7 @@ _ROWS = LANES // 2
 """Rows that are multiplied with a panel at a time: their sums fill half of the
 registers, which is enough to hide the latency of an addition."""
 _NEAR = 1 << 20
-"""Bytes of values that stay in the L2 cache beside a panel."""
+"""Bytes of values that stay in the L2 cache with a panel."""
 
 
 class Float32Product:
@@ -59,7 +59,7 @@ class Float32Product:
         *,
         rows_at_once: int,
     ) -> None:
-        """Takes a weight [out, in, …] as the kernel reads it, and a bias [out].
+        """Wraps a packed weight [out, in, …] and a bias [out].
 
         The kernel reads the weight once for each `rows_at_once` rows.
         """
@@ -99,7 +99,7 @@ class Float32Gemm(Float32Product):
             bias: [out].
 
         Raises:
-            KernelError: There is no kernel on this machine.
+            KernelError: No kernel supports this machine.
         """
         super().__init__(_kernel(), weight, bias, rows_at_once=_ROWS)
 

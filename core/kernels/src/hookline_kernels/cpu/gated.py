@@ -62,10 +62,10 @@ class Gate:
                 gates precede all ups.
 
         Raises:
-            KernelError: There is no kernel for this dtype or machine.
+            KernelError: No kernel supports this dtype or machine.
         """
         if dtype not in SCALARS:
-            raise KernelError(f"there is no compiled gate for {dtype}")
+            raise KernelError(f"no compiled gate for {dtype}")
         self._width, self._dtype = width, dtype
         self._kernel = _kernel(dtype, lanes_for(width), activation, alternates)
         self._numbers = numbers_of(0, width, 0, 0)
@@ -157,7 +157,7 @@ def gated(
 def quickly_gated(
     builder: ir.IRBuilder, gates: ir.Value, ups: ir.Value, *, has_cube: bool
 ) -> ir.Value:
-    """The same to a precision of 1e-4, of 16 numbers with AVX-512."""
+    """Gates 16 numbers with AVX-512, to a relative precision of 1e-4."""
     argument = _gelu_argument(builder, gates, 16) if has_cube else gates
     argument = builder.fmul(argument, constant(-LOG2_E, 16))
     whole = builder.fadd(constant(1.0, 16), power_of_2(builder, argument))

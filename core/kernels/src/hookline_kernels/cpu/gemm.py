@@ -30,13 +30,13 @@ from hookline_kernels.cpu.panels import (
 from hookline_kernels.cpu.recording import fresh
 
 _MOST_BYTES = 1 << 20
-"""Bytes of rows that a thread takes at a time: half of an L2 cache."""
+"""Bytes of rows that a thread processes per pass: half of an L2 cache."""
 _PANELS = 4
-"""Panels that a thread takes at a time."""
+"""Panels that a thread processes per pass."""
 _MOST_BLOCKS = _MOST_BYTES // (2 * HEIGHT * DEPTH * 27)
-"""Blocks of rows whose inputs are so many that they are multiplied in parts."""
+"""Maximum number of row blocks per pass for wide inputs, multiplied in parts."""
 _MOST_ROWS = 512
-"""Most rows; oneDNN is as fast for more."""
+"""Maximum number of rows; oneDNN is as fast for more."""
 
 
 class Gemm:
@@ -131,7 +131,7 @@ def _placer(width: int) -> Any:
 
     @exact
     def place_of(panel: int, row_bytes: int) -> int:
-        """Offset of a panel in a weight, in bytes."""
+        """Returns the offset of a panel in a weight, in bytes."""
         side = panel % together * 4 * OUTPUTS
         return panel // together * width * row_bytes + side
 

@@ -28,7 +28,7 @@ class Kernel:
     """A compiled kernel; it is compiled, or read from disk, when it is made.
 
     Raises:
-        KernelError: There is no compiler, or torch's threads cannot be reached.
+        KernelError: No compiler is installed, or torch's threads cannot be reached.
     """
 
     def __init__(self, body: Callable[[Any], None], variant: str) -> None:
@@ -60,5 +60,5 @@ class Kernel:
 
     @staticmethod
     def threads(elements: int) -> int:
-        """Returns the number of threads that reading so many elements is worth."""
+        """Returns the number of threads that pay for reading this many elements."""
         return 1 if elements < _WORTH_SHARING else torch.get_num_threads()

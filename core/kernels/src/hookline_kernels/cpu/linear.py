@@ -1,6 +1,6 @@
 """Linear layers by torch; in bfloat16 with weights that oneDNN packs once.
 
-Plain weights are packed anew in every product. A residual is added inside of the
+Plain weights are packed in every product. A residual is added inside of the
 product, before the result is rounded.
 """
 
@@ -8,7 +8,7 @@ import torch
 from torch.nn import functional
 
 _TOKENS = 256
-"""Rows that weights are packed for: fast for more, and nearly so for one."""
+"""Number of rows for which weights are packed; nearly as fast for others."""
 
 
 def can_pack(weight: torch.Tensor) -> bool:
@@ -63,7 +63,7 @@ def plain_linear(
     *,
     residual: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """The same with a plain weight, for [T, in]."""
+    """Multiplies [T, in] by a plain weight; adds the residual."""
     if residual is None:
         return functional.linear(values, weight, bias)
     result = torch.addmm(residual, values, weight.t())

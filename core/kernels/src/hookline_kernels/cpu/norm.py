@@ -62,10 +62,10 @@ class RmsNorm:
                 by `weight` after it.
 
         Raises:
-            KernelError: There is no kernel for this dtype or machine.
+            KernelError: No kernel supports this dtype or machine.
         """
         if weight.dtype not in SCALARS:
-            raise KernelError(f"there is no compiled RMSNorm for {weight.dtype}")
+            raise KernelError(f"no compiled RMSNorm for {weight.dtype}")
         self._weight = weight.contiguous()
         self._epsilon, self._unit_offset = epsilon, unit_offset
         (self._width,) = weight.shape

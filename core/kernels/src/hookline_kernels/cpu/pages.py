@@ -13,7 +13,7 @@ from hookline_kernels.cpu.memory import int_at, take
 from hookline_kernels.failure import KernelError
 
 _TOKENS = 16
-"""Tokens that a thread takes at a time: often one block of a prompt."""
+"""Tokens that a thread processes per pass: often one block of a prompt."""
 
 
 class CacheWriter:
@@ -31,10 +31,10 @@ class CacheWriter:
         """Compiles the kernel if it is not compiled yet.
 
         Raises:
-            KernelError: There is no kernel for this dtype or machine.
+            KernelError: No kernel supports this dtype or machine.
         """
         if dtype not in SCALARS:
-            raise KernelError(f"there is no compiled cache writer for {dtype}")
+            raise KernelError(f"no compiled cache writer for {dtype}")
         self._kernel = _kernel(key_dim, value_dim, block_size, dtype)
         self._row = num_kv_heads * (key_dim + value_dim)
         self._numbers = numbers_of(0, num_kv_heads, *[0] * 9)

@@ -55,11 +55,11 @@ SUM_BYTES = HEIGHT * OUTPUTS * 4
 LINES = DEPTH * OUTPUTS * 2 // CACHE_LINE
 """Cache lines of 32 inputs of a panel."""
 AS_THEY_ARE, SILU, GELU_TANH = range(3)
-"""What is done to finished sums."""
+"""Activations applied to finished sums."""
 STAYING = 20
 """Steps of 32 inputs of a panel that stay in the L1 cache."""
 _WHOLE = 26
-"""Most steps that are computed in one part, though a few do not stay."""
+"""Maximum number of steps computed in one part, although a few do not stay."""
 
 _SUMS, _OWN, _OTHERS = (0, 1, 2, 3), (4, 5), (6, 7)
 _ROW_BYTES = DEPTH * 2

@@ -81,7 +81,7 @@ def check_tiles(shape: PrefillShape, dtype: torch.dtype) -> None:
         KernelError: It cannot.
     """
     if dtype != torch.bfloat16 or not has_tiles():
-        raise KernelError(f"there is no matrix unit for {dtype}")
+        raise KernelError(f"no matrix unit for {dtype}")
     if shape.key_dim % DEPTH or shape.value_dim % DEPTH or shape.block_size % ROWS:
         raise KernelError(f"tiles do not fit {shape}")
 

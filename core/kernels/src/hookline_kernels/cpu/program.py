@@ -40,7 +40,7 @@ class Program:
     """
 
     def __init__(self, entries: Sequence[tuple[int, int, bool]]) -> None:
-        """Takes (address of void(argument), address of the argument, is alone) tuples.
+        """Wraps (address of void(argument), address of the argument, is alone) entries.
 
         Raises:
             KernelError: torch's threads cannot be reached on this machine.
@@ -72,7 +72,7 @@ def program_kernel() -> Any:
     """Compiles the loop over a program's kernels, once a process.
 
     Raises:
-        KernelError: There is no compiler.
+        KernelError: No compiler is installed.
     """
 
     def walk(header: Any) -> None:

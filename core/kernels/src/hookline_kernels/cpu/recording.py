@@ -40,7 +40,7 @@ class ReplayedAttention(Protocol):
             batch: A step with as many tokens as the recorded one.
 
         Returns:
-            Number of threads that the work is worth; None if the recording does not fit
+            Number of threads that pay for the work; None if the recording does not fit
             this step, which then must not be replayed.
         """
         ...
@@ -49,8 +49,8 @@ class ReplayedAttention(Protocol):
 class Arena:
     """Memory for kernels' results, shared by all programs.
 
-    Memory that nobody references any more is handed out again first, while it is still
-    in the CPU's caches. A program thus reuses memory where the recorded step did.
+    Unreferenced memory is reused first, while it is still in the CPU's caches. So a
+    program reuses memory where the recorded step did.
     """
 
     def __init__(self) -> None:
@@ -111,7 +111,7 @@ class Recorder:
     """
 
     def __init__(self, arena: Arena) -> None:
-        """Takes the memory for kernels' results."""
+        """Creates a recorder whose kernels' results are in `arena`."""
         self._arena = arena
         self._starts: list[tuple[int, Int64, bool]] = []
         self._attentions: dict[ReplayedAttention, list[int]] = {}
@@ -148,7 +148,7 @@ class Recording:
         attentions: dict[ReplayedAttention, list[int]],
         memory: object,
     ) -> None:
-        """Takes a recorder's kernels, and keeps `memory` alive, where results lie."""
+        """Wraps a recorder's kernels; keeps the `memory` of their results alive."""
         self._kept = memory
         width = max((len(numbers) for _, numbers, _ in starts), default=0)
         self._arguments = np.zeros((len(starts), width), np.int64)

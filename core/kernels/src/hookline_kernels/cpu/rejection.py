@@ -96,7 +96,7 @@ def _kernel() -> Kernel:
 
 @exact
 def _pick(row: Any, less: Any, refused: Any, point: Any, masses: Any) -> Any:
-    """Draws from the row's excess over the other; from the row, if there is none.
+    """Draws from the row's excess over the other, or from the row without any.
 
     `refused` is a token without any excess, or -1.
     """

@@ -27,7 +27,7 @@ from hookline_kernels.failure import KernelError
 from hookline_kernels.head_shape import HeadNorms, HeadShape
 
 _TOKENS = 16
-"""Tokens that a thread takes at a time."""
+"""Tokens that a thread processes per pass."""
 _AHEAD = 4
 """Tokens whose pages are prefetched before they are written: a key touches all of one,
 and the pages of decodes are in no cache.
@@ -44,12 +44,10 @@ class RotaryCache:
         """Compiles the kernel if it is not compiled yet.
 
         Raises:
-            KernelError: There is no kernel for this dtype or machine.
+            KernelError: No kernel supports this dtype or machine.
         """
         if shape.dtype not in SCALARS:
-            raise KernelError(
-                f"there is no compiled rotary embedding for {shape.dtype}"
-            )
+            raise KernelError(f"no compiled rotary embedding for {shape.dtype}")
         self._shape = shape
         self._norms = norms  # the kernel holds their addresses
         self._kernel = _kernel(shape, norms is not None)

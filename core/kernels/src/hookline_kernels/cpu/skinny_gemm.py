@@ -68,7 +68,7 @@ class SkinnyGemm:
     def __init__(
         self, weight: torch.Tensor, bias: torch.Tensor | None, width: int
     ) -> None:
-        """Takes a weight in blocks of `width` outputs: `linear.pack`, `lay_panels`."""
+        """Wraps a weight in blocks of `width` outputs: `linear.pack`, `lay_panels`."""
         self._kept = (weight, bias)  # the kernel holds their addresses
         self.width = width
         self._outputs, self._inputs = weight.shape

@@ -26,7 +26,7 @@ class Team:
     """
 
     def __init__(self, function: int) -> None:
-        """Takes the address of a function void(void *)."""
+        """Wraps a function void(void *), given by its address."""
         self._fork = openmp().GOMP_parallel
         self._fork.argtypes = [
             ctypes.c_void_p,

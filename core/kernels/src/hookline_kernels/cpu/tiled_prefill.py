@@ -29,7 +29,7 @@ class TiledPrefill:
         """Compiles the kernel if it is not compiled yet.
 
         Raises:
-            KernelError: There is no matrix unit, or the shape does not fit it.
+            KernelError: The CPU has no matrix unit, or the shape does not fit it.
         """
         check_tiles(shape, dtype)
         self._shape = shape

@@ -45,13 +45,13 @@ class TritonAttention:
             dtype: Of queries and cache.
 
         Raises:
-            KernelError: There is no kernel for this shape.
+            KernelError: No kernel supports this shape.
         """
         if dtype not in DTYPES:
-            raise KernelError(f"there is no Triton attention for {dtype}")
+            raise KernelError(f"no Triton attention for {dtype}")
         if max(key_dim, value_dim) * dtype.itemsize > MOST_ROW_BYTES:
             raise KernelError(
-                f"there is no Triton attention for heads of {max(key_dim, value_dim)} "
+                f"no Triton attention for heads of {max(key_dim, value_dim)} "
                 f"numbers of {dtype}; at most {MOST_ROW_BYTES // dtype.itemsize} fit"
             )
         if num_heads % num_kv_heads:
@@ -80,7 +80,7 @@ class TritonAttention:
         layer: AttentionLayer,
         batch: AttentionMetadata,
     ) -> torch.Tensor:
-        """Attends over keys and values that are in the cache already."""
+        """Attends over cached keys and values."""
         if batch is not self._batch:
             self._begin(batch, query.device)
         output = query.new_empty(*query.shape[:2], layer.values.shape[-1])

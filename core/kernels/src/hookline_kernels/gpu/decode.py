@@ -26,7 +26,7 @@ MOST_SPLITS = 64
 PROGRAMS_A_PROCESSOR = 8
 """Programs per multiprocessor, so that few idle while the last ones run."""
 _ASSUMED_PROCESSORS = 8
-"""Multiprocessors in Triton's interpreter, where there is no device to query."""
+"""Number of multiprocessors in Triton's interpreter, which has no device."""
 
 
 def decode_attention(
@@ -38,7 +38,7 @@ def decode_attention(
     num_splits: int,
     output: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """Attention of B requests' last tokens over their cached keys and values.
+    """Computes attention of B requests' last tokens over their cached keys and values.
 
     Args:
         query: [B, heads, key dim], bfloat16, float16 or float32.

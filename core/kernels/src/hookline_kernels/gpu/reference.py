@@ -1,7 +1,7 @@
 """Plain torch references of the GPU kernels that have no shared reference.
 
-Attention, the other layers, argmax, unfiltered drawing and rejection have theirs beside
-this package, because other devices use them, too.
+Attention, the other layers, argmax, unfiltered drawing and rejection have theirs
+outside of this package, because other devices use them, too.
 """
 
 import torch

@@ -21,7 +21,7 @@ def ordered(numbers: tl.tensor) -> tl.tensor:
 
 @kernel
 def number_of(order: tl.tensor) -> tl.tensor:
-    """Inverts `ordered`."""
+    """Returns the number of an order: the inverse of `ordered`."""
     return (order ^ ((order >> 31) & _LARGEST)).to(tl.float32, bitcast=True)
 
 

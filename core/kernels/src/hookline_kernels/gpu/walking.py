@@ -69,12 +69,12 @@ def walk(  # noqa: PLR0917 - a kernel takes no keywords
         outer: Factor of the capped scores.
         masked: Whether a row does not attend to all of the tokens, or `end` − `begin`
             is not a multiple of `step`.
-        windowed: Whether there is a window.
-        capped: Whether there is a soft cap.
+        windowed: Whether `window` applies.
+        capped: Whether the soft cap applies.
         key_width: Width of a key.
         value_width: Width of a value.
         block_size: Tokens in a block of the cache.
-        step: Tokens taken at a time.
+        step: Tokens processed at a time.
 
     Returns:
         The new state: largest, total and sums.

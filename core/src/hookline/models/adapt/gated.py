@@ -37,7 +37,7 @@ class FastGated(nn.Module):
     def __init__(
         self, gate: nn.Linear, up: nn.Linear, down: nn.Linear, activation: str
     ) -> None:
-        """Raises `KernelError` if there is no kernel for it."""
+        """Raises `KernelError` if no kernel supports it."""
         super().__init__()
         gates = import_compiled("hookline_kernels.cpu.gated")
         self.gate_up_proj = joined([gate, up])
@@ -55,16 +55,16 @@ class FastGated(nn.Module):
 
 
 class TiledGated(nn.Module):
-    """The same on the CPU's matrix unit, as a whole.
+    """A gated MLP as one kernel on the CPU's matrix unit.
 
     Attributes:
-        of_blocks: Its form for rows in blocks.
+        of_blocks: The layer for rows in blocks.
     """
 
     def __init__(
         self, gate: nn.Linear, up: nn.Linear, down: nn.Linear, activation: str
     ) -> None:
-        """Raises `KernelError` if there is no kernel for it."""
+        """Raises `KernelError` if no kernel supports it."""
         super().__init__()
         if any(each.bias is not None for each in (gate, up, down)):
             raise KernelError("the kernel takes no bias")
@@ -91,7 +91,7 @@ class MakeGated(Protocol[Gated_co]):
     def __call__(
         self, gate: nn.Linear, up: nn.Linear, down: nn.Linear, activation: str
     ) -> Gated_co:
-        """Raises `KernelError` if there is no kernel for it."""
+        """Raises `KernelError` if no kernel supports it."""
         ...
 
 

@@ -64,10 +64,10 @@ class _Products:
     """The products that compute one layer.
 
     Attributes:
-        weight: As these products read it.
+        weight: The weight in these products' layout.
         for_all: Takes any number of rows.
         for_few: Faster products, each with its largest number of rows, ascending.
-        of_blocks: For rows in blocks.
+        of_blocks: The product for rows in blocks.
     """
 
     weight: torch.Tensor
@@ -77,7 +77,7 @@ class _Products:
 
 
 def _by_vectors(weight: torch.Tensor, bias: torch.Tensor | None) -> _Products | None:
-    """In float32; None without a compiler, or for another weight."""
+    """Returns float32 kernels; None without a compiler, or for another dtype."""
     try:
         vectors = import_compiled("hookline_kernels.cpu.float32_gemm")
         packed = vectors.pack_float32(weight)
@@ -95,7 +95,7 @@ def _by_vectors(weight: torch.Tensor, bias: torch.Tensor | None) -> _Products | 
 
 
 def _by_onednn(weight: torch.Tensor, bias: torch.Tensor | None) -> _Products:
-    """By oneDNN or by plain products; few rows in bfloat16 by kernels."""
+    """Returns products of oneDNN or torch; kernels for few rows in bfloat16."""
     if not can_pack(weight):
         return _Products(weight, _bound(plain_linear, weight, bias))
     packed = pack(weight)

@@ -68,7 +68,7 @@ def compiled_norm(
     """Makes a norm kernel for CPUs.
 
     Raises:
-        KernelError: There is no compiler, or no kernel for the dtype.
+        KernelError: No compiler is installed, or no kernel for the dtype.
     """
     kernels = import_compiled("hookline_kernels.cpu.norm")
     kernel = kernels.RmsNorm(weight, epsilon, unit_offset=unit_offset)

@@ -40,7 +40,7 @@ class Product(Protocol):
     """One or more linear layers, or a whole feed-forward layer.
 
     Attributes:
-        of_blocks: Its form for rows in blocks; None if it has none.
+        of_blocks: The product for rows in blocks; None if not supported.
     """
 
     @property

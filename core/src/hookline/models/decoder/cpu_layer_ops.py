@@ -20,7 +20,7 @@ class CpuLayerOps:
     """Implements `LayerOps` by compiled kernels."""
 
     def __init__(self, reduce: Reduce | None = None) -> None:
-        """With `reduce`, weights are one rank's part, and steps are not replayed."""
+        """Creates the operations; with `reduce`, of one rank and without replay."""
         self.reduce = reduce
 
     def norm(self, module: nn.Module) -> FastNorm | None:

@@ -55,11 +55,11 @@ class Decoder:
         block_size: int,
         max_model_len: int,
     ) -> None:
-        """Takes the weights of a model, whose modules still compute the same.
+        """Builds the decoder from a model, whose modules stay usable.
 
         Raises:
             NotDecoder: The model has another structure.
-            KernelError: There are no kernels for it on this machine.
+            KernelError: No kernels support it on this machine.
         """
         parts = find_parts(model)
         shapes = _head_shapes(probed, block_size, model.dtype)
@@ -141,7 +141,7 @@ class Decoder:
 def _head_shapes(
     probed: Probed, block_size: int, dtype: torch.dtype
 ) -> list[HeadShape]:
-    """Each layer's heads.
+    """Returns the shape of each layer's heads.
 
     Raises:
         NotDecoder: They differ in width.

@@ -22,7 +22,7 @@ class GpuLayerOps:
     """Implements `LayerOps`; nothing waits for the device, so graphs can capture it."""
 
     def __init__(self, reduce: Reduce | None = None) -> None:
-        """With `reduce`, weights are one rank's part."""
+        """Creates the operations; with `reduce`, of one rank's part of the weights."""
         self.reduce = reduce
 
     def norm(self, module: nn.Module) -> FastNorm | None:
@@ -52,10 +52,10 @@ class GpuProduct:
     of_blocks = None
 
     def __init__(self, linears: Sequence[nn.Linear]) -> None:
-        """Takes the weights of layers of one input width.
+        """Joins the weights of layers of one input width.
 
-        Several weights are joined, and the layers' own become views of the joined one,
-        so that the device holds each number once.
+        The layers' weights become views of the joined one, so that the device holds
+        each number once.
         """
         self._weight = _joined([each.weight for each in linears])
         biases = [each.bias for each in linears if each.bias is not None]

@@ -1,4 +1,4 @@
-"""One layer of a usual decoder, in a few calls."""
+"""A decoder layer, computed in a few kernel calls."""
 
 import torch
 from torch import nn
@@ -32,11 +32,11 @@ class DecoderLayer:
         attention: LayerAttention,
         ops: LayerOps,
     ) -> None:
-        """Takes the parts' weights, and packs them where that pays.
+        """Builds the layer from its modules; packs weights where that is faster.
 
         Raises:
-            NotDecoder: A part is not what its name says.
-            KernelError: There are no kernels for it on this machine.
+            NotDecoder: A part has another structure.
+            KernelError: No kernels support it on this machine.
         """
         products = [parts.query, parts.key, parts.value]
         if not are_joinable(products):
@@ -98,7 +98,7 @@ def kernel_norm(ops: LayerOps, module: nn.Module) -> FastNorm:
     """Returns the kernel of a norm.
 
     Raises:
-        NotDecoder: There is none.
+        NotDecoder: No kernel computes this norm.
     """
     found = ops.norm(module)
     if found is None:

@@ -78,7 +78,7 @@ class LayerOps(Protocol):
     def reduce(self) -> Reduce | None: ...
 
     def norm(self, module: nn.Module) -> FastNorm | None:
-        """Returns None if the module is not an RMSNorm, or there is no kernel."""
+        """Returns None if the module is not an RMSNorm, or no kernel supports it."""
         ...
 
     def product(self, linears: Sequence[nn.Linear]) -> Product:
@@ -86,11 +86,11 @@ class LayerOps(Protocol):
         ...
 
     def gated_mlp(self, module: nn.Module) -> Product | None:
-        """Returns None if the module is not a gated MLP, or there is no kernel."""
+        """Returns None if the module is not a gated MLP, or no kernel supports it."""
         ...
 
     def heads_cache(self, shape: HeadShape, norms: HeadNorms | None) -> HeadsCache:
-        """Raises `KernelError` if there is no kernel for the shape."""
+        """Raises `KernelError` if no kernel supports the shape."""
         ...
 
     def rotary_table(

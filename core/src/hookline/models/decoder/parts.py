@@ -50,7 +50,7 @@ class DecoderParts:
     Attributes:
         embedding: [vocabulary, hidden].
         layers: The layers in order.
-        norm: Norm behind the last layer.
+        norm: Norm after the last layer.
         output: Projection to logits.
         rotary: (values of any dtype, positions [1, n]) → cosines and sines
             [1, n, head dim] in that dtype.

@@ -44,7 +44,7 @@ class ReducedProduct:
 
 
 class _ReducedBlocks:
-    """The same of rows in blocks."""
+    """A reduced product of rows in blocks."""
 
     def __init__(self, multiply: MultiplyBlocks, reduce: Reduce) -> None:
         self._multiply, self._reduce = multiply, reduce
@@ -62,7 +62,7 @@ def reduced(product: Product, reduce: Reduce | None) -> Product:
     to reduce.
 
     Args:
-        product: Of the whole weight, or of this rank's part of its inputs.
+        product: Product of the whole weight, or of this rank's part of the inputs.
         reduce: Sums the parts; None if the weight is not split.
     """
     return product if reduce is None else ReducedProduct(product, reduce)

@@ -1,10 +1,10 @@
 """Replays steps, all of whose layers' kernels are started by one call.
 
-The CPU's counterpart of CUDA graphs. The second step in a row of a size is recorded
-while it is computed; it is then replayed over memory full of not-a-numbers, and must
-give the same result. From then on steps of this size are replayed, whatever requests
-they are of. Recording takes as long as two steps and saves a part of one at each
-replay: a size that does not come twice in a row must have come often. A step in which
+The CPU's counterpart of CUDA graphs. The second consecutive step of a size is recorded
+while it is computed; the recording is then replayed over memory filled with NaN, and
+must give the same result. From then on steps of this size are replayed, for any
+requests. Recording takes as long as two steps and each replay saves a part of one: a
+size that does not come twice in a row must have come often. A step in which
 torch computes a part cannot be recorded.
 """
 
@@ -21,7 +21,7 @@ from hookline_kernels.cpu.program import program_kernel
 from hookline_kernels.cpu.recording import Arena, Recorder, Recording, recording
 
 _MOST_TOKENS = 512
-"""Most tokens of a recorded step; larger ones use products of torch."""
+"""Maximum tokens of a recorded step; larger ones use products of torch."""
 _MOST_OF_SEVERAL = 128
 """Most tokens if a request has several: such sizes recur less, and starts cost less."""
 _MOST_RECORDINGS = 128
@@ -58,18 +58,18 @@ class _Size(NamedTuple):
 
 @dataclass(slots=True)
 class _Backoff:
-    """When to try to record again after failures.
+    """Backoff between attempts to record after failures.
 
     Attributes:
         pause: Number of steps to wait after the next failure.
-        resting: Number of steps left to wait.
+        remaining: Number of steps left to wait.
     """
 
     pause: int = 1
-    resting: int = 0
+    remaining: int = 0
 
     def fail(self) -> None:
-        self.pause = self.resting = min(2 * self.pause, _MOST_PAUSE)
+        self.pause = self.remaining = min(2 * self.pause, _MOST_PAUSE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +97,7 @@ class _Recorded:
 
     Attributes:
         recording: Its kernels.
-        inputs: Where they read their inputs.
+        inputs: Memory of their inputs.
         table: Addresses of the rotary table that they read.
         output: [T, hidden] where they leave the result.
     """
@@ -112,10 +112,10 @@ class RecordedSteps:
     """Records and replays the layers of a decoder, for steps of few tokens."""
 
     def __init__(self, layers: Sequence[Layer], width: int, dtype: torch.dtype) -> None:
-        """Takes layers that are bound to a cache; `width` is the hidden size.
+        """Wraps layers that are bound to a cache; `width` is the hidden size.
 
         Raises:
-            KernelError: There is no compiler.
+            KernelError: No compiler is installed.
         """
         program_kernel()  # compile it before a request waits for it
         self._layers = layers
@@ -143,9 +143,9 @@ class RecordedSteps:
         if found is None or found.table != _addresses(rotary):
             backoff = self._backoffs[size.has_several]
             is_due = size == self._last or self._seen[size] >= _OFTEN
-            self._last, backoff.resting = size, backoff.resting - 1
+            self._last, backoff.remaining = size, backoff.remaining - 1
             self._seen[size] += 1
-            if not is_due or backoff.resting > 0:
+            if not is_due or backoff.remaining > 0:
                 return None
             return self._record(size, hidden, batch, rotary)
         self._last = size
@@ -175,7 +175,7 @@ class RecordedSteps:
         inputs.copy_from(hidden, batch)
         if not found.recording.run(own) or not _is_close(output, expected):
             self._is_off = True
-            # The replay may have written wrong keys and values: compute the step anew.
+            # The replay may have written wrong keys and values: compute the step again.
             return self._run_layers(hidden, batch, rotary)
         self._recorded[size] = found
         if len(self._recorded) > _MOST_RECORDINGS:

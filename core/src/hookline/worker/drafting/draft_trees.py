@@ -85,7 +85,7 @@ def arrays_for(
 
     Args:
         tree: The tree of drafts.
-        platform: Where the model runs.
+        platform: Platform of the model.
         windows: Attention windows of its layers, in tokens; None is unlimited.
 
     Raises:
@@ -109,8 +109,8 @@ class Moves(NamedTuple):
     """Indices of a step's tokens, [n] each; read all sources before any write.
 
     Attributes:
-        sources: Where the keys and values of accepted nodes are.
-        targets: Where they belong in a chain.
+        sources: Current indices of the accepted nodes' keys and values.
+        targets: Their indices in a chain.
     """
 
     sources: Int64

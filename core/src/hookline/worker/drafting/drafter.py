@@ -148,7 +148,7 @@ class Drafter:
             known = self._drawn.get(self._batch.request_ids[row])
             params = self._batch.params[row]
             assert params is not None
-            # Greedy requests keep the most likely token, whatever the distribution.
+            # Greedy requests keep the most likely token for any distribution.
             if known is not None and len(indices) > 1 and not params.is_greedy:
                 sequences.append(indices)
                 probabilities.append(known[: len(indices) - 1])

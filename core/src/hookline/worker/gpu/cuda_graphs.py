@@ -18,7 +18,7 @@ class Graph(Protocol):
     """A captured computation.
 
     Attributes:
-        output: Where each replay leaves its result.
+        output: Output of each replay.
     """
 
     output: torch.Tensor

@@ -30,7 +30,7 @@ class DeviceFeed:
         """Allocates the buffers.
 
         Args:
-            device: Where the model computes.
+            device: Device of the model.
             max_tokens: Most tokens of a step.
             max_num_seqs: Most requests of a step.
             max_num_blocks: Most blocks of a request.

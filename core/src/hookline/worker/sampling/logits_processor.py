@@ -61,7 +61,7 @@ class LogitsProcessorContext:
         config: Configuration of the engine.
         vocab_size: Width of the logits.
         max_num_seqs: Number of batch rows.
-        device: Where the logits are.
+        device: Device of the logits.
     """
 
     config: EngineConfig

@@ -74,7 +74,7 @@ class Sampler:
             batch: Tokens of all requests, in main memory.
             state: Their sampling parameters, in main memory.
             chosen: Kernels that pick tokens; None chooses those for float32.
-            device: Where logits are.
+            device: Device of the logits.
         """
         self._batch = batch
         self._state = state

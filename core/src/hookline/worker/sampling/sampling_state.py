@@ -17,7 +17,7 @@ class SamplingState:
     """Columns by batch row; those of free rows are stale and never read.
 
     Attributes:
-        processors: What changes logits before sampling.
+        processors: The logits processors.
         temperature: 0 means greedy.
         top_k: The vocabulary's size where it is off.
         top_p: 1 where it is off.
