@@ -82,11 +82,11 @@ class StepResult:
     Attributes:
         tokens: New tokens by request id; none while a prompt is not finished. With
             drafts, the accepted ones and the token after them.
-        logprobs: One entry per new token, for requests that asked for them.
+        logprobs: One entry per new token, for requests with `logprobs`.
         failed: Causes of errors by request id; these requests end, and their tokens in
             this result are invalid.
-        prompt_logprobs: One entry per position after a computed one, for requests that
-            asked for them and whose prompt this step computed in part.
+        prompt_logprobs: One entry per position after a computed one, for requests with
+            `prompt_logprobs` whose prompt this step computed in part.
         forward_ns: Duration of the forward pass, ns.
         drafts: Drafts for the next step by request id.
         draft_ns: Duration of drafting, ns.

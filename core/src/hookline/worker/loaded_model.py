@@ -41,7 +41,7 @@ class LoadedModel:
         max_model_len: Context length in tokens.
         eos_token_ids: Tokens that end its texts.
         cost: FLOPs and bytes of its steps.
-        fingerprint: Digest of weights and configuration; empty unless asked for.
+        fingerprint: Digest of weights and configuration; empty without a KV connector.
     """
 
     architecture: str

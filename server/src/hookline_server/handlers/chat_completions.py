@@ -29,37 +29,37 @@ async def chat_completions(request: web.Request) -> web.StreamResponse:
     engine = ready_engine(request)
     with rejections_counted(request):
         slo = requested_slo(request)
-        asked = decode(await read_body(request), ChatRequest)
-        check_model(engine, asked.model)
-        check(asked)
+        body = decode(await read_body(request), ChatRequest)
+        check_model(engine, body.model)
+        check(body)
         params = sampling_params(
-            asked, max_tokens=asked.output_tokens, logprobs=asked.likeliest_tokens
+            body, max_tokens=body.output_tokens, logprobs=body.likeliest_tokens
         )
-        prompt = await _prompt(engine, asked)
+        prompt = await _prompt(engine, body)
     submission = Submission(
         prompts=[prompt],
         params=params,
-        facts=request_facts(request, priority=asked.priority or 0, slo=slo),
-        cache_salt=asked.cache_salt,
-        is_streamed=asked.is_streamed,
-        kv_transfer_params=asked.kv_transfer_params,
+        facts=request_facts(request, priority=body.priority or 0, slo=slo),
+        cache_salt=body.cache_salt,
+        is_streamed=body.is_streamed,
+        kv_transfer_params=body.kv_transfer_params,
     )
-    answer = ChatAnswer(make_identity(request, "chatcmpl"), asked, engine)
-    with _fields_named(asked):
+    answer = ChatAnswer(make_identity(request, "chatcmpl"), body, engine)
+    with _fields_named(body):
         return await deliver(request, submission, answer)
 
 
-async def _prompt(engine: ServingEngine, asked: ChatRequest) -> list[int]:
+async def _prompt(engine: ServingEngine, body: ChatRequest) -> list[int]:
     return await engine.render_chat(
-        template_messages(asked.messages),
-        add_generation_prompt=asked.add_generation_prompt is not False,
+        template_messages(body.messages),
+        add_generation_prompt=body.add_generation_prompt is not False,
     )
 
 
 @contextmanager
-def _fields_named(asked: ChatRequest) -> Iterator[None]:
+def _fields_named(body: ChatRequest) -> Iterator[None]:
     """Replaces the engine's parameter names in an error by this endpoint's."""
-    names = {"prompt": "messages", "max_tokens": asked.max_tokens_field}
+    names = {"prompt": "messages", "max_tokens": body.max_tokens_field}
     try:
         yield
     except RequestError as error:

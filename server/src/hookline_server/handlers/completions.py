@@ -34,43 +34,43 @@ async def completions(request: web.Request) -> web.StreamResponse:
     engine = ready_engine(request)
     with rejections_counted(request):
         slo = requested_slo(request)
-        asked = decode(await read_body(request), CompletionRequest)
-        check_model(engine, asked.model)
-        check(asked)
-        params = _params(asked)
-        found = await _tokenized(engine, asked, prompts(asked))
-        echo = await _echo(engine, asked, found)
+        body = decode(await read_body(request), CompletionRequest)
+        check_model(engine, body.model)
+        check(body)
+        params = _params(body)
+        found = await _tokenized(engine, body, prompts(body))
+        echo = await _echo(engine, body, found)
     submission = Submission(
         prompts=found,
         params=params,
-        facts=request_facts(request, priority=asked.priority or 0, slo=slo),
-        cache_salt=asked.cache_salt,
-        is_streamed=asked.is_streamed,
-        may_be_shorter=asked.max_tokens is None,
-        kv_transfer_params=asked.kv_transfer_params,
+        facts=request_facts(request, priority=body.priority or 0, slo=slo),
+        cache_salt=body.cache_salt,
+        is_streamed=body.is_streamed,
+        may_be_shorter=body.max_tokens is None,
+        kv_transfer_params=body.kv_transfer_params,
     )
     identity = make_identity(request, "cmpl")
     return await deliver(
-        request, submission, CompletionAnswer(identity, asked, engine, echo)
+        request, submission, CompletionAnswer(identity, body, engine, echo)
     )
 
 
-def _params(asked: CompletionRequest) -> SamplingParams:
-    wanted = DEFAULT_MAX_TOKENS if asked.max_tokens is None else asked.max_tokens
+def _params(body: CompletionRequest) -> SamplingParams:
+    max_tokens = DEFAULT_MAX_TOKENS if body.max_tokens is None else body.max_tokens
     return sampling_params(
-        asked,
+        body,
         # With echo, max_tokens may be 0, but the engine generates at least one token.
-        max_tokens=max(wanted, 1) if asked.echo else wanted,
-        logprobs=asked.logprobs,
-        prompt_logprobs=asked.logprobs if asked.echo else None,
+        max_tokens=max(max_tokens, 1) if body.echo else max_tokens,
+        logprobs=body.logprobs,
+        prompt_logprobs=body.logprobs if body.echo else None,
     )
 
 
 async def _tokenized(
-    engine: ServingEngine, asked: CompletionRequest, found: Sequence[Prompt]
+    engine: ServingEngine, body: CompletionRequest, found: Sequence[Prompt]
 ) -> Sequence[Prompt]:
-    length = asked.truncate_prompt_tokens
-    has_special = asked.add_special_tokens is not False
+    length = body.truncate_prompt_tokens
+    has_special = body.add_special_tokens is not False
     if has_special and length is None:
         return found
     tokens = [
@@ -83,12 +83,12 @@ async def _tokenized(
 
 
 async def _echo(
-    engine: ServingEngine, asked: CompletionRequest, found: Sequence[Prompt]
+    engine: ServingEngine, body: CompletionRequest, found: Sequence[Prompt]
 ) -> Echo:
-    if not asked.echo:
+    if not body.echo:
         return Echo()
     texts = [await _text(engine, prompt) for prompt in found]
-    return Echo(texts, is_alone=asked.max_tokens == 0)
+    return Echo(texts, is_alone=body.max_tokens == 0)
 
 
 async def _text(engine: ServingEngine, prompt: Prompt) -> str:

@@ -20,12 +20,12 @@ from hookline_server.request_body import read_body
 async def tokenize(request: web.Request) -> web.Response:
     """Tokenizes a prompt or a conversation."""
     engine = ready_engine(request)
-    asked = decode(await read_body(request), TokenizeRequest)
-    check_model(engine, asked.model)
-    check_tokenize(asked)
-    tokens = await _tokens(engine, asked)
+    body = decode(await read_body(request), TokenizeRequest)
+    check_model(engine, body.model)
+    check_tokenize(body)
+    tokens = await _tokens(engine, body)
     texts = None
-    if asked.return_token_strs:
+    if body.return_token_strs:
         texts = [engine.token_text(token) for token in tokens]
     return json_response(
         TokenizeResponse(
@@ -40,18 +40,18 @@ async def tokenize(request: web.Request) -> web.Response:
 async def detokenize(request: web.Request) -> web.Response:
     """Detokenizes tokens."""
     engine = ready_engine(request)
-    asked = decode(await read_body(request), DetokenizeRequest)
-    check_model(engine, asked.model)
-    check_tokens("tokens", asked.tokens, engine.facts.vocab_size)
-    return json_response(DetokenizeResponse(prompt=await engine.decode(asked.tokens)))
+    body = decode(await read_body(request), DetokenizeRequest)
+    check_model(engine, body.model)
+    check_tokens("tokens", body.tokens, engine.facts.vocab_size)
+    return json_response(DetokenizeResponse(prompt=await engine.decode(body.tokens)))
 
 
-async def _tokens(engine: ServingEngine, asked: TokenizeRequest) -> list[int]:
-    if asked.messages is not None:
+async def _tokens(engine: ServingEngine, body: TokenizeRequest) -> list[int]:
+    if body.messages is not None:
         return await engine.render_chat(
-            template_messages(asked.messages),
-            add_generation_prompt=asked.add_generation_prompt is not False,
+            template_messages(body.messages),
+            add_generation_prompt=body.add_generation_prompt is not False,
         )
     return await engine.encode(
-        asked.prompt or "", add_special_tokens=asked.add_special_tokens is not False
+        body.prompt or "", add_special_tokens=body.add_special_tokens is not False
     )

@@ -34,7 +34,7 @@ class Samples:
 
     Attributes:
         token_ids: [S].
-        logprobs: By index into S, for requests that asked for them.
+        logprobs: By index into S, for requests with `logprobs`.
         failed: By batch row, why a plugin's logits processor failed for its request;
             tokens of such a request mean nothing.
     """

@@ -99,7 +99,7 @@ class SimulatedExecutor:
         forward_ns = self._clock.now() - started
         tokens = self._compute(plan)
         transfers = self._read(tokens)
-        asked = self._clock.now()
+        proposed_at = self._clock.now()
         drafts = self._propose(ComputedStep.of(plan, tokens, forward_ns), tokens)
         return StepResult(
             tokens=tokens,
@@ -110,7 +110,7 @@ class SimulatedExecutor:
             },
             forward_ns=forward_ns,
             drafts=drafts,
-            draft_ns=self._clock.now() - asked,
+            draft_ns=self._clock.now() - proposed_at,
             most_drafts=self._most_drafts,
             proposer_failures=self._guard.take_failures() if self._guard else {},
             transfers=transfers,
@@ -187,7 +187,7 @@ class SimulatedExecutor:
         ]
         if not requests:
             return {}
-        asked = self._clock.now()
+        proposed_at = self._clock.now()
         found = self._guard.propose(requests)
         drafts = {
             request.request_id: checked.token_ids
@@ -198,7 +198,7 @@ class SimulatedExecutor:
                 each.request_id: (each.max_drafts, len(drafts[each.request_id]))
                 for each in requests
             }
-            self._control.record_proposed(counts, self._clock.now() - asked)
+            self._control.record_proposed(counts, self._clock.now() - proposed_at)
         return {request_id: tokens for request_id, tokens in drafts.items() if tokens}
 
     def _step_seconds(self, plan: StepPlan) -> float:
