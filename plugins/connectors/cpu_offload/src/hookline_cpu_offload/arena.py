@@ -14,9 +14,9 @@ from hookline.kv_transfer import KVLayout
 from hookline.kv_transfer.blocks import Bytes
 
 _AHEAD = 64 << 20
-"""So many bytes are the process's before they are needed."""
+"""Bytes made resident ahead of their use."""
 _PIECE = 2 << 20
-"""Asked for at once: whoever wants memory of the process waits meanwhile."""
+"""Bytes made resident per call, which blocks other memory mappings of the process."""
 _MADV_POPULATE_WRITE = 23
 
 
@@ -59,7 +59,7 @@ class Arena:
         return self._content[slot] == block_hash
 
     def open(self, slots: Iterable[int]) -> None:
-        """Their content is about to change: nobody's until `settle`."""
+        """Marks the slots' content as undefined until `settle`."""
         for slot in slots:
             self._content[slot] = None
 

@@ -1,4 +1,4 @@
-"""The tier on disk: files in shared_storage's format, with threads of its own."""
+"""The disk tier: files in shared_storage's format, read and written by threads."""
 
 import threading
 from collections.abc import Callable, Sequence

@@ -64,15 +64,15 @@ class SchedulerSide:
         """Waits for what is on disk; what is in memory is there within the step."""
         size = self._layout.block_size
         first = num_computed_tokens // size
-        wanted = request.block_hashes[first : (len(request.token_ids) - 1) // size]
+        hashes = request.block_hashes[first : (len(request.token_ids) - 1) // size]
         count = on_disk = 0
-        for block_hash in wanted:
+        for block_hash in hashes:
             if block_hash not in self._slots:
                 if self._store is None or not self._store.has(block_hash):
                     break
                 on_disk += 1
             count += 1
-        self._counts.asked(request.request_id, len(wanted))
+        self._counts.asked(request.request_id, len(hashes))
         return count * size, on_disk > 0
 
     def update_state_after_alloc(self, request: ConnectorRequest, load: Load) -> None:
@@ -123,7 +123,7 @@ class SchedulerSide:
         return False, None
 
     def update_connector_output(self, payload: bytes) -> None:
-        """Forgets what slots turned out not to have, so that it is kept anew."""
+        """Forgets blocks that are missing from their slots, so they are kept again."""
         report = msgspec.msgpack.decode(payload, type=Report)
         for slot, block_hash in report.lost:
             self._slots.forget(block_hash, slot)

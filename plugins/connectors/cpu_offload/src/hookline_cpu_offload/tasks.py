@@ -1,18 +1,18 @@
-"""What the two sides tell each other, as msgpack."""
+"""Messages between the two sides of the connector, as msgpack."""
 
 import msgspec
 
 ON_DISK = -1
-"""Instead of a slot."""
+"""Slot number of a block on disk."""
 
 
 class Move(msgspec.Struct, array_like=True):
-    """A block's content between its place in the cache and a slot.
+    """A copy between a KV block and a slot.
 
     Attributes:
-        block_id: Of the cache.
-        slot: Of host memory.
-        block_hash: What it is.
+        block_id: Id of the KV block.
+        slot: Slot in host memory, or `ON_DISK`.
+        block_hash: Hash of the block.
     """
 
     block_id: int

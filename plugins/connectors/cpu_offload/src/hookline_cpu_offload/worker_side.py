@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from hookline_cpu_offload.disk import Disk
 
 _MOST_BLOCKS = 64
-"""That are copied by one call: one layer of so many fits a processor's cache."""
+"""Blocks copied by one call, few enough for a layer to fit into the CPU's cache."""
 
 
 class WorkerSide:
@@ -69,13 +69,13 @@ class WorkerSide:
             self._load(task)
 
     def wait_for_layer_load(self, layer_index: int) -> None:
-        """What is in host memory was loaded before the forward pass."""
+        """Does nothing: host memory is copied before the forward pass."""
 
     def save_kv_layer(self, layer_index: int) -> None:
         """Blocks are kept when they are evicted, not when they are written."""
 
     def wait_for_save(self) -> None:
-        """Raises `OSError` if an earlier write has failed: there is no other way."""
+        """Raises the `OSError` of an earlier write that failed."""
         error = None if self._disk is None else self._disk.take_error()
         if error is not None:
             raise error
@@ -93,7 +93,7 @@ class WorkerSide:
         return TransferResults(loaded=loaded, failed=failed, payload=payload)
 
     def shutdown(self) -> None:
-        """Waits for what is being read, and for all that is to be written."""
+        """Waits for reads in progress and all pending writes."""
         if self._disk is not None:
             self._disk.close()
         self._arena.close()
@@ -102,7 +102,7 @@ class WorkerSide:
     # -- down --------------------------------------------------------------------
 
     def _spill(self, spills: list[Spill]) -> None:
-        """Has the old content of slots written to disk."""
+        """Queues the old content of slots for writing to disk."""
         assert self._disk is not None
         good = [each for each in spills if self._arena.holds(*_place(each))]
         slots = [each.slot for each in good]
@@ -134,9 +134,9 @@ class WorkerSide:
     # -- up ----------------------------------------------------------------------
 
     def _load(self, task: LoadTask) -> None:
-        """Gives what is in slots now, and has the rest read.
+        """Copies blocks from slots, and starts reading the others from disk.
 
-        What comes behind a block that is not there is of no use.
+        Blocks after the first missing one are not loaded.
         """
         moves = task.moves
         lost = [move for move in moves if not self._is_there(move)]
@@ -178,7 +178,7 @@ class WorkerSide:
     def _read_ended(
         self, task: LoadTask, on_disk: list[int], good: int, read: int, reason: str
     ) -> None:
-        """In a thread of the disk's."""
+        """Reports the end of a disk read; called in a reader thread."""
         place = on_disk[read] if read < len(on_disk) else good
         self._say(task, place, reason or "missing")
 

@@ -87,12 +87,12 @@ def remote_prefill(params: Mapping[str, object] | None) -> RemotePrefill | None:
 def _host(params: Mapping[str, object]) -> str:
     host = params.get("remote_host")
     if not isinstance(host, str) or not _HOST.fullmatch(host):
-        raise ValueError("remote_host is no host")
+        raise ValueError("remote_host is not a host")
     return host
 
 
 def _port(params: Mapping[str, object]) -> int:
     port = params.get("remote_port")
     if type(port) is not int or not 0 < port < 1 << 16:
-        raise ValueError("remote_port is no port")
+        raise ValueError("remote_port is not a port")
     return port

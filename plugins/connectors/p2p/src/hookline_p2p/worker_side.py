@@ -1,4 +1,4 @@
-"""Moves blocks between engines, in one thread of its own."""
+"""The worker's side: moves blocks between engines, in one thread."""
 
 import logging
 import queue

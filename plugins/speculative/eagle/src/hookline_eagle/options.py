@@ -75,7 +75,7 @@ class TrainingOptions:
         batch_tokens: Tokens in a training step.
         learning_rate: Maximum learning rate.
         noise: Uniform noise on the target's features, relative to their mean size; the
-            head later reads features of its own, which are not exact either.
+            head later reads its own features, which are not exact either.
         feature_weight: Weight of the loss of features; that of tokens has 1.
     """
 

@@ -64,8 +64,8 @@ class TrainingOptions:
 
     Attributes:
         num_layers: Number of residual blocks in each head.
-        own_output: Whether each head has an output layer of its own; otherwise heads
-            share the target's, which is not written to the checkpoint.
+        own_output: Whether each head has a separate output layer; otherwise heads share
+            the target's, which is not written to the checkpoint.
         epochs: Passes over the training tokens.
         batch_tokens: Tokens in a training step.
         block_learning_rate: Maximum learning rate of the residual blocks' matrices.
