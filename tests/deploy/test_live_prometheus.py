@@ -19,6 +19,7 @@ from pathlib import Path
 from threading import Event
 from typing import Any
 
+import pytest
 import yaml
 
 from hookline.metrics import CATALOGUE
@@ -272,6 +273,7 @@ def rule_expressions() -> list[str]:
     return list(dict.fromkeys((*(rule.name for rule in recorded), *read)))
 
 
+@pytest.mark.exhaustive
 def test_every_panel_and_rule_has_data(
     prometheus: Path, rules_folder: Path, tmp_path: Path
 ) -> None:

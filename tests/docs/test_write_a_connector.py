@@ -43,6 +43,7 @@ def test_connector_is_short(files: dict[str, str]) -> None:
     assert len([line for line in code if line]) <= MOST_LINES
 
 
+@pytest.mark.exhaustive
 @pytest.mark.timeout(180)
 def test_connector_works_where_it_is_installed(
     files: dict[str, str], install_example: Callable[[Mapping[str, str]], Installed]

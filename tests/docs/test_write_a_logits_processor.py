@@ -34,6 +34,7 @@ def repeats(token_ids: list[int]) -> int:
     return len(runs) - len(set(runs))
 
 
+@pytest.mark.exhaustive
 @pytest.mark.timeout(180)
 def test_processor_works_where_it_is_installed(
     files_of: Callable[[str], dict[str, str]],

@@ -41,6 +41,7 @@ def test_proposer_is_short(files: dict[str, str]) -> None:
     assert len([line for line in code if line and "import" not in line]) <= MOST_LINES
 
 
+@pytest.mark.exhaustive
 @pytest.mark.timeout(180)
 def test_proposer_works_where_it_is_installed(
     files: dict[str, str], install_example: Callable[[Mapping[str, str]], Installed]

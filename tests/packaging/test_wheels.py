@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from hookline_testing.essential import essential
+
 ROOT = Path(__file__).parents[2]
 PACKAGES = {
     ".": {"hookline", "hookline_kernels", "hookline_registry", "hookline_server"},
@@ -61,7 +63,7 @@ def test_every_project_is_checked_here() -> None:
     assert found == set(PACKAGES)
 
 
-@pytest.mark.parametrize("project", sorted(PACKAGES))
+@pytest.mark.parametrize("project", essential(sorted(PACKAGES), ".", "tools/bench"))
 def test_wheel_ships_exactly_its_packages(project: str, tmp_path: Path) -> None:
     """A wheel, built by way of its sdist, has its own packages, typed, and no more."""
     build = ["build", "--no-isolation", "--outdir", str(tmp_path), str(ROOT / project)]

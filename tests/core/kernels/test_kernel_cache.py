@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 CHOOSE = """
 import logging
 import sys
@@ -15,6 +17,7 @@ logging.basicConfig()
 for name in sys.argv[1:]:
     sys.modules[name] = None
 
+import pytest
 from hookline_kernels import choose_attention
 
 chosen = choose_attention(
@@ -89,6 +92,7 @@ def test_a_second_process_finds_the_first_ones_kernel(tmp_path: Path) -> None:
     assert folder.stat().st_mode & 0o777 == 0o700
 
 
+@pytest.mark.exhaustive
 def test_kernels_of_several_processes_are_not_taken_for_one_another(
     tmp_path: Path,
 ) -> None:
@@ -101,6 +105,7 @@ def test_kernels_of_several_processes_are_not_taken_for_one_another(
     assert found == ["1", "80", "1", "160"]
 
 
+@pytest.mark.exhaustive
 def test_without_a_folder_it_is_compiled_each_time(tmp_path: Path) -> None:
     """A cache folder that cannot be made costs time, not the kernel."""
     file = tmp_path / "file"
@@ -122,6 +127,7 @@ def test_a_damaged_file_is_passed_over(tmp_path: Path) -> None:
     assert chosen == ["compiled", "0"]
 
 
+@pytest.mark.exhaustive
 def test_old_sources_kernels_are_removed(tmp_path: Path) -> None:
     """The folder does not grow with each version that was ever installed."""
     for number in range(9):

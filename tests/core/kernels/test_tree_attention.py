@@ -14,6 +14,7 @@ from hookline_kernels import (
     new_keys,
     new_values,
 )
+from hookline_testing.essential import essential
 
 DIM, HEADS, KV_HEADS = 32, 4, 2
 SCALE = 0.2
@@ -115,7 +116,7 @@ BATCHES = {
 )
 @pytest.mark.parametrize("dtype", TOLERANCES, ids=str)
 @pytest.mark.parametrize("may_compile", [True, False], ids=["compiled", "torch"])
-@pytest.mark.parametrize("name", BATCHES)
+@pytest.mark.parametrize("name", essential(BATCHES, "small", "mixed with decodes"))
 def test_nodes_see_their_path(
     name: str,
     may_compile: bool,

@@ -32,6 +32,7 @@ from hookline.worker.startup_timer import StartupTimer
 from hookline_kernels.layout import new_keys, new_values
 from hookline_testing.connected_core import connected_core
 from hookline_testing.connectors import DictStore
+from hookline_testing.essential import essential
 from hookline_testing.oracle import Oracle
 from hookline_testing.simulation import engine_request, run_to_end, tokens_of
 
@@ -104,7 +105,7 @@ def sleep(core: EngineCore, level: SleepLevel) -> Executor:
     return executor
 
 
-@pytest.mark.parametrize("overlaps", [False, True])
+@pytest.mark.parametrize("overlaps", essential([False, True], False))
 @pytest.mark.parametrize("level", SleepLevel)
 def test_outputs_after_waking_equal_those_before(
     llama: Oracle, level: SleepLevel, *, overlaps: bool
@@ -123,12 +124,15 @@ def test_outputs_after_waking_equal_those_before(
 
 @pytest.mark.parametrize(
     ("method", "level"),
-    [
-        ("ngram", SleepLevel.WEIGHTS),
-        ("medusa", SleepLevel.WEIGHTS),
-        ("eagle", SleepLevel.KV_CACHE),
+    essential(
+        [
+            ("ngram", SleepLevel.WEIGHTS),
+            ("medusa", SleepLevel.WEIGHTS),
+            ("eagle", SleepLevel.KV_CACHE),
+            ("eagle", SleepLevel.WEIGHTS),
+        ],
         ("eagle", SleepLevel.WEIGHTS),
-    ],
+    ),
 )
 def test_drafts_are_made_after_waking(method: str, level: SleepLevel) -> None:
     """Proposers get the new weights, and their layers the same memory."""

@@ -69,6 +69,7 @@ def test_without_the_compiler_packed_products_serve(llama: Oracle) -> None:
     assert len(tokens.split()) == 12
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("numba", ["blocked", "there"])
 def test_torch_kernels_need_no_compiler(llama: Oracle, numba: str) -> None:
     """The reference runs alone, without warnings."""

@@ -15,6 +15,7 @@ from hookline.metrics.saturation import PARTS, Saturation
 from hookline.payloads import StateChanged, StepFinished
 from hookline.sampling_params import SamplingParams
 from hookline.stats import IterationStats, SchedulerStats
+from hookline_testing.essential import essential
 from hookline_testing.observed import ObservedEngine
 from hookline_testing.simulation import simulated_core
 
@@ -149,7 +150,7 @@ def capacity(name: str) -> float:
 
 
 @pytest.mark.parametrize("share", BANDS)
-@pytest.mark.parametrize("name", SITES)
+@pytest.mark.parametrize("name", essential(SITES, "decode"))
 def test_it_is_the_fraction_of_the_capacity_in_use(name: str, share: float) -> None:
     """On average the signal is the load divided by the measured capacity."""
     site = SITES[name]()

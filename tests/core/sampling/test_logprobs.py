@@ -7,6 +7,7 @@ from hookline import LLM, SamplingParams
 from hookline.config import CacheConfig, EngineConfig, ModelConfig, SchedulerConfig
 from hookline.request import TokenLogprobs
 from hookline_testing import assert_conserved
+from hookline_testing.essential import essential
 from hookline_testing.oracle import Oracle
 
 PROMPTS = [[5, 6, 7], list(range(40, 75)), [*range(40, 75), 3], [250]]
@@ -42,15 +43,19 @@ def check(entry: TokenLogprobs, token_id: int, row: torch.Tensor, count: int) ->
 
 @pytest.mark.parametrize(
     ("mode", "temperature"),
-    [
-        ("batched", 0.0),
+    essential(
+        [
+            ("batched", 0.0),
+            ("batched", 1.5),
+            ("chunked", 0.0),
+            ("chunked", 1.5),
+            ("preempted", 0.0),
+            ("preempted", 1.5),
+            ("process", 0.0),
+        ],
         ("batched", 1.5),
-        ("chunked", 0.0),
-        ("chunked", 1.5),
         ("preempted", 0.0),
-        ("preempted", 1.5),
-        ("process", 0.0),
-    ],
+    ),
 )
 def test_logprobs_equal_the_oracle(
     llama: Oracle, mode: str, temperature: float

@@ -6,6 +6,7 @@ import pytest
 from hookline import LLM, SamplingParams
 from hookline.config import CacheConfig, EngineConfig, ModelConfig, SchedulerConfig
 from hookline_testing import assert_conserved
+from hookline_testing.essential import essential
 from hookline_testing.oracle import Oracle
 
 PROMPT = list(range(30, 70))
@@ -30,7 +31,7 @@ MODES: dict[str, dict[str, object]] = {
 }
 
 
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("mode", essential(MODES, "batched", "preempted"))
 def test_seeded_tokens_ignore_their_neighbours(
     llm: LLM, llama: Oracle, mode: str
 ) -> None:

@@ -24,6 +24,7 @@ from hookline.worker.sampling.sampler import DrawnDrafts, Sampler
 from hookline.worker.sampling.sampling_state import SamplingState
 from hookline_kernels.rejection import Verified as KernelVerified
 from hookline_kernels.sampling import ChosenSampling, choose_sampling
+from hookline_testing.essential import essential
 
 Int64 = npt.NDArray[np.int64]
 VerifyTree = Callable[[TreeArrays, Int64, Int64, Int64], Verified]
@@ -186,9 +187,10 @@ def p_value(counts: Int64, params: SamplingParams) -> float:
     return float(torch.special.gammaincc(half, torch.tensor(chi_square / 2)))
 
 
-@pytest.mark.parametrize("kind", ["certain", "drawn", "head"])
+@pytest.mark.parametrize("kind", essential(["certain", "drawn", "head"], "drawn"))
 @pytest.mark.parametrize(
-    ("name", "may_compile"), [*((name, True) for name in SETTINGS), ("all", False)]
+    ("name", "may_compile"),
+    essential([*((name, True) for name in SETTINGS), ("all", False)], ("all", True)),
 )
 def test_tokens_are_distributed_as_the_target(
     name: str, kind: str, may_compile: bool
@@ -206,7 +208,8 @@ def test_tokens_are_distributed_as_the_target(
 
 
 @pytest.mark.parametrize(
-    ("name", "may_compile"), [*((name, True) for name in SETTINGS), ("all", False)]
+    ("name", "may_compile"),
+    essential([*((name, True) for name in SETTINGS), ("all", False)], ("all", True)),
 )
 def test_tokens_of_a_tree_are_distributed_as_the_target(
     name: str, may_compile: bool

@@ -12,6 +12,7 @@ from hookline.config import CacheConfig, EngineConfig, ModelConfig
 from hookline.outputs import RequestOutput
 from hookline.spec_decode import Proposer, SpeculativeConfig
 from hookline_testing import assert_conserved
+from hookline_testing.essential import essential
 from hookline_testing.oracle import Oracle
 from hookline_testing.proposers import ScriptedProposer, ScriptedTreeProposer
 
@@ -93,7 +94,9 @@ def proposer_of(texts: list[list[int]], form: str, errors: float = 0.0) -> Propo
 
 
 @pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize(
+    "name", essential(CASES, "sampled", "logprobs", "several", "greedy")
+)
 def test_drafts_change_no_result(
     speculating_llm: SpeculatingLLM,
     plain_llm: LLM,

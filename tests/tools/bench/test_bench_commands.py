@@ -75,6 +75,7 @@ def test_throughput_reports_requests_and_tokens(
     assert result["tokens_per_second"] == 78 / seconds
 
 
+@pytest.mark.exhaustive
 def test_startup_reports_cold_and_warm(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -31,6 +31,7 @@ from hookline.worker.gpu.memory import GpuMemory, Profiled
 from hookline.worker.machine import Machine
 from hookline_kernels import Platform
 from hookline_testing import assert_conserved
+from hookline_testing.essential import essential
 from hookline_testing.oracle import Oracle, make_oracle
 from hookline_testing.plugin_site import PluginSite
 from hookline_testing.proposers import ScriptedProposer, WatchingProposer
@@ -114,6 +115,7 @@ def tokens_of(llm: LLM, prompts: Sequence[list[int]] = PROMPTS) -> list[list[int
     return [output.outputs[0].token_ids for output in outputs]
 
 
+@pytest.mark.exhaustive
 def test_eager_steps_give_the_oracles_tokens(oracle: Oracle, serve: Serve) -> None:
     """Prompts are chunked, mixed with decodes, and repeated from the cache."""
     with serve(oracle.folder) as llm:
@@ -156,6 +158,7 @@ def create_proposer(context):
 """
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("drawn", [False, True])
 def test_drafts_are_verified_as_on_the_cpu(
     llama: Oracle, serve: Serve, recorder: Recorder, tmp_path: Path, drawn: bool
@@ -199,6 +202,7 @@ def test_drafts_are_verified_as_on_the_cpu(
         assert [each.token_ids for each in device] == [each.token_ids for each in plain]
 
 
+@pytest.mark.exhaustive
 def test_hidden_states_are_not_in_graph_memory(
     llama: Oracle, serve: Serve, recorder: Recorder, tmp_path: Path
 ) -> None:
@@ -241,6 +245,7 @@ def test_experts_are_launched_and_right(
     assert found == [mixtral.greedy(prompt, TOKENS) for prompt in PROMPTS[1:3]]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("family", ["gpt2", "gemma2"])
 def test_other_models_run_as_modules(
     family: str, tmp_path: Path, serve: Serve, recorder: Recorder
@@ -296,6 +301,7 @@ SAMPLED = {
 }
 
 
+@pytest.mark.exhaustive
 def test_sampling_equals_that_of_the_cpu(llama: Oracle, serve: Serve) -> None:
     """All kinds of requests in one batch get the same tokens for the same seeds."""
     asked = list(SAMPLED.values())
@@ -332,6 +338,7 @@ def close(found: Entries, expected: Entries) -> bool:
     return True
 
 
+@pytest.mark.exhaustive
 def test_the_pool_gets_what_the_profile_leaves(
     llama: Oracle,
     serve: Serve,
@@ -362,6 +369,7 @@ def test_the_pool_gets_what_the_profile_leaves(
     assert found == [llama.greedy(prompt, TOKENS) for prompt in PROMPTS[:2]]
 
 
+@pytest.mark.exhaustive
 def test_the_profile_verifies_drafts(
     llama: Oracle,
     serve: Serve,
@@ -392,7 +400,7 @@ def test_the_profile_verifies_drafts(
     assert found == [llama.greedy(prompt, TOKENS) for prompt in PROMPTS[:2]]
 
 
-@pytest.mark.parametrize("level", SleepLevel)
+@pytest.mark.parametrize("level", essential(SleepLevel, SleepLevel.WEIGHTS))
 def test_graphs_are_captured_again_after_sleep(
     oracle: Oracle,
     serve: Serve,

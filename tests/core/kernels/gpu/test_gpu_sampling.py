@@ -123,6 +123,7 @@ def test_filtered_draws_equal_the_reference(
     assert int((found != wanted).sum()) <= 1
 
 
+@pytest.mark.exhaustive
 def test_rows_have_separate_filters(device: torch.device) -> None:
     """And equally likely tokens are kept or dropped together."""
     logits = torch.tensor([3.0, 1.0, 2.0, 2.0, 1.0, 0.0], device=device).log()

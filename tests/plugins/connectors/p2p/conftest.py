@@ -51,12 +51,15 @@ def engines(folder: Path) -> Iterator[MakeEngine]:
         site.install("peers", _PLUGIN, group="hookline.connectors")
 
         def make(
-            config: EngineConfig | None = None, **options: object
+            config: EngineConfig | None = None,
+            *,
+            save_timeout_seconds: float = 2.0,
+            **options: object,
         ) -> tuple[DrivenEngine, Wire]:
             transfer = KVTransferConfig(
                 kv_connector="peers",
                 kv_load_timeout_seconds=1.5,
-                kv_save_timeout_seconds=2.0,
+                kv_save_timeout_seconds=save_timeout_seconds,
             )
             config = config or EngineConfig(
                 model=ModelConfig(max_model_len=512),

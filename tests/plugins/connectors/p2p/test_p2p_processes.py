@@ -105,7 +105,9 @@ def test_paused_producer_continues(make_engine: MakeEngine, tmp_path: Path) -> N
 
 def test_killed_consumer(make_engine: MakeEngine, tmp_path: Path) -> None:
     """The producer keeps the blocks, and another consumer takes them."""
-    (producer, wire), (consumer, _) = make_engine(), make_engine()
+    # A process is started within the deadline, however busy the machine is.
+    producer, wire = make_engine(save_timeout_seconds=60.0)
+    consumer, _ = make_engine()
     wire.spoil = slowly(0.05)
     told = prefilled(producer, PROMPT)
     producer.turn()  # the deadline runs from here

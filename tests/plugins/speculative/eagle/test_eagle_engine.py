@@ -87,10 +87,14 @@ def test_every_family_is_left_as_it_is(
 
 @pytest.mark.parametrize(
     ("mode", "count"),
-    [
-        *(("batched", count) for count in (1, 5, 32)),
-        *((mode, count) for mode in ("chunked", "preempted") for count in (2, 9)),
-    ],
+    essential(
+        [
+            *(("batched", count) for count in (1, 5, 32)),
+            *((mode, count) for mode in ("chunked", "preempted") for count in (2, 9)),
+        ],
+        ("batched", 5),
+        ("preempted", 9),
+    ),
 )
 def test_every_mode_is_left_as_it_is(
     mode: str, count: int, llama: Oracle, head_folder: Path

@@ -57,6 +57,7 @@ def test_trained_head_is_right_more_often(
     assert sum(each.accepted_tokens for each in done) > 0
 
 
+@pytest.mark.exhaustive
 def test_training_continues_from_another_head(tmp_path: Path, llama: Oracle) -> None:
     """Hardly learning, it stays what it was; of another shape, it is refused."""
     status = train(llama.folder, tmp_path / "a", epochs=1)

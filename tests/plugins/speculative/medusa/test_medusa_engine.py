@@ -106,7 +106,7 @@ def test_every_family_is_left_as_it_is(
         assert check(oracle, config, prompts()) > TOKENS
 
 
-@pytest.mark.parametrize("mode", sorted(MODES))
+@pytest.mark.parametrize("mode", essential(sorted(MODES), "batched"))
 @pytest.mark.parametrize("count", essential([1, 5, 32], 5))
 def test_every_mode_is_left_as_it_is(
     mode: str, count: int, llama: Oracle, heads_folder: Path
@@ -127,7 +127,7 @@ def test_trees_leave_every_family_as_it_is(name: str, tmp_path: Path) -> None:
     assert check(oracle, with_tree(config), prompts()) > TOKENS
 
 
-@pytest.mark.parametrize("mode", sorted(MODES))
+@pytest.mark.parametrize("mode", essential(sorted(MODES), "batched"))
 @pytest.mark.parametrize("count", essential([1, 8], 8))
 def test_trees_leave_every_mode_as_it_is(
     mode: str, count: int, llama: Oracle, heads_folder: Path

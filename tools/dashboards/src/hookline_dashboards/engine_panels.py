@@ -83,6 +83,7 @@ def scheduler(make: StandardPanels) -> Row:
                 "hookline_snapshot_age_seconds",
             ),
             make.each("Saturation by component", "hookline_saturation_part_ratio"),
+            make.each("Sleep state", "hookline_engine_sleep_state"),
             make.totals(
                 "Conservation residue",
                 "hookline_conservation_residue",
