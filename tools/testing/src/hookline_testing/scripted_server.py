@@ -258,7 +258,7 @@ class FakeEngine:
         self.rejected.append(cause)
 
     async def call(self, command: EngineCommand[R]) -> tuple[R, ...]:
-        """Replies as `replies` says."""
+        """Returns the reply configured in `replies`."""
         self.commands.append(command)
         reply = self.replies[type(command)]
         if isinstance(reply, Exception):
