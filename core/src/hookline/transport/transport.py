@@ -65,5 +65,5 @@ class Transport(Protocol):
         ...
 
     def close(self, linger_seconds: float = 0.0) -> None:
-        """Sends what waits, for so long at most; may be called twice."""
+        """Sends queued frames until the timeout, then closes; may be called twice."""
         ...

@@ -70,7 +70,7 @@ class ModelRunner:
             feed: Brings inputs to the model's device.
             stopwatch: Measures forward passes.
             cache: The KV cache.
-            drafter: Proposes drafts, if anything does.
+            drafter: Requests drafts; None without speculation.
             needs_hidden_states: Compute hidden states, for the drafter.
             tree: Shape of the drafts; None if they are chains.
             transferring: Calls the KV connector, if there is one.

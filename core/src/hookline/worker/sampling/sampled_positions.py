@@ -44,7 +44,7 @@ class SampledPositions:
         return self.batch.history(int(self.rows[at]), int(self.ends[at]), node)
 
     def all_tokens(self) -> Int32:
-        """Returns [n, max(ends)] the same for all; beyond an end anything stands."""
+        """Returns tokens of all positions, [n, max(ends)]; undefined after each end."""
         return self.batch.histories(self.rows, self.ends, self.nodes)
 
     def select(self, chosen: npt.NDArray[np.int64] | npt.NDArray[np.bool_]) -> Self:

@@ -15,7 +15,7 @@ SIMULATED_BLOCKS = 8192
 
 
 def create(context: ExecutorContext) -> SimulatedExecutor:
-    """Builds the executor; its steps are computed by whoever takes their results.
+    """Builds the executor; its steps are computed when their results are taken.
 
     Raises:
         ModelLoadError: The model's description is missing, damaged or incomplete.
