@@ -3,9 +3,13 @@
 Several test processes share the processors. An OpenMP thread that spins while it waits
 takes a core from the one that it waits for: beside a second test process, tests of
 whole models then take ten times as long.
+
+Kernels emulate a matrix unit (AMX) on machines without one, so that they are tested on
+all machines.
 """
 
 import os
 
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # read when torch is imported
 os.environ.setdefault("GOMP_SPINCOUNT", "0")
+os.environ.setdefault("HOOKLINE_EMULATE_AMX", "missing")

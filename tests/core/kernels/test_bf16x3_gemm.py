@@ -5,15 +5,12 @@ import torch
 from torch.nn import functional
 
 from hookline.models.adapt.linears import FastLinear
-from hookline_kernels.cpu.amx import has_tiles
 from hookline_kernels.cpu.bf16x3_gemm import Bf16x3Gemm, pack_bf16x3
 from hookline_kernels.cpu.float32_gemm import Float32Gemm, pack_float32
 from hookline_kernels.cpu.panels import OUTPUTS
 from hookline_kernels.failure import KernelError
 
 ROWS = [0, 1, 2, 15, 16, 17, 31, 32, 33, 48, 49, 63, 64, 65, 130]
-
-needs_tiles = pytest.mark.skipif(not has_tiles(), reason="there is no matrix unit")
 
 
 def random_values(*shape: int) -> torch.Tensor:
@@ -54,7 +51,6 @@ def errors(
     return float(own), float(others)
 
 
-@needs_tiles
 @pytest.mark.parametrize("has_residual", [False, True])
 @pytest.mark.parametrize("has_bias", [False, True])
 @pytest.mark.parametrize("rows", ROWS)
@@ -69,7 +65,6 @@ def test_products_are_as_right_as_in_float32(
     assert own <= 1.5 * others
 
 
-@needs_tiles
 @pytest.mark.parametrize(("inputs", "rows"), [(32, 40), (96, 500), (1344, 70)])
 def test_so_are_those_of_more_rows_than_are_split_at_once(
     inputs: int, rows: int, threads: int
@@ -81,7 +76,6 @@ def test_so_are_those_of_more_rows_than_are_split_at_once(
     assert own <= 1.5 * others
 
 
-@needs_tiles
 def test_every_piece_counts() -> None:
     """The test would see a missing piece or product."""
     weight, values = random_values(OUTPUTS, 32), random_values(32, 32)
@@ -93,7 +87,6 @@ def test_every_piece_counts() -> None:
     assert ((found.double() - exact).abs() <= exact.abs() * 2.0**-22).all()
 
 
-@needs_tiles
 def test_a_rows_result_does_not_depend_on_other_rows() -> None:
     """It has the same bits, so that greedy tokens do not depend on the batch."""
     product = Bf16x3Gemm(pack_bf16x3(random_values(4 * OUTPUTS, 96)), None)
@@ -105,7 +98,6 @@ def test_a_rows_result_does_not_depend_on_other_rows() -> None:
         assert torch.equal(product(values[row : row + 1]), together[row : row + 1])
 
 
-@needs_tiles
 def test_values_of_any_shape_and_place_are_taken() -> None:
     """Like in a linear layer."""
     weight = random_values(OUTPUTS, 32)
@@ -116,7 +108,6 @@ def test_values_of_any_shape_and_place_are_taken() -> None:
     torch.testing.assert_close(found, functional.linear(values, weight))
 
 
-@needs_tiles
 def test_small_numbers_and_large_ones_are_right() -> None:
     """Pieces have the range of float32."""
     scales = torch.logspace(-14, 14, 40)[:, None]
@@ -130,7 +121,6 @@ def test_small_numbers_and_large_ones_are_right() -> None:
     )
 
 
-@needs_tiles
 def test_a_linear_layer_takes_them_for_many_rows() -> None:
     """Few rows use vectors, which read less."""
     weight, bias = random_values(2 * OUTPUTS, 64), random_values(2 * OUTPUTS)

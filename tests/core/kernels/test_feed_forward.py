@@ -5,20 +5,16 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 import torch
 
+from hookline.models.adapt.linears import FastLinear
 from hookline_kernels import KernelError
-from hookline_kernels.cpu.amx import has_tiles
 from hookline_kernels.cpu.feed_forward import FeedForward
 from hookline_kernels.cpu.gated import GATES
-from hookline_kernels.cpu.linear import pack, packed_linear
 from hookline_kernels.cpu.panels import lay_panels
 from hookline_kernels.layers import gated_reference
 
 ROWS = [1, 31, 32, 33, 47, 63, 64, 65, 200, 513, 545]
 SHAPES = [(32, 32), (64, 96), (96, 544), (1056, 64)]
 """Hidden size and width; slices of one length and of several, halves of blocks."""
-
-needs_tiles = pytest.mark.skipif(not has_tiles(), reason="no matrix unit here")
-
 
 Weights = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
 
@@ -41,7 +37,6 @@ def exact(values: torch.Tensor, weights: Weights, activation: str) -> torch.Tens
     return gated_reference(sides, activation) @ down.T
 
 
-@needs_tiles
 @pytest.mark.parametrize("has_residual", [False, True])
 @pytest.mark.parametrize("activation", GATES)
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
@@ -67,25 +62,23 @@ def test_rows_equal_the_reference(
         assert residual is None or torch.equal(residual.T, random_values(hidden, rows))
 
 
-@needs_tiles
 @pytest.mark.parametrize("threads", [1, 3])
 def test_any_number_of_threads_gives_the_same(threads: int) -> None:
     """And oneDNN, which configures tiles differently, is right afterwards."""
     layer = FeedForward(*weights_of(96, 544), "silu")
-    packed, many = pack(random_values(96, 96)), random_values(700, 96)
-    expected, plain = layer(many), packed_linear(many, packed, None)
+    linear, many = FastLinear(random_values(96, 96), None), random_values(700, 96)
+    expected, plain = layer(many), linear(many)
     before = torch.get_num_threads()
 
     torch.set_num_threads(threads)
     try:
         for _ in range(3):
             assert torch.equal(layer(many), expected)
-            assert torch.equal(packed_linear(many, packed, None), plain)
+            assert torch.equal(linear(many), plain)
     finally:
         torch.set_num_threads(before)
 
 
-@needs_tiles
 def test_other_threads_of_the_interpreter_are_not_disturbed() -> None:
     """Each thread has its own tiles and sums."""
     weights, values = weights_of(64, 96), random_values(300, 64)
@@ -99,7 +92,6 @@ def test_other_threads_of_the_interpreter_are_not_disturbed() -> None:
         assert all(pool.map(repeat, range(4)))
 
 
-@needs_tiles
 def test_a_slice_of_rows_is_taken() -> None:
     """Values need not be contiguous."""
     layer, wide = FeedForward(*weights_of(64, 96), "silu"), random_values(70, 200)
@@ -109,7 +101,6 @@ def test_a_slice_of_rows_is_taken() -> None:
     assert torch.equal(found, layer(wide[:, 7:71].contiguous()))
 
 
-@needs_tiles
 def test_nan_stays_in_its_row() -> None:
     """NaN spreads to no other row, even where rows are computed twice."""
     layer = FeedForward(*weights_of(64, 96), "silu")

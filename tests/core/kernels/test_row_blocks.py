@@ -3,13 +3,10 @@
 import pytest
 import torch
 
-from hookline_kernels.cpu.amx import has_tiles
 from hookline_kernels.cpu.feed_forward import FeedForward
 from hookline_kernels.cpu.gemm import Gemm
-from hookline_kernels.cpu.linear import pack
 from hookline_kernels.cpu.norm import RmsNorm
 from hookline_kernels.cpu.panels import lay_panels, steps_at_once
-from hookline_kernels.cpu.skinny_gemm import skinny_gemm_for
 
 ROWS = [32, 33, 63, 64, 200, 545]
 INPUTS = [32, 96, 832, 864, 1056]
@@ -48,7 +45,6 @@ def test_other_norms_return_rows(weight: torch.Tensor) -> None:
     assert not RmsNorm(weight, 1e-5, unit_offset=False).lays_blocks
 
 
-@pytest.mark.skipif(not has_tiles(), reason="no matrix unit here")
 @pytest.mark.parametrize("inputs", INPUTS)
 def test_products_of_blocks(inputs: int) -> None:
     """As precise as products of rows; parts round their sums differently."""
@@ -69,14 +65,11 @@ def test_products_of_blocks(inputs: int) -> None:
                 assert torch.equal(found, of_rows(values, extra))
 
 
-@pytest.mark.skipif(not has_tiles(), reason="no matrix unit here")
-def test_products_of_blocks_with_weights_of_onednn() -> None:
-    """Their panels may lie side by side."""
+def test_products_of_blocks_with_weights_in_blocks_of_64() -> None:
+    """Panels lie side by side, as oneDNN may lay them."""
     weight, values = random_values(192, 864), random_values(77, 864)
-    packed = pack(weight)
-    if (few := skinny_gemm_for(packed, None)) is None:
-        pytest.skip("this oneDNN packs weights otherwise")
-    product = Gemm(packed, width=few.width, in_blocks=True)
+    pairs = weight.view(3, 64, 432, 2).transpose(1, 2).contiguous().view(192, 864)
+    product = Gemm(pairs, width=64, in_blocks=True)
     expected = values.double() @ weight.double().T
 
     found = product.of_blocks(blocks_of(values), 77)
@@ -84,7 +77,6 @@ def test_products_of_blocks_with_weights_of_onednn() -> None:
     assert (found.double() - expected).abs().max() <= 0.006 * expected.abs().max()
 
 
-@pytest.mark.skipif(not has_tiles(), reason="no matrix unit here")
 @pytest.mark.parametrize("rows", [33, 64, 77, 200])
 def test_feed_forward_layers_of_blocks(rows: int) -> None:
     """Equal to the last bit, where the first product is not cut into parts."""

@@ -14,13 +14,8 @@ from hookline_kernels import (
     new_values,
 )
 from hookline_kernels.attention import attend_written
-from hookline_kernels.cpu.amx import has_tiles
 from hookline_kernels.cpu.prefill_call import PrefillShape
 from hookline_kernels.cpu.shared_prefixes import Shared, SharedPrefixes, shared_runs
-
-needs_tiles = pytest.mark.skipif(
-    not has_tiles(), reason="this processor has no matrix unit for bfloat16"
-)
 
 Group = tuple[int, list[int]]
 """Tokens in common, and all tokens of each sequence."""
@@ -101,7 +96,6 @@ def difference(
     return float((found.float() - expected).abs().max())
 
 
-@needs_tiles
 @pytest.mark.parametrize(
     "groups",
     [
@@ -117,7 +111,6 @@ def test_shared_prefixes_change_no_result(groups: list[Group]) -> None:
     assert difference(groups) < 0.02
 
 
-@needs_tiles
 @pytest.mark.parametrize(
     "shape", [(1, 2, 32, 16), (8, 1, 128, 32), (5, 2, 256, 16), (2, 3, 64, 48)], ids=str
 )
@@ -127,7 +120,6 @@ def test_other_heads_and_blocks(shape: tuple[int, int, int, int]) -> None:
     assert difference(groups, shape=shape) < 0.02
 
 
-@needs_tiles
 @pytest.mark.parametrize("softcap", [None, 2.0])
 @pytest.mark.parametrize("window", [None, 50, 1000])
 def test_windows_and_soft_caps(window: int | None, softcap: float | None) -> None:
@@ -136,7 +128,6 @@ def test_windows_and_soft_caps(window: int | None, softcap: float | None) -> Non
     assert difference(groups, window=window, softcap=softcap) < 0.02
 
 
-@needs_tiles
 def test_what_is_shared_is_noted_for_each() -> None:
     """Only whole blocks count, and only where sharing pays."""
     shared = SharedPrefixes(

@@ -8,14 +8,9 @@ import torch
 
 from hookline_kernels import AttentionLayer, AttentionMetadata, new_keys, new_values
 from hookline_kernels.attention import attend_written
-from hookline_kernels.cpu.amx import has_tiles
 from hookline_kernels.cpu.prefill_call import PrefillShape
 from hookline_kernels.cpu.tiled_prefill import TiledPrefill
 from hookline_kernels.failure import KernelError
-
-needs_tiles = pytest.mark.skipif(
-    not has_tiles(), reason="this processor has no matrix unit for bfloat16"
-)
 
 
 @dataclass(frozen=True)
@@ -88,7 +83,6 @@ def differences(case: Case, *, poison: float = 0.0) -> float:
     return float((output.float() - expected).abs().max())
 
 
-@needs_tiles
 @pytest.mark.parametrize(
     "case",
     [
@@ -107,7 +101,6 @@ def test_equals_the_reference(case: Case) -> None:
     assert differences(case) < 0.04
 
 
-@needs_tiles
 def test_requests_of_any_length() -> None:
     """Random lengths are right."""
     source = random.Random(5)  # noqa: S311 - a test
@@ -124,14 +117,12 @@ def test_requests_of_any_length() -> None:
         assert differences(case) < 0.04, case
 
 
-@needs_tiles
 def test_unwritten_slots_are_not_read() -> None:
     """Even NaN in the rest of a block has no effect."""
     case = Case(4, 2, 64, 16, (5, 18), (3, 20))
     assert differences(case, poison=float("nan")) < 0.04
 
 
-@needs_tiles
 def test_other_shapes_are_refused() -> None:
     """torch attends instead."""
     shape = {"group": 1, "num_kv_heads": 1, "value_dim": 64}

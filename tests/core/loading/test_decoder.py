@@ -49,11 +49,6 @@ OTHERS: dict[str, Callable[[], PreTrainedConfig]] = {
     "cohere": lambda: CohereConfig(**SHAPE, logit_scale=0.25),
 }
 
-needs_bfloat16 = pytest.mark.skipif(
-    not can_pack(torch.zeros(16, 16, dtype=torch.bfloat16)),
-    reason="no products of bfloat16 here",
-)
-
 
 def build(config: PreTrainedConfig, dtype: torch.dtype) -> PreTrainedModel:
     """A model with the same random weights, in any dtype."""
@@ -180,7 +175,6 @@ def test_float32_gives_the_modules_logits(
     assert caplog.text.count("the model runs as modules") == bool(reason)
 
 
-@needs_bfloat16
 @pytest.mark.parametrize("family", essential(sorted(FAMILIES), *ESSENTIAL_FAMILIES))
 def test_bfloat16_is_as_near_to_float32_as_the_modules(family: str) -> None:
     """The error of bfloat16 grows by at most half in any step.

@@ -57,8 +57,7 @@ def test_tiles_attend_as_decodes_do(window: int | None) -> None:
         block_size=BLOCK,
         dtype=torch.bfloat16,
     )
-    if not chosen.has_tiles:
-        pytest.skip("this machine has no tiles")
+    assert chosen.has_tiles
     torch.manual_seed(2)
     ends = [5, 17, 40, 200]
     total = len(ends) * (1 + DRAFTS)

@@ -6,13 +6,13 @@ pairs: the pair (2 k, 2 k + 1) of 16 columns. oneDNN caches a thread's tile
 configuration, so any other configuration is set between `begin` and `end`.
 """
 
-import functools
 from collections.abc import Mapping
 
-import torch
-from llvmlite import binding, ir
+from llvmlite import ir
 from numba.core import cgutils
 
+from hookline_kernels.cpu.emulated_amx import emulate
+from hookline_kernels.cpu.features import emulates_tiles, has_matrix_unit
 from hookline_kernels.cpu.vectors import INT64
 
 ROWS = 16
@@ -26,11 +26,9 @@ BLOCK_BYTES = HEIGHT * DEPTH * 2
 INT8 = ir.IntType(8)
 
 
-@functools.cache
 def has_tiles() -> bool:
-    """Whether there is a matrix unit, and the system lets this process use it."""
-    features = binding.get_host_cpu_features()
-    return bool(features.get("amx-bf16")) and torch.cpu._init_amx()  # noqa: SLF001
+    """Whether kernels may use tiles, of the matrix unit or emulated ones."""
+    return has_matrix_unit() or emulates_tiles()
 
 
 def begin(builder: ir.IRBuilder, heights: Mapping[int, ir.Value]) -> ir.Value:
@@ -98,7 +96,10 @@ def multiply_tiles(builder: ir.IRBuilder, sums: int, rows: int, pairs: int) -> N
 
 
 def tile(builder: ir.IRBuilder, name: str, *args: ir.Value) -> None:
-    """Emits one instruction."""
+    """Emits one instruction, or a call that emulates it."""
+    if emulates_tiles():
+        emulate(builder, name, args)
+        return
     shape = ir.FunctionType(ir.VoidType(), [each.type for each in args])
     call = cgutils.get_or_insert_function(builder.module, shape, f"llvm.x86.{name}")
     builder.call(call, args)

@@ -25,6 +25,8 @@ from numba.core.ccallback import CFunc
 from numba.core.errors import NumbaError
 from numba.core.sigutils import normalize_signature
 
+from hookline_kernels.cpu.emulated_amx import publish_key
+from hookline_kernels.cpu.features import emulates_tiles
 from hookline_kernels.failure import KernelError
 
 FOLDERS_KEPT = 4
@@ -46,6 +48,8 @@ def compile_kernel(
     """
     options = {"error_model": "numpy", "nopython": True}
     _number_functions_anew()
+    if emulates_tiles():
+        publish_key()  # kernels from disk need it, too
     try:
         kernel: Any = CFunc(body, normalize_signature(signature), {}, options)
         kernel._cache = _VariantCache(body, variant)  # noqa: SLF001 - no other way
@@ -134,8 +138,9 @@ def cache_folder() -> Path:
 
 @cache
 def source_stamp() -> str:
-    """Returns a digest of this package's sources, numba's version and the CPU."""
+    """Returns a digest of these sources, numba's version, the CPU and its emulation."""
     digest = hashlib.sha256(numba.__version__.encode())
+    digest.update(b"emulated tiles" if emulates_tiles() else b"")
     target = registry.cpu_target.target_context.codegen().magic_tuple()
     digest.update(repr(target).encode())
     for path in sorted(Path(__file__).parent.glob("*.py")):

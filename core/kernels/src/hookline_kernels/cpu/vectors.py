@@ -11,6 +11,8 @@ from typing import Any
 from llvmlite import binding, ir
 from numba.core import cgutils
 
+from hookline_kernels.cpu.features import has_float_scaling
+
 Emit = Callable[[Any, ir.IRBuilder, Any, list[ir.Value]], ir.Value]
 """Writes an intrinsic's instructions: (context, builder, signature, arguments)."""
 
@@ -42,6 +44,8 @@ _EXP_COEFFICIENTS = (
 
 _POWER_OF_2 = (0.078024536, 0.2260672, 0.6958335, 0.99992526)
 """Coefficients of 2^x, 0 ≤ x < 1; error 8e-5, where bfloat16 has 4e-3."""
+_POWER_LIMIT = 200.0
+"""Beyond it 2^x is infinite, or zero."""
 _FLOOR = 9
 """Mode of `vreduceps`: the fraction above the next lower integer, no exception."""
 
@@ -235,16 +239,47 @@ def exponential(builder: ir.IRBuilder, numbers: ir.Value) -> ir.Value:
 
 
 def power_of_2(builder: ir.IRBuilder, numbers: ir.Value) -> ir.Value:
-    """Computes 2^x of 16 numbers, error 8e-5; AVX-512 only.
+    """Computes 2^x of 16 numbers, error 8e-5.
 
     A polynomial of the fraction, scaled by the integer part.
     """
+    if not has_float_scaling():
+        return _plain_power_of_2(builder, numbers)
     kind = numbers.type
     rest = _masked(builder, "reduce", [kind, INT32], [numbers, INT32(_FLOOR)])
+    series = _power_series(builder, rest)
+    return _masked(builder, "scalef", [kind, kind], [series, numbers])
+
+
+def _plain_power_of_2(builder: ir.IRBuilder, numbers: ir.Value) -> ir.Value:
+    """The same without AVX-512; scales twice, as 2^x may be no normal float32."""
+    for sign, limit in (("<", -_POWER_LIMIT), (">", _POWER_LIMIT)):
+        most = constant(limit, 16)
+        is_beyond = builder.fcmp_ordered(sign, numbers, most)
+        numbers = builder.select(is_beyond, most, numbers)
+    kind, whole_kind = numbers.type, vector(16, INT32)
+    shape = ir.FunctionType(kind, [kind])
+    floor = cgutils.get_or_insert_function(builder.module, shape, "llvm.floor.v16f32")
+    lower = builder.call(floor, [numbers])
+    shape = ir.FunctionType(whole_kind, [kind])  # 0 for not-a-numbers
+    to_whole = cgutils.get_or_insert_function(
+        builder.module, shape, "llvm.fptosi.sat.v16i32.v16f32"
+    )
+    power = builder.call(to_whole, [lower])
+    found = _power_series(builder, builder.fsub(numbers, lower))
+    half = builder.ashr(power, constant(1, 16, INT32))
+    for part in (half, builder.sub(power, half)):
+        exponent = builder.add(part, constant(127, 16, INT32))
+        bits = builder.shl(exponent, constant(23, 16, INT32))
+        found = builder.fmul(found, builder.bitcast(bits, kind))
+    return found
+
+
+def _power_series(builder: ir.IRBuilder, rest: ir.Value) -> ir.Value:
     series = constant(_POWER_OF_2[0], 16)
     for coefficient in _POWER_OF_2[1:]:
         series = multiply_add(builder, series, rest, constant(coefficient, 16))
-    return _masked(builder, "scalef", [kind, kind], [series, numbers])
+    return series
 
 
 def _masked(
