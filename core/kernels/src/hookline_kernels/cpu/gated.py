@@ -1,6 +1,7 @@
 """The activation between the products of a gated MLP (Shazeer 2020)."""
 
 import functools
+import math
 from typing import Any
 
 import numpy as np
@@ -36,6 +37,8 @@ _ROWS = 4
 """Rows that a thread takes at a time."""
 _GELU = (2 * 0.7978845608028654, 2 * 0.7978845608028654 * 0.044715)
 """Coefficients of the tanh approximation: 1 + tanh(z) is twice sigmoid(2 z)."""
+_ALTERNATING = 16
+"""Gates in a row before as many ups; a power of two."""
 
 
 class Gate:
@@ -58,8 +61,8 @@ class Gate:
             width: Number of gates in a row, and of ups.
             dtype: bfloat16 or float32.
             activation: One of `GATES`.
-            alternates: Vectors of gates and of ups alternate in a row; otherwise all
-                gates precede all ups.
+            alternates: 16 gates and 16 ups alternate in a row, or fewer if 16 does not
+                divide the width; otherwise all gates precede all ups.
 
         Raises:
             KernelError: No kernel supports this dtype or machine.
@@ -67,7 +70,8 @@ class Gate:
         if dtype not in SCALARS:
             raise KernelError(f"no compiled gate for {dtype}")
         self._width, self._dtype = width, dtype
-        self._kernel = _kernel(dtype, lanes_for(width), activation, alternates)
+        lanes = math.gcd(width, _ALTERNATING) if alternates else lanes_for(width)
+        self._kernel = _kernel(dtype, lanes, activation, alternates)
         self._numbers = numbers_of(0, width, 0, 0)
 
     def __call__(self, values: torch.Tensor) -> torch.Tensor:
