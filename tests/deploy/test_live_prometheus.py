@@ -300,6 +300,7 @@ def test_every_panel_and_rule_has_data(
     assert unwanted == []
 
 
+@pytest.mark.exhaustive
 def test_dead_engine_raises_an_alert(
     prometheus: Path, rules_folder: Path, tmp_path: Path
 ) -> None:

@@ -116,6 +116,7 @@ def test_without_a_folder_it_is_compiled_each_time(tmp_path: Path) -> None:
     assert chosen == ["compiled", "0"]
 
 
+@pytest.mark.exhaustive
 def test_a_damaged_file_is_passed_over(tmp_path: Path) -> None:
     """A kernel that was truncated by a full disk is compiled again."""
     choose(tmp_path)

@@ -62,6 +62,7 @@ def test_without_the_compiler_requests_are_served_with_warnings(llama: Oracle) -
         assert "numba" in reason or "llvmlite" in reason
 
 
+@pytest.mark.exhaustive
 def test_without_the_compiler_packed_products_serve(llama: Oracle) -> None:
     """Packed weights need no compiler."""
     (tokens, _), _ = serve(llama, "blocked", "auto", "bfloat16")

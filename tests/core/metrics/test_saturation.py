@@ -161,7 +161,7 @@ def test_it_is_the_fraction_of_the_capacity_in_use(name: str, share: float) -> N
     assert least < fmean(values) < most
 
 
-@pytest.mark.parametrize("name", SITES)
+@pytest.mark.parametrize("name", essential(SITES, "decode"))
 def test_it_stays_high_while_the_queue_grows(name: str) -> None:
     """At one and a half times the capacity it is above 1 and goes on rising."""
     site = SITES[name]()

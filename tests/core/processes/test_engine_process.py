@@ -204,6 +204,7 @@ def test_a_process_that_never_starts_is_noticed(
     assert list(sockets.iterdir()) == []
 
 
+@pytest.mark.exhaustive
 def test_a_long_temporary_folder_is_avoided(
     llama: Oracle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -73,6 +73,7 @@ def test_outputs_are_the_same_with_overlap(llama: Oracle) -> None:
     assert discarded > 0
 
 
+@pytest.mark.exhaustive
 def test_an_engine_process_overlaps_too(llama: Oracle) -> None:
     """The option crosses to the process, and its end is clean."""
     config = EngineConfig(

@@ -18,6 +18,7 @@ SHARED_BYTES = 101_376
 """Of a small GPU's multiprocessor; larger ones have more."""
 
 
+@pytest.mark.exhaustive
 def test_every_kernel_compiles_and_fits_on_the_chip(tmp_path: Path) -> None:
     """In a process that does not interpret, with its own cache."""
     environment = {

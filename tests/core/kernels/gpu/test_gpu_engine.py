@@ -31,7 +31,6 @@ from hookline.worker.gpu.memory import GpuMemory, Profiled
 from hookline.worker.machine import Machine
 from hookline_kernels import Platform
 from hookline_testing import assert_conserved
-from hookline_testing.essential import essential
 from hookline_testing.oracle import Oracle, make_oracle
 from hookline_testing.plugin_site import PluginSite
 from hookline_testing.proposers import ScriptedProposer, WatchingProposer
@@ -400,7 +399,8 @@ def test_the_profile_verifies_drafts(
     assert found == [llama.greedy(prompt, TOKENS) for prompt in PROMPTS[:2]]
 
 
-@pytest.mark.parametrize("level", essential(SleepLevel, SleepLevel.WEIGHTS))
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("level", SleepLevel)
 def test_graphs_are_captured_again_after_sleep(
     oracle: Oracle,
     serve: Serve,
