@@ -179,7 +179,7 @@ class LLM:
         """Releases the memory of the KV cache, at level 2 also that of the weights.
 
         Raises:
-            ValueError: There is no such level.
+            ValueError: The level is unknown.
             CommandError: The engine cannot sleep.
         """
         self.call(Sleep(SleepLevel(level)))

@@ -65,7 +65,7 @@ class Admission:
         offer: Offer,
         now: int,
     ) -> bool:
-        """Begins a load that the request waits for; False if there is no room for it.
+        """Begins a load that the request awaits; False if no blocks are free for it.
 
         If the connector refuses, the request stays queued and is computed without it.
         """

@@ -85,7 +85,7 @@ class GraphPlan:
 
     @property
     def _max_sequences(self) -> int:
-        """Maximum number of sequences in a step; each draft is one of its own."""
+        """Maximum number of sequences in a step; each draft counts as one."""
         scheduler, speculative = self.config.scheduler, self.config.speculative
         if speculative is None:
             return scheduler.max_num_seqs
