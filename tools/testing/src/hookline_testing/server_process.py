@@ -2,6 +2,7 @@
 
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -9,11 +10,11 @@ import tempfile
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from http.client import HTTPConnection, HTTPResponse
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 
 class Server:
@@ -37,13 +38,42 @@ class Server:
         self.banner = "".join(lines)
         assert self.port, self.log.read_text()
 
-    def get(self, path: str) -> tuple[int, str]:
-        return self._open(urllib.request.Request(self._url(path)))  # noqa: S310
+    @property
+    def engine_pid(self) -> int:
+        """Process id of the engine, the server's only child with this role."""
+        for path in Path(f"/proc/{self.process.pid}/task").glob("*/children"):
+            for child in path.read_text().split():
+                if b"engine_process" in Path(f"/proc/{child}/cmdline").read_bytes():
+                    return int(child)
+        raise AssertionError("the server has no engine process")
 
-    def post(self, path: str, body: object) -> tuple[int, Any]:
+    def resident_mb(self, pid: int | None = None) -> float:
+        """Anonymous resident memory of the server, or of another process, in MB."""
+        status = Path(f"/proc/{pid or self.process.pid}/status").read_text()
+        line = next(line for line in status.splitlines() if line.startswith("RssAnon"))
+        return int(line.split()[1]) / 1024
+
+    def get(
+        self,
+        path: str,
+        headers: Mapping[str, str] | None = None,
+        *,
+        timeout_seconds: float = 60,
+    ) -> tuple[int, str]:
+        request = urllib.request.Request(self._url(path), headers=dict(headers or {}))  # noqa: S310
+        return self._open(request, timeout_seconds)
+
+    def post(
+        self,
+        path: str,
+        body: object,
+        headers: Mapping[str, str] | None = None,
+        *,
+        timeout_seconds: float = 60,
+    ) -> tuple[int, Any]:
         data = body if isinstance(body, bytes) else json.dumps(body).encode()
-        request = urllib.request.Request(self._url(path), data)  # noqa: S310
-        status, text = self._open(request)
+        request = urllib.request.Request(self._url(path), data, dict(headers or {}))  # noqa: S310
+        status, text = self._open(request, timeout_seconds)
         return status, json.loads(text)
 
     def stream(self, path: str, body: object) -> tuple[HTTPConnection, HTTPResponse]:
@@ -78,9 +108,11 @@ class Server:
     def _url(self, path: str) -> str:
         return f"http://127.0.0.1:{self.port}{path}"
 
-    def _open(self, request: urllib.request.Request) -> tuple[int, str]:
+    def _open(
+        self, request: urllib.request.Request, timeout_seconds: float
+    ) -> tuple[int, str]:
         try:
-            with urllib.request.urlopen(request, timeout=60) as response:  # noqa: S310
+            with urllib.request.urlopen(request, timeout=timeout_seconds) as response:  # noqa: S310
                 return response.status, response.read().decode()
         except urllib.error.HTTPError as error:
             with error:
@@ -88,12 +120,37 @@ class Server:
 
 
 @contextmanager
-def serving(*argv: str, is_awaited: bool = True) -> Iterator[Server]:
-    """Runs `hookline serve` with these arguments; kills it in the end if it runs."""
+def serving(
+    *argv: str,
+    is_awaited: bool = True,
+    environment: Mapping[str, str] | None = None,
+    limits: Mapping[int, int] | None = None,
+    stderr: int | None = None,
+) -> Iterator[Server]:
+    """Runs `hookline serve` with these arguments; kills it in the end if it runs.
+
+    Args:
+        argv: The arguments.
+        is_awaited: Whether to wait until the server is ready.
+        environment: Variables added to this process's environment.
+        limits: Limits of resources, such as `resource.RLIMIT_NOFILE`, by their number.
+        stderr: File descriptor of standard error; None for the file `Server.log`.
+    """
     command = [sys.executable, "-m", "hookline_server", "serve", *argv]
+    variables = {**os.environ, "OMP_NUM_THREADS": "1", **(environment or {})}
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder) / "log"
-        with log.open("w") as errors, _started(command, errors) as process:
+        with (
+            log.open("w") as errors,
+            subprocess.Popen(  # noqa: S603 - the test names the command
+                command,
+                stdout=subprocess.PIPE,
+                stderr=errors if stderr is None else stderr,
+                text=True,
+                env=variables,
+                preexec_fn=_limiting(limits or {}),  # noqa: PLW1509
+            ) as process,
+        ):
             server = Server(process, log)
             try:
                 if is_awaited:
@@ -104,10 +161,12 @@ def serving(*argv: str, is_awaited: bool = True) -> Iterator[Server]:
                     process.kill()
 
 
-@contextmanager
-def _started(command: list[str], errors: IO[str]) -> Iterator[subprocess.Popen[str]]:
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    with subprocess.Popen(  # noqa: S603 - the test names the command
-        command, stdout=subprocess.PIPE, stderr=errors, text=True, env=environment
-    ) as process:
-        yield process
+def _limiting(limits: Mapping[int, int]) -> Callable[[], None] | None:
+    if not limits:
+        return None
+
+    def limit() -> None:
+        for number, value in limits.items():
+            resource.setrlimit(number, (value, value))
+
+    return limit
