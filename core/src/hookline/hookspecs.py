@@ -16,6 +16,7 @@ from hookline.payloads import (
     EngineFailed,
     EngineStarted,
     EngineStopped,
+    FrontEndChanged,
     HttpAnswered,
     LoggerContext,
     ProposerContext,
@@ -93,6 +94,11 @@ def state_changed(state: StateChanged) -> None:
 @hookspec
 def http_answered(answered: HttpAnswered) -> None:
     """Called by a server a few times per second while it answers requests."""
+
+
+@hookspec
+def front_end_changed(changed: FrontEndChanged) -> None:
+    """Called by a server once per second, if a part of its front end has changed."""
 
 
 @hookspec

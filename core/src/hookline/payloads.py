@@ -242,6 +242,34 @@ class HttpAnswered:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LogStats:
+    """Log lines of the server that were not written.
+
+    Attributes:
+        unread: Lines dropped because nobody read the log, since the start.
+        repeated: Lines left out because one place logged too many, since the start.
+    """
+
+    unread: int = 0
+    repeated: int = 0
+
+
+FrontEndPart = LogStats
+"""The state of one part of a front end. Its counts are totals since the start."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FrontEndChanged:
+    """Payload of `front_end_changed`.
+
+    Attributes:
+        parts: State of each part of the front end that has changed.
+    """
+
+    parts: tuple[FrontEndPart, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LoggerContext:
     """Payload of `create_stat_logger`.
 

@@ -1,14 +1,14 @@
 """The engine interface that the server needs; `AsyncEngine` implements it."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Protocol, TypeVar
 
 from hookline.core.commands import EngineCommand
 from hookline.finish_cause import Rejected
 from hookline.outputs import RequestOutput
 from hookline.pages import Routes
-from hookline.payloads import EngineFacts, HttpAnswered
+from hookline.payloads import EngineFacts, FrontEndPart, HttpAnswered
 from hookline.request import RequestFacts
 from hookline.sampling_params import SamplingParams
 
@@ -128,6 +128,13 @@ class ServingEngine(Protocol):
 
     def http_answered(self, answered: HttpAnswered) -> None:
         """Passes answered HTTP requests to the loggers; call it on the event loop."""
+        ...
+
+    def report(self, read: Callable[[], FrontEndPart]) -> None:
+        """Passes what `read` returns to the loggers, whenever it has changed.
+
+        It is called once per second on the event loop and must not block.
+        """
         ...
 
     async def drain(self, timeout_seconds: float) -> bool:

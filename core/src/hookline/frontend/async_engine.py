@@ -19,6 +19,7 @@ from hookline.finish_cause import Rejected
 from hookline.frontend.calls import CALL_SECONDS
 from hookline.frontend.front_end import FrontEnd
 from hookline.frontend.output_stream import OutputStream
+from hookline.frontend.reporting import FrontEndReporter, ReadPart
 from hookline.frontend.starting import start_front_end
 from hookline.pages import Routes
 from hookline.payloads import EngineFacts, HttpAnswered
@@ -57,6 +58,7 @@ class AsyncEngine:
         self._is_draining = False
         self._is_quiet = asyncio.Event()
         self._is_quiet.set()
+        self._reporter = FrontEndReporter(self._loop, front_end.front_end_changed)
         self.facts: EngineFacts = front_end.facts
         self.failed = asyncio.Event()
         self._receiver = threading.Thread(
@@ -211,6 +213,13 @@ class AsyncEngine:
         """Passes HTTP requests that the server has answered to the loggers."""
         self._front_end.http_answered(answered)
 
+    def report(self, read: ReadPart) -> None:
+        """Passes what `read` returns to the loggers, whenever it has changed.
+
+        It is called once per second on the event loop and must not block.
+        """
+        self._reporter.add(read)
+
     async def drain(self, timeout_seconds: float) -> bool:
         """Refuses new requests and waits for open ones; False if some remain."""
         self._is_draining = True
@@ -225,6 +234,7 @@ class AsyncEngine:
         if self._is_closing.is_set():
             return
         self._is_closing.set()
+        self._reporter.close()
         await asyncio.to_thread(self._receiver.join)
         await asyncio.to_thread(self._front_end.engines.client.close)
         self._front_end.end_requests()  # streams belong to this thread

@@ -24,7 +24,7 @@ from hookline.frontend.output_processor import OutputProcessor
 from hookline.frontend.request_context import RequestContext
 from hookline.frontend.text_stream import make_text_stream
 from hookline.pages import Routes
-from hookline.payloads import EngineFacts, HttpAnswered
+from hookline.payloads import EngineFacts, FrontEndPart, HttpAnswered
 from hookline.request import FinishReason, RequestFacts
 from hookline.request_ids import RequestIds
 from hookline.sampling_params import SamplingParams
@@ -249,6 +249,10 @@ class FrontEnd:
     def http_answered(self, answered: HttpAnswered) -> None:
         """Passes HTTP requests that a server has answered to the loggers."""
         self._observers.http_answered(answered)
+
+    def front_end_changed(self, parts: tuple[FrontEndPart, ...]) -> None:
+        """Passes the parts of this front end that have changed to the loggers."""
+        self._observers.front_end_changed(parts)
 
     def flush(self, timeout_seconds: float) -> bool:
         """Waits until every logger is up to date; False if one is not in time."""

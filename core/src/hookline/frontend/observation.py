@@ -14,6 +14,8 @@ from hookline.payloads import (
     EngineFailed,
     EngineStarted,
     EngineStopped,
+    FrontEndChanged,
+    FrontEndPart,
     HttpAnswered,
     LoggerContext,
     RequestsFinished,
@@ -149,6 +151,10 @@ class Observers:
 
     def http_answered(self, answered: HttpAnswered) -> None:
         self._tell("http_answered", answered=answered)
+
+    def front_end_changed(self, parts: tuple[FrontEndPart, ...]) -> None:
+        changed = FrontEndChanged(parts=parts)
+        self._tell("front_end_changed", changed=changed)
 
     def flush(self, timeout_seconds: float) -> bool:
         return self._fanout.flush(timeout_seconds)

@@ -5,6 +5,7 @@ import dataclasses
 from hookline.metrics.dialects import ONLY_THERE, names_of
 from hookline.metrics.families.http import HTTP_METRICS
 from hookline.metrics.families.live import LIVE_METRICS
+from hookline.metrics.families.log import LOG_METRICS
 from hookline.metrics.families.logger import FOLDED, LOGGER_METRICS
 from hookline.metrics.families.objectives import SLO_METRICS
 from hookline.metrics.families.request import REQUEST_METRICS
@@ -29,6 +30,7 @@ _OWN: tuple[Metric, ...] = (
     *SLO_METRICS,
     *TENANT_METRICS,
     *HTTP_METRICS,
+    *LOG_METRICS,
     *LOGGER_METRICS,
     FOLDED,
 )

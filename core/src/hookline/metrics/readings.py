@@ -7,7 +7,7 @@ from typing import Generic, TypeVar
 from hookline.events import StepRecord
 from hookline.metrics.metric import Point
 from hookline.metrics.speculation import SpeculationReading
-from hookline.payloads import EngineFacts
+from hookline.payloads import EngineFacts, LogStats
 from hookline.stats import SchedulerStats
 from hookline_registry import LaneStats
 
@@ -93,7 +93,9 @@ class Reading(Generic[T]):
         return self.points(subject) if isinstance(subject, self.kind) else ()
 
 
-RUNNING_TOTALS: frozenset[type] = frozenset({StateReading, LaneStats, FoldedValues})
+RUNNING_TOTALS: frozenset[type] = frozenset(
+    {StateReading, LaneStats, FoldedValues, LogStats}
+)
 """Parts whose counts are totals since their source's start, not increments."""
 
 

@@ -17,6 +17,7 @@ from hookline.payloads import (
     EngineFailed,
     EngineStarted,
     EngineStopped,
+    FrontEndChanged,
     HttpAnswered,
     StateChanged,
     StepFinished,
@@ -108,6 +109,12 @@ class Recorder:
             load = dict.fromkeys(self._in_flight, 0) | dict(answered.in_flight)
             self._in_flight = {key for key, count in load.items() if count}
             self._front_end.feed(HttpLoad(load))
+
+    def front_end_changed(self, changed: FrontEndChanged) -> None:
+        """Adds the state of parts of the front end."""
+        with self._lock:
+            for part in changed.parts:
+                self._front_end.feed(part)
 
     def snapshot(self) -> tuple[Family, ...]:
         """Returns all families of the chosen dialects, as of the same moment."""

@@ -23,6 +23,7 @@ FREE_OF_FACTS = {
     "engine_failed",
     "engine_started",
     "engine_stopped",
+    "front_end_changed",
     "http_answered",
     "state_changed",
     "step_finished",

@@ -30,6 +30,7 @@ def plugins(make: StandardPanels) -> Row:
                 "hookline_logger_dropped_batches",
                 alarm=Alarm.UNEQUAL_ZERO,
             ),
+            make.rates("Dropped log lines", "hookline_log_lines_dropped"),
             make.rates("Logger errors", "hookline_logger_errors"),
             make.rates("Time spent in loggers", "hookline_logger_busy_seconds"),
             make.each(

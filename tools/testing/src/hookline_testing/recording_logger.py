@@ -6,6 +6,7 @@ from hookline.payloads import (
     EngineFailed,
     EngineStarted,
     EngineStopped,
+    FrontEndChanged,
     HttpAnswered,
     RequestsFinished,
     RequestsPreempted,
@@ -74,3 +75,7 @@ class RecordingLogger:
     @hookimpl
     def http_answered(self, answered: HttpAnswered) -> None:
         self.calls.append(("http_answered", answered))
+
+    @hookimpl
+    def front_end_changed(self, changed: FrontEndChanged) -> None:
+        self.calls.append(("front_end_changed", changed))

@@ -1,7 +1,7 @@
 """A scripted engine and a client of the server in front of it."""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import TypeVar, cast
@@ -20,7 +20,7 @@ from hookline.exceptions import (
 from hookline.finish_cause import Rejected
 from hookline.outputs import CompletionOutput, RequestOutput
 from hookline.pages import PageHandler, Routes
-from hookline.payloads import EngineFacts, HttpAnswered
+from hookline.payloads import EngineFacts, FrontEndPart, HttpAnswered
 from hookline.request import FinishReason, RequestFacts, TokenLogprobs
 from hookline.sampling_params import SamplingParams
 from hookline_registry import PluginRegistry
@@ -178,6 +178,7 @@ class FakeEngine:
         self.loggers: list[object] = []
         self.needs_http = True
         self.answered: list[HttpAnswered] = []
+        self.parts: list[FrontEndPart] = []
         self.reported = asyncio.Event()
         self.transfer_params: dict[str, object] | None = None
         self.is_draining = False
@@ -276,6 +277,9 @@ class FakeEngine:
     def http_answered(self, answered: HttpAnswered) -> None:
         self.answered.append(answered)
         self.reported.set()
+
+    def report(self, read: Callable[[], FrontEndPart]) -> None:
+        self.parts.append(read())
 
     async def drain(self, timeout_seconds: float) -> bool:
         self.is_draining = True

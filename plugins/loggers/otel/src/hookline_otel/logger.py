@@ -11,6 +11,7 @@ from hookline.payloads import (
     EngineFailed,
     EngineStarted,
     EngineStopped,
+    FrontEndChanged,
     HttpAnswered,
     StateChanged,
     StepFinished,
@@ -102,6 +103,11 @@ class OtelLogger:
     def http_answered(self, answered: HttpAnswered) -> None:
         if self.metrics is not None:
             self.metrics.source.recorder.http_answered(answered)
+
+    @hookimpl
+    def front_end_changed(self, changed: FrontEndChanged) -> None:
+        if self.metrics is not None:
+            self.metrics.source.recorder.front_end_changed(changed)
 
     def close(self) -> None:
         """Sends pending data for at most `flush_seconds`, then ends the threads."""

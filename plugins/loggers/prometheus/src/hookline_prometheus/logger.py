@@ -9,6 +9,7 @@ from hookline.payloads import (
     EngineFailed,
     EngineStarted,
     EngineStopped,
+    FrontEndChanged,
     HttpAnswered,
     StateChanged,
     StepFinished,
@@ -63,6 +64,10 @@ class PrometheusLogger:
     @hookimpl
     def http_answered(self, answered: HttpAnswered) -> None:
         self.recorder.http_answered(answered)
+
+    @hookimpl
+    def front_end_changed(self, changed: FrontEndChanged) -> None:
+        self.recorder.front_end_changed(changed)
 
     @hookimpl
     def add_routes(self, routes: Routes) -> None:
