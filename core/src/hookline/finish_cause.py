@@ -68,6 +68,12 @@ class Aborted(_Cause, frozen=True, tag="aborted"):
         return self.by
 
 
+class TimedOut(_Cause, frozen=True, tag="timed_out"):
+    """The request's deadline passed; what it has generated is its output."""
+
+    reason = FinishReason.TIMEOUT
+
+
 class Failed(_Cause, frozen=True, tag="failed"):
     """The engine could not finish the request.
 
@@ -103,5 +109,11 @@ class Rejected(_Cause, frozen=True, tag="rejected"):
 
 
 FinishCause = (
-    StoppedByToken | StoppedByString | LengthReached | Aborted | Failed | Rejected
+    StoppedByToken
+    | StoppedByString
+    | LengthReached
+    | Aborted
+    | TimedOut
+    | Failed
+    | Rejected
 )

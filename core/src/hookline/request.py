@@ -1,11 +1,17 @@
 """Requests: as sent by the front end, and their state in the engine."""
 
 from enum import StrEnum
+from typing import Annotated
 
 import msgspec
 
 from hookline.sampling_params import SamplingParams
 from hookline.slo import Slo
+
+Weight = Annotated[float, msgspec.Meta(ge=0.001, le=1000.0)]
+"""A tenant's share under the policy `fair`, relative to the others'."""
+
+Seconds = Annotated[float, msgspec.Meta(ge=0.0, le=1e9)]
 
 
 class FinishReason(StrEnum):
@@ -16,6 +22,7 @@ class FinishReason(StrEnum):
     ABORT = "abort"
     ERROR = "error"
     REJECTED = "rejected"
+    TIMEOUT = "timeout"
 
 
 class RequestFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -32,6 +39,7 @@ class RequestFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
         slo: Its latency objectives, those of the engine included.
         operation: Operation name of the OpenTelemetry GenAI conventions:
             `text_completion` or `chat`.
+        weight: Weight of the tenant under the policy `fair`.
     """
 
     client_id: str = ""
@@ -42,6 +50,7 @@ class RequestFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     trace_id: str = ""
     slo: Slo | None = None
     operation: str = "text_completion"
+    weight: Weight = 1.0
 
 
 class EngineRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -57,6 +66,9 @@ class EngineRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
         cache_salt: Requests with different salts share no cached blocks.
         facts: Facts for observers.
         kv_transfer_params: Parameters for the KV connector, opaque to the engine.
+        timeout_seconds: Time left when it was sent, after which it ends wherever it is;
+            None if it has no deadline. It is relative, because the clocks of two
+            processes are never compared.
     """
 
     request_id: int
@@ -67,6 +79,7 @@ class EngineRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     cache_salt: str | None = None
     facts: RequestFacts = RequestFacts()
     kv_transfer_params: dict[str, object] | None = None
+    timeout_seconds: Seconds | None = None
 
 
 class TokenLogprobs(msgspec.Struct, frozen=True, array_like=True):

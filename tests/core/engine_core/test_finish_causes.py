@@ -34,6 +34,7 @@ def test_labels_are_short_texts() -> None:
         "client",
         "killed by signal 9",
         "overloaded",
+        "",
         "\n\n",
     ]
     assert StoppedByToken(151645).label == "151645"

@@ -291,6 +291,7 @@ EXPECTED: dict[str, Numbers] = {
         ("abort",): 1,
         ("error",): 0,
         ("rejected",): 1,
+        ("timeout",): 0,
     },
     "hookline_request_prompt_tokens": {(): ({20: 2}, 32)},
     "hookline_request_generation_tokens": {(): ({1: 1, 5: 1}, 5)},
@@ -548,6 +549,7 @@ def test_request_is_counted_once_wherever_it_ends(recorder: Recorder) -> None:
         ("abort",): 1,
         ("error",): 1,
         ("rejected",): 0,
+        ("timeout",): 0,
     }
     assert numbers(recorder, "hookline_request_e2e_seconds") == {
         (): ({0.8: 2, 10: 1}, 7.5)

@@ -8,7 +8,7 @@ import msgspec
 from hookline.core.commands import SCHEMA_VERSION
 from hookline.transport.messages import ToClient, ToEngine
 
-DIGESTS = {1: "3b2ccc6d8a670c844543d1bbfe8fe8a0ee2e54f67e5ef38199a669858643c942"}
+DIGESTS = {2: "1726630439f007780478da55abbaf729b53c043a711e94894eb54eb0fd4d693a"}
 """SHA-256 of the schemas of all messages, by schema version."""
 
 

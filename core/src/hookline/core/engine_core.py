@@ -218,7 +218,12 @@ class EngineCore:
     # -- output ------------------------------------------------------------------
 
     def state(self, cause: str) -> StepOutput:
-        """Returns the audited state, and all events since the last output."""
+        """Returns the audited state, and all events since the last output.
+
+        It ends requests whose deadlines have passed: an engine that sleeps plans no
+        steps.
+        """
+        self._scheduler.expire(self.clock.now())
         self._scheduler.audit()
         return self._emit(cause, self.clock.now(), clock=self.clock_pair())
 

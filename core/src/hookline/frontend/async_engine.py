@@ -136,10 +136,13 @@ class AsyncEngine:
         cache_salt: str | None = None,
         kv_transfer_params: dict[str, object] | None = None,
         is_streamed: bool = True,
+        timeout_seconds: float | None = None,
     ) -> OutputStream:
         """Sends a request; the stream yields its outputs.
 
-        `kv_transfer_params` go to the KV connector, if the engine has one.
+        `kv_transfer_params` go to the KV connector, if the engine has one. After
+        `timeout_seconds`, wherever it is, the request ends with what it has: its
+        finish reason is `timeout`.
 
         Raises:
             RequestError: The request cannot be served.
@@ -162,7 +165,11 @@ class AsyncEngine:
         self.check_room(params.n)
         stream = OutputStream(self._front_end)
         request = self._front_end.submit(
-            prepared, stream.deliver, arrived_at=arrived_at, is_streamed=is_streamed
+            prepared,
+            stream.deliver,
+            arrived_at=arrived_at,
+            is_streamed=is_streamed,
+            timeout_seconds=timeout_seconds,
         )
         stream.start(request)
         self._is_quiet.clear()

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from hookline.events import Finished, NewTokens
 from hookline.exceptions import HooklineError
-from hookline.finish_cause import FinishCause, StoppedByString, StoppedByToken
+from hookline.finish_cause import FinishCause, StoppedByString, StoppedByToken, TimedOut
 from hookline.frontend.input_processor import PreparedRequest
 from hookline.frontend.request_account import RequestAccount
 from hookline.frontend.text_stream import TextStream
@@ -133,13 +133,15 @@ class Completion:
         return isinstance(end.cause, StoppedByToken) and not keeps_stop
 
     def _stop_reason(self, cause: FinishCause) -> str | int | None:
-        """The stop string or stop token of the client that ended the completion."""
+        """The client's stop string or stop token that ended it, or `timeout`."""
         match cause:
             case StoppedByString(text):
                 return text
             case StoppedByToken(token_id):
                 requested = self.request.prepared.params.stop_token_ids
                 return token_id if token_id in requested else None
+            case TimedOut():
+                return cause.reason.value
             case _:
                 return None
 

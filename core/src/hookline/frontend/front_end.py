@@ -8,7 +8,7 @@ from typing import TypeVar
 
 import msgspec
 
-from hookline.clock import Clock, SystemClock
+from hookline.clock import NANOSECONDS, Clock, SystemClock
 from hookline.config import ObserverConfig, SleepPolicy
 from hookline.core.commands import Add, EngineCommand, Finish, Reply
 from hookline.events import Finished, StepOutput
@@ -65,6 +65,7 @@ class FrontEnd:
             client, partial(_make_outputs, clock, config, tokenizer)
         )
         self.tokenizer = tokenizer
+        self._clock = clock
         self._is_closed = False
         self._refuses_asleep = sleep_policy is SleepPolicy.REFUSE
         self._observers = observers
@@ -125,8 +126,11 @@ class FrontEnd:
         *,
         arrived_at: int,
         is_streamed: bool,
+        timeout_seconds: float | None = None,
     ) -> ClientRequest:
         """Sends a request's completions to the engine with the least load.
+
+        It ends with what it has `timeout_seconds` after `arrived_at`, if given.
 
         Raises:
             EngineDeadError: All engines are dead.
@@ -145,10 +149,19 @@ class FrontEnd:
         request.engine_index = engine.index
         engine.sent(prepared.params.n)
         eos = engine.facts.eos_token_ids
+        left = self._seconds_left(arrived_at, timeout_seconds)
         for each in request.completions:
-            child = prepared.child(each.index, each.request_id, eos)
+            child = prepared.child(each.index, each.request_id, eos, left)
             self.engines.send(engine, Add(child))
         return request
+
+    def _seconds_left(
+        self, arrived_at: int, timeout_seconds: float | None
+    ) -> float | None:
+        if timeout_seconds is None:
+            return None
+        spent = (self._clock.now() - arrived_at) / NANOSECONDS
+        return max(0.0, timeout_seconds - spent)
 
     def abort(self, request: ClientRequest, cause: str) -> None:
         """Ends a request for its client; does nothing once it has ended."""

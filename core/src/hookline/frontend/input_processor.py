@@ -36,7 +36,11 @@ class PreparedRequest:
     prompt: str | None = None
 
     def child(
-        self, index: int, request_id: int, eos_token_ids: tuple[int, ...]
+        self,
+        index: int,
+        request_id: int,
+        eos_token_ids: tuple[int, ...],
+        timeout_seconds: float | None = None,
     ) -> EngineRequest:
         """Returns the engine request of one completion, with its own seed."""
         params = self.params
@@ -51,6 +55,7 @@ class PreparedRequest:
             cache_salt=self.cache_salt,
             facts=self.facts,
             kv_transfer_params=self.kv_transfer_params,
+            timeout_seconds=timeout_seconds,
         )
 
 

@@ -1,9 +1,10 @@
 """A request's transitions: it arrives, is preempted, becomes ready, ends."""
 
 from hookline.events import Finished, Preempted, Queued
-from hookline.finish_cause import Failed, FinishCause
+from hookline.finish_cause import Failed, FinishCause, TimedOut
 from hookline.kv_cache import KVCacheManager
 from hookline.request import EngineRequest, Request, RequestStatus
+from hookline.scheduler.deadlines import Deadlines
 from hookline.scheduler.ledger import Ledger
 from hookline.scheduler.request_queues import RequestQueues
 from hookline.scheduler.step_events import StepEvents
@@ -32,6 +33,7 @@ class RequestLifecycle:
         self.queues = queues
         self.events = StepEvents()
         self.ledger = Ledger()
+        self._deadlines = Deadlines()
         self._cache = cache
         self._transfers = transfers
         self._max_model_len = max_model_len
@@ -64,6 +66,7 @@ class RequestLifecycle:
         )
         self.requests[request.request_id] = request
         self.ledger.received += 1
+        self._deadlines.add(request, now)
         self.queues.wait(request, now)
         queued = Queued(request.request_id, now, request.num_prompt_tokens)
         self.events.queued.append(queued)
@@ -75,11 +78,17 @@ class RequestLifecycle:
         self._cache.free(request)
         request.status = RequestStatus.FINISHED
         del self.requests[request.request_id]
+        self._deadlines.ended(request)
         outputs = request.num_output_tokens
         self.ledger.end(cause.reason, outputs)
         self.events.finished.append(
             Finished(request.request_id, now, cause, outputs, transfer_params)
         )
+
+    def expire(self, now: int) -> None:
+        """Ends the requests whose deadlines have passed."""
+        for request in self._deadlines.passed(now):
+            self.end(request, TimedOut(), now)
 
     def preempt(self, victim: Request, now: int, num_failed: int = 0) -> None:
         """Frees a running request's blocks and queues it again.

@@ -95,6 +95,10 @@ class Scheduler:
             if (request := self._lifecycle.requests.get(request_id)) is not None:
                 self._lifecycle.end(request, cause, now)
 
+    def expire(self, now: int) -> None:
+        """Ends requests whose deadlines have passed; each step does so, too."""
+        self._lifecycle.expire(now)
+
     def finish_all(self, cause: FinishCause, now: int) -> None:
         self.finish(list(self._lifecycle.requests), cause, now)
 
@@ -112,6 +116,7 @@ class Scheduler:
         Returns:
             The plan, which must be executed; None if there is nothing to compute now.
         """
+        self._lifecycle.expire(now)
         self._update.end_loads(self._transfers.expire(now), now)
         self._lifecycle.resume_ready(now)
         builder = PlanBuilder(self._config.max_num_batched_tokens)

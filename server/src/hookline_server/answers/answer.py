@@ -79,7 +79,13 @@ def transfer_params(output: RequestOutput) -> TransferParams:
 
 
 def finish_word(reason: FinishReason | None) -> str | None:
-    """Returns the API's finish reason; aborts and errors raise instead."""
+    """Returns the API's finish reason; aborts and errors raise instead.
+
+    The API has no word for an output that ends at a deadline: it is `length`, as with
+    other limits, and `stop_reason` says `timeout`.
+    """
+    if reason is FinishReason.TIMEOUT:
+        return FinishReason.LENGTH
     if reason is None or reason in (FinishReason.STOP, FinishReason.LENGTH):
         return reason
     if reason is FinishReason.ABORT:

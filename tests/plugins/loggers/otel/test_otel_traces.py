@@ -244,6 +244,7 @@ def test_without_a_client_span_the_request_is_a_root(
         (FinishReason.ABORT, Status.STATUS_CODE_UNSET, None),
         (FinishReason.ERROR, Status.STATUS_CODE_ERROR, "error"),
         (FinishReason.REJECTED, Status.STATUS_CODE_ERROR, "rejected"),
+        (FinishReason.TIMEOUT, Status.STATUS_CODE_ERROR, "timeout"),
     ],
 )
 def test_status_shows_failures(

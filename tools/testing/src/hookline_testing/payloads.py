@@ -8,6 +8,7 @@ from hookline.finish_cause import (
     LengthReached,
     Rejected,
     StoppedByToken,
+    TimedOut,
 )
 from hookline.payloads import EngineFacts, EngineStarted, StateChanged, StepFinished
 from hookline.request import FinishReason, RequestFacts
@@ -55,6 +56,7 @@ CAUSES: dict[FinishReason, FinishCause] = {
         Aborted("client"),
         Failed("killed by signal 9"),
         Rejected("overloaded", "2 completions are open"),
+        TimedOut(),
     )
 }
 """A finish cause of each reason."""

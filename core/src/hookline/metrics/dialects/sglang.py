@@ -136,7 +136,7 @@ NAMES: Mapping[str, tuple[Alias, ...]] = {
     "hookline_requests_finished": (
         _tokenizer(
             "num_aborted_requests",
-            values={"reason": {"abort": ""}},
+            values={"reason": {"abort": "", "timeout": ""}},
             drop=frozenset({"reason"}),
         ),
     ),

@@ -115,7 +115,11 @@ NAMES: Mapping[str, tuple[Alias, ...]] = {
             rename={"reason": "finished_reason"},
             values={
                 "reason": {
-                    reason: reason for reason in ("stop", "length", "abort", "error")
+                    "stop": "stop",
+                    "length": "length",
+                    "abort": "abort",
+                    "error": "error",
+                    "timeout": "abort",
                 }
             },
         ),

@@ -79,8 +79,9 @@ REQUEST_METRICS: tuple[Metric, ...] = (
         name="hookline_requests_finished",
         kind=Kind.COUNTER,
         unit="requests",
-        help="Finished requests by reason, aborted requests (abort) and requests that "
-        "the front end rejected (rejected) included.",
+        help="Finished requests by reason, aborted requests (abort), requests whose "
+        "deadline passed (timeout) and requests that the front end rejected (rejected) "
+        "included.",
         labels=(Label("reason", tuple(reason.value for reason in FinishReason)),),
         value=Reading(
             FinishedRequest, lambda request: by_label({request.reason.value: 1})

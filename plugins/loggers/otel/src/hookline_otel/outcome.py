@@ -3,7 +3,7 @@
 from hookline.request import FinishReason
 from hookline.stats import FinishedRequest
 
-_ERRORS = (FinishReason.ERROR, FinishReason.REJECTED)
+_ERRORS = (FinishReason.ERROR, FinishReason.REJECTED, FinishReason.TIMEOUT)
 
 
 def error_type(request: FinishedRequest) -> str:
