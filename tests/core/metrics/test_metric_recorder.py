@@ -21,8 +21,10 @@ from hookline.metrics import CATALOGUE, HistogramValue, Recorder
 from hookline.payloads import (
     EngineFailed,
     EngineStopped,
+    FrontEndChanged,
     HttpAnswered,
     HttpExchange,
+    LogStats,
     StartupPhase,
 )
 from hookline.request import RequestFacts
@@ -131,6 +133,8 @@ STEP = StepRecord(
     proposer_failures={"too_many": 1},
     most_drafts=5,
 )
+
+FRONT_END = FrontEndChanged(parts=(LogStats(unread=3, repeated=7),))
 
 ANSWERED = HttpAnswered(
     exchanges=(
@@ -402,6 +406,7 @@ EXPECTED: dict[str, Numbers] = {
         ("acme",): ({10: 1}, 6),
         ("none",): ({0.8: 1}, 0.75),
     },
+    "hookline_log_lines_dropped": {("unread",): 3, ("repeated",): 7},
     "hookline_http_requests": {
         ("/v1/completions", "POST", "2xx"): 1,
         ("unmatched", "GET", "4xx"): 1,
@@ -508,6 +513,7 @@ def test_metric_is_fed_exactly(name: str) -> None:
         make_state(OUTSIDE_STEPS, BUSY, at=20 * MILLISECOND, lanes=(LANE,))
     )
     recorder.http_answered(ANSWERED)
+    recorder.front_end_changed(FRONT_END)
     clock.sleep(0.5)
 
     assert numbers(recorder, name) == EXPECTED[name]
@@ -659,7 +665,7 @@ def test_unknown_engine_is_ignored() -> None:
     recorder.engine_stopped(EngineStopped(engine_index=0, reason=""))
 
     told = {family.name for family in recorder.snapshot() if family.samples}
-    assert told == {"hookline_label_values_folded"}
+    assert told == {"hookline_label_values_folded", "hookline_log_lines_dropped"}
 
 
 def test_unknown_dialect_is_an_error() -> None:
