@@ -3,12 +3,14 @@
 import asyncio
 import gzip
 import threading
+from typing import Any
 
 import pytest
 from aiohttp.test_utils import TestClient, TestServer
 
 from hookline import hookimpl
 from hookline.pages import PageRequest, PageResponse, Routes
+from hookline.payloads import PageStats
 from hookline_registry import BrokenPluginError
 from hookline_server import page_rendering
 from hookline_server.app import create_app
@@ -210,3 +212,76 @@ async def test_page_that_is_not_bytes_is_a_clear_error(
     assert error["code"] == "page_failed"
     assert message in error["message"]
     assert message in caplog.text
+
+
+class HangingPage:
+    """A logger whose page returns only when it is released."""
+
+    def __init__(self) -> None:
+        self.released = threading.Event()
+
+    @hookimpl
+    def add_routes(self, routes: Routes) -> None:
+        routes.get("/hangs", self.page)
+
+    def page(self, _: PageRequest) -> PageResponse:
+        self.released.wait()
+        return PageResponse(body=b"late", content_type="text/plain")
+
+
+async def until_hung(engine: FakeEngine, client: TestClient[Any, Any]) -> PageStats:
+    """Waits until all threads of the first logger are reported as hung."""
+    while True:
+        await client.get("/health")
+        engine.reported.clear()
+        await engine.reported.wait()
+        found = {each.logger: each for each in engine.answered[-1].pages}
+        if found["logger 0"].hung == page_rendering.MAX_THREADS:
+            return found["logger 0"]
+
+
+async def test_hung_pages_leave_the_threads_of_other_loggers(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """
+    Once a logger's pages hang, they fail at once and by name; another's are served.
+    """
+    monkeypatch.setattr(page_rendering, "TIMEOUT_SECONDS", 0.05)
+    hanging, notes = HangingPage(), Notes()
+    engine = FakeEngine()
+    engine.loggers = [hanging, notes]
+    async with client_of(engine) as client:
+        await asyncio.gather(*(client.get("/hangs") for _ in range(4)))
+        counted = await until_hung(engine, client)
+        refused = await client.get("/hangs")
+        other = await client.post("/notes", data=b"kept")
+        hanging.released.set()
+
+        assert refused.status == 503
+        assert "'logger 0'" in (await refused.json())["error"]["message"]
+        assert counted.timed_out == 4
+        assert other.status == 201
+        assert notes.kept == [b"kept"]
+
+
+async def test_pages_whose_clients_left_count_as_hung(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """
+    A page hangs after its timeout also if its client did not wait; it may recover.
+    """
+    monkeypatch.setattr(page_rendering, "TIMEOUT_SECONDS", 0.2)
+    hanging = HangingPage()
+    engine = FakeEngine()
+    engine.loggers = [hanging]
+    async with client_of(engine) as client:
+        for _ in range(page_rendering.MAX_THREADS):
+            with pytest.raises(asyncio.TimeoutError):
+                await asyncio.wait_for(client.get("/hangs"), 0.05)
+        await until_hung(engine, client)
+        hanging.released.set()
+        page = await client.get("/hangs")
+        while page.status == 503:
+            page = await client.get("/hangs")
+
+        assert await page.read() == b"late"

@@ -86,3 +86,7 @@ class Routes(Protocol):
         Hidden files, and links that lead out of the folder, are not served.
         """
         ...
+
+
+RoutesOf = Callable[[str], Routes]
+"""Returns the routes of a logger, by its name: its pages have threads of their own."""

@@ -226,6 +226,25 @@ class HttpExchange:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PageStats:
+    """State of a logger's pages; totals count from the server's start.
+
+    Attributes:
+        logger: Name of the logger.
+        hung: Number of handlers that are late and still hold their threads.
+        raised: Total requests whose handler raised, or returned no page.
+        timed_out: Total requests whose handler was late.
+        refused: Total requests that were refused, because threads were missing.
+    """
+
+    logger: str
+    hung: int
+    raised: int
+    timed_out: int
+    refused: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class HttpAnswered:
     """Payload of `http_answered`.
 
@@ -234,11 +253,13 @@ class HttpAnswered:
         in_flight: Requests in flight by (route, method); a pair that is no longer
             listed has none.
         missed: Number of exchanges dropped because there were too many.
+        pages: State of each logger's pages.
     """
 
     exchanges: tuple[HttpExchange, ...]
     in_flight: Mapping[tuple[str, str], int]
     missed: int = 0
+    pages: tuple[PageStats, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,6 +16,7 @@ from hookline_server.handlers.sleep import SLEEP_ROUTES
 from hookline_server.handlers.tokenize import detokenize, tokenize
 from hookline_server.handlers.version import show_version
 from hookline_server.http_meter import HttpMeter
+from hookline_server.page_counts import PageCounts
 from hookline_server.pages import PAGES, Pages
 from hookline_server.pages_app import PAGES_APP, create_pages_app
 from hookline_server.request_body import HANDLER_ARGS
@@ -40,7 +41,8 @@ def create_app(engine: ServingEngine, settings: ServerSettings) -> web.Applicati
 
     Run it with `handler_cancellation=True`, which aborts requests of clients that left.
     """
-    meter = HttpMeter(engine) if engine.needs_http else None
+    page_counts = PageCounts()
+    meter = HttpMeter(engine, page_counts.stats) if engine.needs_http else None
     outermost: tuple[Middleware, ...]
     outermost = (send,) if meter is None else (meter.middleware, send)
     app = web.Application(
@@ -61,6 +63,6 @@ def create_app(engine: ServingEngine, settings: ServerSettings) -> web.Applicati
     app[PAGES_APP] = (
         app if settings.metrics_port is None else create_pages_app(app, outermost)
     )
-    app[PAGES] = Pages(app[PAGES_APP], token=settings.metrics_token)
-    engine.add_routes(app[PAGES])
+    app[PAGES] = Pages(app[PAGES_APP], page_counts, token=settings.metrics_token)
+    engine.add_routes(app[PAGES].of)
     return app

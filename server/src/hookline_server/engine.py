@@ -7,7 +7,7 @@ from typing import Protocol, TypeVar
 from hookline.core.commands import EngineCommand
 from hookline.finish_cause import Rejected
 from hookline.outputs import RequestOutput
-from hookline.pages import Routes
+from hookline.pages import RoutesOf
 from hookline.payloads import EngineFacts, FrontEndPart, HttpAnswered
 from hookline.request import RequestFacts
 from hookline.sampling_params import SamplingParams
@@ -122,7 +122,7 @@ class ServingEngine(Protocol):
         """
         ...
 
-    def add_routes(self, routes: Routes) -> None:
+    def add_routes(self, routes_of: RoutesOf) -> None:
         """Lets the loggers register their pages."""
         ...
 

@@ -3,11 +3,11 @@
 import asyncio
 import time
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 
 from aiohttp import web
 
-from hookline.payloads import HttpAnswered, HttpExchange
+from hookline.payloads import HttpAnswered, HttpExchange, PageStats
 from hookline_server.engine import ServingEngine
 from hookline_server.errors import Handler
 from hookline_server.sse import SENT_BYTES
@@ -32,8 +32,14 @@ class HttpMeter:
     Reports only changes, so that an idle server stays idle.
     """
 
-    def __init__(self, engine: ServingEngine) -> None:
+    def __init__(
+        self,
+        engine: ServingEngine,
+        page_stats: Callable[[], tuple[PageStats, ...]] = tuple,
+    ) -> None:
+        """Reports to the engine's loggers, with the state of their pages."""
         self._engine = engine
+        self._page_stats = page_stats
         self._exchanges: list[HttpExchange] = []
         self._missed = 0
         self._in_flight: Counter[_Key] = Counter()
@@ -75,6 +81,7 @@ class HttpMeter:
             exchanges=tuple(self._exchanges),
             in_flight=dict(self._in_flight),
             missed=self._missed,
+            pages=self._page_stats(),
         )
         self._exchanges.clear()
         self._missed = 0

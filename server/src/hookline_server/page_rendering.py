@@ -1,4 +1,4 @@
-"""Renders loggers' pages in a few threads, off the event loop."""
+"""Renders one logger's pages in a few threads, off the event loop."""
 
 import asyncio
 import contextlib
@@ -10,12 +10,13 @@ from hookline.pages import PageHandler, PageRequest, PageResponse
 from hookline_registry import Failure, isolate
 from hookline_server.api_error import ApiError
 from hookline_server.errors import Page
+from hookline_server.page_counts import PageCount
 from hookline_server.page_threads import PageThreads
 from hookline_server.request_body import read_body
 
 MAX_THREADS = 2
 MAX_OPEN = 32
-"""Maximum number of pages being rendered or queued; further requests get a 503."""
+"""Maximum number of a logger's pages being rendered or queued; further ones get 503."""
 
 TIMEOUT_SECONDS = 10.0
 
@@ -25,9 +26,14 @@ Rendering = asyncio.Future[Page | Failure]
 
 
 class PageRendering:
-    """The threads of all pages, and the requests that wait for them."""
+    """The threads of one logger's pages, and the requests that wait for them.
 
-    def __init__(self) -> None:
+    A page that hangs keeps its thread, because threads cannot be ended. Once every
+    thread of the logger hangs, its pages fail at once; those of others are unaffected.
+    """
+
+    def __init__(self, count: PageCount) -> None:
+        self._count = count
         self._open = 0
         self._slots = asyncio.Semaphore(MAX_THREADS)
         self._threads = PageThreads(MAX_THREADS)
@@ -36,11 +42,11 @@ class PageRendering:
         """Returns the page that the handler makes.
 
         Raises:
-            ApiError: 503; too many pages are open, or this one takes too long. 500; the
-                handler fails, or does not return a `PageResponse`.
+            ApiError: 503; too many of the logger's pages are open, all of its threads
+                hang, or this page takes too long. 500; the handler fails, or does not
+                return a `PageResponse`.
         """
-        if self._open >= MAX_OPEN:
-            raise ApiError(503, "too many requests for pages", code="pages_busy")
+        self._check_room()
         self._open += 1
         try:
             async with asyncio.timeout(TIMEOUT_SECONDS):
@@ -48,11 +54,16 @@ class PageRendering:
                 await self._slots.acquire()
                 page = await asyncio.shield(self._start(handler, asked))
         except TimeoutError:
-            message = f"{request.path} took longer than {TIMEOUT_SECONDS:g} s"
+            self._count.timed_out += 1
+            message = (
+                f"{request.path} of logger {self._count.logger!r} took longer than "
+                f"{TIMEOUT_SECONDS:g} s"
+            )
             raise ApiError(503, message, code="page_timeout") from None
         finally:
             self._open -= 1
         if isinstance(page, Failure):
+            self._count.raised += 1
             raise page_failed(page, request.path)
         return page
 
@@ -60,10 +71,30 @@ class PageRendering:
         """Ends each thread when it is idle, without waiting for it."""
         self._threads.close()
 
+    def _check_room(self) -> None:
+        name = self._count.logger
+        if self._count.hung >= MAX_THREADS:
+            self._count.refused += 1
+            raise ApiError(503, f"pages of logger {name!r} hang", code="page_timeout")
+        if self._open >= MAX_OPEN:
+            self._count.refused += 1
+            message = f"too many requests for pages of logger {name!r}"
+            raise ApiError(503, message, code="pages_busy")
+
+    def _note_hung(self, rendering: Rendering) -> None:
+        """Counts a thread that hangs, until its handler returns."""
+        self._count.hung += 1
+        rendering.add_done_callback(self._note_return)
+
+    def _note_return(self, _: Rendering) -> None:
+        self._count.hung -= 1
+
     def _start(self, handler: PageHandler, asked: PageRequest) -> Rendering:
         loop = asyncio.get_running_loop()
         rendering: Rendering = loop.create_future()
-        # A page that hangs keeps its slot, because its thread cannot be ended.
+        # Also counts as hung if the client leaves before the timeout.
+        late = loop.call_later(TIMEOUT_SECONDS, self._note_hung, rendering)
+        rendering.add_done_callback(lambda _: late.cancel())
         rendering.add_done_callback(lambda _: self._slots.release())
 
         def render() -> None:

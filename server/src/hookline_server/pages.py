@@ -8,65 +8,42 @@ from aiohttp import web
 from hookline.pages import EventHandler, PageHandler
 from hookline_server.api_error import ApiError
 from hookline_server.bearer import bearer_token, is_equal
+from hookline_server.page_counts import PageCount, PageCounts
 from hookline_server.page_files import serve_file
 from hookline_server.page_rendering import PageRendering
 from hookline_server.page_streams import PageStreams
 
 Serve = Callable[[web.Request], Awaitable[web.StreamResponse]]
+Add = Callable[[str, str, Serve], None]
+"""Serves a method of a path; raises `ValueError` if the path is taken."""
 
 
 class Pages:
-    """Registers pages with an application; the `Routes` of the hook `add_routes`.
+    """The pages of all loggers; each logger has threads and limits of its own.
 
     Attributes:
         paths: Registered paths, in order.
     """
 
-    def __init__(self, app: web.Application, *, token: str | None = None) -> None:
+    def __init__(
+        self, app: web.Application, counts: PageCounts, *, token: str | None = None
+    ) -> None:
         """Serves pages in an application, only to clients that send the token."""
         self.paths: list[str] = []
         self._router = app.router
         self._token = token
-        self._rendering = PageRendering()
-        self._streams = PageStreams()
+        self._counts = counts
+        self._loggers: list[LoggerPages] = []
         app.on_shutdown.append(self._stop_streams)
         app.on_cleanup.append(self._close)
 
-    def get(self, path: str, handler: PageHandler) -> None:
-        """Serves GET and HEAD requests."""
-        self._add("GET", path, lambda request: self._rendering.serve(handler, request))
-        self.paths.append(path)
+    def of(self, logger: str) -> "LoggerPages":
+        """Returns the routes that a logger registers its pages with."""
+        made = LoggerPages(self.add, self.paths, self._counts.of(logger))
+        self._loggers.append(made)
+        return made
 
-    def post(self, path: str, handler: PageHandler) -> None:
-        """Serves POST requests; bodies have the application's `client_max_size`."""
-        self._add("POST", path, lambda request: self._rendering.serve(handler, request))
-        self.paths.append(path)
-
-    def events(self, path: str, handler: EventHandler) -> None:
-        """Serves GET requests with a stream of server-sent events."""
-        self._add("GET", path, lambda request: self._streams.serve(handler, request))
-        self.paths.append(path)
-
-    def files(self, path: str, folder: Path) -> None:
-        """Serves the files of a folder below `path`; `path` itself leads to `path/`."""
-        root = folder.resolve()
-        if not root.is_dir():
-            raise ValueError(f"{folder} is not a folder")
-        path = path.rstrip("/")
-
-        async def add_slash(request: web.Request) -> web.StreamResponse:
-            # Redirects, so that relative links in the index work.
-            raise web.HTTPPermanentRedirect(request.rel_url.with_path(f"{path}/"))
-
-        async def serve(request: web.Request) -> web.StreamResponse:
-            return await serve_file(root, request.match_info["name"], request.path)
-
-        if path:
-            self._add("GET", path, add_slash)
-        self._add("GET", f"{path}/{{name:.*}}", serve)
-        self.paths.append(f"{path}/")
-
-    def _add(self, method: str, path: str, serve: Serve) -> None:
+    def add(self, method: str, path: str, serve: Serve) -> None:
         """Adds a route; raises `ValueError` if the path has one for this method."""
         for route in self._router.routes():
             taken = route.resource is not None and route.resource.canonical == path
@@ -92,9 +69,64 @@ class Pages:
         )
 
     async def _stop_streams(self, _: web.Application) -> None:
-        self._streams.stop()
+        for each in self._loggers:
+            each.stop_streams()
 
     async def _close(self, _: web.Application) -> None:
+        for each in self._loggers:
+            each.close()
+
+
+class LoggerPages:
+    """The pages of one logger; the `Routes` of the hook `add_routes`."""
+
+    def __init__(self, add: Add, paths: list[str], count: PageCount) -> None:
+        """Registers pages with `add`, and their paths in `paths`."""
+        self._add = add
+        self._paths = paths
+        self._rendering = PageRendering(count)
+        self._streams = PageStreams(count)
+
+    def get(self, path: str, handler: PageHandler) -> None:
+        """Serves GET and HEAD requests."""
+        self._add("GET", path, lambda request: self._rendering.serve(handler, request))
+        self._paths.append(path)
+
+    def post(self, path: str, handler: PageHandler) -> None:
+        """Serves POST requests; bodies have the application's `client_max_size`."""
+        self._add("POST", path, lambda request: self._rendering.serve(handler, request))
+        self._paths.append(path)
+
+    def events(self, path: str, handler: EventHandler) -> None:
+        """Serves GET requests with a stream of server-sent events."""
+        self._add("GET", path, lambda request: self._streams.serve(handler, request))
+        self._paths.append(path)
+
+    def files(self, path: str, folder: Path) -> None:
+        """Serves the files of a folder below `path`; `path` itself leads to `path/`."""
+        root = folder.resolve()
+        if not root.is_dir():
+            raise ValueError(f"{folder} is not a folder")
+        path = path.rstrip("/")
+
+        async def add_slash(request: web.Request) -> web.StreamResponse:
+            # Redirects, so that relative links in the index work.
+            raise web.HTTPPermanentRedirect(request.rel_url.with_path(f"{path}/"))
+
+        async def serve(request: web.Request) -> web.StreamResponse:
+            return await serve_file(root, request.match_info["name"], request.path)
+
+        if path:
+            self._add("GET", path, add_slash)
+        self._add("GET", f"{path}/{{name:.*}}", serve)
+        self._paths.append(f"{path}/")
+
+    def stop_streams(self) -> None:
+        """Ends all open streams."""
+        self._streams.stop()
+
+    def close(self) -> None:
+        """Ends each thread when it is idle, without waiting for it."""
         self._rendering.close()
 
 

@@ -25,6 +25,7 @@ from hookline.payloads import (
     HttpAnswered,
     HttpExchange,
     LogStats,
+    PageStats,
     StartupPhase,
 )
 from hookline.request import RequestFacts
@@ -156,6 +157,7 @@ ANSWERED = HttpAnswered(
         ),
     ),
     in_flight={("/v1/completions", "POST"): 3},
+    pages=(PageStats(logger="prometheus", hung=1, raised=2, timed_out=3, refused=4),),
 )
 
 BUSY = SchedulerStats(
@@ -439,6 +441,12 @@ EXPECTED: dict[str, Numbers] = {
     "hookline_logger_dropped_batches": {("prometheus",): 7},
     "hookline_logger_errors": {("prometheus",): 2},
     "hookline_logger_busy_seconds": {("prometheus",): 1.5},
+    "hookline_logger_pages_hung": {("prometheus",): 1},
+    "hookline_logger_page_failures": {
+        ("prometheus", "raised"): 2,
+        ("prometheus", "timeout"): 3,
+        ("prometheus", "busy"): 4,
+    },
 }
 
 

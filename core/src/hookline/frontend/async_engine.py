@@ -21,7 +21,7 @@ from hookline.frontend.front_end import FrontEnd
 from hookline.frontend.output_stream import OutputStream
 from hookline.frontend.reporting import FrontEndReporter, ReadPart
 from hookline.frontend.starting import start_front_end
-from hookline.pages import Routes
+from hookline.pages import RoutesOf
 from hookline.payloads import EngineFacts, HttpAnswered
 from hookline.request import RequestFacts
 from hookline.sampling_params import SamplingParams
@@ -207,9 +207,9 @@ class AsyncEngine:
         finally:
             self._front_end.abandon(replies)
 
-    def add_routes(self, routes: Routes) -> None:
+    def add_routes(self, routes_of: RoutesOf) -> None:
         """Lets the loggers register their pages."""
-        self._front_end.add_routes(routes)
+        self._front_end.add_routes(routes_of)
 
     @property
     def needs_http(self) -> bool:

@@ -23,7 +23,7 @@ from hookline.frontend.observation import Observers
 from hookline.frontend.output_processor import OutputProcessor
 from hookline.frontend.request_context import RequestContext
 from hookline.frontend.text_stream import make_text_stream
-from hookline.pages import Routes
+from hookline.pages import RoutesOf
 from hookline.payloads import EngineFacts, FrontEndPart, HttpAnswered
 from hookline.request import FinishReason, RequestFacts
 from hookline.request_ids import RequestIds
@@ -250,9 +250,9 @@ class FrontEnd:
         self._observers.observe(output, iteration, facts)
         return events
 
-    def add_routes(self, routes: Routes) -> None:
+    def add_routes(self, routes_of: RoutesOf) -> None:
         """Lets each logger register its pages."""
-        self._observers.add_routes(routes)
+        self._observers.add_routes(routes_of)
 
     @property
     def needs_http(self) -> bool:

@@ -7,7 +7,7 @@ from hookline.config import EngineConfig
 from hookline.events import ClockPair, StepOutput, StepRecord
 from hookline.exceptions import ConfigError
 from hookline.metrics import Recorder
-from hookline.pages import Routes
+from hookline.pages import RoutesOf
 from hookline.payloads import (
     CacheChanged,
     EngineFacts,
@@ -115,9 +115,10 @@ class Observers:
     def lanes(self) -> tuple[LaneStats, ...]:
         return self._fanout.stats
 
-    def add_routes(self, routes: Routes) -> None:
+    def add_routes(self, routes_of: RoutesOf) -> None:
         """Lets each logger register its pages."""
-        for names in self._lanes.values():
+        for logger, names in self._lanes.items():
+            routes = routes_of(logger)
             for name in names:
                 self._registry.call_one(name, "add_routes", routes=routes)
 

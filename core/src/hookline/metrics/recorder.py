@@ -109,6 +109,8 @@ class Recorder:
             load = dict.fromkeys(self._in_flight, 0) | dict(answered.in_flight)
             self._in_flight = {key for key, count in load.items() if count}
             self._front_end.feed(HttpLoad(load))
+            for pages in answered.pages:
+                self._front_end.feed(pages)
 
     def front_end_changed(self, changed: FrontEndChanged) -> None:
         """Adds the state of parts of the front end."""

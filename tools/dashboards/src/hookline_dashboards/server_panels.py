@@ -38,6 +38,8 @@ def plugins(make: StandardPanels) -> Row:
                 "hookline_logger_breaker_open",
                 alarm=Alarm.UNEQUAL_ZERO,
             ),
+            make.each("Hung pages", "hookline_logger_pages_hung"),
+            make.rates("Failed pages", "hookline_logger_page_failures"),
             make.rates("Replaced label values", "hookline_label_values_folded"),
         ),
     )

@@ -19,7 +19,7 @@ from hookline.exceptions import (
 )
 from hookline.finish_cause import Rejected
 from hookline.outputs import CompletionOutput, RequestOutput
-from hookline.pages import PageHandler, Routes
+from hookline.pages import PageHandler, RoutesOf
 from hookline.payloads import EngineFacts, FrontEndPart, HttpAnswered
 from hookline.request import FinishReason, RequestFacts, TokenLogprobs
 from hookline.sampling_params import SamplingParams
@@ -266,13 +266,14 @@ class FakeEngine:
             raise reply
         return (cast("R", reply),)
 
-    def add_routes(self, routes: Routes) -> None:
+    def add_routes(self, routes_of: RoutesOf) -> None:
         for path, handler in self.pages.items():
-            routes.get(path, handler)
+            routes_of("fake").get(path, handler)
         registry = PluginRegistry("hookline", hookspecs)
         for index, logger in enumerate(self.loggers):
-            registry.register(logger, f"logger {index}")
-            registry.call_one(f"logger {index}", "add_routes", routes=routes)
+            name = f"logger {index}"
+            registry.register(logger, name)
+            registry.call_one(name, "add_routes", routes=routes_of(name))
 
     def http_answered(self, answered: HttpAnswered) -> None:
         self.answered.append(answered)

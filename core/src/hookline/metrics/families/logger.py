@@ -1,10 +1,13 @@
 """Metrics of the loggers: queue depth, drops and errors of each."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
-from hookline.metrics.metric import Kind, Label, Metric, Scope, Stability
+from hookline.metrics.metric import Kind, Label, Metric, Point, Scope, Stability
 from hookline.metrics.readings import FoldedValues, Reading, by_label
+from hookline.payloads import PageStats
 from hookline_registry import LaneStats
+
+LOGGER = Label("logger", cap=64)
 
 
 def _of_lane(
@@ -19,10 +22,18 @@ def _of_lane(
         kind=kind,
         unit=unit,
         help=text,
-        labels=(Label("logger", cap=64),),
+        labels=(LOGGER,),
         scope=Scope.FRONT_END,
         value=Reading(LaneStats, lambda lane: by_label({lane.name: number(lane)})),
         stability=Stability.EXPERIMENTAL,
+    )
+
+
+def _page_failures(pages: PageStats) -> Iterable[Point]:
+    return (
+        ((pages.logger, "raised"), pages.raised, 1),
+        ((pages.logger, "timeout"), pages.timed_out, 1),
+        ((pages.logger, "busy"), pages.refused, 1),
     )
 
 
@@ -69,6 +80,27 @@ LOGGER_METRICS: tuple[Metric, ...] = (
         "seconds",
         "Time spent inside the logger.",
         lambda lane: lane.busy_seconds,
+    ),
+    Metric(
+        name="hookline_logger_pages_hung",
+        kind=Kind.GAUGE,
+        unit="1",
+        help="Threads of the logger's pages held by handlers that are late.",
+        labels=(LOGGER,),
+        scope=Scope.FRONT_END,
+        value=Reading(PageStats, lambda pages: by_label({pages.logger: pages.hung})),
+        stability=Stability.EXPERIMENTAL,
+    ),
+    Metric(
+        name="hookline_logger_page_failures",
+        kind=Kind.COUNTER,
+        unit="requests",
+        help="Failed requests for the logger's pages: its handler raised or was late, "
+        "or was not called because its threads were busy.",
+        labels=(LOGGER, Label("reason", ("raised", "timeout", "busy"))),
+        scope=Scope.FRONT_END,
+        value=Reading(PageStats, _page_failures),
+        stability=Stability.EXPERIMENTAL,
     ),
 )
 
