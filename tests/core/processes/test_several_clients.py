@@ -34,11 +34,11 @@ ENGINE = Party(Role.ENGINE, 0)
 class Guest:
     """Client 1 of an engine that client 0 owns."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, key: bytes) -> None:
         party = Party(Role.CLIENT, 1)
         self.transport = IpcTransport(folder, party)
         self.mailbox: Mailbox[ToClient] = Mailbox(
-            self.transport, party, msgspec.msgpack.Decoder(ToClient)
+            self.transport, party, msgspec.msgpack.Decoder(ToClient), lambda _: key
         )
         self.transport.connect(ENGINE, ipc_address(folder, ENGINE), max_waiting=0)
 
@@ -84,7 +84,7 @@ def ids_in(output: StepOutput) -> set[int]:
 def test_each_client_gets_its_own_events(owner: ProcessClient) -> None:
     """Both receive the engine's state; records and events go to one of them."""
     mine, theirs = RequestIds(0).next(), RequestIds(1).next()
-    guest = Guest(owner._folder)
+    guest = Guest(owner._folder, owner._launched[0].key)
     with closing(guest.transport):
         guest.mailbox.send(ENGINE, Attach(guest.transport.address))
         ready = guest.receive()
@@ -115,7 +115,7 @@ def test_each_client_gets_its_own_events(owner: ProcessClient) -> None:
 
 def test_a_client_that_detaches_does_not_affect_others(owner: ProcessClient) -> None:
     """Its requests run on, and their events go nowhere."""
-    guest = Guest(owner._folder)
+    guest = Guest(owner._folder, owner._launched[0].key)
     guest.mailbox.send(ENGINE, Attach(guest.transport.address))
     guest.receive()
     guest.mailbox.send(ENGINE, Add(engine_request(RequestIds(1).next(), [3, 4], 20)))
@@ -132,7 +132,7 @@ def test_a_client_that_detaches_does_not_affect_others(owner: ProcessClient) -> 
 
 def test_strangers_and_garbage_do_not_reach_the_engine(owner: ProcessClient) -> None:
     """Commands of a client that is not attached, and random bytes, change nothing."""
-    stranger = Guest(owner._folder)
+    stranger = Guest(owner._folder, owner._launched[0].key)
     with closing(stranger.transport):
         stranger.mailbox.send(ENGINE, Add(engine_request(77, [3, 4], 5)))
         stranger.transport.send(ENGINE, bytearray(os.urandom(100)), waits=True)

@@ -13,11 +13,20 @@ from hookline.core.commands import SCHEMA_VERSION, Call, ResetPrefixCache
 from hookline.exceptions import ConfigError, SchemaVersionError
 from hookline.request_ids import MAX_CLIENTS, RequestIds, client_of
 from hookline.transport.ipc import IpcTransport, private_folder
-from hookline.transport.mailbox import Mailbox
+from hookline.transport.mailbox import KEY_BYTES, Keys, Mailbox
 from hookline.transport.messages import Failed, Hello, ToClient, ToEngine
 from hookline.transport.transport import Party, Role
 
 WAIT_SECONDS = 5.0
+KEY = b"k" * KEY_BYTES
+
+
+def one_key(_: Party) -> bytes:
+    return KEY
+
+
+def head(role: int) -> bytes:
+    return struct.pack("<4sHBI", b"hkln", SCHEMA_VERSION, role, 0) + KEY
 
 
 class Ends:
@@ -35,16 +44,21 @@ class Ends:
     def client(self, index: int) -> tuple[IpcTransport, Mailbox[ToClient]]:
         party = Party(Role.CLIENT, index)
         transport = self.transport(party)
-        return transport, Mailbox(transport, party, msgspec.msgpack.Decoder(ToClient))
+        return transport, Mailbox(
+            transport, party, msgspec.msgpack.Decoder(ToClient), one_key
+        )
 
     def engine(
-        self, index: int, schema_version: int = SCHEMA_VERSION
+        self,
+        index: int,
+        schema_version: int = SCHEMA_VERSION,
+        keys: Keys = one_key,
     ) -> tuple[IpcTransport, Mailbox[ToEngine]]:
         party = Party(Role.ENGINE, index)
         transport = self.transport(party)
         decoder = msgspec.msgpack.Decoder(ToEngine)
         return transport, Mailbox(
-            transport, party, decoder, schema_version=schema_version
+            transport, party, decoder, keys, schema_version=schema_version
         )
 
 
@@ -95,14 +109,14 @@ def test_several_clients_and_engines_know_each_other(ends: Ends) -> None:
 GARBAGE = {
     "nothing": b"",
     "text": b"GET / HTTP/1.1\r\n\r\n",
-    "a header alone": struct.pack("<4sHBI", b"hkln", SCHEMA_VERSION, 2, 0),
-    "no such role": struct.pack("<4sHBI", b"hkln", SCHEMA_VERSION, 9, 0),
-    "an unknown message": struct.pack("<4sHBI", b"hkln", SCHEMA_VERSION, 2, 0)
-    + msgspec.msgpack.encode({"type": "Surprise"}),
-    "a value of another type": struct.pack("<4sHBI", b"hkln", SCHEMA_VERSION, 2, 0)
+    "a header alone": head(2),
+    "no such role": head(9),
+    "a header without a key": head(2)[:-KEY_BYTES],
+    "too many lists in each other": head(2) + b"\x91" * 100_000,
+    "an unknown message": head(2) + msgspec.msgpack.encode({"type": "Surprise"}),
+    "a value of another type": head(2)
     + msgspec.msgpack.encode({"type": "Failed", "reason": 7}),
-    "text that is no UTF-8": struct.pack("<4sHBI", b"hkln", SCHEMA_VERSION, 2, 0)
-    + b"\x82\xa4type\xa6Failed\xa6reason\xa2\xff\xfe",
+    "text that is no UTF-8": head(2) + b"\x82\xa4type\xa6Failed\xa6reason\xa2\xff\xfe",
 }
 
 
@@ -126,7 +140,36 @@ def test_garbage_is_counted_and_dropped(
     assert second is not None
     assert second.message == Failed("later")
     assert mailbox.dropped == 1
-    assert "dropped a message that cannot be understood" in caplog.text
+    assert "dropped a message that is not valid" in caplog.text
+
+
+def test_a_message_without_the_key_is_dropped(
+    ends: Ends, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A forged message changes nothing, even if it is valid otherwise."""
+    _, mailbox = ends.client(0)
+    client, address = Party(Role.CLIENT, 0), f"ipc://{ends.folder}/client-0.ipc"
+    for index, keys in ((0, lambda _: b"w" * KEY_BYTES), (1, one_key)):
+        transport, engine = ends.engine(index, keys=keys)
+        transport.connect(client, address, max_waiting=0)
+        engine.send(client, Failed(f"from {index}"))
+
+    mails = [mailbox.receive(WAIT_SECONDS) for _ in range(2)]
+
+    assert [mail.message for mail in mails if mail] == [Failed("from 1")]
+    assert mailbox.dropped == 1
+    assert "without the key" in caplog.text
+
+
+def test_a_wrong_address_is_an_error(ends: Ends) -> None:
+    """It leaves no outbox behind, and a message to the peer is not sent."""
+    transport, engine = ends.engine(0)
+    peer = Party(Role.CLIENT, 3)
+
+    with pytest.raises(ValueError, match="is not an address"):
+        transport.connect(peer, "nowhere", max_waiting=0)
+
+    assert not engine.send(peer, Failed("x"))
 
 
 def test_another_schema_version_is_one_clear_error(ends: Ends) -> None:

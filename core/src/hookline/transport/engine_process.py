@@ -2,7 +2,8 @@
 
 Its arguments are the folder of the sockets, which only this user may enter, the index
 of the engine, and the index of the client that owns it. The owner holds the other end
-of standard input: once that closes the owner is gone, and the process ends.
+of standard input, and sends the key of the messages through it. Once that closes the
+owner is gone, and the process ends.
 """
 
 import os
@@ -17,6 +18,7 @@ from hookline.core.building import build_core, build_loop
 from hookline.core.failure import FailureNotice
 from hookline.exceptions import ConfigError, ModelLoadError
 from hookline.transport.engine_wire import EngineWire
+from hookline.transport.mailbox import KEY_BYTES
 from hookline.transport.messages import Ready
 
 _IDLE_SECONDS = 60.0
@@ -26,8 +28,12 @@ def main(folder: Path, engine_index: int, owner_index: int) -> int:
     """Serves until the owner goes away."""
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)  # the front end decides when to end
-    threading.Thread(target=_end_with_owner, args=[folder], daemon=True).start()
-    wire = EngineWire(folder, engine_index, owner_index)
+    stdin = sys.stdin.fileno()
+    key = os.read(stdin, KEY_BYTES)
+    if len(key) < KEY_BYTES:
+        return 0  # the owner has gone already
+    threading.Thread(target=_end_with_owner, args=[stdin, folder], daemon=True).start()
+    wire = EngineWire(folder, engine_index, owner_index, key)
     try:
         with FailureNotice(wire.failed):
             return _serve(wire)
@@ -52,8 +58,11 @@ def _serve(wire: EngineWire) -> int:
             wire.send(message)
 
 
-def _end_with_owner(folder: Path) -> None:
-    sys.stdin.buffer.read()
+def _end_with_owner(stdin: int, folder: Path) -> None:
+    # Not by `sys.stdin`, whose lock the interpreter takes when it ends, and aborts if
+    # a thread holds it.
+    while os.read(stdin, 1):
+        pass
     shutil.rmtree(folder, ignore_errors=True)  # the owner may have had no time to
     os._exit(0)
 

@@ -39,12 +39,14 @@ _log = logging.getLogger(__name__)
 class EngineWire:
     """Commands in, outputs and replies out; for one thread."""
 
-    def __init__(self, folder: Path, engine_index: int, owner_index: int) -> None:
+    def __init__(
+        self, folder: Path, engine_index: int, owner_index: int, key: bytes
+    ) -> None:
         engine = Party(Role.ENGINE, engine_index)
         self._owner = Party(Role.CLIENT, owner_index)
         self._transport = IpcTransport(folder, engine)
         self._mailbox: Mailbox[ToEngine] = Mailbox(
-            self._transport, engine, msgspec.msgpack.Decoder(ToEngine)
+            self._transport, engine, msgspec.msgpack.Decoder(ToEngine), lambda _: key
         )
         address = ipc_address(folder, self._owner)
         self._transport.connect(self._owner, address, max_waiting=_OWNER_FRAMES)
@@ -116,7 +118,11 @@ class EngineWire:
     def _attach(self, client: Party, address: str) -> None:
         if client.role is not Role.CLIENT or client == self._owner:
             return
-        self._transport.connect(client, address, max_waiting=_GUEST_FRAMES)
+        try:
+            self._transport.connect(client, address, max_waiting=_GUEST_FRAMES)
+        except ValueError as error:
+            _log.warning("%s cannot be attached: %s", client, error)
+            return
         if client not in self._clients:
             self._clients.append(client)
         self._send(client, cast("Ready", self._ready))

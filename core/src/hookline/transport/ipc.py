@@ -2,11 +2,15 @@
 
 import os
 import tempfile
+import threading
 from pathlib import Path
 
 import zmq
 
 from hookline.transport.transport import Party, Role
+
+LARGEST_FRAME = 1 << 28
+"""Maximum size of a frame, in bytes; ZMQ cuts a connection that announces more."""
 
 
 def ipc_address(folder: Path, party: Party) -> str:
@@ -25,14 +29,18 @@ def private_folder() -> Path:
 class IpcTransport:
     """A PULL socket for the inbox and a PUSH socket for each outbox.
 
-    Any process with access to the folder is trusted: frames name their sender.
+    Only this user may enter the folder, and frames name their sender: that they are
+    genuine is for the receiver to check.
     """
 
     def __init__(self, folder: Path, party: Party) -> None:
         self._address = ipc_address(folder, party)
         self._context = zmq.Context(io_threads=1)
         self._inbox = self._context.socket(zmq.PULL)
+        self._inbox.setsockopt(zmq.MAXMSGSIZE, LARGEST_FRAME)
         self._inbox.bind(self._address)
+        # A socket of ZMQ is for one thread at a time.
+        self._lock = threading.Lock()
         self._outboxes: dict[Party, zmq.Socket[bytes]] = {}
 
     @property
@@ -43,18 +51,27 @@ class IpcTransport:
         self.disconnect(peer)
         outbox = self._context.socket(zmq.PUSH)
         outbox.set_hwm(max_waiting)
-        outbox.connect(address)
-        self._outboxes[peer] = outbox
+        try:
+            outbox.connect(address)
+        except zmq.ZMQError as error:
+            outbox.close(linger=0)
+            raise ValueError(f"{address!r} is not an address") from error
+        with self._lock:
+            self._outboxes[peer] = outbox
 
     def disconnect(self, peer: Party) -> None:
-        if (outbox := self._outboxes.pop(peer, None)) is not None:
-            outbox.close(linger=0)
+        with self._lock:
+            if (outbox := self._outboxes.pop(peer, None)) is not None:
+                outbox.close(linger=0)
 
     def send(self, peer: Party, frame: bytearray, *, waits: bool) -> bool:
-        try:
-            self._outboxes[peer].send(frame, 0 if waits else zmq.NOBLOCK)
-        except zmq.Again:
-            return False
+        with self._lock:
+            if (outbox := self._outboxes.get(peer)) is None:
+                return False
+            try:
+                outbox.send(frame, 0 if waits else zmq.NOBLOCK)
+            except zmq.Again:
+                return False
         return True
 
     def receive(self, timeout_seconds: float) -> bytes | None:

@@ -1,9 +1,13 @@
 """Starts an engine process, watches it and ends it."""
 
 import os
+import signal
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
+
+from hookline.transport.mailbox import make_key
 
 PATIENT_THREADS = {"OMP_WAIT_POLICY": "PASSIVE"}
 """Environment of the engine's OpenMP threads, unless the user sets it otherwise.
@@ -15,7 +19,11 @@ busy process a step then takes ten times as long.
 
 
 class LaunchedEngine:
-    """An engine process that this process owns."""
+    """An engine process that this process owns.
+
+    Attributes:
+        key: The secret of the messages from and to this process.
+    """
 
     def __init__(self, folder: Path, engine_index: int, owner_index: int) -> None:
         module = "hookline.transport.engine_process"
@@ -23,17 +31,24 @@ class LaunchedEngine:
         self._process = subprocess.Popen(  # noqa: S603 - no input of anyone else
             [sys.executable, "-m", module, str(folder), *indices],
             stdin=subprocess.PIPE,
+            bufsize=0,
             env={**PATIENT_THREADS, **os.environ},
         )
+        self.key = make_key()
+        # The pipe, unlike arguments and environment, is not shown by /proc.
+        assert self._process.stdin is not None
+        with suppress(BrokenPipeError):  # its end is noticed like any other
+            self._process.stdin.write(self.key)
 
     @property
     def pid(self) -> int:
         return self._process.pid
 
     @property
-    def exit_code(self) -> int | None:
-        """None while the process runs."""
-        return self._process.poll()
+    def end_reason(self) -> str | None:
+        """How the process ended, in one clause; None while it runs."""
+        code = self._process.poll()
+        return None if code is None else describe_exit(code)
 
     def ask_to_end(self) -> None:
         """Closes the standard input of the process, on which it ends."""
@@ -47,3 +62,16 @@ class LaunchedEngine:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
+
+
+def describe_exit(code: int) -> str:
+    """Describes an exit code of `subprocess`, where a signal's number is negative."""
+    if code >= 0:
+        return f"its process ended with exit code {code}"
+    try:
+        name = signal.Signals(-code).name
+    except ValueError:
+        name = f"signal {-code}"  # real-time signals have no names
+    if code == -signal.SIGKILL:
+        return f"its process was killed by {name}, probably because memory ran out"
+    return f"its process was killed by {name}"

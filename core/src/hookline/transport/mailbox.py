@@ -1,7 +1,10 @@
 """Typed messages over a transport: encodes, checks the schema version, decodes."""
 
+import hmac
 import logging
+import secrets
 import struct
+from collections.abc import Callable
 from typing import Generic, NamedTuple, TypeVar
 
 import msgspec
@@ -12,9 +15,18 @@ from hookline.transport.transport import Party, Role, Transport
 
 M = TypeVar("M")
 _MAGIC = b"hkln"
-_HEADER = struct.Struct("<4sHBI")
+KEY_BYTES = 16
+_KEYLESS = struct.Struct("<4sHBI")
 """Magic, schema version, and the sender's role and index; the same in every version."""
+_HEADER_SIZE = _KEYLESS.size + KEY_BYTES
+Keys = Callable[[Party], bytes | None]
+"""Returns the key of the messages from and to a peer; None if there is no such peer."""
 _log = logging.getLogger(__name__)
+
+
+def make_key() -> bytes:
+    """Returns a new secret, which an engine process and its clients share."""
+    return secrets.token_bytes(KEY_BYTES)
 
 
 class Mail(NamedTuple, Generic[M]):
@@ -27,10 +39,14 @@ class Mail(NamedTuple, Generic[M]):
 class Mailbox(Generic[M]):
     """One party's messages; `send` and `receive` may run in two threads.
 
+    Any process of the same user can write to the sockets. So every frame carries the
+    key of its engine process, and one without it is dropped before it is decoded.
+
     Attributes:
         is_shaking_hands: While True, a message of another schema version is an error;
             later it is dropped.
-        dropped: Messages dropped because they could not be understood.
+        dropped: Messages dropped because they had no valid key or could not be
+            understood.
     """
 
     def __init__(
@@ -38,6 +54,7 @@ class Mailbox(Generic[M]):
         transport: Transport,
         party: Party,
         decoder: msgspec.msgpack.Decoder[M],
+        keys: Keys,
         *,
         schema_version: int = SCHEMA_VERSION,
     ) -> None:
@@ -45,8 +62,9 @@ class Mailbox(Generic[M]):
         self.dropped = 0
         self._transport = transport
         self._schema_version = schema_version
-        header = _HEADER.pack(_MAGIC, schema_version, party.role, party.index)
-        self._frame = bytearray(header)
+        self._keys = keys
+        header = _KEYLESS.pack(_MAGIC, schema_version, party.role, party.index)
+        self._frame = bytearray(header.ljust(_HEADER_SIZE))
         self._encode_into = msgspec.msgpack.Encoder().encode_into
         self._decode = decoder.decode
 
@@ -54,7 +72,10 @@ class Mailbox(Generic[M]):
         self, receiver: Party, message: msgspec.Struct, *, waits: bool = True
     ) -> bool:
         """Sends a message to a connected peer; see `Transport.send`."""
-        self._encode_into(message, self._frame, _HEADER.size)
+        key = self._keys(receiver)
+        assert key is not None, f"{receiver} is connected, so it has a key"
+        self._frame[_KEYLESS.size : _HEADER_SIZE] = key
+        self._encode_into(message, self._frame, _HEADER_SIZE)
         return self._transport.send(receiver, self._frame, waits=waits)
 
     def receive(self, timeout_seconds: float) -> Mail[M] | None:
@@ -66,15 +87,23 @@ class Mailbox(Generic[M]):
         if (frame := self._transport.receive(timeout_seconds)) is None:
             return None
         try:
-            magic, version, role, index = _HEADER.unpack_from(frame)
+            magic, version, role, index = _KEYLESS.unpack_from(frame)
             if magic != _MAGIC:
                 return self._drop("not a message of Hookline")
             sender = Party(Role(role), index)
+            if not self._has_key(sender, frame):
+                return self._drop("without the key of this engine process")
             if version != self._schema_version:
                 return self._refuse(sender, version)
-            return Mail(sender, self._decode(memoryview(frame)[_HEADER.size :]))
-        except (struct.error, ValueError) as error:  # msgspec's errors are ValueErrors
+            return Mail(sender, self._decode(memoryview(frame)[_HEADER_SIZE:]))
+        # msgspec's own errors are ValueErrors; too deep a nesting is another.
+        except (struct.error, ValueError, RecursionError) as error:
             return self._drop(str(error))
+
+    def _has_key(self, sender: Party, frame: bytes) -> bool:
+        key = self._keys(sender)
+        found = frame[_KEYLESS.size : _HEADER_SIZE]
+        return key is not None and hmac.compare_digest(key, found)
 
     def _refuse(self, sender: Party, version: int) -> Mail[M] | None:
         if self.is_shaking_hands:
@@ -85,7 +114,7 @@ class Mailbox(Generic[M]):
         self.dropped += 1
         if self.dropped & (self.dropped - 1) == 0:  # the 1st, 2nd, 4th, 8th, …
             _log.warning(
-                "dropped a message that cannot be understood (%s); %d so far",
+                "dropped a message that is not valid (%s); %d so far",
                 reason,
                 self.dropped,
             )

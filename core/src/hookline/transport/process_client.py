@@ -54,7 +54,7 @@ class ProcessClient:
         me = Party(Role.CLIENT, client_index)
         self._transport = IpcTransport(self._folder, me)
         self._mailbox: Mailbox[ToClient] = Mailbox(
-            self._transport, me, msgspec.msgpack.Decoder(ToClient)
+            self._transport, me, msgspec.msgpack.Decoder(ToClient), self._key_of
         )
         try:
             self._start({config.engine_index: config for config in configs})
@@ -70,7 +70,7 @@ class ProcessClient:
 
     @property
     def dropped(self) -> int:
-        """Messages dropped because they could not be understood."""
+        """Messages dropped because they were not valid."""
         return self._mailbox.dropped
 
     def send(self, engine_index: int, command: Command) -> None:
@@ -164,9 +164,15 @@ class ProcessClient:
 
     def _find_ended(self) -> tuple[int, str] | None:
         for index, launched in self._launched.items():
-            if index not in self._deaths and (code := launched.exit_code) is not None:
-                return index, f"its process ended with exit code {code}"
+            if index not in self._deaths and (reason := launched.end_reason):
+                return index, reason
         return None
+
+    def _key_of(self, engine: Party) -> bytes | None:
+        launched = self._launched.get(engine.index)
+        if launched is None or engine.role is not Role.ENGINE:
+            return None
+        return launched.key
 
     def _bury(self, index: int, reason: str) -> EngineDied:
         self._deaths[index] = reason

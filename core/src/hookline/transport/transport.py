@@ -26,9 +26,9 @@ class Party:
 class Transport(Protocol):
     """One party's inbox for frames of all peers, and an outbox for each peer.
 
-    `receive` belongs to one thread, `connect`, `disconnect` and `send` to another (or
-    the same); `close` is called when neither is in use. Frames of one peer arrive in
-    order, and none is lost while both ends live.
+    `receive` belongs to one thread and `send` to another (or the same); either may
+    call `connect` and `disconnect`, and `close` is called when neither is in use.
+    Frames of one peer arrive in order, and none is lost while both ends live.
     """
 
     @property
@@ -43,6 +43,9 @@ class Transport(Protocol):
             peer: Whose.
             address: Address of its inbox.
             max_waiting: Frames that may wait in the outbox; 0 for any number.
+
+        Raises:
+            ValueError: The address is none.
         """
         ...
 
@@ -54,7 +57,7 @@ class Transport(Protocol):
         """Puts a copy of a frame into a peer's outbox.
 
         Args:
-            peer: A connected one.
+            peer: Returns False if it is not connected.
             frame: May be changed once this returns.
             waits: Whether to wait for room; else returns False if there is no room.
         """
