@@ -255,7 +255,8 @@ async def test_prompts_without_room_are_refused_before_the_first(
         response = await client.post("/v1/completions", json=body)
         error = (await response.json())["error"]
 
-    assert (response.status, error["code"]) == (503, "overloaded")
+    assert (response.status, error["code"]) == (429, "overloaded")
+    assert response.headers["Retry-After"] == "1"
     assert not engine.streams
     assert engine.rejected == [Rejected("overloaded", error["message"])]
 

@@ -11,6 +11,7 @@ ENGINE = """
     block-size num-kv-blocks kv-cache-memory kv-cache-prefault
     gpu-memory-utilization enable-prefix-caching prefix-caching-hash-algo
     kv-cache-metrics kv-cache-metrics-sample max-num-seqs max-num-queued-reqs
+    max-num-queued-tokens
     max-num-batched-tokens enable-chunked-prefill long-prefill-token-threshold
     scheduling-policy async-scheduling speculative-config kv-transfer-config
     kv-events-config engine in-process executor device enforce-eager threads kernels

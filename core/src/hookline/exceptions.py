@@ -76,11 +76,27 @@ class OverloadedError(RequestError):
 
     Attributes:
         limit: Maximum number of open completions.
+        retry_after_seconds: Estimated time until the queue has been served.
     """
 
-    def __init__(self, limit: int) -> None:
-        super().__init__(f"{limit} completions are open already; try again later")
+    def __init__(self, limit: int, retry_after_seconds: int = 1) -> None:
+        super().__init__(self._message(limit))
         self.limit = limit
+        self.retry_after_seconds = retry_after_seconds
+
+    def _message(self, limit: int) -> str:
+        return f"{limit} completions are open already; try again later"
+
+
+class QueuedTokensError(OverloadedError):
+    """The prompts that wait in the server's queue are too long together.
+
+    Attributes:
+        limit: Maximum number of waiting prompt tokens.
+    """
+
+    def _message(self, limit: int) -> str:
+        return f"prompts of {limit} tokens are waiting already; try again later"
 
 
 class EngineSleepingError(RequestError):

@@ -10,6 +10,7 @@ from hookline.exceptions import (
     HooklineError,
     OverloadedError,
     PromptTooLongError,
+    QueuedTokensError,
     RequestError,
 )
 from hookline.finish_cause import Rejected
@@ -22,8 +23,13 @@ TYPES = {
     404: "not_found_error",
     405: "invalid_request_error",
     409: "invalid_request_error",
+    408: "timeout_error",
     413: "invalid_request_error",
+    414: "invalid_request_error",
+    429: "rate_limit_error",
+    431: "invalid_request_error",
     503: "service_unavailable_error",
+    504: "timeout_error",
 }
 
 MAX_LOGGED_MESSAGE = 1000
@@ -33,11 +39,18 @@ MAX_LOGGED_MESSAGE = 1000
 STATUSES: Mapping[type[HooklineError], tuple[int, str]] = {
     EngineDeadError: (503, "engine_unavailable"),
     EngineSleepingError: (503, "sleeping"),
-    OverloadedError: (503, "overloaded"),
+    QueuedTokensError: (429, "overloaded_tokens"),
+    OverloadedError: (429, "overloaded"),
     CommandTimeoutError: (504, "command_timeout"),
     CommandError: (409, "command_refused"),
 }
 """Status and code by class of error; a subclass comes before its base."""
+
+RETRY_AFTER: Mapping[str, int] = {"loading": 10, "sleeping": 10, "pages_busy": 1}
+"""Seconds after which a client should try again, by code of a 503."""
+
+OTHER_RETRY_AFTER = 5
+"""The same for all other codes of a 503."""
 
 
 class ApiError(Exception):
@@ -47,15 +60,25 @@ class ApiError(Exception):
         status: HTTP status.
         code: Stable code for programs.
         param: Name of the invalid field, as in the request; None if not applicable.
+        retry_after_seconds: When to try again; None if that is of no use.
     """
 
     def __init__(
-        self, status: int, message: str, *, code: str, param: str | None = None
+        self,
+        status: int,
+        message: str,
+        *,
+        code: str,
+        param: str | None = None,
+        retry_after_seconds: int | None = None,
     ) -> None:
         super().__init__(message)
         self.status = status
         self.code = code
         self.param = param
+        if retry_after_seconds is None and status == 503:
+            retry_after_seconds = RETRY_AFTER.get(code, OTHER_RETRY_AFTER)
+        self.retry_after_seconds = retry_after_seconds
 
     @property
     def rejection(self) -> Rejected:
@@ -71,7 +94,10 @@ def as_api_error(
         return error
     for kind, (status, code) in STATUSES.items():
         if isinstance(error, kind):
-            return ApiError(status, str(error), code=code)
+            retry = None
+            if isinstance(error, OverloadedError):
+                retry = error.retry_after_seconds
+            return ApiError(status, str(error), code=code, retry_after_seconds=retry)
     too_long = isinstance(error, PromptTooLongError)
     code = "context_length_exceeded" if too_long else "invalid_request"
     param = error.param if isinstance(error, RequestError) else None

@@ -12,8 +12,14 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 def error_response(error: ApiError) -> web.Response:
     """Returns an error as a complete response."""
+    headers = {}
+    if error.retry_after_seconds is not None:
+        headers["Retry-After"] = str(error.retry_after_seconds)
     return web.Response(
-        status=error.status, body=error_body(error), content_type="application/json"
+        status=error.status,
+        headers=headers,
+        body=error_body(error),
+        content_type="application/json",
     )
 
 

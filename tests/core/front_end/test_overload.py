@@ -6,8 +6,10 @@ from dataclasses import replace
 import pytest
 
 from hookline import AsyncEngine, EngineConfig, SamplingParams
-from hookline.config import ExecutorConfig, SchedulerConfig
-from hookline.exceptions import OverloadedError
+from hookline.clock import VirtualClock
+from hookline.config import ExecutorConfig, SchedulerConfig, SimulationConfig
+from hookline.exceptions import OverloadedError, QueuedTokensError
+from hookline.frontend.admission import RetryEstimate
 
 
 async def test_requests_beyond_the_limit_are_refused_and_the_others_are_served() -> (
@@ -49,3 +51,67 @@ async def test_requests_that_come_at_once_do_not_slip_past_the_limit() -> None:
     await engine.close()
 
     assert len(refused) == 3
+
+
+async def test_prompts_are_refused_while_too_many_tokens_wait() -> None:
+    """A long prompt is taken by an empty queue, and refused behind another one."""
+    base = EngineConfig(
+        executor=ExecutorConfig(
+            name="simulated", simulation=SimulationConfig(step_seconds=0.05)
+        )
+    )
+    config = replace(
+        base, scheduler=SchedulerConfig(max_num_seqs=1, max_num_queued_tokens=100)
+    )
+    params = SamplingParams(max_tokens=200)
+
+    engine = await AsyncEngine.start(config)
+    running = await engine.submit([5] * 150, params)
+    await anext(running)
+    waiting = await engine.submit([6] * 80, params)
+    with pytest.raises(QueuedTokensError, match="100 tokens are waiting"):
+        await engine.submit([7] * 30, params)
+    waiting.abort("test")
+    for _ in range(1000):
+        if engine._front_end.engines.num_waiting_tokens:
+            await asyncio.sleep(0.01)
+    await engine.submit([7] * 30, params)
+    await engine.close()
+
+
+def test_the_time_to_try_again_follows_the_pace_of_the_queue() -> None:
+    """Twenty waiting requests take ten seconds where two end each second."""
+    clock = VirtualClock()
+    estimate = RetryEstimate(clock)
+
+    clock.sleep(5.0)
+
+    assert estimate.seconds(20, ended=10) == 10
+    assert estimate.seconds(1000, ended=10) == 60
+    assert estimate.seconds(0, ended=10) == 1
+
+
+def test_a_queue_that_does_not_move_asks_for_the_longest_wait() -> None:
+    """Nothing has ended for a minute; at the start nothing is known yet."""
+    clock = VirtualClock()
+    estimate = RetryEstimate(clock)
+
+    first = estimate.seconds(5, ended=0)
+    clock.sleep(60.0)
+
+    assert (first, estimate.seconds(5, ended=0)) == (1, 60)
+
+
+def test_an_idle_hour_does_not_slow_the_estimated_pace() -> None:
+    """Only the last windows count."""
+    clock = VirtualClock()
+    estimate = RetryEstimate(clock)
+
+    clock.sleep(3600.0)
+    assert estimate.is_due
+    estimate.mark(ended=0)
+    clock.sleep(11.0)
+    estimate.mark(ended=110)
+    clock.sleep(1.0)
+
+    assert estimate.seconds(20, ended=120) == 2

@@ -32,9 +32,19 @@ class SchedulerConfig:
         default=8192,
         metadata=option(
             "Maximum number of requests waiting in the server's queue; further ones "
-            "are refused with status 503. Ignored offline.",
+            "are refused with status 429. Ignored offline.",
             metavar="REQUESTS",
             minimum=1,
+        ),
+    )
+    max_num_queued_tokens: int | None = field(
+        default=None,
+        metadata=option(
+            "Maximum number of prompt tokens waiting in the server's queue; further "
+            "requests are refused with status 429. Ignored offline.",
+            metavar="TOKENS",
+            minimum=1,
+            shown_default="4194304, or max-model-len if that is more",
         ),
     )
     max_num_batched_tokens: int = field(

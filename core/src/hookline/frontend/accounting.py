@@ -38,6 +38,7 @@ class RequestAccounting:
     Attributes:
         received: Number of requests admitted or rejected.
         finished: Number of requests ended, by finish reason.
+        num_waiting_tokens: Prompt tokens of requests that were not scheduled yet.
         wall: Places times of the engine and the front end on the wall clock.
     """
 
@@ -59,6 +60,7 @@ class RequestAccounting:
         """
         self.received = 0
         self.finished: dict[str, int] = {}
+        self.num_waiting_tokens = 0
         self.wall = WallTime(clock, engine_clock)
         self._clock = clock
         self._is_detailed = is_detailed
@@ -114,6 +116,7 @@ class RequestAccounting:
         ]
         self._accounts.update((each.admitted.request_id, each) for each in accounts)
         self.received += len(accounts)
+        self.num_waiting_tokens += sum(each.prompt_tokens for each in completions)
         return accounts
 
     def reject(self, facts: RequestFacts, cause: Rejected) -> IterationStats:
@@ -184,6 +187,7 @@ class RequestAccounting:
         for scheduled in output.scheduled:
             iteration.recomputed_tokens += scheduled.recomputed_tokens
             if (account := self._accounts.get(scheduled.request_id)) is not None:
+                self._no_longer_waits(account)
                 account.timeline.scheduled(scheduled)
         self._take_preempted(failed, iteration)
 
@@ -220,6 +224,7 @@ class RequestAccounting:
     ) -> None:
         """Counts an ended request, exactly once, and forgets it."""
         del self._accounts[event.request_id]
+        self._no_longer_waits(account)
         account.timeline.finished(event)
         summary = account.summary(self.wall)
         self._count_finished(summary.reason)
@@ -231,6 +236,10 @@ class RequestAccounting:
             iteration.finished_groups.append(
                 FinishedGroup(n=group.size, max_output_tokens=group.max_output_tokens)
             )
+
+    def _no_longer_waits(self, account: RequestAccount) -> None:
+        if not account.timeline.was_scheduled:
+            self.num_waiting_tokens -= account.admitted.prompt_tokens
 
     def _count_finished(self, reason: FinishReason) -> None:
         self.finished[reason] = self.finished.get(reason, 0) + 1

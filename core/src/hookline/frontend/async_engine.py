@@ -7,15 +7,15 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 from hookline.clock import SystemClock
-from hookline.config import EngineConfig
+from hookline.config import EngineConfig, SchedulerConfig
 from hookline.core.commands import EngineCommand
 from hookline.core.failure import FailureBarrier
 from hookline.exceptions import (
     CommandTimeoutError,
     EngineDeadError,
-    OverloadedError,
 )
 from hookline.finish_cause import Rejected
+from hookline.frontend.admission import Admission
 from hookline.frontend.calls import CALL_SECONDS
 from hookline.frontend.front_end import FrontEnd
 from hookline.frontend.output_stream import OutputStream
@@ -42,15 +42,15 @@ class AsyncEngine:
         failed: Set when the last engine dies.
     """
 
-    def __init__(self, front_end: FrontEnd, max_open: int) -> None:
+    def __init__(self, front_end: FrontEnd, config: SchedulerConfig) -> None:
         """Takes over a front end; use `start` to make both.
 
         Args:
             front_end: A front end whose engines are ready.
-            max_open: Completions that may be open at once.
+            config: Configuration of the scheduler, with the bounds of the queue.
         """
         self._front_end = front_end
-        self._max_open = max_open
+        self._admission = Admission(front_end.engines, config)
         self._clock = SystemClock()
         self._loop = asyncio.get_running_loop()
         self._text = ThreadPoolExecutor(_TEXT_THREADS, thread_name_prefix="text")
@@ -76,8 +76,7 @@ class AsyncEngine:
             RegistryError: A plugin is unknown or broken.
         """
         front_end = await asyncio.to_thread(start_front_end, config)
-        scheduler = config.scheduler
-        return cls(front_end, scheduler.max_num_seqs + scheduler.max_num_queued_reqs)
+        return cls(front_end, config.scheduler)
 
     @property
     def is_ready(self) -> bool:
@@ -162,7 +161,7 @@ class AsyncEngine:
         if self._is_draining and self.failure is None:
             raise EngineDeadError("it is being stopped")
         # Checked last: nothing is awaited before the request counts as open.
-        self.check_room(params.n)
+        self._admission.check(params.n, params.n * len(prepared.prompt_token_ids))
         stream = OutputStream(self._front_end)
         request = self._front_end.submit(
             prepared,
@@ -177,8 +176,7 @@ class AsyncEngine:
 
     def check_room(self, completions: int) -> None:
         """Raises `OverloadedError` if this many more completions would be too many."""
-        if self._front_end.num_unconfirmed + completions > self._max_open:
-            raise OverloadedError(self._max_open)
+        self._admission.check(completions)
 
     def reject(self, facts: RequestFacts, cause: Rejected) -> None:
         """Counts a request that was refused before it reached the engine."""

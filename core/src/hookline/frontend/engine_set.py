@@ -112,6 +112,16 @@ class EngineSet:
         return sum(engine.accounting.num_in_flight for engine in self)
 
     @property
+    def num_waiting_tokens(self) -> int:
+        """Prompt tokens of completions that were not scheduled yet."""
+        return sum(engine.accounting.num_waiting_tokens for engine in self)
+
+    @property
+    def num_ended(self) -> int:
+        """Completions that have ended, for whatever reason."""
+        return sum(sum(engine.accounting.finished.values()) for engine in self)
+
+    @property
     def residue(self) -> int:
         """Requests unaccounted for in the front end; 0, or there is a bug."""
         return sum(engine.accounting.residue for engine in self)

@@ -114,6 +114,10 @@ class Timeline:
         return self._queued is not None
 
     @property
+    def was_scheduled(self) -> bool:
+        return self._first_scheduled is not None
+
+    @property
     def queue_seconds(self) -> float | None:
         return seconds_between(self._queued, self._first_scheduled)
 

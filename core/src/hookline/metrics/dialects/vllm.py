@@ -128,7 +128,12 @@ NAMES: Mapping[str, tuple[Alias, ...]] = {
         Alias(
             name="vllm:admission_rejections",
             rename={"code": "reason"},
-            values={"code": {"overloaded": "max_num_queued_reqs"}},
+            values={
+                "code": {
+                    "overloaded": "max_num_queued_reqs",
+                    "overloaded_tokens": "max_num_queued_tokens",
+                }
+            },
             drop=frozenset({"engine"}),
         ),
     ),
