@@ -45,6 +45,26 @@ class RequestError(HooklineError):
         self.param = param
 
 
+class LimitError(RequestError):
+    """A request that exceeds one of the limits in `hookline.request_limits`.
+
+    Attributes:
+        limit: Name of the limit in metrics.
+        most: Maximum number.
+    """
+
+    def __init__(
+        self, limit: str, most: int, what: str, number: int, *, param: str | None
+    ) -> None:
+        subject = "the request" if param is None else param
+        super().__init__(
+            f"{subject} has {number} {what}, and at most {most} are allowed",
+            param=param,
+        )
+        self.limit = limit
+        self.most = most
+
+
 class PromptTooLongError(RequestError):
     """A prompt that does not fit into the model's context together with its output.
 

@@ -96,12 +96,14 @@ class Rejected(_Cause, frozen=True, tag="rejected"):
     Attributes:
         kind: Error code from a small fixed set, such as `context_length_exceeded`.
         message: The error message that the client got, possibly cut.
+        limit: Name of the limit that it exceeded, from `request_limits`; or empty.
     """
 
     reason = FinishReason.REJECTED
 
     kind: str
     message: str
+    limit: str = ""
 
     @property
     def label(self) -> str:

@@ -5,14 +5,7 @@ import math
 import msgspec
 
 from hookline.exceptions import RequestError
-
-MAX_LOGPROBS = 20
-"""Upper bound of `logprobs` and `prompt_logprobs`, OpenAI's own limit."""
-
-MAX_N = 128
-"""Upper bound of `n`, OpenAI's own limit."""
-
-MAX_STOP_STRINGS = 16
+from hookline.request_limits import LOGPROBS, N, check_words
 
 
 class SamplingParams(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -77,11 +70,13 @@ class SamplingParams(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
         self._check_penalties()
         self._check_words()
         for name in ("logprobs", "prompt_logprobs"):
-            _within(name, getattr(self, name), 0, MAX_LOGPROBS)
+            _within(name, getattr(self, name), 0, None)
+            LOGPROBS.check(getattr(self, name) or 0, param=name)
         _within("seed", self.seed, -(2**63), 2**63 - 1)
 
     def _check_lengths(self) -> None:
-        _within("n", self.n, 1, MAX_N)
+        _within("n", self.n, 1, None)
+        N.check(self.n)
         _within("max_tokens", self.max_tokens, 1, None)
         _within("min_tokens", self.min_tokens, 0, self.max_tokens)
 
@@ -103,12 +98,10 @@ class SamplingParams(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
             _within("logit_bias", bias, -100.0, 100.0)
 
     def _check_words(self) -> None:
+        check_words(self.stop, self.bad_words)
         for param, words in (("stop", self.stop), ("bad_words", self.bad_words)):
             if not all(words):
                 raise RequestError(f"{param} must not hold empty strings", param=param)
-        if len(self.stop) > MAX_STOP_STRINGS:
-            reason = f"stop takes at most {MAX_STOP_STRINGS} strings"
-            raise RequestError(reason, param="stop")
 
     @property
     def is_greedy(self) -> bool:

@@ -8,6 +8,7 @@ from hookline.exceptions import (
     EngineDeadError,
     EngineSleepingError,
     HooklineError,
+    LimitError,
     OverloadedError,
     PromptTooLongError,
     QueuedTokensError,
@@ -61,6 +62,7 @@ class ApiError(Exception):
         code: Stable code for programs.
         param: Name of the invalid field, as in the request; None if not applicable.
         retry_after_seconds: When to try again; None if that is of no use.
+        limit: Name of the limit in metrics that the request exceeds, or empty.
     """
 
     def __init__(
@@ -71,6 +73,7 @@ class ApiError(Exception):
         code: str,
         param: str | None = None,
         retry_after_seconds: int | None = None,
+        limit: str = "",
     ) -> None:
         super().__init__(message)
         self.status = status
@@ -79,11 +82,14 @@ class ApiError(Exception):
         if retry_after_seconds is None and status == 503:
             retry_after_seconds = RETRY_AFTER.get(code, OTHER_RETRY_AFTER)
         self.retry_after_seconds = retry_after_seconds
+        self.limit = limit
 
     @property
     def rejection(self) -> Rejected:
         """The error as the cause of a request's end."""
-        return Rejected(kind=self.code, message=str(self)[:MAX_LOGGED_MESSAGE])
+        return Rejected(
+            kind=self.code, message=str(self)[:MAX_LOGGED_MESSAGE], limit=self.limit
+        )
 
 
 def as_api_error(
@@ -98,6 +104,14 @@ def as_api_error(
             if isinstance(error, OverloadedError):
                 retry = error.retry_after_seconds
             return ApiError(status, str(error), code=code, retry_after_seconds=retry)
+    if isinstance(error, LimitError):
+        return ApiError(
+            400,
+            str(error),
+            code="limit_exceeded",
+            param=error.param,
+            limit=error.limit,
+        )
     too_long = isinstance(error, PromptTooLongError)
     code = "context_length_exceeded" if too_long else "invalid_request"
     param = error.param if isinstance(error, RequestError) else None

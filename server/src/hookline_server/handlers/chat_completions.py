@@ -16,11 +16,10 @@ from hookline_server.handlers.common import (
 )
 from hookline_server.handlers.delivery import deliver
 from hookline_server.protocol.chat import ChatRequest, check
-from hookline_server.protocol.generation import sampling_params
+from hookline_server.protocol.generation import check_sizes, sampling_params
 from hookline_server.protocol.message import template_messages
-from hookline_server.protocol.wire import decode
-from hookline_server.request_body import read_body
 from hookline_server.request_identity import request_facts, requested_slo
+from hookline_server.request_message import read_message
 from hookline_server.streams import Submission
 
 
@@ -29,9 +28,10 @@ async def chat_completions(request: web.Request) -> web.StreamResponse:
     engine = ready_engine(request)
     with rejections_counted(request):
         slo = requested_slo(request)
-        body = decode(await read_body(request), ChatRequest)
+        body = await read_message(request, ChatRequest)
         check_model(engine, body.model)
         check(body)
+        check_sizes(body, engine.facts.vocab_size)
         params = sampling_params(
             body, max_tokens=body.output_tokens, logprobs=body.likeliest_tokens
         )

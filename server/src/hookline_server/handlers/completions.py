@@ -21,11 +21,10 @@ from hookline_server.protocol.completion import (
     check,
     prompts,
 )
-from hookline_server.protocol.generation import sampling_params
+from hookline_server.protocol.generation import check_sizes, sampling_params
 from hookline_server.protocol.tokens import check_tokens
-from hookline_server.protocol.wire import decode
-from hookline_server.request_body import read_body
 from hookline_server.request_identity import request_facts, requested_slo
+from hookline_server.request_message import read_message
 from hookline_server.streams import Submission
 
 
@@ -34,11 +33,13 @@ async def completions(request: web.Request) -> web.StreamResponse:
     engine = ready_engine(request)
     with rejections_counted(request):
         slo = requested_slo(request)
-        body = decode(await read_body(request), CompletionRequest)
+        body = await read_message(request, CompletionRequest)
         check_model(engine, body.model)
         check(body)
+        given = prompts(body, engine.facts.max_model_len)
+        check_sizes(body, engine.facts.vocab_size, num_prompts=len(given))
         params = _params(body)
-        found = await _tokenized(engine, body, prompts(body))
+        found = await _tokenized(engine, body, given)
         echo = await _echo(engine, body, found)
     submission = Submission(
         prompts=found,

@@ -13,14 +13,13 @@ from hookline_server.protocol.tokens import (
     check_tokenize,
     check_tokens,
 )
-from hookline_server.protocol.wire import decode
-from hookline_server.request_body import read_body
+from hookline_server.request_message import read_message
 
 
 async def tokenize(request: web.Request) -> web.Response:
     """Tokenizes a prompt or a conversation."""
     engine = ready_engine(request)
-    body = decode(await read_body(request), TokenizeRequest)
+    body = await read_message(request, TokenizeRequest)
     check_model(engine, body.model)
     check_tokenize(body)
     tokens = await _tokens(engine, body)
@@ -40,7 +39,7 @@ async def tokenize(request: web.Request) -> web.Response:
 async def detokenize(request: web.Request) -> web.Response:
     """Detokenizes tokens."""
     engine = ready_engine(request)
-    body = decode(await read_body(request), DetokenizeRequest)
+    body = await read_message(request, DetokenizeRequest)
     check_model(engine, body.model)
     check_tokens("tokens", body.tokens, engine.facts.vocab_size)
     return json_response(DetokenizeResponse(prompt=await engine.decode(body.tokens)))

@@ -4,7 +4,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from hookline.exceptions import RequestError
-from hookline.sampling_params import MAX_LOGPROBS
+from hookline.request_limits import LOGPROBS
 from hookline_server.protocol.generation import GenerationRequest, check_delivery
 from hookline_server.protocol.message import ChatMessage
 from hookline_server.protocol.transfer_params import TransferParams
@@ -161,8 +161,6 @@ def _check_top_logprobs(request: ChatRequest, count: int) -> None:
         raise RequestError(
             "top_logprobs requires logprobs to be true", param="top_logprobs"
         )
-    if not 0 <= count <= MAX_LOGPROBS:
-        raise RequestError(
-            f"top_logprobs must be 0 to {MAX_LOGPROBS}, not {count}",
-            param="top_logprobs",
-        )
+    if count < 0:
+        raise RequestError("top_logprobs must be at least 0", param="top_logprobs")
+    LOGPROBS.check(count, param="top_logprobs")

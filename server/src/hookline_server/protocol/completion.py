@@ -1,17 +1,17 @@
 """Messages of `/v1/completions`."""
 
+from collections.abc import Sequence
+
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from hookline.exceptions import RequestError
+from hookline.exceptions import PromptTooLongError, RequestError
+from hookline.request_limits import CHOICES
 from hookline_server.protocol.generation import GenerationRequest, check_delivery
 from hookline_server.protocol.transfer_params import TransferParams
 from hookline_server.protocol.unsupported import refuse
 from hookline_server.protocol.usage import Usage
 from hookline_server.protocol.wire import Int64
-
-MAX_CHOICES = 1024
-"""Maximum number of choices (prompts × n) per request."""
 
 DEFAULT_MAX_TOKENS = 16
 
@@ -86,34 +86,56 @@ def check(request: CompletionRequest) -> None:
         raise RequestError("best_of other than n is not supported", param="best_of")
 
 
-def prompts(request: CompletionRequest) -> list[Prompt]:
-    """Returns the request's prompts: one, or several of the same kind."""
+def prompts(request: CompletionRequest, max_model_len: int) -> list[Prompt]:
+    """Returns the prompts, one or several of the same kind, truncated if requested.
+
+    Raises:
+        RequestError: They are of no kind or of several, or too many.
+        PromptTooLongError: Token ids leave no room for a token to generate.
+    """
     given = request.prompt
     if isinstance(given, str):
         return [given]
     if not given:
         raise RequestError("prompt must not be empty", param="prompt")
-    if tokens := [item for item in given if isinstance(item, int)]:
-        found: list[Prompt] = [tokens]
-        is_uniform = len(tokens) == len(given)
+    found: list[Prompt]
+    if isinstance(given[0], int):
+        found = [_token_ids(request, given, max_model_len)]
     else:
-        found = [item for item in given if not isinstance(item, int)]
-        is_uniform = len({type(item) for item in found}) == 1
-    if not is_uniform:
-        raise RequestError(
-            "prompt must be a string, a list of strings, a list of token ids or a "
-            "list of lists of token ids",
-            param="prompt",
-        )
+        CHOICES.check(len(given) * (request.n or 1))
+        found = [
+            each if isinstance(each, str) else _token_ids(request, each, max_model_len)
+            for each in given
+            if not isinstance(each, int)
+        ]
+        if len(found) != len(given) or len({type(each) for each in found}) != 1:
+            raise _mixed()
     if request.kv_transfer_params is not None and len(found) > 1:
         raise RequestError(
             "kv_transfer_params are those of one prompt, and there are "
             f"{len(found)}: send them one by one",
             param="kv_transfer_params",
         )
-    if len(found) * (request.n or 1) > MAX_CHOICES:
-        raise RequestError(
-            f"a request may ask for {MAX_CHOICES} choices at most, prompts × n",
-            param="prompt",
-        )
     return found
+
+
+def _token_ids(
+    request: CompletionRequest, given: Sequence[object], max_model_len: int
+) -> list[int]:
+    """Returns a prompt's token ids; its length is checked before they are copied."""
+    if request.truncate_prompt_tokens is not None:
+        given = given[-request.truncate_prompt_tokens :]
+    if len(given) >= max_model_len:
+        raise PromptTooLongError(len(given), max_model_len)
+    token_ids = [each for each in given if isinstance(each, int)]
+    if len(token_ids) != len(given):
+        raise _mixed()
+    return token_ids
+
+
+def _mixed() -> RequestError:
+    return RequestError(
+        "prompt must be a string, a list of strings, a list of token ids or a "
+        "list of lists of token ids",
+        param="prompt",
+    )

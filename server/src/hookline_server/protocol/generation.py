@@ -5,12 +5,21 @@ from typing import TypeVar
 import msgspec
 
 from hookline.exceptions import RequestError
+from hookline.request_limits import (
+    N,
+    PARAMETER_ENTRIES,
+    check_token_lists,
+    check_words,
+)
 from hookline.sampling_params import SamplingParams
 from hookline_server.protocol.extra_args import Argument, check_extra_args
 from hookline_server.protocol.transfer_params import check_transfer_params
-from hookline_server.protocol.wire import Int64
+from hookline_server.protocol.wire import Int64, Name
 
 MAX_CACHE_SALT_LENGTH = 256
+
+LARGEST_BIAS = 100.0
+"""Larger biases count as this, as in vLLM."""
 
 T = TypeVar("T")
 
@@ -25,7 +34,7 @@ class StreamOptions(msgspec.Struct, frozen=True, kw_only=True):
 class GenerationRequest(msgspec.Struct, frozen=True, kw_only=True):
     """Sampling, stopping and delivery; null means a field's default."""
 
-    model: str
+    model: Name
     max_tokens: Int64 | None = None
     n: Int64 | None = None
     stream: bool | None = None
@@ -87,6 +96,39 @@ def check_delivery(request: GenerationRequest) -> None:
         check_extra_args(request.vllm_xargs)
 
 
+def check_sizes(
+    request: GenerationRequest, vocab_size: int, *, num_prompts: int = 1
+) -> None:
+    """Checks the lengths of the parameters' lists, before anything is copied.
+
+    Args:
+        request: The request.
+        vocab_size: The model's number of token ids.
+        num_prompts: Prompts that are sent with these parameters.
+
+    Raises:
+        LimitError: One is too long, or all are for this many prompts.
+    """
+    N.check(request.n or 1)
+    stop = [request.stop] if isinstance(request.stop, str) else request.stop or ()
+    check_words(stop, request.bad_words or ())
+    check_token_lists(
+        vocab_size,
+        logit_bias=request.logit_bias or {},
+        allowed_token_ids=request.allowed_token_ids or (),
+        stop_token_ids=request.stop_token_ids or (),
+    )
+    if num_prompts > 1:
+        lists = (
+            request.logit_bias,
+            request.allowed_token_ids,
+            request.stop_token_ids,
+            request.bad_words,
+        )
+        entries = sum(len(each) for each in lists if each)
+        PARAMETER_ENTRIES.check(entries * num_prompts)
+
+
 def sampling_params(
     request: GenerationRequest,
     *,
@@ -106,7 +148,7 @@ def sampling_params(
         "repetition_penalty": request.repetition_penalty,
         "presence_penalty": request.presence_penalty,
         "frequency_penalty": request.frequency_penalty,
-        "logit_bias": request.logit_bias,
+        "logit_bias": _logit_bias(request.logit_bias),
         "allowed_token_ids": _as_tuple(request.allowed_token_ids),
         "bad_words": _as_tuple(request.bad_words),
         "stop": _stop(request.stop),
@@ -127,6 +169,15 @@ def sampling_params(
 def _top_k(top_k: int | None) -> int | None:
     # Clients disable top_k by -1 or 0.
     return None if top_k in (-1, 0) else top_k
+
+
+def _logit_bias(given: dict[int, float] | None) -> dict[int, float] | None:
+    if not given:
+        return None
+    return {
+        token_id: min(max(bias, -LARGEST_BIAS), LARGEST_BIAS)
+        for token_id, bias in given.items()
+    }
 
 
 def _stop(stop: str | list[str] | None) -> tuple[str, ...] | None:

@@ -5,6 +5,8 @@ from collections.abc import Sequence
 import msgspec
 
 from hookline.exceptions import RequestError
+from hookline.request_limits import CONTENT_PARTS, MESSAGES
+from hookline_server.protocol.wire import Name
 
 ROLES = {
     "system": "system",
@@ -16,20 +18,20 @@ ROLES = {
 """Role in the API → role in chat templates."""
 
 
-class ContentPart(msgspec.Struct, frozen=True, kw_only=True):
+class ContentPart(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A content part; only text parts are supported."""
 
-    type: str
+    type: Name
     text: str | None = None
 
 
 class ChatMessage(msgspec.Struct, frozen=True, kw_only=True):
     """One message of a conversation."""
 
-    role: str
+    role: Name
     content: str | list[ContentPart] | None = None
-    name: str | None = None
-    tool_call_id: str | None = None
+    name: Name | None = None
+    tool_call_id: Name | None = None
     tool_calls: object = None
     function_call: object = None
     audio: object = None
@@ -37,6 +39,9 @@ class ChatMessage(msgspec.Struct, frozen=True, kw_only=True):
 
 def template_messages(messages: Sequence[ChatMessage]) -> list[dict[str, object]]:
     """Returns the message for the chat template; may raise `RequestError`."""
+    MESSAGES.check(len(messages))
+    contents = (message.content for message in messages)
+    CONTENT_PARTS.check(sum(len(each) for each in contents if isinstance(each, list)))
     return [
         _template_message(message, f"messages[{position}]")
         for position, message in enumerate(messages)

@@ -10,6 +10,9 @@ from hookline.exceptions import RequestError
 Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 """Larger integers are valid JSON, but do not fit into the engine's messages."""
 
+Name = Annotated[str, msgspec.Meta(max_length=256)]
+"""A short string: errors repeat it."""
+
 T = TypeVar("T")
 
 _MISSING = re.compile(r"Object missing required field `(?P<field>[^`]+)`")

@@ -1,0 +1,181 @@
+"""The limits of a request, in one table.
+
+What one request may cost follows from them: the front end checks each one before it
+copies, tokenizes or sends anything.
+"""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+
+from hookline.exceptions import LimitError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limit:
+    """The maximum of one quantity in a request.
+
+    Attributes:
+        name: Its name in metrics.
+        param: The request's field; None for the body as a whole.
+        most: Maximum.
+        what: What is counted.
+    """
+
+    name: str
+    param: str | None
+    most: int
+    what: str
+
+    def within(self, vocab_size: int) -> "Limit":
+        """Returns the limit for a model: at most its vocabulary."""
+        return replace(self, most=min(self.most, vocab_size))
+
+    def check(self, number: int, *, param: str | None = None) -> None:
+        """Checks a number; `param` replaces the field's name in the error.
+
+        Raises:
+            LimitError: It is above the maximum.
+        """
+        if number > self.most:
+            raise LimitError(
+                self.name, self.most, self.what, number, param=param or self.param
+            )
+
+
+N = Limit(name="n", param="n", most=128, what="completions of a prompt")
+"""OpenAI's limit, too."""
+
+CHOICES = Limit(name="choices", param="prompt", most=1024, what="choices (prompts × n)")
+
+LOGPROBS = Limit(
+    name="logprobs", param="logprobs", most=20, what="likeliest tokens per position"
+)
+"""OpenAI's limit, too, and the default of vLLM's."""
+
+STOP = Limit(name="stop", param="stop", most=16, what="stop strings")
+
+STOP_LENGTH = Limit(
+    name="stop_length", param="stop", most=1024, what="characters of a stop string"
+)
+
+STOP_TOKEN_IDS = Limit(
+    name="stop_token_ids", param="stop_token_ids", most=4096, what="token ids"
+)
+
+ALLOWED_TOKEN_IDS = Limit(
+    name="allowed_token_ids", param="allowed_token_ids", most=2**31, what="token ids"
+)
+"""In practice the vocabulary."""
+
+LOGIT_BIAS = Limit(
+    name="logit_bias", param="logit_bias", most=16_384, what="token ids"
+)
+
+BAD_WORDS = Limit(name="bad_words", param="bad_words", most=1024, what="words")
+
+BAD_WORDS_LENGTH = Limit(
+    name="bad_words_length",
+    param="bad_words",
+    most=32_768,
+    what="characters of all words",
+)
+
+PARAMETER_ENTRIES = Limit(
+    name="parameter_entries",
+    param="prompt",
+    most=2**20,
+    what="entries of the parameters' lists × prompts",
+)
+"""Only for several prompts: each is sent with its own parameters."""
+
+MESSAGES = Limit(name="messages", param="messages", most=4096, what="messages")
+
+CONTENT_PARTS = Limit(
+    name="content_parts", param="messages", most=4096, what="content parts"
+)
+
+TRANSFER_BYTES = Limit(
+    name="kv_transfer_params",
+    param="kv_transfer_params",
+    most=2**20,
+    what="bytes as JSON",
+)
+"""Enough for the ids of 100,000 blocks."""
+
+TRANSFER_DEPTH = Limit(
+    name="kv_transfer_params_depth",
+    param="kv_transfer_params",
+    most=16,
+    what="levels of nesting",
+)
+
+EXTRA_ARGS_BYTES = Limit(
+    name="vllm_xargs", param="vllm_xargs", most=64 * 1024, what="bytes as JSON"
+)
+
+JSON_VALUES = Limit(
+    name="json_values", param=None, most=2**21, what="JSON values in the body"
+)
+
+JSON_CONTAINERS = Limit(
+    name="json_containers",
+    param=None,
+    most=2**15,
+    what="lists and objects in the body",
+)
+
+JSON_STRINGS = Limit(
+    name="json_strings", param=None, most=2**17, what="strings in the body"
+)
+
+LIMITS: tuple[Limit, ...] = (
+    N,
+    CHOICES,
+    LOGPROBS,
+    STOP,
+    STOP_LENGTH,
+    STOP_TOKEN_IDS,
+    ALLOWED_TOKEN_IDS,
+    LOGIT_BIAS,
+    BAD_WORDS,
+    BAD_WORDS_LENGTH,
+    PARAMETER_ENTRIES,
+    MESSAGES,
+    CONTENT_PARTS,
+    TRANSFER_BYTES,
+    TRANSFER_DEPTH,
+    EXTRA_ARGS_BYTES,
+    JSON_VALUES,
+    JSON_CONTAINERS,
+    JSON_STRINGS,
+)
+
+
+def check_words(stop: Collection[str], bad_words: Collection[str]) -> None:
+    """Checks number and length of stop strings and bad words.
+
+    Raises:
+        LimitError: There are too many, or they are too long.
+    """
+    STOP.check(len(stop))
+    BAD_WORDS.check(len(bad_words))
+    # Types are checked later.
+    STOP_LENGTH.check(max((len(s) for s in stop if isinstance(s, str)), default=0))
+    BAD_WORDS_LENGTH.check(sum(len(word) for word in bad_words if isinstance(word, str)))
+
+
+def check_token_lists(
+    vocab_size: int,
+    *,
+    logit_bias: Mapping[int, float],
+    allowed_token_ids: Collection[int],
+    stop_token_ids: Collection[int],
+) -> None:
+    """Checks the lengths of lists of token ids, which the vocabulary limits.
+
+    Raises:
+        LimitError: One is too long.
+    """
+    LOGIT_BIAS.within(vocab_size).check(len(logit_bias))
+    ALLOWED_TOKEN_IDS.within(vocab_size).check(len(allowed_token_ids))
+    STOP_TOKEN_IDS.within(vocab_size).check(len(stop_token_ids))

@@ -1,0 +1,27 @@
+"""Reads a request's body as a message of the API."""
+
+import asyncio
+from typing import TypeVar
+
+from aiohttp import web
+
+from hookline_server.protocol.body_structure import UNCHECKED_BYTES, check_structure
+from hookline_server.protocol.wire import decode
+from hookline_server.request_body import read_body
+
+T = TypeVar("T")
+
+
+async def read_message(request: web.Request, kind: type[T]) -> T:
+    """Returns the body as a struct of this kind.
+
+    Raises:
+        ApiError: The body cannot be read.
+        HTTPRequestEntityTooLarge: It is too large.
+        LimitError: It has too many values.
+        RequestError: It is not JSON, or does not match the struct.
+    """
+    body = await read_body(request)
+    if len(body) > UNCHECKED_BYTES:
+        await asyncio.to_thread(check_structure, body)
+    return decode(body, kind)
