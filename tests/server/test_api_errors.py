@@ -55,7 +55,6 @@ async def refused(
         ({"logprobs": 21}, "logprobs"),
         ({"logprobs": -1}, "logprobs"),
         ({"logit_bias": {"x": 1}}, "logit_bias"),
-        ({"logit_bias": {"5": 101}}, "logit_bias"),
         ({"seed": 2**64}, "seed"),
         ({"priority": 2**70}, "priority"),
         ({"cache_salt": ""}, "cache_salt"),
@@ -197,9 +196,9 @@ async def test_unknown_model_is_not_found(path: str) -> None:
     assert "'fake'" in error["message"]
 
 
-async def test_observers_get_the_beginning_of_a_long_message() -> None:
+async def test_an_error_repeats_only_the_beginning_of_a_long_text() -> None:
     """
-    A message that repeats a long input is whole for the client and cut for loggers.
+    The message shows the first 256 characters of an unknown model's name.
     """
     engine = FakeEngine()
     body = {"model": "x" * 5000, "prompt": "x"}
@@ -209,8 +208,9 @@ async def test_observers_get_the_beginning_of_a_long_message() -> None:
     )
 
     [rejected] = engine.rejected
-    assert len(error["message"]) > 5000
-    assert rejected == Rejected("model_not_found", error["message"][:1000])
+    assert "x" * 256 in error["message"]
+    assert len(error["message"]) < 400
+    assert rejected == Rejected("model_not_found", error["message"])
 
 
 async def test_too_long_prompt_names_both_lengths() -> None:

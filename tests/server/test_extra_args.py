@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from hookline_server.protocol.extra_args import MAX_BYTES
+from hookline.request_limits import EXTRA_ARGS_BYTES
 from hookline_testing.scripted_server import FakeEngine, client_of
 
 BODIES: dict[str, dict[str, object]] = {
@@ -42,7 +42,7 @@ async def test_logits_processors_get_their_arguments(
 
 
 @pytest.mark.parametrize(
-    "arguments", [3, ["a"], {"a": {"b": 1}}, {"a": "x" * MAX_BYTES}]
+    "arguments", [3, ["a"], {"a": {"b": 1}}, {"a": "x" * EXTRA_ARGS_BYTES.most}]
 )
 async def test_unsuitable_arguments_are_refused(arguments: object) -> None:
     """Objects inside, and too many bytes; the answer names the field."""

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from hookline_server.protocol.transfer_params import MAX_BYTES, MAX_DEPTH
+from hookline.request_limits import TRANSFER_BYTES, TRANSFER_DEPTH
 from hookline_testing.scripted_server import FakeEngine, client_of
 
 BODIES: dict[str, dict[str, object]] = {
@@ -91,8 +91,8 @@ async def test_stream_has_them_in_its_last_event(path: str, n: int) -> None:
     [
         ([1], "expected object"),
         ("x", "expected object"),
-        (nested(MAX_DEPTH + 1), "nested deeper"),
-        ({"a": "x" * MAX_BYTES}, "bytes as JSON"),
+        (nested(TRANSFER_DEPTH.most + 1), "levels of nesting"),
+        ({"a": "x" * TRANSFER_BYTES.most}, "bytes as JSON"),
     ],
 )
 async def test_invalid_parameters_are_refused(value: object, words: str) -> None:
@@ -110,7 +110,7 @@ async def test_invalid_parameters_are_refused(value: object, words: str) -> None
 async def test_as_deep_as_allowed_is_taken() -> None:
     """The limit is the last depth that is taken."""
     engine = FakeEngine()
-    value = nested(MAX_DEPTH)
+    value = nested(TRANSFER_DEPTH.most)
 
     status, _ = await post(engine, "/v1/completions", kv_transfer_params=value)
 

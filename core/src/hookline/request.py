@@ -69,6 +69,8 @@ class EngineRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
         timeout_seconds: Time left when it was sent, after which it ends wherever it is;
             None if it has no deadline. It is relative, because the clocks of two
             processes are never compared.
+        completion_index: Index among the completions of the client's request; they
+            differ in their seeds.
     """
 
     request_id: int
@@ -80,6 +82,7 @@ class EngineRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     facts: RequestFacts = RequestFacts()
     kv_transfer_params: dict[str, object] | None = None
     timeout_seconds: Seconds | None = None
+    completion_index: int = 0
 
 
 class TokenLogprobs(msgspec.Struct, frozen=True, array_like=True):

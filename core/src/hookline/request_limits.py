@@ -67,9 +67,7 @@ ALLOWED_TOKEN_IDS = Limit(
 )
 """In practice the vocabulary."""
 
-LOGIT_BIAS = Limit(
-    name="logit_bias", param="logit_bias", most=16_384, what="token ids"
-)
+LOGIT_BIAS = Limit(name="logit_bias", param="logit_bias", most=16_384, what="token ids")
 
 BAD_WORDS = Limit(name="bad_words", param="bad_words", most=1024, what="words")
 
@@ -161,7 +159,9 @@ def check_words(stop: Collection[str], bad_words: Collection[str]) -> None:
     BAD_WORDS.check(len(bad_words))
     # Types are checked later.
     STOP_LENGTH.check(max((len(s) for s in stop if isinstance(s, str)), default=0))
-    BAD_WORDS_LENGTH.check(sum(len(word) for word in bad_words if isinstance(word, str)))
+    BAD_WORDS_LENGTH.check(
+        sum(len(word) for word in bad_words if isinstance(word, str))
+    )
 
 
 def check_token_lists(

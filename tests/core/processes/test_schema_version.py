@@ -8,7 +8,7 @@ import msgspec
 from hookline.core.commands import SCHEMA_VERSION
 from hookline.transport.messages import ToClient, ToEngine
 
-DIGESTS = {2: "1726630439f007780478da55abbaf729b53c043a711e94894eb54eb0fd4d693a"}
+DIGESTS = {3: "98b26af588348f4c25bdfab4bf7615bb5d097daf7594f7b277c301bfdc186b7e"}
 """SHA-256 of the schemas of all messages, by schema version."""
 
 

@@ -1,5 +1,6 @@
 """Commands to an engine core: messages without an answer, and calls with a reply."""
 
+from collections.abc import Iterator
 from enum import StrEnum
 from typing import Generic, TypeVar
 
@@ -10,7 +11,7 @@ from hookline.finish_cause import FinishCause
 from hookline.request import EngineRequest
 from hookline.step.sleep_level import SleepLevel
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 """Version of all structs that cross a process boundary or are recorded.
 
 Increment it when one of them changes.
@@ -19,10 +20,26 @@ Increment it when one of them changes.
 R_co = TypeVar("R_co", covariant=True)
 
 
-class Add(msgspec.Struct, frozen=True, tag=True):
-    """Adds a request; QUEUED follows in an output."""
+class Add(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+    """Adds completions of one prompt; QUEUED follows for each in an output.
+
+    Attributes:
+        request: The first of them.
+        sibling_ids: Ids of the others, by their index. They share the first one's
+            prompt and parameters, which are sent and kept only once.
+    """
 
     request: EngineRequest
+    sibling_ids: list[int] = []
+
+    def completions(self) -> Iterator[EngineRequest]:
+        """Yields a request for each completion."""
+        yield self.request
+        first = self.request.completion_index + 1
+        for index, request_id in enumerate(self.sibling_ids, first):
+            yield msgspec.structs.replace(
+                self.request, request_id=request_id, completion_index=index
+            )
 
 
 class Finish(msgspec.Struct, frozen=True, tag=True):

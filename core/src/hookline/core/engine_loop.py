@@ -126,7 +126,8 @@ class EngineLoop:
 
     def _handle(self, command: Command) -> None:
         if isinstance(command, Add):
-            self.core.add(command.request)
+            for request in command.completions():
+                self.core.add(request)
         elif isinstance(command, Finish):
             self.core.finish(command.request_ids, command.cause)
             self._changed = "abort"

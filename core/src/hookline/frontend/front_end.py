@@ -150,9 +150,10 @@ class FrontEnd:
         engine.sent(prepared.params.n)
         eos = engine.facts.eos_token_ids
         left = self._seconds_left(arrived_at, timeout_seconds)
-        for each in request.completions:
-            child = prepared.child(each.index, each.request_id, eos, left)
-            self.engines.send(engine, Add(child))
+        first, *siblings = request.completions
+        child = prepared.child(first.index, first.request_id, eos, left)
+        ids = [each.request_id for each in siblings]
+        self.engines.send(engine, Add(child, ids))
         return request
 
     def _seconds_left(

@@ -1,7 +1,7 @@
 """Validates requests against the model and tokenizes them."""
 
 import operator
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -9,6 +9,7 @@ import msgspec
 from hookline.exceptions import PromptTooLongError, RequestError
 from hookline.payloads import EngineFacts
 from hookline.request import EngineRequest, RequestFacts
+from hookline.request_limits import check_token_lists
 from hookline.sampling_params import SamplingParams
 from hookline.tokenizer import Tokenizer
 
@@ -42,20 +43,18 @@ class PreparedRequest:
         eos_token_ids: tuple[int, ...],
         timeout_seconds: float | None = None,
     ) -> EngineRequest:
-        """Returns the engine request of one completion, with its own seed."""
-        params = self.params
-        if index and params.seed is not None:
-            params = msgspec.structs.replace(params, seed=_shifted(params.seed, index))
+        """Returns the engine request of one completion."""
         return EngineRequest(
             request_id=request_id,
             prompt_token_ids=self.prompt_token_ids,
-            params=params,
+            params=self.params,
             eos_token_ids=eos_token_ids,
             bad_words_token_ids=self.bad_words_token_ids,
             cache_salt=self.cache_salt,
             facts=self.facts,
             kv_transfer_params=self.kv_transfer_params,
             timeout_seconds=timeout_seconds,
+            completion_index=index,
         )
 
 
@@ -80,12 +79,15 @@ class InputProcessor:
         Raises:
             RequestError: The request cannot be served; the message has the reason.
         """
+        self._check_lengths(prompt, params)
         _check_types(params, facts, cache_salt, kv_transfer_params)
         token_ids = self._token_ids(prompt)
+        if not token_ids:
+            raise RequestError("the prompt is empty", param="prompt")
         self._check_tokens("prompt", token_ids)
-        self._check_tokens("logit_bias", list(params.logit_bias))
-        self._check_tokens("allowed_token_ids", list(params.allowed_token_ids or ()))
-        self._check_tokens("stop_token_ids", list(params.stop_token_ids))
+        self._check_tokens("logit_bias", params.logit_bias)
+        self._check_tokens("allowed_token_ids", params.allowed_token_ids or ())
+        self._check_tokens("stop_token_ids", params.stop_token_ids)
         return PreparedRequest(
             prompt_token_ids=token_ids,
             params=self._with_max_tokens(params, len(token_ids)),
@@ -94,6 +96,22 @@ class InputProcessor:
             cache_salt=cache_salt,
             kv_transfer_params=kv_transfer_params,
             prompt=prompt if isinstance(prompt, str) else None,
+        )
+
+    def _check_lengths(
+        self, prompt: str | Sequence[int], params: SamplingParams
+    ) -> None:
+        """Checks lengths against the model's limits, before anything is copied."""
+        facts = self._facts
+        if not isinstance(prompt, str) and len(prompt) >= facts.max_model_len:
+            raise PromptTooLongError(
+                len(prompt), facts.max_model_len, max_tokens=params.max_tokens
+            )
+        check_token_lists(
+            facts.vocab_size,
+            logit_bias=params.logit_bias,
+            allowed_token_ids=params.allowed_token_ids or (),
+            stop_token_ids=params.stop_token_ids,
         )
 
     def _token_ids(self, prompt: str | Sequence[int]) -> list[int]:
@@ -105,17 +123,15 @@ class InputProcessor:
             reason = "the prompt is neither text nor a list of token ids"
             raise RequestError(reason, param="prompt") from error
 
-    def _check_tokens(self, param: str, token_ids: list[int]) -> None:
-        if param == "prompt" and not token_ids:
-            raise RequestError("the prompt is empty", param=param)
+    def _check_tokens(self, param: str, token_ids: Collection[int]) -> None:
         vocab_size = self._facts.vocab_size
-        for token_id in token_ids:
-            if not 0 <= token_id < vocab_size:
-                raise RequestError(
-                    f"{param} contains token id {token_id}; valid ids are 0 to "
-                    f"{vocab_size - 1}",
-                    param=param,
-                )
+        if not token_ids or (min(token_ids) >= 0 and max(token_ids) < vocab_size):
+            return
+        wrong = next(each for each in token_ids if not 0 <= each < vocab_size)
+        raise RequestError(
+            f"{param} contains token id {wrong}; valid ids are 0 to {vocab_size - 1}",
+            param=param,
+        )
 
     def _with_max_tokens(self, params: SamplingParams, prompt: int) -> SamplingParams:
         room = self._facts.max_model_len - prompt
@@ -167,7 +183,3 @@ def _check_types(
         RecursionError,
     ) as error:
         raise RequestError(f"the request is malformed: {error}") from error
-
-
-def _shifted(seed: int, index: int) -> int:
-    return (seed + index + 2**63) % 2**64 - 2**63

@@ -128,4 +128,5 @@ def _admission(request: Request) -> AdmittedSequence:
         params=request.params,
         eos_token_ids=tuple(request.stop_token_ids),
         bad_words_token_ids=request.inner.bad_words_token_ids,
+        completion_index=request.inner.completion_index,
     )

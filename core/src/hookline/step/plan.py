@@ -21,6 +21,8 @@ class AdmittedSequence:
         params: Sampling parameters.
         eos_token_ids: Stop tokens, which must not be sampled before `min_tokens`.
         bad_words_token_ids: Token sequences that must not be completed.
+        completion_index: Index among the completions of the client's request. They
+            share `params` and `bad_words_token_ids`, the same objects.
     """
 
     request_id: int
@@ -31,6 +33,7 @@ class AdmittedSequence:
     params: SamplingParams
     eos_token_ids: tuple[int, ...]
     bad_words_token_ids: tuple[tuple[int, ...], ...]
+    completion_index: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,6 +15,9 @@ from hookline_server.engine import ServingEngine
 from hookline_server.protocol.wire import encode
 from hookline_server.request_identity import request_facts, request_id
 
+MAX_SHOWN = 256
+"""Maximum length of a client's text in an error."""
+
 
 def json_response(message: msgspec.Struct) -> web.Response:
     """A successful response."""
@@ -52,7 +55,7 @@ def check_model(engine: ServingEngine, name: str | None) -> None:
     if name is not None and name != served:
         raise ApiError(
             404,
-            f"the model {name!r} is not served; available: {served!r}",
+            f"the model {name[:MAX_SHOWN]!r} is not served; available: {served!r}",
             code="model_not_found",
             param="model",
         )

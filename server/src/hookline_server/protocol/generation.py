@@ -6,15 +6,15 @@ import msgspec
 
 from hookline.exceptions import RequestError
 from hookline.request_limits import (
-    N,
     PARAMETER_ENTRIES,
+    N,
     check_token_lists,
     check_words,
 )
 from hookline.sampling_params import SamplingParams
 from hookline_server.protocol.extra_args import Argument, check_extra_args
 from hookline_server.protocol.transfer_params import check_transfer_params
-from hookline_server.protocol.wire import Int64, Name
+from hookline_server.protocol.wire import Int64
 
 MAX_CACHE_SALT_LENGTH = 256
 
@@ -34,7 +34,7 @@ class StreamOptions(msgspec.Struct, frozen=True, kw_only=True):
 class GenerationRequest(msgspec.Struct, frozen=True, kw_only=True):
     """Sampling, stopping and delivery; null means a field's default."""
 
-    model: Name
+    model: str
     max_tokens: Int64 | None = None
     n: Int64 | None = None
     stream: bool | None = None

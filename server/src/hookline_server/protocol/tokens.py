@@ -4,13 +4,13 @@ import msgspec
 
 from hookline.exceptions import RequestError
 from hookline_server.protocol.message import ChatMessage
-from hookline_server.protocol.wire import Int64, Name
+from hookline_server.protocol.wire import Int64
 
 
 class TokenizeRequest(msgspec.Struct, frozen=True, kw_only=True):
     """A request to tokenize a prompt or the messages of a chat."""
 
-    model: Name | None = None
+    model: str | None = None
     prompt: str | None = None
     messages: list[ChatMessage] | None = None
     add_special_tokens: bool | None = None
@@ -30,7 +30,7 @@ class TokenizeResponse(msgspec.Struct, frozen=True, kw_only=True):
 class DetokenizeRequest(msgspec.Struct, frozen=True, kw_only=True):
     """A request to detokenize tokens."""
 
-    model: Name | None = None
+    model: str | None = None
     tokens: list[Int64]
 
 

@@ -9,6 +9,8 @@ from msgspec import UnsetType
 
 from hookline.request_limits import TRANSFER_BYTES, TRANSFER_DEPTH
 
+FIELD = "kv_transfer_params"
+
 TransferParams = dict[str, object] | UnsetType
 """The response's field; omitted if the connector returned nothing."""
 

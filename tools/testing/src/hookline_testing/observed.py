@@ -106,8 +106,9 @@ class ObservedEngine:
             arrived_at=self._here.now(),
             is_streamed=True,
         )
-        for each in request.completions:
-            self.send(Add(prepared.child(each.index, each.request_id, ())))
+        first, *siblings = request.completions
+        child = prepared.child(first.index, first.request_id, ())
+        self.send(Add(child, [each.request_id for each in siblings]))
         return request
 
     def abort(self, request: ClientRequest, cause: str = "client") -> None:

@@ -3,7 +3,6 @@
 import numpy as np
 import numpy.typing as npt
 
-from hookline.sampling_params import SamplingParams
 from hookline.step.plan import AdmittedSequence
 from hookline.worker.sampling.float32 import positive_float32
 from hookline.worker.sampling.logits_processors import LogitsProcessors
@@ -59,7 +58,7 @@ class SamplingState:
         self.top_k[row] = min(params.top_k or self._vocab_size, self._vocab_size)
         self.top_p[row] = positive_float32(params.top_p)
         self.min_p[row] = params.min_p
-        self.seeds[row] = self._seed(params, sequence.request_id)
+        self.seeds[row] = self._seed(sequence)
         self.num_logprobs[row] = -1 if params.logprobs is None else params.logprobs
         self.has_filters[row] = (
             self.top_k[row] < self._vocab_size
@@ -78,8 +77,8 @@ class SamplingState:
         """Ends the logits processors' thread."""
         self.processors.close()
 
-    def _seed(self, params: SamplingParams, request_id: int) -> np.uint64:
-        if params.seed is not None:
-            return np.uint64(params.seed % 2**64)
-        pair = (self._engine_seed % 2**32 << 32) ^ request_id
+    def _seed(self, sequence: AdmittedSequence) -> np.uint64:
+        if (seed := sequence.params.seed) is not None:
+            return np.uint64((seed + sequence.completion_index) % 2**64)
+        pair = (self._engine_seed % 2**32 << 32) ^ sequence.request_id
         return np.uint64(split_mix(np.array([pair % 2**64], np.uint64))[0])

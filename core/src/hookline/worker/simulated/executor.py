@@ -223,7 +223,9 @@ class _Sequence:
         self.num_computed = admitted.num_computed_tokens
         self.banned = frozenset(admitted.eos_token_ids)
         prompt = admitted.token_ids[: admitted.num_prompt_tokens]
-        self.seed = sum(prompt) + (self.params.seed or 0)
+        seed = self.params.seed
+        own = 0 if seed is None else seed + admitted.completion_index
+        self.seed = sum(prompt) + own
 
     @property
     def num_tokens(self) -> int:
@@ -241,9 +243,9 @@ class _Sequence:
         return self.token_ids[before:]
 
     def next_token(self, vocab_size: int) -> int:
-        """Returns a token that does not end the request; `max_tokens` does."""
+        """Returns a token that does not end the request, if there is any."""
         state = (self.seed + self.num_tokens) * _MULTIPLIER + 1442695040888963407
         token = (state >> 33) % vocab_size
-        while token in self.banned:
+        while token in self.banned and len(self.banned) < vocab_size:
             token = (token + 1) % vocab_size
         return token
