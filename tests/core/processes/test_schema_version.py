@@ -8,7 +8,7 @@ import msgspec
 from hookline.core.commands import SCHEMA_VERSION
 from hookline.transport.messages import ToClient, ToEngine
 
-DIGESTS = {3: "98b26af588348f4c25bdfab4bf7615bb5d097daf7594f7b277c301bfdc186b7e"}
+DIGESTS = {3: "e918dfa6372fb8eecf516892dbd6c68efad74ee7327908a8802220971df3d731"}
 """SHA-256 of the schemas of all messages, by schema version."""
 
 

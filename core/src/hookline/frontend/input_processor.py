@@ -79,7 +79,7 @@ class InputProcessor:
         Raises:
             RequestError: The request cannot be served; the message has the reason.
         """
-        self._check_lengths(prompt, params)
+        self._check_lengths(params)
         _check_types(params, facts, cache_salt, kv_transfer_params)
         token_ids = self._token_ids(prompt)
         if not token_ids:
@@ -98,17 +98,10 @@ class InputProcessor:
             prompt=prompt if isinstance(prompt, str) else None,
         )
 
-    def _check_lengths(
-        self, prompt: str | Sequence[int], params: SamplingParams
-    ) -> None:
-        """Checks lengths against the model's limits, before anything is copied."""
-        facts = self._facts
-        if not isinstance(prompt, str) and len(prompt) >= facts.max_model_len:
-            raise PromptTooLongError(
-                len(prompt), facts.max_model_len, max_tokens=params.max_tokens
-            )
+    def _check_lengths(self, params: SamplingParams) -> None:
+        """Checks lengths against the vocabulary, before anything is copied."""
         check_token_lists(
-            facts.vocab_size,
+            self._facts.vocab_size,
             logit_bias=params.logit_bias,
             allowed_token_ids=params.allowed_token_ids or (),
             stop_token_ids=params.stop_token_ids,
@@ -118,6 +111,8 @@ class InputProcessor:
         try:
             if isinstance(prompt, str):
                 return self._tokenizer.encode(prompt)
+            if len(prompt) >= self._facts.max_model_len:
+                raise PromptTooLongError(len(prompt), self._facts.max_model_len)
             return [operator.index(token_id) for token_id in prompt]
         except (TypeError, UnicodeError) as error:
             reason = "the prompt is neither text nor a list of token ids"
