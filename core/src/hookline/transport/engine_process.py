@@ -1,9 +1,9 @@
 """The engine process: `python -m hookline.transport.engine_process`.
 
 Its arguments are the folder of the sockets, which only this user may enter, the index
-of the engine, and the index of the client that owns it. The owner holds the other end
-of standard input, and sends the key of the messages through it. Once that closes the
-owner is gone, and the process ends.
+of the engine, and the index and process id of the client that owns it. The owner holds
+the other end of standard input, and sends the key of the messages through it. Once that
+closes, or the owner has ended, the process ends.
 """
 
 import os
@@ -20,11 +20,12 @@ from hookline.exceptions import ConfigError, ModelLoadError
 from hookline.transport.engine_wire import EngineWire
 from hookline.transport.mailbox import KEY_BYTES
 from hookline.transport.messages import Ready
+from hookline.transport.owner_watch import wait_for_owners_end
 
 _IDLE_SECONDS = 60.0
 
 
-def main(folder: Path, engine_index: int, owner_index: int) -> int:
+def main(folder: Path, engine_index: int, owner_index: int, owner_pid: int) -> int:
     """Serves until the owner goes away."""
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)  # the front end decides when to end
@@ -32,7 +33,9 @@ def main(folder: Path, engine_index: int, owner_index: int) -> int:
     key = os.read(stdin, KEY_BYTES)
     if len(key) < KEY_BYTES:
         return 0  # the owner has gone already
-    threading.Thread(target=_end_with_owner, args=[stdin, folder], daemon=True).start()
+    threading.Thread(
+        target=_end_with_owner, args=[stdin, owner_pid, folder], daemon=True
+    ).start()
     wire = EngineWire(folder, engine_index, owner_index, key)
     try:
         with FailureNotice(wire.failed):
@@ -58,14 +61,13 @@ def _serve(wire: EngineWire) -> int:
             wire.send(message)
 
 
-def _end_with_owner(stdin: int, folder: Path) -> None:
+def _end_with_owner(stdin: int, owner_pid: int, folder: Path) -> None:
     # Not by `sys.stdin`, whose lock the interpreter takes when it ends, and aborts if
     # a thread holds it.
-    while os.read(stdin, 1):
-        pass
+    wait_for_owners_end(stdin, owner_pid)
     shutil.rmtree(folder, ignore_errors=True)  # the owner may have had no time to
     os._exit(0)
 
 
 if __name__ == "__main__":
-    sys.exit(main(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])))
+    sys.exit(main(Path(sys.argv[1]), *(int(each) for each in sys.argv[2:])))

@@ -29,7 +29,7 @@ class LaunchedEngine:
         module = "hookline.transport.engine_process"
         indices = (str(engine_index), str(owner_index))
         self._process = subprocess.Popen(  # noqa: S603 - no input of anyone else
-            [sys.executable, "-m", module, str(folder), *indices],
+            [sys.executable, "-m", module, str(folder), *indices, str(os.getpid())],
             stdin=subprocess.PIPE,
             bufsize=0,
             env={**PATIENT_THREADS, **os.environ},
@@ -49,6 +49,12 @@ class LaunchedEngine:
         """How the process ended, in one clause; None while it runs."""
         code = self._process.poll()
         return None if code is None else describe_exit(code)
+
+    @property
+    def pipe(self) -> int | None:
+        """Descriptor of this end of its standard input; None once it is closed."""
+        pipe = self._process.stdin
+        return None if pipe is None or pipe.closed else pipe.fileno()
 
     def ask_to_end(self) -> None:
         """Closes the standard input of the process, on which it ends."""

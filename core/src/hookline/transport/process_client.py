@@ -12,6 +12,7 @@ from hookline.config import EngineConfig
 from hookline.core.commands import Command, Reply
 from hookline.exceptions import ConfigError, EngineDeadError, ModelLoadError
 from hookline.transport.engine_client import EngineDied, EngineInfo, Received
+from hookline.transport.forked_children import release_in_forked_children
 from hookline.transport.ipc import IpcTransport, private_folder
 from hookline.transport.launched_engine import LaunchedEngine
 from hookline.transport.mailbox import Mail, Mailbox
@@ -51,6 +52,7 @@ class ProcessClient:
         self._launched: dict[int, LaunchedEngine] = {}
         self._is_closed = False
         self._folder = private_folder()
+        release_in_forked_children(self._folder, self._pipes)
         me = Party(Role.CLIENT, client_index)
         self._transport = IpcTransport(self._folder, me)
         self._mailbox: Mailbox[ToClient] = Mailbox(
@@ -103,6 +105,10 @@ class ProcessClient:
             launched.end(max(0.0, deadline - time.monotonic()))
         self._transport.close()
         shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _pipes(self) -> list[int]:
+        pipes = (each.pipe for each in self._launched.values())
+        return [each for each in pipes if each is not None]
 
     def _start(self, configs: Mapping[int, EngineConfig]) -> None:
         timer = StartupTimer(SystemClock())

@@ -18,6 +18,7 @@ from hookline_server.cli.options.loggers import default_loggers
 from hookline_server.cli.options.server import SERVER_OPTIONS
 from hookline_server.cli.output import say
 from hookline_server.engine import ServingEngine
+from hookline_server.forked_children import release_in_forked_children
 from hookline_server.listening import ListenError, Listening, listen, url
 from hookline_server.serving import StartEngine, serve
 from hookline_server.settings import ServerSettings
@@ -44,6 +45,7 @@ def run(argv: list[str]) -> int:
     config = engine_config(arguments, in_process=False)
     settings = arguments.make("server", ServerSettings)
     listening = _listening(settings)
+    release_in_forked_children(listening.all)
     set_up_log(settings.log_level)
     root = url(listening.api)
     pages_root = url(listening.pages or listening.api)

@@ -1,0 +1,61 @@
+"""Takes this process's sockets and pipes from the children that plugins fork.
+
+A child that `fork` makes holds every descriptor of its parent. If it lives on, a port
+stays taken and a pipe stays open after the parent has ended. Children that `exec`
+another program are not concerned: no descriptor of ours is inheritable.
+"""
+
+import os
+import signal
+import socket
+import stat
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from pathlib import Path
+
+_FOLDER = Path("/dev/fd")
+"""The folder of this process's descriptors, on Linux and macOS."""
+
+
+def in_forked_children(call: Callable[[], None]) -> None:
+    """Has each child that this process forks run `call` first, until `exec`.
+
+    It stays in force as long as this process lives.
+    """
+    os.register_at_fork(after_in_child=call)
+
+
+def sockets_where(is_ours: Callable[[socket.socket], bool]) -> list[int]:
+    """Returns the descriptors of this process's sockets that `is_ours` accepts."""
+    found = []
+    for path in list(_FOLDER.iterdir()):
+        descriptor = int(path.name)
+        with suppress(OSError):  # the folder's own descriptor is closed by now
+            if not stat.S_ISSOCK(os.fstat(descriptor).st_mode):
+                continue
+            looked_at = socket.socket(fileno=descriptor)
+            try:
+                if is_ours(looked_at):
+                    found.append(descriptor)
+            finally:
+                looked_at.detach()
+    return found
+
+
+def let_go(descriptors: Iterable[int]) -> None:
+    """Makes descriptors lead to /dev/null.
+
+    Their numbers stay taken: objects that the child has from its parent would otherwise
+    close whatever the child opens under them.
+    """
+    null = os.open(os.devnull, os.O_RDWR)
+    for descriptor in descriptors:
+        os.dup2(null, descriptor, inheritable=False)
+    os.close(null)
+
+
+def forget_signals() -> None:
+    """Lets signals end the child, and none reach its parent's event loop."""
+    signal.set_wakeup_fd(-1)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, signal.SIG_DFL)

@@ -1,0 +1,136 @@
+"""A logger that forks a child, which lives longer than the server."""
+
+import json
+import os
+import signal
+import socket
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from hookline_testing.plugin_site import PluginSite
+from hookline_testing.server_process import Server, serving
+
+FORKING = """
+import os
+import time
+
+from hookline import hookimpl
+
+
+def fork(event):
+    if not os.path.exists(os.environ["CHILD_FILE"] + event):
+        child = os.fork()
+        if not child:
+            time.sleep(300)
+            os._exit(0)
+        with open(os.environ["CHILD_FILE"] + event, "w") as file:
+            file.write(str(child))
+
+
+@hookimpl
+def engine_started(started):
+    fork("started")
+
+
+@hookimpl
+def requests_finished(finished):
+    fork("finished")
+"""
+END_SECONDS = 30
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[Server]:
+    """A server whose logger forks at its start and after the first request."""
+    with PluginSite(tmp_path) as site:
+        site.install("forking", FORKING)
+    environment = {"PYTHONPATH": str(tmp_path), "CHILD_FILE": f"{tmp_path}/child-"}
+    arguments = ("--executor", "simulated", "--port", "0", "--stat-logger", "forking")
+    with serving(*arguments, environment=environment) as running:
+        try:
+            yield running
+        finally:
+            for path in tmp_path.glob("child-*"):
+                os.kill(int(path.read_text()), signal.SIGKILL)
+
+
+def wait_until(holds: Callable[[], bool], what: str) -> None:
+    deadline = time.monotonic() + END_SECONDS
+    while not holds():
+        assert time.monotonic() < deadline, what
+        time.sleep(0.05)
+
+
+def is_free(port: int) -> bool:
+    with socket.socket() as found:
+        found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            found.bind(("127.0.0.1", port))
+            found.listen()
+        except OSError:
+            return False
+    return True
+
+
+@pytest.fixture
+def client(server: Server, tmp_path: Path) -> Iterator[socket.socket]:
+    """An open connection, beside which the logger has forked twice."""
+    address = ("127.0.0.1", server.port)
+    with socket.create_connection(address, timeout=END_SECONDS) as connection:
+        connection.sendall(b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert connection.recv(1 << 16).startswith(b"HTTP/1.1 200")
+        body = {"model": model_of(server), "prompt": [1, 2], "max_tokens": 2}
+        assert server.post("/v1/completions", body)[0] == 200
+        for event in ("started", "finished"):
+            wait_until((tmp_path / f"child-{event}").exists, f"not forked: {event}")
+        yield connection
+
+
+def model_of(server: Server) -> str:
+    name: str = json.loads(server.get("/v1/models")[1])["data"][0]["id"]
+    return name
+
+
+def is_running(pid: int) -> bool:
+    try:
+        return "Z" not in Path(f"/proc/{pid}/stat").read_text().split(")")[1].split()[0]
+    except FileNotFoundError:
+        return False
+
+
+def test_killed_server_leaves_nothing_behind_but_the_child(
+    server: Server, client: socket.socket, tmp_path: Path
+) -> None:
+    """
+    When the server is killed, its engine ends, its port is free and its clients see the
+    end, though a logger's children live on.
+    """
+    engine = server.engine_pid
+
+    server.process.kill()
+    server.process.wait()
+
+    wait_until(lambda: not is_running(engine), "the engine lives on")
+    wait_until(lambda: is_free(server.port), "the port is taken")
+    assert client.recv(1 << 16) == b""
+    for path in tmp_path.glob("child-*"):
+        assert is_running(int(path.read_text()))
+
+
+def test_server_ends_gently_beside_the_child(
+    server: Server, client: socket.socket, tmp_path: Path
+) -> None:
+    """
+    SIGTERM ends the server as usual, and one to a child does not reach the server.
+    """
+    child = int((tmp_path / "child-finished").read_text())
+    os.kill(child, signal.SIGTERM)
+    wait_until(lambda: not is_running(child), "the child ignores SIGTERM")
+    assert server.get("/health")[0] == 200
+
+    assert server.end() == 0
+    assert is_free(server.port)
+    assert client.recv(1 << 16) == b""
