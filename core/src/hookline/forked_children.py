@@ -16,6 +16,8 @@ from pathlib import Path
 _FOLDER = Path("/dev/fd")
 """The folder of this process's descriptors, on Linux and macOS."""
 
+_ENDING = (signal.SIGTERM, signal.SIGINT)
+
 
 def in_forked_children(call: Callable[[], None]) -> None:
     """Has each child that this process forks run `call` first, until `exec`.
@@ -54,8 +56,25 @@ def let_go(descriptors: Iterable[int]) -> None:
     os.close(null)
 
 
-def forget_signals() -> None:
-    """Lets signals end the child, and none reach its parent's event loop."""
+def let_signals_end_children() -> None:
+    """Has SIGTERM and SIGINT end forked children, and not reach our event loop.
+
+    Signals to a child that come before it has changed its handlers wait until then. It
+    stays in force as long as this process lives.
+    """
+    os.register_at_fork(
+        before=lambda: signal.pthread_sigmask(signal.SIG_BLOCK, _ENDING),
+        after_in_parent=_unblock,
+        after_in_child=_forget_signals,
+    )
+
+
+def _forget_signals() -> None:
     signal.set_wakeup_fd(-1)
-    for number in (signal.SIGTERM, signal.SIGINT):
+    for number in _ENDING:
         signal.signal(number, signal.SIG_DFL)
+    _unblock()
+
+
+def _unblock() -> None:
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, _ENDING)

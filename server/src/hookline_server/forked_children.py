@@ -1,12 +1,12 @@
-"""Takes the server's sockets from children that loggers fork."""
+"""Takes the server's sockets and signals from children that loggers fork."""
 
 import socket
 from collections.abc import Iterable
 
 from hookline.forked_children import (
-    forget_signals,
     in_forked_children,
     let_go,
+    let_signals_end_children,
     sockets_where,
 )
 
@@ -20,9 +20,9 @@ def release_in_forked_children(listening: Iterable[socket.socket]) -> None:
 
     def release() -> None:
         let_go(sockets_where(lambda each: _place(each) in own))
-        forget_signals()
 
     in_forked_children(release)
+    let_signals_end_children()
 
 
 def _place(bound: socket.socket) -> object:
