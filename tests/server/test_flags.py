@@ -28,7 +28,8 @@ ENGINE = """
 COMMANDS = {
     "serve": ENGINE
     + """
-        host port api-key shutdown-timeout max-body-bytes
+        host port api-key shutdown-timeout max-body-bytes max-connections
+        timeout-keep-alive header-timeout body-timeout write-timeout
         enable-reset-prefix-cache log-level metrics-host metrics-port
         metrics-token tenant-header tenant-keys tenant max-tenants enable-sleep-mode
         """,

@@ -275,7 +275,25 @@ class LogStats:
     repeated: int = 0
 
 
-FrontEndPart = LogStats
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConnectionStats:
+    """Connections of a server's clients.
+
+    Attributes:
+        open: Number of open connections.
+        maximum: Maximum number of open connections.
+        accept_errors: Failures to accept a connection, since the start.
+        closed: Connections that the server closed and the client did not want closed,
+            by reason, since the start.
+    """
+
+    open: int
+    maximum: int
+    accept_errors: int = 0
+    closed: tuple[tuple[str, int], ...] = ()
+
+
+FrontEndPart = LogStats | ConnectionStats
 """The state of one part of a front end. Its counts are totals since the start."""
 
 

@@ -32,6 +32,9 @@ async def answer_errors(request: web.Request, handler: Handler) -> web.StreamRes
         response = error_response(as_api_error(error))
         if response.status == 401:
             response.headers["WWW-Authenticate"] = "Bearer"
+        if request.content.exception() is not None:
+            # The rest of the body is lost, and with it the start of the next request.
+            response.force_close()
         return response
 
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from aiohttp import web
 
 from hookline_server.api_error import ApiError
+from hookline_server.connections.connection import BodyTimeoutError, Connection
 
 HANDLER_ARGS: Mapping[str, object] = {"auto_decompress": False}
 """An application's `handler_args`. aiohttp's own decoding answers a broken body with a
@@ -23,7 +24,8 @@ async def read_body(request: web.Request) -> bytes:
 
     Raises:
         ApiError: 400; the body does not match its Content-Encoding, or the encoding is
-            not supported.
+            not supported, or its transfer encoding is malformed.
+        ApiError: 408; it came too slowly.
         HTTPRequestEntityTooLarge: The body is larger than `request.client_max_size`,
             as sent or decoded.
     """
@@ -35,7 +37,7 @@ async def read_body(request: web.Request) -> bytes:
             "use gzip, deflate or identity",
             code="invalid_request",
         )
-    body = await request.read()
+    body = await _read(request)
     if encoding in _IDENTITY:
         return body
     limit = request.client_max_size
@@ -50,6 +52,31 @@ async def read_body(request: web.Request) -> bytes:
     if len(decoded) > limit:
         raise web.HTTPRequestEntityTooLarge(limit, len(decoded))
     return decoded
+
+
+async def _read(request: web.Request) -> bytes:
+    """Reads the body as it was sent, within the connection's limits of time."""
+    limit, connection = request.client_max_size, request.protocol
+    if request.content_length is not None and request.content_length > limit:
+        # Refused at once: the client waits for an answer, or never ends.
+        raise web.HTTPRequestEntityTooLarge(limit, request.content_length)
+    if not request.can_read_body:
+        return b""
+    try:
+        if not isinstance(connection, Connection):
+            return await request.read()
+        with connection.reading_body(request.content):
+            return await request.read()
+    except web.RequestPayloadError as error:
+        raise ApiError(
+            400,
+            "the request's body is incomplete, or its chunks are malformed",
+            code="invalid_request",
+        ) from error
+    except BodyTimeoutError as error:
+        raise ApiError(
+            408, "the request's body came too slowly", code="body_timeout"
+        ) from error
 
 
 def _decode(body: bytes, encoding: str, limit: int) -> bytes:

@@ -5,12 +5,17 @@ import logging
 
 from aiohttp import web
 
-from hookline_server.errors import Handler
+from hookline_server.api_error import ApiError
+from hookline_server.connections.connection import Connection
+from hookline_server.errors import Handler, error_response
 from hookline_server.request_identity import request_id
 from hookline_server.sse import SENT_BYTES
 
 CLIENT_LEFT = 499
 """Status of a request whose client has left, for logs and metrics."""
+
+HEALTH_PATHS = ("/health", "/ping")
+"""Answered even if no more connections are allowed."""
 
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 
@@ -26,8 +31,12 @@ async def send(request: web.Request, handler: Handler) -> web.StreamResponse:
     When a client leaves, the handler is cancelled, or a write fails before that. Both
     are caught here; the returned response is only for the access log.
     """
+    connection = request.protocol
     try:
-        response = await _answer(request, handler)
+        if isinstance(connection, Connection) and connection.is_last_request:
+            response = await _last_answer(connection, request, handler)
+        else:
+            response = await _answer(request, handler)
         await response.prepare(request)
         await response.write_eof()
     except (asyncio.CancelledError, ConnectionError):
@@ -62,7 +71,29 @@ async def _answer(request: web.Request, handler: Handler) -> web.StreamResponse:
     try:
         return await handler(request)
     except web.HTTPException as error:  # it is a response, too
+        if error.status == web.HTTPRequestEntityTooLarge.status_code:
+            error.force_close()
         return error
+
+
+async def _last_answer(
+    connection: Connection, request: web.Request, handler: Handler
+) -> web.StreamResponse:
+    """Answers the last request of a connection, which may be one too many."""
+    if connection.is_extra and not request.path.startswith(HEALTH_PATHS):
+        connection.refused()
+        response: web.StreamResponse = error_response(
+            ApiError(
+                503,
+                "too many connections are open; try again later",
+                code="too_many_connections",
+                retry_after_seconds=1,
+            )
+        )
+    else:
+        response = await _answer(request, handler)
+    response.force_close()
+    return response
 
 
 def _has_left(request: web.Request) -> bool:

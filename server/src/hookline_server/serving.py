@@ -14,7 +14,8 @@ from hookline_server.listening import Listening
 from hookline_server.loading import create_loading_app
 from hookline_server.pages_app import PAGES_APP
 from hookline_server.settings import ServerSettings
-from hookline_server.sites import LAST_WRITES_SECONDS, sites, stop_on_signals
+from hookline_server.sites import LAST_WRITES_SECONDS, sites
+from hookline_server.stop_signals import FORCED_END_SECONDS, StopSignals
 
 logger = logging.getLogger(__name__)
 
@@ -29,17 +30,28 @@ async def serve(
     start_engine: StartEngine,
     when_ready: WhenReady,
 ) -> None:
-    """Serves until SIGTERM or SIGINT; a second signal ends the process."""
-    stopping = stop_on_signals()
-    loading = [(create_loading_app(), each.dup()) for each in listening.all]
-    async with sites(loading):
-        engine = await _started(start_engine, stopping)
-    if engine is None:
-        return
+    """Serves until SIGTERM or SIGINT; a second signal ends the process.
+
+    After the first signal the process ends within `settings.shutdown_timeout` and
+    `FORCED_END_SECONDS`, whatever hangs.
+    """
+    signals = StopSignals(settings.shutdown_timeout + FORCED_END_SECONDS)
+    status = 1
     try:
-        await _serve_engine(engine, listening, settings, stopping, when_ready)
+        limits = settings.connection_limits
+        loading = [(create_loading_app(), each.dup()) for each in listening.all]
+        async with sites(loading, limits):
+            engine = await _started(start_engine, signals.requested)
+        if engine is not None:
+            try:
+                await _serve_engine(
+                    engine, listening, settings, signals.requested, when_ready
+                )
+            finally:
+                await engine.close()
+        status = 0
     finally:
-        await engine.close()
+        signals.ends(status)
 
 
 async def _serve_engine(
@@ -54,10 +66,12 @@ async def _serve_engine(
     if listening.pages is not None:
         served.append((app[PAGES_APP], listening.pages))
     # Sites end in reverse order, so the pages end before the API.
-    async with sites(served):
+    async with sites(served, settings.connection_limits) as connections:
+        engine.report(connections.stats)
         when_ready(app)
         watching = asyncio.create_task(_log_failure(engine))
         await stopping.wait()
+        connections.drain()
         if not await engine.drain(settings.shutdown_timeout):
             app[OPEN_STREAMS].abort_all("shutdown")
         watching.cancel()

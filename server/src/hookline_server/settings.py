@@ -8,6 +8,7 @@ from hookline.config.option_fields import check_options
 from hookline.config.options import option
 from hookline.config.readers import read_size
 from hookline.exceptions import ConfigError
+from hookline_server.connections.limits import ConnectionLimits
 from hookline_server.tenant_keys import tenant_keys
 
 MEBIBYTE = 1024 * 1024
@@ -60,6 +61,54 @@ class ServerSettings:
             metavar="SIZE",
             minimum=1,
             read=read_size,
+        ),
+    )
+    max_connections: int | None = field(
+        default=None,
+        metadata=option(
+            "Maximum number of open connections; beyond it idle ones are closed.",
+            group="connections",
+            metavar="CONNECTIONS",
+            minimum=1,
+            shown_default="as many as the file descriptors allow",
+        ),
+    )
+    timeout_keep_alive: float = field(
+        default=75.0,
+        metadata=option(
+            "Maximum time between two requests of a connection.",
+            group="connections",
+            metavar="SECONDS",
+            above=0,
+        ),
+    )
+    header_timeout: float = field(
+        default=20.0,
+        metadata=option(
+            "Maximum time for the headers of a request, from its first byte or the "
+            "connection's start.",
+            group="connections",
+            metavar="SECONDS",
+            above=0,
+        ),
+    )
+    body_timeout: float = field(
+        default=60.0,
+        metadata=option(
+            "Maximum time between two pieces of a request's body; the whole body may "
+            "take ten times as long.",
+            group="connections",
+            metavar="SECONDS",
+            above=0,
+        ),
+    )
+    write_timeout: float = field(
+        default=60.0,
+        metadata=option(
+            "Maximum time in which a client reads nothing of a response.",
+            group="connections",
+            metavar="SECONDS",
+            above=0,
         ),
     )
     enable_reset_prefix_cache: bool = field(
@@ -135,6 +184,16 @@ class ServerSettings:
             raise ConfigError("metrics-host", "requires metrics-port")
         if self.metrics_token == "":
             raise ConfigError("metrics-token", "must not be empty")
+
+    @property
+    def connection_limits(self) -> ConnectionLimits:
+        return ConnectionLimits(
+            max_connections=self.max_connections,
+            keep_alive=self.timeout_keep_alive,
+            header=self.header_timeout,
+            body=self.body_timeout,
+            write=self.write_timeout,
+        )
 
     def _check_tenants(self) -> None:
         name = self.tenant_header

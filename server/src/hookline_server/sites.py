@@ -9,9 +9,12 @@ from contextlib import AsyncExitStack, asynccontextmanager
 
 from aiohttp import web
 
-from hookline_server.access_log import QuietAccessLogger
+from hookline_server.connections.accepting import Acceptor
+from hookline_server.connections.connection import Connection
+from hookline_server.connections.limits import ConnectionLimits
+from hookline_server.connections.pool import ConnectionPool
 
-LAST_WRITES_SECONDS = 5.0
+LAST_WRITES_SECONDS = 2.0
 """Time after the drain for handlers to finish writing to slow clients."""
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
@@ -40,26 +43,45 @@ def stop_on_signals(last: Callable[[], None] | None = None) -> asyncio.Event:
 
 
 @asynccontextmanager
-async def sites(served: Iterable[Served]) -> AsyncIterator[None]:
-    """Serves all applications; they end in reverse order."""
+async def sites(
+    served: Iterable[Served], limits: ConnectionLimits | None = None
+) -> AsyncIterator[ConnectionPool]:
+    """Serves all applications; they end in reverse order.
+
+    Takes over their sockets.
+    """
+    pool = ConnectionPool(limits or ConnectionLimits())
     async with AsyncExitStack() as stack:
+        stack.callback(pool.close)
         for app, listening in served:
-            await stack.enter_async_context(_site(app, listening))
-        yield
+            await stack.enter_async_context(_site(app, listening, pool))
+        yield pool
 
 
 @asynccontextmanager
-async def _site(app: web.Application, listening: socket.socket) -> AsyncIterator[None]:
+async def _site(
+    app: web.Application, listening: socket.socket, pool: ConnectionPool
+) -> AsyncIterator[None]:
     runner = web.AppRunner(
         app,
         # Cancels the handler when its client leaves, which aborts the request.
         handler_cancellation=True,
-        access_log_class=QuietAccessLogger,
         shutdown_timeout=LAST_WRITES_SECONDS,
     )
+    app.on_response_prepare.append(_hide_server)
     await runner.setup()
+    server = runner.server
+    assert server is not None
+    acceptor = Acceptor(
+        listening, pool, lambda is_extra: Connection(server, pool, is_extra=is_extra)
+    )
     try:
-        await web.SockSite(runner, listening).start()
         yield
     finally:
+        acceptor.close()
         await runner.cleanup()
+
+
+async def _hide_server(_: web.Request, response: web.StreamResponse) -> None:
+    """Removes aiohttp's header with the versions of aiohttp and Python."""
+    response.headers.pop("Server", None)

@@ -19,6 +19,7 @@ from hookline.exceptions import ConfigError
 from hookline.finish_cause import Aborted, Failed, Rejected
 from hookline.metrics import CATALOGUE, HistogramValue, Recorder
 from hookline.payloads import (
+    ConnectionStats,
     EngineFailed,
     EngineStopped,
     FrontEndChanged,
@@ -135,7 +136,17 @@ STEP = StepRecord(
     most_drafts=5,
 )
 
-FRONT_END = FrontEndChanged(parts=(LogStats(unread=3, repeated=7),))
+FRONT_END = FrontEndChanged(
+    parts=(
+        LogStats(unread=3, repeated=7),
+        ConnectionStats(
+            open=7,
+            maximum=100,
+            accept_errors=2,
+            closed=(("evicted", 5), ("refused", 1)),
+        ),
+    )
+)
 
 ANSWERED = HttpAnswered(
     exchanges=(
@@ -409,6 +420,19 @@ EXPECTED: dict[str, Numbers] = {
         ("none",): ({0.8: 1}, 0.75),
     },
     "hookline_log_lines_dropped": {("unread",): 3, ("repeated",): 7},
+    "hookline_http_connections": {(): 7},
+    "hookline_http_connections_maximum": {(): 100},
+    "hookline_http_connections_closed": {
+        ("keep_alive",): 0,
+        ("header_timeout",): 0,
+        ("body_timeout",): 0,
+        ("write_timeout",): 0,
+        ("malformed",): 0,
+        ("evicted",): 5,
+        ("refused",): 1,
+        ("drained",): 0,
+    },
+    "hookline_http_accept_errors": {(): 2},
     "hookline_http_requests": {
         ("/v1/completions", "POST", "2xx"): 1,
         ("unmatched", "GET", "4xx"): 1,
@@ -673,7 +697,14 @@ def test_unknown_engine_is_ignored() -> None:
     recorder.engine_stopped(EngineStopped(engine_index=0, reason=""))
 
     told = {family.name for family in recorder.snapshot() if family.samples}
-    assert told == {"hookline_label_values_folded", "hookline_log_lines_dropped"}
+    assert told == {
+        "hookline_label_values_folded",
+        "hookline_log_lines_dropped",
+        "hookline_http_accept_errors",
+        "hookline_http_connections",
+        "hookline_http_connections_closed",
+        "hookline_http_connections_maximum",
+    }
 
 
 def test_unknown_dialect_is_an_error() -> None:

@@ -3,6 +3,7 @@
 import dataclasses
 
 from hookline.metrics.dialects import ONLY_THERE, names_of
+from hookline.metrics.families.connections import CONNECTION_METRICS
 from hookline.metrics.families.http import HTTP_METRICS
 from hookline.metrics.families.live import LIVE_METRICS
 from hookline.metrics.families.log import LOG_METRICS
@@ -30,6 +31,7 @@ _OWN: tuple[Metric, ...] = (
     *SLO_METRICS,
     *TENANT_METRICS,
     *HTTP_METRICS,
+    *CONNECTION_METRICS,
     *LOG_METRICS,
     *LOGGER_METRICS,
     FOLDED,

@@ -7,7 +7,7 @@ from typing import Generic, TypeVar
 from hookline.events import StepRecord
 from hookline.metrics.metric import Point
 from hookline.metrics.speculation import SpeculationReading
-from hookline.payloads import EngineFacts, LogStats, PageStats
+from hookline.payloads import ConnectionStats, EngineFacts, LogStats, PageStats
 from hookline.stats import SchedulerStats
 from hookline_registry import LaneStats
 
@@ -94,7 +94,14 @@ class Reading(Generic[T]):
 
 
 RUNNING_TOTALS: frozenset[type] = frozenset(
-    {StateReading, LaneStats, FoldedValues, LogStats, PageStats}
+    {
+        StateReading,
+        LaneStats,
+        FoldedValues,
+        LogStats,
+        PageStats,
+        ConnectionStats,
+    }
 )
 """Parts whose counts are totals since their source's start, not increments."""
 

@@ -15,6 +15,10 @@ def http(make: StandardPanels) -> Row:
             ),
             make.tails("HTTP request size", "hookline_http_request_size_bytes"),
             make.tails("HTTP response size", "hookline_http_response_size_bytes"),
+            make.each("Open connections", "hookline_http_connections"),
+            make.each("Maximum of connections", "hookline_http_connections_maximum"),
+            make.rates("Closed connections", "hookline_http_connections_closed"),
+            make.rates("Failures to accept", "hookline_http_accept_errors"),
         ),
     )
 

@@ -17,6 +17,7 @@ from hookline_server.cli.options.engine import ENGINE_OPTIONS
 from hookline_server.cli.options.loggers import default_loggers
 from hookline_server.cli.options.server import SERVER_OPTIONS
 from hookline_server.cli.output import say
+from hookline_server.connections.limits import raise_descriptor_limit
 from hookline_server.engine import ServingEngine
 from hookline_server.forked_children import release_in_forked_children
 from hookline_server.listening import ListenError, Listening, listen, url
@@ -34,6 +35,7 @@ switches threads several times.
 def run(argv: list[str]) -> int:
     """Serves until a signal arrives."""
     sys.setswitchinterval(SWITCH_SECONDS)
+    raise_descriptor_limit()
     began = time.monotonic()
     arguments = read_arguments(
         "serve",

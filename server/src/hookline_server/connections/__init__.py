@@ -1,0 +1,1 @@
+"""Connections of clients: their number, their time limits and malformed requests."""

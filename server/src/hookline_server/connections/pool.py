@@ -1,0 +1,178 @@
+"""All connections of a server: their number, room for new ones, limits of time."""
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Callable
+
+from hookline.payloads import ConnectionStats
+from hookline_server.connections.connection import Connection
+from hookline_server.connections.limits import ConnectionLimits, connections_allowed
+
+EXTRA_CONNECTIONS = 8
+"""Connections beyond the maximum, which are answered about the server's health."""
+
+LOG_SECONDS = 60.0
+
+logger = logging.getLogger(__name__)
+
+
+class ConnectionPool:
+    """The connections of all sockets of a server, on one event loop.
+
+    One timer checks the limits of all of them.
+
+    Attributes:
+        limits: Their limits.
+        max_connections: Maximum number of open connections, as of now.
+        is_draining: Whether each connection ends after its current response.
+    """
+
+    def __init__(self, limits: ConnectionLimits) -> None:
+        self.limits = limits
+        allowed = connections_allowed()
+        self.max_connections = min(limits.max_connections or allowed, allowed)
+        self.is_draining = False
+        self._loop = asyncio.get_running_loop()
+        self._open: set[Connection] = set()
+        self._leaving: set[Connection] = set()
+        # Oldest first.
+        self._idle: dict[Connection, None] = {}
+        self._num_opening = 0
+        self._sweep: asyncio.TimerHandle | None = None
+        self._resume: list[Callable[[], None]] = []
+        self._closed: Counter[str] = Counter()
+        self._accept_errors = AcceptErrors()
+
+    def stats(self) -> ConnectionStats:
+        """The connections in numbers, for the loggers."""
+        return ConnectionStats(
+            open=len(self._open),
+            maximum=self.max_connections,
+            accept_errors=self._accept_errors.count,
+            closed=tuple(sorted(self._closed.items())),
+        )
+
+    # -- what a socket's acceptor calls ---------------------------------------------
+
+    def make_room(self) -> bool | None:
+        """Makes room for one more connection, if need be by closing an idle one.
+
+        Returns:
+            False if there is room, True if it may only ask for the server's health,
+            None if there is none at all.
+        """
+        taken = len(self._open) - len(self._leaving) + self._num_opening
+        if taken < self.max_connections or self._evict():
+            return False
+        return True if taken < self.max_connections + EXTRA_CONNECTIONS else None
+
+    def opening(self) -> None:
+        """Counts a connection that was accepted; `opened` or `unopened` follows."""
+        self._num_opening += 1
+
+    def unopened(self) -> None:
+        """Forgets a connection that was lost before it was opened."""
+        self._num_opening -= 1
+
+    def when_room(self, resume: Callable[[], None]) -> None:
+        """Calls `resume` once, when a connection has ended."""
+        self._resume.append(resume)
+
+    def accept_failed(self, error: OSError) -> None:
+        """Counts a failure to accept, and closes an idle connection."""
+        self._accept_errors.add(error, self._loop.time())
+        self._evict()
+
+    # -- what a connection calls -----------------------------------------------------
+
+    def opened(self, connection: Connection) -> None:
+        self._num_opening -= 1
+        self._open.add(connection)
+        self._idle[connection] = None
+        if self._sweep is None:
+            self._plan_sweep()
+
+    def lost(self, connection: Connection) -> None:
+        self._open.discard(connection)
+        self._leaving.discard(connection)
+        self._idle.pop(connection, None)
+        resume, self._resume = self._resume, []
+        for each in resume:
+            each()
+
+    def is_idle(self, connection: Connection) -> None:
+        if connection in self._open:
+            self._idle[connection] = None
+            if self.is_draining:
+                self._leave(connection).end("drained")
+
+    def is_busy(self, connection: Connection) -> None:
+        self._idle.pop(connection, None)
+
+    def count(self, reason: str) -> None:
+        self._closed[reason] += 1
+
+    # -- what the server calls -------------------------------------------------------
+
+    def drain(self) -> None:
+        """Closes idle connections, and each other one after its current response."""
+        self.is_draining = True
+        for connection in list(self._idle):
+            self._leave(connection).end("drained")
+
+    def close(self) -> None:
+        """Ends all connections and the timer."""
+        if self._sweep is not None:
+            self._sweep.cancel()
+            self._sweep = None
+        self._resume.clear()
+        for connection in list(self._open):
+            self._leave(connection).cut("drained")
+
+    def _evict(self) -> bool:
+        """Closes the connection that has been idle longest; False if none is idle."""
+        oldest = next(iter(self._idle), None)
+        if oldest is None:
+            return False
+        self._leave(oldest).cut("evicted")
+        return True
+
+    def _leave(self, connection: Connection) -> Connection:
+        """Stops counting a connection that is about to end."""
+        self._idle.pop(connection, None)
+        self._leaving.add(connection)
+        return connection
+
+    def _plan_sweep(self) -> None:
+        self._sweep = self._loop.call_later(self.limits.sweep_seconds, self._check_all)
+
+    def _check_all(self) -> None:
+        self._sweep = None
+        now = self._loop.time()
+        for connection in list(self._open):
+            connection.check(now)
+        if self._open:
+            self._plan_sweep()
+
+
+class AcceptErrors:
+    """Counts failures to accept connections, and logs them once per minute.
+
+    Attributes:
+        count: Their number since the start.
+    """
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._num_logged = 0
+        self._logged_at: float | None = None
+
+    def add(self, error: OSError, now: float) -> None:
+        """Counts a failure at a time in seconds."""
+        self.count += 1
+        if self._logged_at is not None and now - self._logged_at < LOG_SECONDS:
+            return
+        new, self._num_logged = self.count - self._num_logged, self.count
+        self._logged_at = now
+        logger.warning("cannot accept connections: %s (%d times)", error, new)

@@ -1,0 +1,102 @@
+"""The signals that stop a server, and its end in bounded time whatever hangs."""
+
+import asyncio
+import os
+import select
+import signal
+import socket
+import threading
+import time
+from contextlib import suppress
+from types import FrameType
+
+from hookline_server.children import kill_children
+
+FORCED_END_SECONDS = 10.0
+"""Time after the drain for last writes, the engine's end and the loggers' flushes."""
+
+LEFTOVERS_SECONDS = 2.0
+"""Time between the end of serving and that of the process, such as for its threads."""
+
+SIGNALS = (signal.SIGTERM, signal.SIGINT)
+
+_ENDS = 255
+
+
+class StopSignals:
+    """Handles SIGTERM and SIGINT in a thread of its own.
+
+    The first signal sets `requested`, a second one ends the process. So does the time:
+    a process that is still there `seconds` after the first signal is ended, with its
+    children. The thread needs neither the event loop nor the main thread, which may
+    hang: the interpreter writes each signal's number to a socket that the thread reads.
+
+    Attributes:
+        requested: Set on the event loop by the first signal.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        """Takes over the signals of the process; only in the main thread.
+
+        Args:
+            seconds: Maximum time from the first signal to the end of the process.
+        """
+        self.requested = asyncio.Event()
+        self._loop = asyncio.get_running_loop()
+        self._seconds = seconds
+        self._first: int | None = None
+        self._status = 0
+        self._deadline: float | None = None
+        self._read, self._write = socket.socketpair()
+        self._write.setblocking(False)
+        signal.set_wakeup_fd(self._write.fileno(), warn_on_full_buffer=False)
+        for number in SIGNALS:
+            signal.signal(number, _wake_up)
+        threading.Thread(
+            target=self._watch, name="hookline-stop-signals", daemon=True
+        ).start()
+
+    def ends(self, status: int) -> None:
+        """Ends the process with this status soon, unless it ends by itself."""
+        self._status = status
+        self._write.send(bytes((_ENDS,)))
+
+    def _watch(self) -> None:
+        while True:
+            for number in self._receive():
+                if number == _ENDS:
+                    self._deadline = time.monotonic() + LEFTOVERS_SECONDS
+                elif number in SIGNALS:
+                    self._take(number)
+            if self._deadline is not None and time.monotonic() >= self._deadline:
+                _end_process(self._status, "it did not end in time")
+
+    def _receive(self) -> bytes:
+        """Waits for signals, at most until the deadline."""
+        timeout = None
+        if self._deadline is not None:
+            timeout = max(self._deadline - time.monotonic(), 0.0)
+        ready, _, _ = select.select((self._read,), (), (), timeout)
+        return self._read.recv(64) if ready else b""
+
+    def _take(self, number: int) -> None:
+        if self._first is not None:
+            _end_process(128 + number, "a second signal")
+        self._first = number
+        self._status = 128 + number
+        self._deadline = time.monotonic() + self._seconds
+        with suppress(RuntimeError):  # the event loop is closed already
+            self._loop.call_soon_threadsafe(self.requested.set)
+
+
+def _wake_up(_: int, __: FrameType | None) -> None:
+    """A handler in Python, without which no signal is written to the socket."""
+
+
+def _end_process(status: int, reason: str) -> None:
+    kill_children()
+    # Nobody may read standard error: a write to a full pipe would block.
+    if status and select.select((), (2,), (), 0)[1]:
+        with suppress(OSError):
+            os.write(2, f"hookline: forced end: {reason}\n".encode())
+    os._exit(status)
