@@ -20,7 +20,7 @@ def logits_processors(context: LogitsProcessorContext) -> LogitsProcessors:
     """
     names = context.config.logits_processors
     plugins = [GuardedProcessor(name, _create(name, context)) for name in names]
-    builtin = builtin_processors(context.max_num_seqs)
+    builtin = builtin_processors(context.max_num_seqs, context.vocab_size)
     return LogitsProcessors(context.max_num_seqs, builtin, plugins)
 
 

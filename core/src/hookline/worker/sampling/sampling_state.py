@@ -39,7 +39,7 @@ class SamplingState:
         self._vocab_size = vocab_size
         self._engine_seed = seed
         self.processors = processors or LogitsProcessors(
-            max_num_seqs, builtin_processors(max_num_seqs)
+            max_num_seqs, builtin_processors(max_num_seqs, vocab_size)
         )
         self.temperature: Float32 = np.zeros(max_num_seqs, np.float32)
         self.top_k = np.full(max_num_seqs, vocab_size, np.int64)

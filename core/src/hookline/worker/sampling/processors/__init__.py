@@ -8,12 +8,12 @@ from hookline.worker.sampling.processors.min_tokens import MinTokens
 from hookline.worker.sampling.processors.penalties import Penalties
 
 
-def builtin_processors(max_num_seqs: int) -> list[LogitsProcessor]:
+def builtin_processors(max_num_seqs: int, vocab_size: int) -> list[LogitsProcessor]:
     """Creates the processors behind the fields of `SamplingParams`."""
     return [
         Penalties(max_num_seqs),
         LogitBias(),
-        AllowedTokenIds(),
+        AllowedTokenIds(max_num_seqs, vocab_size),
         MinTokens(),
         BadWords(),
     ]

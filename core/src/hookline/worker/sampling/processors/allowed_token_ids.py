@@ -1,40 +1,70 @@
 """Restricts sampling to `allowed_token_ids`."""
 
 import numpy as np
+import numpy.typing as npt
 import torch
 
 from hookline.step.plan import AdmittedSequence
-from hookline.worker.input_batch import Int64
-from hookline.worker.sampling.processors.scatter import NEGATIVE_INFINITY, Cells
+from hookline.worker.sampling.processors.scatter import NEGATIVE_INFINITY
+from hookline.worker.sampling.processors.shared import Shared
 from hookline.worker.sampling.sampled_positions import SampledPositions
+
+Bits = npt.NDArray[np.uint8]
 
 
 class AllowedTokenIds:
-    """Makes every token impossible that a request does not allow."""
+    """Makes every token impossible that a request does not allow.
+
+    Keeps a bit per token and batch row, so that a step's cost depends only on the
+    vocabulary, not on the length of the lists.
+    """
 
     needs_prepare = False
 
-    def __init__(self) -> None:
-        self._allowed: dict[int, Int64] = {}
+    def __init__(self, max_num_seqs: int, vocab_size: int) -> None:
+        self._vocab_size = vocab_size
+        # Pages of rows that never restrict are never touched.
+        self._banned: Bits = np.zeros((max_num_seqs, -(-vocab_size // 8)), np.uint8)
+        self._shared = Shared(self._bits)
+        self._num_rows = 0
 
     def admit(self, row: int, sequence: AdmittedSequence) -> bool:
         if (allowed := sequence.params.allowed_token_ids) is None:
             return False
-        self._allowed[row] = np.unique(np.array(allowed, np.int64))
+        self._banned[row] = self._shared.of(allowed)
+        self._num_rows += 1
         return True
 
-    def release(self, row: int) -> None:
-        del self._allowed[row]
+    def release(self, row: int) -> None:  # noqa: ARG002 - the next one overwrites it
+        self._num_rows -= 1
+        if not self._num_rows:
+            self._shared.clear()
 
     def prepare(self, positions: SampledPositions) -> None:
         """There is nothing to compute ahead."""
 
     def apply(self, logits: torch.Tensor, positions: SampledPositions) -> None:
-        allowed = [self._allowed[row] for row in positions.rows.tolist()]
-        cells = Cells(positions.indices, allowed, logits.device)
-        at = (cells.positions, cells.token_ids)
-        kept = logits[at]
-        logits[torch.from_numpy(positions.indices).to(logits.device)] = (
-            NEGATIVE_INFINITY
-        )
-        logits[at] = kept
+        banned = self._mask(positions, logits.device)
+        if len(positions) == len(logits):
+            logits.masked_fill_(banned, NEGATIVE_INFINITY)
+            return
+        at = torch.from_numpy(positions.indices).to(logits.device)
+        logits[at] = logits[at].masked_fill_(banned, NEGATIVE_INFINITY)
+
+    def _bits(self, allowed: tuple[int, ...]) -> Bits:
+        is_banned = np.ones(self._vocab_size, np.bool_)
+        is_banned[np.array(allowed, np.int64)] = False
+        return np.packbits(is_banned, bitorder="little")
+
+    def _mask(self, positions: SampledPositions, device: torch.device) -> torch.Tensor:
+        """Returns [n, vocabulary] bool, unpacked where it is needed."""
+        packed = self._banned[positions.rows]
+        if device.type == "cpu":
+            bits = np.unpackbits(
+                packed, axis=1, count=self._vocab_size, bitorder="little"
+            )
+            return torch.from_numpy(bits.view(np.bool_))
+        words = torch.from_numpy(packed).to(device, non_blocking=True)
+        shifts = torch.arange(8, dtype=torch.uint8, device=device)
+        unpacked = (words[:, :, None] >> shifts) & 1
+        return unpacked.flatten(1)[:, : self._vocab_size].bool()

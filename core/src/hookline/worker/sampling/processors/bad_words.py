@@ -1,16 +1,14 @@
 """Bans tokens that would complete one of a request's `bad_words`."""
 
-from collections import defaultdict
-
 import numpy as np
 import torch
 
 from hookline.step.plan import AdmittedSequence
-from hookline.worker.input_batch import Int32, Int64
-from hookline.worker.sampling.processors.scatter import Cells
+from hookline.worker.input_batch import Int64
+from hookline.worker.sampling.processors.scatter import CellCache, Cells
+from hookline.worker.sampling.processors.shared import Shared
+from hookline.worker.sampling.processors.word_tree import WordTree
 from hookline.worker.sampling.sampled_positions import SampledPositions
-
-_Endings = dict[tuple[int, ...], list[int]]
 
 
 class BadWords:
@@ -19,51 +17,41 @@ class BadWords:
     needs_prepare = False
 
     def __init__(self) -> None:
-        self._words: dict[int, _Words] = {}
+        self._trees: dict[int, WordTree] = {}
+        self._always: dict[int, Int64] = {}
+        self._shared = Shared(WordTree)
+        self._cache = CellCache()
 
     def admit(self, row: int, sequence: AdmittedSequence) -> bool:
         if not sequence.bad_words_token_ids:
             return False
-        self._words[row] = _Words(sequence.bad_words_token_ids)
+        tree = self._shared.of(sequence.bad_words_token_ids)
+        self._trees[row], self._always[row] = tree, tree.always
+        self._cache.clear()
         return True
 
     def release(self, row: int) -> None:
-        del self._words[row]
+        del self._trees[row], self._always[row]
+        self._cache.clear()
+        if not self._trees:
+            self._shared.clear()
 
     def prepare(self, positions: SampledPositions) -> None:
         """There is nothing to compute ahead."""
 
     def apply(self, logits: torch.Tensor, positions: SampledPositions) -> None:
-        outputs = positions.num_output_tokens.tolist()
-        banned = [
-            self._words[row].banned_after(positions.tokens(at), outputs[at])
-            for at, row in enumerate(positions.rows.tolist())
+        outputs, rows = positions.num_output_tokens.tolist(), positions.rows.tolist()
+        endings = [
+            self._trees[row].endings(positions.tokens(at), outputs[at])
+            for at, row in enumerate(rows)
         ]
-        if any(len(token_ids) for token_ids in banned):
-            Cells(positions.indices, banned, logits.device).ban(logits)
-
-
-class _Words:
-    """One request's bad words, by the tokens before their last.
-
-    A step looks up one key per distinct length, however many words there are.
-    """
-
-    def __init__(self, words: tuple[tuple[int, ...], ...]) -> None:
-        single = [word[0] for word in words if len(word) == 1]
-        self._always: Int64 = np.array(single, np.int64)
-        by_length: dict[int, _Endings] = defaultdict(lambda: defaultdict(list))
-        for word in words:
-            if len(word) > 1:
-                by_length[len(word) - 1][word[:-1]].append(word[-1])
-        self._by_length = {size: dict(heads) for size, heads in by_length.items()}
-
-    def banned_after(self, tokens: Int32, num_output_tokens: int) -> Int64:
-        """Returns the tokens that would complete a word; only output counts."""
-        found: list[int] = []
-        for length, endings in self._by_length.items():
-            if length <= num_output_tokens:
-                found += endings.get(tuple(tokens[-length:].tolist()), ())
-        if not found:
-            return self._always
-        return np.concatenate((self._always, np.array(found, np.int64)))
+        if not any(endings):
+            if any(len(self._always[row]) for row in rows):
+                cells = self._cache.cells(positions, self._always, logits.device)
+                cells.ban(logits)
+            return
+        banned = [
+            np.concatenate((self._always[row], np.array(found, np.int64)))
+            for row, found in zip(rows, endings, strict=True)
+        ]
+        Cells(positions.indices, banned, logits.device).ban(logits)

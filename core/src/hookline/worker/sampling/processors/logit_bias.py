@@ -6,8 +6,11 @@ import torch
 
 from hookline.step.plan import AdmittedSequence
 from hookline.worker.input_batch import Int64
-from hookline.worker.sampling.processors.scatter import Cells
+from hookline.worker.sampling.processors.scatter import CellCache, Cells
+from hookline.worker.sampling.processors.shared import Shared
 from hookline.worker.sampling.sampled_positions import SampledPositions
+
+Float32 = npt.NDArray[np.float32]
 
 
 class LogitBias:
@@ -17,25 +20,42 @@ class LogitBias:
 
     def __init__(self) -> None:
         self._token_ids: dict[int, Int64] = {}
-        self._biases: dict[int, npt.NDArray[np.float32]] = {}
+        self._biases: dict[int, Float32] = {}
+        self._shared = Shared(_columns)
+        self._cache = CellCache()
+        self._last: tuple[Cells, torch.Tensor] | None = None
 
     def admit(self, row: int, sequence: AdmittedSequence) -> bool:
         if not (bias := sequence.params.logit_bias):
             return False
-        self._token_ids[row] = np.fromiter(bias, np.int64, len(bias))
-        self._biases[row] = np.fromiter(bias.values(), np.float32, len(bias))
+        self._token_ids[row], self._biases[row] = self._shared.of(bias)
+        self._forget()
         return True
 
     def release(self, row: int) -> None:
         del self._token_ids[row], self._biases[row]
+        self._forget()
+        if not self._biases:
+            self._shared.clear()
 
     def prepare(self, positions: SampledPositions) -> None:
         """There is nothing to compute ahead."""
 
     def apply(self, logits: torch.Tensor, positions: SampledPositions) -> None:
-        rows = positions.rows.tolist()
-        token_ids = [self._token_ids[row] for row in rows]
-        cells = Cells(positions.indices, token_ids, logits.device)
-        biases = np.concatenate([self._biases[row] for row in rows])
-        at = (cells.positions, cells.token_ids)
-        logits[at] += torch.from_numpy(biases).to(logits.device)
+        cells = self._cache.cells(positions, self._token_ids, logits.device)
+        if self._last is None or self._last[0] is not cells:
+            rows = positions.rows.tolist()
+            biases = np.concatenate([self._biases[row] for row in rows])
+            self._last = cells, torch.from_numpy(biases).to(logits.device)
+        logits[cells.positions, cells.token_ids] += self._last[1]
+
+    def _forget(self) -> None:
+        self._cache.clear()
+        self._last = None
+
+
+def _columns(bias: dict[int, float]) -> tuple[Int64, Float32]:
+    return (
+        np.fromiter(bias, np.int64, len(bias)),
+        np.fromiter(bias.values(), np.float32, len(bias)),
+    )

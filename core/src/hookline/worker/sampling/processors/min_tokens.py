@@ -5,7 +5,7 @@ import torch
 
 from hookline.step.plan import AdmittedSequence
 from hookline.worker.input_batch import Int64
-from hookline.worker.sampling.processors.scatter import Cells
+from hookline.worker.sampling.processors.scatter import CellCache
 from hookline.worker.sampling.sampled_positions import SampledPositions
 
 
@@ -17,6 +17,7 @@ class MinTokens:
     def __init__(self) -> None:
         self._min_tokens: dict[int, int] = {}
         self._stop_tokens: dict[int, Int64] = {}
+        self._cache = CellCache()
 
     def admit(self, row: int, sequence: AdmittedSequence) -> bool:
         # With one token at least, the first one may be a stop token.
@@ -24,10 +25,12 @@ class MinTokens:
             return False
         self._min_tokens[row] = sequence.params.min_tokens
         self._stop_tokens[row] = np.array(sequence.eos_token_ids, np.int64)
+        self._cache.clear()
         return True
 
     def release(self, row: int) -> None:
         del self._min_tokens[row], self._stop_tokens[row]
+        self._cache.clear()
 
     def prepare(self, positions: SampledPositions) -> None:
         """There is nothing to compute ahead."""
@@ -38,5 +41,4 @@ class MinTokens:
         if not is_short.any():
             return
         short = positions.select(is_short)
-        stop_tokens = [self._stop_tokens[row] for row in short.rows.tolist()]
-        Cells(short.indices, stop_tokens, logits.device).ban(logits)
+        self._cache.cells(short, self._stop_tokens, logits.device).ban(logits)
