@@ -55,7 +55,7 @@ LOGPROBS = Limit(
 STOP = Limit(name="stop", param="stop", most=16, what="stop strings")
 
 STOP_LENGTH = Limit(
-    name="stop_length", param="stop", most=1024, what="characters of a stop string"
+    name="stop_length", param="stop", most=256, what="characters of a stop string"
 )
 
 STOP_TOKEN_IDS = Limit(
@@ -72,9 +72,13 @@ LOGIT_BIAS = Limit(name="logit_bias", param="logit_bias", most=16_384, what="tok
 BAD_WORDS = Limit(name="bad_words", param="bad_words", most=1024, what="words")
 
 BAD_WORDS_LENGTH = Limit(
-    name="bad_words_length",
+    name="bad_words_length", param="bad_words", most=256, what="characters of a word"
+)
+
+BAD_WORDS_CHARACTERS = Limit(
+    name="bad_words_characters",
     param="bad_words",
-    most=32_768,
+    most=16_384,
     what="characters of all words",
 )
 
@@ -137,6 +141,7 @@ LIMITS: tuple[Limit, ...] = (
     LOGIT_BIAS,
     BAD_WORDS,
     BAD_WORDS_LENGTH,
+    BAD_WORDS_CHARACTERS,
     PARAMETER_ENTRIES,
     MESSAGES,
     CONTENT_PARTS,
@@ -157,11 +162,12 @@ def check_words(stop: Collection[str], bad_words: Collection[str]) -> None:
     """
     STOP.check(len(stop))
     BAD_WORDS.check(len(bad_words))
-    # Types are checked later.
-    STOP_LENGTH.check(max((len(s) for s in stop if isinstance(s, str)), default=0))
-    BAD_WORDS_LENGTH.check(
-        sum(len(word) for word in bad_words if isinstance(word, str))
-    )
+    # Their types are checked later.
+    stop_lengths = [len(each) for each in stop if isinstance(each, str)]
+    word_lengths = [len(each) for each in bad_words if isinstance(each, str)]
+    STOP_LENGTH.check(max(stop_lengths, default=0))
+    BAD_WORDS_LENGTH.check(max(word_lengths, default=0))
+    BAD_WORDS_CHARACTERS.check(sum(word_lengths))
 
 
 def check_token_lists(

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from hookline.frontend.stop_string import StopString
 from hookline.frontend.text_stream import TextStream
 
 
@@ -28,7 +29,12 @@ class Letters:
 def make_stream(
     *stop: str, include_stop: bool = False, min_tokens: int = 0
 ) -> TextStream:
-    return TextStream(Letters(), stop, include_stop=include_stop, min_tokens=min_tokens)
+    return TextStream(
+        Letters(),
+        [StopString(text) for text in stop],
+        include_stop=include_stop,
+        min_tokens=min_tokens,
+    )
 
 
 def feed(stream: TextStream, text: str, size: int = 1) -> list[str]:

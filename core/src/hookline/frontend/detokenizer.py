@@ -10,6 +10,8 @@ REPLACEMENT = "\ufffd"
 _LONGEST_CHARACTER = 4
 """Length of the longest UTF-8 character in bytes; a token that is not text after this
 many tokens will never become text."""
+_LONGEST_CONTEXT = 64
+"""Tokens without text, such as lone spaces, that the window keeps."""
 
 
 class Detokenizer(Protocol):
@@ -78,6 +80,8 @@ class WindowDetokenizer:
     def push(self, token_ids: Sequence[int]) -> str:
         text = ""
         for token_id in token_ids:
+            if self._skips and self._tokenizer.is_special(token_id):
+                continue  # it has no text and changes none
             self._pending.append(token_id)
             new = self._new_text()
             is_whole = not new.endswith(REPLACEMENT)
@@ -95,8 +99,8 @@ class WindowDetokenizer:
     def _accept(self, text: str) -> str:
         if text:
             self._context = self._pending
-        else:  # tokens without text, such as special ones
-            self._context += self._pending
+        else:
+            self._context = [*self._context, *self._pending][-_LONGEST_CONTEXT:]
         self._pending = []
         return text
 

@@ -22,7 +22,7 @@ from hookline.frontend.input_processor import InputProcessor, PreparedRequest
 from hookline.frontend.observation import Observers
 from hookline.frontend.output_processor import OutputProcessor
 from hookline.frontend.request_context import RequestContext
-from hookline.frontend.text_stream import make_text_stream
+from hookline.frontend.text_stream import make_text_streams
 from hookline.pages import RoutesOf
 from hookline.payloads import EngineFacts, FrontEndPart, HttpAnswered
 from hookline.request import FinishReason, RequestFacts
@@ -299,4 +299,4 @@ def _make_outputs(
         is_detailed=bool(config.detailed_traces),
         keep_prompts=config.keep_prompts,
     )
-    return OutputProcessor(accounting, clock, partial(make_text_stream, tokenizer))
+    return OutputProcessor(accounting, clock, partial(make_text_streams, tokenizer))

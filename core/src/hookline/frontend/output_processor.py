@@ -28,18 +28,18 @@ class OutputProcessor:
         self,
         accounting: RequestAccounting,
         clock: Clock,
-        make_text: Callable[[PreparedRequest], TextStream],
+        make_texts: Callable[[PreparedRequest], Sequence[TextStream]],
     ) -> None:
         """Starts without requests.
 
         Args:
             accounting: The accounting of the same engine.
             clock: The front end's clock.
-            make_text: Makes the text stream of a completion of a request.
+            make_texts: Makes the text streams of a request's completions.
         """
         self.accounting = accounting
         self._clock = clock
-        self._make_text = make_text
+        self._make_texts = make_texts
         self._completions: dict[int, Completion] = {}
 
     def add(
@@ -80,8 +80,9 @@ class OutputProcessor:
             request_id=prepared.facts.client_id or str(request_ids[0]),
             is_streamed=is_streamed,
         )
-        for account in self.accounting.admit(admitted):
-            completion = Completion(request, account, self._make_text(prepared))
+        accounts, texts = self.accounting.admit(admitted), self._make_texts(prepared)
+        for account, text in zip(accounts, texts, strict=True):
+            completion = Completion(request, account, text)
             request.completions.append(completion)
             self._completions[completion.request_id] = completion
         return request

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from hookline.frontend.detokenizer import Detokenizer, make_detokenizer
 from hookline.frontend.input_processor import PreparedRequest
+from hookline.frontend.stop_string import StopString
 from hookline.tokenizer import Tokenizer
 
 
@@ -17,7 +18,7 @@ class TextStream:
     def __init__(
         self,
         detokenizer: Detokenizer,
-        stop: Sequence[str],
+        stop: Sequence[StopString],
         *,
         include_stop: bool,
         min_tokens: int,
@@ -26,7 +27,7 @@ class TextStream:
         self._stop = stop
         self._include_stop = include_stop
         self._min_tokens = min_tokens
-        self._longest = max((len(word) for word in stop), default=0)
+        self._matched = [0] * len(stop)
         self._held = ""
         self._num_tokens = 0
         self.stop_reason: str | None = None
@@ -55,43 +56,46 @@ class TextStream:
         if not self._stop or self.stop_reason is not None:
             return new if self.stop_reason is None else ""
         old, text = len(self._held), self._held + new
-        hits = self._hits(text, old) if can_stop else []
-        if hits:
+        hits = self._search(new)
+        if hits and can_stop:
             start, self.stop_reason = min(hits, key=lambda hit: (hit[0], -len(hit[1])))
+            start += old
             end = start + len(self.stop_reason) if self._include_stop else start
             self._held = ""
             return text[:end]
-        kept = self._longest_partial(text)
+        kept = max(self._matched)
         self._held = text[len(text) - kept :]
         return text[: len(text) - kept]
 
-    def _hits(self, text: str, old: int) -> list[tuple[int, str]]:
-        """Positions of the stop strings that end in the text after `old` characters."""
-        found = [
-            (text.find(word, max(0, old - len(word) + 1)), word) for word in self._stop
-        ]
-        return [(start, word) for start, word in found if start >= 0]
+    def _search(self, new: str) -> list[tuple[int, str]]:
+        """Returns where stop strings that end in the new text begin in it.
 
-    def _longest_partial(self, text: str) -> int:
-        """Length of the longest suffix of the text that may begin a stop string."""
-        for length in range(min(self._longest - 1, len(text)), 0, -1):
-            end = text[-length:]
-            if any(word.startswith(end) for word in self._stop):
-                return length
-        return 0
+        The number is negative if a string begins in the held text.
+        """
+        hits = []
+        for index, stop in enumerate(self._stop):
+            self._matched[index], end = stop.search(self._matched[index], new)
+            if end is not None:
+                hits.append((end - len(stop.text), stop.text))
+        return hits
 
 
-def make_text_stream(tokenizer: Tokenizer, prepared: PreparedRequest) -> TextStream:
-    """Makes the text stream of a completion of a request."""
+def make_text_streams(
+    tokenizer: Tokenizer, prepared: PreparedRequest
+) -> list[TextStream]:
+    """Makes the text streams of a request's completions."""
     params = prepared.params
-    detokenizer = make_detokenizer(
-        tokenizer,
-        prepared.prompt_token_ids,
-        skip_special_tokens=params.skip_special_tokens,
-    )
-    return TextStream(
-        detokenizer,
-        params.stop,
-        include_stop=params.include_stop_str_in_output,
-        min_tokens=params.min_tokens,
-    )
+    stop = [StopString(text) for text in params.stop]
+    return [
+        TextStream(
+            make_detokenizer(
+                tokenizer,
+                prepared.prompt_token_ids,
+                skip_special_tokens=params.skip_special_tokens,
+            ),
+            stop,
+            include_stop=params.include_stop_str_in_output,
+            min_tokens=params.min_tokens,
+        )
+        for _ in range(params.n)
+    ]

@@ -19,6 +19,7 @@ from hookline.frontend.accounting import RequestAccounting
 from hookline.frontend.client_request import ClientRequest, Delivery
 from hookline.frontend.input_processor import PreparedRequest
 from hookline.frontend.output_processor import OutputProcessor
+from hookline.frontend.stop_string import StopString
 from hookline.frontend.text_stream import TextStream
 from hookline.request import RequestFacts
 from hookline.sampling_params import SamplingParams
@@ -55,10 +56,13 @@ class FrontEndClock:
         self._engine.sleep(seconds)
 
 
-def letters(prepared: PreparedRequest) -> TextStream:
-    """The text stream of a completion, of letters."""
-    stop = prepared.params.stop
-    return TextStream(LetterDetokenizer(), stop, include_stop=False, min_tokens=0)
+def letters(prepared: PreparedRequest) -> list[TextStream]:
+    """The text streams of a request's completions, of letters."""
+    stop = [StopString(text) for text in prepared.params.stop]
+    return [
+        TextStream(LetterDetokenizer(), stop, include_stop=False, min_tokens=0)
+        for _ in range(prepared.params.n)
+    ]
 
 
 class ObservedEngine:
