@@ -55,7 +55,7 @@ LOGPROBS = Limit(
 STOP = Limit(name="stop", param="stop", most=16, what="stop strings")
 
 STOP_LENGTH = Limit(
-    name="stop_length", param="stop", most=256, what="characters of a stop string"
+    name="stop_length", param="stop", most=256, what="characters in one string"
 )
 
 STOP_TOKEN_IDS = Limit(
@@ -72,14 +72,14 @@ LOGIT_BIAS = Limit(name="logit_bias", param="logit_bias", most=16_384, what="tok
 BAD_WORDS = Limit(name="bad_words", param="bad_words", most=1024, what="words")
 
 BAD_WORDS_LENGTH = Limit(
-    name="bad_words_length", param="bad_words", most=256, what="characters of a word"
+    name="bad_words_length", param="bad_words", most=256, what="characters in one word"
 )
 
 BAD_WORDS_CHARACTERS = Limit(
     name="bad_words_characters",
     param="bad_words",
     most=16_384,
-    what="characters of all words",
+    what="characters in all words",
 )
 
 PARAMETER_ENTRIES = Limit(

@@ -30,6 +30,7 @@ from hookline.payloads import (
     StartupPhase,
 )
 from hookline.request import RequestFacts
+from hookline.request_limits import LIMITS
 from hookline.sampling_params import SamplingParams
 from hookline.slo import Phase, Slo, SloMiss
 from hookline.stats import (
@@ -76,6 +77,7 @@ ABORTED = dataclasses.replace(
     external_cached_tokens=0,
     output_tokens=0,
     preemptions=0,
+    preparation_seconds=0.25,
     queue_seconds=0.25,
     prefill_seconds=None,
     decode_seconds=None,
@@ -96,7 +98,9 @@ JUDGED = dataclasses.replace(
 )
 
 REJECTED = dataclasses.replace(
-    ABORTED, request_id=0, cause=Rejected("overloaded", "2 completions are open")
+    ABORTED,
+    request_id=0,
+    cause=Rejected("limit_exceeded", "17 stop strings", limit="stop"),
 )
 
 THIS = dataclasses.replace(
@@ -318,6 +322,7 @@ EXPECTED: dict[str, Numbers] = {
     "hookline_request_completions": {(): ({1: 1, 2: 1}, 3)},
     "hookline_request_preemptions": {(): ({1: 1, 2: 1}, 2)},
     "hookline_request_e2e_seconds": {(): ({0.8: 1, 10: 1}, 6.75)},
+    "hookline_request_preparation_seconds": {(): ({0.3: 1}, 0.25)},
     "hookline_request_queue_seconds": {(): ({0.3: 1, 0.5: 1}, 0.75)},
     "hookline_request_prefill_seconds": {(): ({1: 1}, 1)},
     "hookline_request_decode_seconds": {(): ({5: 1}, 4)},
@@ -399,7 +404,10 @@ EXPECTED: dict[str, Numbers] = {
     "hookline_estimated_write_bytes": {(): 128},
     "hookline_request_model_forward_seconds": {(): ({5: 1}, 3)},
     "hookline_request_model_execute_seconds": {(): ({5: 1}, 4)},
-    "hookline_requests_rejected": {("overloaded",): 1},
+    "hookline_requests_rejected": {("limit_exceeded",): 1},
+    "hookline_requests_over_limit": {
+        (limit.name,): int(limit.name == "stop") for limit in LIMITS
+    },
     "hookline_slo_requests": {("met",): 0, ("missed",): 1},
     "hookline_slo_misses": {
         (objective, phase.value): int((objective, phase) == ("ttft", Phase.QUEUE))

@@ -20,6 +20,8 @@ class AdmittedRequest:
         is_streamed: Whether the client gets tokens as they are generated.
         completion_index: Index among the `n` completions of the client's request.
         prompt_token_ids: The prompt, or None if the front end does not have it.
+        prepared_at: When it was ready to be sent to the engine, in ns likewise; None if
+            that was not measured.
     """
 
     request_id: int
@@ -30,3 +32,4 @@ class AdmittedRequest:
     is_streamed: bool = False
     completion_index: int = 0
     prompt_token_ids: Sequence[int] | None = None
+    prepared_at: int | None = None

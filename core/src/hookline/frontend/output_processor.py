@@ -60,6 +60,7 @@ class OutputProcessor:
             arrived_at: When it arrived, in ns on the front end's clock.
             is_streamed: Whether the client gets output with each step.
         """
+        prepared_at = self._clock.now()
         admitted = [
             AdmittedRequest(
                 request_id=request_id,
@@ -70,6 +71,7 @@ class OutputProcessor:
                 is_streamed=is_streamed,
                 completion_index=index,
                 prompt_token_ids=prepared.prompt_token_ids,
+                prepared_at=prepared_at,
             )
             for index, request_id in enumerate(request_ids)
         ]

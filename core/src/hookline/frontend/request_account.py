@@ -116,6 +116,9 @@ class RequestAccount:
             accepted_tokens=timeline.accepted_tokens,
             preemptions=preemptions.count,
             recomputed_tokens=preemptions.recomputed_tokens,
+            preparation_seconds=seconds_between(
+                admitted.arrived_at, admitted.prepared_at
+            ),
             queue_seconds=timeline.queue_seconds,
             prefill_seconds=timeline.prefill_seconds,
             decode_seconds=timeline.decode_seconds,

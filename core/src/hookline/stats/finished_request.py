@@ -79,6 +79,8 @@ class FinishedRequest:
         is_slo_judged: Whether it had objectives and ran long enough to be judged.
         draft_tokens: Number of draft tokens verified for it.
         accepted_tokens: Number of `draft_tokens` that were accepted.
+        preparation_seconds: From arrival to its sending to the engine, on the front
+            end's clock.
     """
 
     request_id: int
@@ -111,6 +113,7 @@ class FinishedRequest:
     output_token_ids: tuple[int, ...] | None = None
     draft_tokens: int = 0
     accepted_tokens: int = 0
+    preparation_seconds: float | None = None
 
     @property
     def reason(self) -> FinishReason:

@@ -386,7 +386,7 @@ def test_client_chosen_values_are_truncated(grpc_receiver: Receiver) -> None:
     facts = msgspec.structs.replace(
         TRACED.facts, client_id="x" * 9999, tenant="y" * 9999
     )
-    params = SamplingParams(stop=("z" * 9999,))
+    params = SamplingParams(stop=("z" * 256,))
     request = replace(
         TRACED,
         facts=facts,

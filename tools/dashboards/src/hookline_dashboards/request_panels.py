@@ -33,6 +33,7 @@ def overview(make: StandardPanels) -> Row:
             make.rates("Requests received", "hookline_requests_received"),
             make.rates("Requests finished", "hookline_requests_finished"),
             make.rates("Requests rejected", "hookline_requests_rejected"),
+            make.rates("Requests over a limit", "hookline_requests_over_limit"),
             make.rates(
                 "Tokens per second",
                 "hookline_prompt_tokens",
@@ -57,6 +58,9 @@ def latency(make: StandardPanels) -> Row:
                 "hookline_request_time_per_output_token_seconds",
             ),
             make.distribution("End-to-end latency", "hookline_request_e2e_seconds"),
+            make.distribution(
+                "Preparation in the front end", "hookline_request_preparation_seconds"
+            ),
             make.means(
                 "Mean request latency by phase",
                 "hookline_request_queue_seconds",

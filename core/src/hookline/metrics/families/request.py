@@ -6,10 +6,12 @@ in the histograms.
 
 from collections.abc import Callable, Iterable
 
+from hookline.finish_cause import Rejected
 from hookline.metrics.buckets import BucketFamily
 from hookline.metrics.metric import Feature, Kind, Label, Metric, Point
 from hookline.metrics.readings import Reading, by_label, one
 from hookline.request import FinishReason
+from hookline.request_limits import LIMITS
 from hookline.stats import FinishedGroup, FinishedRequest
 
 
@@ -39,6 +41,18 @@ def _stalled(request: FinishedRequest) -> float | None:
 def _rejection(request: FinishedRequest) -> Iterable[Point]:
     is_rejected = request.reason is FinishReason.REJECTED
     return by_label({request.cause.label: 1}) if is_rejected else ()
+
+
+def _preparation(request: FinishedRequest) -> float | None:
+    """Once for all completions of a client's request."""
+    return None if request.completion_index else request.preparation_seconds
+
+
+def _over_limit(request: FinishedRequest) -> Iterable[Point]:
+    cause = request.cause
+    if isinstance(cause, Rejected) and cause.limit:
+        return by_label({cause.limit: 1})
+    return ()
 
 
 def _latency(
@@ -140,6 +154,12 @@ REQUEST_METRICS: tuple[Metric, ...] = (
         lambda request: request.e2e_seconds,
     ),
     _latency(
+        "preparation",
+        "Time in the front end before the engine: sent to the engine - arrival. "
+        "Checks and tokenizing, and waiting for both; once per request, whatever n.",
+        _preparation,
+    ),
+    _latency(
         "queue",
         "Time in the waiting queue: first SCHEDULED - QUEUED; waiting after a "
         "preemption is not included.",
@@ -189,6 +209,15 @@ REQUEST_METRICS: tuple[Metric, ...] = (
         "client; also counted in the finished requests with reason rejected.",
         labels=(Label("code", cap=32),),
         value=Reading(FinishedRequest, _rejection),
+    ),
+    Metric(
+        name="hookline_requests_over_limit",
+        kind=Kind.COUNTER,
+        unit="requests",
+        help="Requests rejected because they exceeded a limit of their size, by limit; "
+        "also counted in the rejected requests with code limit_exceeded.",
+        labels=(Label("limit", tuple(limit.name for limit in LIMITS)),),
+        value=Reading(FinishedRequest, _over_limit),
     ),
     Metric(
         name="hookline_request_time_per_output_token_seconds",
