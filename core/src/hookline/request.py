@@ -164,6 +164,10 @@ class Request:
         max_computed_tokens: High-water mark of `num_computed_tokens`; computing below
             it again is recomputation.
         transfer: State of KV transfers to its blocks.
+        rank: Its place in the order of admission; None until the waiting queue has
+            given it one.
+        is_follower: Whether it is a choice that had to queue behind another one of the
+            same client's request.
     """
 
     __slots__ = (
@@ -172,6 +176,7 @@ class Request:
         "draft_token_ids",
         "facts",
         "inner",
+        "is_follower",
         "max_computed_tokens",
         "max_tokens",
         "num_cached_tokens",
@@ -184,6 +189,7 @@ class Request:
         "priority",
         "prompt_logprobs",
         "queued_at",
+        "rank",
         "request_id",
         "sequence",
         "status",
@@ -217,6 +223,8 @@ class Request:
         self.num_hashed_blocks = 0
         self.transfer = TransferState()
         self.status = RequestStatus.WAITING
+        self.rank: tuple[int, int, int] | None = None
+        self.is_follower = False
         eos = () if self.params.ignore_eos else inner.eos_token_ids
         self.stop_token_ids = frozenset((*eos, *self.params.stop_token_ids))
 

@@ -41,6 +41,7 @@ from hookline.stats import (
     PrefixCacheCounts,
     Residue,
     SchedulerStats,
+    TenantStats,
     TierStats,
     TransferStats,
 )
@@ -214,6 +215,7 @@ BUSY = SchedulerStats(
         failures={"load": {"deadline": 2, "bad_checksum": 1}, "poll": {"raised": 3}},
         tiers={"cpu": TierStats(1, 2, 3, 4, 5, 6, 7, 8, 9, 10)},
     ),
+    tenants={"acme": TenantStats(3, 0.0), "": TenantStats(1, 2.5)},
 )
 
 EARLIER = SchedulerStats(running=9, kv_blocks=40, received=3)
@@ -441,6 +443,8 @@ EXPECTED: dict[str, Numbers] = {
         ("drained",): 0,
     },
     "hookline_http_accept_errors": {(): 2},
+    "hookline_tenant_requests_waiting": {("acme",): 3, ("none",): 1},
+    "hookline_tenant_lag_tokens": {("acme",): 0, ("none",): 2.5},
     "hookline_http_requests": {
         ("/v1/completions", "POST", "2xx"): 1,
         ("unmatched", "GET", "4xx"): 1,

@@ -8,7 +8,7 @@ import msgspec
 from hookline.core.commands import SCHEMA_VERSION
 from hookline.transport.messages import ToClient, ToEngine
 
-DIGESTS = {3: "e918dfa6372fb8eecf516892dbd6c68efad74ee7327908a8802220971df3d731"}
+DIGESTS = {3: "0401bb9a8abd154d9efaf1232c18c20e6b3c7db00f9f8543e3438dba0058f16d"}
 """SHA-256 of the schemas of all messages, by schema version."""
 
 

@@ -11,6 +11,7 @@ from hookline.exceptions import ConfigError
 class Policy(StrEnum):
     FCFS = "fcfs"
     PRIORITY = "priority"
+    FAIR = "fair"
 
 
 class SleepPolicy(StrEnum):
@@ -73,8 +74,19 @@ class SchedulerConfig:
         default=Policy.FCFS,
         metadata=option(
             "Order of admission, and in reverse of preemption: first come first "
-            "served, or by the requests' priority.",
+            "served, by the requests' priority, or by turns between tenants according "
+            "to the tokens that they were served and their weights.",
             flag="scheduling-policy",
+        ),
+    )
+    priority_aging: float = field(
+        default=30.0,
+        metadata=option(
+            "Wait after which a request counts as one priority level more urgent, so "
+            "that none waits for ever under the priority policy; 0 disables it.",
+            metavar="SECONDS",
+            minimum=0,
+            maximum=1e6,
         ),
     )
     async_scheduling: bool = field(

@@ -108,4 +108,14 @@ def _guarded(metric: Metric, guards: LabelGuards) -> Read:
             )
             yield folded, value, count
 
+    if metric.kind is Kind.GAUGE:
+        return lambda part: _added(guarded(part))
     return guarded
+
+
+def _added(points: Iterable[Point]) -> Iterable[Point]:
+    """Adds up the points that share labels because their values were folded."""
+    sums: dict[Labels, float] = {}
+    for labels, value, _ in points:
+        sums[labels] = sums.get(labels, 0.0) + value
+    return [(labels, value, 1) for labels, value in sums.items()]

@@ -71,7 +71,7 @@ class Admission:
         """
         start = self._transfers.wait_for(request, prefix, offer, now)
         if start is LoadStart.BEGUN:
-            queues.waiting.pop()
+            queues.waiting.pop(request)
             queues.held.hold(request, self._transfers.gate, now)
         return start is not LoadStart.NO_ROOM
 
@@ -79,7 +79,7 @@ class Admission:
         self, lifecycle: RequestLifecycle, request: Request, num_tokens: int, now: int
     ) -> None:
         """Moves the first waiting request, which has its blocks, to the batch."""
-        lifecycle.queues.waiting.pop()
+        lifecycle.queues.waiting.pop(request)
         self._record(lifecycle, request, now)
         request.status = RequestStatus.RUNNING
         lifecycle.queues.running.add(request)
@@ -97,6 +97,9 @@ class Admission:
             if self._cache.uses_prefix_cache(request):
                 lifecycle.ledger.count_lookup(request.num_prompt_tokens, local)
                 self._transfers.count_lookup(request, local, external)
+            if (fair := lifecycle.queues.fair) is not None:
+                # All of it at once, or the tenant's next requests would seem free.
+                fair.served_prompt(request, request.num_prompt_tokens - found)
         lifecycle.events.scheduled.append(
             Scheduled(
                 request.request_id,

@@ -67,6 +67,8 @@ class RequestLifecycle:
         self.requests[request.request_id] = request
         self.ledger.received += 1
         self._deadlines.add(request, now)
+        if self.queues.fair is not None:
+            self.queues.fair.arrived(request)
         self.queues.wait(request, now)
         queued = Queued(request.request_id, now, request.num_prompt_tokens)
         self.events.queued.append(queued)
@@ -79,6 +81,8 @@ class RequestLifecycle:
         request.status = RequestStatus.FINISHED
         del self.requests[request.request_id]
         self._deadlines.ended(request)
+        if self.queues.fair is not None:
+            self.queues.fair.ended(request)
         outputs = request.num_output_tokens
         self.ledger.end(cause.reason, outputs)
         self.events.finished.append(

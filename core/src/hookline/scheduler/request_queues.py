@@ -2,11 +2,13 @@
 
 from collections.abc import Iterable, Sequence
 
-from hookline.config import Policy
+from hookline.config import Policy, SchedulerConfig
 from hookline.request import Request, RequestStatus
-from hookline.scheduler.queue import WaitingQueue
+from hookline.scheduler.fair_queue import FairQueue
+from hookline.scheduler.queue import Order, WaitingQueue
 from hookline.scheduler.readiness import HeldRequests, ReadinessGate
 from hookline.scheduler.running_batch import RunningBatch
+from hookline.stats import TenantStats
 
 
 class RequestQueues:
@@ -16,14 +18,25 @@ class RequestQueues:
         waiting: Requests that can be admitted.
         held: Requests that wait at a readiness gate.
         running: Requests in the batch.
+        fair: The waiting queue under the policy `fair`, which also keeps the tenants'
+            accounts; otherwise None.
+        tenants: Statistics of its tenants, as of the last audit.
     """
 
-    def __init__(self, policy: Policy, gates: Sequence[ReadinessGate] = ()) -> None:
-        self.waiting = WaitingQueue(policy)
+    def __init__(
+        self, config: SchedulerConfig, gates: Sequence[ReadinessGate] = ()
+    ) -> None:
+        self.fair = FairQueue() if config.policy is Policy.FAIR else None
+        self.waiting: WaitingQueue | FairQueue = (
+            WaitingQueue(Order.of(config)) if self.fair is None else self.fair
+        )
         self.held = HeldRequests(gates)
         self.running = RunningBatch()
+        # The last quarter of the places is for requests' first choices.
+        self._most_followers = max(1, 3 * config.max_num_seqs // 4)
         self._oldest_waiting_at: int | None = None
         self._oldest_running_at: int | None = None
+        self.tenants: dict[str, TenantStats] = {}
 
     def wait(self, request: Request, now: int) -> None:
         """Queues a request, or holds it aside at the first gate that is closed."""
@@ -39,23 +52,27 @@ class RequestQueues:
         elif request in self.held:
             self.held.cancel(request)
         else:
-            self.waiting.remove(request.request_id)
+            self.waiting.remove(request)
 
     def next_waiting(self, now: int) -> Request | None:
         """Returns the first request that can be admitted, and leaves it queued.
 
         Requests before it whose gates are closed are held aside.
         """
+        has_followers = self.running.num_followers < self._most_followers
         while self.waiting:
-            request = self.waiting.peek()
+            if (request := self.waiting.peek(has_followers=has_followers)) is None:
+                return None
             if (gate := self.held.closed_gate(request)) is None:
                 return request
-            self.waiting.pop()
+            self.waiting.pop(request)
             self.held.hold(request, gate, now)
         return None
 
-    def find_oldest(self) -> None:
-        """Looks at every request for the oldest; `oldest_…_at` return these."""
+    def audit(self) -> None:
+        """Looks at every request for `oldest_…_at`, and at every tenant."""
+        if self.fair is not None:
+            self.tenants = self.fair.stats()
         self._oldest_waiting_at = _oldest((*self.waiting, *self.held))
         self._oldest_running_at = _oldest(self.running)
 

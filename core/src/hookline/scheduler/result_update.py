@@ -60,6 +60,8 @@ class ResultUpdate:
         else:  # preempted since; it is recomputed with this token
             self._lifecycle.queues.waiting.lengthen(request, kept)
         self._lifecycle.ledger.sampled_tokens += len(kept)
+        if (fair := self._lifecycle.queues.fair) is not None:
+            fair.served_output(request, len(kept))
         logprobs = result.logprobs.get(request.request_id)
         num_drafts, num_accepted = request.num_drafts, 0
         if num_drafts:

@@ -6,9 +6,14 @@ from hookline.request import Request
 
 
 class RunningBatch:
-    """Requests that hold blocks and are computed by steps, in order of admission."""
+    """Requests that hold blocks and are computed by steps, in order of admission.
+
+    Attributes:
+        num_followers: Number of requests with `is_follower`.
+    """
 
     def __init__(self) -> None:
+        self.num_followers = 0
         self._requests: list[Request] = []
         self._released: list[int] = []
 
@@ -20,10 +25,12 @@ class RunningBatch:
 
     def add(self, request: Request) -> None:
         self._requests.append(request)
+        self.num_followers += request.is_follower
 
     def remove(self, request: Request) -> None:
         """Removes a request; the next plan releases it in the worker."""
         self._requests.remove(request)
+        self.num_followers -= request.is_follower
         self._released.append(request.request_id)
 
     def decodes_first(self) -> list[Request]:

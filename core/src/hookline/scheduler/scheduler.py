@@ -58,7 +58,7 @@ class Scheduler:
         self._config = config
         self._cache = cache
         self._transfers = transfers or Transfers(cache)
-        self._queues = RequestQueues(config.policy, gates)
+        self._queues = RequestQueues(config, gates)
         self._lifecycle = RequestLifecycle(
             self._queues, cache, self._transfers, max_model_len=max_model_len
         )
@@ -238,6 +238,7 @@ class Scheduler:
             discarded_tokens=ledger.discarded_tokens,
             external_cache=self._transfers.ledger.external_cache,
             transfers=self._transfers.stats(),
+            tenants=queues.tenants,
         )
 
     def audit(self) -> None:
@@ -245,7 +246,7 @@ class Scheduler:
         lifecycle, held_blocks = self._lifecycle, self._transfers.held()
         requests = lifecycle.requests.values()
         lifecycle.ledger.audit(requests, self._cache.pool, held_blocks)
-        self._queues.find_oldest()
+        self._queues.audit()
 
     def reset_prefix_cache(self) -> None:
         self._cache.reset_prefix_cache()

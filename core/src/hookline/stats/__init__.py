@@ -9,11 +9,17 @@ from hookline.stats.finished_request import (
 )
 from hookline.stats.iteration_stats import FirstToken, IterationStats
 from hookline.stats.prefix_cache import HitRateWindow, PrefixCacheCounts
-from hookline.stats.scheduler_stats import Residue, SchedulerStats
+from hookline.stats.scheduler_stats import (
+    MOST_TENANTS,
+    Residue,
+    SchedulerStats,
+    TenantStats,
+)
 from hookline.stats.transfers import MOST_TIERS, TierStats, TransferStats
 
 __all__ = [
     "MAX_STALLS",
+    "MOST_TENANTS",
     "MOST_TIERS",
     "BlockEviction",
     "FinishedGroup",
@@ -25,6 +31,7 @@ __all__ = [
     "RequestTimes",
     "Residue",
     "SchedulerStats",
+    "TenantStats",
     "TierStats",
     "TransferStats",
 ]

@@ -21,6 +21,24 @@ class Residue(msgspec.Struct, frozen=True, array_like=True, gc=False):
     blocks: int = 0
 
 
+class TenantStats(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """A tenant under the policy `fair`.
+
+    Attributes:
+        waiting: Number of its waiting requests.
+        lag_tokens: By how many tokens of a tenant of weight 1 it is behind the waiting
+            tenant that was served most; an output token counts twice. 0 if it does not
+            wait.
+    """
+
+    waiting: int = 0
+    lag_tokens: float = 0.0
+
+
+MOST_TENANTS = 64
+"""Maximum number of tenants in `SchedulerStats`."""
+
+
 class SchedulerStats(msgspec.Struct, frozen=True, array_like=True):
     """The engine's state at one moment; totals count from the engine's start.
 
@@ -50,6 +68,8 @@ class SchedulerStats(msgspec.Struct, frozen=True, array_like=True):
         transfers: KV transfers to and from a connector.
         sleep_level: 0 while the engine is awake, 1 without the KV cache's memory, 2
             without the weights, too.
+        tenants: Tenants under the policy `fair`, by name, as of the last audit; the
+            name is empty for requests without a tenant.
     """
 
     running: int = 0
@@ -73,6 +93,7 @@ class SchedulerStats(msgspec.Struct, frozen=True, array_like=True):
     discarded_tokens: int = 0
     transfers: TransferStats = TransferStats()
     sleep_level: int = 0
+    tenants: dict[str, TenantStats] = {}
 
     @property
     def kv_usage(self) -> float:
@@ -93,4 +114,5 @@ class SchedulerStats(msgspec.Struct, frozen=True, array_like=True):
             oldest_waiting_at=None,
             oldest_running_at=None,
             transfers=self.transfers.at_rest(),
+            tenants=dict.fromkeys(self.tenants, TenantStats()),
         )

@@ -10,6 +10,8 @@ _TENANT_TITLES = {
     "generation_tokens": "Generated tokens by tenant",
     "time_to_first_token_seconds": "Time to first token by tenant",
     "request_e2e_seconds": "End-to-end latency by tenant",
+    "requests_waiting": "Waiting requests by tenant",
+    "lag_tokens": "Tokens behind the tenant served most",
 }
 
 

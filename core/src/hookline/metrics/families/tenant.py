@@ -4,9 +4,9 @@ from collections.abc import Callable, Iterable
 
 from hookline.metrics.buckets import BucketFamily
 from hookline.metrics.metric import Feature, Kind, Label, Metric, Point
-from hookline.metrics.readings import Reading
+from hookline.metrics.readings import Reading, StateReading
 from hookline.request import FinishReason
-from hookline.stats import FinishedRequest
+from hookline.stats import FinishedRequest, TenantStats
 
 TENANT = Label("tenant")
 
@@ -43,6 +43,24 @@ def _tokens(
 
 def _cached(request: FinishedRequest) -> float:
     return request.local_cached_tokens + request.external_cached_tokens
+
+
+def _now(
+    name: str, unit: str, text: str, number: Callable[[TenantStats], float]
+) -> Metric:
+    def points(state: StateReading) -> Iterable[Point]:
+        tenants = state.stats.tenants
+        return [((name,), number(each), 1) for name, each in tenants.items()]
+
+    return Metric(
+        name=f"hookline_tenant_{name}",
+        kind=Kind.GAUGE,
+        unit=unit,
+        help=text,
+        labels=(TENANT,),
+        feature=Feature.TENANTS,
+        value=Reading(StateReading, points),
+    )
 
 
 def _seconds(
@@ -104,5 +122,20 @@ TENANT_METRICS: tuple[Metric, ...] = (
         "End-to-end latency: end - arrival, on the front end's clock.",
         BucketFamily.REQUEST_LATENCY,
         lambda request: request.e2e_seconds,
+    ),
+    _now(
+        "requests_waiting",
+        "requests",
+        "Waiting requests by tenant, of up to 64 tenants; only under the scheduling "
+        "policy fair.",
+        lambda tenant: tenant.waiting,
+    ),
+    _now(
+        "lag_tokens",
+        "tokens",
+        "Tokens by which a waiting tenant is behind the waiting tenant that was served "
+        "most, by weight and with each output token counted twice; only under the "
+        "scheduling policy fair.",
+        lambda tenant: tenant.lag_tokens,
     ),
 )
