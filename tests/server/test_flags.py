@@ -13,7 +13,8 @@ ENGINE = """
     kv-cache-metrics kv-cache-metrics-sample max-num-seqs max-num-queued-reqs
     max-num-queued-tokens
     max-num-batched-tokens enable-chunked-prefill long-prefill-token-threshold
-    scheduling-policy priority-aging async-scheduling speculative-config kv-transfer-config
+    scheduling-policy priority-aging async-scheduling speculative-config
+    kv-transfer-config
     kv-events-config engine in-process executor device enforce-eager threads kernels
     simulated-step-seconds simulated-prefill-token-seconds
     simulated-decode-request-seconds simulated-context-token-seconds
