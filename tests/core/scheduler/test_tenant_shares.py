@@ -8,6 +8,7 @@ import pytest
 from hookline.clock import VirtualClock
 from hookline.config import CacheConfig, Policy, SchedulerConfig
 from hookline.core.engine_core import EngineCore
+from hookline.events import Preempted
 from hookline.finish_cause import Aborted
 from hookline.request import EngineRequest, Request, RequestFacts
 from hookline.scheduler.fair_queue import FairQueue
@@ -153,7 +154,7 @@ def test_the_most_served_tenant_is_preempted() -> None:
     assert victims[0] == 2
 
 
-def core_preemptions(core: EngineCore) -> list[object]:
+def core_preemptions(core: EngineCore) -> list[Preempted]:
     outputs = run_to_end(core)
     return [each for output in outputs for each in output.preempted]
 
