@@ -30,6 +30,7 @@ class SlowEngine(FakeEngine):
         cache_salt: str | None = None,
         kv_transfer_params: dict[str, object] | None = None,
         is_streamed: bool = True,
+        timeout_seconds: float | None = None,
     ) -> FakeStream:
         if self.streams:
             self.is_stuck.set()
@@ -41,6 +42,7 @@ class SlowEngine(FakeEngine):
             cache_salt=cache_salt,
             kv_transfer_params=kv_transfer_params,
             is_streamed=is_streamed,
+            timeout_seconds=timeout_seconds,
         )
 
 

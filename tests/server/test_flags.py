@@ -30,7 +30,7 @@ COMMANDS = {
     "serve": ENGINE
     + """
         host port api-key shutdown-timeout max-body-bytes max-connections
-        timeout-keep-alive header-timeout body-timeout write-timeout
+        timeout-keep-alive header-timeout body-timeout write-timeout request-timeout
         enable-reset-prefix-cache log-level metrics-host metrics-port
         metrics-token tenant-header tenant-keys tenant max-tenants enable-sleep-mode
         """,

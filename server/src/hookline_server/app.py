@@ -5,6 +5,7 @@ from aiohttp.typedefs import Middleware
 
 from hookline_server import context
 from hookline_server.authentication import check_api_key
+from hookline_server.deadlines import Deadlines
 from hookline_server.engine import ServingEngine
 from hookline_server.errors import answer_errors, shape_error
 from hookline_server.handlers.chat_completions import chat_completions
@@ -45,8 +46,9 @@ def create_app(engine: ServingEngine, settings: ServerSettings) -> web.Applicati
     meter = HttpMeter(engine, page_counts.stats) if engine.needs_http else None
     outermost: tuple[Middleware, ...]
     outermost = (send,) if meter is None else (meter.middleware, send)
+    deadlines = Deadlines(settings.request_timeout)
     app = web.Application(
-        middlewares=(*outermost, answer_errors, check_api_key),
+        middlewares=(*outermost, answer_errors, check_api_key, deadlines.middleware),
         client_max_size=settings.max_body_bytes,
         handler_args=HANDLER_ARGS,
     )

@@ -93,8 +93,11 @@ class ServingEngine(Protocol):
         cache_salt: str | None = None,
         kv_transfer_params: dict[str, object] | None = None,
         is_streamed: bool = True,
+        timeout_seconds: float | None = None,
     ) -> OutputStream:
         """Submits a prompt; with `is_streamed=False` it yields exactly one output.
+
+        After `timeout_seconds` it ends with what it has, by the reason `timeout`.
 
         `kv_transfer_params` are for the KV connector, and ignored without one.
 

@@ -111,6 +111,17 @@ class ServerSettings:
             above=0,
         ),
     )
+    request_timeout: float | None = field(
+        default=None,
+        metadata=option(
+            "Maximum time of a request of the API, from its headers to its last "
+            "token; it limits the header X-Request-Timeout, too.",
+            group="connections",
+            metavar="SECONDS",
+            above=0,
+            shown_default="no limit",
+        ),
+    )
     enable_reset_prefix_cache: bool = field(
         default=False, metadata=option("Serve POST /reset_prefix_cache.")
     )

@@ -13,6 +13,7 @@ from hookline.outputs import RequestOutput
 from hookline.request import RequestFacts
 from hookline.sampling_params import SamplingParams
 from hookline_server.api_error import ApiError, as_api_error
+from hookline_server.deadlines import Deadline
 from hookline_server.engine import OutputStream, ServingEngine
 from hookline_server.protocol.completion import Prompt
 
@@ -57,26 +58,34 @@ class OpenStreams:
 
     @asynccontextmanager
     async def opened(
-        self, engine: ServingEngine, submission: Submission
+        self,
+        engine: ServingEngine,
+        submission: Submission,
+        deadline: Deadline | None = None,
     ) -> AsyncIterator[list[OutputStream]]:
         """Submits all prompts or none; aborts those still running on exit."""
         streams: list[OutputStream] = []
         try:
-            await self._submit_all(engine, submission, streams)
+            await self._submit_all(engine, submission, streams, deadline)
             yield streams
         finally:
-            # A stream that has not ended by now has lost its client.
-            self._end(streams, "client_disconnect")
+            # A stream that has not ended by now is late, or has lost its client.
+            is_late = deadline is not None and deadline.has_passed
+            self._end(streams, "timeout" if is_late else "client_disconnect")
 
     async def _submit_all(
-        self, engine: ServingEngine, submission: Submission, streams: list[OutputStream]
+        self,
+        engine: ServingEngine,
+        submission: Submission,
+        streams: list[OutputStream],
+        deadline: Deadline | None,
     ) -> None:
         try:
             with _rejection_counted(engine, submission):
                 # Checked first, so that no prompt runs if not all of them fit.
                 engine.check_room(len(submission.prompts) * submission.params.n)
                 for prompt in submission.prompts:
-                    streams.append(await _submit(engine, prompt, submission))
+                    streams.append(await _submit(engine, prompt, submission, deadline))
                     self._streams.add(streams[-1])
         except (RequestError, EngineDeadError):
             self._end(streams, "sibling_refused")
@@ -156,7 +165,10 @@ def _rejection_counted(engine: ServingEngine, submission: Submission) -> Iterato
 
 
 async def _submit(
-    engine: ServingEngine, prompt: Prompt, submission: Submission
+    engine: ServingEngine,
+    prompt: Prompt,
+    submission: Submission,
+    deadline: Deadline | None,
 ) -> OutputStream:
     submit = partial(
         engine.submit,
@@ -165,6 +177,7 @@ async def _submit(
         cache_salt=submission.cache_salt,
         kv_transfer_params=submission.kv_transfer_params,
         is_streamed=submission.is_streamed,
+        timeout_seconds=None if deadline is None else deadline.seconds_left,
     )
     try:
         return await submit(params=submission.params)

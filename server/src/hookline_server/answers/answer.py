@@ -10,6 +10,7 @@ from msgspec import UNSET
 from hookline.outputs import CompletionOutput, RequestOutput
 from hookline.request import FinishReason
 from hookline_server.api_error import ApiError
+from hookline_server.deadlines import timed_out
 from hookline_server.protocol.transfer_params import TransferParams
 from hookline_server.protocol.usage import Usage, make_usage
 from hookline_server.streams import Batch
@@ -79,15 +80,11 @@ def transfer_params(output: RequestOutput) -> TransferParams:
 
 
 def finish_word(reason: FinishReason | None) -> str | None:
-    """Returns the API's finish reason; aborts and errors raise instead.
-
-    The API has no word for an output that ends at a deadline: it is `length`, as with
-    other limits, and `stop_reason` says `timeout`.
-    """
-    if reason is FinishReason.TIMEOUT:
-        return FinishReason.LENGTH
+    """Returns the API's finish reason; aborts, timeouts and errors raise instead."""
     if reason is None or reason in (FinishReason.STOP, FinishReason.LENGTH):
         return reason
+    if reason is FinishReason.TIMEOUT:
+        raise timed_out()
     if reason is FinishReason.ABORT:
         raise ApiError(503, "the request was aborted by the server", code="aborted")
     raise ApiError(500, "the engine could not finish the request", code="engine_error")

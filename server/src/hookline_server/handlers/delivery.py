@@ -1,5 +1,6 @@
 """Delivers a request's outputs: as one response, or as server-sent events."""
 
+import asyncio
 from contextlib import aclosing
 
 from aiohttp import web
@@ -8,6 +9,7 @@ from hookline.exceptions import EngineDeadError
 from hookline_server.answers.answer import Answer
 from hookline_server.api_error import ApiError, as_api_error, error_body
 from hookline_server.context import ENGINE, OPEN_STREAMS
+from hookline_server.deadlines import deadline_of
 from hookline_server.engine import OutputStream
 from hookline_server.handlers.common import json_response
 from hookline_server.protocol.wire import encode
@@ -20,7 +22,8 @@ async def deliver(
 ) -> web.StreamResponse:
     """Runs a submission; aborts it if the client leaves."""
     app = request.app
-    async with app[OPEN_STREAMS].opened(app[ENGINE], submission) as streams:
+    opened = app[OPEN_STREAMS].opened(app[ENGINE], submission, deadline_of(request))
+    async with opened as streams:
         if submission.is_streamed:
             return await _stream(request, streams, answer)
         return json_response(answer.whole(await whole_outputs(streams)))
@@ -41,4 +44,13 @@ async def _stream(
             raise
         # Too late for an error status: client libraries raise on this event.
         await response.send([error_body(as_api_error(error))])
+    except asyncio.CancelledError:
+        deadline = deadline_of(request)
+        if deadline is None or not deadline.has_passed or not response.has_started:
+            raise
+        if request.transport is not None and request.protocol.writing_paused:
+            # The client does not read, so that it would not get the error, either.
+            request.transport.abort()
+            raise
+        await response.send([error_body(deadline.error)])
     return await response.finish()

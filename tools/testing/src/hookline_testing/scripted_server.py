@@ -58,6 +58,7 @@ class FakeStream:
     is_streamed: bool
     cache_salt: str | None = None
     kv_transfer_params: dict[str, object] | None = None
+    timeout_seconds: float | None = None
     aborted: asyncio.Event = field(default_factory=asyncio.Event)
     cause: str | None = None
     is_over: bool = False
@@ -226,6 +227,7 @@ class FakeEngine:
         cache_salt: str | None = None,
         kv_transfer_params: dict[str, object] | None = None,
         is_streamed: bool = True,
+        timeout_seconds: float | None = None,
     ) -> FakeStream:
         if self.failure is not None:
             raise EngineDeadError(self.failure)
@@ -245,6 +247,7 @@ class FakeEngine:
             is_streamed,
             cache_salt,
             kv_transfer_params,
+            timeout_seconds,
         )
         self.streams.append(stream)
         self.submitted.set()
