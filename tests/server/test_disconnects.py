@@ -31,6 +31,7 @@ class SlowEngine(FakeEngine):
         kv_transfer_params: dict[str, object] | None = None,
         is_streamed: bool = True,
         timeout_seconds: float | None = None,
+        client: str = "",
     ) -> FakeStream:
         if self.streams:
             self.is_stuck.set()
@@ -43,6 +44,7 @@ class SlowEngine(FakeEngine):
             kv_transfer_params=kv_transfer_params,
             is_streamed=is_streamed,
             timeout_seconds=timeout_seconds,
+            client=client,
         )
 
 

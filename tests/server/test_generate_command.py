@@ -49,4 +49,4 @@ def test_generate_refuses_unsupported_requests(
 
     last = capsys.readouterr().err.splitlines()[-1]
     assert status == 2
-    assert last.startswith("hookline: error: the prompt has ")
+    assert last.startswith("hookline: error: This model's maximum context length is ")

@@ -69,26 +69,55 @@ class PromptTooLongError(RequestError):
     """A prompt that does not fit into the model's context together with its output.
 
     Attributes:
-        prompt_tokens: Number of prompt tokens.
+        prompt_tokens: Number of prompt tokens, or the least that it can be.
         max_tokens: Requested output tokens, or None if not specified.
         max_model_len: The context length.
     """
 
     def __init__(
-        self, prompt_tokens: int, max_model_len: int, *, max_tokens: int | None = None
+        self,
+        prompt_tokens: int,
+        max_model_len: int,
+        *,
+        max_tokens: int | None = None,
+        is_minimum: bool = False,
     ) -> None:
+        prompt = f"at least {prompt_tokens}" if is_minimum else str(prompt_tokens)
         if max_tokens is None or prompt_tokens >= max_model_len:
-            detail = "must leave room for at least one token"
+            detail = (
+                f"the prompt has {prompt} tokens, and it must leave room for at least "
+                "one"
+            )
         else:
-            detail = f"with {max_tokens} tokens to generate does not fit"
+            detail = (
+                f"you requested {prompt_tokens + max_tokens} tokens ({prompt} in the "
+                f"prompt, {max_tokens} in the completion)"
+            )
+        # Gateways recognize the first sentence, which is that of OpenAI.
         super().__init__(
-            f"the prompt has {prompt_tokens} tokens and the model's context length is "
-            f"{max_model_len}: the prompt {detail}",
+            f"This model's maximum context length is {max_model_len} tokens. However, "
+            f"{detail}. Please reduce the length of the prompt or of the completion.",
             param="prompt" if max_tokens is None else "max_tokens",
         )
         self.prompt_tokens = prompt_tokens
         self.max_tokens = max_tokens
         self.max_model_len = max_model_len
+
+
+class TextLimitError(RequestError):
+    """A text that takes too much time or memory to render or tokenize.
+
+    Attributes:
+        is_time: Whether it took too much time; otherwise it ended its process.
+    """
+
+    def __init__(self, is_time: bool) -> None:
+        limit = "takes too much time" if is_time else "ends the text process"
+        super().__init__(
+            f"the request {limit} in the chat template or the tokenizer: send less "
+            "text, or check the model's chat template"
+        )
+        self.is_time = is_time
 
 
 class OverloadedError(RequestError):
@@ -117,6 +146,14 @@ class QueuedTokensError(OverloadedError):
 
     def _message(self, limit: int) -> str:
         return f"prompts of {limit} tokens are waiting already; try again later"
+
+
+class TextQueueFullError(OverloadedError):
+    """Too many texts wait to be tokenized; try again later."""
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(limit)
+        self.args = (f"{limit} texts wait to be tokenized already; try again later",)
 
 
 class EngineSleepingError(RequestError):

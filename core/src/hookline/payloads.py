@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import Literal, Protocol
 
 from hookline.config import EngineConfig
 from hookline.cost import ModelCost
@@ -293,7 +293,43 @@ class ConnectionStats:
     closed: tuple[tuple[str, int], ...] = ()
 
 
-FrontEndPart = LogStats | ConnectionStats
+TextQueueName = Literal["text", "chat", "long"]
+"""A kind of text work: short texts, conversations, or long texts of either kind."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TextQueueStats:
+    """State of one kind of text work.
+
+    Attributes:
+        queue: The kind.
+        waiting: Jobs that wait or are worked on.
+        jobs: Jobs done.
+        seconds: Time that they took in the text process.
+        exceeded: Text processes replaced because a job exceeded its time.
+        crashed: Text processes replaced because they ended.
+    """
+
+    queue: TextQueueName
+    waiting: int = 0
+    jobs: int = 0
+    seconds: float = 0.0
+    exceeded: int = 0
+    crashed: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TextStats:
+    """State of a front end's text processes.
+
+    Attributes:
+        queues: The state of each kind of text work.
+    """
+
+    queues: tuple[TextQueueStats, ...]
+
+
+FrontEndPart = LogStats | ConnectionStats | TextStats
 """The state of one part of a front end. Its counts are totals since the start."""
 
 

@@ -28,6 +28,7 @@ class Tokenizer:
     Attributes:
         is_byte_level: Whether each token stands for fixed bytes, so that tokens can be
             decoded one by one.
+        chat_template: Source of the chat template; None if the model has none.
     """
 
     def __init__(self, inner: PreTrainedTokenizerBase) -> None:
@@ -40,6 +41,7 @@ class Tokenizer:
         self._alphabet = byte_level_alphabet()
         self._bytes: dict[int, bytes] = {}  # at most one entry per token
         self.is_byte_level = _is_byte_level(inner)
+        self.chat_template = _chat_template(inner)
 
     @classmethod
     def load(cls, folder: Path) -> "Tokenizer":
@@ -64,7 +66,7 @@ class Tokenizer:
 
     @property
     def has_chat_template(self) -> bool:
-        return self._inner.chat_template is not None
+        return self.chat_template is not None
 
     def encode(self, text: str, *, add_special_tokens: bool = True) -> list[int]:
         ids = self._inner.encode(
@@ -146,7 +148,9 @@ def _read(folder: Path) -> PreTrainedTokenizerBase:
     """
     inner: PreTrainedTokenizerBase
     if (folder / "tokenizer.json").is_file():
-        inner = PreTrainedTokenizerFast.from_pretrained(folder, local_files_only=True)
+        inner = PreTrainedTokenizerFast.from_pretrained(
+            folder, local_files_only=True, trust_remote_code=False
+        )
         return inner
     from transformers import AutoTokenizer  # noqa: PLC0415
 
@@ -154,6 +158,13 @@ def _read(folder: Path) -> PreTrainedTokenizerBase:
         folder, local_files_only=True, trust_remote_code=False
     )
     return inner
+
+
+def _chat_template(inner: PreTrainedTokenizerBase) -> str | None:
+    try:
+        return str(inner.get_chat_template())
+    except ValueError:  # it has none, or several without a default
+        return None
 
 
 def _is_byte_level(inner: PreTrainedTokenizerBase) -> bool:

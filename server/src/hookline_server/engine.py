@@ -57,14 +57,27 @@ class ServingEngine(Protocol):
         """Whether any logger implements `http_answered`."""
         ...
 
-    async def encode(self, text: str, *, add_special_tokens: bool = True) -> list[int]:
-        """Tokenizes off the event loop."""
+    async def encode(
+        self,
+        text: str,
+        *,
+        add_special_tokens: bool = True,
+        is_prompt: bool = False,
+        client: str = "",
+    ) -> list[int]:
+        """Tokenizes off the event loop; texts of different clients in turn.
+
+        Raises:
+            PromptTooLongError: It is a prompt and cannot fit into the context.
+            RequestError: The text is too long, not Unicode, or exceeds a limit.
+            OverloadedError: Too much text is waiting.
+        """
         ...
 
     async def decode(
         self, token_ids: Sequence[int], *, skip_special_tokens: bool = False
     ) -> str:
-        """Detokenizes off the event loop."""
+        """Detokenizes off the event loop; `RequestError` if there are too many."""
         ...
 
     async def render_chat(
@@ -72,8 +85,14 @@ class ServingEngine(Protocol):
         messages: list[dict[str, object]],
         *,
         add_generation_prompt: bool = True,
+        client: str = "",
     ) -> list[int]:
-        """Applies the chat template; raises `RequestError` if that fails."""
+        """Applies the chat template and tokenizes; clients are served in turn.
+
+        Raises:
+            RequestError: There is no template, or it rejects the messages.
+            OverloadedError: Too much text is waiting.
+        """
         ...
 
     def token_text(self, token_id: int) -> str:
@@ -94,12 +113,14 @@ class ServingEngine(Protocol):
         kv_transfer_params: dict[str, object] | None = None,
         is_streamed: bool = True,
         timeout_seconds: float | None = None,
+        client: str = "",
     ) -> OutputStream:
         """Submits a prompt; with `is_streamed=False` it yields exactly one output.
 
         After `timeout_seconds` it ends with what it has, by the reason `timeout`.
 
-        `kv_transfer_params` are for the KV connector, and ignored without one.
+        `kv_transfer_params` are for the KV connector, and ignored without one. Texts of
+        different clients are tokenized in turn.
 
         Raises:
             RequestError: The prompt or the parameters cannot be served.

@@ -7,4 +7,6 @@ from hookline_server.engine import ServingEngine
 
 async def start_engine(config: EngineConfig) -> ServingEngine:
     """Starts an engine; raises `ConfigError`, `ModelLoadError` or `RegistryError`."""
-    return await AsyncEngine.start(config)
+    engine = await AsyncEngine.start(config)
+    await engine.start_texts()
+    return engine

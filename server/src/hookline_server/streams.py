@@ -31,6 +31,7 @@ class Submission:
         facts: Client, tenant and priority.
         cache_salt: Salt of the prefix cache's hashes, or None.
         kv_transfer_params: Parameters for the KV connector, or None.
+        client: Clients' texts are tokenized in turn.
         is_streamed: Whether outputs come step by step.
         may_be_shorter: Whether `max_tokens` may be reduced to fit the context, because
             it is a default and not the client's value.
@@ -43,6 +44,7 @@ class Submission:
     is_streamed: bool
     may_be_shorter: bool = False
     kv_transfer_params: dict[str, object] | None = None
+    client: str = ""
 
 
 class OpenStreams:
@@ -178,6 +180,7 @@ async def _submit(
         kv_transfer_params=submission.kv_transfer_params,
         is_streamed=submission.is_streamed,
         timeout_seconds=None if deadline is None else deadline.seconds_left,
+        client=submission.client,
     )
     try:
         return await submit(params=submission.params)

@@ -9,6 +9,11 @@ KEYS_TENANT: web.RequestKey[str] = web.RequestKey("hookline_keys_tenant", str)
 """The tenant of the request's API key."""
 
 
+def client_of(request: web.Request) -> str:
+    """Returns whom to serve in turn with others: the tenant, else the address."""
+    return tenant_of(request) or request.remote or ""
+
+
 def tenant_of(request: web.Request) -> str | None:
     """Returns the tenant of the API key, else of the header, which is not trusted."""
     if KEYS_TENANT in request:

@@ -150,7 +150,7 @@ def test_a_prompt_of_something_else_is_refused(llm: LLM, prompt: object) -> None
 def test_an_over_long_prompt_names_both_lengths(llm: LLM) -> None:
     """The prompt's and the model's."""
     with pytest.raises(
-        PromptTooLongError, match=r"300 tokens.*length is 256"
+        PromptTooLongError, match=r"length is 256 tokens.*has 300 tokens"
     ) as caught:
         llm.generate([[1], [1] * 300])
 

@@ -3,7 +3,6 @@
 import asyncio
 import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 from hookline.clock import SystemClock
@@ -21,6 +20,7 @@ from hookline.frontend.front_end import FrontEnd
 from hookline.frontend.output_stream import OutputStream
 from hookline.frontend.reporting import FrontEndReporter, ReadPart
 from hookline.frontend.starting import start_front_end
+from hookline.frontend.text_service import TextService
 from hookline.pages import RoutesOf
 from hookline.payloads import EngineFacts, HttpAnswered
 from hookline.request import RequestFacts
@@ -31,7 +31,6 @@ from hookline.transport.engine_client import Received
 R = TypeVar("R")
 T = TypeVar("T")
 _RECEIVE_SECONDS = 0.2
-_TEXT_THREADS = 1
 
 
 class AsyncEngine:
@@ -53,7 +52,7 @@ class AsyncEngine:
         self._admission = Admission(front_end.engines, config)
         self._clock = SystemClock()
         self._loop = asyncio.get_running_loop()
-        self._text = ThreadPoolExecutor(_TEXT_THREADS, thread_name_prefix="text")
+        self._texts = TextService(front_end.tokenizer, front_end.text_bounds)
         self._is_closing = threading.Event()
         self._is_draining = False
         self._is_quiet = asyncio.Event()
@@ -78,6 +77,11 @@ class AsyncEngine:
         front_end = await asyncio.to_thread(start_front_end, config)
         return cls(front_end, config.scheduler)
 
+    async def start_texts(self) -> None:
+        """Starts text processes, so that the first request need not wait for one."""
+        await self._texts.start()
+        self.report(self._texts.stats)
+
     @property
     def is_ready(self) -> bool:
         return not (self._is_draining or self.failure or self._is_closing.is_set())
@@ -91,33 +95,46 @@ class AsyncEngine:
     def has_chat_template(self) -> bool:
         return self._front_end.tokenizer.has_chat_template
 
-    async def encode(self, text: str, *, add_special_tokens: bool = True) -> list[int]:
-        """Tokenizes off the event loop."""
-        encode = self._front_end.tokenizer.encode
-        return await self._off_loop(
-            lambda: encode(text, add_special_tokens=add_special_tokens)
+    async def encode(
+        self,
+        text: str,
+        *,
+        add_special_tokens: bool = True,
+        is_prompt: bool = False,
+        client: str = "",
+    ) -> list[int]:
+        """Tokenizes in a text process; see `TextService.encode`."""
+        return await self._texts.encode(
+            text,
+            add_special_tokens=add_special_tokens,
+            is_prompt=is_prompt,
+            client=client,
         )
 
     async def decode(
         self, token_ids: Sequence[int], *, skip_special_tokens: bool = False
     ) -> str:
-        """Detokenizes off the event loop."""
-        decode = self._front_end.tokenizer.decode
-        return await self._off_loop(
-            lambda: decode(token_ids, skip_special_tokens=skip_special_tokens)
+        """Detokenizes off the event loop; see `TextService.decode`."""
+        return await self._texts.decode(
+            token_ids, skip_special_tokens=skip_special_tokens
         )
 
     async def render_chat(
-        self, messages: Sequence[ChatMessage], *, add_generation_prompt: bool = True
+        self,
+        messages: Sequence[ChatMessage],
+        *,
+        add_generation_prompt: bool = True,
+        client: str = "",
     ) -> list[int]:
-        """Applies the chat template and tokenizes, off the event loop.
+        """Applies the chat template and tokenizes, in a text process.
 
         Raises:
-            RequestError: The model has no template, or it rejects the messages.
+            RequestError: The model has no template, it rejects the messages, or they
+                exceed a limit.
+            OverloadedError: Too much text is waiting.
         """
-        render = self._front_end.tokenizer.render_chat
-        return await self._off_loop(
-            lambda: render(messages, add_generation_prompt=add_generation_prompt)
+        return await self._texts.render_chat(
+            messages, add_generation_prompt=add_generation_prompt, client=client
         )
 
     def token_text(self, token_id: int) -> str:
@@ -136,12 +153,13 @@ class AsyncEngine:
         kv_transfer_params: dict[str, object] | None = None,
         is_streamed: bool = True,
         timeout_seconds: float | None = None,
+        client: str = "",
     ) -> OutputStream:
         """Sends a request; the stream yields its outputs.
 
         `kv_transfer_params` go to the KV connector, if the engine has one. After
         `timeout_seconds`, wherever it is, the request ends with what it has: its
-        finish reason is `timeout`.
+        finish reason is `timeout`. Texts of different `client`s are tokenized in turn.
 
         Raises:
             RequestError: The request cannot be served.
@@ -149,14 +167,14 @@ class AsyncEngine:
             EngineDeadError: The engine is dead or being stopped.
         """
         arrived_at = self._clock.now()
-        prepared = await self._off_loop(
-            lambda: self._front_end.prepare(
-                prompt,
-                params,
-                facts=facts,
-                cache_salt=cache_salt,
-                kv_transfer_params=kv_transfer_params,
-            )
+        self._check_open()
+        prepared = self._front_end.prepare(
+            prompt,
+            params,
+            facts=facts,
+            cache_salt=cache_salt,
+            kv_transfer_params=kv_transfer_params,
+            encoder=await self._texts.encode_request(prompt, params, client),
         )
         if self._is_draining and self.failure is None:
             raise EngineDeadError("it is being stopped")
@@ -245,12 +263,11 @@ class AsyncEngine:
         self._front_end.end_requests()  # streams belong to this thread
         self._is_quiet.set()
         await asyncio.to_thread(self._front_end.close)
-        self._text.shutdown(wait=False)
+        await self._texts.close()
 
-    async def _off_loop(self, work: Callable[[], T]) -> T:
+    def _check_open(self) -> None:
         if self._is_closing.is_set():
             raise EngineDeadError("it was closed")
-        return await self._loop.run_in_executor(self._text, work)
 
     def _receive(self) -> None:
         """The receiving thread: passes all that comes to the event loop, in order."""

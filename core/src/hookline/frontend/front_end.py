@@ -17,6 +17,7 @@ from hookline.finish_cause import Aborted, Failed, Rejected
 from hookline.frontend.accounting import RequestAccounting
 from hookline.frontend.calls import PendingCalls
 from hookline.frontend.client_request import ClientRequest, Deliver
+from hookline.frontend.encoded_texts import TextEncoder
 from hookline.frontend.engine_set import EngineSet, EngineState
 from hookline.frontend.input_processor import InputProcessor, PreparedRequest
 from hookline.frontend.observation import Observers
@@ -28,6 +29,7 @@ from hookline.payloads import EngineFacts, FrontEndPart, HttpAnswered
 from hookline.request import FinishReason, RequestFacts
 from hookline.request_ids import RequestIds
 from hookline.sampling_params import SamplingParams
+from hookline.text.bounds import TextBounds
 from hookline.tokenizer import Tokenizer
 from hookline.transport.engine_client import (
     EngineClient,
@@ -87,6 +89,11 @@ class FrontEnd:
         return self.engines.failure
 
     @property
+    def text_bounds(self) -> TextBounds:
+        """How long a prompt's text may be."""
+        return self._inputs.text_bounds
+
+    @property
     def num_unconfirmed(self) -> int:
         """Completions that no engine has confirmed to have ended."""
         return self.engines.num_unconfirmed
@@ -104,8 +111,9 @@ class FrontEnd:
         facts: RequestFacts | None = None,
         cache_salt: str | None = None,
         kv_transfer_params: dict[str, object] | None = None,
+        encoder: TextEncoder | None = None,
     ) -> PreparedRequest:
-        """Checks and tokenizes.
+        """Checks and tokenizes, with the tokenizer unless there is an `encoder`.
 
         Raises:
             RequestError: The request cannot be served.
@@ -116,6 +124,7 @@ class FrontEnd:
             facts=facts or RequestFacts(),
             cache_salt=cache_salt,
             kv_transfer_params=kv_transfer_params,
+            encoder=encoder,
         )
         return replace(prepared, facts=self._context.complete(prepared.facts))
 

@@ -7,10 +7,12 @@ from dataclasses import dataclass
 import msgspec
 
 from hookline.exceptions import PromptTooLongError, RequestError
+from hookline.frontend.encoded_texts import TextEncoder, bad_word_spellings
 from hookline.payloads import EngineFacts
 from hookline.request import EngineRequest, RequestFacts
 from hookline.request_limits import check_token_lists
 from hookline.sampling_params import SamplingParams
+from hookline.text.bounds import TextBounds
 from hookline.tokenizer import Tokenizer
 
 
@@ -59,11 +61,16 @@ class PreparedRequest:
 
 
 class InputProcessor:
-    """Validates and tokenizes by a model's limits and its tokenizer; thread-safe."""
+    """Validates and tokenizes by a model's limits and its tokenizer; thread-safe.
+
+    Attributes:
+        text_bounds: How long a prompt's text may be.
+    """
 
     def __init__(self, facts: EngineFacts, tokenizer: Tokenizer) -> None:
         self._facts = facts
         self._tokenizer = tokenizer
+        self.text_bounds = TextBounds.of(tokenizer, facts.max_model_len)
 
     def prepare(
         self,
@@ -73,15 +80,19 @@ class InputProcessor:
         facts: RequestFacts,
         cache_salt: str | None,
         kv_transfer_params: dict[str, object] | None = None,
+        encoder: TextEncoder | None = None,
     ) -> PreparedRequest:
         """Validates and tokenizes a request.
+
+        An `encoder` takes the place of the tokenizer.
 
         Raises:
             RequestError: The request cannot be served; the message has the reason.
         """
         self._check_lengths(params)
         _check_types(params, facts, cache_salt, kv_transfer_params)
-        token_ids = self._token_ids(prompt)
+        encoder = encoder or self._tokenizer
+        token_ids = self._token_ids(prompt, encoder)
         if not token_ids:
             raise RequestError("the prompt is empty", param="prompt")
         self._check_tokens("prompt", token_ids)
@@ -91,7 +102,7 @@ class InputProcessor:
         return PreparedRequest(
             prompt_token_ids=token_ids,
             params=self._with_max_tokens(params, len(token_ids)),
-            bad_words_token_ids=self._bad_words(params.bad_words),
+            bad_words_token_ids=_bad_words(params.bad_words, encoder),
             facts=facts,
             cache_salt=cache_salt,
             kv_transfer_params=kv_transfer_params,
@@ -107,10 +118,13 @@ class InputProcessor:
             stop_token_ids=params.stop_token_ids,
         )
 
-    def _token_ids(self, prompt: str | Sequence[int]) -> list[int]:
+    def _token_ids(
+        self, prompt: str | Sequence[int], encoder: TextEncoder
+    ) -> list[int]:
         try:
             if isinstance(prompt, str):
-                return self._tokenizer.encode(prompt)
+                self.text_bounds.check(prompt)
+                return encoder.encode(prompt)
             if len(prompt) >= self._facts.max_model_len:
                 raise PromptTooLongError(len(prompt), self._facts.max_model_len)
             return [operator.index(token_id) for token_id in prompt]
@@ -142,15 +156,14 @@ class InputProcessor:
             )
         return msgspec.structs.replace(params, max_tokens=room)
 
-    def _bad_words(self, words: Sequence[str]) -> tuple[tuple[int, ...], ...]:
-        """Tokens of each word at the start of a text and after a space."""
-        found = set()
-        for word in words:
-            for spelling in (word, " " + word.lstrip()):
-                ids = self._tokenizer.encode(spelling, add_special_tokens=False)
-                if ids:
-                    found.add(tuple(ids))
-        return tuple(sorted(found))
+
+def _bad_words(
+    words: Sequence[str], encoder: TextEncoder
+) -> tuple[tuple[int, ...], ...]:
+    """Tokens of each word at the start of a text and after a space."""
+    spellings = bad_word_spellings(words)
+    found = (encoder.encode(each, add_special_tokens=False) for each in spellings)
+    return tuple(sorted({tuple(ids) for ids in found if ids}))
 
 
 def _check_types(

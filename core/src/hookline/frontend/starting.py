@@ -10,6 +10,7 @@ from hookline.frontend.front_end import FLUSH_SECONDS, FrontEnd
 from hookline.frontend.observation import Observers
 from hookline.metrics import Recorder
 from hookline.models.description import find_folder
+from hookline.text.probing import probe_tokenizer
 from hookline.tokenizer import Tokenizer
 from hookline.transport.engine_client import EngineClient
 from hookline_registry import load_entry_point
@@ -53,9 +54,15 @@ def _start_both(
 ) -> tuple[Tokenizer, EngineClient]:
     """Loads the tokenizer while the engine starts."""
     with ThreadPoolExecutor(max_workers=1) as pool:
-        loading = pool.submit(Tokenizer.load, folder)
+        loading = pool.submit(_load_tokenizer, folder)
         client = connect(config)
     if (error := loading.exception()) is not None:
         client.close()
         raise error
     return loading.result(), client
+
+
+def _load_tokenizer(folder: Path) -> Tokenizer:
+    """Loads a tokenizer that another process has loaded and tried without harm."""
+    probe_tokenizer(folder)
+    return Tokenizer.load(folder)

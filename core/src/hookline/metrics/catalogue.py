@@ -15,6 +15,7 @@ from hookline.metrics.families.speculation import SPECULATION_METRICS
 from hookline.metrics.families.state import ENGINE_METRICS
 from hookline.metrics.families.step import STEP_METRICS
 from hookline.metrics.families.tenant import TENANT_METRICS
+from hookline.metrics.families.text import TEXT_METRICS
 from hookline.metrics.families.tiers import TIER_METRICS
 from hookline.metrics.families.transfers import TRANSFER_METRICS
 from hookline.metrics.metric import OWN_DIALECT, Metric
@@ -33,6 +34,7 @@ _OWN: tuple[Metric, ...] = (
     *HTTP_METRICS,
     *CONNECTION_METRICS,
     *LOG_METRICS,
+    *TEXT_METRICS,
     *LOGGER_METRICS,
     FOLDED,
 )

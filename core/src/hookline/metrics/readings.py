@@ -7,7 +7,13 @@ from typing import Generic, TypeVar
 from hookline.events import StepRecord
 from hookline.metrics.metric import Point
 from hookline.metrics.speculation import SpeculationReading
-from hookline.payloads import ConnectionStats, EngineFacts, LogStats, PageStats
+from hookline.payloads import (
+    ConnectionStats,
+    EngineFacts,
+    LogStats,
+    PageStats,
+    TextStats,
+)
 from hookline.stats import SchedulerStats
 from hookline_registry import LaneStats
 
@@ -101,6 +107,7 @@ RUNNING_TOTALS: frozenset[type] = frozenset(
         LogStats,
         PageStats,
         ConnectionStats,
+        TextStats,
     }
 )
 """Parts whose counts are totals since their source's start, not increments."""

@@ -21,6 +21,7 @@ from hookline_server.protocol.message import template_messages
 from hookline_server.request_identity import request_facts, requested_slo
 from hookline_server.request_message import read_message
 from hookline_server.streams import Submission
+from hookline_server.tenants import client_of
 
 
 async def chat_completions(request: web.Request) -> web.StreamResponse:
@@ -35,7 +36,7 @@ async def chat_completions(request: web.Request) -> web.StreamResponse:
         params = sampling_params(
             body, max_tokens=body.output_tokens, logprobs=body.likeliest_tokens
         )
-        prompt = await _prompt(engine, body)
+        prompt = await _prompt(engine, body, client_of(request))
     submission = Submission(
         prompts=[prompt],
         params=params,
@@ -43,16 +44,18 @@ async def chat_completions(request: web.Request) -> web.StreamResponse:
         cache_salt=body.cache_salt,
         is_streamed=body.is_streamed,
         kv_transfer_params=body.kv_transfer_params,
+        client=client_of(request),
     )
     answer = ChatAnswer(make_identity(request, "chatcmpl"), body, engine)
     with _fields_named(body):
         return await deliver(request, submission, answer)
 
 
-async def _prompt(engine: ServingEngine, body: ChatRequest) -> list[int]:
+async def _prompt(engine: ServingEngine, body: ChatRequest, client: str) -> list[int]:
     return await engine.render_chat(
         template_messages(body.messages),
         add_generation_prompt=body.add_generation_prompt is not False,
+        client=client,
     )
 
 

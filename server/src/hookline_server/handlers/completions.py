@@ -26,6 +26,7 @@ from hookline_server.protocol.tokens import check_tokens
 from hookline_server.request_identity import request_facts, requested_slo
 from hookline_server.request_message import read_message
 from hookline_server.streams import Submission
+from hookline_server.tenants import client_of
 
 
 async def completions(request: web.Request) -> web.StreamResponse:
@@ -39,7 +40,7 @@ async def completions(request: web.Request) -> web.StreamResponse:
         given = prompts(body, engine.facts.max_model_len)
         check_sizes(body, engine.facts.vocab_size, num_prompts=len(given))
         params = _params(body)
-        found = await _tokenized(engine, body, given)
+        found = await _tokenized(engine, body, given, client_of(request))
         echo = await _echo(engine, body, found)
     submission = Submission(
         prompts=found,
@@ -49,6 +50,7 @@ async def completions(request: web.Request) -> web.StreamResponse:
         is_streamed=body.is_streamed,
         may_be_shorter=body.max_tokens is None,
         kv_transfer_params=body.kv_transfer_params,
+        client=client_of(request),
     )
     identity = make_identity(request, "cmpl")
     return await deliver(
@@ -68,14 +70,22 @@ def _params(body: CompletionRequest) -> SamplingParams:
 
 
 async def _tokenized(
-    engine: ServingEngine, body: CompletionRequest, found: Sequence[Prompt]
+    engine: ServingEngine,
+    body: CompletionRequest,
+    found: Sequence[Prompt],
+    client: str,
 ) -> Sequence[Prompt]:
     length = body.truncate_prompt_tokens
     has_special = body.add_special_tokens is not False
     if has_special and length is None:
         return found
     tokens = [
-        await engine.encode(prompt, add_special_tokens=has_special)
+        await engine.encode(
+            prompt,
+            add_special_tokens=has_special,
+            is_prompt=length is None,
+            client=client,
+        )
         if isinstance(prompt, str)
         else prompt
         for prompt in found

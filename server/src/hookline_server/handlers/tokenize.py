@@ -14,6 +14,7 @@ from hookline_server.protocol.tokens import (
     check_tokens,
 )
 from hookline_server.request_message import read_message
+from hookline_server.tenants import client_of
 
 
 async def tokenize(request: web.Request) -> web.Response:
@@ -22,10 +23,11 @@ async def tokenize(request: web.Request) -> web.Response:
     body = await read_message(request, TokenizeRequest)
     check_model(engine, body.model)
     check_tokenize(body)
-    tokens = await _tokens(engine, body)
+    tokens = await _tokens(engine, body, client_of(request))
     texts = None
     if body.return_token_strs:
-        texts = [engine.token_text(token) for token in tokens]
+        known = {token: engine.token_text(token) for token in set(tokens)}
+        texts = [known[token] for token in tokens]
     return json_response(
         TokenizeResponse(
             count=len(tokens),
@@ -45,12 +47,17 @@ async def detokenize(request: web.Request) -> web.Response:
     return json_response(DetokenizeResponse(prompt=await engine.decode(body.tokens)))
 
 
-async def _tokens(engine: ServingEngine, body: TokenizeRequest) -> list[int]:
+async def _tokens(
+    engine: ServingEngine, body: TokenizeRequest, client: str
+) -> list[int]:
     if body.messages is not None:
         return await engine.render_chat(
             template_messages(body.messages),
             add_generation_prompt=body.add_generation_prompt is not False,
+            client=client,
         )
     return await engine.encode(
-        body.prompt or "", add_special_tokens=body.add_special_tokens is not False
+        body.prompt or "",
+        add_special_tokens=body.add_special_tokens is not False,
+        client=client,
     )

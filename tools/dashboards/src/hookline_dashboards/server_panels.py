@@ -19,6 +19,10 @@ def http(make: StandardPanels) -> Row:
             make.each("Maximum of connections", "hookline_http_connections_maximum"),
             make.rates("Closed connections", "hookline_http_connections_closed"),
             make.rates("Failures to accept", "hookline_http_accept_errors"),
+            make.totals("Texts waiting to be tokenized", "hookline_text_jobs_waiting"),
+            make.rates("Texts tokenized", "hookline_text_jobs"),
+            make.rates("Time spent tokenizing", "hookline_text_seconds"),
+            make.rates("Text processes replaced", "hookline_text_process_restarts"),
         ),
     )
 

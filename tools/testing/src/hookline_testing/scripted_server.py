@@ -150,6 +150,7 @@ class FakeEngine:
         answered: The reports of HTTP requests.
         reported: Set at each report.
         transfer_params: Parameters of its KV connector for clients.
+        clients: Whose turn each text took.
     """
 
     def __init__(
@@ -175,6 +176,7 @@ class FakeEngine:
         self.commands: list[object] = []
         self.replies: dict[type, object] = {ResetPrefixCache: True}
         self.chats: list[list[dict[str, object]]] = []
+        self.clients: list[str] = []
         self.pages: dict[str, PageHandler] = {}
         self.loggers: list[object] = []
         self.needs_http = True
@@ -195,7 +197,15 @@ class FakeEngine:
         self.failed.set()
         self.gate.set()
 
-    async def encode(self, text: str, *, add_special_tokens: bool = True) -> list[int]:
+    async def encode(
+        self,
+        text: str,
+        *,
+        add_special_tokens: bool = True,
+        is_prompt: bool = False,  # noqa: ARG002
+        client: str = "",
+    ) -> list[int]:
+        self.clients.append(client)
         tokens = [ord(character) for character in text]
         return [1, *tokens] if add_special_tokens else tokens
 
@@ -206,8 +216,13 @@ class FakeEngine:
         return "".join(chr(token) for token in kept)
 
     async def render_chat(
-        self, messages: list[dict[str, object]], *, add_generation_prompt: bool = True
+        self,
+        messages: list[dict[str, object]],
+        *,
+        add_generation_prompt: bool = True,
+        client: str = "",
     ) -> list[int]:
+        self.clients.append(client)
         self.chats.append(messages)
         text = "".join(f"{message['content']}\n" for message in messages)
         return [ord(character) for character in text + ">" * add_generation_prompt]
@@ -228,7 +243,9 @@ class FakeEngine:
         kv_transfer_params: dict[str, object] | None = None,
         is_streamed: bool = True,
         timeout_seconds: float | None = None,
+        client: str = "",
     ) -> FakeStream:
+        self.clients.append(client)
         if self.failure is not None:
             raise EngineDeadError(self.failure)
         tokens = [ord(one) if isinstance(one, str) else one for one in prompt]

@@ -1,0 +1,64 @@
+"""Metrics of the text processes, which tokenize and apply chat templates."""
+
+from collections.abc import Callable, Iterable
+from typing import get_args
+
+from hookline.metrics.metric import Kind, Label, Metric, Point, Scope
+from hookline.metrics.readings import Reading
+from hookline.payloads import TextQueueName, TextQueueStats, TextStats
+
+QUEUE = Label("queue", get_args(TextQueueName))
+
+
+def _each(
+    number: Callable[[TextQueueStats], float],
+) -> Callable[[TextStats], Iterable[Point]]:
+    return lambda text: [((each.queue,), number(each), 1) for each in text.queues]
+
+
+def _restarts(text: TextStats) -> Iterable[Point]:
+    for each in text.queues:
+        yield (each.queue, "exceeded"), each.exceeded, 1
+        yield (each.queue, "crashed"), each.crashed, 1
+
+
+TEXT_METRICS: tuple[Metric, ...] = (
+    Metric(
+        name="hookline_text_jobs_waiting",
+        kind=Kind.GAUGE,
+        unit="jobs",
+        help="Texts that wait for a text process or are in one: short texts (text), "
+        "conversations (chat), and long ones of either kind (long).",
+        labels=(QUEUE,),
+        scope=Scope.FRONT_END,
+        value=Reading(TextStats, _each(lambda queue: queue.waiting)),
+    ),
+    Metric(
+        name="hookline_text_jobs",
+        kind=Kind.COUNTER,
+        unit="jobs",
+        help="Texts tokenized, chat templates included.",
+        labels=(QUEUE,),
+        scope=Scope.FRONT_END,
+        value=Reading(TextStats, _each(lambda queue: queue.jobs)),
+    ),
+    Metric(
+        name="hookline_text_seconds",
+        kind=Kind.COUNTER,
+        unit="seconds",
+        help="Time that text processes spent on chat templates and tokenizing.",
+        labels=(QUEUE,),
+        scope=Scope.FRONT_END,
+        value=Reading(TextStats, _each(lambda queue: queue.seconds)),
+    ),
+    Metric(
+        name="hookline_text_process_restarts",
+        kind=Kind.COUNTER,
+        unit="restarts",
+        help="Text processes replaced, because a text or a chat template took too much "
+        "time (exceeded) or ended the process (crashed).",
+        labels=(QUEUE, Label("cause", ("exceeded", "crashed"))),
+        scope=Scope.FRONT_END,
+        value=Reading(TextStats, _restarts),
+    ),
+)

@@ -1,0 +1,109 @@
+"""Messages between a front end and its text processes, as msgpack in frames.
+
+A text process handles jobs one by one, in order, and answers each with one reply.
+"""
+
+from array import array
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+LENGTH_BYTES = 4
+"""Bytes of a frame's length, little-endian, before its msgpack."""
+
+
+class Setup(msgspec.Struct, frozen=True, array_like=True):
+    """What every text process of a front end needs; it is read from a file.
+
+    Attributes:
+        tokenizer: The tokenizer as the JSON of `tokenizers`.
+        chat_template: The model's chat template; None if it has none.
+        special_tokens: Variables of the chat template, such as `bos_token`.
+    """
+
+    tokenizer: str
+    chat_template: str | None
+    special_tokens: dict[str, object]
+
+
+class Encode(msgspec.Struct, frozen=True, array_like=True, tag=True):
+    """A job: tokenize texts.
+
+    Attributes:
+        texts: The texts.
+        add_special_tokens: Whether to add the special tokens of a prompt.
+        max_tokens: Tokens that are of use; a text that is clearly longer may be
+            refused before all of it is tokenized. None tokenizes any text.
+    """
+
+    texts: Sequence[str]
+    add_special_tokens: bool
+    max_tokens: int | None = None
+
+
+class Render(msgspec.Struct, frozen=True, array_like=True, tag=True):
+    """A job: apply the chat template and tokenize.
+
+    Attributes:
+        messages: The conversation.
+        add_generation_prompt: Whether to end with the start of the assistant's turn.
+        max_tokens: See `Encode`.
+        max_chars: Characters after which rendering stops.
+    """
+
+    messages: Sequence[Mapping[str, object]]
+    add_generation_prompt: bool
+    max_tokens: int | None
+    max_chars: int
+
+
+Job = Encode | Render
+
+
+class Ready(msgspec.Struct, frozen=True, array_like=True, tag=True):
+    """The first reply: the process has loaded the tokenizer."""
+
+
+class Encoded(msgspec.Struct, frozen=True, array_like=True, tag=True):
+    """The token ids of each text.
+
+    Attributes:
+        token_ids: Each text's token ids as native unsigned integers of four bytes,
+            which are faster to read than a list.
+        seconds: Time that the job took.
+    """
+
+    token_ids: Sequence[bytes]
+    seconds: float
+
+    def lists(self) -> list[list[int]]:
+        """Returns the token ids of each text."""
+        return [array("I", each).tolist() for each in self.token_ids]
+
+
+class TooLong(msgspec.Struct, frozen=True, array_like=True, tag=True):
+    """A text that has more tokens than are of use."""
+
+    seconds: float
+
+
+class TemplateRefused(msgspec.Struct, frozen=True, array_like=True, tag=True):
+    """The chat template does not accept the messages.
+
+    Attributes:
+        reason: The template's reason.
+        seconds: Time that the job took.
+    """
+
+    reason: str
+    seconds: float
+
+
+Answer = Encoded | TooLong | TemplateRefused
+Reply = Ready | Answer
+
+
+def frame(message: msgspec.Struct) -> bytes:
+    """Returns a message with its length in front."""
+    data = msgspec.msgpack.encode(message)
+    return len(data).to_bytes(LENGTH_BYTES, "little") + data

@@ -1,0 +1,54 @@
+"""Refuses tokenizer files that harm the process that loads them."""
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+from hookline.exceptions import ModelLoadError
+from hookline.text import probe
+
+PROBE_SECONDS = 120.0
+"""Time for the probe by the clock, however busy the machine is."""
+MAX_TOKENIZER_BYTES = 512 * 2**20
+MAX_REASON_LENGTH = 300
+
+
+def probe_tokenizer(folder: Path) -> None:
+    """Loads and tries a folder's `tokenizer.json` in another process, if it has one.
+
+    Raises:
+        ModelLoadError: The file is damaged, or exceeds a limit of time or memory.
+    """
+    path = folder / "tokenizer.json"
+    if not path.is_file():
+        return
+    if path.stat().st_size > MAX_TOKENIZER_BYTES:
+        reason = f"tokenizer.json is larger than {MAX_TOKENIZER_BYTES >> 20} MiB"
+        raise ModelLoadError(str(folder), reason)
+    if reason := _reason(path):
+        raise ModelLoadError(str(folder), f"its tokenizer.json is refused: {reason}")
+
+
+def _reason(path: Path) -> str:
+    command = [sys.executable, "-P", probe.__file__, str(path)]
+    try:
+        done = subprocess.run(  # noqa: S603 - no input of anyone else
+            command,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=PROBE_SECONDS,
+            check=False,
+            env={"TOKENIZERS_PARALLELISM": "false"},
+        )
+    except subprocess.TimeoutExpired:
+        return f"it takes more than {PROBE_SECONDS:g} s to load and try"
+    if done.returncode == 0:
+        return done.stdout.decode(errors="replace")
+    if done.returncode == -signal.SIGPROF:
+        return "loading and trying it takes too much processor time"
+    if done.returncode < 0:
+        name = signal.Signals(-done.returncode).name
+        return f"loading or trying it ends the process ({name}); is it damaged?"
+    lines = done.stderr.decode(errors="replace").strip().splitlines()
+    return lines[-1][:MAX_REASON_LENGTH] if lines else "it cannot be loaded"
