@@ -29,7 +29,8 @@ ENGINE = """
 COMMANDS = {
     "serve": ENGINE
     + """
-        host port api-key shutdown-timeout max-body-bytes max-connections
+        host port api-key api-keys shutdown-timeout max-body-bytes
+        max-connections
         timeout-keep-alive header-timeout body-timeout write-timeout request-timeout
         enable-reset-prefix-cache log-level metrics-host metrics-port
         metrics-token tenant-header tenant-keys tenant max-tenants enable-sleep-mode

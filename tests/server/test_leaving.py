@@ -16,8 +16,11 @@ from hookline.pages import PageResponse
 from hookline.payloads import HttpExchange
 from hookline_server.access_log import QuietAccessLogger
 from hookline_server.app import create_app
+from hookline_server.auth.key_ring import KeyRing
+from hookline_server.listening import listen
 from hookline_server.loading import create_loading_app
 from hookline_server.settings import ServerSettings
+from hookline_server.sites import around, sites
 from hookline_testing.scripted_server import FakeEngine
 
 MOMENTS = 30
@@ -46,6 +49,8 @@ def asking(path: str, body: bytes = b"", *headers: bytes) -> bytes:
 async def served(app: Application) -> TestServer:
     server = TestServer(app)
     await server.start_server(access_log_class=QuietAccessLogger)
+    assert server.handler is not None
+    server.handler.request_handler = around(server.handler.request_handler)
     return server
 
 
@@ -192,7 +197,7 @@ async def test_leaving_while_the_model_loads_is_not_an_error(
     The server that stands in while the model loads makes a 499 of it too.
     """
     caplog.set_level(logging.INFO)
-    server = await served(create_loading_app())
+    server = await served(create_loading_app(KeyRing()))
 
     with connected(server) as client:
         client.sendall(asking("/v1/completions", WHOLE, *headers))
@@ -214,14 +219,15 @@ async def test_expect_continue_is_answered(expected: bytes, answer: bytes) -> No
     """
     `Expect: 100-continue` gets 100 Continue; other expectations are refused.
     """
-    server = await served(create_app(FakeEngine(), ServerSettings()))
-    reader, writer = await asyncio.open_connection(server.host, server.port)
+    app = create_app(FakeEngine(), ServerSettings())
+    listening = listen("127.0.0.1", 0)
+    async with sites([(app, listening)]):
+        reader, writer = await asyncio.open_connection(*listening.getsockname())
 
-    sent = asking("/v1/completions", WHOLE, b"Expect: " + expected)
-    writer.write(sent)
-    head = await reader.readexactly(len(answer))
-    writer.close()
-    await server.close()
+        sent = asking("/v1/completions", WHOLE, b"Expect: " + expected)
+        writer.write(sent)
+        head = await reader.readexactly(len(answer))
+        writer.close()
 
     assert head == answer
 

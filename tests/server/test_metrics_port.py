@@ -15,6 +15,9 @@ from aiohttp.test_utils import TestClient, TestServer
 from hookline.exceptions import ConfigError
 from hookline.pages import PageRequest, PageResponse
 from hookline_server.app import create_app
+from hookline_server.auth.key import ApiKey, KeySet
+from hookline_server.auth.key_file import KeyFile
+from hookline_server.auth.key_table import digest_of
 from hookline_server.listening import listen
 from hookline_server.page_threads import PageThreads
 from hookline_server.pages_app import PAGES_APP
@@ -125,7 +128,7 @@ async def test_token_guards_the_pages(
     assert page.headers.get("WWW-Authenticate") == ("Bearer" if status == 401 else None)
 
 
-async def test_keys_of_the_api_are_not_the_pages() -> None:
+async def test_keys_of_the_api_do_not_open_pages_with_a_token() -> None:
     """
     The API's key opens no page, and the token does not open the API.
     """
@@ -137,7 +140,7 @@ async def test_keys_of_the_api_are_not_the_pages() -> None:
             "/v1/models", headers={"Authorization": f"Bearer {TOKEN}"}
         )
 
-    assert (page.status, api.status) == (401, 401)
+    assert (page.status, api.status) == (403, 403)
 
 
 @pytest.mark.parametrize(
@@ -161,7 +164,9 @@ def test_secrets_are_not_shown() -> None:
     Settings can be logged without the secrets in them.
     """
     settings = ServerSettings(
-        api_key=TOKEN, metrics_token=TOKEN, tenant_keys={TOKEN: "acme"}
+        api_key=TOKEN,
+        metrics_token=TOKEN,
+        api_keys=KeyFile("keys", KeySet({digest_of(TOKEN): ApiKey(name="a")})),
     )
 
     assert TOKEN not in repr(settings)

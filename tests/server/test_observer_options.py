@@ -180,7 +180,7 @@ def test_file_can_set_all_options(tmp_path: Path) -> None:
         (["--collect-detailed-traces=gpu"], "'gpu' is not one of model, worker, all"),
         (["--kv-cache-metrics-sample=2"], "kv-cache-metrics-sample: must be 0 to 1"),
         (["--otlp-traces-sample=0.5"], "requires --otlp-traces-endpoint"),
-        (["--tenant=a"], "--tenant requires --tenant-header or --tenant-keys"),
+        (["--tenant=a"], "--tenant requires --tenant-header or --api-keys"),
         (
             ["--max-tenants=5"],
             "--max-tenants requires --tenant-header or",

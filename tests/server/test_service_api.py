@@ -17,6 +17,7 @@ from hookline.exceptions import (
     EngineDeadError,
 )
 from hookline.step import SleepLevel
+from hookline_server.auth.key_ring import KeyRing
 from hookline_server.loading import create_loading_app
 from hookline_server.settings import ServerSettings
 from hookline_testing.scripted_server import FakeEngine, client_of
@@ -120,14 +121,22 @@ async def test_wrong_tokens_are_refused(
         ("/v1/models", "bearer secret", 200),
         ("/%761/models", None, 401),
         ("/health", None, 200),
-        ("/version", None, 200),
+        ("/health/live", None, 200),
+        ("/version", None, 401),
+        ("/version", "Bearer secret", 200),
+        ("/metrics", None, 401),
+        ("/metrics", "Bearer secret", 404),
+        ("/nowhere", None, 401),
+        ("/nowhere", "Bearer secret", 404),
+        ("/v1/completions", None, 401),
+        ("/v1/completions", "Bearer secret", 405),
     ],
 )
-async def test_key_guards_the_api_only(
+async def test_key_guards_everything_but_probes(
     path: str, header: str | None, status: int
 ) -> None:
     """
-    With a key, `/v1/*` asks for it however the path is spelt; probes do not need it.
+    With a key every path asks for it, however it is spelt, and whether it exists.
     """
     headers = {} if header is None else {"Authorization": header}
     settings = ServerSettings(api_key="secret")
@@ -167,7 +176,7 @@ async def test_loading_server_is_alive_and_not_ready() -> None:
     """
     While the model loads only liveness is well, and no connection is kept.
     """
-    async with TestClient(TestServer(create_loading_app())) as client:
+    async with TestClient(TestServer(create_loading_app(KeyRing()))) as client:
         live = await client.get("/health/live")
         ready = await client.get("/health/ready")
         asked = await client.post("/v1/completions", json={})

@@ -1,17 +1,24 @@
 """Tenants by API key or header."""
 
-from pathlib import Path
-
 import pytest
 
 from hookline.exceptions import ConfigError
-from hookline_server.cli import main
+from hookline_server.auth.key import ApiKey, KeySet
+from hookline_server.auth.key_file import KeyFile
+from hookline_server.auth.key_table import digest_of
 from hookline_server.settings import ServerSettings
-from hookline_server.tenant_keys import tenant_keys
 from hookline_testing.scripted_server import FakeEngine, client_of
 
 BODY = {"model": "fake", "prompt": "a"}
-KEYS = {"key-of-acme": "acme", "key-of-umbrella": "umbrella"}
+KEYS = KeyFile(
+    "keys.yaml",
+    KeySet(
+        {
+            digest_of(f"key-of-{tenant}"): ApiKey(name=tenant, tenant=tenant)
+            for tenant in ("acme", "umbrella")
+        }
+    ),
+)
 
 
 async def asked(
@@ -70,7 +77,7 @@ async def test_key_sets_the_tenant(
     """
     A tenant's key is accepted like the API key, and sets the tenant.
     """
-    settings = ServerSettings(api_key="master", tenant_keys=KEYS)
+    settings = ServerSettings(api_key="master", api_keys=KEYS)
     headers = {} if key is None else {"Authorization": f"Bearer {key}"}
 
     assert await asked(settings, headers) == expected
@@ -80,7 +87,7 @@ async def test_keys_alone_guard_the_api() -> None:
     """
     If tenants have keys, requests without a key are refused.
     """
-    assert (await asked(ServerSettings(tenant_keys=KEYS), {}))[0] == 401
+    assert (await asked(ServerSettings(api_keys=KEYS), {}))[0] == 401
 
 
 @pytest.mark.parametrize(
@@ -90,9 +97,7 @@ async def test_key_wins_over_the_header(key: str, expected: str) -> None:
     """
     A key's tenant cannot be overruled by a header; a key without one leaves it to it.
     """
-    settings = ServerSettings(
-        api_key="master", tenant_keys=KEYS, tenant_header="X-Tenant"
-    )
+    settings = ServerSettings(api_key="master", api_keys=KEYS, tenant_header="X-Tenant")
     headers = {"Authorization": f"Bearer {key}", "X-Tenant": "umbrella"}
 
     assert await asked(settings, headers) == (200, expected)
@@ -114,61 +119,3 @@ def test_header_with_secrets_names_no_tenant(name: str) -> None:
     """
     with pytest.raises(ConfigError, match="secrets"):
         ServerSettings(tenant_header=name)
-
-
-@pytest.mark.parametrize(
-    "content", ["k1: acme\n'2': umbrella\n", '{"k1": "acme", "2": "umbrella"}']
-)
-def test_keys_come_from_yaml_or_json(tmp_path: Path, content: str) -> None:
-    """
-    The file of keys may be YAML or JSON.
-    """
-    file = tmp_path / "keys"
-    file.write_text(content)
-
-    assert tenant_keys(str(file)) == {"k1": "acme", "2": "umbrella"}
-
-
-@pytest.mark.parametrize(
-    ("content", "complaint"),
-    [
-        ("s3cret: [", "is not valid YAML, line 1"),
-        ("s3cret", "must hold `API key: tenant` lines"),
-        ("", "must hold"),
-        ("{}", "must hold"),
-        ("- s3cret", "must hold"),
-        ("a: b\n17: s3cret", "entry 2: key and tenant must be strings"),
-        ("s3cret: {a: b}", "entry 1: key and tenant must be strings"),
-        ("'': acme", "entry 1: the key is empty"),
-        ("'s3cret ': acme", "entry 1: the key is empty, or has spaces"),
-        ("acme: s3cret/key", "entry 1: the tenant must be 1 to 64"),
-        (f"s3cret: {'x' * 65}", "entry 1: the tenant must be 1 to 64"),
-    ],
-)
-def test_wrong_file_is_one_line_without_keys(
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    content: str,
-    complaint: str,
-) -> None:
-    """
-    A file that makes no sense ends the command with one line that holds no key.
-    """
-    file = tmp_path / "keys.yaml"
-    file.write_text(content)
-
-    status = main(["serve", "--stat-logger=none", f"--tenant-keys={file}"])
-
-    error = capsys.readouterr().err
-    assert status == 2
-    assert error.count("\n") == 1
-    assert complaint in error
-    assert "s3cret" not in error
-
-
-def test_missing_file_is_an_error() -> None:
-    """
-    A file that cannot be read is an error that names it.
-    """
-    with pytest.raises(ValueError, match="cannot read /nonexistent"):
-        tenant_keys("/nonexistent")

@@ -4,7 +4,7 @@ from aiohttp import web
 from aiohttp.typedefs import Middleware
 
 from hookline_server import context
-from hookline_server.authentication import check_api_key
+from hookline_server.auth.authentication import KEY_RING, authenticate
 from hookline_server.deadlines import Deadlines
 from hookline_server.engine import ServingEngine
 from hookline_server.errors import answer_errors, shape_error
@@ -17,21 +17,22 @@ from hookline_server.handlers.sleep import SLEEP_ROUTES
 from hookline_server.handlers.tokenize import detokenize, tokenize
 from hookline_server.handlers.version import show_version
 from hookline_server.http_meter import HttpMeter
+from hookline_server.leftovers import close_if_long
 from hookline_server.page_counts import PageCounts
 from hookline_server.pages import PAGES, Pages
 from hookline_server.pages_app import PAGES_APP, create_pages_app
 from hookline_server.request_body import HANDLER_ARGS
 from hookline_server.request_identity import echo_request_id
-from hookline_server.sending import confirm, send
+from hookline_server.sending import send
 from hookline_server.settings import ServerSettings
 
 ROUTES = (
-    web.post("/v1/completions", completions, expect_handler=confirm),
-    web.post("/v1/chat/completions", chat_completions, expect_handler=confirm),
+    web.post("/v1/completions", completions),
+    web.post("/v1/chat/completions", chat_completions),
     web.get("/v1/models", list_models),
     web.get("/v1/models/{model:.+}", show_model),
-    web.post("/tokenize", tokenize, expect_handler=confirm),
-    web.post("/detokenize", detokenize, expect_handler=confirm),
+    web.post("/tokenize", tokenize),
+    web.post("/detokenize", detokenize),
     *HEALTH_ROUTES,
     web.get("/version", show_version),
 )
@@ -48,15 +49,17 @@ def create_app(engine: ServingEngine, settings: ServerSettings) -> web.Applicati
     outermost = (send,) if meter is None else (meter.middleware, send)
     deadlines = Deadlines(settings.request_timeout)
     app = web.Application(
-        middlewares=(*outermost, answer_errors, check_api_key, deadlines.middleware),
+        middlewares=(*outermost, answer_errors, authenticate, deadlines.middleware),
         client_max_size=settings.max_body_bytes,
         handler_args=HANDLER_ARGS,
     )
     if meter is not None:
         app.cleanup_ctx.append(meter.lifetime)
     context.fill(app, engine, settings)
+    app.cleanup_ctx.append(app[KEY_RING].follow)
     app.on_response_prepare.append(shape_error)
     app.on_response_prepare.append(echo_request_id)
+    app.on_response_prepare.append(close_if_long)
     app.add_routes(ROUTES)
     if settings.enable_reset_prefix_cache:
         app.router.add_post("/reset_prefix_cache", reset_prefix_cache)
@@ -65,6 +68,6 @@ def create_app(engine: ServingEngine, settings: ServerSettings) -> web.Applicati
     app[PAGES_APP] = (
         app if settings.metrics_port is None else create_pages_app(app, outermost)
     )
-    app[PAGES] = Pages(app[PAGES_APP], page_counts, token=settings.metrics_token)
+    app[PAGES] = Pages(app[PAGES_APP], page_counts)
     engine.add_routes(app[PAGES].of)
     return app

@@ -4,7 +4,10 @@ import time
 
 from aiohttp import web
 
-from hookline_server.api_keys import ApiKeys
+from hookline_server.auth.authentication import KEY_RING
+from hookline_server.auth.key import Scope
+from hookline_server.auth.key_ring import KeyRing
+from hookline_server.auth.route_scopes import ROUTE_SCOPES, RouteScopes
 from hookline_server.engine import ServingEngine
 from hookline_server.settings import ServerSettings
 from hookline_server.streams import OpenStreams
@@ -12,7 +15,6 @@ from hookline_server.streams import OpenStreams
 ENGINE: web.AppKey[ServingEngine] = web.AppKey("hookline_engine", ServingEngine)
 SETTINGS: web.AppKey[ServerSettings] = web.AppKey("hookline_settings", ServerSettings)
 OPEN_STREAMS: web.AppKey[OpenStreams] = web.AppKey("hookline_streams", OpenStreams)
-API_KEYS: web.AppKey[ApiKeys] = web.AppKey("hookline_api_keys", ApiKeys)
 STARTED: web.AppKey[int] = web.AppKey("hookline_started", int)
 
 
@@ -20,6 +22,16 @@ def fill(app: web.Application, engine: ServingEngine, settings: ServerSettings) 
     """Sets the keys of a new application."""
     app[ENGINE] = engine
     app[SETTINGS] = settings
-    app[API_KEYS] = ApiKeys(settings.api_key, settings.tenant_keys)
+    app[KEY_RING] = key_ring(settings)
+    app[ROUTE_SCOPES] = RouteScopes(Scope.SERVE)
     app[OPEN_STREAMS] = OpenStreams()
     app[STARTED] = int(time.time())
+
+
+def key_ring(settings: ServerSettings) -> KeyRing:
+    """Returns the keys that the settings name."""
+    return KeyRing(
+        api_key=settings.api_key,
+        metrics_token=settings.metrics_token,
+        file=settings.api_keys or settings.tenant_keys,
+    )

@@ -3,19 +3,34 @@
 from aiohttp import web
 
 from hookline_server.api_error import ApiError
+from hookline_server.auth.authentication import KEY_RING, authenticate
+from hookline_server.auth.key import Scope
+from hookline_server.auth.key_ring import KeyRing
+from hookline_server.auth.route_scopes import LIVENESS, ROUTE_SCOPES, RouteScopes
 from hookline_server.errors import answer_errors
 from hookline_server.handlers.health import live
+from hookline_server.leftovers import close_if_long
+from hookline_server.request_body import HANDLER_ARGS
 from hookline_server.request_identity import echo_request_id
-from hookline_server.sending import confirm, send
+from hookline_server.sending import send
+
+LIVE = "/health/live"
 
 
-def create_loading_app() -> web.Application:
+def create_loading_app(keys: KeyRing) -> web.Application:
     """Returns the application that serves until the engine has started."""
-    app = web.Application(middlewares=(send, answer_errors))
+    app = web.Application(
+        middlewares=(send, answer_errors, authenticate), handler_args=HANDLER_ARGS
+    )
+    app[KEY_RING] = keys
+    app[ROUTE_SCOPES] = RouteScopes(Scope.SERVE)
     app.on_response_prepare.append(echo_request_id)
+    app.on_response_prepare.append(close_if_long)
     app.on_response_prepare.append(_close_connection)
-    app.router.add_get("/health/live", live)
-    app.router.add_route("*", "/{path:.*}", _not_yet, expect_handler=confirm)
+    app.router.add_get(LIVE, live)
+    for path in LIVENESS - {LIVE}:
+        app.router.add_get(path, _not_yet)
+    app.router.add_route("*", "/{path:.*}", _not_yet)
     return app
 
 

@@ -6,8 +6,8 @@ from pathlib import Path
 from aiohttp import web
 
 from hookline.pages import EventHandler, PageHandler
-from hookline_server.api_error import ApiError
-from hookline_server.bearer import bearer_token, is_equal
+from hookline_server.auth.key import Scope
+from hookline_server.auth.route_scopes import ROUTE_SCOPES
 from hookline_server.page_counts import PageCount, PageCounts
 from hookline_server.page_files import serve_file
 from hookline_server.page_rendering import PageRendering
@@ -25,13 +25,10 @@ class Pages:
         paths: Registered paths, in order.
     """
 
-    def __init__(
-        self, app: web.Application, counts: PageCounts, *, token: str | None = None
-    ) -> None:
-        """Serves pages in an application, only to clients that send the token."""
+    def __init__(self, app: web.Application, counts: PageCounts) -> None:
         self.paths: list[str] = []
         self._router = app.router
-        self._token = token
+        self._scopes = app[ROUTE_SCOPES]
         self._counts = counts
         self._loggers: list[LoggerPages] = []
         app.on_shutdown.append(self._stop_streams)
@@ -50,23 +47,16 @@ class Pages:
             if taken and route.method in {method, "*"}:
                 raise ValueError(f"{path} is served already")
 
-        async def checked(request: web.Request) -> web.StreamResponse:
-            self._check_token(request)
+        # aiohttp wants a coroutine function.
+        async def handler(request: web.Request) -> web.StreamResponse:
             return await serve(request)
 
         if method == "GET":
-            self._router.add_get(path, checked)
+            route = self._router.add_get(path, handler)
         else:
-            self._router.add_route(method, path, checked)
-
-    def _check_token(self, request: web.Request) -> None:
-        if self._token is None or is_equal(bearer_token(request), self._token):
-            return
-        raise ApiError(
-            401,
-            "the metrics token is required: send it as `Authorization: Bearer …`",
-            code="invalid_metrics_token",
-        )
+            route = self._router.add_route(method, path, handler)
+        if route.resource is not None:
+            self._scopes.add(route.resource.canonical, Scope.METRICS)
 
     async def _stop_streams(self, _: web.Application) -> None:
         for each in self._loggers:

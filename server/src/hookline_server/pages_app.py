@@ -5,9 +5,13 @@ from collections.abc import Iterable
 from aiohttp import web
 from aiohttp.typedefs import Middleware
 
+from hookline_server.auth.authentication import KEY_RING, authenticate
+from hookline_server.auth.key import Scope
+from hookline_server.auth.route_scopes import ROUTE_SCOPES, RouteScopes
 from hookline_server.context import ENGINE, SETTINGS
 from hookline_server.errors import answer_errors, shape_error
 from hookline_server.handlers.health import HEALTH_ROUTES
+from hookline_server.leftovers import close_if_long
 from hookline_server.request_body import HANDLER_ARGS
 from hookline_server.request_identity import echo_request_id
 
@@ -27,13 +31,16 @@ def create_pages_app(
         outermost: The API's middlewares that see every request.
     """
     pages_app = web.Application(
-        middlewares=(*outermost, answer_errors),
+        middlewares=(*outermost, answer_errors, authenticate),
         client_max_size=app[SETTINGS].max_body_bytes,
         handler_args=HANDLER_ARGS,
     )
     pages_app[ENGINE] = app[ENGINE]
     pages_app[SETTINGS] = app[SETTINGS]
+    pages_app[KEY_RING] = app[KEY_RING]
+    pages_app[ROUTE_SCOPES] = RouteScopes(Scope.METRICS)
     pages_app.on_response_prepare.append(shape_error)
     pages_app.on_response_prepare.append(echo_request_id)
+    pages_app.on_response_prepare.append(close_if_long)
     pages_app.add_routes(HEALTH_ROUTES)
     return pages_app

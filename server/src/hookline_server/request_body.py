@@ -8,6 +8,7 @@ from aiohttp import web
 
 from hookline_server.api_error import ApiError
 from hookline_server.connections.connection import BodyTimeoutError, Connection
+from hookline_server.continuing import confirm
 
 HANDLER_ARGS: Mapping[str, object] = {"auto_decompress": False}
 """An application's `handler_args`. aiohttp's own decoding answers a broken body with a
@@ -37,7 +38,7 @@ async def read_body(request: web.Request) -> bytes:
             "use gzip, deflate or identity",
             code="invalid_request",
         )
-    body = await _read(request)
+    body = await read_raw(request)
     if encoding in _IDENTITY:
         return body
     limit = request.client_max_size
@@ -54,7 +55,7 @@ async def read_body(request: web.Request) -> bytes:
     return decoded
 
 
-async def _read(request: web.Request) -> bytes:
+async def read_raw(request: web.Request) -> bytes:
     """Reads the body as it was sent, within the connection's limits of time."""
     limit, connection = request.client_max_size, request.protocol
     if request.content_length is not None and request.content_length > limit:
@@ -62,6 +63,7 @@ async def _read(request: web.Request) -> bytes:
         raise web.HTTPRequestEntityTooLarge(limit, request.content_length)
     if not request.can_read_body:
         return b""
+    await confirm(request)
     try:
         if not isinstance(connection, Connection):
             return await request.read()

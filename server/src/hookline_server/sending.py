@@ -17,8 +17,6 @@ CLIENT_LEFT = 499
 HEALTH_PATHS = ("/health", "/ping")
 """Answered even if no more connections are allowed."""
 
-CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
-
 logger = logging.getLogger(__name__)
 
 
@@ -49,22 +47,6 @@ async def send(request: web.Request, handler: Handler) -> web.StreamResponse:
     if isinstance(response, web.HTTPException):
         raise response
     return response
-
-
-async def confirm(request: web.Request) -> web.StreamResponse | None:
-    """Answers `Expect: 100-continue`; the `expect_handler` of routes.
-
-    aiohttp's default runs before the middlewares, and fails if the client has left.
-    """
-    if request.headers["Expect"].lower() != "100-continue":
-        raise web.HTTPExpectationFailed
-    try:
-        await request.writer.write(CONTINUE)
-    except ConnectionError:
-        return web.Response(status=CLIENT_LEFT)
-    # These bytes are not part of the response, which may still change.
-    request.writer.output_size = 0
-    return None
 
 
 async def _answer(request: web.Request, handler: Handler) -> web.StreamResponse:

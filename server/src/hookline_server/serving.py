@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from aiohttp import web
 
 from hookline_server.app import create_app
-from hookline_server.context import OPEN_STREAMS
+from hookline_server.context import OPEN_STREAMS, key_ring
 from hookline_server.engine import ServingEngine
 from hookline_server.listening import Listening
 from hookline_server.loading import create_loading_app
@@ -39,7 +39,8 @@ async def serve(
     status = 1
     try:
         limits = settings.connection_limits
-        loading = [(create_loading_app(), each.dup()) for each in listening.all]
+        keys = key_ring(settings)
+        loading = [(create_loading_app(keys), each.dup()) for each in listening.all]
         async with sites(loading, limits):
             engine = await _started(start_engine, signals.requested)
         if engine is not None:

@@ -8,10 +8,11 @@ from hookline.config.option_fields import check_options
 from hookline.config.options import option
 from hookline.config.readers import read_size
 from hookline.exceptions import ConfigError
+from hookline_server.auth.key_file import KeyFile, key_file
 from hookline_server.connections.limits import ConnectionLimits
-from hookline_server.tenant_keys import tenant_keys
 
 MEBIBYTE = 1024 * 1024
+KEYS = "API keys"
 HEADERS_WITH_SECRETS = ("authorization", "cookie", "proxy-authorization")
 LARGEST_PORT = 65535
 
@@ -42,7 +43,21 @@ class ServerSettings:
     api_key: str | None = field(
         default=None,
         repr=False,
-        metadata=option("Bearer token that requests to /v1/* must carry."),
+        metadata=option(
+            "Bearer token that requests must carry, except those for /health. Better "
+            "set HOOKLINE_API_KEY.",
+            group=KEYS,
+        ),
+    )
+    api_keys: KeyFile | None = field(
+        default=None,
+        metadata=option(
+            "YAML or JSON file of API keys with names, tenants, scopes, permissions "
+            "and limits; it is read again when it changes.",
+            group=KEYS,
+            metavar="FILE",
+            read=key_file,
+        ),
     )
     shutdown_timeout: float = field(
         default=30.0,
@@ -158,7 +173,8 @@ class ServerSettings:
         default=None,
         repr=False,
         metadata=option(
-            "Bearer token that requests for these pages must carry.",
+            "Bearer token that requests for these pages must carry. Better set "
+            "HOOKLINE_METRICS_TOKEN.",
             group="pages of the stat loggers",
         ),
     )
@@ -170,16 +186,13 @@ class ServerSettings:
             metavar="NAME",
         ),
     )
-    tenant_keys: dict[str, str] = field(
-        default_factory=dict,
-        repr=False,
+    tenant_keys: KeyFile | None = field(
+        default=None,
         metadata=option(
-            "YAML or JSON file with the tenant of each API key; these keys also open "
-            "/v1/*.",
+            "Former name of --api-keys.",
             group="tenants",
             metavar="FILE",
-            read=tenant_keys,
-            single=True,
+            read=key_file,
         ),
     )
 
@@ -187,6 +200,8 @@ class ServerSettings:
         check_options(self)
         if self.api_key == "":
             raise ConfigError("api-key", "must not be empty")
+        if self.api_keys is not None and self.tenant_keys is not None:
+            raise ConfigError("tenant-keys", "is the former name of --api-keys")
         self._check_pages()
         self._check_tenants()
 

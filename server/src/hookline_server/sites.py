@@ -4,7 +4,7 @@ import asyncio
 import os
 import signal
 import socket
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
 
 from aiohttp import web
@@ -13,12 +13,15 @@ from hookline_server.connections.accepting import Acceptor
 from hookline_server.connections.connection import Connection
 from hookline_server.connections.limits import ConnectionLimits
 from hookline_server.connections.pool import ConnectionPool
+from hookline_server.continuing import without_expectation
+from hookline_server.leftovers import discard
 
 LAST_WRITES_SECONDS = 2.0
 """Time after the drain for handlers to finish writing to slow clients."""
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
+Handle = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 Served = tuple[web.Application, socket.socket]
 
 
@@ -72,6 +75,7 @@ async def _site(
     await runner.setup()
     server = runner.server
     assert server is not None
+    server.request_handler = around(server.request_handler)
     acceptor = Acceptor(
         listening, pool, lambda is_extra: Connection(server, pool, is_extra=is_extra)
     )
@@ -85,3 +89,14 @@ async def _site(
 async def _hide_server(_: web.Request, response: web.StreamResponse) -> None:
     """Removes aiohttp's header with the versions of aiohttp and Python."""
     response.headers.pop("Server", None)
+
+
+def around(handle: Handle) -> Handle:
+    """Handles requests' expectations and leftovers instead of aiohttp."""
+
+    async def handle_all(request: web.BaseRequest) -> web.StreamResponse:
+        response = await handle(without_expectation(request))
+        await discard(request)
+        return response
+
+    return handle_all

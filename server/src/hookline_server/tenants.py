@@ -2,11 +2,9 @@
 
 from aiohttp import web
 
+from hookline_server.auth.authentication import key_of
 from hookline_server.context import SETTINGS
 from hookline_server.tenant_names import cleaned
-
-KEYS_TENANT: web.RequestKey[str] = web.RequestKey("hookline_keys_tenant", str)
-"""The tenant of the request's API key."""
 
 
 def client_of(request: web.Request) -> str:
@@ -16,7 +14,8 @@ def client_of(request: web.Request) -> str:
 
 def tenant_of(request: web.Request) -> str | None:
     """Returns the tenant of the API key, else of the header, which is not trusted."""
-    if KEYS_TENANT in request:
-        return request[KEYS_TENANT]
+    key = key_of(request)
+    if key is not None and key.tenant is not None:
+        return key.tenant
     header = request.app[SETTINGS].tenant_header
     return None if header is None else cleaned(request.headers.get(header, ""))

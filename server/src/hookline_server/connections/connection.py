@@ -112,8 +112,8 @@ class Connection(web.RequestHandler):
             manager,
             loop=asyncio.get_running_loop(),
             keepalive_timeout=AIOHTTPS_KEEP_ALIVE,
-            # For bodies that nobody reads, such as after an error.
-            lingering_time=LINGER_SECONDS,
+            # `leftovers` discards bodies that nobody reads, such as after an error.
+            lingering_time=0,
             access_log_class=QuietAccessLogger,
             # A handler decodes bodies, after authentication and within limits.
             auto_decompress=False,

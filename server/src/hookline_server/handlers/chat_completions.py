@@ -7,6 +7,7 @@ from aiohttp import web
 
 from hookline.exceptions import RequestError
 from hookline_server.answers.chat import ChatAnswer
+from hookline_server.auth.permissions import check_permissions
 from hookline_server.engine import ServingEngine
 from hookline_server.handlers.common import (
     check_model,
@@ -30,6 +31,7 @@ async def chat_completions(request: web.Request) -> web.StreamResponse:
     with rejections_counted(request):
         slo = requested_slo(request)
         body = await read_message(request, ChatRequest)
+        check_permissions(request, body)
         check_model(engine, body.model)
         check(body)
         check_sizes(body, engine.facts.vocab_size)

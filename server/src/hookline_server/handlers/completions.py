@@ -6,6 +6,7 @@ from aiohttp import web
 
 from hookline.sampling_params import SamplingParams
 from hookline_server.answers.completion import CompletionAnswer, Echo
+from hookline_server.auth.permissions import check_permissions
 from hookline_server.engine import ServingEngine
 from hookline_server.handlers.common import (
     check_model,
@@ -35,6 +36,7 @@ async def completions(request: web.Request) -> web.StreamResponse:
     with rejections_counted(request):
         slo = requested_slo(request)
         body = await read_message(request, CompletionRequest)
+        check_permissions(request, body)
         check_model(engine, body.model)
         check(body)
         given = prompts(body, engine.facts.max_model_len)

@@ -15,8 +15,10 @@ from hookline_server.api_error import ApiError
 from hookline_server.errors import answer_errors, shape_error
 from hookline_server.handlers.common import json_response
 from hookline_server.handlers.health import Health, live
+from hookline_server.leftovers import close_if_long
+from hookline_server.request_body import HANDLER_ARGS
 from hookline_server.request_identity import echo_request_id
-from hookline_server.sending import confirm, send
+from hookline_server.sending import send
 
 PASSED_ON = ("/v1/{path:.+}", "/tokenize", "/detokenize", "/version")
 
@@ -33,7 +35,9 @@ def create_route(settings: RouteSettings) -> web.Application:
     disconnect.
     """
     app = web.Application(
-        middlewares=(send, answer_errors), client_max_size=settings.max_body_bytes
+        middlewares=(send, answer_errors),
+        client_max_size=settings.max_body_bytes,
+        handler_args=HANDLER_ARGS,
     )
     app[_SETTINGS] = settings
     app[_NUMBERS] = Numbers()
@@ -41,10 +45,11 @@ def create_route(settings: RouteSettings) -> web.Application:
     app.cleanup_ctx.append(_connected)
     app.on_response_prepare.append(shape_error)
     app.on_response_prepare.append(echo_request_id)
+    app.on_response_prepare.append(close_if_long)
     for path in ("/v1/completions", "/v1/chat/completions"):
-        app.router.add_post(path, _complete, expect_handler=confirm)
+        app.router.add_post(path, _complete)
     for path in PASSED_ON:
-        app.router.add_route("*", path, _pass_on, expect_handler=confirm)
+        app.router.add_route("*", path, _pass_on)
     app.router.add_get("/health/live", live)
     for path in ("/health", "/health/ready"):
         app.router.add_get(path, _ready)

@@ -13,7 +13,7 @@ from hookline_pd_proxy.forwarding import (
     UNREACHABLE,
     Forwarding,
 )
-from hookline_pd_proxy.headers import request_headers
+from hookline_pd_proxy.headers import request_headers, without
 from hookline_pd_proxy.numbers import Endpoint, Numbers, Outcome
 from hookline_pd_proxy.pool import Pools
 from hookline_pd_proxy.prefill import Prefill
@@ -21,6 +21,7 @@ from hookline_pd_proxy.proxied_request import ProxiedRequest
 from hookline_pd_proxy.settings import RouteSettings
 from hookline_pd_proxy.upstream import BrokenError, Message, Upstream
 from hookline_server.api_error import ApiError
+from hookline_server.request_body import read_body, read_raw
 from hookline_server.request_identity import CHAT_ROUTE
 
 OUTCOMES = {
@@ -63,8 +64,9 @@ class Proxy:
         endpoint = Endpoint.CHAT if is_chat else Endpoint.COMPLETIONS
 
         async def work(forwarding: Forwarding) -> web.StreamResponse:
-            asked = ProxiedRequest.read(request.path, await request.read())
-            headers = request_headers(request)
+            asked = ProxiedRequest.read(request.path, await read_body(request))
+            # The body is sent on decoded.
+            headers = without(request_headers(request), "Content-Encoding")
             params = None
             if self._pools.prefill.instances:
                 reason = asked.reason_to_be_plain(self._settings.prefill_min_characters)
@@ -90,7 +92,7 @@ class Proxy:
                 method=request.method,
                 path=request.rel_url.raw_path_qs,
                 headers=request_headers(request),
-                body=await request.read(),
+                body=await read_raw(request),
             )
             return await self._forward(forwarding, message)
 

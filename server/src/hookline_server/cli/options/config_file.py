@@ -7,6 +7,7 @@ from pathlib import Path
 import yaml
 
 from hookline.did_you_mean import did_you_mean
+from hookline_server.auth.key_file import line_of
 from hookline_server.cli.errors import UsageError
 from hookline_server.cli.options.option import CONFIG_FILE, REPEATABLE, Kind, Option
 
@@ -39,7 +40,8 @@ def read_file(path: str) -> dict[str, object]:
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"cannot read {path}: {error}") from error
     except yaml.YAMLError as error:
-        raise UsageError(f"{path} is not valid YAML: {error}") from error
+        # YAML's own message quotes the line, which may hold a key.
+        raise UsageError(f"{path} is not valid YAML{line_of(error)}") from None
     if content is None:
         return {}
     if not isinstance(content, dict):

@@ -12,7 +12,7 @@ DEFAULT_MAX_TENANTS = 50
 
 TENANTS = "config.observers.metrics.tenants"
 MAX_TENANTS = "config.observers.metrics.max_tenants"
-TENANT_SOURCES = ("server.tenant_header", "server.tenant_keys")
+TENANT_SOURCES = ("server.tenant_header", "server.api_keys", "server.tenant_keys")
 
 
 def completed(given: Mapping[str, object]) -> dict[str, object]:
@@ -50,7 +50,7 @@ def _tenants(given: Mapping[str, object]) -> dict[str, object]:
     if not any(source in given for source in TENANT_SOURCES):
         for target, flag in ((TENANTS, "tenant"), (MAX_TENANTS, "max-tenants")):
             if given.get(target):
-                raise UsageError(f"--{flag} requires --tenant-header or --tenant-keys")
+                raise UsageError(f"--{flag} requires --tenant-header or --api-keys")
         return {}
     if 0 < cast("int", given.get(MAX_TENANTS, 0)) < len(named):
         raise ConfigError(

@@ -1,0 +1,1 @@
+"""API keys: who may send which requests, and how many."""

@@ -1,0 +1,129 @@
+"""The keys of a running server: those of the options, and those of a file."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Iterable
+from dataclasses import replace
+from pathlib import Path
+
+from aiohttp import web
+
+from hookline_server.auth.key import (
+    EVERY_PERMISSION,
+    EVERY_SCOPE,
+    ApiKey,
+    KeySet,
+    Scope,
+)
+from hookline_server.auth.key_file import KeyFile, read_keys
+from hookline_server.auth.key_table import KeyTable, digest_of
+
+RELOAD_SECONDS = 1.0
+"""Time between two looks at the file."""
+
+logger = logging.getLogger(__name__)
+
+_Stamp = tuple[int, int, int] | None
+
+
+class KeyRing:
+    """Finds keys, and follows the changes of their file."""
+
+    def __init__(
+        self,
+        *,
+        api_key: str | None = None,
+        metrics_token: str | None = None,
+        file: KeyFile | None = None,
+    ) -> None:
+        self._file = file
+        self._own = _own_keys(api_key, metrics_token)
+        self._stamp: _Stamp = None if file is None else _stamp(file.path)
+        self._use(KeySet() if file is None else file.content)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the API needs no key, because none is configured."""
+        return Scope.SERVE not in self._guarded
+
+    def guards(self, scope: Scope) -> bool:
+        """Whether paths of a scope need a key.
+
+        Any key for the API guards everything; a metrics token alone only the pages.
+        """
+        return scope in self._guarded
+
+    def find(self, key: str) -> ApiKey | None:
+        """Returns what is known about a key, or None if the key is invalid."""
+        return self._table.find(key)
+
+    async def follow(self, _: web.Application) -> AsyncIterator[None]:
+        """Follows the file until the application ends; for its `cleanup_ctx`."""
+        if self._file is None:
+            yield
+            return
+        following = asyncio.create_task(self._follow(self._file.path))
+        yield
+        following.cancel()
+
+    async def _follow(self, path: str) -> None:
+        while True:
+            await asyncio.sleep(RELOAD_SECONDS)
+            # In a thread, because files may be on a network.
+            stamp = await asyncio.to_thread(_stamp, path)
+            if stamp != self._stamp:
+                self._stamp = stamp
+                await self._reload(path)
+
+    async def _reload(self, path: str) -> None:
+        try:
+            content = await asyncio.to_thread(read_keys, path)
+        except ValueError as error:
+            logger.error("the API keys stay as they were: %s", error)  # noqa: TRY400
+            return
+        self._use(content)
+        logger.info("reloaded %d API keys from %s", len(content.keys), path)
+
+    def _use(self, content: KeySet) -> None:
+        keys = dict(content.keys)
+        for digest, key in self._own.items():
+            keys[digest] = key if digest not in keys else _both(keys[digest], key)
+        self._table = KeyTable(keys)
+        self._guarded = _guarded(keys.values())
+
+
+def _own_keys(api_key: str | None, metrics_token: str | None) -> dict[bytes, ApiKey]:
+    """Returns the keys of the options; one text can be both."""
+    keys: dict[bytes, ApiKey] = {}
+    if metrics_token is not None:
+        keys[digest_of(metrics_token)] = ApiKey(
+            name="metrics-token", scopes=frozenset({Scope.METRICS})
+        )
+    if api_key is not None:
+        # If the pages have a token, the API's clients shall not read them.
+        scopes = EVERY_SCOPE - ({Scope.METRICS} if keys else set())
+        digest = digest_of(api_key)
+        scopes |= keys[digest].scopes if digest in keys else set()
+        keys[digest] = ApiKey(
+            name="api-key", scopes=scopes, permissions=EVERY_PERMISSION
+        )
+    return keys
+
+
+def _both(listed: ApiKey, own: ApiKey) -> ApiKey:
+    """Returns a key that stands in the file and is an option, too."""
+    return replace(listed, scopes=listed.scopes | own.scopes)
+
+
+def _guarded(keys: Iterable[ApiKey]) -> frozenset[Scope]:
+    scopes = frozenset(scope for key in keys for scope in key.scopes)
+    return scopes if scopes <= {Scope.METRICS} else EVERY_SCOPE
+
+
+def _stamp(path: str) -> _Stamp:
+    """Returns what changes with the file's content; None if it cannot be found."""
+    try:
+        found = Path(path).stat()
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size, found.st_ino
