@@ -16,6 +16,7 @@ from hookline_registry import RegistryError
 from hookline_server.cli.command import command_names, find_command
 from hookline_server.cli.errors import CommandFailedError, UsageError
 from hookline_server.cli.output import complain, say
+from hookline_server.cli.secrets import revealed
 from hookline_server.listening import ListenError
 
 WRONG_INPUT = 2
@@ -28,9 +29,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     if argv is None:
         # For `--stat-logger module:Class`; after everything that is installed.
         sys.path.append(str(Path.cwd()))
-        argv = sys.argv[1:]
     try:
-        return _dispatch(list(argv))
+        return _dispatch(revealed(sys.argv[1:]) if argv is None else list(argv))
     except (UsageError, ConfigError, RequestError, RegistryError) as error:
         return _failed(error, WRONG_INPUT)
     except (

@@ -1,6 +1,7 @@
 """`hookline serve`: starts the server."""
 
 import asyncio
+import os
 import sys
 import time
 from contextlib import closing
@@ -10,6 +11,7 @@ from typing import cast
 from aiohttp import web
 
 from hookline.config import EngineConfig
+from hookline_server.auth.exposure import warn_if_open
 from hookline_server.cli.commands.banner import banner
 from hookline_server.cli.log import set_up_log
 from hookline_server.cli.options.arguments import engine_config, read_arguments
@@ -17,7 +19,9 @@ from hookline_server.cli.options.engine import ENGINE_OPTIONS
 from hookline_server.cli.options.loggers import default_loggers
 from hookline_server.cli.options.server import SERVER_OPTIONS
 from hookline_server.cli.output import say
+from hookline_server.cli.secrets import options_from_environment
 from hookline_server.connections.limits import raise_descriptor_limit
+from hookline_server.context import key_ring
 from hookline_server.engine import ServingEngine
 from hookline_server.forked_children import release_in_forked_children
 from hookline_server.listening import ListenError, Listening, listen, url
@@ -41,7 +45,7 @@ def run(argv: list[str]) -> int:
         "serve",
         "Starts the server with the OpenAI API.",
         [*SERVER_OPTIONS, *ENGINE_OPTIONS],
-        argv,
+        [*options_from_environment(("api-key", "metrics-token"), os.environ), *argv],
         default_loggers=default_loggers(),
     )
     config = engine_config(arguments, in_process=False)
@@ -49,6 +53,7 @@ def run(argv: list[str]) -> int:
     listening = _listening(settings)
     release_in_forked_children(listening.all)
     set_up_log(settings.log_level)
+    warn_if_open(listening, key_ring(settings))
     root = url(listening.api)
     pages_root = url(listening.pages or listening.api)
 
