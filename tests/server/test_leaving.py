@@ -87,7 +87,7 @@ def errors(caplog: pytest.LogCaptureFixture) -> list[str]:
 def access(caplog: pytest.LogCaptureFixture) -> list[int]:
     """The statuses in the access log."""
     found = [each for each in caplog.records if each.name == "aiohttp.access"]
-    return [each.args[3] for each in found if isinstance(each.args, tuple)]  # type: ignore[misc]
+    return [each.args[2] for each in found if isinstance(each.args, tuple)]  # type: ignore[misc]
 
 
 def departures(caplog: pytest.LogCaptureFixture) -> list[str]:

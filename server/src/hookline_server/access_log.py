@@ -1,15 +1,22 @@
 """The access log: one line per request, except for frequent probes and scrapes."""
 
+import logging
+
 from aiohttp import web
 from aiohttp.abc import AbstractAccessLogger
 
-from hookline_server.request_identity import request_id
+from hookline_server.logs.request_context import identity_of
 
-QUIET_PATHS = ("/metrics", "/health")
+QUIET_PATHS = ("/metrics", "/health", "/live", "/ready", "/ping")
 
 
 class QuietAccessLogger(AbstractAccessLogger):
     """Logs requests, but no probes and scrapes."""
+
+    @property
+    def enabled(self) -> bool:
+        """Whether lines of this level are wanted at all."""
+        return self.logger.isEnabledFor(logging.INFO)
 
     def log(
         self, request: web.BaseRequest, response: web.StreamResponse, time: float
@@ -17,13 +24,11 @@ class QuietAccessLogger(AbstractAccessLogger):
         """Logs one answered request."""
         if request.path.startswith(QUIET_PATHS):
             return
-        identity = request_id(request) if isinstance(request, web.Request) else "-"
+        identity = identity_of(request) if isinstance(request, web.Request) else {}
         self.logger.info(
-            "%s %s %s %d %.3fs id=%s",
-            request.remote,
+            "%s %s %d",
             request.method,
-            request.path,
+            request.rel_url.raw_path,
             response.status,
-            time,
-            identity,
+            extra={"client": request.remote, "seconds": round(time, 4), **identity},
         )

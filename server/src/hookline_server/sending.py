@@ -8,6 +8,7 @@ from aiohttp import web
 from hookline_server.api_error import ApiError
 from hookline_server.connections.connection import Connection
 from hookline_server.errors import Handler, error_response
+from hookline_server.logs.request_context import enter_request
 from hookline_server.request_identity import request_id
 from hookline_server.sse import SENT_BYTES
 
@@ -30,6 +31,7 @@ async def send(request: web.Request, handler: Handler) -> web.StreamResponse:
     are caught here; the returned response is only for the access log.
     """
     connection = request.protocol
+    enter_request(request)
     try:
         if isinstance(connection, Connection) and connection.is_last_request:
             response = await _last_answer(connection, request, handler)

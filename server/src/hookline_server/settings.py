@@ -2,7 +2,6 @@
 
 import re
 from dataclasses import dataclass, field
-from enum import StrEnum
 
 from hookline.config.option_fields import check_options
 from hookline.config.options import option
@@ -10,6 +9,7 @@ from hookline.config.readers import read_size
 from hookline.exceptions import ConfigError
 from hookline_server.auth.key_file import KeyFile, key_file
 from hookline_server.connections.limits import ConnectionLimits
+from hookline_server.logs.options import LogFormat, LogLevel
 
 MEBIBYTE = 1024 * 1024
 KEYS = "API keys"
@@ -17,13 +17,6 @@ HEADERS_WITH_SECRETS = ("authorization", "cookie", "proxy-authorization")
 LARGEST_PORT = 65535
 
 _HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
-
-
-class LogLevel(StrEnum):
-    DEBUG = "debug"
-    INFO = "info"
-    WARNING = "warning"
-    ERROR = "error"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,6 +140,12 @@ class ServerSettings:
     log_level: LogLevel = field(
         default=LogLevel.INFO,
         metadata=option("Minimum level of the server's log lines."),
+    )
+    log_format: LogFormat = field(
+        default=LogFormat.CONSOLE,
+        metadata=option(
+            "Format of the server's log lines: text, or one JSON object per line."
+        ),
     )
     metrics_host: str | None = field(
         default=None,

@@ -1,9 +1,10 @@
 """The engine process: `python -m hookline.transport.engine_process`.
 
 Its arguments are the folder of the sockets, which only this user may enter, the index
-of the engine, and the index and process id of the client that owns it. The owner holds
-the other end of standard input, and sends the key of the messages through it. Once that
-closes, or the owner has ended, the process ends.
+of the engine, the index and process id of the client that owns it, and the file
+descriptor and the level of the log. The owner holds the other end of standard input,
+and sends the key of the messages through it. Once that closes, or the owner has ended,
+the process ends.
 """
 
 import os
@@ -17,6 +18,7 @@ from hookline.clock import SystemClock
 from hookline.core.building import build_core, build_loop
 from hookline.core.failure import FailureNotice
 from hookline.exceptions import ConfigError, ModelLoadError
+from hookline.logs.forwarding import forward_log
 from hookline.transport.engine_wire import EngineWire
 from hookline.transport.mailbox import KEY_BYTES
 from hookline.transport.messages import Ready
@@ -70,4 +72,10 @@ def _end_with_owner(stdin: int, owner_pid: int, folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main(Path(sys.argv[1]), *(int(each) for each in sys.argv[2:])))
+    folder = Path(sys.argv[1])
+    engine_index, owner_index, owner_pid, log_end, level = map(int, sys.argv[2:])
+    log = forward_log(log_end, level)
+    try:
+        sys.exit(main(folder, engine_index, owner_index, owner_pid))
+    finally:
+        log.close()

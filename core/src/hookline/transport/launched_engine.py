@@ -1,5 +1,6 @@
 """Starts an engine process, watches it and ends it."""
 
+import logging
 import os
 import signal
 import subprocess
@@ -7,6 +8,7 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
+from hookline.logs.forwarding import RecordReceiver
 from hookline.transport.mailbox import make_key
 
 PATIENT_THREADS = {"OMP_WAIT_POLICY": "PASSIVE"}
@@ -18,6 +20,10 @@ busy process a step then takes ten times as long.
 """
 
 
+_LAST_LINES_SECONDS = 1.0
+"""Time for the last log lines of a process that has ended."""
+
+
 class LaunchedEngine:
     """An engine process that this process owns.
 
@@ -27,13 +33,18 @@ class LaunchedEngine:
 
     def __init__(self, folder: Path, engine_index: int, owner_index: int) -> None:
         module = "hookline.transport.engine_process"
-        indices = (str(engine_index), str(owner_index))
+        log, log_end = os.pipe()
+        level = logging.getLogger("hookline").getEffectiveLevel()
+        numbers = (engine_index, owner_index, os.getpid(), log_end, level)
         self._process = subprocess.Popen(  # noqa: S603 - no input of anyone else
-            [sys.executable, "-m", module, str(folder), *indices, str(os.getpid())],
+            [sys.executable, "-m", module, str(folder), *map(str, numbers)],
             stdin=subprocess.PIPE,
+            pass_fds=(log_end,),
             bufsize=0,
             env={**PATIENT_THREADS, **os.environ},
         )
+        os.close(log_end)
+        self._log = RecordReceiver(os.fdopen(log, "rb"), f"engine {engine_index}")
         self.key = make_key()
         # The pipe, unlike arguments and environment, is not shown by /proc.
         assert self._process.stdin is not None
@@ -68,6 +79,7 @@ class LaunchedEngine:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
+        self._log.close(_LAST_LINES_SECONDS)
 
 
 def describe_exit(code: int) -> str:

@@ -15,11 +15,11 @@ from hookline_pd_proxy.options import ROUTE_OPTIONS
 from hookline_pd_proxy.serving import serve_route
 from hookline_pd_proxy.settings import RouteSettings
 from hookline_server.cli.errors import UsageError
-from hookline_server.cli.log import set_up_log
 from hookline_server.cli.options.arguments import Arguments
 from hookline_server.cli.options.parser import make_parser
 from hookline_server.cli.output import say
 from hookline_server.listening import bound_port, listen, url
+from hookline_server.logs.set_up import set_up_log
 from hookline_server.settings import LARGEST_PORT
 from hookline_server.sites import stop_on_signals
 
@@ -41,8 +41,8 @@ def run(argv: list[str]) -> int:
     if "demo.connector" in arguments.given:
         raise UsageError("--connector requires --demo")
     settings = arguments.make("route", RouteSettings)
-    set_up_log(settings.log_level)
-    with closing(listen(settings.host, settings.port)) as listening:
+    log = set_up_log(settings.log_level, settings.log_format)
+    with closing(log), closing(listen(settings.host, settings.port)) as listening:
         asyncio.run(_serve(listening, settings))
     return 0
 
@@ -58,8 +58,8 @@ def _run_demo(arguments: Arguments, rest: Sequence[str]) -> None:
     # Their ports follow from the proxy's port, which is not known yet.
     later = {"route.decode": ["http://127.0.0.1"]}
     asked = Arguments({**arguments.given, **later}, ()).make("route", RouteSettings)
-    set_up_log(asked.log_level)
-    with closing(listen(asked.host, asked.port)) as listening:
+    log = set_up_log(asked.log_level, asked.log_format)
+    with closing(log), closing(listen(asked.host, asked.port)) as listening:
         demo = DemoSettings(
             connector=str(arguments.given.get("demo.connector", SHARED_STORAGE)),
             arguments=rest,

@@ -7,7 +7,8 @@ from hookline.config.option_fields import check_options
 from hookline.config.options import option
 from hookline.config.readers import read_size
 from hookline.exceptions import ConfigError
-from hookline_server.settings import LARGEST_PORT, MEBIBYTE, LogLevel
+from hookline_server.logs.options import LogFormat, LogLevel
+from hookline_server.settings import LARGEST_PORT, MEBIBYTE
 
 ROUTE = "route"
 INSTANCES = "instances"
@@ -136,6 +137,13 @@ class RouteSettings:
     log_level: LogLevel = field(
         default=LogLevel.INFO,
         metadata=option("Minimum level of the proxy's log lines.", group=ROUTE),
+    )
+    log_format: LogFormat = field(
+        default=LogFormat.CONSOLE,
+        metadata=option(
+            "Format of the proxy's log lines: text, or one JSON object per line.",
+            group=ROUTE,
+        ),
     )
 
     def __post_init__(self) -> None:

@@ -22,7 +22,8 @@ def add_cli_options(options: CliOptions) -> None:
     )
     options.add(
         "format",
-        help="how a line is written: console or json",
+        help="how lines are written: auto (to the program's log if it has one, such as "
+        "the server's, otherwise as console), console or json (to standard error)",
         default=defaults.format.value,
     )
 

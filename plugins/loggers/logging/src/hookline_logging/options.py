@@ -10,6 +10,9 @@ from hookline.payloads import LoggerContext
 
 
 class LineFormat(StrEnum):
+    """Where lines go: to the program's log if it has one, or to standard error."""
+
+    AUTO = "auto"
     CONSOLE = "console"
     JSON = "json"
 
@@ -20,11 +23,11 @@ class Options:
 
     Attributes:
         interval_seconds: Seconds between two lines.
-        format: Console text or JSON.
+        format: Format of the lines.
     """
 
     interval_seconds: float = 5.0
-    format: LineFormat = LineFormat.CONSOLE
+    format: LineFormat = LineFormat.AUTO
 
     @classmethod
     def read(cls, context: LoggerContext) -> Self:
@@ -36,7 +39,7 @@ class Options:
         given = dict(context.options)
         name = context.name
         interval = _interval(f"{name}.interval", given.pop("interval", "5"))
-        line_format = _format(f"{name}.format", given.pop("format", "console"))
+        line_format = _format(f"{name}.format", given.pop("format", "auto"))
         if given:
             raise ConfigError(
                 f"{name}.{min(given)}", "no such option; options: format, interval"

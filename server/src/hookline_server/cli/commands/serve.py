@@ -13,7 +13,6 @@ from aiohttp import web
 from hookline.config import EngineConfig
 from hookline_server.auth.exposure import warn_if_open
 from hookline_server.cli.commands.banner import banner
-from hookline_server.cli.log import set_up_log
 from hookline_server.cli.options.arguments import engine_config, read_arguments
 from hookline_server.cli.options.engine import ENGINE_OPTIONS
 from hookline_server.cli.options.loggers import default_loggers
@@ -25,6 +24,7 @@ from hookline_server.context import key_ring
 from hookline_server.engine import ServingEngine
 from hookline_server.forked_children import release_in_forked_children
 from hookline_server.listening import ListenError, Listening, listen, url
+from hookline_server.logs.set_up import ServerLog, set_up_log
 from hookline_server.serving import StartEngine, serve
 from hookline_server.settings import ServerSettings
 
@@ -52,8 +52,6 @@ def run(argv: list[str]) -> int:
     settings = arguments.make("server", ServerSettings)
     listening = _listening(settings)
     release_in_forked_children(listening.all)
-    set_up_log(settings.log_level)
-    warn_if_open(listening, key_ring(settings))
     root = url(listening.api)
     pages_root = url(listening.pages or listening.api)
 
@@ -61,12 +59,14 @@ def run(argv: list[str]) -> int:
         seconds = time.monotonic() - began
         say(banner(app, root=root, pages_root=pages_root, seconds=seconds))
 
-    with closing(listening):
+    log = set_up_log(settings.log_level, settings.log_format)
+    with closing(listening), closing(log):
+        warn_if_open(listening, key_ring(settings))
         asyncio.run(
             serve(
                 listening,
                 settings,
-                start_engine=_engine_starter(config),
+                start_engine=_engine_starter(config, log),
                 when_ready=when_ready,
             )
         )
@@ -86,10 +86,12 @@ def _listening(settings: ServerSettings) -> Listening:
         raise
 
 
-def _engine_starter(config: EngineConfig) -> StartEngine:
+def _engine_starter(config: EngineConfig, log: ServerLog) -> StartEngine:
     async def start() -> ServingEngine:
         # In a thread, so that the server answers while the imports run.
         module = await asyncio.to_thread(import_module, "hookline_server.engine_start")
-        return cast("ServingEngine", await module.start_engine(config))
+        engine = cast("ServingEngine", await module.start_engine(config))
+        engine.report(log.stats)
+        return engine
 
     return start

@@ -1,0 +1,1 @@
+"""Log lines that never block the thread that writes them."""

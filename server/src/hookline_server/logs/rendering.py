@@ -1,0 +1,99 @@
+"""Renders log records as lines, by structlog's renderers."""
+
+import logging
+from collections.abc import MutableMapping
+from datetime import UTC, datetime
+from typing import Any
+
+import structlog
+from structlog.typing import Processor
+
+from hookline_server.logs.options import LogFormat
+from hookline_server.logs.redaction import in_one_line, indented, without_secrets
+
+EventDict = MutableMapping[str, Any]
+
+_STANDARD = frozenset(
+    {*logging.makeLogRecord({}).__dict__, "message", "asctime", "taskName"}
+)
+_IN_FRONT = frozenset({"timestamp", "level", "event", "logger"})
+_MAIN_PROCESS = "MainProcess"
+
+
+class LineRenderer:
+    """Renders every record in one format, with controls escaped and secrets removed."""
+
+    def __init__(self, log_format: LogFormat, *, has_colors: bool) -> None:
+        self._is_json = log_format is LogFormat.JSON
+        self._renderer: Processor
+        if self._is_json:
+            self._renderer = structlog.processors.JSONRenderer()
+        elif has_colors:
+            self._renderer = structlog.dev.ConsoleRenderer(
+                sort_keys=False, pad_event_to=0, pad_level=False
+            )
+        else:
+            self._renderer = _without_colors
+        self._exceptions = logging.Formatter()
+        self._second = 0
+        self._second_text = ""
+
+    def render(self, record: logging.LogRecord) -> bytes:
+        """Returns the line, or lines, of a record."""
+        event = self._event(record)
+        if (trace := self._traceback(record)) and self._is_json:
+            event["exception"] = trace
+        text = str(self._renderer(None, record.levelname, event))
+        if trace and not self._is_json:
+            text = f"{text}\n{indented(trace)}"
+        return without_secrets(text).encode("utf-8", "backslashreplace") + b"\n"
+
+    def render_dropped(self, count: int) -> bytes:
+        """Returns the line that reports dropped lines."""
+        text = f"{count} log lines were dropped because nobody read them"
+        fields = {"name": __name__, "levelno": logging.WARNING, "msg": text}
+        return self.render(logging.makeLogRecord({**fields, "levelname": "WARNING"}))
+
+    def _event(self, record: logging.LogRecord) -> EventDict:
+        event: EventDict = {
+            "timestamp": self._timestamp(record.created),
+            "level": record.levelname.lower(),
+            "event": in_one_line(record.getMessage()),
+            "logger": record.name,
+        }
+        if record.processName not in {None, _MAIN_PROCESS}:
+            event["process"] = record.processName
+        for name, value in record.__dict__.items():
+            if name not in _STANDARD:
+                event[in_one_line(name)] = _safe(value)
+        return event
+
+    def _timestamp(self, seconds: float) -> str:
+        whole = int(seconds)
+        if whole != self._second:
+            self._second = whole
+            at = datetime.fromtimestamp(whole, UTC)
+            self._second_text = f"{at:%Y-%m-%dT%H:%M:%S}"
+        return f"{self._second_text}.{int((seconds - whole) * 1000):03}Z"
+
+    def _traceback(self, record: logging.LogRecord) -> str:
+        if record.exc_info and not record.exc_text:
+            record.exc_text = self._exceptions.formatException(record.exc_info)
+        return record.exc_text or ""
+
+
+def _safe(value: object) -> object:
+    if value is None or isinstance(value, (bool, int, float)):
+        return value
+    return in_one_line(value if isinstance(value, str) else repr(value))
+
+
+def _without_colors(_: object, __: str, event: EventDict) -> str:
+    """Renders like structlog's `ConsoleRenderer`, which takes five times as long."""
+    line = "{timestamp} [{level}] {event} [{logger}]".format_map(event)
+    fields = (
+        f" {name}={value if ' ' not in str(value) else repr(value)}"
+        for name, value in event.items()
+        if name not in _IN_FRONT
+    )
+    return line + "".join(fields)

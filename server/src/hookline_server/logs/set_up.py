@@ -1,0 +1,69 @@
+"""Sets up the log of a server process."""
+
+import logging
+import os
+
+from hookline.logs.line_writer import LineWriter
+from hookline.payloads import LogStats
+from hookline_server.logs.options import LogFormat, LogLevel
+from hookline_server.logs.rate_limit import RateLimit
+from hookline_server.logs.redaction import MAX_LENGTH
+from hookline_server.logs.rendering import LineRenderer
+from hookline_server.logs.request_context import identify
+
+ACCESS_LOGGER = "aiohttp.access"
+STATE_LOGGER = "hookline_logging"
+
+STANDARD_ERROR = 2
+
+_LAST_LINES_SECONDS = 1.0
+
+
+class ServerLog(logging.Handler):
+    """Writes every record of the process to a file descriptor, from a thread.
+
+    Logging never blocks: lines that nobody reads are dropped and counted.
+    """
+
+    def __init__(self, log_format: LogFormat, descriptor: int) -> None:
+        super().__init__()
+        renderer = LineRenderer(log_format, has_colors=os.isatty(descriptor))
+        self._limit = RateLimit(frozenset({ACCESS_LOGGER, STATE_LOGGER}))
+        self._writer = LineWriter(
+            descriptor, renderer.render, render_dropped=renderer.render_dropped
+        )
+        self.addFilter(self._limit)
+        self.addFilter(identify)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Queues a record, without references to the objects of the call."""
+        if record.args:
+            record.msg, record.args = record.getMessage(), ()
+        if isinstance(record.msg, str):
+            record.msg = record.msg[: 2 * MAX_LENGTH]
+        if record.exc_info:
+            record.exc_text = _FORMATTER.formatException(record.exc_info)
+            record.exc_info = None
+        self._writer.write(record, is_urgent=record.levelno >= logging.WARNING)
+
+    def stats(self) -> LogStats:
+        """Returns how many lines were not written so far."""
+        return LogStats(unread=self._writer.dropped, repeated=self._limit.left_out)
+
+    def close(self) -> None:
+        """Writes what waits, for at most a second, and ends the thread."""
+        logging.root.removeHandler(self)
+        self._writer.close(_LAST_LINES_SECONDS)
+        super().close()
+
+
+_FORMATTER = logging.Formatter()
+
+
+def set_up_log(level: LogLevel, log_format: LogFormat) -> ServerLog:
+    """Sends all log records of this process, from a level on, to standard error."""
+    log = ServerLog(log_format, STANDARD_ERROR)
+    logging.root.addHandler(log)
+    logging.root.setLevel(level.upper())
+    logging.captureWarnings(capture=True)
+    return log
