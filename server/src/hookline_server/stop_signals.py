@@ -50,20 +50,31 @@ class StopSignals:
         self._read, self._write = socket.socketpair()
         self._write.setblocking(False)
         signal.set_wakeup_fd(self._write.fileno(), warn_on_full_buffer=False)
-        for number in SIGNALS:
-            signal.signal(number, _wake_up)
+        self._former = {each: signal.signal(each, _wake_up) for each in SIGNALS}
         threading.Thread(
             target=self._watch, name="hookline-stop-signals", daemon=True
         ).start()
 
     def ends(self, status: int) -> None:
-        """Ends the process with this status soon, unless it ends by itself."""
+        """Called when serving has ended.
+
+        After a signal, the process ends with this status soon, even if it does not end
+        by itself. Without one, the process goes on with its former signal handlers.
+        """
         self._status = status
+        if self._first is None:
+            signal.set_wakeup_fd(-1)
+            for number, handler in self._former.items():
+                signal.signal(number, handler)
         self._write.send(bytes((_ENDS,)))
 
     def _watch(self) -> None:
         while True:
             for number in self._receive():
+                if number == _ENDS and self._first is None:
+                    self._read.close()
+                    self._write.close()
+                    return
                 if number == _ENDS:
                     self._deadline = time.monotonic() + LEFTOVERS_SECONDS
                 elif number in SIGNALS:

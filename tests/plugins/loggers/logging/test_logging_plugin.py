@@ -52,7 +52,7 @@ def test_options_are_declared_with_their_defaults() -> None:
 
     hookline_logging.add_cli_options(Declared())
 
-    assert declared == {"interval": "5", "format": "console"}
+    assert declared == {"interval": "5", "format": "auto"}
     assert Options.read(context()) == Options()
     assert Options.read(context(interval="0.5", format="json")) == Options(
         0.5, LineFormat.JSON
@@ -73,7 +73,7 @@ def test_options_are_declared_with_their_defaults() -> None:
         ),
         (
             {"format": "xml"},
-            "logging.format: unknown format 'xml'; known: console, json",
+            "logging.format: unknown format 'xml'; known: auto, console, json",
         ),
         (
             {"colour": "red"},
@@ -106,8 +106,8 @@ def test_json_lines_go_to_stderr(capsys: pytest.CaptureFixture[str]) -> None:
 def test_console_lines_are_plain_without_a_terminal(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """By default a line is for people, without colour codes in a file."""
-    logger: StateLogger = create_stat_logger(context=context())
+    """A line is for people, without colour codes in a file."""
+    logger: StateLogger = create_stat_logger(context=context(format="console"))
 
     logger.engine_started(make_started())
 
@@ -116,6 +116,21 @@ def test_console_lines_are_plain_without_a_terminal(
     assert "model=tiny" in line
     assert line.count("\n") == 1
     assert "\x1b" not in line
+
+
+def test_lines_go_to_the_programs_log_if_it_has_one(
+    caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """By default a program's handlers get the lines, with their fields."""
+    logger: StateLogger = create_stat_logger(context=context())
+
+    with caplog.at_level("INFO"):
+        logger.engine_started(make_started())
+
+    (record,) = caplog.records
+    assert (record.name, record.getMessage()) == ("hookline_logging", "engine started")
+    assert vars(record)["model"] == "tiny"
+    assert capsys.readouterr().err == ""
 
 
 def test_program_s_own_structlog_is_left_alone() -> None:
