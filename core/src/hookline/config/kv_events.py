@@ -1,6 +1,6 @@
 """Publication of the prefix cache's changes: `--kv-events-config`.
 
-Keys and defaults are those of vLLM.
+Keys and defaults are those of vLLM, but without an endpoint only this machine can read.
 """
 
 from collections.abc import Mapping
@@ -13,6 +13,9 @@ from hookline.exceptions import ConfigError
 from hookline.json_options import read_object
 
 OPTION = "kv-events-config"
+
+LOOPBACK = "tcp://127.0.0.1:5557"
+"""Where batches are published unless an endpoint is set; vLLM's port."""
 
 
 class KVEventsPublisher(StrEnum):
@@ -30,8 +33,8 @@ class KVEventsConfig:
         enable_kv_cache_events: Whether the engine reports changes of the prefix cache.
         publisher: `zmq` publishes them; `null` only calls the loggers' `cache_changed`.
         endpoint: Address of the PUB socket. It is bound if it contains `*` or `::` or
-            is not a TCP address, otherwise connected to. The engine's index is added
-            to a TCP port.
+            is not a TCP address, otherwise connected to. None binds `LOOPBACK`. The
+            engine's index is added to a TCP port.
         replay_endpoint: Address of the ROUTER socket that replays batches, always
             bound; None replays none.
         buffer_steps: Number of batches kept for replay.
@@ -43,7 +46,7 @@ class KVEventsConfig:
 
     enable_kv_cache_events: bool = False
     publisher: KVEventsPublisher = KVEventsPublisher.ZMQ
-    endpoint: str = "tcp://*:5557"
+    endpoint: str | None = None
     replay_endpoint: str | None = None
     buffer_steps: int = 10_000
     hwm: int = 100_000
@@ -57,7 +60,8 @@ class KVEventsConfig:
         check_whole(OPTION, "buffer_steps", self.buffer_steps)
         check_whole(OPTION, "hwm", self.hwm)
         check_whole(OPTION, "max_queue_size", self.max_queue_size)
-        _check_endpoint("endpoint", self.endpoint)
+        if self.endpoint is not None:
+            _check_endpoint("endpoint", self.endpoint)
         if self.replay_endpoint is not None:
             _check_endpoint("replay_endpoint", self.replay_endpoint)
         if not isinstance(self.topic, str):

@@ -11,7 +11,7 @@ import zmq
 from hookline.config.kv_events import KVEventsConfig
 from hookline.events import BlocksRemoved, BlocksStored, CacheCleared
 from hookline.exceptions import ConfigError
-from hookline_kv_events.publisher import END, Publisher, address_of
+from hookline_kv_events.publisher import END, Publisher, address_of, is_wide
 from hookline_kv_events.wire import KVEventBatch, wire_event
 
 SECONDS = 5000
@@ -189,6 +189,34 @@ def test_closing_publishes_what_waits_and_ends_the_thread() -> None:
     made.close()
 
     assert not made._thread.is_alive()
+
+
+@pytest.mark.parametrize(
+    ("address", "expected"),
+    [
+        ("tcp://*:5557", True),
+        ("tcp://0.0.0.0:5557", True),
+        ("tcp://[::]:5557", True),
+        ("tcp://eth0:5557", True),
+        ("tcp://10.0.0.1:*", True),
+        ("tcp://127.0.0.1:5557", False),
+        ("tcp://[::1]:5557", False),
+        ("tcp://localhost:5557", False),
+        ("ipc:///run/kv", False),
+    ],
+)
+def test_addresses_beyond_this_machine_are_known(address: str, expected: bool) -> None:
+    """They cause a warning, because the sockets have no authentication."""
+    assert is_wide(address) is expected
+
+
+def test_wide_address_logs_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+    """Once for each socket, with its address."""
+    config = KVEventsConfig(endpoint="tcp://127.0.0.1:*", replay_endpoint="tcp://*:*")
+    Publisher(config, 0).close()
+
+    (record,) = caplog.records
+    assert "tcp://*:* without authentication" in record.getMessage()
 
 
 def test_address_in_use_is_an_error() -> None:

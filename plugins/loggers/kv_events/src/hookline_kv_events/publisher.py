@@ -1,17 +1,21 @@
 """A thread that owns the sockets: publishes batches and replays recent ones."""
 
+import ipaddress
+import logging
 import threading
 from collections import deque
 
 import zmq
 
-from hookline.config.kv_events import OPTION, KVEventsConfig
+from hookline.config.kv_events import LOOPBACK, OPTION, KVEventsConfig
 from hookline.exceptions import ConfigError
 
 END = (-1).to_bytes(8, "big", signed=True)
 """Sequence number that ends a replay."""
 _WAKE = "inproc://wake"
 _CLOSE_SECONDS = 1.0
+
+logger = logging.getLogger(__name__)
 
 
 class Publisher:
@@ -49,7 +53,9 @@ class Publisher:
         self._waker = self._context.socket(zmq.PAIR)
         self._waker.connect(_WAKE)
         try:
-            self._open(self._pub, config.endpoint, rank)
+            endpoint = config.endpoint
+            is_bound = endpoint is None or _is_bound(endpoint)
+            self._open(self._pub, endpoint or LOOPBACK, rank, binds=is_bound)
             if config.replay_endpoint is not None:
                 self._open(self._replay, config.replay_endpoint, rank, binds=True)
         except ConfigError:
@@ -134,13 +140,17 @@ class Publisher:
         endpoint: str,
         rank: int,
         *,
-        binds: bool = False,
+        binds: bool,
     ) -> None:
         address = address_of(endpoint, rank)
-        is_tcp = address.startswith("tcp://")
-        binds = binds or not is_tcp or "*" in address or "::" in address
         try:
             if binds:
+                if is_wide(address):
+                    logger.warning(
+                        "KV events listen on %s without authentication: whoever "
+                        "reaches it can read prompts and outputs as token ids",
+                        address,
+                    )
                 socket.bind(address)
             else:
                 socket.connect(address)
@@ -156,3 +166,19 @@ def address_of(endpoint: str, rank: int) -> str:
         return f"{endpoint}_dp{rank}"
     host, _, port = endpoint.rpartition(":")
     return endpoint if port == "*" else f"{host}:{int(port) + rank}"
+
+
+def is_wide(address: str) -> bool:
+    """Whether a bound address can be reached from other machines."""
+    if not address.startswith("tcp://"):
+        return False
+    host = address.removeprefix("tcp://").rpartition(":")[0].strip("[]")
+    try:
+        return not ipaddress.ip_address(host).is_loopback
+    except ValueError:  # a name, or the name of an interface
+        return host not in {"localhost", "lo"}
+
+
+def _is_bound(endpoint: str) -> bool:
+    """Whether vLLM binds an endpoint, instead of connecting to it."""
+    return not endpoint.startswith("tcp://") or "*" in endpoint or "::" in endpoint
