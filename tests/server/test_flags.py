@@ -23,7 +23,7 @@ ENGINE = """
     slo keep-prompts otlp-traces-endpoint otlp-metrics-endpoint otlp-traces-sample
     collect-detailed-traces metrics-dialect histogram-buckets include-metrics
     exclude-metrics metrics-label show-hidden-metrics-for-version config
-    record record-max-bytes sleep-policy
+    record record-max-bytes sleep-policy step-timeout on-engine-stall
 """
 
 COMMANDS = {
@@ -34,6 +34,7 @@ COMMANDS = {
         timeout-keep-alive header-timeout body-timeout write-timeout request-timeout
         enable-reset-prefix-cache log-level metrics-host metrics-port
         metrics-token tenant-header tenant-keys tenant max-tenants enable-sleep-mode
+        deep-health-timeout
         """,
     "generate": ENGINE
     + """

@@ -175,6 +175,14 @@ class EngineDeadError(HooklineError):
         self.reason = reason
 
 
+class EngineStalledError(EngineDeadError):
+    """The engine lives but does not answer at present; try again later."""
+
+    def __init__(self, reason: str) -> None:
+        HooklineError.__init__(self, f"the engine has stalled: {reason}")
+        self.reason = reason
+
+
 class CommandError(HooklineError):
     """An engine refused a command; its requests are not affected.
 

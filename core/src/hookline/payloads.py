@@ -329,7 +329,39 @@ class TextStats:
     queues: tuple[TextQueueStats, ...]
 
 
-FrontEndPart = LogStats | ConnectionStats | TextStats
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EventLoopStats:
+    """How late the event loop of a server runs its callbacks.
+
+    Attributes:
+        lag_seconds: Maximum delay of a callback in the last ten seconds.
+        stalls: Number of times that a callback was over a second late.
+    """
+
+    lag_seconds: float = 0.0
+    stalls: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineHealth:
+    """Whether an engine works, as the front end sees it; sent while it does not.
+
+    Attributes:
+        engine_index: Index of the engine.
+        stalled_seconds: How long it has not done what it should; None once it works.
+        reason: What it does not do; empty once it works.
+        unheard: Number of requests sent to it that it has not confirmed.
+        oldest_unheard_seconds: Age of the oldest of them, or 0.
+    """
+
+    engine_index: int
+    stalled_seconds: float | None
+    reason: str
+    unheard: int
+    oldest_unheard_seconds: float
+
+
+FrontEndPart = LogStats | ConnectionStats | TextStats | EventLoopStats | EngineHealth
 """The state of one part of a front end. Its counts are totals since the start."""
 
 

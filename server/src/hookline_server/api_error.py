@@ -7,6 +7,7 @@ from hookline.exceptions import (
     CommandTimeoutError,
     EngineDeadError,
     EngineSleepingError,
+    EngineStalledError,
     HooklineError,
     LimitError,
     OverloadedError,
@@ -39,6 +40,7 @@ MAX_LOGGED_MESSAGE = 1000
 
 
 STATUSES: Mapping[type[HooklineError], tuple[int, str]] = {
+    EngineStalledError: (503, "engine_stalled"),
     EngineDeadError: (503, "engine_unavailable"),
     EngineSleepingError: (503, "sleeping"),
     QueuedTokensError: (429, "overloaded_tokens"),

@@ -10,7 +10,7 @@ from hookline_server.engine import ServingEngine
 from hookline_server.errors import answer_errors, shape_error
 from hookline_server.handlers.chat_completions import chat_completions
 from hookline_server.handlers.completions import completions
-from hookline_server.handlers.health import HEALTH_ROUTES
+from hookline_server.handlers.health import DEEP_HEALTH_ROUTES, HEALTH_ROUTES
 from hookline_server.handlers.models import list_models, show_model
 from hookline_server.handlers.prefix_cache import reset_prefix_cache
 from hookline_server.handlers.sleep import SLEEP_ROUTES
@@ -34,6 +34,7 @@ ROUTES = (
     web.post("/tokenize", tokenize),
     web.post("/detokenize", detokenize),
     *HEALTH_ROUTES,
+    *DEEP_HEALTH_ROUTES,
     web.get("/version", show_version),
 )
 

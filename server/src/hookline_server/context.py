@@ -8,12 +8,14 @@ from hookline_server.auth.authentication import KEY_RING
 from hookline_server.auth.key import Scope
 from hookline_server.auth.key_ring import KeyRing
 from hookline_server.auth.route_scopes import ROUTE_SCOPES, RouteScopes
+from hookline_server.deep_health import DeepHealth
 from hookline_server.engine import ServingEngine
 from hookline_server.settings import ServerSettings
 from hookline_server.streams import OpenStreams
 
 ENGINE: web.AppKey[ServingEngine] = web.AppKey("hookline_engine", ServingEngine)
 SETTINGS: web.AppKey[ServerSettings] = web.AppKey("hookline_settings", ServerSettings)
+DEEP_HEALTH: web.AppKey[DeepHealth] = web.AppKey("hookline_deep_health", DeepHealth)
 OPEN_STREAMS: web.AppKey[OpenStreams] = web.AppKey("hookline_streams", OpenStreams)
 STARTED: web.AppKey[int] = web.AppKey("hookline_started", int)
 
@@ -25,6 +27,7 @@ def fill(app: web.Application, engine: ServingEngine, settings: ServerSettings) 
     app[KEY_RING] = key_ring(settings)
     app[ROUTE_SCOPES] = RouteScopes(Scope.SERVE)
     app[OPEN_STREAMS] = OpenStreams()
+    app[DEEP_HEALTH] = DeepHealth(engine, settings.deep_health_timeout)
     app[STARTED] = int(time.time())
 
 

@@ -6,6 +6,7 @@ from typing import Protocol, TypeVar
 
 from hookline.core.commands import EngineCommand
 from hookline.finish_cause import Rejected
+from hookline.frontend.probe_result import ProbeResult
 from hookline.outputs import RequestOutput
 from hookline.pages import RoutesOf
 from hookline.payloads import EngineFacts, FrontEndPart, HttpAnswered
@@ -45,6 +46,20 @@ class ServingEngine(Protocol):
     @property
     def is_ready(self) -> bool:
         """Whether the engine accepts requests: it is neither dead nor draining."""
+        ...
+
+    @property
+    def ailment(self) -> str | None:
+        """Why no engine answers; None while one does, however long its queue is."""
+        ...
+
+    @property
+    def is_asleep(self) -> bool:
+        """Whether all engines sleep."""
+        ...
+
+    async def probe(self, timeout_seconds: float) -> tuple[ProbeResult, ...]:
+        """Lets each live engine generate one token."""
         ...
 
     @property

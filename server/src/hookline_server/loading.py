@@ -8,13 +8,11 @@ from hookline_server.auth.key import Scope
 from hookline_server.auth.key_ring import KeyRing
 from hookline_server.auth.route_scopes import LIVENESS, ROUTE_SCOPES, RouteScopes
 from hookline_server.errors import answer_errors
-from hookline_server.handlers.health import live
+from hookline_server.handlers.health import LIVE_PATHS, LIVE_ROUTES
 from hookline_server.leftovers import close_if_long
 from hookline_server.request_body import HANDLER_ARGS
 from hookline_server.request_identity import echo_request_id
 from hookline_server.sending import send
-
-LIVE = "/health/live"
 
 
 def create_loading_app(keys: KeyRing) -> web.Application:
@@ -27,8 +25,8 @@ def create_loading_app(keys: KeyRing) -> web.Application:
     app.on_response_prepare.append(echo_request_id)
     app.on_response_prepare.append(close_if_long)
     app.on_response_prepare.append(_close_connection)
-    app.router.add_get(LIVE, live)
-    for path in LIVENESS - {LIVE}:
+    app.add_routes(LIVE_ROUTES)
+    for path in LIVENESS.difference(LIVE_PATHS):
         app.router.add_get(path, _not_yet)
     app.router.add_route("*", "/{path:.*}", _not_yet)
     return app

@@ -61,6 +61,14 @@ class ServerSettings:
             minimum=0,
         ),
     )
+    deep_health_timeout: float = field(
+        default=10.0,
+        metadata=option(
+            "Time that GET /health/deep gives the engine for one token.",
+            metavar="SECONDS",
+            above=0,
+        ),
+    )
     max_body_bytes: int = field(
         default=8 * MEBIBYTE,
         metadata=option(

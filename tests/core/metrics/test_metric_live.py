@@ -9,7 +9,7 @@ from hookline.clock import NANOSECONDS, VirtualClock
 from hookline.config import EngineConfig, MetricsConfig, ObserverConfig
 from hookline.metrics import Recorder
 from hookline.metrics.rate_window import RateWindow
-from hookline.payloads import EngineFailed
+from hookline.payloads import EngineFailed, EngineHealth, FrontEndChanged
 from hookline.slo import Phase, SloMiss
 from hookline.stats import FinishedRequest, IterationStats, SchedulerStats
 from hookline_testing.payloads import (
@@ -19,6 +19,8 @@ from hookline_testing.payloads import (
     make_state,
     make_step,
 )
+
+RATE = "generation_tokens_per_second"
 
 
 def second(at: float) -> int:
@@ -48,6 +50,18 @@ class Watch:
     def end(self, at: float, *requests: FinishedRequest) -> None:
         iteration = IterationStats(finished=requests)
         self.recorder.state_changed(make_state(iteration, at=second(at)))
+
+    def judge(
+        self, seconds: float | None, *, unheard: int = 0, age: float = 0.0
+    ) -> None:
+        health = EngineHealth(
+            engine_index=0,
+            stalled_seconds=seconds,
+            reason="it sends nothing",
+            unheard=unheard,
+            oldest_unheard_seconds=age,
+        )
+        self.recorder.front_end_changed(FrontEndChanged(parts=(health,)))
 
     def gauge(self, name: str) -> float:
         (family,) = (
@@ -96,6 +110,62 @@ def test_ages_grow_while_nothing_is_heard() -> None:
 
     assert watch.gauge("last_step_age_seconds") == 3.25
     assert watch.gauge("snapshot_age_seconds") == 0.25
+
+
+def test_ages_of_requests_grow_while_nothing_is_heard() -> None:
+    """They are as of the scrape, not of the last report."""
+    watch = Watch()
+    watch.clock.sleep(10)
+    stats = SchedulerStats(
+        running=1, waiting=1, oldest_running_at=second(4), oldest_waiting_at=second(9)
+    )
+    watch.recorder.state_changed(make_state(at=second(10), scheduler=stats))
+
+    watch.clock.sleep(30)
+
+    assert watch.gauge("oldest_running_age_seconds") == 36
+    assert watch.gauge("oldest_waiting_age_seconds") == 31
+
+
+def test_a_stalled_engine_is_not_up() -> None:
+    """Its stall grows at each scrape and is counted once; it may work again."""
+    watch = Watch()
+    watch.step(0, tokens=10)
+
+    watch.judge(2.0)
+    watch.clock.sleep(0.5)
+    watch.judge(2.5)
+    watch.clock.sleep(0.5)
+    during = [watch.gauge(f"engine_{name}") for name in ("up", "stalled")]
+    seconds, rate = watch.gauge("engine_stall_seconds"), watch.gauge(RATE)
+    watch.judge(None)
+
+    assert during == [0, 1]
+    assert seconds == 3
+    assert rate == 0
+    assert [watch.gauge(f"engine_{name}") for name in ("up", "stalled")] == [1, 0]
+    assert watch.gauge("engine_stall_seconds") == 0
+    assert watch.gauge("engine_stalls") == 1
+
+
+def test_requests_that_a_stalled_engine_has_not_confirmed_wait() -> None:
+    """They are counted by the front end, and age from their arrival."""
+    watch = Watch()
+    watch.clock.sleep(10)
+    watch.recorder.state_changed(make_state(at=second(10)))
+
+    watch.judge(2.0, unheard=3, age=1.5)
+    watch.clock.sleep(1)
+
+    (waiting,) = (
+        sample.value
+        for family in watch.recorder.snapshot()
+        if family.name == "hookline_requests_waiting"
+        for sample in family.samples
+        if "capacity" in str(sample.labels)
+    )
+    assert waiting == 3
+    assert watch.gauge("oldest_waiting_age_seconds") == 2.5
 
 
 def test_attainment_is_the_share_that_met_their_objectives() -> None:

@@ -21,7 +21,9 @@ from hookline.metrics import CATALOGUE, HistogramValue, Recorder
 from hookline.payloads import (
     ConnectionStats,
     EngineFailed,
+    EngineHealth,
     EngineStopped,
+    EventLoopStats,
     FrontEndChanged,
     HttpAnswered,
     HttpExchange,
@@ -159,6 +161,21 @@ FRONT_END = FrontEndChanged(
                 ),
             )
         ),
+        EventLoopStats(lag_seconds=0.25, stalls=2),
+        EngineHealth(
+            engine_index=0,
+            stalled_seconds=3.0,
+            reason="it sends nothing",
+            unheard=0,
+            oldest_unheard_seconds=0.0,
+        ),
+        EngineHealth(
+            engine_index=0,
+            stalled_seconds=None,
+            reason="",
+            unheard=0,
+            oldest_unheard_seconds=0.0,
+        ),
     )
 )
 
@@ -287,8 +304,8 @@ EXPECTED: dict[str, Numbers] = {
         ("grammar",): 4,
         ("remote_kv",): 5,
     },
-    "hookline_oldest_waiting_age_seconds": {(): 0.016},
-    "hookline_oldest_running_age_seconds": {(): 0.018},
+    "hookline_oldest_waiting_age_seconds": {(): 0.516},
+    "hookline_oldest_running_age_seconds": {(): 0.518},
     "hookline_kv_cache_usage_ratio": {(): 0.25},
     "hookline_kv_blocks": {("used",): 10, ("cached",): 6, ("free",): 24},
     "hookline_conservation_residue": {
@@ -353,6 +370,9 @@ EXPECTED: dict[str, Numbers] = {
     "hookline_kv_block_idle_before_evict_seconds": {(): ({2: 1}, 1.5)},
     "hookline_kv_block_reuse_gap_seconds": {(): ({0.02: 1, 0.05: 1}, 0.05)},
     "hookline_engine_up": {(): 1},
+    "hookline_engine_stalled": {(): 0},
+    "hookline_engine_stall_seconds": {(): 0},
+    "hookline_engine_stalls": {(): 1},
     "hookline_last_step_age_seconds": {(): 2.5},
     "hookline_snapshot_age_seconds": {(): 0.5},
     "hookline_generation_tokens_per_second": {(): 6},
@@ -360,7 +380,7 @@ EXPECTED: dict[str, Numbers] = {
     "hookline_slo_attainment_ratio": {(): 0},
     "hookline_goodput_requests_per_second": {(): 0},
     "hookline_kv_transfer_in_flight": {("load",): 1, ("save",): 2},
-    "hookline_kv_transfer_oldest_age_seconds": {("load",): 0.015, ("save",): 0.017},
+    "hookline_kv_transfer_oldest_age_seconds": {("load",): 0.515, ("save",): 0.517},
     "hookline_kv_transfer_closing": {(): 3},
     "hookline_kv_transfer_held_blocks": {(): 4},
     "hookline_kv_transfer_ended": {("load",): 5, ("save",): 6},
@@ -438,6 +458,8 @@ EXPECTED: dict[str, Numbers] = {
         ("acme",): ({10: 1}, 6),
         ("none",): ({0.8: 1}, 0.75),
     },
+    "hookline_event_loop_lag_seconds": {(): 0.25},
+    "hookline_event_loop_stalls": {(): 2},
     "hookline_log_lines_dropped": {("unread",): 3, ("repeated",): 7},
     "hookline_http_connections": {(): 7},
     "hookline_http_connections_maximum": {(): 100},

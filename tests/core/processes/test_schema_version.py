@@ -8,7 +8,7 @@ import msgspec
 from hookline.core.commands import SCHEMA_VERSION
 from hookline.transport.messages import ToClient, ToEngine
 
-DIGESTS = {3: "0401bb9a8abd154d9efaf1232c18c20e6b3c7db00f9f8543e3438dba0058f16d"}
+DIGESTS = {4: "4edaef7254265911354570475297a7aba8440868081d82685c43b4189d48365b"}
 """SHA-256 of the schemas of all messages, by schema version."""
 
 

@@ -23,6 +23,7 @@ from hookline.config.observers import (
 from hookline.config.parallel import ParallelConfig
 from hookline.config.scheduler import Policy, SchedulerConfig, SleepPolicy
 from hookline.config.speculative import SpeculativeConfig
+from hookline.config.supervision import StallPolicy, SupervisionConfig
 
 __all__ = [
     "MOST_TENANTS",
@@ -48,4 +49,6 @@ __all__ = [
     "SimulationConfig",
     "SleepPolicy",
     "SpeculativeConfig",
+    "StallPolicy",
+    "SupervisionConfig",
 ]

@@ -16,6 +16,7 @@ from hookline.config.options import option, section
 from hookline.config.parallel import ParallelConfig
 from hookline.config.scheduler import SchedulerConfig
 from hookline.config.speculative import OPTION, SpeculativeConfig
+from hookline.config.supervision import SupervisionConfig
 from hookline.exceptions import ConfigError
 
 
@@ -102,6 +103,9 @@ class EngineConfig:
     )
     parallel: ParallelConfig = field(
         default_factory=ParallelConfig, metadata=section("executor")
+    )
+    supervision: SupervisionConfig = field(
+        default_factory=SupervisionConfig, metadata=section("supervision")
     )
     observers: ObserverConfig = field(
         default_factory=ObserverConfig, metadata=section("stat loggers")

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from hookline.clock import SystemClock
-from hookline.config import EngineConfig, SchedulerConfig
+from hookline.config import EngineConfig
 from hookline.core.commands import EngineCommand
 from hookline.core.failure import FailureBarrier
 from hookline.exceptions import (
@@ -16,11 +16,16 @@ from hookline.exceptions import (
 from hookline.finish_cause import Rejected
 from hookline.frontend.admission import Admission
 from hookline.frontend.calls import CALL_SECONDS
+from hookline.frontend.engine_watch import Stall
 from hookline.frontend.front_end import FrontEnd
+from hookline.frontend.loop_watch import LoopWatch
 from hookline.frontend.output_stream import OutputStream
+from hookline.frontend.probe import probe_engine
+from hookline.frontend.probe_result import ProbeResult
 from hookline.frontend.reporting import FrontEndReporter, ReadPart
 from hookline.frontend.starting import start_front_end
 from hookline.frontend.text_service import TextService
+from hookline.frontend.watchdog import Watchdog
 from hookline.pages import RoutesOf
 from hookline.payloads import EngineFacts, HttpAnswered
 from hookline.request import RequestFacts
@@ -41,15 +46,15 @@ class AsyncEngine:
         failed: Set when the last engine dies.
     """
 
-    def __init__(self, front_end: FrontEnd, config: SchedulerConfig) -> None:
+    def __init__(self, front_end: FrontEnd, config: EngineConfig) -> None:
         """Takes over a front end; use `start` to make both.
 
         Args:
             front_end: A front end whose engines are ready.
-            config: Configuration of the scheduler, with the bounds of the queue.
+            config: Its configuration.
         """
         self._front_end = front_end
-        self._admission = Admission(front_end.engines, config)
+        self._admission = Admission(front_end.engines, config.scheduler)
         self._clock = SystemClock()
         self._loop = asyncio.get_running_loop()
         self._texts = TextService(front_end.tokenizer, front_end.text_bounds)
@@ -64,6 +69,7 @@ class AsyncEngine:
             target=self._receive, name="engine-outputs", daemon=True
         )
         self._receiver.start()
+        self._watchdog = self._watch(config)
 
     @classmethod
     async def start(cls, config: EngineConfig) -> "AsyncEngine":
@@ -74,8 +80,20 @@ class AsyncEngine:
             ModelLoadError: The model cannot be loaded or served.
             RegistryError: A plugin is unknown or broken.
         """
-        front_end = await asyncio.to_thread(start_front_end, config)
-        return cls(front_end, config.scheduler)
+        return cls(await asyncio.to_thread(start_front_end, config), config)
+
+    def _watch(self, config: EngineConfig) -> Watchdog:
+        loop_watch = LoopWatch(self._loop)
+        self.report(lambda: loop_watch.stats)
+        return Watchdog(
+            self._front_end.engines,
+            lambda health: self._front_end.front_end_changed((health,)),
+            config.supervision,
+            config.observers.heartbeat_seconds,
+            self._clock,
+            loop_watch=loop_watch,
+            changed=lambda index, stall: self._post(self._take_stall, (index, stall)),
+        )
 
     async def start_texts(self) -> None:
         """Starts text processes, so that the first request need not wait for one."""
@@ -84,7 +102,21 @@ class AsyncEngine:
 
     @property
     def is_ready(self) -> bool:
+        """Whether it accepts requests: it is neither dead nor being stopped."""
         return not (self._is_draining or self.failure or self._is_closing.is_set())
+
+    @property
+    def ailment(self) -> str | None:
+        """Why no engine answers; None while one does, however long its queue is."""
+        if self.failure is not None:
+            return f"the engine has failed: {self.failure}"
+        stall = self._front_end.engines.stall
+        return None if stall is None else f"the engine has stalled: {stall.reason}"
+
+    @property
+    def is_asleep(self) -> bool:
+        """Whether all engines sleep."""
+        return self._front_end.engines.is_asleep
 
     @property
     def failure(self) -> str | None:
@@ -223,6 +255,17 @@ class AsyncEngine:
         finally:
             self._front_end.abandon(replies)
 
+    async def probe(self, timeout_seconds: float) -> tuple[ProbeResult, ...]:
+        """Lets each live engine generate one token, whatever the limits of the queue.
+
+        The requests count in all metrics; their client id is `health-probe`.
+        """
+        probes = [
+            probe_engine(self._front_end, engine, self._clock, timeout_seconds)
+            for engine in self._front_end.engines.live
+        ]
+        return tuple(await asyncio.gather(*probes))
+
     def add_routes(self, routes_of: RoutesOf) -> None:
         """Lets the loggers register their pages."""
         self._front_end.add_routes(routes_of)
@@ -257,6 +300,7 @@ class AsyncEngine:
         if self._is_closing.is_set():
             return
         self._is_closing.set()
+        await asyncio.to_thread(self._watchdog.close)
         self._reporter.close()
         await asyncio.to_thread(self._receiver.join)
         await asyncio.to_thread(self._front_end.engines.client.close)
@@ -276,6 +320,7 @@ class AsyncEngine:
             while not self._is_closing.is_set():
                 received = client.receive(_RECEIVE_SECONDS)
                 if received is not None:
+                    self._front_end.engines.heard(received)
                     self._post(self._take, received)
 
     def _post_death(self, reason: str) -> None:
@@ -292,6 +337,10 @@ class AsyncEngine:
             self.failed.set()
         if not self._front_end.num_unconfirmed:
             self._is_quiet.set()
+
+    def _take_stall(self, verdict: tuple[int, Stall | None]) -> None:
+        with FailureBarrier(self._die):
+            self._front_end.take_stall(*verdict)
 
     def _die(self, reason: str) -> None:
         self._front_end.fail(reason)

@@ -52,3 +52,4 @@ class PendingCalls:
         for number, (_, _, future) in list(self._pending.items()):
             if future in futures:
                 del self._pending[number]
+                future.cancel()

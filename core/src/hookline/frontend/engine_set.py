@@ -2,13 +2,17 @@
 
 from collections.abc import Callable, Iterator
 
+from hookline.clock import Clock
 from hookline.core.commands import Command
 from hookline.events import StepOutput
 from hookline.exceptions import EngineDeadError
 from hookline.frontend.accounting import RequestAccounting
+from hookline.frontend.engine_watch import Stall
 from hookline.frontend.output_processor import OutputProcessor
+from hookline.frontend.vitals import EngineVitals
 from hookline.stats import SchedulerStats
-from hookline.transport.engine_client import EngineClient, EngineInfo
+from hookline.transport.engine_client import EngineClient, EngineInfo, Received
+from hookline.transport.process_inspector import ProcessInspector
 
 _WAITING_WEIGHT = 4
 """Load of a waiting request, in running requests."""
@@ -25,6 +29,8 @@ class EngineState:
         stats: Its latest state.
         stats_at: Time of `stats`, on the engine's clock.
         failure: Why the engine died or was closed; None while it lives.
+        vitals: Its signs of life.
+        stall: Its stall in progress; None while it works.
     """
 
     def __init__(self, index: int, info: EngineInfo, outputs: OutputProcessor) -> None:
@@ -35,8 +41,8 @@ class EngineState:
         self.stats = SchedulerStats()
         self.stats_at = info.clock.monotonic
         self.failure: str | None = None
-        self._num_sent = 0
-        self._num_queued = 0
+        self.vitals = EngineVitals()
+        self.stall: Stall | None = None
 
     @property
     def accounting(self) -> RequestAccounting:
@@ -50,18 +56,28 @@ class EngineState:
     @property
     def load(self) -> int:
         """Load by the latest state, plus requests that it does not include yet."""
-        on_the_way = self._num_sent - self._num_queued
+        on_the_way = len(self.vitals.unheard)
         return _WAITING_WEIGHT * self.stats.waiting + self.stats.running + on_the_way
 
-    def sent(self, num_requests: int) -> None:
-        """Counts requests that were sent to the engine."""
-        self._num_sent += num_requests
+    def sent(self, num_requests: int, arrived_at: int) -> None:
+        """Counts requests that are sent to the engine, with their time of arrival."""
+        self.vitals.unheard.extend([arrived_at] * num_requests)
+
+    def end(self, reason: str) -> None:
+        """Marks the engine as ended."""
+        self.failure = reason
+        self.stall = None
+        self.vitals.is_over = True
+        self.vitals.unheard.clear()
 
     def update(self, output: StepOutput) -> None:
         """Updates the state from an output."""
         self.stats = output.stats
         self.stats_at = output.record.ended_at if output.record else output.at
-        self._num_queued += len(output.queued)
+        unheard = self.vitals.unheard
+        for _ in output.queued:
+            if unheard:
+                unheard.popleft()
 
 
 class EngineSet:
@@ -75,8 +91,10 @@ class EngineSet:
         self,
         client: EngineClient,
         make_outputs: Callable[[EngineInfo], OutputProcessor],
+        clock: Clock,
     ) -> None:
         self.client = client
+        self._clock = clock
         self._engines = {
             index: EngineState(index, info, make_outputs(info))
             for index, info in sorted(client.engines.items())
@@ -107,6 +125,18 @@ class EngineSet:
         return None if None in failures else failures[-1]
 
     @property
+    def stall(self) -> Stall | None:
+        """The stall of an engine if none of the live ones works; else None."""
+        stalls = [engine.stall for engine in self.live]
+        return None if None in stalls or not stalls else stalls[0]
+
+    @property
+    def is_asleep(self) -> bool:
+        """Whether all live engines sleep."""
+        live = self.live
+        return bool(live) and all(engine.is_asleep for engine in live)
+
+    @property
     def num_unconfirmed(self) -> int:
         """Completions that no engine has confirmed to have ended."""
         return sum(engine.accounting.num_in_flight for engine in self)
@@ -126,8 +156,20 @@ class EngineSet:
         """Requests unaccounted for in the front end; 0, or there is a bug."""
         return sum(engine.accounting.residue for engine in self)
 
+    def inspector(self, engine_index: int) -> ProcessInspector | None:
+        """Returns an inspector of an engine's process, if it has its own."""
+        processes = self.client.processes
+        return None if processes is None else processes.inspector(engine_index)
+
+    def heard(self, received: Received) -> None:
+        """Counts a message as a sign of life; for the receiving thread."""
+        if isinstance(received, StepOutput):
+            self._engines[received.engine_index].vitals.heard(received)
+
     def choose(self) -> EngineState:
-        """Returns the live engine with the least load, an awake one if possible.
+        """Returns the live engine with the least load.
+
+        One that works and is awake, if possible.
 
         Raises:
             EngineDeadError: All engines are dead.
@@ -137,7 +179,7 @@ class EngineSet:
             raise EngineDeadError(self.failure or "no engine is left")
         if len(live) == 1:
             return live[0]
-        return min(live, key=lambda each: (each.is_asleep, each.load))
+        return min(live, key=_preference)
 
     def send(self, engine: EngineState, command: Command) -> None:
         """Sends a command to one engine.
@@ -145,4 +187,9 @@ class EngineSet:
         Raises:
             EngineDeadError: The engine is dead.
         """
+        engine.vitals.sent(command, self._clock.now())
         self.client.send(engine.index, command)
+
+
+def _preference(engine: EngineState) -> tuple[bool, bool, int]:
+    return engine.stall is not None, engine.is_asleep, engine.load

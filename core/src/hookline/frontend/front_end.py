@@ -9,16 +9,21 @@ from typing import TypeVar
 import msgspec
 
 from hookline.clock import NANOSECONDS, Clock, SystemClock
-from hookline.config import ObserverConfig, SleepPolicy
-from hookline.core.commands import Add, EngineCommand, Finish, Reply
+from hookline.config import ObserverConfig, SleepPolicy, StallPolicy
+from hookline.core.commands import Add, EngineCommand, Finish, Reply, Sleep, WakeUp
 from hookline.events import Finished, StepOutput
-from hookline.exceptions import EngineDeadError, EngineSleepingError
+from hookline.exceptions import (
+    EngineDeadError,
+    EngineSleepingError,
+    EngineStalledError,
+)
 from hookline.finish_cause import Aborted, Failed, Rejected
 from hookline.frontend.accounting import RequestAccounting
 from hookline.frontend.calls import PendingCalls
 from hookline.frontend.client_request import ClientRequest, Deliver
 from hookline.frontend.encoded_texts import TextEncoder
 from hookline.frontend.engine_set import EngineSet, EngineState
+from hookline.frontend.engine_watch import Stall
 from hookline.frontend.input_processor import InputProcessor, PreparedRequest
 from hookline.frontend.observation import Observers
 from hookline.frontend.output_processor import OutputProcessor
@@ -59,16 +64,18 @@ class FrontEnd:
         *,
         config: ObserverConfig | None = None,
         sleep_policy: SleepPolicy = SleepPolicy.WAIT,
+        stall_policy: StallPolicy = StallPolicy.WAIT,
         clock: Clock | None = None,
     ) -> None:
         config = config or ObserverConfig()
         clock = clock or SystemClock()
         self.engines = EngineSet(
-            client, partial(_make_outputs, clock, config, tokenizer)
+            client, partial(_make_outputs, clock, config, tokenizer), clock
         )
         self.tokenizer = tokenizer
         self._clock = clock
         self._is_closed = False
+        self._stall_policy = stall_policy
         self._refuses_asleep = sleep_policy is SleepPolicy.REFUSE
         self._observers = observers
         self._inputs = InputProcessor(self.facts, tokenizer)
@@ -136,16 +143,22 @@ class FrontEnd:
         arrived_at: int,
         is_streamed: bool,
         timeout_seconds: float | None = None,
+        to: EngineState | None = None,
     ) -> ClientRequest:
-        """Sends a request's completions to the engine with the least load.
+        """Sends a request's completions to an engine, by default that of least load.
 
         It ends with what it has `timeout_seconds` after `arrived_at`, if given.
 
         Raises:
             EngineDeadError: All engines are dead.
             EngineSleepingError: The engine sleeps and refuses requests.
+            EngineStalledError: The engine has been given up.
         """
-        engine = self.engines.choose()
+        engine = to or self.engines.choose()
+        if engine.failure is not None:
+            raise EngineDeadError(engine.failure)
+        if engine.stall is not None and self._gives_up(engine.stall):
+            raise EngineStalledError(engine.stall.reason)
         if self._refuses_asleep and engine.is_asleep:
             raise EngineSleepingError
         request = engine.outputs.add(
@@ -156,7 +169,7 @@ class FrontEnd:
             is_streamed=is_streamed,
         )
         request.engine_index = engine.index
-        engine.sent(prepared.params.n)
+        engine.sent(prepared.params.n, arrived_at)
         eos = engine.facts.eos_token_ids
         left = self._seconds_left(arrived_at, timeout_seconds)
         first, *siblings = request.completions
@@ -206,6 +219,8 @@ class FrontEnd:
         for engine in self.engines.live:
             call, future = self._calls.open(engine.index, command)
             futures.append(future)
+            if isinstance(command, Sleep | WakeUp):
+                engine.vitals.begin_slow_call(future)
             self.engines.send(engine, call)
         return futures
 
@@ -232,6 +247,27 @@ class FrontEnd:
         if self._observers.is_listening:
             self._observers.observe(output, iteration, facts)
 
+    def take_stall(self, engine_index: int, stall: Stall | None) -> None:
+        """Takes the watchdog's verdict on an engine; None if it works again."""
+        engine = self.engines[engine_index]
+        if engine.failure is not None:
+            return
+        engine.stall = stall
+        if stall is not None and self._gives_up(stall):
+            self._give_up_requests(engine, stall)
+
+    def _gives_up(self, stall: Stall) -> bool:
+        return stall.is_final and self._stall_policy is not StallPolicy.WAIT
+
+    def _give_up_requests(self, engine: EngineState, stall: Stall) -> None:
+        """Ends all open requests for their clients; the engine does so if it wakes."""
+        error = EngineStalledError(stall.reason)
+        cause = Failed(str(error))
+        for request in engine.outputs.open_requests:
+            ids = engine.outputs.abort(request, cause)
+            request.deliver_error(error)
+            self.engines.send(engine, Finish(ids, cause))
+
     def fail(self, reason: str) -> None:
         """Ends every open request of every engine with an error."""
         for engine in self.engines.live:
@@ -239,7 +275,7 @@ class FrontEnd:
 
     def _fail_engine(self, engine: EngineState, reason: str) -> None:
         if engine.failure is None:
-            engine.failure = reason
+            engine.end(reason)
             self._calls.fail(engine.index, EngineDeadError(reason))
             events = self._end_all(engine, Failed(reason), "failed")
             errors = sum(event.reason is FinishReason.ERROR for event in events)
@@ -293,8 +329,8 @@ class FrontEnd:
     def end_requests(self) -> None:
         """Ends open requests and calls after the client has been closed."""
         for engine in self.engines.live:
-            engine.failure = "it was closed"
-            self._calls.fail(engine.index, EngineDeadError(engine.failure))
+            engine.end("it was closed")
+            self._calls.fail(engine.index, EngineDeadError("it was closed"))
             self._end_all(engine, Aborted("the engine was closed"), "drain")
             self._observers.stopped(engine.index, "closed")
 

@@ -118,7 +118,17 @@ class OutputProcessor:
             request.deliver_output()
         return iteration, stopped
 
-    def abort(self, request: ClientRequest, cause: Aborted) -> list[int]:
+    @property
+    def open_requests(self) -> list[ClientRequest]:
+        """The requests whose clients still expect output, in order of arrival."""
+        found = {
+            completion.request: None
+            for completion in self._completions.values()
+            if completion.is_open
+        }
+        return list(found)
+
+    def abort(self, request: ClientRequest, cause: Aborted | Failed) -> list[int]:
         """Ends a request for its client.
 
         Returns:

@@ -4,6 +4,7 @@ import dataclasses
 
 from hookline.metrics.dialects import ONLY_THERE, names_of
 from hookline.metrics.families.connections import CONNECTION_METRICS
+from hookline.metrics.families.event_loop import EVENT_LOOP_METRICS
 from hookline.metrics.families.http import HTTP_METRICS
 from hookline.metrics.families.live import LIVE_METRICS
 from hookline.metrics.families.log import LOG_METRICS
@@ -35,6 +36,7 @@ _OWN: tuple[Metric, ...] = (
     *CONNECTION_METRICS,
     *LOG_METRICS,
     *TEXT_METRICS,
+    *EVENT_LOOP_METRICS,
     *LOGGER_METRICS,
     FOLDED,
 )

@@ -2,12 +2,14 @@
 
 from collections.abc import Iterable
 
+import msgspec
+
 from hookline.clock import NANOSECONDS
 from hookline.metrics.rate_window import RateWindow
 from hookline.metrics.readings import LiveReading, StateReading
 from hookline.metrics.saturation import PARTS, Saturation
 from hookline.metrics.speculation import SpeculationReading, SpeculationYield
-from hookline.payloads import EngineStarted, StateChanged, StepFinished
+from hookline.payloads import EngineHealth, EngineStarted, StateChanged, StepFinished
 from hookline.stats import FinishedRequest, HitRateWindow, SchedulerStats
 
 RATE_SECONDS = 10.0
@@ -19,6 +21,7 @@ class LiveEngine:
 
     Attributes:
         state: The most recent state; at rest after the engine has stopped.
+        is_stalled: Whether the front end has found the engine stalled.
     """
 
     def __init__(self, started: EngineStarted, now: int) -> None:
@@ -38,6 +41,37 @@ class LiveEngine:
         self._speculation = SpeculationYield()
         self._stepped_at = self._heard_at = now
         self._is_up = True
+        self._health: EngineHealth | None = None
+        self._judged_at = now
+
+    @property
+    def is_stalled(self) -> bool:
+        return self._health is not None
+
+    def judge(self, health: EngineHealth, now: int) -> None:
+        """Takes the front end's verdict on the engine."""
+        self._health = health if health.stalled_seconds is not None else None
+        self._judged_at = now
+
+    def state_at(self, now: int) -> StateReading:
+        """Returns the state with all ages as of `now`.
+
+        While the engine is stalled, requests that it has not confirmed wait, too.
+        """
+        state = self.state
+        if not self._is_up:
+            return state
+        at = state.at + now - self._heard_at
+        stats, health = state.stats, self._health
+        if health is not None and health.unheard:
+            age = round(health.oldest_unheard_seconds * NANOSECONDS)
+            oldest = at - age - (now - self._judged_at)
+            stats = msgspec.structs.replace(
+                stats,
+                waiting=stats.waiting + health.unheard,
+                oldest_waiting_at=min(oldest, stats.oldest_waiting_at or oldest),
+            )
+        return StateReading(stats, at, state.facts)
 
     def step(self, step: StepFinished, now: int) -> None:
         self._stepped_at = self._heard_at = now
@@ -57,13 +91,14 @@ class LiveEngine:
     def end(self) -> None:
         """Handles the engine's end: all gauges of requests and blocks become 0."""
         self._is_up = False
+        self._health = None
         self.state = self._idle_state(self.state)
 
     def reading(self, now: int) -> LiveReading:
         """Returns all values as of `now`, on this process's clock."""
         at = self.state.at
         met, missed = self._met.total(at), self._missed.total(at)
-        is_quiet = not self._is_up or not self.state.stats.running
+        is_quiet = not self._is_up or self.is_stalled or not self.state.stats.running
         return LiveReading(
             generation_rate=0.0 if is_quiet else self._generated.rate(at),
             hit_rate=self._hits.rate or 0.0,
@@ -75,11 +110,17 @@ class LiveEngine:
             goodput=self._met.rate(at) if self._is_up else 0.0,
             last_step_age=(now - self._stepped_at) / NANOSECONDS,
             snapshot_age=(now - self._heard_at) / NANOSECONDS,
-            is_up=self._is_up,
+            is_up=self._is_up and not self.is_stalled,
+            stall_seconds=self._stall_seconds(now),
             speculation=self._speculation.reading(at)
             if self._is_up
             else SpeculationReading(),
         )
+
+    def _stall_seconds(self, now: int) -> float | None:
+        if self._health is None or self._health.stalled_seconds is None:
+            return None
+        return self._health.stalled_seconds + (now - self._judged_at) / NANOSECONDS
 
     def _set(self, payload: StepFinished | StateChanged, at: int) -> None:
         self._hits.observe(payload.scheduler.prefix_cache)

@@ -10,6 +10,7 @@ from hookline.metrics.speculation import SpeculationReading
 from hookline.payloads import (
     ConnectionStats,
     EngineFacts,
+    EventLoopStats,
     LogStats,
     PageStats,
     TextStats,
@@ -53,7 +54,8 @@ class LiveReading:
             none.
         speculation: Recent efficiency of speculative decoding.
         snapshot_age: Seconds since the engine's most recent report.
-        is_up: Whether the engine is up.
+        is_up: Whether the engine is up and not stalled.
+        stall_seconds: How long it has been stalled; None while it works.
     """
 
     generation_rate: float
@@ -65,6 +67,7 @@ class LiveReading:
     last_step_age: float
     snapshot_age: float
     is_up: bool
+    stall_seconds: float | None
     speculation: SpeculationReading
 
 
@@ -108,6 +111,7 @@ RUNNING_TOTALS: frozenset[type] = frozenset(
         PageStats,
         ConnectionStats,
         TextStats,
+        EventLoopStats,
     }
 )
 """Parts whose counts are totals since their source's start, not increments."""

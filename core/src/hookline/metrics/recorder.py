@@ -15,6 +15,7 @@ from hookline.metrics.snapshot import Family, FamilyBuilder, merged
 from hookline.metrics.sums import Sums, TrackedMetric
 from hookline.payloads import (
     EngineFailed,
+    EngineHealth,
     EngineStarted,
     EngineStopped,
     FrontEndChanged,
@@ -116,14 +117,17 @@ class Recorder:
         """Adds the state of parts of the front end."""
         with self._lock:
             for part in changed.parts:
-                self._front_end.feed(part)
+                if isinstance(part, EngineHealth):
+                    self._judge(part)
+                else:
+                    self._front_end.feed(part)
 
     def snapshot(self) -> tuple[Family, ...]:
         """Returns all families of the chosen dialects, as of the same moment."""
         with self._lock:
             now = self._clock.now()
             for engine in self._engines.values():
-                engine.sums.feed(engine.live.state)
+                engine.sums.feed(engine.live.state_at(now))
                 engine.sums.feed(engine.live.reading(now))
             self._front_end.feed(FoldedValues(self._guards.folded))
             sources = self._sources()
@@ -132,6 +136,13 @@ class Recorder:
                 family = builder.build(sources[chosen.metric.name])
                 families.setdefault(builder.name, []).append(family)
         return tuple(merged(parts) for parts in families.values())
+
+    def _judge(self, health: EngineHealth) -> None:
+        if (engine := self._engines.get(health.engine_index)) is None:
+            return
+        if health.stalled_seconds is not None and not engine.live.is_stalled:
+            engine.sums.feed(health)
+        engine.live.judge(health, self._clock.now())
 
     def _add(self, sums: Sums, iteration: IterationStats) -> None:
         sums.feed(iteration)

@@ -6,6 +6,7 @@ from typing import NamedTuple, Protocol
 from hookline.core.commands import Command, Reply
 from hookline.events import ClockPair, StepOutput
 from hookline.payloads import EngineFacts
+from hookline.transport.process_inspector import ProcessInspector
 
 
 class EngineInfo(NamedTuple):
@@ -30,6 +31,14 @@ class EngineDied(NamedTuple):
 Received = StepOutput | Reply | EngineDied
 
 
+class EngineProcesses(Protocol):
+    """The processes of engines that have their own; for any thread."""
+
+    def inspector(self, engine_index: int) -> ProcessInspector:
+        """Returns a new inspector of the engine's process."""
+        ...
+
+
 class EngineClient(Protocol):
     """A connection to one or several engines.
 
@@ -44,6 +53,11 @@ class EngineClient(Protocol):
     @property
     def engines(self) -> Mapping[int, EngineInfo]:
         """Every engine, by its index."""
+        ...
+
+    @property
+    def processes(self) -> EngineProcesses | None:
+        """The engines' processes; None if the engines run in this process."""
         ...
 
     def send(self, engine_index: int, command: Command) -> None:

@@ -7,6 +7,7 @@ and sends the key of the messages through it. Once that closes, or the owner has
 the process ends.
 """
 
+import faulthandler
 import os
 import shutil
 import signal
@@ -23,6 +24,7 @@ from hookline.transport.engine_wire import EngineWire
 from hookline.transport.mailbox import KEY_BYTES
 from hookline.transport.messages import Ready
 from hookline.transport.owner_watch import wait_for_owners_end
+from hookline.transport.process_inspector import STACKS_SIGNAL, stacks_file
 
 _IDLE_SECONDS = 60.0
 
@@ -39,6 +41,7 @@ def main(folder: Path, engine_index: int, owner_index: int, owner_pid: int) -> i
         target=_end_with_owner, args=[stdin, owner_pid, folder], daemon=True
     ).start()
     wire = EngineWire(folder, engine_index, owner_index, key)
+    _write_stacks_on_signal(stacks_file(folder, engine_index))
     try:
         with FailureNotice(wire.failed):
             return _serve(wire)
@@ -61,6 +64,16 @@ def _serve(wire: EngineWire) -> int:
     while True:
         for message in loop.turn(wire.receive, _IDLE_SECONDS):
             wire.send(message)
+
+
+def _write_stacks_on_signal(path: Path) -> None:
+    """Lets the owner see where all threads are, whatever they do.
+
+    Into a file, because a thread that hangs may hold the log.
+    """
+    faulthandler.enable()
+    stacks = path.open("a")  # stays open until the process ends
+    faulthandler.register(STACKS_SIGNAL, stacks, all_threads=True)
 
 
 def _end_with_owner(stdin: int, owner_pid: int, folder: Path) -> None:

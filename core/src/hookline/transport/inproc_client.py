@@ -57,6 +57,10 @@ class InprocClient:
         self._messages: deque[EngineMessage] = deque()
         self._is_closed = False
 
+    @property
+    def processes(self) -> None:
+        return None
+
     def send(self, engine_index: int, command: Command) -> None:
         driven = self._driven[engine_index]
         if driven.death is not None:

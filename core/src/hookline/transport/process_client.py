@@ -25,6 +25,7 @@ from hookline.transport.messages import (
     StartFailed,
     ToClient,
 )
+from hookline.transport.process_inspector import ProcessInspector, stacks_file
 from hookline.transport.transport import Party, Role
 from hookline.worker.startup_timer import StartupTimer
 
@@ -69,6 +70,14 @@ class ProcessClient:
     def pids(self) -> Mapping[int, int]:
         """Process id of each engine, by the engine's index."""
         return {index: each.pid for index, each in self._launched.items()}
+
+    @property
+    def processes(self) -> "ProcessClient":
+        return self
+
+    def inspector(self, engine_index: int) -> ProcessInspector:
+        pid = self._launched[engine_index].pid
+        return ProcessInspector(pid, stacks_file(self._folder, engine_index))
 
     @property
     def dropped(self) -> int:

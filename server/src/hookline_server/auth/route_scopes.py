@@ -5,7 +5,16 @@ from aiohttp import web
 from hookline_server.auth.key import Scope
 
 LIVENESS = frozenset(
-    {"/health", "/health/live", "/health/ready", "/live", "/ready", "/ping"}
+    {
+        "/health",
+        "/health/live",
+        "/health/ready",
+        "/live",
+        "/livez",
+        "/ping",
+        "/ready",
+        "/readyz",
+    }
 )
 """Paths that never need a key, for probes."""
 

@@ -1,10 +1,14 @@
-"""Liveness and readiness of the server."""
+"""Liveness, readiness and deep health of the server.
+
+Kubernetes' names are served, too, SageMaker's `/ping` and SGLang's `/health_generate`.
+"""
 
 import msgspec
 from aiohttp import web
 
+from hookline.frontend.probe_result import ProbeOutcome
 from hookline_server.api_error import ApiError
-from hookline_server.context import ENGINE
+from hookline_server.context import DEEP_HEALTH, ENGINE
 from hookline_server.handlers.common import json_response, unready_reason
 
 
@@ -14,21 +18,67 @@ class Health(msgspec.Struct, frozen=True):
     status: str
 
 
+class EngineProbe(msgspec.Struct, frozen=True):
+    """The probe of one engine: `token`, `busy`, `asleep` or `failed`."""
+
+    engine: int
+    outcome: str
+    seconds: float
+
+
+class DeepHealthy(msgspec.Struct, frozen=True):
+    """The response of a server whose engines have all passed their probes."""
+
+    status: str
+    engines: list[EngineProbe]
+
+
 async def live(_: web.Request) -> web.Response:
-    """Returns 200 as long as the process runs, regardless of its engine."""
+    """Returns 200 as long as the event loop turns, regardless of the engine."""
     return json_response(Health("alive"))
 
 
+async def health(request: web.Request) -> web.Response:
+    """Returns 200 while the engine works, asleep or not; otherwise 503."""
+    engine = request.app[ENGINE]
+    _check(engine.ailment or unready_reason(engine))
+    return json_response(Health("healthy"))
+
+
 async def ready(request: web.Request) -> web.Response:
-    """Returns 200 while requests are accepted, otherwise 503 with the reason."""
-    reason = unready_reason(request.app[ENGINE])
-    if reason is not None:
-        raise ApiError(503, reason, code="engine_unavailable")
+    """Returns 200 while requests are accepted and computed, otherwise 503."""
+    engine = request.app[ENGINE]
+    asleep = "the engine is asleep" if engine.is_asleep else None
+    _check(engine.ailment or unready_reason(engine) or asleep)
     return json_response(Health("ready"))
 
 
+async def deep(request: web.Request) -> web.Response:
+    """Lets each live engine generate a token; returns 503 if one does not."""
+    engine = request.app[ENGINE]
+    _check(engine.ailment)
+    results = await request.app[DEEP_HEALTH].results()
+    failed = [each for each in results if each.outcome is ProbeOutcome.FAILED]
+    if failed:
+        reasons = [f"engine {each.engine_index}: {each.detail}" for each in failed]
+        _check("; ".join(reasons))
+    probes = [
+        EngineProbe(each.engine_index, each.outcome.value, each.seconds)
+        for each in results
+    ]
+    return json_response(DeepHealthy("healthy", probes))
+
+
+LIVE_PATHS = ("/health/live", "/live", "/livez")
+LIVE_ROUTES = tuple(web.get(path, live) for path in LIVE_PATHS)
 HEALTH_ROUTES = (
-    web.get("/health/live", live),
-    web.get("/health/ready", ready),
-    web.get("/health", ready),
+    *LIVE_ROUTES,
+    *[web.get(path, ready) for path in ("/health/ready", "/ready", "/readyz")],
+    *[web.get(path, health) for path in ("/health", "/ping")],
 )
+DEEP_HEALTH_ROUTES = (web.get("/health/deep", deep), web.get("/health_generate", deep))
+
+
+def _check(obstacle: str | None) -> None:
+    if obstacle is not None:
+        raise ApiError(503, obstacle, code="engine_unavailable")

@@ -20,7 +20,7 @@ _HEALTH = (
         expression="hookline_engine_up == 0",
         wait="30s",
         severity=Severity.CRITICAL,
-        summary=f"The {_WHERE} has stopped or failed.",
+        summary=f"The {_WHERE} has stopped, failed or stalled.",
         next_step="The server answers with 503. Its log and /health/ready have the "
         "cause. Restart the server.",
     ),

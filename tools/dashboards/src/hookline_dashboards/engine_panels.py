@@ -82,6 +82,8 @@ def scheduler(make: StandardPanels) -> Row:
                 "hookline_last_step_age_seconds",
                 "hookline_snapshot_age_seconds",
             ),
+            make.each("Time without an answer", "hookline_engine_stall_seconds"),
+            make.rates("Engine stalls", "hookline_engine_stalls"),
             make.each("Saturation by component", "hookline_saturation_part_ratio"),
             make.each("Sleep state", "hookline_engine_sleep_state"),
             make.totals(

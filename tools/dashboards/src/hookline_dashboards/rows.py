@@ -29,6 +29,7 @@ NOT_SHOWN: Mapping[str, str] = {
     "hookline_kv_block_size_tokens": _IN_INFO,
     "hookline_kv_pool_blocks": _IN_INFO,
     "hookline_context_length_tokens": _IN_INFO,
+    "hookline_engine_stalled": "`hookline_engine_up` is 0 meanwhile",
 }
 """Metrics without a panel, and why."""
 

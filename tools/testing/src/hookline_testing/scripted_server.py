@@ -18,6 +18,7 @@ from hookline.exceptions import (
     RequestError,
 )
 from hookline.finish_cause import Rejected
+from hookline.frontend.probe_result import ProbeOutcome, ProbeResult
 from hookline.outputs import CompletionOutput, RequestOutput
 from hookline.pages import PageHandler, RoutesOf
 from hookline.payloads import EngineFacts, FrontEndPart, HttpAnswered
@@ -185,11 +186,24 @@ class FakeEngine:
         self.reported = asyncio.Event()
         self.transfer_params: dict[str, object] | None = None
         self.is_draining = False
+        self.is_asleep = False
+        self.stall: str | None = None
+        self.num_probes = 0
+        self.probe_results = (ProbeResult(0, ProbeOutcome.TOKEN, 0.01),)
         self.is_closed = False
 
     @property
     def is_ready(self) -> bool:
         return self.failure is None and not self.is_draining
+
+    @property
+    def ailment(self) -> str | None:
+        return self.failure or self.stall
+
+    async def probe(self, timeout_seconds: float) -> tuple[ProbeResult, ...]:  # noqa: ARG002
+        self.num_probes += 1
+        await self.gate.wait()
+        return self.probe_results
 
     def fail(self, reason: str) -> None:
         """Dies."""

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from hookline.metrics.metric import Kind, Label, Metric, Stability
 from hookline.metrics.readings import LiveReading, Reading, by_label, one
 from hookline.metrics.saturation import PARTS
+from hookline.payloads import EngineHealth
 
 
 def _live(
@@ -23,8 +24,29 @@ LIVE_METRICS: tuple[Metric, ...] = (
     _live(
         "engine_up",
         "1",
-        "1 while the engine is up, 0 after it has stopped or failed.",
+        "1 while the engine is up, 0 while it is stalled and after it has stopped or "
+        "failed.",
         lambda live: float(live.is_up),
+    ),
+    _live(
+        "engine_stalled",
+        "1",
+        "1 while the engine's process is stopped, hangs, or runs no step although "
+        "requests wait; otherwise 0. See --step-timeout.",
+        lambda live: float(live.stall_seconds is not None),
+    ),
+    _live(
+        "engine_stall_seconds",
+        "seconds",
+        "How long the engine has been stalled; 0 while it works.",
+        lambda live: live.stall_seconds or 0.0,
+    ),
+    Metric(
+        name="hookline_engine_stalls",
+        kind=Kind.COUNTER,
+        unit="stalls",
+        help="Number of times that the engine stalled.",
+        value=Reading(EngineHealth, lambda _: one(1.0)),
     ),
     _live(
         "last_step_age_seconds",

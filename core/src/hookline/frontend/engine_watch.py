@@ -1,0 +1,93 @@
+"""Judges from an engine's signs of life whether it is stalled."""
+
+from dataclasses import dataclass
+
+from hookline.config import SupervisionConfig
+from hookline.frontend.vitals import EngineVitals
+
+STOPPED_SECONDS = 5.0
+"""Silence after which an engine counts as stalled if its process is stopped.
+
+Such a process computes nothing, however long its step is, so no more patience helps.
+"""
+FIRST_STEP_FACTOR = 10
+"""The first step may compile kernels and gets this many times `step_timeout`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stall:
+    """A stalled engine.
+
+    Attributes:
+        reason: What it does not do, in one clause.
+        seconds: How long it has not done it.
+        is_final: Whether it lasts so long that the engine's requests are given up.
+    """
+
+    reason: str
+    seconds: float
+    is_final: bool
+
+
+class EngineWatch:
+    """Measures how long one engine has been silent and without a step.
+
+    It adds up the times between looks in which nothing came, rather than subtracting
+    times of messages. So time in which the watching process itself was stopped or had
+    no processor is not held against the engine, and a message costs an increment.
+    """
+
+    def __init__(
+        self, vitals: EngineVitals, config: SupervisionConfig, heartbeat_seconds: float
+    ) -> None:
+        self.vitals = vitals
+        self._limit = config.step_timeout
+        self._heartbeat = heartbeat_seconds
+        self._messages = self._steps = 0
+        self._silent = self._stepless = 0.0
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether nothing has come for longer than a healthy engine is silent."""
+        return self._silent > self._heartbeat
+
+    def look(self, seconds: float, *, is_stopped: bool) -> Stall | None:
+        """Judges the engine.
+
+        Args:
+            seconds: Time since the last look, as far as this process ran.
+            is_stopped: Whether the engine's process is stopped.
+        """
+        vitals = self.vitals
+        has_work = vitals.has_work
+        self._silent = self._since(self._messages, vitals.messages, seconds)
+        if not has_work or vitals.steps != self._steps or vitals.num_slow_calls:
+            self._stepless = 0.0
+        else:
+            self._stepless += seconds
+        self._messages, self._steps = vitals.messages, vitals.steps
+        return self._judge(has_work=has_work, is_stopped=is_stopped)
+
+    def _since(self, before: int, now: int, seconds: float) -> float:
+        return 0.0 if before != now else self._silent + seconds
+
+    def _judge(self, *, has_work: bool, is_stopped: bool) -> Stall | None:
+        is_first = has_work and not self._steps
+        limit = self._limit * (FIRST_STEP_FACTOR if is_first else 1)
+        # Without work it sends a heartbeat now and then.
+        quiet = limit + (0.0 if has_work else self._heartbeat)
+        if is_stopped:
+            is_final = self._silent > self._limit + self._heartbeat
+            early = min(STOPPED_SECONDS, self._limit) + self._heartbeat
+            if self._silent > early:
+                return Stall("its process is stopped", self._silent, is_final)
+        if self._stepless > limit:
+            return Stall(self._stepless_reason(), self._stepless, is_final=True)
+        if self._silent > quiet and not self.vitals.num_slow_calls:
+            return Stall("it sends nothing", self._silent, is_final=True)
+        return None
+
+    def _stepless_reason(self) -> str:
+        if self._silent >= self._limit:
+            return "it sends nothing and runs no step"
+        return "it answers but runs no step"

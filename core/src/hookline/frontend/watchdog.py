@@ -1,0 +1,141 @@
+"""The thread that watches engines and the event loop, independent of both."""
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from hookline.clock import NANOSECONDS, Clock
+from hookline.config import SupervisionConfig
+from hookline.frontend.engine_set import EngineSet, EngineState
+from hookline.frontend.engine_watch import EngineWatch, Stall
+from hookline.frontend.loop_watch import LoopWatch
+from hookline.frontend.stall_report import log_recovery, log_stacks, log_stall
+from hookline.payloads import EngineHealth
+from hookline.transport.process_inspector import ProcessInspector
+
+LOOK_SECONDS = 0.25
+"""Time between two looks."""
+_REPORT_SECONDS = 1.0
+"""Time between two reports of a stall that goes on."""
+
+
+@dataclass(slots=True)
+class _Watched:
+    """One engine under watch.
+
+    Attributes:
+        stall: The stall in progress; None while the engine works.
+        unreported: Time since the last report of the stall, in seconds.
+        awaits_stacks: Whether the engine was asked for its stacks.
+    """
+
+    watch: EngineWatch
+    inspector: ProcessInspector | None
+    stall: Stall | None = None
+    unreported: float = 0.0
+    awaits_stacks: bool = False
+
+
+class Watchdog:
+    """Looks several times per second; call `close` at the end.
+
+    Args:
+        engines: The engines.
+        report: Called in this thread with the health of a stalled engine, about once
+            per second.
+        config: When an engine is stalled.
+        heartbeat_seconds: Maximum time between two states of an engine.
+        clock: The front end's clock.
+        loop_watch: Watches the event loop, if there is one.
+        changed: Called in this thread with an engine's index and its stall, whenever
+            the stall begins, becomes final or ends (None).
+    """
+
+    def __init__(
+        self,
+        engines: EngineSet,
+        report: Callable[[EngineHealth], None],
+        config: SupervisionConfig,
+        heartbeat_seconds: float,
+        clock: Clock,
+        *,
+        loop_watch: LoopWatch,
+        changed: Callable[[int, Stall | None], None],
+    ) -> None:
+        self._engines = engines
+        self._report_health = report
+        self._config = config
+        self._heartbeat = heartbeat_seconds
+        self._clock = clock
+        self._loop_watch = loop_watch
+        self._changed = changed
+        self._watched: dict[int, _Watched] = {}
+        self._is_closing = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="watchdog", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Ends the thread."""
+        self._is_closing.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        last = time.monotonic()
+        while not self._is_closing.wait(LOOK_SECONDS):
+            now = time.monotonic()
+            # Time in which this process was stopped is no time without an answer.
+            seconds = min(now - last, 2 * LOOK_SECONDS)
+            last = now
+            self._loop_watch.look(seconds)
+            for engine in self._engines:
+                if not engine.vitals.is_over:
+                    self._look(engine.index, self._known(engine), seconds)
+
+    def _known(self, engine: EngineState) -> _Watched:
+        index, vitals = engine.index, engine.vitals
+        known = self._watched.get(index)
+        if known is None or known.watch.vitals is not vitals:  # a replaced process
+            watch = EngineWatch(vitals, self._config, self._heartbeat)
+            known = _Watched(watch, self._engines.inspector(index))
+            self._watched[index] = known
+        return known
+
+    def _look(self, index: int, each: _Watched, seconds: float) -> None:
+        if each.awaits_stacks and each.inspector is not None:
+            each.awaits_stacks = False
+            log_stacks(index, each.inspector)
+        inspector, before = each.inspector, each.stall
+        is_stopped = (
+            inspector is not None and each.watch.is_quiet and inspector.is_stopped
+        )
+        each.stall = each.watch.look(seconds, is_stopped=is_stopped)
+        each.unreported += seconds
+        if each.stall is None:
+            if before is not None:
+                log_recovery(index, before.seconds)
+                self._changed(index, None)
+                self._report(index, each)
+            return
+        if before is None:
+            log_stall(index, each.stall, each.watch.vitals, inspector)
+            each.awaits_stacks = inspector is not None
+        if before is None or before.is_final is not each.stall.is_final:
+            self._changed(index, each.stall)
+        if before is None or each.unreported >= _REPORT_SECONDS:
+            self._report(index, each)
+
+    def _report(self, index: int, each: _Watched) -> None:
+        each.unreported = 0.0
+        vitals, stall = each.watch.vitals, each.stall
+        oldest = vitals.oldest_unheard
+        age = 0 if oldest is None else self._clock.now() - oldest
+        self._report_health(
+            EngineHealth(
+                engine_index=index,
+                stalled_seconds=None if stall is None else stall.seconds,
+                reason="" if stall is None else stall.reason,
+                unheard=len(vitals.unheard),
+                oldest_unheard_seconds=age / NANOSECONDS,
+            )
+        )

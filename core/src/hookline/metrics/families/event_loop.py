@@ -1,0 +1,26 @@
+"""Metrics of the server's event loop."""
+
+from hookline.metrics.metric import Kind, Metric, Scope
+from hookline.metrics.readings import Reading, one
+from hookline.payloads import EventLoopStats
+
+EVENT_LOOP_METRICS: tuple[Metric, ...] = (
+    Metric(
+        name="hookline_event_loop_lag_seconds",
+        kind=Kind.GAUGE,
+        unit="seconds",
+        help="Maximum delay of a callback of the server's event loop in the last ten "
+        "seconds.",
+        scope=Scope.FRONT_END,
+        value=Reading(EventLoopStats, lambda loop: one(loop.lag_seconds)),
+    ),
+    Metric(
+        name="hookline_event_loop_stalls",
+        kind=Kind.COUNTER,
+        unit="stalls",
+        help="Number of times that the server's event loop did not turn for more than "
+        "a second.",
+        scope=Scope.FRONT_END,
+        value=Reading(EventLoopStats, lambda loop: one(loop.stalls)),
+    ),
+)

@@ -1,0 +1,63 @@
+"""An engine process seen from outside."""
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from hookline.config import CacheConfig, EngineConfig, ExecutorConfig, ModelConfig
+from hookline.transport.process_client import ProcessClient
+from hookline.transport.process_inspector import ProcessInspector
+from hookline_testing.oracle import Oracle
+
+WAIT_SECONDS = 20.0
+
+
+@pytest.fixture
+def client(llama: Oracle) -> Iterator[ProcessClient]:
+    config = EngineConfig(
+        model=ModelConfig(model=str(llama.folder)),
+        cache=CacheConfig(num_kv_blocks=16),
+        executor=ExecutorConfig(name="simulated"),
+        in_process=False,
+    )
+    with closing(ProcessClient(config)) as client:
+        yield client
+
+
+def test_stacks_and_state_of_an_engine(client: ProcessClient) -> None:
+    """It writes the stacks of all threads; once stopped, it is seen to be."""
+    inspector = client.inspector(0)
+    assert not inspector.is_stopped
+
+    inspector.ask_for_stacks()
+    text, deadline = "", time.monotonic() + WAIT_SECONDS
+    while "engine_process.py" not in text:
+        assert time.monotonic() < deadline, text
+        time.sleep(0.01)
+        text += inspector.take_stacks()
+    os.kill(inspector.pid, signal.SIGSTOP)
+    while not inspector.is_stopped:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    description = inspector.description
+    os.kill(inspector.pid, signal.SIGCONT)
+
+    assert text.count("hread 0x") >= 2
+    assert "State: T" in description
+    assert "python (T" in description
+
+
+def test_a_process_that_is_gone_reads_as_empty(tmp_path: Path) -> None:
+    """Nothing raises: the process may end at any moment."""
+    inspector = ProcessInspector(2**22 + 1, tmp_path / "stacks")
+
+    inspector.ask_for_stacks()
+
+    assert not inspector.is_stopped
+    assert inspector.take_stacks() == ""
+    assert str(inspector.pid) in inspector.description
