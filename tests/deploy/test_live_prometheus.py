@@ -11,7 +11,7 @@ import time
 import urllib.error
 import urllib.parse
 import urllib.request
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from http.client import HTTPConnection
@@ -93,11 +93,19 @@ class Server:
         connection.getresponse().readline()
         connection.close()
 
-    def _asked(self, body: Body, tenant: str) -> HTTPConnection:
+    def be_late(self, body: Body) -> None:
+        """Asks for completions with a deadline that cannot be met: a 504."""
+        connection = self._asked(body, "known", {"X-Request-Timeout": "0.001"})
+        connection.getresponse().read()
+        connection.close()
+
+    def _asked(
+        self, body: Body, tenant: str, headers: Mapping[str, str] | None = None
+    ) -> HTTPConnection:
         connection = HTTPConnection("127.0.0.1", self.port, timeout=60)
         text = json.dumps({"model": "demo", **body})
-        headers = {"X-Tenant": tenant}
-        connection.request("POST", "/v1/completions", text, headers)
+        sent = {"X-Tenant": tenant, **(headers or {})}
+        connection.request("POST", "/v1/completions", text, sent)
         return connection
 
 
@@ -206,6 +214,7 @@ def load(server: Server) -> Iterator[None]:
         lambda number: server.complete({"prompt": "x"}, f"stranger {number}"),
         lambda _: server.complete({"prompt": "x", "max_tokens": "many"}),
         lambda _: server.complete({"prompt": ["x"] * 99}),  # more than may wait
+        lambda number: server.be_late(_long(number)),
     ]
     with ThreadPoolExecutor(len(work)) as pool:
         clients = [pool.submit(_repeat, done, ask) for ask in work]

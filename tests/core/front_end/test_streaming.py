@@ -331,3 +331,18 @@ async def test_the_real_model_streams_as_it_completes(
     assert without_identity(merged(pieces)) == without_identity(whole[0])
     assert len(pieces[0].prompt_logprobs or []) == 7
     assert all(piece.prompt_logprobs is None for piece in pieces[1:])
+
+
+async def test_outputs_that_nobody_reads_are_merged(start_engine: StartEngine) -> None:
+    """However many pile up, few are kept, and the reader gets all tokens at once."""
+    engine = await start_engine()
+
+    stream = await engine.submit(PROMPT, params(200, n=2, logprobs=0))
+    await engine.drain(30)
+    waiting = len(stream._deliveries)
+    outputs = [output async for output in stream]
+
+    assert waiting <= 64
+    assert [len(each.token_ids) for each in outputs[0].outputs] == [200, 200]
+    assert [len(each.logprobs or []) for each in outputs[0].outputs] == [200, 200]
+    assert outputs[0].finished

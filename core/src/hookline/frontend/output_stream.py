@@ -2,11 +2,15 @@
 
 import asyncio
 from collections import deque
+from functools import reduce
 
 from hookline.exceptions import HooklineError
 from hookline.frontend.client_request import ClientRequest, Delivery
 from hookline.frontend.front_end import FrontEnd
 from hookline.outputs import RequestOutput
+
+MOST_DELIVERIES = 64
+"""Outputs that wait for a reader one by one; more are merged into one."""
 
 
 class OutputStream:
@@ -55,5 +59,17 @@ class OutputStream:
         self._request = request
 
     def deliver(self, delivery: Delivery) -> None:
+        if len(self._deliveries) >= MOST_DELIVERIES:
+            self._merge()
         self._deliveries.append(delivery)
         self._has_delivery.set()
+
+    def _merge(self) -> None:
+        """Merges what waits; the first part may be large, so it is copied once only."""
+        first, *rest = [
+            each for each in self._deliveries if not isinstance(each, HooklineError)
+        ]
+        errors = [each for each in self._deliveries if isinstance(each, HooklineError)]
+        merged = first.followed_by(reduce(RequestOutput.followed_by, rest))
+        # An error is the last delivery of a request.
+        self._deliveries = deque([merged, *errors])

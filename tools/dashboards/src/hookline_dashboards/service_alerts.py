@@ -25,8 +25,8 @@ _ERRORS = (
         severity=Severity.CRITICAL,
         summary="{{ $value | humanizePercentage }} of the HTTP requests to the job "
         "{{ $labels.job }} are answered with 5xx.",
-        next_step='"HTTP requests" shows the routes. 503 means a full queue (see '
-        '"Requests rejected"), or an engine that is loading or down.',
+        next_step='"HTTP requests" shows the routes. 503 means an engine that is '
+        "loading or down, 504 a request that was not finished by its deadline.",
     ),
 )
 
