@@ -1,10 +1,12 @@
 """Requests: as sent by the front end, and their state in the engine."""
 
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import Annotated
 
 import msgspec
 
+from hookline.frozen import frozen_json
 from hookline.sampling_params import SamplingParams
 from hookline.slo import Slo
 
@@ -116,6 +118,9 @@ class TransferState:
     """State of a request's KV transfers.
 
     Attributes:
+        params: The client's parameters for the connector, unchangeable; or None.
+        seen_token_ids: The request's tokens when the connector last saw them.
+        seen_block_hashes: Likewise its block hashes.
         may_load: Whether to look up the request's KV in the connector.
         external_tokens: Range of positions whose KV the connector has loaded since the
             request last waited.
@@ -131,11 +136,17 @@ class TransferState:
         "external_tokens",
         "may_load",
         "num_doomed_results",
+        "params",
+        "seen_block_hashes",
+        "seen_token_ids",
         "unproven",
         "waited",
     )
 
-    def __init__(self) -> None:
+    def __init__(self, params: Mapping[str, object] | None = None) -> None:
+        self.params = None if params is None else frozen_json(params)
+        self.seen_token_ids: tuple[int, ...] = ()
+        self.seen_block_hashes: tuple[bytes, ...] = ()
         self.may_load = True
         self.external_tokens = range(0)
         self.waited: tuple[int, int] | None = None
@@ -221,7 +232,7 @@ class Request:
         self.block_ids: list[int] = []
         self.block_hashes: list[bytes] = []
         self.num_hashed_blocks = 0
-        self.transfer = TransferState()
+        self.transfer = TransferState(inner.kv_transfer_params)
         self.status = RequestStatus.WAITING
         self.rank: tuple[int, int, int] | None = None
         self.is_follower = False

@@ -8,6 +8,7 @@ import msgspec
 
 from hookline.exceptions import PromptTooLongError, RequestError
 from hookline.frontend.encoded_texts import TextEncoder, bad_word_spellings
+from hookline.frozen import frozen_json
 from hookline.payloads import EngineFacts
 from hookline.request import EngineRequest, RequestFacts
 from hookline.request_limits import check_token_lists
@@ -182,6 +183,7 @@ def _check_types(
         kv_transfer_params=kv_transfer_params,
     )
     try:
+        frozen_json(kv_transfer_params or {})  # as the engine will do
         msgspec.msgpack.decode(msgspec.msgpack.encode(request), type=EngineRequest)
     except (
         msgspec.MsgspecError,

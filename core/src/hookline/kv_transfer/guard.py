@@ -186,13 +186,22 @@ def _tiers(answer: Mapping[str, TierStats]) -> dict[str, TierStats]:
 
 
 def view_of(request: Request, num_computed_tokens: int) -> ConnectorRequest:
-    """Returns a request as connectors see it; its lists are the request's own."""
+    """Returns a request as connectors see it.
+
+    Tokens and hashes are copied when they have grown, not for each look at a request
+    that waits.
+    """
+    state = request.transfer
+    if len(state.seen_token_ids) != len(request.token_ids):
+        state.seen_token_ids = tuple(request.token_ids)
+    if len(state.seen_block_hashes) != len(request.block_hashes):
+        state.seen_block_hashes = tuple(request.block_hashes)
     return ConnectorRequest(
         request_id=request.request_id,
-        token_ids=request.token_ids,
+        token_ids=state.seen_token_ids,
         num_prompt_tokens=request.num_prompt_tokens,
         num_computed_tokens=num_computed_tokens,
-        block_hashes=request.block_hashes,
+        block_hashes=state.seen_block_hashes,
         facts=request.facts,
-        kv_transfer_params=request.inner.kv_transfer_params,
+        kv_transfer_params=state.params,
     )

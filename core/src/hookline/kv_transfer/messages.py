@@ -8,7 +8,7 @@ from hookline.request import RequestFacts
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectorRequest:
-    """A request as connectors see it; read-only.
+    """A request as connectors see it; nothing in it can be changed.
 
     Attributes:
         request_id: Internal id, unique among the live requests.
@@ -23,10 +23,10 @@ class ConnectorRequest:
     """
 
     request_id: int
-    token_ids: Sequence[int]
+    token_ids: tuple[int, ...]
     num_prompt_tokens: int
     num_computed_tokens: int
-    block_hashes: Sequence[bytes]
+    block_hashes: tuple[bytes, ...]
     facts: RequestFacts
     kv_transfer_params: Mapping[str, object] | None = None
 
@@ -46,8 +46,8 @@ class Load:
 
     transfer_id: int
     request_id: int
-    block_ids: Sequence[int]
-    block_hashes: Sequence[bytes]
+    block_ids: tuple[int, ...]
+    block_hashes: tuple[bytes, ...]
     is_async: bool
 
 
@@ -74,9 +74,9 @@ class PlannedStep:
         cancelled: Loads and saves that the engine cancelled, maybe before they started.
     """
 
-    written: Sequence[BlockContent] = ()
-    evicted: Sequence[BlockContent] = ()
-    cancelled: Sequence[int] = ()
+    written: tuple[BlockContent, ...] = ()
+    evicted: tuple[BlockContent, ...] = ()
+    cancelled: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,15 +28,17 @@ class BlockChanges:
     def cache_reset(self) -> None:
         """Ignores resets: written blocks keep their content."""
 
-    def take(self, pool: BlockPool) -> tuple[list[BlockContent], list[BlockContent]]:
+    def take(
+        self, pool: BlockPool
+    ) -> tuple[tuple[BlockContent, ...], tuple[BlockContent, ...]]:
         """Returns cached and evicted blocks since the last call.
 
         Blocks that were cached and have been evicted since are left out of the first.
         """
         find = pool.find_cached
-        cached = [
-            BlockContent(*each) for each in self.cached if find(each[1]) == each[0]
-        ]
-        evicted = [BlockContent(*each) for each in self.evicted]
+        cached = tuple(
+            [BlockContent(*each) for each in self.cached if find(each[1]) == each[0]]
+        )
+        evicted = tuple([BlockContent(*each) for each in self.evicted])
         self.cached, self.evicted = [], []
         return cached, evicted

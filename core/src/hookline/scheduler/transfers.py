@@ -134,8 +134,8 @@ class Transfers:
         self._has_reported_end = False
         written, evicted = self._changes.take(self._cache.pool)
         if not self._may_save:
-            written, evicted = [], []
-        step = PlannedStep(written=written, evicted=evicted, cancelled=cancelled)
+            written, evicted = (), ()
+        step = PlannedStep(written=written, evicted=evicted, cancelled=tuple(cancelled))
         return TransferOrders(
             metadata=self._guard.metadata(step),
             loads=loads,

@@ -14,6 +14,7 @@ from hookline.sampling_params import SamplingParams
 from hookline.step.plan import AdmittedSequence, StepPlan
 from hookline.worker.drafting.draft_trees import TreeArrays
 from hookline.worker.drafting.verification import Verified
+from hookline.worker.twin_array import make_twin
 
 Int32 = npt.NDArray[np.int32]
 Int64 = npt.NDArray[np.int64]
@@ -76,6 +77,7 @@ class InputBatch:
     Attributes:
         token_ids: [rows, max_model_len] prompt and output, then the drafts of the
             current step.
+        shown_token_ids: The same, read-only for whoever gets it.
         num_tokens: [rows] prompt and output tokens.
         num_prompt_tokens: [rows] prompt tokens.
         num_computed: [rows] tokens in the cache.
@@ -94,7 +96,7 @@ class InputBatch:
         self._block_size = block_size
         self._tree = tree
         max_blocks = -(-max_model_len // block_size)
-        self.token_ids: Int32 = np.zeros((max_num_seqs, max_model_len), np.int32)
+        self.token_ids, self.shown_token_ids = make_twin(max_num_seqs, max_model_len)
         self.num_tokens: Int64 = np.zeros(max_num_seqs, np.int64)
         self.num_prompt_tokens: Int64 = np.zeros(max_num_seqs, np.int64)
         self.num_computed: Int64 = np.zeros(max_num_seqs, np.int64)
@@ -128,8 +130,9 @@ class InputBatch:
         return row
 
     def block_ids(self, row: int) -> Int32:
-        """Returns a copy of a request's block ids, in order."""
-        return self._block_tables[row, : self._num_blocks[row]].copy()
+        """Returns a read-only copy of a request's block ids, in order."""
+        own = self._block_tables[row, : self._num_blocks[row]]
+        return np.frombuffer(own.tobytes(), np.int32)
 
     def grow(self, plan: StepPlan) -> None:
         """Adds the plan's new blocks to running requests."""

@@ -40,8 +40,8 @@ class Place:
             Load(
                 transfer_id=1,
                 request_id=1,
-                block_ids=self.ids,
-                block_hashes=HASHES,
+                block_ids=tuple(self.ids),
+                block_hashes=tuple(HASHES),
                 is_async=True,
             )
         )

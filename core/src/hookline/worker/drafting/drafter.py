@@ -225,11 +225,9 @@ class Drafter:
             return None
         if self._tree is not None:
             room = self._tree.num_within(room)
-        token_ids = batch.token_ids[row, :num_tokens]
-        token_ids.flags.writeable = False
         return DraftRequest(
             request_id=batch.request_ids[row],
-            token_ids=token_ids,
+            token_ids=batch.shown_token_ids[row, :num_tokens],
             max_drafts=max(0, min(limit, room)),
             params=params,
             hidden_states=None if states is None else states[row],

@@ -76,7 +76,7 @@ class ProposerGuard:
             return nothing
         released, self._released = self._released, []
         self._called_at = self._clock()
-        job = partial(self._call, released, requests)
+        job = partial(self._call, tuple(released), tuple(requests))
         answer = self._thread.run(job, self._config.timeout_seconds)
         if answer is None:
             detail = f"no drafts within {self._config.timeout_seconds} s"
@@ -102,7 +102,9 @@ class ProposerGuard:
             return False
         return self._guard.breaker.allows()
 
-    def _call(self, released: list[int], requests: Sequence[DraftRequest]) -> object:
+    def _call(
+        self, released: tuple[int, ...], requests: tuple[DraftRequest, ...]
+    ) -> object:
         """Calls the proposer; runs in its thread."""
         if released:
             self._proposer.release(released)

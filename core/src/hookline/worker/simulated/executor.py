@@ -8,6 +8,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 import numpy as np
+import numpy.typing as npt
 
 from hookline.clock import Clock
 from hookline.config import SimulationConfig
@@ -178,7 +179,7 @@ class SimulatedExecutor:
         requests = [
             DraftRequest(
                 request_id=request_id,
-                token_ids=np.array(self._sequences[request_id].token_ids, np.int32),
+                token_ids=_read_only(self._sequences[request_id].token_ids),
                 max_drafts=limit,
                 params=self._sequences[request_id].params,
             )
@@ -210,6 +211,11 @@ class SimulatedExecutor:
             + self._config.context_token_seconds * plan.context_tokens
             + self._config.draft_token_seconds * sum(map(len, plan.drafts.values()))
         )
+
+
+def _read_only(token_ids: Sequence[int]) -> npt.NDArray[np.int32]:
+    """Returns an array over memory that cannot be made writable."""
+    return np.frombuffer(np.array(token_ids, np.int32).tobytes(), np.int32)
 
 
 class _Sequence:
