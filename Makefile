@@ -24,7 +24,7 @@ REST := (slow or exhaustive)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help serve disagg test test-rest test-all lint types imports bench soak demo-model demo-heads clean
+.PHONY: help serve disagg test test-rest test-all lint types imports bench soak fuzz demo-model demo-heads clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -60,6 +60,9 @@ bench: $(VENV)/installed-dev  ## Run the benchmarks
 
 soak: $(VENV)/installed-dev  ## Run the long tests
 	@$(BIN)/python -m pytest -m soak --timeout 0 $(ARGS)
+
+fuzz: $(VENV)/installed-dev  ## Fuzz servers, sockets and files: ARGS='--cases 50000 --seed 7'
+	@$(BIN)/python -m hookline_faults.fuzzing $(ARGS)
 
 demo-model: $(VENV)/installed  ## Retrain the demo model (half an hour)
 	@$(BIN)/python models/demo/train.py $(ARGS)

@@ -186,7 +186,8 @@ def read_recording(path: Path) -> Recording:
     is_complete = bool(bodies) and bodies[-1] is not None
     try:
         messages = [decode(body) for body in bodies if body is not None]
-    except ValueError as error:  # msgspec's errors are ValueErrors
+    # msgspec's errors are ValueErrors; a configuration checks itself when it is made.
+    except (ValueError, RecursionError, ConfigError) as error:
         raise RecordingError(str(path), f"damaged: {error}") from error
     if not messages or not isinstance(messages[0], RecordingHeader):
         raise RecordingError(str(path), "damaged: it does not begin with a header")

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import cast
 
 import torch
+from huggingface_hub.errors import StrictDataclassError
 from safetensors import SafetensorError
 from transformers import (
     CONFIG_MAPPING,
@@ -30,11 +31,13 @@ _LOAD_ERRORS = (
     OSError,
     ValueError,
     RuntimeError,
-    KeyError,
+    LookupError,
+    ArithmeticError,
     TypeError,
     AttributeError,
     ImportError,
     SafetensorError,
+    StrictDataclassError,  # a value of another type in config.json
 )
 
 

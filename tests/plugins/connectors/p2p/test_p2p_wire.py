@@ -31,7 +31,14 @@ def test_messages_survive_a_round_trip() -> None:
     assert decode(encode(ask)) == ask
 
 
-@pytest.mark.parametrize("header", [b"", b"\xc1", b"\x91\xa3ask", b"x" * 1000])
+@pytest.mark.parametrize(
+    "header",
+    [
+        *(b"", b"\xc1", b"\x91\xa3ask", b"x" * 1000),
+        b"\x92\xa2\xff\xfe\x01",  # text that is not UTF-8
+        b"\x91" * 100_000,
+    ],
+)
 def test_invalid_messages_are_none(header: bytes) -> None:
     """Nothing is raised, whatever a stranger sends."""
     assert decode(header) is None

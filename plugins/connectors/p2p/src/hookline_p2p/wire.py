@@ -130,7 +130,8 @@ def decode(header: bytes) -> Word | None:
     """Returns the message, or None if it is malformed."""
     try:
         word: Word = _decoder.decode(header)
-    except msgspec.MsgspecError:
+    # msgspec's errors are ValueErrors, and so is that of text that is not UTF-8.
+    except (ValueError, RecursionError):
         return None
     return word
 

@@ -1,0 +1,13 @@
+"""A short run of the fuzzer against sockets that are not HTTP."""
+
+from hookline_faults.fuzzing.socket_campaign import fuzz_sockets
+
+
+def test_rubbish_on_sockets_disturbs_nobody() -> None:
+    """
+    The engine's, a connector's and the KV events' sockets take rubbish without harm.
+    """
+    campaign = fuzz_sockets(400, 19)
+
+    assert campaign.num_cases >= 380
+    assert campaign.faults == []

@@ -1,0 +1,1 @@
+"""Fuzzing of HTTP, sockets and files: `python -m hookline_faults.fuzzing`."""
