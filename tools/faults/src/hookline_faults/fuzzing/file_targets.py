@@ -32,9 +32,9 @@ from hookline.transport.mailbox import Mailbox, make_key
 from hookline.transport.messages import Attach, Detach, Failed, Start, ToEngine
 from hookline.transport.transport import Party, Role
 from hookline_faults.fuzzing.mutator import mutated
+from hookline_server.auth.key_file import read_keys
 from hookline_server.cli.errors import UsageError
 from hookline_server.cli.options.config_file import read_file
-from hookline_server.tenant_keys import tenant_keys
 from hookline_shared_storage.options import StorageOptions
 from hookline_shared_storage.store import BlockStore, DamagedError
 
@@ -143,14 +143,24 @@ def _recording(folder: Path) -> Target:
     return Target((path.read_bytes(),), read, (HooklineError,))
 
 
+_LONG_KEYS = b"""\
+keys:
+  - name: search
+    key: a-long-key-of-the-search
+    tenant: search
+    scopes: [serve, metrics]
+"""
+
+
 def _keys(folder: Path) -> Target:
     path = folder / "keys.yaml"
 
     def read(content: bytes) -> None:
         path.write_bytes(content)
-        tenant_keys(str(path))
+        read_keys(str(path))
 
-    return Target((b'"key-1": blue\n"key-2": green\n',), read, (ValueError,))
+    short = b'"key-of-a-tenant-1": blue\n"key-of-a-tenant-2": green\n'
+    return Target((short, _LONG_KEYS), read, (ValueError,))
 
 
 def _options(folder: Path) -> Target:
