@@ -59,7 +59,7 @@ STOP_LENGTH = Limit(
 )
 
 STOP_TOKEN_IDS = Limit(
-    name="stop_token_ids", param="stop_token_ids", most=4096, what="token ids"
+    name="stop_token_ids", param="stop_token_ids", most=1024, what="token ids"
 )
 
 ALLOWED_TOKEN_IDS = Limit(

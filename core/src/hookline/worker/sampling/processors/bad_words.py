@@ -47,11 +47,11 @@ class BadWords:
         ]
         if not any(endings):
             if any(len(self._always[row]) for row in rows):
-                cells = self._cache.cells(positions, self._always, logits.device)
+                cells = self._cache.cells(positions, self._always, logits)
                 cells.ban(logits)
             return
         banned = [
-            np.concatenate((self._always[row], np.array(found, np.int64)))
+            np.union1d(self._always[row], np.array(found, np.int64))
             for row, found in zip(rows, endings, strict=True)
         ]
-        Cells(positions.indices, banned, logits.device).ban(logits)
+        Cells(positions.indices, banned, logits).ban(logits)

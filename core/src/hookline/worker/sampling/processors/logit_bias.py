@@ -42,12 +42,12 @@ class LogitBias:
         """There is nothing to compute ahead."""
 
     def apply(self, logits: torch.Tensor, positions: SampledPositions) -> None:
-        cells = self._cache.cells(positions, self._token_ids, logits.device)
+        cells = self._cache.cells(positions, self._token_ids, logits)
         if self._last is None or self._last[0] is not cells:
             rows = positions.rows.tolist()
             biases = np.concatenate([self._biases[row] for row in rows])
             self._last = cells, torch.from_numpy(biases).to(logits.device)
-        logits[cells.positions, cells.token_ids] += self._last[1]
+        cells.add(logits, self._last[1])
 
     def _forget(self) -> None:
         self._cache.clear()

@@ -41,4 +41,4 @@ class MinTokens:
         if not is_short.any():
             return
         short = positions.select(is_short)
-        self._cache.cells(short, self._stop_tokens, logits.device).ban(logits)
+        self._cache.cells(short, self._stop_tokens, logits).ban(logits)

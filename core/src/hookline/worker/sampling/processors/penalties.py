@@ -43,29 +43,32 @@ class Penalties:
 
     def apply(self, logits: torch.Tensor, positions: SampledPositions) -> None:
         device, rows = logits.device, positions.rows
-        at = torch.from_numpy(positions.indices).to(device)
-        part = logits[at]
-        counts, seen = _count_tokens(positions, logits)
+        tokens, counts = _count_tokens(positions, logits)
 
         def column(values: npt.NDArray[np.float32]) -> torch.Tensor:
             return torch.from_numpy(values[rows]).to(device)[:, None]
 
-        repetition = column(self._repetition)
-        scaled = torch.where(part > 0, part / repetition, part * repetition)
-        scaled = scaled.clamp(-LARGEST_LOGIT, LARGEST_LOGIT)
-        part = torch.where(seen, scaled, part)
-        part -= counts * column(self._frequency)
-        part -= (counts > 0) * column(self._presence)
-        logits[at] = part
+        at = torch.from_numpy(positions.indices).to(device)
+        is_whole = len(positions) == len(logits)
+        part = logits if is_whole else logits[at]
+        seen, repetition = part.gather(1, tokens), column(self._repetition)
+        scaled = torch.where(seen > 0, seen / repetition, seen * repetition)
+        scaled.clamp_(-LARGEST_LOGIT, LARGEST_LOGIT)
+        scaled -= counts * column(self._frequency)
+        scaled -= (counts > 0) * column(self._presence)
+        part.scatter_(1, tokens, scaled)
+        if not is_whole:
+            logits[at] = part
 
 
 def _count_tokens(
     positions: SampledPositions, logits: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Counts tokens of the output, and finds those of prompt or output.
+    """Counts how often the output has each token of prompt and output.
 
     Returns:
-        [n, vocabulary] float32 and bool.
+        [n, longest] int64 tokens, and float32 counts. What lies beyond the end of a
+        shorter request repeats its first token.
     """
     device = logits.device
     tokens = torch.from_numpy(positions.all_tokens().astype(np.int64)).to(device)
@@ -73,8 +76,10 @@ def _count_tokens(
     ends = torch.from_numpy(positions.ends).to(device)[:, None]
     prompts = positions.batch.num_prompt_tokens[positions.rows]
     starts = torch.from_numpy(prompts).to(device)[:, None]
-    counts = torch.zeros(len(positions), logits.shape[1], device=device)
-    counts.scatter_add_(1, tokens, ((places >= starts) & (places < ends)).float())
-    seen = torch.zeros_like(counts)
-    seen.scatter_add_(1, tokens, (places < ends).float())
-    return counts, seen > 0
+    tokens = torch.where(places < ends, tokens, tokens[:, :1])
+    is_output = ((places >= starts) & (places < ends)).to(torch.int32)
+    counts = torch.zeros(
+        len(positions), logits.shape[1], dtype=torch.int32, device=device
+    )
+    counts.scatter_add_(1, tokens, is_output)
+    return tokens, counts.gather(1, tokens).float()

@@ -12,37 +12,52 @@ NEGATIVE_INFINITY = float("-inf")
 
 
 class Cells:
-    """m single logits: a position and a token id each.
-
-    Attributes:
-        positions: [m] int64 rows of the logits, on their device.
-        token_ids: [m] int64 likewise.
-    """
+    """m single logits: a position and a token id each."""
 
     def __init__(
-        self, indices: Int64, token_ids: Sequence[Int64], device: torch.device
+        self, indices: Int64, token_ids: Sequence[Int64], logits: torch.Tensor
     ) -> None:
-        """Names all `token_ids[i]` of the logits' row `indices[i]`, which ascend."""
+        """Names all `token_ids[i]` of row `indices[i]`, for logits with this layout.
+
+        Args:
+            indices: [n] rows of the logits, ascending.
+            token_ids: n arrays without duplicates.
+            logits: [S, vocabulary], whose rows are contiguous.
+        """
+        device, self._stride = logits.device, logits.stride(0)
         counts = np.array([len(ids) for ids in token_ids], np.int64)
-        self.positions = torch.from_numpy(np.repeat(indices, counts)).to(device)
-        self.token_ids = torch.from_numpy(np.concatenate(token_ids)).to(device)
+        places = np.repeat(indices * self._stride, counts) + np.concatenate(token_ids)
+        self._places = torch.from_numpy(places).to(device)
         is_affected = counts > 0
         order = np.repeat(np.arange(is_affected.sum()), counts[is_affected])
         self._affected = torch.from_numpy(indices[is_affected]).to(device)
         self._order = torch.from_numpy(order).to(device)
 
+    def fit(self, logits: torch.Tensor) -> bool:
+        """Returns whether these logits have the layout of the first ones."""
+        return logits.stride(0) == self._stride
+
+    def add(self, logits: torch.Tensor, values: torch.Tensor) -> None:
+        """Adds [m] numbers."""
+        _line(logits).scatter_add_(0, self._places, values)
+
     def ban(self, logits: torch.Tensor) -> None:
         """Makes these tokens impossible, except where nothing else is possible."""
-        at = (self.positions, self.token_ids)
-        before = logits[at]
-        logits[at] = NEGATIVE_INFINITY
+        line = _line(logits)
+        before = line.index_select(0, self._places)
+        line.scatter_(0, self._places, NEGATIVE_INFINITY)
         is_whole = len(self._affected) == len(logits)
         left = logits if is_whole else logits[self._affected]
         is_empty = left.amax(-1).isneginf()
         if bool(is_empty.any()):
             restored = is_empty[self._order]
-            kept = (self.positions[restored], self.token_ids[restored])
-            logits[kept] = before[restored]
+            line[self._places[restored]] = before[restored]
+
+
+def _line(logits: torch.Tensor) -> torch.Tensor:
+    """Returns all logits as one line: kernels are faster with a single index."""
+    rows, width = logits.shape
+    return logits.as_strided(((rows - 1) * logits.stride(0) + width,), (1,))
 
 
 class CellCache:
@@ -64,22 +79,24 @@ class CellCache:
         self,
         positions: SampledPositions,
         token_ids: dict[int, Int64],
-        device: torch.device,
+        logits: torch.Tensor,
     ) -> Cells:
         """Returns the cells of the positions' rows.
 
         Args:
             positions: The positions.
             token_ids: Token ids by batch row, the same since the last `clear`.
-            device: Device of the logits.
+            logits: The logits of all positions.
         """
-        if self._cells is None or not self._fits(positions):
+        cells = self._cells
+        if cells is None or not (self._has(positions) and cells.fit(logits)):
             chosen = [token_ids[row] for row in positions.rows.tolist()]
-            self._cells = Cells(positions.indices, chosen, device)
+            cells = Cells(positions.indices, chosen, logits)
+            self._cells = cells
             self._indices, self._rows = positions.indices, positions.rows
-        return self._cells
+        return cells
 
-    def _fits(self, positions: SampledPositions) -> bool:
+    def _has(self, positions: SampledPositions) -> bool:
         return np.array_equal(self._rows, positions.rows) and np.array_equal(
             self._indices, positions.indices
         )
