@@ -52,6 +52,14 @@ LOGPROBS = Limit(
 )
 """OpenAI's limit, too, and the default of vLLM's."""
 
+LOGPROB_ENTRIES = Limit(
+    name="logprob_entries",
+    param="logprobs",
+    most=2**22,
+    what="log-probabilities at most, counting max_tokens",
+)
+"""Only without streaming: they are kept until the end, about 100 bytes each."""
+
 STOP = Limit(name="stop", param="stop", most=16, what="stop strings")
 
 STOP_LENGTH = Limit(
@@ -134,6 +142,7 @@ LIMITS: tuple[Limit, ...] = (
     N,
     CHOICES,
     LOGPROBS,
+    LOGPROB_ENTRIES,
     STOP,
     STOP_LENGTH,
     STOP_TOKEN_IDS,

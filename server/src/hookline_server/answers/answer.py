@@ -1,13 +1,13 @@
 """The common part of both completion endpoints' responses: id, usage, finish reason."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Protocol
 
 import msgspec
 from msgspec import UNSET
 
-from hookline.outputs import CompletionOutput, RequestOutput
+from hookline.outputs import RequestOutput
 from hookline.request import FinishReason
 from hookline_server.api_error import ApiError
 from hookline_server.deadlines import timed_out
@@ -28,8 +28,11 @@ class Identity:
 class Answer(Protocol):
     """Converts one request's outputs to messages; holds the state of the stream."""
 
-    def whole(self, outputs: Sequence[RequestOutput]) -> msgspec.Struct:
-        """Returns the response to a request without streaming."""
+    async def whole(self, outputs: Sequence[RequestOutput]) -> msgspec.Struct:
+        """Returns the response to a request without streaming.
+
+        Others get their turns between its slices.
+        """
         ...
 
     def chunks(self, batch: Batch) -> Iterable[msgspec.Struct]:
@@ -41,37 +44,49 @@ class Answer(Protocol):
         ...
 
 
-@dataclass(slots=True)
 class UsageMeter:
     """Sums the tokens of one request over its prompts and choices."""
 
-    _prompts: dict[int, RequestOutput] = field(default_factory=dict)
-    _completions: dict[int, CompletionOutput] = field(default_factory=dict)
+    def __init__(self) -> None:
+        self._prompts: dict[int, tuple[int, int]] = {}
+        self._completions: dict[int, tuple[int, int, int]] = {}
+        self._prompt_sums = [0, 0]
+        self._sums = [0, 0, 0]
 
     def take(self, number: int, output: RequestOutput, *, n: int) -> None:
         """Adds an output of one prompt; totals replace earlier ones."""
-        self._prompts[number] = output
-        for completion in output.outputs:
-            self._completions[number * n + completion.index] = completion
+        totals = (len(output.prompt_token_ids), output.cached_tokens)
+        _replace(self._prompt_sums, self._prompts.get(number, (0, 0)), totals)
+        self._prompts[number] = totals
+        for each in output.outputs:
+            index = number * n + each.index
+            counts = (each.output_tokens, each.draft_tokens, each.accepted_tokens)
+            _replace(self._sums, self._completions.get(index, (0, 0, 0)), counts)
+            self._completions[index] = counts
 
     @property
     def usage(self) -> Usage:
-        return self._usage(list(self._completions.values()))
+        return self._usage(*self._sums)
 
     @property
     def usage_of_prompts(self) -> Usage:
         """Returns the usage of a response without generated tokens."""
-        return self._usage([])
+        return self._usage(0, 0, 0)
 
-    def _usage(self, completions: Sequence[CompletionOutput]) -> Usage:
-        outputs = self._prompts.values()
+    def _usage(self, output_tokens: int, drafts: int, accepted: int) -> Usage:
+        prompt_tokens, cached_tokens = self._prompt_sums
         return make_usage(
-            sum(len(output.prompt_token_ids) for output in outputs),
-            sum(each.output_tokens for each in completions),
-            cached_tokens=sum(output.cached_tokens for output in outputs),
-            draft_tokens=sum(each.draft_tokens for each in completions),
-            accepted_tokens=sum(each.accepted_tokens for each in completions),
+            prompt_tokens,
+            output_tokens,
+            cached_tokens=cached_tokens,
+            draft_tokens=drafts,
+            accepted_tokens=accepted,
         )
+
+
+def _replace(sums: list[int], old: Sequence[int], new: Sequence[int]) -> None:
+    for index, (before, now) in enumerate(zip(old, new, strict=True)):
+        sums[index] += now - before
 
 
 def transfer_params(output: RequestOutput) -> TransferParams:

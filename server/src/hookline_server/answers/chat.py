@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET, Raw, UnsetType
 
 from hookline.outputs import CompletionOutput, RequestOutput
 from hookline.request import TokenLogprobs
@@ -13,6 +13,7 @@ from hookline_server.answers.answer import (
     transfer_params,
 )
 from hookline_server.answers.chat_logprobs import chat_logprobs
+from hookline_server.answers.slices import SLICE_TOKENS, Columns, Turns
 from hookline_server.engine import ServingEngine
 from hookline_server.protocol.chat import (
     AnswerMessage,
@@ -40,15 +41,16 @@ class ChatAnswer:
         self._meter = UsageMeter()
         self._begun: set[int] = set()
 
-    def whole(self, outputs: Sequence[RequestOutput]) -> ChatCompletion:
+    async def whole(self, outputs: Sequence[RequestOutput]) -> ChatCompletion:
         """Returns the response to a request without streaming."""
         output = outputs[0]
         self._meter.take(0, output, n=1)
+        turns = Turns()
         return ChatCompletion(
             id=self._identity.id,
             created=self._identity.created,
             model=self._identity.model,
-            choices=[self._choice(completion) for completion in output.outputs],
+            choices=[await self._choice(each, turns) for each in output.outputs],
             usage=self._meter.usage,
             kv_transfer_params=transfer_params(output),
         )
@@ -72,11 +74,11 @@ class ChatAnswer:
             return None
         return self._chunk([], self._meter.usage)
 
-    def _choice(self, completion: CompletionOutput) -> ChatChoice:
+    async def _choice(self, completion: CompletionOutput, turns: Turns) -> ChatChoice:
         return ChatChoice(
             index=completion.index,
             message=AnswerMessage(completion.text),
-            logprobs=self._logprobs(completion.logprobs),
+            logprobs=await self._sliced_logprobs(completion.logprobs or (), turns),
             finish_reason=finish_word(completion.finish_reason) or "length",
             stop_reason=completion.stop_reason,
         )
@@ -100,6 +102,18 @@ class ChatAnswer:
                 finish_reason=word,
                 stop_reason=completion.stop_reason,
             )
+
+    async def _sliced_logprobs(
+        self, entries: Sequence[TokenLogprobs], turns: Turns
+    ) -> Raw | None:
+        if not self._request.logprobs:
+            return None
+        columns = Columns(ChatLogprobs([]))
+        for start in range(0, len(entries), SLICE_TOKENS):
+            part = entries[start : start + SLICE_TOKENS]
+            columns.add(chat_logprobs(self._engine, part).content)
+            await turns.took(len(part))
+        return columns.raw()
 
     def _logprobs(self, entries: list[TokenLogprobs] | None) -> ChatLogprobs | None:
         if not self._request.logprobs:

@@ -3,9 +3,10 @@
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET, Raw, UnsetType
 
 from hookline.outputs import CompletionOutput, RequestOutput
+from hookline.request import TokenLogprobs
 from hookline_server.answers.answer import (
     Identity,
     UsageMeter,
@@ -13,6 +14,7 @@ from hookline_server.answers.answer import (
     transfer_params,
 )
 from hookline_server.answers.completion_logprobs import CompletionLogprobsMaker, joined
+from hookline_server.answers.slices import SLICE_TOKENS, Columns, Turns
 from hookline_server.engine import ServingEngine
 from hookline_server.protocol.completion import (
     Completion,
@@ -55,13 +57,15 @@ class CompletionAnswer:
         self._meter = UsageMeter()
         self._makers: dict[int, CompletionLogprobsMaker] = {}
 
-    def whole(self, outputs: Sequence[RequestOutput]) -> Completion:
+    async def whole(self, outputs: Sequence[RequestOutput]) -> Completion:
         """Returns the response to a request without streaming."""
-        choices = [
-            choice
-            for number, output in enumerate(outputs)
-            for choice in self._choices(number, output)
-        ]
+        turns, choices = Turns(), []
+        for number, output in enumerate(outputs):
+            self._meter.take(number, output, n=self._n)
+            for each in output.outputs:
+                logprobs = await self._sliced_logprobs(output, each, turns)
+                has_echo = bool(self._echo.text)
+                choices.append(self._choice(number, each, logprobs, has_echo=has_echo))
         params = transfer_params(outputs[0]) if len(outputs) == 1 else UNSET
         return self._message(choices, self._usage, params)
 
@@ -84,25 +88,63 @@ class CompletionAnswer:
     def _choices(
         self, number: int, output: RequestOutput
     ) -> Iterator[CompletionChoice]:
+        """Yields each choice's new part in a stream."""
         self._meter.take(number, output, n=self._n)
-        for completion in output.outputs:
-            yield self._choice(number, output, completion)
+        for each in output.outputs:
+            index = number * self._n + each.index
+            has_echo = index not in self._makers and bool(self._echo.text)
+            maker = self._makers.setdefault(
+                index, CompletionLogprobsMaker(self._engine)
+            )
+            logprobs = self._logprobs(maker, output, each, has_echo=has_echo)
+            yield self._choice(number, each, logprobs, has_echo=has_echo)
 
     def _choice(
-        self, number: int, output: RequestOutput, completion: CompletionOutput
+        self,
+        number: int,
+        completion: CompletionOutput,
+        logprobs: CompletionLogprobs | Raw | None,
+        *,
+        has_echo: bool,
     ) -> CompletionChoice:
-        index = number * self._n + completion.index
-        is_first = index not in self._makers
-        maker = self._makers.setdefault(index, CompletionLogprobsMaker(self._engine))
-        has_echo = is_first and bool(self._echo.text)
         text = "" if self._echo.is_alone else completion.text
         return CompletionChoice(
-            index=index,
+            index=number * self._n + completion.index,
             text=self._echo.text[number] + text if has_echo else text,
-            logprobs=self._logprobs(maker, output, completion, has_echo=has_echo),
+            logprobs=logprobs,
             finish_reason=self._finish_word(completion),
             stop_reason=None if self._echo.is_alone else completion.stop_reason,
         )
+
+    async def _sliced_logprobs(
+        self, output: RequestOutput, completion: CompletionOutput, turns: Turns
+    ) -> Raw | None:
+        """Returns the log-probabilities of a whole choice, echo included."""
+        if self._request.logprobs is None:
+            return None
+        maker = CompletionLogprobsMaker(self._engine)
+        columns = Columns(CompletionLogprobs([], [], [], []))
+        for token_ids, entries in self._scored(output, completion):
+            for start in range(0, len(token_ids), SLICE_TOKENS):
+                part = slice(start, start + SLICE_TOKENS)
+                made = maker.make(token_ids[part], entries[part])
+                columns.add(
+                    made.tokens,
+                    made.token_logprobs,
+                    made.top_logprobs,
+                    made.text_offset,
+                )
+                await turns.took(len(made.tokens))
+        return columns.raw()
+
+    def _scored(
+        self, output: RequestOutput, completion: CompletionOutput
+    ) -> Iterator[tuple[Sequence[int], Sequence[TokenLogprobs | None]]]:
+        """Yields a choice's tokens with their log-probabilities, the echo first."""
+        if self._echo.text:
+            yield output.prompt_token_ids, (None, *(output.prompt_logprobs or ()))
+        if not self._echo.is_alone:
+            yield completion.token_ids, completion.logprobs or ()
 
     def _logprobs(
         self,

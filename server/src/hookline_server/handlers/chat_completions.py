@@ -17,7 +17,11 @@ from hookline_server.handlers.common import (
 )
 from hookline_server.handlers.delivery import deliver
 from hookline_server.protocol.chat import ChatRequest, check
-from hookline_server.protocol.generation import check_sizes, sampling_params
+from hookline_server.protocol.generation import (
+    check_logprobs,
+    check_sizes,
+    sampling_params,
+)
 from hookline_server.protocol.message import template_messages
 from hookline_server.request_identity import request_facts, requested_slo
 from hookline_server.request_message import read_message
@@ -38,6 +42,7 @@ async def chat_completions(request: web.Request) -> web.StreamResponse:
         params = sampling_params(
             body, max_tokens=body.output_tokens, logprobs=body.likeliest_tokens
         )
+        check_logprobs(body, params, engine.facts.max_model_len)
         prompt = await _prompt(engine, body, client_of(request))
     submission = Submission(
         prompts=[prompt],

@@ -22,7 +22,11 @@ from hookline_server.protocol.completion import (
     check,
     prompts,
 )
-from hookline_server.protocol.generation import check_sizes, sampling_params
+from hookline_server.protocol.generation import (
+    check_logprobs,
+    check_sizes,
+    sampling_params,
+)
 from hookline_server.protocol.tokens import check_tokens
 from hookline_server.request_identity import request_facts, requested_slo
 from hookline_server.request_message import read_message
@@ -42,6 +46,7 @@ async def completions(request: web.Request) -> web.StreamResponse:
         given = prompts(body, engine.facts.max_model_len)
         check_sizes(body, engine.facts.vocab_size, num_prompts=len(given))
         params = _params(body)
+        check_logprobs(body, params, engine.facts.max_model_len, num_prompts=len(given))
         found = await _tokenized(engine, body, given, client_of(request))
         echo = await _echo(engine, body, found)
     submission = Submission(

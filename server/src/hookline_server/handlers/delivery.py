@@ -26,7 +26,7 @@ async def deliver(
     async with opened as streams:
         if submission.is_streamed:
             return await _stream(request, streams, answer)
-        return json_response(answer.whole(await whole_outputs(streams)))
+        return json_response(await answer.whole(await whole_outputs(streams)))
 
 
 async def _stream(

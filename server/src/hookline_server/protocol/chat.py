@@ -97,7 +97,7 @@ class ChatChoice(msgspec.Struct, frozen=True, kw_only=True):
 
     index: int
     message: AnswerMessage
-    logprobs: ChatLogprobs | None = None
+    logprobs: msgspec.Raw | None = None
     finish_reason: str
     stop_reason: str | int | None = None
 

@@ -52,7 +52,7 @@ class CompletionChoice(msgspec.Struct, frozen=True, kw_only=True):
 
     index: int
     text: str
-    logprobs: CompletionLogprobs | None = None
+    logprobs: CompletionLogprobs | msgspec.Raw | None = None
     finish_reason: str | None = None
     stop_reason: str | int | None = None
 

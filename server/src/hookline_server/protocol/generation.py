@@ -6,6 +6,7 @@ import msgspec
 
 from hookline.exceptions import RequestError
 from hookline.request_limits import (
+    LOGPROB_ENTRIES,
     PARAMETER_ENTRIES,
     N,
     check_token_lists,
@@ -127,6 +128,26 @@ def check_sizes(
         )
         entries = sum(len(each) for each in lists if each)
         PARAMETER_ENTRIES.check(entries * num_prompts)
+
+
+def check_logprobs(
+    request: GenerationRequest,
+    params: SamplingParams,
+    max_model_len: int,
+    *,
+    num_prompts: int = 1,
+) -> None:
+    """Checks how many log-probabilities a response without streaming may have.
+
+    Raises:
+        LimitError: They are too many to be kept until the end.
+    """
+    if request.is_streamed or params.logprobs is None:
+        return
+    tokens = params.n * min(params.max_tokens or max_model_len, max_model_len)
+    if params.prompt_logprobs is not None:
+        tokens += max_model_len
+    LOGPROB_ENTRIES.check(num_prompts * tokens * (params.logprobs + 1))
 
 
 def sampling_params(
