@@ -87,7 +87,7 @@ class EngineRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     completion_index: int = 0
 
 
-class TokenLogprobs(msgspec.Struct, frozen=True, array_like=True):
+class TokenLogprobs(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """Log-probabilities (nats, of the unmodified distribution) at one position.
 
     The first entry is the token itself, then the likeliest ones in order.

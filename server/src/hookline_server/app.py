@@ -58,6 +58,7 @@ def create_app(engine: ServingEngine, settings: ServerSettings) -> web.Applicati
         app.cleanup_ctx.append(meter.lifetime)
     context.fill(app, engine, settings)
     app.cleanup_ctx.append(app[KEY_RING].follow)
+    app.cleanup_ctx.append(app[context.HEAP].lifetime)
     app.on_response_prepare.append(shape_error)
     app.on_response_prepare.append(echo_request_id)
     app.on_response_prepare.append(close_if_long)

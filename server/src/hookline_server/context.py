@@ -10,6 +10,7 @@ from hookline_server.auth.key_ring import KeyRing
 from hookline_server.auth.route_scopes import ROUTE_SCOPES, RouteScopes
 from hookline_server.deep_health import DeepHealth
 from hookline_server.engine import ServingEngine
+from hookline_server.heap_trimmer import HeapTrimmer, libc_trim
 from hookline_server.settings import ServerSettings
 from hookline_server.streams import OpenStreams
 
@@ -17,6 +18,7 @@ ENGINE: web.AppKey[ServingEngine] = web.AppKey("hookline_engine", ServingEngine)
 SETTINGS: web.AppKey[ServerSettings] = web.AppKey("hookline_settings", ServerSettings)
 DEEP_HEALTH: web.AppKey[DeepHealth] = web.AppKey("hookline_deep_health", DeepHealth)
 OPEN_STREAMS: web.AppKey[OpenStreams] = web.AppKey("hookline_streams", OpenStreams)
+HEAP: web.AppKey[HeapTrimmer] = web.AppKey("hookline_heap", HeapTrimmer)
 STARTED: web.AppKey[int] = web.AppKey("hookline_started", int)
 
 
@@ -28,6 +30,7 @@ def fill(app: web.Application, engine: ServingEngine, settings: ServerSettings) 
     app[ROUTE_SCOPES] = RouteScopes(Scope.SERVE)
     app[OPEN_STREAMS] = OpenStreams()
     app[DEEP_HEALTH] = DeepHealth(engine, settings.deep_health_timeout)
+    app[HEAP] = HeapTrimmer(libc_trim())
     app[STARTED] = int(time.time())
 
 

@@ -5,6 +5,7 @@ from typing import TypeVar
 
 from aiohttp import web
 
+from hookline_server.context import HEAP
 from hookline_server.protocol.body_structure import UNCHECKED_BYTES, check_structure
 from hookline_server.protocol.wire import decode
 from hookline_server.request_body import read_body
@@ -23,5 +24,6 @@ async def read_message(request: web.Request, kind: type[T]) -> T:
     """
     body = await read_body(request)
     if len(body) > UNCHECKED_BYTES:
+        request.app[HEAP].add(len(body))
         await asyncio.to_thread(check_structure, body)
     return decode(body, kind)

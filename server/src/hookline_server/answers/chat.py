@@ -78,7 +78,7 @@ class ChatAnswer:
         return ChatChoice(
             index=completion.index,
             message=AnswerMessage(completion.text),
-            logprobs=await self._sliced_logprobs(completion.logprobs or (), turns),
+            logprobs=await self._sliced_logprobs(completion, turns),
             finish_reason=finish_word(completion.finish_reason) or "length",
             stop_reason=completion.stop_reason,
         )
@@ -104,10 +104,12 @@ class ChatAnswer:
             )
 
     async def _sliced_logprobs(
-        self, entries: Sequence[TokenLogprobs], turns: Turns
+        self, completion: CompletionOutput, turns: Turns
     ) -> Raw | None:
         if not self._request.logprobs:
             return None
+        entries = completion.logprobs or []
+        completion.logprobs = None  # to free them now, and not all choices' at once
         columns = Columns(ChatLogprobs([]))
         for start in range(0, len(entries), SLICE_TOKENS):
             part = entries[start : start + SLICE_TOKENS]

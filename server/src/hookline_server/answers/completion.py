@@ -135,6 +135,7 @@ class CompletionAnswer:
                     made.text_offset,
                 )
                 await turns.took(len(made.tokens))
+        completion.logprobs = None  # to free them now, and not all choices' at once
         return columns.raw()
 
     def _scored(

@@ -8,7 +8,7 @@ from aiohttp import web
 from hookline.exceptions import EngineDeadError
 from hookline_server.answers.answer import Answer
 from hookline_server.api_error import ApiError, as_api_error, error_body
-from hookline_server.context import ENGINE, OPEN_STREAMS
+from hookline_server.context import ENGINE, HEAP, OPEN_STREAMS
 from hookline_server.deadlines import deadline_of
 from hookline_server.engine import OutputStream
 from hookline_server.handlers.common import json_response
@@ -26,7 +26,9 @@ async def deliver(
     async with opened as streams:
         if submission.is_streamed:
             return await _stream(request, streams, answer)
-        return json_response(await answer.whole(await whole_outputs(streams)))
+        response = json_response(await answer.whole(await whole_outputs(streams)))
+        app[HEAP].add(response.content_length or 0)
+        return response
 
 
 async def _stream(

@@ -60,7 +60,7 @@ class ChatRequest(GenerationRequest, frozen=True, kw_only=True):
         return (self.top_logprobs or 0) if self.logprobs else None
 
 
-class TopLogprob(msgspec.Struct, frozen=True):
+class TopLogprob(msgspec.Struct, frozen=True, gc=False):
     """One of the most likely tokens at a position."""
 
     token: str
@@ -68,7 +68,7 @@ class TopLogprob(msgspec.Struct, frozen=True):
     bytes: list[int]
 
 
-class TokenLogprob(msgspec.Struct, frozen=True):
+class TokenLogprob(msgspec.Struct, frozen=True, gc=False):
     """The generated token at a position."""
 
     token: str
