@@ -1,0 +1,45 @@
+"""Giving memory back to the system after large bodies."""
+
+import asyncio
+
+import pytest
+
+from hookline_server import heap_trimmer
+from hookline_server.heap_trimmer import LARGE_BYTES, TRIM_BYTES, HeapTrimmer, libc_trim
+
+
+@pytest.fixture(autouse=True)
+def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(heap_trimmer, "TRIM_SECONDS", 0.01)
+
+
+async def test_the_heap_is_trimmed_once_for_several_large_bodies() -> None:
+    """It is trimmed soon after enough bytes, in another thread."""
+    trimmed = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    trimmer = HeapTrimmer(lambda: loop.call_soon_threadsafe(trimmed.set))
+
+    for _ in range(3):
+        trimmer.add(TRIM_BYTES)
+    await asyncio.wait_for(trimmed.wait(), 10)
+
+    assert trimmer.num_trims == 1
+
+
+async def test_small_bodies_trim_nothing() -> None:
+    """Their memory is used again by the next ones."""
+    trimmer = HeapTrimmer(lambda: None)
+
+    for _ in range(TRIM_BYTES // LARGE_BYTES + 2):
+        trimmer.add(LARGE_BYTES - 1)
+    await asyncio.sleep(0.05)
+
+    assert trimmer.num_trims == 0
+
+
+def test_this_system_can_trim_its_heap() -> None:
+    """The C library of the tests is glibc, whose function returns 0 or 1."""
+    trim = libc_trim()
+
+    assert trim is not None
+    assert trim() in (0, 1)

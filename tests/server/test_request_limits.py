@@ -1,0 +1,246 @@
+"""Every limit of a request: accepted at the limit, refused one above it."""
+
+import io
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from hookline.request_limits import LIMITS
+from hookline_testing.scripted_server import FACTS, FakeEngine, client_of
+
+COMPLETIONS, CHAT = "/v1/completions", "/v1/chat/completions"
+BASE: Mapping[str, dict[str, object]] = {
+    COMPLETIONS: {"model": "fake", "prompt": "ab"},
+    CHAT: {"model": "fake", "messages": [{"role": "user", "content": "ab"}]},
+}
+VOCABULARY = 2**20
+
+Fields = dict[str, object]
+
+
+def nested(levels: int) -> Any:
+    value: Any = 1
+    for _ in range(levels):
+        value = {"a": value}
+    return value
+
+
+def text(num_bytes: int) -> Fields:
+    """An object of this size as JSON."""
+    return {"a": "x" * (num_bytes - len('{"a":""}'))}
+
+
+def said(content: object) -> Fields:
+    return {"role": "user", "content": content}
+
+
+CASES: dict[str, tuple[str, str | None, Fields, Fields]] = {
+    "n": (COMPLETIONS, "n", {"n": 128}, {"n": 129}),
+    "choices": (
+        COMPLETIONS,
+        "prompt",
+        {"prompt": ["a"] * 8, "n": 128},
+        {"prompt": ["a"] * 9, "n": 128},
+    ),
+    "logprobs": (COMPLETIONS, "logprobs", {"logprobs": 20}, {"logprobs": 21}),
+    "logprob_entries": (
+        COMPLETIONS,
+        "logprobs",
+        {"logprobs": 1, "max_tokens": 2**21},
+        {"logprobs": 1, "max_tokens": 2**21 + 1},
+    ),
+    "stop": (COMPLETIONS, "stop", {"stop": ["x"] * 16}, {"stop": ["x"] * 17}),
+    "stop_length": (CHAT, "stop", {"stop": "x" * 256}, {"stop": "x" * 257}),
+    "stop_token_ids": (
+        COMPLETIONS,
+        "stop_token_ids",
+        {"stop_token_ids": [1] * 1024},
+        {"stop_token_ids": [1] * 1025},
+    ),
+    "allowed_token_ids": (
+        COMPLETIONS,
+        "allowed_token_ids",
+        {"allowed_token_ids": [1] * VOCABULARY},
+        {"allowed_token_ids": [1] * (VOCABULARY + 1)},
+    ),
+    "logit_bias": (
+        CHAT,
+        "logit_bias",
+        {"logit_bias": dict.fromkeys(range(16384), 1)},
+        {"logit_bias": dict.fromkeys(range(16385), 1)},
+    ),
+    "bad_words": (
+        COMPLETIONS,
+        "bad_words",
+        {"bad_words": ["x"] * 1024},
+        {"bad_words": ["x"] * 1025},
+    ),
+    "bad_words_length": (
+        COMPLETIONS,
+        "bad_words",
+        {"bad_words": ["x" * 256]},
+        {"bad_words": ["x" * 257]},
+    ),
+    "bad_words_characters": (
+        COMPLETIONS,
+        "bad_words",
+        {"bad_words": ["x" * 256] * 64},
+        {"bad_words": [*["x" * 256] * 64, "x"]},
+    ),
+    "parameter_entries": (
+        COMPLETIONS,
+        "prompt",
+        {"prompt": ["a", "b"], "allowed_token_ids": [1] * 2**19},
+        {"prompt": ["a", "b"], "allowed_token_ids": [1] * 2**19, "bad_words": ["x"]},
+    ),
+    "messages": (
+        CHAT,
+        "messages",
+        {"messages": [said("x")] * 4096},
+        {"messages": [said("x")] * 4097},
+    ),
+    "content_parts": (
+        CHAT,
+        "messages",
+        {"messages": [said([{"type": "text", "text": "x"}] * 4096)]},
+        {"messages": [said([{"type": "text", "text": "x"}] * 2049)] * 2},
+    ),
+    "kv_transfer_params": (
+        COMPLETIONS,
+        "kv_transfer_params",
+        {"kv_transfer_params": text(2**20)},
+        {"kv_transfer_params": text(2**20 + 1)},
+    ),
+    "kv_transfer_params_depth": (
+        COMPLETIONS,
+        "kv_transfer_params",
+        {"kv_transfer_params": nested(16)},
+        {"kv_transfer_params": nested(17)},
+    ),
+    "vllm_xargs": (
+        COMPLETIONS,
+        "vllm_xargs",
+        {"vllm_xargs": text(2**16)},
+        {"vllm_xargs": text(2**16 + 1)},
+    ),
+    "json_values": (
+        COMPLETIONS,
+        None,
+        {"unknown": [0] * (2**21 - 10)},
+        {"unknown": [0] * (2**21 + 1)},
+    ),
+    "json_containers": (
+        COMPLETIONS,
+        None,
+        {"unknown": [[0, 1]] * (2**15 - 2)},
+        {"unknown": [[0, 1]] * (2**15 - 1)},
+    ),
+    "json_strings": (
+        COMPLETIONS,
+        None,
+        {"unknown": ['"\\'] * (2**17 - 5)},
+        {"unknown": ['"\\'] * (2**17 - 4)},
+    ),
+}
+
+
+def test_each_limit_has_a_case() -> None:
+    """A new limit needs a row above."""
+    assert set(CASES) == {limit.name for limit in LIMITS}
+
+
+async def post(engine: FakeEngine, path: str, fields: Fields) -> tuple[int, Any]:
+    engine.facts = replace(FACTS, vocab_size=VOCABULARY, max_model_len=2**22)
+    engine.max_open = 1024
+    body = json.dumps({**BASE[path], **fields}, separators=(",", ":")).encode()
+    async with client_of(engine) as client:
+        response = await client.post(path, data=io.BytesIO(body))
+        return response.status, json.loads(await response.text())
+
+
+@pytest.mark.parametrize("name", CASES)
+async def test_a_request_at_a_limit_is_accepted(name: str) -> None:
+    """The limit itself is still allowed."""
+    path, _, fields, _ = CASES[name]
+
+    status, answer = await post(FakeEngine(), path, fields)
+
+    assert status == 200, answer
+
+
+@pytest.mark.parametrize("name", CASES)
+async def test_a_request_above_a_limit_is_refused(name: str) -> None:
+    """
+    It is a 400 that names the field, nothing reaches the engine, and the observers get
+    the limit's name.
+    """
+    path, param, _, fields = CASES[name]
+    engine = FakeEngine()
+
+    status, answer = await post(engine, path, fields)
+
+    assert status == 400
+    assert answer["error"]["code"] == "limit_exceeded"
+    assert answer["error"]["param"] == param
+    assert engine.streams == []
+    assert [cause.limit for cause in engine.rejected] == [name]
+
+
+async def test_log_probabilities_of_a_stream_are_not_limited_in_number() -> None:
+    """They are sent as they come, and not kept."""
+    fields: Fields = {"logprobs": 20, "n": 128, "max_tokens": 2**21, "stream": True}
+    engine = FakeEngine()
+    engine.facts = replace(FACTS, max_model_len=2**22)
+    async with client_of(engine) as client:
+        body = json.dumps({**BASE[COMPLETIONS], **fields}).encode()
+        response = await client.post(COMPLETIONS, data=io.BytesIO(body))
+
+        assert response.status == 200
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"temperature": 2},
+        {"temperature": 10.0},
+        {"top_p": 1, "top_k": -1},
+        {"top_k": 0, "min_p": 1.0},
+        {"top_k": 10**9},
+        {"presence_penalty": -2, "frequency_penalty": 2},
+        {"repetition_penalty": 0.01},
+        {"repetition_penalty": 5},
+        {"stop": ["\n\n", "User:", "</s>", "###"], "include_stop_str_in_output": True},
+        {"stop": []},
+        {"stop_token_ids": []},
+        {"seed": -1},
+        {"seed": 2**63 - 1},
+        {"logit_bias": {}},
+        {"logit_bias": {"5": -100, "6": 100}},
+        {"bad_words": []},
+        {"n": 3, "best_of": 3},
+        {"min_tokens": 0, "max_tokens": 5, "ignore_eos": True},
+        {"skip_special_tokens": False},
+        {"user": "u" * 5000, "metadata": {"a": "b" * 512}},
+    ],
+    ids=str,
+)
+async def test_common_parameters_of_clients_are_accepted(fields: Fields) -> None:
+    """OpenAI's ranges and vLLM's are allowed."""
+    status, answer = await post(FakeEngine(), COMPLETIONS, fields)
+
+    assert status == 200, answer
+
+
+async def test_biases_beyond_100_count_as_100() -> None:
+    """As in vLLM; OpenAI's range is −100 to 100."""
+    engine = FakeEngine()
+
+    status, _ = await post(
+        engine, COMPLETIONS, {"logit_bias": {"5": 1e9, "6": -101, "7": 3}}
+    )
+
+    assert status == 200
+    assert engine.streams[0].params.logit_bias == {5: 100.0, 6: -100.0, 7: 3.0}
