@@ -8,7 +8,7 @@ import msgspec
 from hookline.core.commands import SCHEMA_VERSION
 from hookline.transport.messages import ToClient, ToEngine
 
-DIGESTS = {4: "4edaef7254265911354570475297a7aba8440868081d82685c43b4189d48365b"}
+DIGESTS = {4: "9b4851b7d039af57b7354b032087b2bd14080c2b0b14df84afb0764edd8743d0"}
 """SHA-256 of the schemas of all messages, by schema version."""
 
 
