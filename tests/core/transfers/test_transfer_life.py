@@ -291,6 +291,73 @@ def test_kept_blocks_expire() -> None:
     assert store.saved == 0
 
 
+def held_core(store: DictStore, *, grace_seconds: float) -> ConnectedCore:
+    """Of 16 blocks, two ended requests hold 12 for saves that take long."""
+    transfer = replace(
+        SHORT, kv_save_timeout_seconds=500.0, kv_save_grace_seconds=grace_seconds
+    )
+    engine = connected_core(store, num_blocks=16, transfer=transfer)
+    for request_id in (1, 2):
+        prompt = [request_id * 100 + each for each in range(21)]
+        engine.core.add(engine_request(request_id, prompt, 1))
+        assert engine.step().finished
+    return engine
+
+
+def test_a_waiting_request_gets_the_oldest_held_blocks() -> None:
+    """Once their grace is over, and only as many saves as it needs."""
+    store = DictStore(keeps=True, delay_seconds=400.0)
+    engine = held_core(store, grace_seconds=0.3)
+    engine.core.add(engine_request(3, [5] * 30, 1))
+
+    waits = [engine.step().finished for _ in range(20)]
+    engine.clock.sleep(0.3)
+    ends = [each for _ in range(20) for each in engine.step().finished]
+    stats = engine.core.state("test").stats
+
+    assert not any(waits)
+    assert [each.request_id for each in ends] == [3]
+    assert stats.transfers.reclaimed_blocks == 6
+    assert stats.transfers.failures == {"save": {"reclaimed": 1}}
+    assert (stats.transfers.saving, stats.residue) == (2, Residue())
+
+
+def test_held_blocks_that_are_read_are_left_alone() -> None:
+    """The grace begins again with each read; a save that nobody reads goes first."""
+    engine = held_core(DictStore(keeps=True, delay_seconds=400.0), grace_seconds=0.3)
+    engine.core.step()
+    saves = engine.core._scheduler._transfers._saves
+    engine.clock.sleep(0.4)
+    first, second = (each.save for each in saves)
+    saves.read([first.transfer_id, 999], engine.clock.now())
+
+    saves.reclaim(100, engine.clock.now())
+
+    assert [each.save for each in saves] == [first]
+    assert set(engine.core._scheduler._transfers._outbox.closing) == {
+        second.transfer_id
+    }
+
+
+def test_reads_are_reported() -> None:
+    """The scheduler learns which saves a connector has read, each time once."""
+    memory = SimulatedMemory(8, BLOCK)
+    layout = KVLayout(
+        fingerprint="f",
+        num_blocks=8,
+        block_size=BLOCK,
+        dtype="int64",
+        block_bytes=(memory.block_bytes,),
+    )
+    blocks = KVBlocks(layout, [memory])
+    blocks.open_save(7, [1, 2])
+
+    blocks.read_blocks(0, [2], transfer_id=7)
+
+    assert blocks.take_read() == [7]
+    assert blocks.take_read() == []
+
+
 def test_evicted_blocks_are_seen_before_they_are_overwritten() -> None:
     """A second tier saves what falls out of a small cache, and brings it back."""
     store = DictStore(saves_evicted=True)

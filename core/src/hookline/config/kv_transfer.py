@@ -39,6 +39,8 @@ class KVTransferConfig:
         kv_load_timeout_seconds: Time after which a load has failed.
         kv_save_timeout_seconds: Maximum time that blocks of finished requests are kept
             until they are saved.
+        kv_save_grace_seconds: Time for which they are kept, and kept after each read,
+            even if a waiting request needs the blocks.
         kv_connector_extra_config: Options of the connector; the plugin checks them.
     """
 
@@ -47,12 +49,17 @@ class KVTransferConfig:
     kv_load_failure_policy: LoadFailurePolicy = LoadFailurePolicy.RECOMPUTE
     kv_load_timeout_seconds: float = 30.0
     kv_save_timeout_seconds: float = 480.0
+    kv_save_grace_seconds: float = 5.0
     kv_connector_extra_config: dict[str, object] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if not isinstance(self.kv_connector, str) or not self.kv_connector:
             raise ConfigError(OPTION, "kv_connector must name an installed connector")
-        for name in ("kv_load_timeout_seconds", "kv_save_timeout_seconds"):
+        for name in (
+            "kv_load_timeout_seconds",
+            "kv_save_timeout_seconds",
+            "kv_save_grace_seconds",
+        ):
             check_seconds(OPTION, name, getattr(self, name))
         if not isinstance(self.kv_connector_extra_config, dict):
             raise ConfigError(OPTION, "kv_connector_extra_config must be an object")

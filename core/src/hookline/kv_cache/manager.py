@@ -132,6 +132,14 @@ class KVCacheManager:
         self.pool.touch(prefix)
         return self.pool.allocate(num_blocks)
 
+    def shortage(self, request: Request, prefix: Sequence[int]) -> int:
+        """Returns how many blocks too few are free for a waiting request.
+
+        It is at most 0 if `allocate` and `reserve` would succeed.
+        """
+        needed = self._blocks_for(request.num_tokens) - len(prefix)
+        return needed - self.pool.num_free + self.pool.num_unreferenced(prefix)
+
     def allocate_more(self, request: Request, num_new_tokens: int) -> list[int] | None:
         """Adds the blocks that the next tokens need; None if too few are free."""
         needed = self._blocks_for(request.num_computed_tokens + num_new_tokens)
@@ -195,8 +203,7 @@ class KVCacheManager:
     # -- helpers -----------------------------------------------------------------
 
     def _would_fit(self, request: Request, prefix: Sequence[int]) -> bool:
-        needed = self._blocks_for(request.num_tokens) - len(prefix)
-        return needed <= self.pool.num_free - self.pool.num_unreferenced(prefix)
+        return self.shortage(request, prefix) <= 0
 
     def _blocks_for(self, num_tokens: int) -> int:
         return -(-num_tokens // self.block_size)

@@ -76,6 +76,7 @@ class KVBlocks:
         self._step_thread: int | None = None
         self._counting = threading.Lock()
         self._bytes_read = self._bytes_written = 0
+        self._read: set[int] = set()
 
     # -- for connectors ----------------------------------------------------------
 
@@ -131,6 +132,8 @@ class KVBlocks:
                 self._layers[layer].copy_out(block_ids, target, rows)
         with self._counting:
             self._bytes_read += len(block_ids) * self.layout.block_bytes[layer]
+            if transfer_id is not None:
+                self._read.add(transfer_id)
 
     def write_blocks(
         self, transfer_id: int, layer: int, block_ids: Sequence[int], data: Bytes
@@ -233,6 +236,12 @@ class KVBlocks:
             moved = self._bytes_written, self._bytes_read
             self._bytes_written = self._bytes_read = 0
         return moved
+
+    def take_read(self) -> list[int]:
+        """Returns the transfers whose blocks were read since the last call."""
+        with self._counting:
+            read, self._read = self._read, set()
+        return sorted(read)
 
     def _gate(self, transfer_id: int) -> Gate:
         gate = self._gates.get(transfer_id)

@@ -30,6 +30,7 @@ class Reason(StrEnum):
     UNREPORTED = "unreported"
     INCOMPLETE = "incomplete"
     NO_METADATA = "no_metadata"
+    RECLAIMED = "reclaimed"
 
 
 MOST_LETTERS = 40

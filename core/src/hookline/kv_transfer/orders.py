@@ -76,6 +76,7 @@ class TransferReport:
         loaded_bytes: Bytes written to blocks.
         saved_bytes: Bytes read from blocks.
         payload: Payload of the worker's side for the scheduler's; may be empty.
+        read: Transfers whose blocks were read.
     """
 
     ended: Sequence[EndedTransfer] = ()
@@ -85,6 +86,7 @@ class TransferReport:
     loaded_bytes: int = 0
     saved_bytes: int = 0
     payload: bytes = b""
+    read: Sequence[int] = ()
 
     @property
     def has_news(self) -> bool:

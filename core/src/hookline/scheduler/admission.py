@@ -46,9 +46,10 @@ class Admission:
             external = offer.num_tokens
             missing = request.num_tokens - len(prefix) * self._cache.block_size
             num_tokens = chunk(missing - external, builder.budget, self._config)
-            if num_tokens == 0 or not self._cache.allocate(
-                request, prefix, num_tokens, external
-            ):
+            if num_tokens == 0:
+                return
+            if not self._cache.allocate(request, prefix, num_tokens, external):
+                self._transfers.reclaim(self._cache.shortage(request, prefix), now)
                 return
             if external and not self._transfers.load_in_step(
                 request, prefix, offer, now
@@ -73,7 +74,10 @@ class Admission:
         if start is LoadStart.BEGUN:
             queues.waiting.pop(request)
             queues.held.hold(request, self._transfers.gate, now)
-        return start is not LoadStart.NO_ROOM
+        if start is LoadStart.NO_ROOM:
+            self._transfers.reclaim(self._cache.shortage(request, prefix), now)
+            return False
+        return True
 
     def _run(
         self, lifecycle: RequestLifecycle, request: Request, num_tokens: int, now: int

@@ -25,6 +25,7 @@ class TransferLedger:
         recomputed_tokens: Tokens that failed loads lacked, or that were computed from
             invalid blocks.
         expired_blocks: Blocks that were not saved before their deadline.
+        reclaimed_blocks: Blocks whose save was given up for a waiting request.
         late_reports: Reports on transfers that had ended before.
         failures: Failures by stage and reason.
     """
@@ -38,6 +39,7 @@ class TransferLedger:
     saved_bytes: int = 0
     recomputed_tokens: int = 0
     expired_blocks: int = 0
+    reclaimed_blocks: int = 0
     late_reports: int = 0
     failures: Failures = field(default_factory=dict)
     _reasons: set[str] = field(default_factory=lambda: set(Reason))
@@ -116,6 +118,7 @@ class TransferLedger:
             saved_bytes=self.saved_bytes,
             recomputed_tokens=self.recomputed_tokens,
             expired_blocks=self.expired_blocks,
+            reclaimed_blocks=self.reclaimed_blocks,
             late_reports=self.late_reports,
             failures={stage: dict(counts) for stage, counts in self.failures.items()},
             tiers=tiers,

@@ -69,6 +69,7 @@ class Transfers:
             self._outbox,
             self.ledger,
             timeout_ns=round(config.kv_save_timeout_seconds * NANOSECONDS),
+            grace_ns=round(config.kv_save_grace_seconds * NANOSECONDS),
             keeps=config.saves,
         )
         self.gate = RemoteKVGate(self._loads.forget)
@@ -117,6 +118,11 @@ class Transfers:
         self._has_reported_end = True
         return self._saves.finish(request, now)
 
+    def reclaim(self, num_blocks: int, now: int) -> None:
+        """Gives up saves for a request that lacks this many blocks; see `Saves`."""
+        if self._guard is not None:
+            self._saves.reclaim(num_blocks, now)
+
     # -- with each step ----------------------------------------------------------
 
     def expire(self, now: int) -> list[LoadEnd]:
@@ -151,6 +157,7 @@ class Transfers:
         self.ledger.take(report)
         if report.payload:
             self._guard.receive(report.payload)
+        self._saves.read(report.read, now)
         ends = []
         for ended in report.ended:
             if ended.transfer_id in self._outbox.closing:

@@ -60,6 +60,8 @@ class TransferStats(msgspec.Struct, frozen=True, array_like=True):
         late_reports: Total reports about transfers that had ended or been cancelled.
         failures: Total failures, by stage and reason.
         tiers: The connector's storage tiers, by name.
+        reclaimed_blocks: Total blocks that were held for a save and freed before it,
+            because a waiting request needed them.
     """
 
     loading: int = 0
@@ -80,6 +82,7 @@ class TransferStats(msgspec.Struct, frozen=True, array_like=True):
     late_reports: int = 0
     failures: dict[str, dict[str, int]] = {}
     tiers: dict[str, TierStats] = {}
+    reclaimed_blocks: int = 0
 
     def at_rest(self) -> "TransferStats":
         """Returns the same totals with nothing in progress."""

@@ -29,6 +29,7 @@ _TRANSFER_TITLES = {
     "late_reports": "Late KV transfer reports",
     "recomputed_tokens": "Tokens recomputed after failed loads",
     "expired_blocks": "Blocks of expired saves",
+    "reclaimed_blocks": "Blocks taken back from saves",
 }
 
 _TIER_TITLES = {

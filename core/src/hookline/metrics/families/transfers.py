@@ -157,9 +157,10 @@ TRANSFER_METRICS: tuple[Metric, ...] = (
         help="Failures of the KV connector by stage and reason. Stages: load and save "
         "(transfers), incident (reported by the connector, outside any "
         "transfer), or the method that failed. Reasons: the method raised or "
-        "returned a malformed result, the deadline passed, the request was "
-        "aborted, a load was unreported, incomplete or without its metadata, or "
-        "a reason of the connector.",
+        "returned a malformed result, the deadline passed, a waiting request "
+        "needed the blocks of a save (reclaimed), the request was aborted, a load "
+        "was unreported, incomplete or without its metadata, or a reason of the "
+        "connector.",
         labels=(Label("stage", tuple(Stage)), Label("reason")),
         value=Reading(StateReading, _failures),
     ),
@@ -183,5 +184,12 @@ TRANSFER_METRICS: tuple[Metric, ...] = (
         "KV blocks of finished requests that were held for a save which missed its "
         "deadline.",
         lambda transfers: transfers.expired_blocks,
+    ),
+    _count(
+        "reclaimed_blocks",
+        "blocks",
+        "KV blocks of finished requests that were held for a save and freed before it, "
+        "because a waiting request needed them.",
+        lambda transfers: transfers.reclaimed_blocks,
     ),
 )

@@ -183,6 +183,7 @@ class Transferring:
             loaded_bytes=loaded_bytes,
             saved_bytes=saved_bytes,
             payload=self._payload,
+            read=self._blocks.take_read(),
         )
         self._ended, self._closed, self._late, self._payload = [], [], 0, b""
         return report
