@@ -8,7 +8,7 @@ import msgspec
 from hookline.core.commands import SCHEMA_VERSION
 from hookline.transport.messages import ToClient, ToEngine
 
-DIGESTS = {4: "9b4851b7d039af57b7354b032087b2bd14080c2b0b14df84afb0764edd8743d0"}
+DIGESTS = {4: "4ab3ded4f470605590021dd026a1200717ebacc8e652e6170689d11cec213c57"}
 """SHA-256 of the schemas of all messages, by schema version."""
 
 
