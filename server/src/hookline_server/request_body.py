@@ -65,7 +65,7 @@ async def read_raw(request: web.Request) -> bytes:
         return b""
     await confirm(request)
     try:
-        if not isinstance(connection, Connection):
+        if request.content.is_eof() or not isinstance(connection, Connection):
             return await request.read()
         with connection.reading_body(request.content):
             return await request.read()

@@ -6,6 +6,7 @@ import logging
 from aiohttp import web
 
 from hookline_server.api_error import ApiError
+from hookline_server.auth.route_scopes import LIVENESS
 from hookline_server.connections.connection import Connection
 from hookline_server.errors import Handler, error_response
 from hookline_server.logs.request_context import enter_request
@@ -14,9 +15,6 @@ from hookline_server.sse import SENT_BYTES
 
 CLIENT_LEFT = 499
 """Status of a request whose client has left, for logs and metrics."""
-
-HEALTH_PATHS = ("/health", "/ping")
-"""Answered even if no more connections are allowed."""
 
 logger = logging.getLogger(__name__)
 
@@ -64,7 +62,7 @@ async def _last_answer(
     connection: Connection, request: web.Request, handler: Handler
 ) -> web.StreamResponse:
     """Answers the last request of a connection, which may be one too many."""
-    if connection.is_extra and not request.path.startswith(HEALTH_PATHS):
+    if connection.is_extra and request.path not in LIVENESS:
         connection.refused()
         response: web.StreamResponse = error_response(
             ApiError(
