@@ -207,7 +207,7 @@ class NixlTransport:
         for message in self._words.poll(timeout_seconds):
             try:
                 word = _decoder.decode(message.header)
-            except msgspec.MsgspecError:
+            except (ValueError, RecursionError):  # bad UTF-8, too
                 found.append(message)  # the caller counts it as malformed
                 continue
             if isinstance(word, Plain):

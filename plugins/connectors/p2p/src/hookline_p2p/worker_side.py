@@ -1,6 +1,5 @@
 """The worker's side: moves blocks between engines, in one thread."""
 
-import logging
 import queue
 import threading
 import time
@@ -34,9 +33,7 @@ from hookline_p2p.wire import (
     decode,
     encode,
 )
-from hookline_registry import Failure, isolate
-
-_log = logging.getLogger(__name__)
+from hookline_registry import Failure, FailureLog, isolate
 
 _BUSY_SECONDS, _IDLE_SECONDS = 0.05, 1.0
 """Longest pause between two checks of deadlines; messages are handled at once."""
@@ -71,6 +68,7 @@ class WorkerSide:
         self._takes_pushed = takes_pushed
         self._orders: queue.SimpleQueue[Tasks] = queue.SimpleQueue()
         self._results = Results()
+        self._failures = FailureLog("KV connector p2p")
         self._is_over = False
         self._time = 0.0
         self._looked_at = time.monotonic()
@@ -135,7 +133,7 @@ class WorkerSide:
             if isinstance(outcome, Failure):
                 # Messages are checked one by one, so this is a bug here.
                 self._results.incident("raised")
-                _log.error("p2p: %s", outcome.summary, exc_info=outcome.error)
+                self._failures.log(("raised",), outcome.summary, error=outcome.error)
                 time.sleep(_BUSY_SECONDS)
         self._transport.close()
 

@@ -168,7 +168,7 @@ class BlockStore:
             metadata = json.loads(header)["__metadata__"]
             identity = metadata["fingerprint"], metadata["block_hash"]
             checksum = metadata["xxh3"]
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise DamagedError("corrupt", path) from error
         if identity != (self._layout.fingerprint, block_hash.hex()):
             raise DamagedError("foreign", path)  # checked first: sizes may differ

@@ -13,6 +13,8 @@ from hookline.exceptions import ConfigError
 END = (-1).to_bytes(8, "big", signed=True)
 """Sequence number that ends a replay."""
 _WAKE = "inproc://wake"
+_MOST_BYTES = 1 << 10
+_HANDSHAKE_MS = 5000
 _CLOSE_SECONDS = 1.0
 
 logger = logging.getLogger(__name__)
@@ -143,6 +145,9 @@ class Publisher:
         binds: bool,
     ) -> None:
         address = address_of(endpoint, rank)
+        # Peers send topics and numbers only, and soon after they have connected.
+        socket.setsockopt(zmq.MAXMSGSIZE, _MOST_BYTES)
+        socket.setsockopt(zmq.HANDSHAKE_IVL, _HANDSHAKE_MS)
         try:
             if binds:
                 if is_wide(address):
