@@ -56,7 +56,7 @@ LOGPROB_ENTRIES = Limit(
     name="logprob_entries",
     param="logprobs",
     most=2**22,
-    what="log-probabilities at most, counting max_tokens",
+    what="log-probabilities (choices × max_tokens × likeliest tokens)",
 )
 """Only without streaming: they are kept until the end, about 100 bytes each."""
 

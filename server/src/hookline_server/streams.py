@@ -87,6 +87,8 @@ class OpenStreams:
                 # Checked first, so that no prompt runs if not all of them fit.
                 engine.check_room(len(submission.prompts) * submission.params.n)
                 for prompt in submission.prompts:
+                    if streams:
+                        await asyncio.sleep(0)  # others get their turns
                     streams.append(await _submit(engine, prompt, submission, deadline))
                     self._streams.add(streams[-1])
         except (RequestError, EngineDeadError):

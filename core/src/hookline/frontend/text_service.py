@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from typing import NamedTuple
 
 from hookline.exceptions import EngineDeadError, RequestError
 from hookline.frontend.encoded_texts import EncodedTexts, bad_word_spellings
@@ -27,6 +28,7 @@ class TextService:
         self._bounds = bounds
         self._pool = TextPool(tokenizer, bounds)
         self._decoding = ThreadPoolExecutor(1, thread_name_prefix="detokenize")
+        self._last_words: _Words | None = None
         self._is_closed = False
 
     @property
@@ -90,12 +92,20 @@ class TextService:
             )
             found.add([prompt], [ids], add_special_tokens=True)
         if params.bad_words and all(isinstance(each, str) for each in params.bad_words):
-            spellings = list(bad_word_spellings(params.bad_words))
-            tokens = await self._pool.encode(
-                spellings, add_special_tokens=False, client=client
-            )
-            found.add(spellings, tokens, add_special_tokens=False)
+            words = await self._encode_words(params.bad_words, client)
+            found.add(words.spellings, words.token_ids, add_special_tokens=False)
         return found
+
+    async def _encode_words(self, words: tuple[str, ...], client: str) -> "_Words":
+        """Tokenizes bad words once for the prompts of a request, which share them."""
+        if self._last_words is not None and self._last_words.words is words:
+            return self._last_words
+        spellings = list(bad_word_spellings(words))
+        token_ids = await self._pool.encode(
+            spellings, add_special_tokens=False, client=client
+        )
+        encoded = self._last_words = _Words(words, spellings, token_ids)
+        return encoded
 
     async def render_chat(
         self,
@@ -143,3 +153,11 @@ class TextService:
         self._is_closed = True
         await self._pool.close()
         self._decoding.shutdown(wait=False)
+
+
+class _Words(NamedTuple):
+    """Bad words, both spellings of each, and the spellings' tokens."""
+
+    words: tuple[str, ...]
+    spellings: list[str]
+    token_ids: list[list[int]]
