@@ -6,9 +6,11 @@ import socket
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
+from pathlib import Path
 
 import pytest
 
+from hookline_testing.plugin_site import PluginSite
 from hookline_testing.raw_http import answer_of, connected, read_all
 from hookline_testing.server_process import Server, serving
 
@@ -20,6 +22,27 @@ LONG = {
     "ignore_eos": True,
     "stream": True,
 }
+
+HANGING = """
+import threading
+
+from hookline import hookimpl
+
+
+def hang(*_):
+    threading.Event().wait()
+
+
+@hookimpl
+def add_routes(routes):
+    threading.Thread(target=hang).start()
+    routes.get("/hangs", hang)
+
+
+@hookimpl
+def engine_stopped(stopped):
+    hang()
+"""
 
 
 @pytest.fixture
@@ -105,6 +128,20 @@ def test_a_drain_refuses_requests_and_closes_idle_connections(
     assert (answer.status, answer.headers["connection"]) == (503, "close")
     assert 1 <= int(answer.headers["retry-after"]) <= 60
     assert live == 200
+
+
+def test_a_logger_that_hangs_does_not_delay_the_end(tmp_path: Path) -> None:
+    """Its page, its hook of the engine's end and a thread of its own never return."""
+    with PluginSite(tmp_path) as site:
+        site.install("hanging", HANGING)
+    argv = (*SIMULATED, "0.001", "--stat-logger", "hanging", "--shutdown-timeout", "1")
+    with serving(*argv, environment={"PYTHONPATH": str(tmp_path)}) as server:
+        with pytest.raises(TimeoutError):
+            server.get("/hangs", timeout_seconds=1)
+
+        status = server.end()
+
+    assert status == 0
 
 
 @pytest.mark.parametrize("killed", ["server", "engine"])
