@@ -4,7 +4,9 @@ from aiohttp import web
 from aiohttp.typedefs import Middleware
 
 from hookline_server import context
-from hookline_server.auth.authentication import KEY_RING, authenticate
+from hookline_server.auth.allowance import show_limits
+from hookline_server.auth.authentication import authenticate
+from hookline_server.auth.key_ring import KEY_RING
 from hookline_server.deadlines import Deadlines
 from hookline_server.engine import ServingEngine
 from hookline_server.errors import answer_errors, shape_error
@@ -61,6 +63,7 @@ def create_app(engine: ServingEngine, settings: ServerSettings) -> web.Applicati
     app.cleanup_ctx.append(app[context.HEAP].lifetime)
     app.on_response_prepare.append(shape_error)
     app.on_response_prepare.append(echo_request_id)
+    app.on_response_prepare.append(show_limits)
     app.on_response_prepare.append(close_if_long)
     app.add_routes(ROUTES)
     if settings.enable_reset_prefix_cache:

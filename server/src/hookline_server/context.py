@@ -4,9 +4,8 @@ import time
 
 from aiohttp import web
 
-from hookline_server.auth.authentication import KEY_RING
 from hookline_server.auth.key import Scope
-from hookline_server.auth.key_ring import KeyRing
+from hookline_server.auth.key_ring import KEY_RING, KeyRing
 from hookline_server.auth.route_scopes import ROUTE_SCOPES, RouteScopes
 from hookline_server.deep_health import DeepHealth
 from hookline_server.engine import ServingEngine

@@ -27,6 +27,16 @@ class OutputStream(Protocol):
         """
         ...
 
+    @property
+    def prompt_tokens(self) -> int:
+        """Number of tokens of the prompt."""
+        ...
+
+    @property
+    def output_tokens(self) -> int:
+        """Number of tokens generated so far, of all its completions."""
+        ...
+
     def abort(self, cause: str) -> None:
         """Ends the request early; does nothing once it has ended."""
         ...

@@ -3,9 +3,9 @@
 from aiohttp import web
 
 from hookline_server.api_error import ApiError
-from hookline_server.auth.authentication import KEY_RING, authenticate
-from hookline_server.auth.key import Scope
-from hookline_server.auth.key_ring import KeyRing
+from hookline_server.auth.authentication import authenticate
+from hookline_server.auth.key import KeySet, Scope
+from hookline_server.auth.key_ring import KEY_RING, KeyRing
 from hookline_server.auth.route_scopes import LIVENESS, ROUTE_SCOPES, RouteScopes
 from hookline_server.errors import answer_errors
 from hookline_server.handlers.health import LIVE_PATHS, LIVE_ROUTES
@@ -21,6 +21,7 @@ def create_loading_app(keys: KeyRing) -> web.Application:
         middlewares=(send, answer_errors, authenticate), handler_args=HANDLER_ARGS
     )
     app[KEY_RING] = keys
+    keys.budgets.use(KeySet())  # nothing is served that could be limited
     app[ROUTE_SCOPES] = RouteScopes(Scope.SERVE)
     app.on_response_prepare.append(echo_request_id)
     app.on_response_prepare.append(close_if_long)

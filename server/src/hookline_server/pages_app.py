@@ -5,8 +5,9 @@ from collections.abc import Iterable
 from aiohttp import web
 from aiohttp.typedefs import Middleware
 
-from hookline_server.auth.authentication import KEY_RING, authenticate
+from hookline_server.auth.authentication import authenticate
 from hookline_server.auth.key import Scope
+from hookline_server.auth.key_ring import KEY_RING
 from hookline_server.auth.route_scopes import ROUTE_SCOPES, RouteScopes
 from hookline_server.context import ENGINE, SETTINGS
 from hookline_server.errors import answer_errors, shape_error

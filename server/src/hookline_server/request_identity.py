@@ -9,7 +9,7 @@ from aiohttp import web
 from hookline.exceptions import RequestError
 from hookline.request import RequestFacts
 from hookline.slo import Slo
-from hookline_server.tenants import tenant_of
+from hookline_server.tenants import tenant_of, weight_of
 
 MAX_ID_LENGTH = 128
 MAX_TRACESTATE_LENGTH = 512
@@ -44,6 +44,7 @@ def request_facts(
     return RequestFacts(
         client_id=request_id(request),
         tenant=tenant_of(request),
+        weight=weight_of(request),
         priority=priority,
         trace_context=trace_context(request.headers),
         slo=slo,

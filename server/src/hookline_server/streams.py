@@ -13,6 +13,7 @@ from hookline.outputs import RequestOutput
 from hookline.request import RequestFacts
 from hookline.sampling_params import SamplingParams
 from hookline_server.api_error import ApiError, as_api_error
+from hookline_server.auth.allowance import Allowance
 from hookline_server.deadlines import Deadline
 from hookline_server.engine import OutputStream, ServingEngine
 from hookline_server.protocol.completion import Prompt
@@ -64,13 +65,21 @@ class OpenStreams:
         engine: ServingEngine,
         submission: Submission,
         deadline: Deadline | None = None,
+        allowance: Allowance | None = None,
     ) -> AsyncIterator[list[OutputStream]]:
-        """Submits all prompts or none; aborts those still running on exit."""
+        """Submits all prompts or none; aborts those still running on exit.
+
+        Their tokens are charged to the allowance.
+        """
         streams: list[OutputStream] = []
         try:
             await self._submit_all(engine, submission, streams, deadline)
+            if allowance is not None:
+                allowance.charge(sum(each.prompt_tokens for each in streams))
             yield streams
         finally:
+            if allowance is not None:
+                allowance.charge(sum(each.output_tokens for each in streams))
             # A stream that has not ended by now is late, or has lost its client.
             is_late = deadline is not None and deadline.has_passed
             self._end(streams, "timeout" if is_late else "client_disconnect")

@@ -108,6 +108,12 @@ REJECTED = dataclasses.replace(
     cause=Rejected("limit_exceeded", "17 stop strings", limit="stop"),
 )
 
+LIMITED = dataclasses.replace(
+    REJECTED,
+    facts=RequestFacts(tenant="acme"),
+    cause=Rejected("rate_limit_exceeded", "", limit="tokens_per_minute"),
+)
+
 THIS = dataclasses.replace(
     FACTS,
     cost=ModelCost(
@@ -269,7 +275,7 @@ FIRST_STEP = IterationStats(
 )
 
 OUTSIDE_STEPS = IterationStats(
-    finished=(ABORTED, REJECTED),
+    finished=(ABORTED, REJECTED, LIMITED),
     finished_groups=(FinishedGroup(n=1, max_output_tokens=0),),
 )
 
@@ -340,7 +346,7 @@ EXPECTED: dict[str, Numbers] = {
         ("length",): 0,
         ("abort",): 1,
         ("error",): 0,
-        ("rejected",): 1,
+        ("rejected",): 2,
         ("timeout",): 0,
     },
     "hookline_request_prompt_tokens": {(): ({20: 2}, 32)},
@@ -437,7 +443,10 @@ EXPECTED: dict[str, Numbers] = {
     "hookline_estimated_write_bytes": {(): 128},
     "hookline_request_model_forward_seconds": {(): ({5: 1}, 3)},
     "hookline_request_model_execute_seconds": {(): ({5: 1}, 4)},
-    "hookline_requests_rejected": {("limit_exceeded",): 1},
+    "hookline_requests_rejected": {
+        ("limit_exceeded",): 1,
+        ("rate_limit_exceeded",): 1,
+    },
     "hookline_requests_over_limit": {
         (limit.name,): int(limit.name == "stop") for limit in LIMITS
     },
@@ -449,9 +458,11 @@ EXPECTED: dict[str, Numbers] = {
     },
     "hookline_tenant_requests_finished": {
         ("acme", "stop"): 1,
+        ("acme", "rejected"): 1,
         ("none", "abort"): 1,
         ("none", "rejected"): 1,
     },
+    "hookline_tenant_requests_limited": {("acme", "tokens_per_minute"): 1},
     "hookline_tenant_prompt_tokens": {("acme",): 12, ("none",): 20},
     "hookline_tenant_cached_tokens": {("acme",): 5, ("none",): 0},
     "hookline_tenant_generation_tokens": {("acme",): 5, ("none",): 0},

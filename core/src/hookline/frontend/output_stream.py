@@ -48,6 +48,18 @@ class OutputStream:
         self._is_over = self._is_over or merged.finished
         return merged
 
+    @property
+    def prompt_tokens(self) -> int:
+        """Number of tokens of the prompt."""
+        request = self._request
+        return 0 if request is None else len(request.prepared.prompt_token_ids)
+
+    @property
+    def output_tokens(self) -> int:
+        """Number of tokens generated so far, of all its completions."""
+        completions = () if self._request is None else self._request.completions
+        return sum(each.account.timeline.output_tokens for each in completions)
+
     def abort(self, cause: str) -> None:
         """Ends the request; does nothing once it has ended."""
         if self._request is not None:

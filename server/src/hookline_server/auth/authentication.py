@@ -1,17 +1,21 @@
-"""Refuses requests without a valid key, before their bodies are read."""
+"""Refuses requests without a valid key or room in its limits, before reading them."""
 
 from aiohttp import web
 
 from hookline_server.api_error import ApiError
+from hookline_server.auth.allowance import ALLOWANCE, Allowance
 from hookline_server.auth.bearer import bearer_token
 from hookline_server.auth.key import ApiKey, Scope
-from hookline_server.auth.key_ring import KeyRing
+from hookline_server.auth.key_ring import KEY_RING
+from hookline_server.auth.request_key import API_KEY
 from hookline_server.auth.route_scopes import ROUTE_SCOPES
+from hookline_server.context import ENGINE
 from hookline_server.errors import Handler
+from hookline_server.request_identity import request_facts
+from hookline_server.tenants import tenant_of
 
-KEY_RING: web.AppKey[KeyRing] = web.AppKey("hookline_key_ring", KeyRing)
-API_KEY: web.RequestKey[ApiKey] = web.RequestKey("hookline_api_key", ApiKey)
-"""The request's key; absent if it needs none."""
+COUNTED_PATHS = ("/v1/completions", "/v1/chat/completions")
+"""Paths whose requests the observers count."""
 
 
 @web.middleware
@@ -21,16 +25,16 @@ async def authenticate(request: web.Request, handler: Handler) -> web.StreamResp
     Unknown paths and wrong methods need a key, too, so that nobody can try them out.
     """
     scope = request.app[ROUTE_SCOPES].of(request)
-    if scope is None or not request.app[KEY_RING].guards(scope):
+    ring = request.app[KEY_RING]
+    if scope is None or not ring.guards(scope):
         return await handler(request)
-    request[API_KEY] = _key(request, scope)
+    request[API_KEY] = key = _key(request, scope)
+    if scope is Scope.SERVE and ring.budgets.are_any:
+        budgets = ring.budgets.of(key, tenant_of(request))
+        if budgets:
+            request[ALLOWANCE] = allowance = Allowance(budgets, ring.budgets.clock)
+            return await _limited(request, handler, allowance)
     return await handler(request)
-
-
-def key_of(request: web.Request) -> ApiKey | None:
-    """Returns the request's key; None if it needs none."""
-    key: ApiKey | None = request.get(API_KEY)
-    return key
 
 
 def _key(request: web.Request, scope: Scope) -> ApiKey:
@@ -48,3 +52,17 @@ def _key(request: web.Request, scope: Scope) -> ApiKey:
             code="permission_denied",
         )
     return key
+
+
+async def _limited(
+    request: web.Request, handler: Handler, allowance: Allowance
+) -> web.StreamResponse:
+    is_begun = False
+    try:
+        with allowance.used():
+            is_begun = True
+            return await handler(request)
+    except ApiError as error:
+        if not is_begun and request.path in COUNTED_PATHS:
+            request.app[ENGINE].reject(request_facts(request), error.rejection)
+        raise

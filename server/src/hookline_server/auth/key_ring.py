@@ -2,18 +2,21 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Iterable
+import time
+from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 from pathlib import Path
 
 from aiohttp import web
 
+from hookline_server.auth.budgets import Budgets
 from hookline_server.auth.key import (
     EVERY_PERMISSION,
     EVERY_SCOPE,
     ApiKey,
     KeySet,
     Scope,
+    Tenant,
 )
 from hookline_server.auth.key_file import KeyFile, read_keys
 from hookline_server.auth.key_table import KeyTable, digest_of
@@ -23,11 +26,17 @@ RELOAD_SECONDS = 1.0
 
 logger = logging.getLogger(__name__)
 
+NO_TENANT = Tenant()
+
 _Stamp = tuple[int, int, int] | None
 
 
 class KeyRing:
-    """Finds keys, and follows the changes of their file."""
+    """Finds keys, and follows the changes of their file.
+
+    Attributes:
+        budgets: What keys and tenants have left of their limits.
+    """
 
     def __init__(
         self,
@@ -35,9 +44,14 @@ class KeyRing:
         api_key: str | None = None,
         metrics_token: str | None = None,
         file: KeyFile | None = None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        self.budgets = Budgets(clock)
         self._file = file
         self._own = _own_keys(api_key, metrics_token)
+        self._guarded = frozenset({Scope.METRICS} if metrics_token is not None else ())
+        if api_key is not None or file is not None:
+            self._guarded = EVERY_SCOPE
         self._stamp: _Stamp = None if file is None else _stamp(file.path)
         self._use(KeySet() if file is None else file.content)
 
@@ -49,13 +63,19 @@ class KeyRing:
     def guards(self, scope: Scope) -> bool:
         """Whether paths of a scope need a key.
 
-        Any key for the API guards everything; a metrics token alone only the pages.
+        An API key or a file of keys guards everything, a metrics token only the pages.
         """
         return scope in self._guarded
 
     def find(self, key: str) -> ApiKey | None:
         """Returns what is known about a key, or None if the key is invalid."""
         return self._table.find(key)
+
+    def weight(self, key: ApiKey, tenant: str | None) -> float:
+        """Returns the share of a request, relative to those of other tenants."""
+        if key.weight is not None:
+            return key.weight
+        return self._tenants.get(tenant or "", NO_TENANT).weight
 
     async def follow(self, _: web.Application) -> AsyncIterator[None]:
         """Follows the file until the application ends; for its `cleanup_ctx`."""
@@ -89,7 +109,8 @@ class KeyRing:
         for digest, key in self._own.items():
             keys[digest] = key if digest not in keys else _both(keys[digest], key)
         self._table = KeyTable(keys)
-        self._guarded = _guarded(keys.values())
+        self._tenants = content.tenants
+        self.budgets.use(content)
 
 
 def _own_keys(api_key: str | None, metrics_token: str | None) -> dict[bytes, ApiKey]:
@@ -115,11 +136,6 @@ def _both(listed: ApiKey, own: ApiKey) -> ApiKey:
     return replace(listed, scopes=listed.scopes | own.scopes)
 
 
-def _guarded(keys: Iterable[ApiKey]) -> frozenset[Scope]:
-    scopes = frozenset(scope for key in keys for scope in key.scopes)
-    return scopes if scopes <= {Scope.METRICS} else EVERY_SCOPE
-
-
 def _stamp(path: str) -> _Stamp:
     """Returns what changes with the file's content; None if it cannot be found."""
     try:
@@ -127,3 +143,6 @@ def _stamp(path: str) -> _Stamp:
     except OSError:
         return None
     return found.st_mtime_ns, found.st_size, found.st_ino
+
+
+KEY_RING: web.AppKey[KeyRing] = web.AppKey("hookline_key_ring", KeyRing)

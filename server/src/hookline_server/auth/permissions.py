@@ -3,8 +3,8 @@
 from aiohttp import web
 
 from hookline_server.api_error import ApiError
-from hookline_server.auth.authentication import key_of
 from hookline_server.auth.key import PriorityRange
+from hookline_server.auth.request_key import key_of
 from hookline_server.protocol.generation import GenerationRequest
 
 

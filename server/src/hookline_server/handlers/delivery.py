@@ -8,6 +8,7 @@ from aiohttp import web
 from hookline.exceptions import EngineDeadError
 from hookline_server.answers.answer import Answer
 from hookline_server.api_error import ApiError, as_api_error, error_body
+from hookline_server.auth.allowance import allowance_of
 from hookline_server.context import ENGINE, HEAP, OPEN_STREAMS
 from hookline_server.deadlines import deadline_of
 from hookline_server.engine import OutputStream
@@ -22,7 +23,9 @@ async def deliver(
 ) -> web.StreamResponse:
     """Runs a submission; aborts it if the client leaves."""
     app = request.app
-    opened = app[OPEN_STREAMS].opened(app[ENGINE], submission, deadline_of(request))
+    opened = app[OPEN_STREAMS].opened(
+        app[ENGINE], submission, deadline_of(request), allowance_of(request)
+    )
     async with opened as streams:
         if submission.is_streamed:
             return await _stream(request, streams, answer)

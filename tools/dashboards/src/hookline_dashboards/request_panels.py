@@ -5,6 +5,7 @@ from hookline_dashboards.standard_panels import StandardPanels
 
 _TENANT_TITLES = {
     "requests_finished": "Finished requests by tenant",
+    "requests_limited": "Requests over a limit of their tenant or key",
     "prompt_tokens": "Prompt tokens by tenant",
     "cached_tokens": "Cached prompt tokens by tenant",
     "generation_tokens": "Generated tokens by tenant",

@@ -63,6 +63,11 @@ class FakeStream:
     aborted: asyncio.Event = field(default_factory=asyncio.Event)
     cause: str | None = None
     is_over: bool = False
+    output_tokens: int = 0
+
+    @property
+    def prompt_tokens(self) -> int:
+        return len(self.prompt)
 
     @property
     def is_open(self) -> bool:
@@ -80,6 +85,7 @@ class FakeStream:
             if self.aborted.is_set():
                 return
             total += len(piece)
+            self.output_tokens = total * self.params.n
             self.is_over = number + 1 == len(pieces)
             yield self._output(piece, total, is_first=number == 0)
 

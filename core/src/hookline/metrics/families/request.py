@@ -50,7 +50,7 @@ def _preparation(request: FinishedRequest) -> float | None:
 
 def _over_limit(request: FinishedRequest) -> Iterable[Point]:
     cause = request.cause
-    if isinstance(cause, Rejected) and cause.limit:
+    if isinstance(cause, Rejected) and cause.kind == "limit_exceeded":
         return by_label({cause.limit: 1})
     return ()
 

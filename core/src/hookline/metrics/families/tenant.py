@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable
 
+from hookline.finish_cause import Rejected
 from hookline.metrics.buckets import BucketFamily
 from hookline.metrics.metric import Feature, Kind, Label, Metric, Point
 from hookline.metrics.readings import Reading, StateReading
@@ -25,6 +26,13 @@ def _of_tenant(
 
 def _ended(request: FinishedRequest) -> Iterable[Point]:
     return (((request.facts.tenant or "", request.reason.value), 1, 1),)
+
+
+def _limited(request: FinishedRequest) -> Iterable[Point]:
+    cause = request.cause
+    if isinstance(cause, Rejected) and cause.kind == "rate_limit_exceeded":
+        return (((request.facts.tenant or "", cause.limit), 1, 1),)
+    return ()
 
 
 def _tokens(
@@ -94,6 +102,23 @@ TENANT_METRICS: tuple[Metric, ...] = (
         ),
         feature=Feature.TENANTS,
         value=Reading(FinishedRequest, _ended),
+    ),
+    Metric(
+        name="hookline_tenant_requests_limited",
+        kind=Kind.COUNTER,
+        unit="requests",
+        help="Requests refused because a limit of their API key or tenant was reached, "
+        "by tenant and limit; also counted in the rejected requests with code "
+        "rate_limit_exceeded.",
+        labels=(
+            TENANT,
+            Label(
+                "limit",
+                ("requests_per_minute", "tokens_per_minute", "concurrent_requests"),
+            ),
+        ),
+        feature=Feature.TENANTS,
+        value=Reading(FinishedRequest, _limited),
     ),
     _tokens(
         "prompt",

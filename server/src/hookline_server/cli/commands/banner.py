@@ -7,7 +7,7 @@ from importlib.metadata import version
 
 from aiohttp import web
 
-from hookline_server.auth.authentication import KEY_RING
+from hookline_server.auth.key_ring import KEY_RING
 from hookline_server.context import ENGINE, SETTINGS
 from hookline_server.pages import PAGES
 
