@@ -24,6 +24,7 @@ ENGINE = """
     collect-detailed-traces metrics-dialect histogram-buckets include-metrics
     exclude-metrics metrics-label show-hidden-metrics-for-version config
     record record-max-bytes sleep-policy step-timeout on-engine-stall
+    engine-restart
 """
 
 COMMANDS = {

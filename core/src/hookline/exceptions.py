@@ -183,6 +183,14 @@ class EngineStalledError(EngineDeadError):
         self.reason = reason
 
 
+class EngineRestartingError(EngineDeadError):
+    """The engine's process is being replaced; try again later."""
+
+    def __init__(self, reason: str) -> None:
+        HooklineError.__init__(self, f"the engine is being restarted: {reason}")
+        self.reason = reason
+
+
 class CommandError(HooklineError):
     """An engine refused a command; its requests are not affected.
 

@@ -80,10 +80,21 @@ class EngineFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineStarted:
-    """Payload of `engine_started`."""
+    """Payload of `engine_started`.
+
+    Attributes:
+        facts: What the engine is.
+        clock: Its clocks, read together.
+        restart_cause: Why it replaces another process: `failed`, `exited`, `stalled` or
+            `start`; empty for the first one.
+        resubmitted: Number of requests of the old process that it gets again; they have
+            been counted as received.
+    """
 
     facts: EngineFacts
     clock: ClockPair
+    restart_cause: str = ""
+    resubmitted: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

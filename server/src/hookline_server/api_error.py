@@ -6,6 +6,7 @@ from hookline.exceptions import (
     CommandError,
     CommandTimeoutError,
     EngineDeadError,
+    EngineRestartingError,
     EngineSleepingError,
     EngineStalledError,
     HooklineError,
@@ -40,6 +41,7 @@ MAX_LOGGED_MESSAGE = 1000
 
 
 STATUSES: Mapping[type[HooklineError], tuple[int, str]] = {
+    EngineRestartingError: (503, "engine_restarting"),
     EngineStalledError: (503, "engine_stalled"),
     EngineDeadError: (503, "engine_unavailable"),
     EngineSleepingError: (503, "sleeping"),

@@ -168,6 +168,25 @@ def test_requests_that_a_stalled_engine_has_not_confirmed_wait() -> None:
     assert watch.gauge("oldest_waiting_age_seconds") == 2.5
 
 
+def test_requests_that_begin_again_are_received_once() -> None:
+    """Of three received two begin again at a new process, which gets a new one, too."""
+    watch = Watch()
+    watch.recorder.state_changed(make_state(scheduler=SchedulerStats(received=3)))
+    watch.recorder.engine_failed(
+        EngineFailed(engine_index=0, reason="x", open_requests=1)
+    )
+    started = dataclasses.replace(make_started(), restart_cause="exited", resubmitted=2)
+    watch.recorder.engine_started(started)
+
+    totals = [watch.gauge("requests_received")]
+    for received in (1, 2, 3):
+        stats = SchedulerStats(received=received)
+        watch.recorder.state_changed(make_state(scheduler=stats))
+        totals.append(watch.gauge("requests_received"))
+
+    assert totals == [3, 3, 3, 4]
+
+
 def test_attainment_is_the_share_that_met_their_objectives() -> None:
     """Three of four met theirs; a request without objectives does not count."""
     watch = Watch()

@@ -380,6 +380,9 @@ EXPECTED: dict[str, Numbers] = {
     "hookline_engine_stalled": {(): 0},
     "hookline_engine_stall_seconds": {(): 0},
     "hookline_engine_stalls": {(): 1},
+    "hookline_engine_restarts": dict.fromkeys(
+        [("failed",), ("exited",), ("stalled",), ("start",)], 0
+    ),
     "hookline_last_step_age_seconds": {(): 2.5},
     "hookline_snapshot_age_seconds": {(): 0.5},
     "hookline_generation_tokens_per_second": {(): 6},

@@ -12,10 +12,16 @@ from pathlib import Path
 import pytest
 
 from hookline import LLM, AsyncEngine, EngineDeadError, SamplingParams
-from hookline.config import EngineConfig
+from hookline.config import EngineConfig, SupervisionConfig
 from hookline.frontend.output_stream import OutputStream
-from hookline.payloads import EngineFailed, RequestsFinished, StateChanged
+from hookline.payloads import (
+    EngineFailed,
+    EngineStarted,
+    RequestsFinished,
+    StateChanged,
+)
 from hookline.request import FinishReason
+from hookline.stats import Residue
 from hookline.step.plan import StepPlan, StepResult
 from hookline.transport.inproc_client import InprocClient
 from hookline.transport.process_client import ProcessClient
@@ -237,3 +243,34 @@ async def test_a_failing_step_ends_streams(
     assert not engine.is_ready
     assert await asyncio.to_thread(engine._front_end.flush, WAIT_SECONDS)
     assert len(told(site, EngineFailed)) == 1
+
+
+async def test_requests_begin_again_at_a_new_process(
+    start_engine: StartEngine, slow_process: EngineConfig, site: PluginSite
+) -> None:
+    """All that had not begun end as if nothing had happened, and are counted once."""
+    supervised = SupervisionConfig(engine_restart=1)
+    engine = await start_engine(replace(slow_process, supervision=supervised))
+    begun = await engine.submit(PROMPT, LONG)
+    await anext(begun)
+    params = SamplingParams(max_tokens=5, n=2)
+    others = [await engine.submit(PROMPT, params, is_streamed=False) for _ in range(3)]
+    left = await engine.submit(PROMPT, LONG, is_streamed=False)
+
+    await asyncio.to_thread(kill, engine._front_end.engines.client)
+    reason = await asyncio.wait_for(error_of(begun), WAIT_SECONDS)
+    left.abort("went away")  # while there is no process
+    outputs = [[output async for output in stream] for stream in others]
+    assert await engine.drain(WAIT_SECONDS)
+    assert await asyncio.to_thread(engine._front_end.flush, WAIT_SECONDS)
+
+    assert reason == KILLED
+    assert all(len(each) == 1 and each[0].finished for each in outputs)
+    assert all(len(c.token_ids) == 5 for [each] in outputs for c in each.outputs)
+    starts = told(site, EngineStarted)
+    assert [each.restart_cause for each in starts] == ["", "exited"]  # type: ignore[attr-defined]
+    assert starts[1].resubmitted == 6  # type: ignore[attr-defined]
+    [state] = engine._front_end.engines
+    assert state.accounting.received == 8
+    assert state.accounting.finished == {"length": 6, "abort": 1, "error": 1}
+    assert state.stats.residue == Residue()

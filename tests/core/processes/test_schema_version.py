@@ -8,7 +8,7 @@ import msgspec
 from hookline.core.commands import SCHEMA_VERSION
 from hookline.transport.messages import ToClient, ToEngine
 
-DIGESTS = {4: "4ab3ded4f470605590021dd026a1200717ebacc8e652e6170689d11cec213c57"}
+DIGESTS = {5: "570aab3a47cd417adb69e73b4ef838b2ae019a16313b3eaf7adea1c8280e301c"}
 """SHA-256 of the schemas of all messages, by schema version."""
 
 

@@ -1,15 +1,17 @@
-"""Configuration of the supervision of engines: when it is stalled."""
+"""Configuration of the supervision of engines: when it is stalled or has ended."""
 
 from dataclasses import dataclass, field
 from enum import StrEnum
 
 from hookline.config.option_fields import check_options
 from hookline.config.options import option
+from hookline.exceptions import ConfigError
 
 
 class StallPolicy(StrEnum):
     WAIT = "wait"
     ABORT = "abort"
+    RESTART = "restart"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,10 +31,22 @@ class SupervisionConfig:
     on_engine_stall: StallPolicy = field(
         default=StallPolicy.ABORT,
         metadata=option(
-            "What happens to the requests of a stalled engine: they wait, or they end "
-            "with an error. Ignored offline."
+            "What happens to the requests of a stalled engine: they wait, they end "
+            "with an error, or the engine's process is replaced (requires "
+            "--engine-restart). Ignored offline."
+        ),
+    )
+    engine_restart: int = field(
+        default=0,
+        metadata=option(
+            "Maximum number of times per hour that an engine process which has ended "
+            "is replaced; requests of which the client has got nothing start again.",
+            metavar="COUNT",
+            minimum=0,
         ),
     )
 
     def __post_init__(self) -> None:
         check_options(self)
+        if self.on_engine_stall is StallPolicy.RESTART and not self.engine_restart:
+            raise ConfigError("on-engine-stall", "restart requires engine-restart")

@@ -5,7 +5,7 @@ engine can feed it. The delivery of text reports the ends that it causes
 (`client_ended`).
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from hookline.clock import Clock
 from hookline.events import (
@@ -119,6 +119,13 @@ class RequestAccounting:
         self.num_waiting_tokens += sum(each.prompt_tokens for each in completions)
         return accounts
 
+    def restart(self, accounts: Iterable[RequestAccount]) -> None:
+        """Lets requests begin again, at an engine that replaces theirs."""
+        for account in accounts:
+            if account.timeline.was_scheduled:
+                self.num_waiting_tokens += account.admitted.prompt_tokens
+            account.restart()
+
     def reject(self, facts: RequestFacts, cause: Rejected) -> IterationStats:
         """Counts a request that was refused before it reached the engine."""
         self.received += 1
@@ -154,9 +161,11 @@ class RequestAccounting:
         return iteration.build()
 
     def end_all(
-        self, cause: Aborted | Failed, at: int
+        self, cause: Aborted | Failed, at: int, keep: Collection[int] = ()
     ) -> tuple[IterationStats, list[Finished]]:
-        """Ends all requests in flight, because the engine is gone.
+        """Ends the requests in flight, because the engine is gone.
+
+        Those in `keep` stay in flight.
 
         Returns:
             Their statistics, and a FINISHED for each in place of the engine's.
@@ -164,6 +173,8 @@ class RequestAccounting:
         iteration, ended_at = IterationBuilder(), self.wall.on_engine(at)
         events = []
         for account in list(self._accounts.values()):
+            if account.admitted.request_id in keep:
+                continue
             account.end(cause, at)
             event = Finished(
                 account.admitted.request_id,
@@ -213,7 +224,7 @@ class RequestAccounting:
         if (account := self._accounts.get(event.request_id)) is None:
             return
         interval = account.timeline.new_tokens(event, received_at)
-        if interval is None:
+        if interval is None and not account.had_token:
             iteration.first_token(account.admitted, account.timeline)
         iteration.generated(len(event.token_ids), interval)
         if account.output_token_ids is not None:

@@ -110,6 +110,8 @@ class AsyncEngine:
         """Why no engine answers; None while one does, however long its queue is."""
         if self.failure is not None:
             return f"the engine has failed: {self.failure}"
+        if (death := self._front_end.engines.death) is not None:
+            return f"the engine is being restarted: {death.reason}"
         stall = self._front_end.engines.stall
         return None if stall is None else f"the engine has stalled: {stall.reason}"
 
@@ -262,7 +264,7 @@ class AsyncEngine:
         """
         probes = [
             probe_engine(self._front_end, engine, self._clock, timeout_seconds)
-            for engine in self._front_end.engines.live
+            for engine in self._front_end.engines.running
         ]
         return tuple(await asyncio.gather(*probes))
 

@@ -85,6 +85,11 @@ class Completion:
         stop = self.text.stop_reason
         return event.cause if stop is None else StoppedByString(stop)
 
+    def restart(self, text: TextStream) -> None:
+        """Forgets all tokens, which another engine generates again."""
+        self.text = text
+        self._clear_output()
+
     def close(self, cause: FinishCause) -> None:
         self.finish_cause = cause
         self.request.num_open -= 1
@@ -160,6 +165,9 @@ class ClientRequest:
         kv_transfer_params: Parameters from the KV connector for the client, if any.
         is_streamed: Whether the client gets output with each step.
         engine_index: The engine that runs all of them.
+        timeout_seconds: Time from its arrival after which it ends; None without limit.
+        has_delivered: Whether the client has got any output.
+        num_restarts: How often it has begun again at another engine process.
     """
 
     def __init__(
@@ -180,6 +188,9 @@ class ClientRequest:
         self.kv_transfer_params: dict[str, object] | None = None
         self.is_streamed = is_streamed
         self.engine_index = 0
+        self.timeout_seconds: float | None = None
+        self.has_delivered = False
+        self.num_restarts = 0
         self._deliver = deliver
         self._wall = wall
 
@@ -187,6 +198,7 @@ class ClientRequest:
         """Delivers output: each time if streamed, otherwise once all have ended."""
         if not self.is_streamed and self.num_open:
             return
+        self.has_delivered = True
         output = filter(None, map(Completion.take_output, self.completions))
         logprobs, self.prompt_logprobs = self.prompt_logprobs, None
         first = self.completions[0].account.timeline

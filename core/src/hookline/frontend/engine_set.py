@@ -5,13 +5,19 @@ from collections.abc import Callable, Iterator
 from hookline.clock import Clock
 from hookline.core.commands import Command
 from hookline.events import StepOutput
-from hookline.exceptions import EngineDeadError
+from hookline.exceptions import EngineDeadError, EngineRestartingError
 from hookline.frontend.accounting import RequestAccounting
 from hookline.frontend.engine_watch import Stall
 from hookline.frontend.output_processor import OutputProcessor
+from hookline.frontend.restarts import RestartBudget
 from hookline.frontend.vitals import EngineVitals
 from hookline.stats import SchedulerStats
-from hookline.transport.engine_client import EngineClient, EngineInfo, Received
+from hookline.transport.engine_client import (
+    EngineClient,
+    EngineDied,
+    EngineInfo,
+    Received,
+)
 from hookline.transport.process_inspector import ProcessInspector
 
 _WAITING_WEIGHT = 4
@@ -31,9 +37,17 @@ class EngineState:
         failure: Why the engine died or was closed; None while it lives.
         vitals: Its signs of life.
         stall: Its stall in progress; None while it works.
+        death: The end of its process while that is being replaced; else None.
+        restarts: How often its process may be replaced.
     """
 
-    def __init__(self, index: int, info: EngineInfo, outputs: OutputProcessor) -> None:
+    def __init__(
+        self,
+        index: int,
+        info: EngineInfo,
+        outputs: OutputProcessor,
+        restarts: RestartBudget,
+    ) -> None:
         self.index = index
         self.facts = info.facts
         self.clock = info.clock
@@ -43,6 +57,8 @@ class EngineState:
         self.failure: str | None = None
         self.vitals = EngineVitals()
         self.stall: Stall | None = None
+        self.death: EngineDied | None = None
+        self.restarts = restarts
 
     @property
     def accounting(self) -> RequestAccounting:
@@ -64,8 +80,26 @@ class EngineState:
         self.vitals.unheard.extend([arrived_at] * num_requests)
 
     def end(self, reason: str) -> None:
-        """Marks the engine as ended."""
+        """Marks the engine as ended for good."""
         self.failure = reason
+        self.death = None
+        self._end_process()
+
+    def await_replacement(self, death: EngineDied) -> None:
+        """Marks the engine as ended until its new process is ready."""
+        self.death = death
+        self._end_process()
+
+    def replaced(self, info: EngineInfo) -> None:
+        """Takes the new process in place of the old one."""
+        self.facts, self.clock = info
+        self.stats = SchedulerStats()
+        self.stats_at = info.clock.monotonic
+        self.vitals = EngineVitals()
+        self.death = None
+        self.accounting.wall.set_engine(info.clock)
+
+    def _end_process(self) -> None:
         self.stall = None
         self.vitals.is_over = True
         self.vitals.unheard.clear()
@@ -92,11 +126,14 @@ class EngineSet:
         client: EngineClient,
         make_outputs: Callable[[EngineInfo], OutputProcessor],
         clock: Clock,
+        engine_restarts: int = 0,
     ) -> None:
         self.client = client
         self._clock = clock
         self._engines = {
-            index: EngineState(index, info, make_outputs(info))
+            index: EngineState(
+                index, info, make_outputs(info), RestartBudget(engine_restarts, clock)
+            )
             for index, info in sorted(client.engines.items())
         }
 
@@ -116,7 +153,19 @@ class EngineSet:
 
     @property
     def live(self) -> list[EngineState]:
+        """The engines that have not ended for good."""
         return [engine for engine in self if engine.failure is None]
+
+    @property
+    def running(self) -> list[EngineState]:
+        """The live engines whose processes run."""
+        return [engine for engine in self.live if engine.death is None]
+
+    @property
+    def death(self) -> EngineDied | None:
+        """The end of a process being replaced, if no engine runs; else None."""
+        deaths = [engine.death for engine in self.live]
+        return None if None in deaths or not deaths else deaths[0]
 
     @property
     def failure(self) -> str | None:
@@ -126,15 +175,15 @@ class EngineSet:
 
     @property
     def stall(self) -> Stall | None:
-        """The stall of an engine if none of the live ones works; else None."""
-        stalls = [engine.stall for engine in self.live]
+        """The stall of an engine if none of those that run works; else None."""
+        stalls = [engine.stall for engine in self.running]
         return None if None in stalls or not stalls else stalls[0]
 
     @property
     def is_asleep(self) -> bool:
-        """Whether all live engines sleep."""
-        live = self.live
-        return bool(live) and all(engine.is_asleep for engine in live)
+        """Whether all engines that run sleep."""
+        running = self.running
+        return bool(running) and all(engine.is_asleep for engine in running)
 
     @property
     def num_unconfirmed(self) -> int:
@@ -167,19 +216,22 @@ class EngineSet:
             self._engines[received.engine_index].vitals.heard(received)
 
     def choose(self) -> EngineState:
-        """Returns the live engine with the least load.
+        """Returns the running engine with the least load.
 
         One that works and is awake, if possible.
 
         Raises:
             EngineDeadError: All engines are dead.
+            EngineRestartingError: All that are left are being replaced.
         """
-        live = self.live
-        if not live:
+        running = self.running
+        if not running:
+            if (death := self.death) is not None:
+                raise EngineRestartingError(death.reason)
             raise EngineDeadError(self.failure or "no engine is left")
-        if len(live) == 1:
-            return live[0]
-        return min(live, key=_preference)
+        if len(running) == 1:
+            return running[0]
+        return min(running, key=_preference)
 
     def send(self, engine: EngineState, command: Command) -> None:
         """Sends a command to one engine.

@@ -6,18 +6,17 @@ from dataclasses import replace
 from functools import partial
 from typing import TypeVar
 
-import msgspec
-
 from hookline.clock import NANOSECONDS, Clock, SystemClock
-from hookline.config import ObserverConfig, SleepPolicy, StallPolicy
+from hookline.config import ObserverConfig, SleepPolicy, SupervisionConfig
 from hookline.core.commands import Add, EngineCommand, Finish, Reply, Sleep, WakeUp
-from hookline.events import Finished, StepOutput
+from hookline.events import StepOutput
 from hookline.exceptions import (
     EngineDeadError,
+    EngineRestartingError,
     EngineSleepingError,
     EngineStalledError,
 )
-from hookline.finish_cause import Aborted, Failed, Rejected
+from hookline.finish_cause import Aborted, Rejected
 from hookline.frontend.accounting import RequestAccounting
 from hookline.frontend.calls import PendingCalls
 from hookline.frontend.client_request import ClientRequest, Deliver
@@ -28,10 +27,11 @@ from hookline.frontend.input_processor import InputProcessor, PreparedRequest
 from hookline.frontend.observation import Observers
 from hookline.frontend.output_processor import OutputProcessor
 from hookline.frontend.request_context import RequestContext
+from hookline.frontend.supervisor import Supervisor
 from hookline.frontend.text_stream import make_text_streams
 from hookline.pages import RoutesOf
 from hookline.payloads import EngineFacts, FrontEndPart, HttpAnswered
-from hookline.request import FinishReason, RequestFacts
+from hookline.request import RequestFacts
 from hookline.request_ids import RequestIds
 from hookline.sampling_params import SamplingParams
 from hookline.text.bounds import TextBounds
@@ -39,6 +39,7 @@ from hookline.tokenizer import Tokenizer
 from hookline.transport.engine_client import (
     EngineClient,
     EngineInfo,
+    EngineReplaced,
     Received,
 )
 
@@ -64,24 +65,30 @@ class FrontEnd:
         *,
         config: ObserverConfig | None = None,
         sleep_policy: SleepPolicy = SleepPolicy.WAIT,
-        stall_policy: StallPolicy = StallPolicy.WAIT,
+        supervision: SupervisionConfig | None = None,
         clock: Clock | None = None,
     ) -> None:
         config = config or ObserverConfig()
         clock = clock or SystemClock()
+        supervision = supervision or SupervisionConfig()
         self.engines = EngineSet(
-            client, partial(_make_outputs, clock, config, tokenizer), clock
+            client,
+            partial(_make_outputs, clock, config, tokenizer),
+            clock,
+            supervision.engine_restart,
         )
         self.tokenizer = tokenizer
         self._clock = clock
         self._is_closed = False
-        self._stall_policy = stall_policy
         self._refuses_asleep = sleep_policy is SleepPolicy.REFUSE
         self._observers = observers
         self._inputs = InputProcessor(self.facts, tokenizer)
         self._context = RequestContext(config)
         self._ids = RequestIds(client.index)
         self._calls = PendingCalls(client.index)
+        self._supervisor = Supervisor(
+            self.engines, self._calls, observers, supervision.on_engine_stall, clock
+        )
         for engine in self.engines:
             observers.started(engine.facts, engine.clock)
 
@@ -157,7 +164,9 @@ class FrontEnd:
         engine = to or self.engines.choose()
         if engine.failure is not None:
             raise EngineDeadError(engine.failure)
-        if engine.stall is not None and self._gives_up(engine.stall):
+        if engine.death is not None:
+            raise EngineRestartingError(engine.death.reason)
+        if engine.stall is not None and self._supervisor.gives_up(engine.stall):
             raise EngineStalledError(engine.stall.reason)
         if self._refuses_asleep and engine.is_asleep:
             raise EngineSleepingError
@@ -169,6 +178,7 @@ class FrontEnd:
             is_streamed=is_streamed,
         )
         request.engine_index = engine.index
+        request.timeout_seconds = timeout_seconds
         engine.sent(prepared.params.n, arrived_at)
         eos = engine.facts.eos_token_ids
         left = self._seconds_left(arrived_at, timeout_seconds)
@@ -191,7 +201,7 @@ class FrontEnd:
         engine = self.engines[request.engine_index]
         aborted = Aborted(cause)
         ids = engine.outputs.abort(request, aborted)
-        if ids and engine.failure is None:
+        if ids and engine.failure is None and engine.death is None:
             self.engines.send(engine, Finish(ids, aborted))
 
     def reject(self, facts: RequestFacts, cause: Rejected) -> None:
@@ -203,7 +213,7 @@ class FrontEnd:
             self._observers.observe(output, iteration, {})
 
     def call(self, command: EngineCommand[R]) -> list[Future[R]]:
-        """Sends a command to each live engine.
+        """Sends a command to each running engine.
 
         Returns:
             A future for each engine's reply, by the engines' order. `take` settles
@@ -216,7 +226,9 @@ class FrontEnd:
         if self.failure is not None:
             raise EngineDeadError(self.failure)
         futures = []
-        for engine in self.engines.live:
+        if (death := self.engines.death) is not None:
+            raise EngineRestartingError(death.reason)
+        for engine in self.engines.running:
             call, future = self._calls.open(engine.index, command)
             futures.append(future)
             if isinstance(command, Sleep | WakeUp):
@@ -234,8 +246,10 @@ class FrontEnd:
             self._take_output(self.engines[received.engine_index], received)
         elif isinstance(received, Reply):
             self._calls.settle(received)
+        elif isinstance(received, EngineReplaced):
+            self._supervisor.take_replacement(received)
         else:
-            self._fail_engine(self.engines[received.engine_index], received.reason)
+            self._supervisor.take_death(received)
 
     def _take_output(self, engine: EngineState, output: StepOutput) -> None:
         engine.update(output)
@@ -249,52 +263,12 @@ class FrontEnd:
 
     def take_stall(self, engine_index: int, stall: Stall | None) -> None:
         """Takes the watchdog's verdict on an engine; None if it works again."""
-        engine = self.engines[engine_index]
-        if engine.failure is not None:
-            return
-        engine.stall = stall
-        if stall is not None and self._gives_up(stall):
-            self._give_up_requests(engine, stall)
-
-    def _gives_up(self, stall: Stall) -> bool:
-        return stall.is_final and self._stall_policy is not StallPolicy.WAIT
-
-    def _give_up_requests(self, engine: EngineState, stall: Stall) -> None:
-        """Ends all open requests for their clients; the engine does so if it wakes."""
-        error = EngineStalledError(stall.reason)
-        cause = Failed(str(error))
-        for request in engine.outputs.open_requests:
-            ids = engine.outputs.abort(request, cause)
-            request.deliver_error(error)
-            self.engines.send(engine, Finish(ids, cause))
+        self._supervisor.take_stall(engine_index, stall)
 
     def fail(self, reason: str) -> None:
         """Ends every open request of every engine with an error."""
         for engine in self.engines.live:
-            self._fail_engine(engine, reason)
-
-    def _fail_engine(self, engine: EngineState, reason: str) -> None:
-        if engine.failure is None:
-            engine.end(reason)
-            self._calls.fail(engine.index, EngineDeadError(reason))
-            events = self._end_all(engine, Failed(reason), "failed")
-            errors = sum(event.reason is FinishReason.ERROR for event in events)
-            self._observers.failed(engine.index, reason, errors)
-
-    def _end_all(
-        self, engine: EngineState, cause: Aborted | Failed, state: str
-    ) -> Sequence[Finished]:
-        # Requests on their way when the engine ended count as received, and as ended.
-        received = engine.stats.received + engine.accounting.num_unheard
-        rest = engine.stats.at_rest()
-        engine.stats = msgspec.structs.replace(rest, received=received)
-        iteration, events = engine.outputs.end_all(cause)
-        facts = {each.request_id: each.facts for each in iteration.finished}
-        output = StepOutput(
-            engine.index, engine.stats_at, state, engine.stats, finished=events
-        )
-        self._observers.observe(output, iteration, facts)
-        return events
+            self._supervisor.fail(engine, reason)
 
     def add_routes(self, routes_of: RoutesOf) -> None:
         """Lets each logger register its pages."""
@@ -329,10 +303,7 @@ class FrontEnd:
     def end_requests(self) -> None:
         """Ends open requests and calls after the client has been closed."""
         for engine in self.engines.live:
-            engine.end("it was closed")
-            self._calls.fail(engine.index, EngineDeadError("it was closed"))
-            self._end_all(engine, Aborted("the engine was closed"), "drain")
-            self._observers.stopped(engine.index, "closed")
+            self._supervisor.close(engine)
 
 
 def _make_outputs(

@@ -122,8 +122,21 @@ class Observers:
             for name in names:
                 self._registry.call_one(name, "add_routes", routes=routes)
 
-    def started(self, facts: EngineFacts, clock: ClockPair) -> None:
-        self._tell("engine_started", started=EngineStarted(facts=facts, clock=clock))
+    def started(
+        self,
+        facts: EngineFacts,
+        clock: ClockPair,
+        *,
+        restart_cause: str = "",
+        resubmitted: int = 0,
+    ) -> None:
+        started = EngineStarted(
+            facts=facts,
+            clock=clock,
+            restart_cause=restart_cause,
+            resubmitted=resubmitted,
+        )
+        self._tell("engine_started", started=started)
 
     def stopped(self, engine_index: int, reason: str) -> None:
         stopped = EngineStopped(engine_index=engine_index, reason=reason)

@@ -1,6 +1,6 @@
 """Delivers an engine's outputs to clients, and reports to the accounting."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from hookline.clock import Clock
 from hookline.events import Finished, NewTokens, StepOutput
@@ -142,18 +142,64 @@ class OutputProcessor:
                 ids.append(completion.request_id)
         return ids
 
-    def end_all(self, cause: Aborted | Failed) -> tuple[IterationStats, list[Finished]]:
-        """Ends every request with an error for its client; the engine is gone."""
+    @property
+    def open_ids(self) -> set[int]:
+        """Ids of the completions whose clients still expect output."""
+        return {
+            request_id
+            for request_id, completion in self._completions.items()
+            if completion.is_open
+        }
+
+    @property
+    def restartable(self) -> set[int]:
+        """Ids of the completions that can begin again without their client noticing.
+
+        A request that was there when two processes ended may have caused both ends.
+        """
+        return {
+            request_id
+            for request_id, completion in self._completions.items()
+            if completion.is_open
+            and not completion.request.has_delivered
+            and not completion.request.num_restarts
+        }
+
+    def end_all(
+        self,
+        cause: Aborted | Failed,
+        error: EngineDeadError,
+        keep: Collection[int] = (),
+    ) -> tuple[IterationStats, list[Finished]]:
+        """Ends every request with an error for its client; the engine is gone.
+
+        Completions in `keep` stay as they are.
+        """
         open_requests: dict[ClientRequest, None] = {}
-        for completion in self._completions.values():
+        for request_id, completion in list(self._completions.items()):
+            if request_id in keep:
+                continue
+            del self._completions[request_id]
             if completion.is_open:
                 completion.close(cause)
                 open_requests[completion.request] = None
-        self._completions.clear()
-        iteration, events = self.accounting.end_all(cause, self._clock.now())
+        iteration, events = self.accounting.end_all(cause, self._clock.now(), keep)
         for request in open_requests:
-            request.deliver_error(EngineDeadError(cause.label))
+            request.deliver_error(error)
         return iteration, events
+
+    def restart(self) -> list[Completion]:
+        """Lets all completions begin again; returns them in order of arrival."""
+        completions = list(self._completions.values())
+        for request in self.open_requests:
+            texts = self._make_texts(request.prepared)
+            for completion, text in zip(request.completions, texts, strict=True):
+                if completion.is_open:
+                    completion.restart(text)
+            request.prompt_logprobs = None
+            request.num_restarts += 1
+        self.accounting.restart(each.account for each in completions)
+        return completions
 
     def _take_tokens(
         self, event: NewTokens, end: Finished | None, now: int

@@ -46,7 +46,7 @@ def start_front_end(config: EngineConfig, recorder: Recorder | None = None) -> F
         observers,
         config=config.observers,
         sleep_policy=config.scheduler.sleep_policy,
-        stall_policy=config.supervision.on_engine_stall,
+        supervision=config.supervision,
     )
 
 

@@ -43,6 +43,7 @@ class LiveEngine:
         self._is_up = True
         self._health: EngineHealth | None = None
         self._judged_at = now
+        self._resubmitted = started.resubmitted
 
     @property
     def is_stalled(self) -> bool:
@@ -56,13 +57,15 @@ class LiveEngine:
     def state_at(self, now: int) -> StateReading:
         """Returns the state with all ages as of `now`.
 
-        While the engine is stalled, requests that it has not confirmed wait, too.
+        While the engine is stalled, requests that it has not confirmed wait, too. What
+        it has got again from the process before it was counted there.
         """
-        state = self.state
-        if not self._is_up:
-            return state
-        at = state.at + now - self._heard_at
-        stats, health = state.stats, self._health
+        state, health = self.state, self._health
+        at = state.at + now - self._heard_at if self._is_up else state.at
+        stats = state.stats
+        if self._resubmitted:
+            received = max(0, stats.received - self._resubmitted)
+            stats = msgspec.structs.replace(stats, received=received)
         if health is not None and health.unheard:
             age = round(health.oldest_unheard_seconds * NANOSECONDS)
             oldest = at - age - (now - self._judged_at)

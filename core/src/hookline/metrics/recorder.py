@@ -72,6 +72,8 @@ class Recorder:
             sums = self._known_sums(facts.engine_index, labels, facts.max_model_len)
             self._engines[facts.engine_index] = _Engine(sums, live)
             sums.feed(facts)
+            if started.restart_cause:
+                sums.feed(started)
 
     def engine_stopped(self, stopped: EngineStopped) -> None:
         """Brings the engine's gauges to rest; its counters stay."""
@@ -173,7 +175,7 @@ class Recorder:
         known = self._engines.get(index)
         same = (labels, max_model_len)
         if known and (known.sums.labels, known.sums.max_model_len) == same:
-            known.sums.feed(known.live.state)
+            known.sums.feed(known.live.state_at(self._clock.now()))
             known.sums.restart()
             return known.sums
         return Sums(

@@ -1,6 +1,7 @@
 """The front end's side of its engines, wherever they run."""
 
 from collections.abc import Mapping
+from enum import StrEnum
 from typing import NamedTuple, Protocol
 
 from hookline.core.commands import Command, Reply
@@ -21,14 +22,37 @@ class EngineInfo(NamedTuple):
     clock: ClockPair
 
 
+class DeathKind(StrEnum):
+    """What ended an engine: an exception, its process, a stall, or a failing start."""
+
+    FAILED = "failed"
+    EXITED = "exited"
+    STALLED = "stalled"
+    START = "start"
+
+
 class EngineDied(NamedTuple):
-    """An engine ended unexpectedly; nothing more comes from it."""
+    """An engine ended unexpectedly; nothing more comes from it.
+
+    Attributes:
+        engine_index: Its index.
+        reason: Why, in one clause.
+        kind: The same, from a small set.
+    """
 
     engine_index: int
     reason: str
+    kind: DeathKind = DeathKind.FAILED
 
 
-Received = StepOutput | Reply | EngineDied
+class EngineReplaced(NamedTuple):
+    """A new process of an engine is ready; it knows none of the old one's requests."""
+
+    engine_index: int
+    info: EngineInfo
+
+
+Received = StepOutput | Reply | EngineDied | EngineReplaced
 
 
 class EngineProcesses(Protocol):
@@ -36,6 +60,17 @@ class EngineProcesses(Protocol):
 
     def inspector(self, engine_index: int) -> ProcessInspector:
         """Returns a new inspector of the engine's process."""
+        ...
+
+    def kill(self, engine_index: int, reason: str) -> None:
+        """Kills the engine's process; `receive` reports the death with this reason."""
+        ...
+
+    def replace(self, engine_index: int, after_seconds: float) -> None:
+        """Starts a new process for an engine whose death has been reported.
+
+        `receive` reports its readiness, or another death.
+        """
         ...
 
 
@@ -74,8 +109,8 @@ class EngineClient(Protocol):
         A death is reported once, within a second, after all that the engine had sent.
 
         Raises:
-            EngineDeadError: All engines are dead and reported, or this client is
-                closed.
+            EngineDeadError: All engines are dead and reported and cannot be replaced,
+                or this client is closed.
         """
         ...
 

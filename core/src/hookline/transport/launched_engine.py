@@ -67,6 +67,10 @@ class LaunchedEngine:
         pipe = self._process.stdin
         return None if pipe is None or pipe.closed else pipe.fileno()
 
+    def kill(self) -> None:
+        """Kills the process without a chance to clean up."""
+        self._process.kill()
+
     def ask_to_end(self) -> None:
         """Closes the standard input of the process, on which it ends."""
         assert self._process.stdin is not None

@@ -4,6 +4,7 @@ import hmac
 import logging
 import secrets
 import struct
+import threading
 from collections.abc import Callable
 from typing import Generic, NamedTuple, TypeVar
 
@@ -37,7 +38,7 @@ class Mail(NamedTuple, Generic[M]):
 
 
 class Mailbox(Generic[M]):
-    """One party's messages; `send` and `receive` may run in two threads.
+    """One party's messages; `send` may run in any thread, `receive` in one.
 
     Any process of the same user can write to the sockets. So every frame carries the
     key of its engine process, and one without it is dropped before it is decoded.
@@ -64,6 +65,7 @@ class Mailbox(Generic[M]):
         self._schema_version = schema_version
         self._keys = keys
         header = _KEYLESS.pack(_MAGIC, schema_version, party.role, party.index)
+        self._lock = threading.Lock()
         self._frame = bytearray(header.ljust(_HEADER_SIZE))
         self._encode_into = msgspec.msgpack.Encoder().encode_into
         self._decode = decoder.decode
@@ -74,9 +76,10 @@ class Mailbox(Generic[M]):
         """Sends a message to a connected peer; see `Transport.send`."""
         key = self._keys(receiver)
         assert key is not None, f"{receiver} is connected, so it has a key"
-        self._frame[_KEYLESS.size : _HEADER_SIZE] = key
-        self._encode_into(message, self._frame, _HEADER_SIZE)
-        return self._transport.send(receiver, self._frame, waits=waits)
+        with self._lock:
+            self._frame[_KEYLESS.size : _HEADER_SIZE] = key
+            self._encode_into(message, self._frame, _HEADER_SIZE)
+            return self._transport.send(receiver, self._frame, waits=waits)
 
     def receive(self, timeout_seconds: float) -> Mail[M] | None:
         """Waits for a message; None if none came in time or the one that came is bad.

@@ -3,6 +3,7 @@
 from hookline.clock import SystemClock
 from hookline.config import EngineConfig
 from hookline.core.building import build_core, build_loop
+from hookline.exceptions import ConfigError
 from hookline.transport.engine_client import EngineClient
 from hookline.transport.inproc_client import InprocClient
 from hookline.transport.process_client import ProcessClient
@@ -17,5 +18,7 @@ def connect(config: EngineConfig) -> EngineClient:
     """
     if not config.in_process:
         return ProcessClient(config)
+    if config.supervision.engine_restart:
+        raise ConfigError("engine-restart", "requires an engine process of its own")
     core = build_core(config, SystemClock())
     return InprocClient(build_loop(config, core))

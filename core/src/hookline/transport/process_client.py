@@ -10,8 +10,19 @@ import msgspec
 from hookline.clock import SystemClock
 from hookline.config import EngineConfig
 from hookline.core.commands import Command, Reply
-from hookline.exceptions import ConfigError, EngineDeadError, ModelLoadError
-from hookline.transport.engine_client import EngineDied, EngineInfo, Received
+from hookline.exceptions import (
+    ConfigError,
+    EngineDeadError,
+    HooklineError,
+    ModelLoadError,
+)
+from hookline.transport.engine_client import (
+    DeathKind,
+    EngineDied,
+    EngineInfo,
+    EngineReplaced,
+    Received,
+)
 from hookline.transport.forked_children import release_in_forked_children
 from hookline.transport.ipc import IpcTransport, private_folder
 from hookline.transport.launched_engine import LaunchedEngine
@@ -51,6 +62,11 @@ class ProcessClient:
         self.engines: dict[int, EngineInfo] = {}
         self._deaths: dict[int, str] = {}
         self._launched: dict[int, LaunchedEngine] = {}
+        self._configs = {config.engine_index: config for config in configs}
+        self._can_replace = any(each.supervision.engine_restart for each in configs)
+        self._kill_reasons: dict[int, str] = {}
+        self._due: dict[int, float] = {}
+        self._starting: set[int] = set()
         self._is_closed = False
         self._folder = private_folder()
         release_in_forked_children(self._folder, self._pipes)
@@ -60,7 +76,7 @@ class ProcessClient:
             self._transport, me, msgspec.msgpack.Decoder(ToClient), self._key_of
         )
         try:
-            self._start({config.engine_index: config for config in configs})
+            self._start(self._configs)
         except BaseException:
             self.close()
             raise
@@ -78,6 +94,14 @@ class ProcessClient:
     def inspector(self, engine_index: int) -> ProcessInspector:
         pid = self._launched[engine_index].pid
         return ProcessInspector(pid, stacks_file(self._folder, engine_index))
+
+    def kill(self, engine_index: int, reason: str) -> None:
+        self._kill_reasons[engine_index] = reason
+        self._launched[engine_index].kill()
+
+    def replace(self, engine_index: int, after_seconds: float) -> None:
+        # The receiving thread starts it: it owns the handshake.
+        self._due[engine_index] = time.monotonic() + after_seconds
 
     @property
     def dropped(self) -> int:
@@ -151,22 +175,26 @@ class ProcessClient:
 
     def _next_mail(self, timeout_seconds: float) -> Mail[ToClient] | EngineDied | None:
         """Waits in slices, to detect a process's death quickly."""
-        if len(self._deaths) == len(self._launched):
+        may_return = self._can_replace and not self._is_closed
+        if len(self._deaths) == len(self._launched) and not may_return:
             raise EngineDeadError(next(iter(self._deaths.values())))
         deadline = time.monotonic() + timeout_seconds
         while True:
+            self._launch_due()
             ended = self._find_ended()
             left = max(0.0, deadline - time.monotonic())
             mail = self._mailbox.receive(min(left, _LIVENESS_SECONDS))
             if mail is not None:
                 return mail
             if ended is not None:  # and all that it had sent is taken
-                return self._bury(*ended)
+                return self._bury(ended)
             if left == 0:
                 return None
 
     def _received(self, mail: Mail[ToClient]) -> Received | None:
         index, message = mail.sender.index, mail.message
+        if index in self._starting:
+            return self._take_start(index, mail)
         if index not in self._launched or index in self._deaths:
             return None
         if isinstance(message, Output):
@@ -174,14 +202,48 @@ class ProcessClient:
         if isinstance(message, Reply):
             return message
         if isinstance(message, Failed):
-            return self._bury(index, message.reason)
+            return self._bury(EngineDied(index, message.reason))
         return None
 
-    def _find_ended(self) -> tuple[int, str] | None:
+    def _launch_due(self) -> None:
+        """Starts the processes whose time has come in place of the old ones."""
+        now = time.monotonic()
+        for index in [each for each, due in list(self._due.items()) if due <= now]:
+            del self._due[index]
+            old = self._launched[index]
+            old.kill()
+            old.end(_GRACE_SECONDS)
+            old.ask_to_end()
+            self._transport.disconnect(Party(Role.ENGINE, index))
+            self._kill_reasons.pop(index, None)
+            self._launched[index] = LaunchedEngine(self._folder, index, self.index)
+            self._starting.add(index)
+
+    def _take_start(self, index: int, mail: Mail[ToClient]) -> Received | None:
+        """Shakes hands with a process that replaces another."""
+        try:
+            self._shake_hands(mail, self._configs[index])
+        except HooklineError as error:
+            return self._bury(EngineDied(index, str(error), DeathKind.START))
+        if not isinstance(mail.message, Ready):
+            return None
+        self._starting.discard(index)
+        del self._deaths[index]
+        return EngineReplaced(index, self.engines[index])
+
+    def _find_ended(self) -> EngineDied | None:
         for index, launched in self._launched.items():
-            if index not in self._deaths and (reason := launched.end_reason):
-                return index, reason
+            is_watched = index not in self._deaths or index in self._starting
+            if is_watched and (reason := launched.end_reason) is not None:
+                return self._death(index, reason)
         return None
+
+    def _death(self, index: int, reason: str) -> EngineDied:
+        if index in self._starting:
+            return EngineDied(index, reason, DeathKind.START)
+        if (killed := self._kill_reasons.pop(index, None)) is not None:
+            return EngineDied(index, killed, DeathKind.STALLED)
+        return EngineDied(index, reason, DeathKind.EXITED)
 
     def _key_of(self, engine: Party) -> bytes | None:
         launched = self._launched.get(engine.index)
@@ -189,6 +251,7 @@ class ProcessClient:
             return None
         return launched.key
 
-    def _bury(self, index: int, reason: str) -> EngineDied:
-        self._deaths[index] = reason
-        return EngineDied(index, reason)
+    def _bury(self, death: EngineDied) -> EngineDied:
+        self._starting.discard(death.engine_index)
+        self._deaths[death.engine_index] = death.reason
+        return death

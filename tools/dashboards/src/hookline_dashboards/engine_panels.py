@@ -85,6 +85,7 @@ def scheduler(make: StandardPanels) -> Row:
             ),
             make.each("Time without an answer", "hookline_engine_stall_seconds"),
             make.rates("Engine stalls", "hookline_engine_stalls"),
+            make.rates("Engine restarts", "hookline_engine_restarts"),
             make.each("Saturation by component", "hookline_saturation_part_ratio"),
             make.each("Sleep state", "hookline_engine_sleep_state"),
             make.totals(

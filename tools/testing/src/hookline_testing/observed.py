@@ -14,6 +14,7 @@ from hookline.core.commands import (
 from hookline.core.engine_core import EngineCore
 from hookline.core.engine_loop import EngineLoop
 from hookline.events import Finished, StepOutput
+from hookline.exceptions import EngineDeadError
 from hookline.finish_cause import Aborted, Failed
 from hookline.frontend.accounting import RequestAccounting
 from hookline.frontend.client_request import ClientRequest, Delivery
@@ -151,7 +152,7 @@ class ObservedEngine:
 
     def end_all(self, cause: Failed) -> tuple[IterationStats, list[Finished]]:
         """Ends all requests, as if the engine died now."""
-        return self._outputs.end_all(cause)
+        return self._outputs.end_all(cause, EngineDeadError(cause.detail))
 
     def run(self) -> None:
         """Runs steps until the engine has no more outputs."""

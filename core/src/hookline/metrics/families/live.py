@@ -5,7 +5,7 @@ from collections.abc import Callable
 from hookline.metrics.metric import Kind, Label, Metric, Stability
 from hookline.metrics.readings import LiveReading, Reading, by_label, one
 from hookline.metrics.saturation import PARTS
-from hookline.payloads import EngineHealth
+from hookline.payloads import EngineHealth, EngineStarted
 
 
 def _live(
@@ -40,6 +40,18 @@ LIVE_METRICS: tuple[Metric, ...] = (
         "seconds",
         "How long the engine has been stalled; 0 while it works.",
         lambda live: live.stall_seconds or 0.0,
+    ),
+    Metric(
+        name="hookline_engine_restarts",
+        kind=Kind.COUNTER,
+        unit="restarts",
+        help="Number of times that the engine's process was replaced, by what ended "
+        "it: an exception (failed), the end of its process (exited), a stall "
+        "(stalled) or a failing start (start).",
+        labels=(Label("reason", ("failed", "exited", "stalled", "start")),),
+        value=Reading(
+            EngineStarted, lambda started: by_label({started.restart_cause: 1.0})
+        ),
     ),
     Metric(
         name="hookline_engine_stalls",

@@ -1,0 +1,189 @@
+"""What becomes of requests when their engine dies, stalls or is replaced."""
+
+from collections.abc import Collection, Sequence
+
+import msgspec
+
+from hookline.clock import NANOSECONDS, Clock
+from hookline.config import StallPolicy
+from hookline.core.commands import Add, Finish
+from hookline.events import Finished, StepOutput
+from hookline.exceptions import (
+    EngineDeadError,
+    EngineRestartingError,
+    EngineStalledError,
+)
+from hookline.finish_cause import Aborted, Failed
+from hookline.frontend.calls import PendingCalls
+from hookline.frontend.client_request import Completion
+from hookline.frontend.engine_set import EngineSet, EngineState
+from hookline.frontend.engine_watch import Stall
+from hookline.frontend.observation import Observers
+from hookline.request import FinishReason
+from hookline.transport.engine_client import EngineDied, EngineReplaced
+
+
+class Supervisor:
+    """Ends, or begins again, the requests of engines; for the front end's thread."""
+
+    def __init__(
+        self,
+        engines: EngineSet,
+        calls: PendingCalls,
+        observers: Observers,
+        stall_policy: StallPolicy,
+        clock: Clock,
+    ) -> None:
+        self._engines = engines
+        self._calls = calls
+        self._observers = observers
+        self._stall_policy = stall_policy
+        self._clock = clock
+
+    # -- stalls ------------------------------------------------------------------
+
+    def gives_up(self, stall: Stall) -> bool:
+        """Whether a stalled engine gets no more requests."""
+        return stall.is_final and self._stall_policy is not StallPolicy.WAIT
+
+    def take_stall(self, engine_index: int, stall: Stall | None) -> None:
+        """Takes the watchdog's verdict on an engine; None if it works again."""
+        engine = self._engines[engine_index]
+        if engine.failure is not None or engine.death is not None:
+            return
+        engine.stall = stall
+        if stall is None or not self.gives_up(stall):
+            return
+        processes = self._engines.client.processes
+        if self._stall_policy is StallPolicy.RESTART and processes is not None:
+            reason = f"its process was killed, because {stall.reason}"
+            processes.kill(engine_index, reason)
+        else:
+            self._give_up_requests(engine, stall)
+
+    def _give_up_requests(self, engine: EngineState, stall: Stall) -> None:
+        """Ends all open requests for their clients; the engine does so if it wakes."""
+        error = EngineStalledError(stall.reason)
+        cause = Failed(str(error))
+        for request in engine.outputs.open_requests:
+            ids = engine.outputs.abort(request, cause)
+            request.deliver_error(error)
+            self._engines.send(engine, Finish(ids, cause))
+
+    # -- deaths ------------------------------------------------------------------
+
+    def take_death(self, death: EngineDied) -> None:
+        """Has the engine's process replaced, if that is allowed; else it is dead."""
+        engine = self._engines[death.engine_index]
+        processes = self._engines.client.processes
+        delay = None if processes is None else engine.restarts.take()
+        if delay is None or processes is None:
+            self.fail(engine, death.reason)
+            return
+        if engine.death is None:
+            keep = engine.outputs.restartable
+            error = EngineRestartingError(death.reason)
+            self._report_failure(engine, death.reason, error, keep)
+        engine.await_replacement(death)
+        processes.replace(engine.index, delay)
+
+    def fail(self, engine: EngineState, reason: str) -> None:
+        """Ends all requests of an engine that is dead for good."""
+        if engine.failure is None:
+            was_up = engine.death is None
+            self._report_failure(engine, reason, EngineDeadError(reason), was_up=was_up)
+            engine.end(reason)
+
+    def close(self, engine: EngineState) -> None:
+        """Ends all requests of an engine that was closed."""
+        cause = Aborted("the engine was closed")
+        self._calls.fail(engine.index, EngineDeadError("it was closed"))
+        error = EngineDeadError(cause.by)
+        self._end_all(engine, cause, "drain", error, was_up=engine.death is None)
+        engine.end("it was closed")
+        self._observers.stopped(engine.index, "closed")
+
+    def _report_failure(
+        self,
+        engine: EngineState,
+        reason: str,
+        error: EngineDeadError,
+        keep: Collection[int] = (),
+        *,
+        was_up: bool = True,
+    ) -> None:
+        self._calls.fail(engine.index, error)
+        events = self._end_all(
+            engine, Failed(reason), "failed", error, keep, was_up=was_up
+        )
+        errors = sum(event.reason is FinishReason.ERROR for event in events)
+        self._observers.failed(engine.index, reason, errors)
+
+    def _end_all(
+        self,
+        engine: EngineState,
+        cause: Aborted | Failed,
+        state: str,
+        error: EngineDeadError,
+        keep: Collection[int] = (),
+        *,
+        was_up: bool,
+    ) -> Sequence[Finished]:
+        # Requests on their way when the engine ended count as received; those that
+        # wait for its replacement have been counted when it ended.
+        received = engine.stats.received
+        if was_up:
+            received += engine.accounting.num_unheard
+        rest = engine.stats.at_rest()
+        engine.stats = msgspec.structs.replace(rest, received=received)
+        iteration, events = engine.outputs.end_all(cause, error, keep)
+        facts = {each.request_id: each.facts for each in iteration.finished}
+        output = StepOutput(
+            engine.index, engine.stats_at, state, engine.stats, finished=events
+        )
+        self._observers.observe(output, iteration, facts)
+        return events
+
+    # -- replacement -------------------------------------------------------------
+
+    def take_replacement(self, replaced: EngineReplaced) -> None:
+        """Sends the new process the requests that begin again."""
+        engine = self._engines[replaced.engine_index]
+        if engine.failure is not None or engine.death is None:
+            return
+        death = engine.death
+        self._end_abandoned(engine, death)
+        completions = engine.outputs.restart()
+        engine.replaced(replaced.info)
+        self._observers.started(
+            engine.facts,
+            engine.clock,
+            restart_cause=death.kind.value,
+            resubmitted=len(completions),
+        )
+        for completion in completions:
+            self._resubmit(engine, completion)
+
+    def _end_abandoned(self, engine: EngineState, death: EngineDied) -> None:
+        """Ends requests whose clients left while there was no process."""
+        keep = engine.outputs.open_ids
+        if engine.accounting.num_in_flight == len(keep):
+            return
+        error = EngineRestartingError(death.reason)
+        cause = Failed(death.reason)
+        self._end_all(engine, cause, "failed", error, keep, was_up=False)
+
+    def _resubmit(self, engine: EngineState, completion: Completion) -> None:
+        """Sends a completion again, with the time that it has left."""
+        request = completion.request
+        arrived_at = completion.account.admitted.arrived_at
+        left = request.timeout_seconds
+        if left is not None:
+            spent = (self._clock.now() - arrived_at) / NANOSECONDS
+            left = max(0.0, left - spent)
+        eos = engine.facts.eos_token_ids
+        child = request.prepared.child(
+            completion.index, completion.request_id, eos, left
+        )
+        engine.sent(1, arrived_at)
+        self._engines.send(engine, Add(child))
