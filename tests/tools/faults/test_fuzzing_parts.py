@@ -60,9 +60,13 @@ def test_text_that_is_not_quite_json_can_be_written() -> None:
 
 def test_the_machines_own_stalls_are_left_out() -> None:
     """
-    A wait counts only for the time in which the echo server answered.
+    A wait counts only while the echo server answered and a processor was free.
     """
-    assert own_seconds((10.0, 3.0), [(9.0, 2.0), (12.5, 9.0)]) == pytest.approx(1.5)
+    echo = [(9.0, 2.0, 0.0), (12.5, 9.0, 0.0)]
+
+    assert own_seconds((10.0, 3.0, 0.0), echo) == pytest.approx(1.5)
+    assert own_seconds((10.0, 3.0, 2.0), echo) == pytest.approx(1.0)
+    assert own_seconds((10.0, 3.0, 9.0), echo) == 0.0
 
 
 def test_a_canary_without_answers_is_a_fault() -> None:

@@ -21,8 +21,8 @@ def check_transfer_params(params: dict[str, object]) -> None:
     Raises:
         LimitError: They are nested too deeply, or too large.
     """
+    TRANSFER_BYTES.check(len(msgspec.json.encode(params)))  # quicker than the walk
     TRANSFER_DEPTH.check(_depth(params, TRANSFER_DEPTH.most + 1))
-    TRANSFER_BYTES.check(len(msgspec.json.encode(params)))
 
 
 def _depth(value: object, most: int) -> int:
@@ -31,4 +31,5 @@ def _depth(value: object, most: int) -> int:
         value = list(value.values())
     if most == 0 or not isinstance(value, list):
         return 0
-    return 1 + max((_depth(each, most - 1) for each in value), default=0)
+    inner = [each for each in value if isinstance(each, (dict, list))]
+    return 1 + max((_depth(each, most - 1) for each in inner), default=0)

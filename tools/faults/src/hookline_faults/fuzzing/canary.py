@@ -1,9 +1,9 @@
 """A well-behaved client beside a storm: how long it was kept waiting, and by whom.
 
-`python -m hookline_faults.fuzzing.canary HOST PORT ECHO_PORT` asks for `/health` all
-the time, reads a stream and asks an echo server, whose stalls are the machine's own.
-It writes a line when it has seen all three, and, when its standard input ends, a
-`Sighting` as JSON.
+`python -m hookline_faults.fuzzing.canary HOST PORT ECHO_PORT KEY PID…` asks for
+`/health` all the time, reads a stream and asks an echo server, whose stalls are the
+machine's own. It writes a line when it has seen all three, and, when its standard input
+ends, a `Sighting` as JSON.
 """
 
 import asyncio
@@ -13,6 +13,7 @@ import sys
 import time
 from dataclasses import asdict, dataclass, field
 
+from hookline_faults.fuzzing.processor_wait import processor_wait_seconds
 from hookline_faults.fuzzing.responses import read_response
 
 INTERVAL_SECONDS = 0.02
@@ -29,20 +30,28 @@ class Watch:
 
     Attributes:
         count: Number of answers or pieces.
-        waits: Begin (monotonic, seconds) and length of each long wait.
+        pids: The processes that it waits for.
+        waits: Begin (monotonic, seconds) and length of each long wait, and for how long
+            the processes meanwhile waited for a processor.
         faults: Answers that were not right, by their text.
     """
 
     count: int = 0
-    waits: list[tuple[float, float]] = field(default_factory=list)
+    pids: list[int] = field(default_factory=list)
+    waits: list[tuple[float, float, float]] = field(default_factory=list)
     faults: dict[str, int] = field(default_factory=dict)
 
-    def note(self, begun: float) -> None:
+    def begin(self) -> tuple[float, float]:
+        """Returns the time, and how long the processes have waited so far."""
+        return time.monotonic(), processor_wait_seconds(self.pids)
+
+    def note(self, begun: tuple[float, float]) -> None:
         """Adds a wait that has just ended."""
         self.count += 1
-        seconds = time.monotonic() - begun
+        seconds = time.monotonic() - begun[0]
         if seconds > _NOTED_SECONDS and len(self.waits) < _MOST_NOTED:
-            self.waits.append((begun, seconds))
+            waited = processor_wait_seconds(self.pids) - begun[1]
+            self.waits.append((begun[0], seconds, waited))
 
     def fail(self, what: str) -> None:
         """Adds a fault."""
@@ -74,7 +83,7 @@ async def _ask_on(
     reader: asyncio.StreamReader, writer: asyncio.StreamWriter, watch: Watch
 ) -> None:
     while True:
-        begun = time.monotonic()
+        begun = watch.begin()
         writer.write(_HEALTH)
         async with asyncio.timeout(_PATIENCE_SECONDS):
             response = await read_response(reader, is_head=False)
@@ -116,12 +125,12 @@ async def _read_stream(reader: asyncio.StreamReader, watch: Watch) -> None:
         if status not in {"429", "503"}:
             watch.fail(status)
         return
-    begun = time.monotonic()
+    begun = watch.begin()
     while True:
         async with asyncio.timeout(_PATIENCE_SECONDS):
             piece = await reader.read(1 << 16)
         watch.note(begun)
-        begun = time.monotonic()
+        begun = watch.begin()
         if b'data: {"error"' in piece:
             watch.fail(piece[:200].decode("utf-8", "replace"))
         if not piece:
@@ -140,9 +149,9 @@ async def _seen_once(seen: Sighting) -> None:
         await asyncio.sleep(INTERVAL_SECONDS)
 
 
-async def main(host: str, port: int, echo_port: int, key: str) -> None:
+async def main(host: str, port: int, echo_port: int, key: str, pids: list[int]) -> None:
     """Watches until standard input ends, then writes what it saw."""
-    seen = Sighting()
+    seen = Sighting(Watch(pids=pids[:1]), Watch(pids=pids))
     tasks = [
         asyncio.create_task(ask(host, port, seen.health)),
         asyncio.create_task(ask("127.0.0.1", echo_port, seen.echo)),
@@ -161,4 +170,6 @@ async def main(host: str, port: int, echo_port: int, key: str) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4]))
+    pids_given = list(map(int, sys.argv[5:]))
+    first, second = int(sys.argv[2]), int(sys.argv[3])
+    asyncio.run(main(sys.argv[1], first, second, sys.argv[4], pids_given))

@@ -4,17 +4,18 @@
 """
 
 import asyncio
+import contextlib
 import sys
 
 _ANSWER = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"
 
 
 async def _answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    while await reader.readline():
-        while (await reader.readline()).strip():
-            pass
-        writer.write(_ANSWER)
-    writer.close()
+    with contextlib.closing(writer), contextlib.suppress(ConnectionError):
+        while await reader.readline():
+            while (await reader.readline()).strip():
+                pass
+            writer.write(_ANSWER)
 
 
 async def main() -> None:

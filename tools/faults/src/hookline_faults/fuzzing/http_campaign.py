@@ -40,7 +40,7 @@ def http_campaign(name: str, *options: str) -> Iterator[tuple[Campaign, Storm, S
         server.post("/v1/completions", {"model": "demo", "prompt": [1, 2]})
         server.get("/metrics")
         with (
-            watched("127.0.0.1", server.port) as seen,
+            watched(server) as seen,
             Storm("127.0.0.1", server.port) as storm,
         ):
             made = Campaign(name, storm, seen, memory_mb(server))

@@ -29,7 +29,7 @@ def fuzz_sockets(count: int, seed_of_all: int) -> Campaign:
     ):
         server.post("/v1/completions", {"model": "demo", "prompt": [1, 2]})
         before_mb, storm = memory_mb(server), SocketStorm()
-        with watched("127.0.0.1", server.port) as seen:
+        with watched(server) as seen:
             for name, address in sorted(engine_sockets(server).items()):
                 _fuzz_engine(storm, name, address, count // 4, source)
             for name, address, kind in (

@@ -79,7 +79,7 @@ def _send_line(
 ) -> tuple[socket.socket | None, str]:
     """Returns the connection if it is still open, and how it ended otherwise."""
     try:
-        made = _connected(address)
+        made = connected(address)
     except OSError as error:
         return None, type(error).__name__
     try:
@@ -97,7 +97,8 @@ def _send_line(
     return made, "left open"
 
 
-def _connected(address: str) -> socket.socket:
+def connected(address: str) -> socket.socket:
+    """Connects to an address as ZMQ writes it; raises `OSError`."""
     kind, _, place = address.partition("://")
     if kind == "ipc":
         made = socket.socket(socket.AF_UNIX)

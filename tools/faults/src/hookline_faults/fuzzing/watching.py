@@ -8,8 +8,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from hookline_faults.fuzzing.canary import Sighting, Watch
+from hookline_testing.server_process import Server
 
-Wait = tuple[float, float]
+Wait = tuple[float, float, float]
 
 
 @dataclass(slots=True)
@@ -48,23 +49,27 @@ class Watched:
 
 
 def own_seconds(wait: Wait, machine: Sequence[Wait]) -> float:
-    """Returns a wait's seconds less those in which the machine itself stood still."""
-    begin, seconds = wait
+    """Returns a wait's seconds less those for which the machine itself is the cause.
+
+    In those the echo server did not answer, or the processes waited for a processor.
+    """
+    begin, seconds, waited = wait
     end = begin + seconds
     covered = sum(
-        max(0.0, min(end, at + length) - max(begin, at)) for at, length in machine
+        max(0.0, min(end, at + length) - max(begin, at)) for at, length, _ in machine
     )
-    return max(0.0, seconds - covered)
+    return max(0.0, seconds - max(covered, waited))
 
 
 @contextmanager
-def watched(host: str, port: int, key: str = "none") -> Iterator[Watched]:
+def watched(server: Server, key: str = "none") -> Iterator[Watched]:
     """Watches a server while the `with` statement runs."""
     seen = Watched()
     with _running("hookline_faults.fuzzing.echo") as echo:
         assert echo.stdout is not None
         echo_port = echo.stdout.readline().strip()
-        arguments = (host, str(port), echo_port, key)
+        pids = (str(server.process.pid), str(server.engine_pid))
+        arguments = ("127.0.0.1", str(server.port), echo_port, key, *pids)
         with _running("hookline_faults.fuzzing.canary", *arguments) as canary:
             assert canary.stdout is not None
             canary.stdout.readline()  # it watches
@@ -94,4 +99,4 @@ def _running(module: str, *arguments: str) -> Iterator[subprocess.Popen[str]]:
 
 
 def _longest(waits: Sequence[Wait]) -> float:
-    return max((seconds for _, seconds in waits), default=0.0)
+    return max((seconds for _, seconds, _ in waits), default=0.0)
