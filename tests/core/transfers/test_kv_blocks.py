@@ -170,7 +170,7 @@ def test_steps_own_thread_reads_within_the_step() -> None:
             refused.append(error)
 
     try_it()
-    blocks.begin_step()
+    blocks.begin_step(threading.get_ident())
     blocks.read_blocks(0, [0])
     other = threading.Thread(target=try_it)
     other.start()

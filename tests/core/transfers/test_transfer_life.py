@@ -558,7 +558,7 @@ def test_load_cancelled_before_its_plan_is_sent_is_closed() -> None:
     )
     worker = DictWorker(DictStore())
     worker.register_kv_caches(blocks)
-    transferring = Transferring(worker, "dict", blocks)
+    transferring = Transferring(worker, "dict", blocks, timeout_seconds=60)
     load = Load(
         transfer_id=7, request_id=1, block_ids=(2,), block_hashes=(b"x",), is_async=True
     )

@@ -41,6 +41,8 @@ class KVTransferConfig:
             until they are saved.
         kv_save_grace_seconds: Time for which they are kept, and kept after each read,
             even if a waiting request needs the blocks.
+        kv_call_timeout_seconds: Time after which a call of the connector's worker side
+            has hung; it is then never called again.
         kv_connector_extra_config: Options of the connector; the plugin checks them.
     """
 
@@ -50,6 +52,7 @@ class KVTransferConfig:
     kv_load_timeout_seconds: float = 30.0
     kv_save_timeout_seconds: float = 480.0
     kv_save_grace_seconds: float = 5.0
+    kv_call_timeout_seconds: float = 10.0
     kv_connector_extra_config: dict[str, object] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -59,6 +62,7 @@ class KVTransferConfig:
             "kv_load_timeout_seconds",
             "kv_save_timeout_seconds",
             "kv_save_grace_seconds",
+            "kv_call_timeout_seconds",
         ):
             check_seconds(OPTION, name, getattr(self, name))
         if not isinstance(self.kv_connector_extra_config, dict):

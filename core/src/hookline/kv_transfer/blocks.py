@@ -74,6 +74,7 @@ class KVBlocks:
         self._layers = layers
         self._gates: dict[int, Gate] = {}
         self._step_thread: int | None = None
+        self._step_lock = threading.Lock()
         self._counting = threading.Lock()
         self._bytes_read = self._bytes_written = 0
         self._read: set[int] = set()
@@ -85,8 +86,9 @@ class KVBlocks:
     ) -> Bytes:
         """Returns a copy of blocks: [blocks, `layout.block_bytes[layer]`] uint8.
 
-        Without a transfer any block may be read, but only in the executor's thread
-        within a step: from `start_load_kv` until `wait_for_save` has returned.
+        Without a transfer any block may be read, but only in the thread that calls the
+        connector, within a step: from `start_load_kv` until `wait_for_save` has
+        returned.
 
         Raises:
             TransferClosedError: The transfer has ended, or no step is running.
@@ -122,9 +124,10 @@ class KVBlocks:
         """
         self._check_rows(layer, block_ids, target, rows)
         if transfer_id is None:
-            if threading.get_ident() != self._step_thread:
-                raise TransferClosedError(None)
-            self._layers[layer].copy_out(block_ids, target, rows)
+            with self._step_lock:
+                if threading.get_ident() != self._step_thread:
+                    raise TransferClosedError(None)
+                self._layers[layer].copy_out(block_ids, target, rows)
         else:
             gate = self._gate(transfer_id)
             with gate.lock:
@@ -223,12 +226,14 @@ class KVBlocks:
             gate.is_open = False
         return gate
 
-    def begin_step(self) -> None:
-        """Allows the calling thread to read any block until `end_step`."""
-        self._step_thread = threading.get_ident()
+    def begin_step(self, thread: int) -> None:
+        """Allows a thread, by its identifier, to read any block until `end_step`."""
+        self._step_thread = thread
 
     def end_step(self) -> None:
-        self._step_thread = None
+        """Ends the reading; waits for a running copy."""
+        with self._step_lock:
+            self._step_thread = None
 
     def take_bytes(self) -> tuple[int, int]:
         """Returns the bytes written and read since the last call."""

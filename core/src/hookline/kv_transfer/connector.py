@@ -115,11 +115,13 @@ class TieredConnector(SchedulerConnector, Protocol):
 class WorkerConnector(Protocol):
     """The worker's side: moves the bytes.
 
-    The executor's thread calls it and computes nothing meanwhile. The connector's own
-    threads may access the blocks of open transfers at any time. The calls of a step
-    come in the order below; the two for each layer only if its capabilities have
-    `needs_layers`. If a call raises, the failure is counted and the loads that it
-    concerns have failed.
+    One thread of the engine calls it, and the executor computes nothing meanwhile. A
+    call that takes longer than `kv_call_timeout_seconds` has hung: its loads and saves
+    fail, their blocks are closed, and the connector is never called again. The
+    connector's own threads may access the blocks of open transfers at any time. The
+    calls of a step come in the order below; the two for each layer only if its
+    capabilities have `needs_layers`. If a call raises, the failure is counted and the
+    loads that it concerns have failed.
     """
 
     @property
@@ -149,8 +151,7 @@ class WorkerConnector(Protocol):
     def wait_for_layer_load(self, layer_index: int) -> None:
         """Returns when the step's synchronous loads have filled the layer.
 
-        Called before the layer's attention, if the step has such loads. It must return
-        in bounded time: the engine sets no timeout.
+        Called before the layer's attention, if the step has such loads.
         """
         ...
 

@@ -24,6 +24,7 @@ class Reason(StrEnum):
     """Reasons that the engine detects; connectors report further ones."""
 
     RAISED = "raised"
+    HUNG = "hung"
     MALFORMED = "malformed"
     DEADLINE = "deadline"
     ABORTED = "aborted"

@@ -18,7 +18,7 @@ from hookline.worker.drafting.checking import (
     check_count,
     check_drafts,
 )
-from hookline.worker.drafting.thread import Answer, ProposerThread
+from hookline.worker.plugin_thread import Answer, PluginThread
 from hookline_registry import Failure, PluginGuard, isolate
 
 HUNG_SECONDS = 10.0
@@ -45,7 +45,7 @@ class ProposerGuard:
         self._vocab_size = vocab_size
         self._is_tree = tree_of(proposer) is not None
         self._clock = clock
-        self._thread = ProposerThread()
+        self._thread = PluginThread("proposer")
         self._guard = PluginGuard(
             f"proposer {config.method}",
             failures=config.breaker_failures,

@@ -51,4 +51,9 @@ def connect(
     blocks.layout = replace(
         layout, handshake=register_kv_caches(connector, config, blocks)
     )
-    return Transferring(connector, config.kv_transfer.kv_connector, blocks)
+    return Transferring(
+        connector,
+        config.kv_transfer.kv_connector,
+        blocks,
+        timeout_seconds=config.kv_transfer.kv_call_timeout_seconds,
+    )

@@ -1,12 +1,15 @@
 """The only one that calls a connector's worker side: around each step, and its layers.
 
 Opens the blocks of transfers that begin and closes those of transfers that end, so that
-whatever the connector does it touches no block at the wrong time.
+whatever the connector does it touches no block at the wrong time. A connector whose
+call hangs is left behind in its thread: all blocks are closed to it, which waits for a
+running copy, so that they can be used again at once.
 """
 
 import time
 from collections.abc import Callable
-from typing import TypeVar
+from functools import partial
+from typing import TypeVar, cast
 
 from hookline.kv_transfer.blocks import KVBlocks
 from hookline.kv_transfer.connector import WorkerConnector
@@ -18,24 +21,43 @@ from hookline.kv_transfer.orders import (
     TransferReport,
     by_stage,
 )
+from hookline.worker.plugin_thread import Answer, PluginThread
 from hookline_registry import Failure, FailureLog, isolate
 
 T = TypeVar("T")
 
 
 class Transferring:
-    """Calls the worker's side of a connector; for the executor's thread.
+    """Calls the worker's side of a connector in a thread; for the executor's thread.
 
     A step is `begin`, two calls for each layer, `end`. Between steps `begin` and `end`
     poll the connector.
 
     Attributes:
         layout: Layout of the blocks.
+        is_abandoned: Whether a call hung, and the connector is never called again.
     """
 
-    def __init__(self, connector: WorkerConnector, name: str, blocks: KVBlocks) -> None:
-        """Takes a connector that has registered the blocks."""
+    def __init__(
+        self,
+        connector: WorkerConnector,
+        name: str,
+        blocks: KVBlocks,
+        *,
+        timeout_seconds: float,
+    ) -> None:
+        """Takes a connector that has registered the blocks.
+
+        Args:
+            connector: The worker's side.
+            name: Name of the connector.
+            blocks: The blocks.
+            timeout_seconds: Time after which a call has hung.
+        """
         self._connector = connector
+        self._timeout = timeout_seconds
+        self._thread = PluginThread("connector")
+        self.is_abandoned = False
         self._blocks = blocks
         self.layout = blocks.layout
         self._failures = FailureLog(f"KV connector {name}")
@@ -50,7 +72,8 @@ class Transferring:
 
     def begin(self, orders: TransferOrders | None) -> None:
         """Opens and closes transfers as ordered, and starts the step's loads."""
-        self._blocks.begin_step()
+        if not self.is_abandoned:
+            self._blocks.begin_step(self._thread.ident)
         self._in_step, self._held_up, self._saves = set(), 0, False
         if orders is None:
             return
@@ -67,6 +90,9 @@ class Transferring:
         for transfer_id in orders.cancelled:
             self._close(transfer_id)
             self._closed.append(transfer_id)
+        if self.is_abandoned:
+            self._fail(list(self._began), Reason.HUNG)
+            return
         if orders.metadata is None:
             self._fail([load.transfer_id for load in orders.loads], Reason.NO_METADATA)
             return
@@ -91,13 +117,8 @@ class Transferring:
         """Closes ended transfers; afterwards the step's blocks may change."""
         if self._saves:
             self._call(Stage.SAVE, self._connector.wait_for_save)
-        results = self._call(Stage.POLL, self._connector.get_finished)
-        if not isinstance(results, Failure):
-            taken = isolate(_checked, results)
-            if isinstance(taken, Failure):
-                self._failures.note((Stage.POLL, Reason.MALFORMED), taken.summary)
-            else:
-                self._take(taken)
+        if not self.is_abandoned:
+            self._poll()
         self._fail(list(self._in_step), Reason.UNREPORTED)
         self._blocks.end_step()
         return self._report()
@@ -106,7 +127,24 @@ class Transferring:
         """Closes all blocks and ends the connector."""
         for transfer_id in list(self._began):
             self._close(transfer_id)
-        isolate(self._connector.shutdown)
+        if not self.is_abandoned:
+            self._thread.run(self._connector.shutdown, self._timeout)
+        self._thread.close()
+
+    def _poll(self) -> None:
+        """Takes the transfers that have ended."""
+        polled = self._call(Stage.POLL, self._finished)
+        if isinstance(polled, Failure):
+            return
+        taken = polled.outcome
+        if isinstance(taken, TransferResults):
+            self._take(taken)
+        elif isinstance(taken, Failure):
+            self._failures.note((Stage.POLL, Reason.MALFORMED), taken.summary)
+
+    def _finished(self) -> Answer:
+        """Returns checked results; in its thread, because checks run its code."""
+        return Answer(isolate(_checked, self._connector.get_finished()))
 
     def _take(self, results: TransferResults) -> None:
         for reason, count in results.incidents.items():
@@ -198,11 +236,28 @@ class Transferring:
     def _call(
         self, stage: Stage, call: Callable[..., T], *arguments: object
     ) -> T | Failure:
-        outcome = isolate(call, *arguments)
+        """Makes a call in the connector's thread."""
+        answer = self._thread.run(partial(call, *arguments), self._timeout)
+        if answer is None:
+            return self._abandon(stage)
+        outcome = answer.outcome
         if isinstance(outcome, Failure):
             kind = (stage, Reason.RAISED)
             self._failures.note(kind, outcome.summary, error=outcome.error)
-        return outcome
+            return outcome
+        return cast("T", outcome)
+
+    def _abandon(self, stage: Stage) -> Failure:
+        """Leaves the connector behind: its transfers fail, and no block is open."""
+        detail = f"a call has not returned within {self._timeout} s"
+        self._failures.note(
+            (stage, Reason.HUNG), f"{detail}; the connector is never called again"
+        )
+        self.is_abandoned, self._saves = True, False
+        self._held_up += round(self._timeout * 1e9)
+        self._blocks.end_step()
+        self._fail(list(self._began), Reason.HUNG)
+        return Failure(TimeoutError(detail))
 
 
 def _checked(results: TransferResults) -> TransferResults:

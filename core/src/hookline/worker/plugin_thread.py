@@ -1,4 +1,4 @@
-"""Runs a proposer's calls in a thread, with a timeout."""
+"""Runs a plugin's calls in a thread, with a timeout."""
 
 import queue
 import threading
@@ -21,7 +21,7 @@ class Answer:
     outcome: object | Failure
 
 
-class ProposerThread:
+class PluginThread:
     """Runs one job at a time, for one other thread.
 
     The thread is a daemon, because a job may never return. Shutdown waits a little for
@@ -31,19 +31,24 @@ class ProposerThread:
         is_busy: Whether a job has not answered yet.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, plugin: str) -> None:
+        """The thread starts with the first job; `plugin` is for its name."""
+        self._name = f"hookline-{plugin}"
         self._jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
         self._answers: queue.SimpleQueue[Answer] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
         self.is_busy = False
 
+    @property
+    def ident(self) -> int:
+        """The thread's identifier, as `threading.get_ident` returns it in a job."""
+        ident = self._started().ident
+        assert ident is not None
+        return ident
+
     def run(self, job: Job, timeout_seconds: float) -> Answer | None:
         """Runs a job; returns None and stays busy if it exceeds the timeout."""
-        if self._thread is None:
-            self._thread = threading.Thread(
-                target=self._work, name="hookline-proposer", daemon=True
-            )
-            self._thread.start()
+        self._started()
         self._jobs.put(job)
         self.is_busy = True
         return self._take(timeout_seconds)
@@ -57,6 +62,14 @@ class ProposerThread:
         self._jobs.put(None)
         if self._thread is not None:
             self._thread.join(LEAVE_SECONDS)
+
+    def _started(self) -> threading.Thread:
+        if self._thread is None:
+            self._thread = threading.Thread(
+                target=self._work, name=self._name, daemon=True
+            )
+            self._thread.start()
+        return self._thread
 
     def _take(self, timeout_seconds: float) -> Answer | None:
         try:
