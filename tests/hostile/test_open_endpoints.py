@@ -14,7 +14,16 @@ from hookline_testing.server_process import Server, serving
 
 KEY = "a-key-that-clients-need"
 WITH_KEY = {"Authorization": f"Bearer {KEY}"}
-PROBES = {"/health", "/health/live", "/health/ready", "/live", "/ready", "/ping"}
+PROBES = {
+    "/health",
+    "/health/live",
+    "/health/ready",
+    "/live",
+    "/livez",
+    "/ready",
+    "/readyz",
+    "/ping",
+}
 BODY_BYTES = 8_000_000
 PATIENCE_SECONDS = 10
 

@@ -72,7 +72,7 @@ COMMANDS = {
     "route": """
         host port max-body-bytes shutdown-timeout log-level prefill decode
         connect-timeout prefill-timeout request-timeout retries poll-seconds
-        prefill-min-characters demo connector
+        prefill-min-characters demo connector instance-key
         """,
 }
 

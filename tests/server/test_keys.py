@@ -136,6 +136,34 @@ async def test_single_keys_and_open_servers_allow_everything(
 
 
 @pytest.mark.parametrize(
+    ("router", "status"), [("r", 200), ("k", 403), ("other", 403), ("", 403)]
+)
+async def test_proxies_may_set_transfer_params_for_clients(
+    router: str, status: int
+) -> None:
+    """
+    The key of a proxy grants it beside the client's, whose tenant counts.
+    """
+    engine = FakeEngine()
+    allowed = Permissions(kv_transfer_params=True)
+    keys = {
+        digest_of("k"): ApiKey(name="client", tenant="acme"),
+        digest_of("r"): ApiKey(name="router", permissions=allowed),
+    }
+    settings = ServerSettings(api_keys=KeyFile("keys", KeySet(keys)))
+    body = {**BODY, "kv_transfer_params": {"do_remote_prefill": True}}
+    async with client_of(engine, settings) as client:
+        answer = await client.post(
+            "/v1/completions",
+            json=body,
+            headers={**KEY, "X-Hookline-Router-Key": router},
+        )
+
+    assert answer.status == status
+    assert [each.facts.tenant for each in engine.streams] == ["acme"] * (status == 200)
+
+
+@pytest.mark.parametrize(
     ("own", "tenant", "expected"), [(3.0, 2.0, 3.0), (None, 2.0, 2.0), (None, None, 1)]
 )
 async def test_weight_is_that_of_the_key_or_its_tenant(

@@ -91,6 +91,20 @@ async def test_headers_go_to_both() -> None:
     assert response.headers["X-Own"] == "kept"
 
 
+async def test_own_key_goes_to_both_beside_the_clients() -> None:
+    """It opens the metrics; what a client sends as the proxy's key is not passed on."""
+    prefill, decode = FakeInstance(), FakeInstance()
+    headers = {"Authorization": "Bearer client", "X-Hookline-Router-Key": "forged"}
+
+    async with routed([prefill], [decode], instance_key="own") as client:
+        await client.post(COMPLETIONS, json=BODIES[COMPLETIONS], headers=headers)
+
+    for received in (prefill.received[0], decode.received[0]):
+        assert received.headers["Authorization"] == "Bearer client"
+        assert received.headers.getall("X-Hookline-Router-Key") == ["own"]
+    assert prefill.looked_with == decode.looked_with == "Bearer own"
+
+
 async def test_both_instances_know_one_id() -> None:
     """Without an id of the client's the route makes one."""
     prefill, decode = FakeInstance(), FakeInstance()

@@ -13,11 +13,16 @@ logger = logging.getLogger(__name__)
 
 def warn_if_open(listening: Listening, keys: KeyRing) -> None:
     """Logs one warning for each address beyond this machine that needs no key."""
-    if _is_wide(listening.api) and not keys.guards(Scope.SERVE):
+    if is_wide(listening.api) and not keys.guards(Scope.SERVE):
         _warn("the API", listening.api)
     pages = listening.pages
-    if pages is not None and _is_wide(pages) and not keys.guards(Scope.METRICS):
+    if pages is not None and is_wide(pages) and not keys.guards(Scope.METRICS):
         _warn("the metrics port", pages)
+
+
+def is_wide(bound: socket.socket) -> bool:
+    """Whether a bound socket can be reached from other machines."""
+    return not ipaddress.ip_address(bound.getsockname()[0]).is_loopback
 
 
 def _warn(what: str, bound: socket.socket) -> None:
@@ -29,7 +34,3 @@ def _warn(what: str, bound: socket.socket) -> None:
         host,
         port,
     )
-
-
-def _is_wide(bound: socket.socket) -> bool:
-    return not ipaddress.ip_address(bound.getsockname()[0]).is_loopback

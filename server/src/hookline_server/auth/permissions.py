@@ -4,8 +4,12 @@ from aiohttp import web
 
 from hookline_server.api_error import ApiError
 from hookline_server.auth.key import PriorityRange
+from hookline_server.auth.key_ring import KEY_RING
 from hookline_server.auth.request_key import key_of
 from hookline_server.protocol.generation import GenerationRequest
+
+ROUTER_KEY = "X-Hookline-Router-Key"
+"""Header in which a proxy sends its own key beside the client's."""
 
 
 def check_permissions(request: web.Request, body: GenerationRequest) -> None:
@@ -21,8 +25,18 @@ def check_permissions(request: web.Request, body: GenerationRequest) -> None:
         raise _denied("priority", _range(allowed.priority))
     if body.cache_salt is not None and not allowed.cache_salt:
         raise _denied("cache_salt")
-    if body.kv_transfer_params is not None and not allowed.kv_transfer_params:
+    may_transfer = allowed.kv_transfer_params
+    if body.kv_transfer_params is not None and not (
+        may_transfer or _is_routed(request)
+    ):
         raise _denied("kv_transfer_params")
+
+
+def _is_routed(request: web.Request) -> bool:
+    """Whether a proxy that may set `kv_transfer_params` has set them."""
+    sent = request.headers.get(ROUTER_KEY, "")
+    router = request.app[KEY_RING].find(sent) if sent else None
+    return router is not None and router.permissions.kv_transfer_params
 
 
 def _denied(field: str, limits: str = "") -> ApiError:

@@ -14,6 +14,7 @@ HIDDEN = "(hidden)"
 VARIABLES = {
     "api-key": ("HOOKLINE_API_KEY", "VLLM_API_KEY"),
     "metrics-token": ("HOOKLINE_METRICS_TOKEN",),
+    "instance-key": ("HOOKLINE_INSTANCE_KEY",),
 }
 """Variables of options, the first one that is set counts."""
 

@@ -70,6 +70,7 @@ class FakeInstance:
         self.transfer_params: object = TRANSFER_PARAMS
         self.pieces: Sequence[bytes] = (b'data: {"a": 1}\n\n', b"data: [DONE]\n\n")
         self.headers: dict[str, str] = {}
+        self.looked_with: str | None = None
         self.gate = asyncio.Event()
         self.gate.set()
         self.free_pieces = 0
@@ -104,8 +105,9 @@ class FakeInstance:
     async def _health(self, _: web.Request) -> web.Response:
         return web.Response(status=self.health)
 
-    async def _metrics(self, _: web.Request) -> web.Response:
+    async def _metrics(self, request: web.Request) -> web.Response:
         self.looked_at += 1
+        self.looked_with = request.headers.get("Authorization")
         return web.Response(
             text=f'vllm:num_requests_running{{engine="0"}} {self.running}.0\n'
             f'vllm:num_requests_waiting{{engine="0"}} {self.waiting}.0\n'

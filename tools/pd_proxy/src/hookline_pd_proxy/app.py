@@ -68,7 +68,7 @@ async def _connected(app: web.Application) -> AsyncIterator[None]:
     settings, pools = app[_SETTINGS], app[POOLS]
     async with (
         new_session(settings.connect_timeout) as session,
-        watched(pools.instances, session, settings.poll_seconds),
+        watched(pools.instances, session, settings.poll_seconds, settings.instance_key),
     ):
         app[PROXY] = Proxy(pools, Upstream(session), settings, app[_NUMBERS])
         yield

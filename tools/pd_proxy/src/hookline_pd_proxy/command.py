@@ -1,6 +1,8 @@
 """`hookline route`."""
 
 import asyncio
+import logging
+import os
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import replace
@@ -14,14 +16,18 @@ from hookline_pd_proxy.instance import Role
 from hookline_pd_proxy.options import ROUTE_OPTIONS
 from hookline_pd_proxy.serving import serve_route
 from hookline_pd_proxy.settings import RouteSettings
+from hookline_server.auth.exposure import is_wide
 from hookline_server.cli.errors import UsageError
 from hookline_server.cli.options.arguments import Arguments
 from hookline_server.cli.options.parser import make_parser
 from hookline_server.cli.output import say
+from hookline_server.cli.secrets import options_from_environment
 from hookline_server.listening import bound_port, listen, url
 from hookline_server.logs.set_up import set_up_log
 from hookline_server.settings import LARGEST_PORT
 from hookline_server.sites import stop_on_signals
+
+logger = logging.getLogger(__name__)
 
 DESCRIPTION = (
     "Routes requests to prefill and decode instances: one computes the prompt, another "
@@ -32,7 +38,8 @@ DESCRIPTION = (
 def run(argv: list[str]) -> int:
     """Routes until a signal comes."""
     parser = make_parser("route", DESCRIPTION, ROUTE_OPTIONS)
-    given, rest = parser.parse_known_args(argv)
+    secrets = options_from_environment(("instance-key",), os.environ)
+    given, rest = parser.parse_known_args([*secrets, *argv])
     arguments = Arguments(vars(given), ())
     if "demo.is_wanted" in arguments.given:
         _run_demo(arguments, rest)
@@ -43,6 +50,7 @@ def run(argv: list[str]) -> int:
     settings = arguments.make("route", RouteSettings)
     log = set_up_log(settings.log_level, settings.log_format)
     with closing(log), closing(listen(settings.host, settings.port)) as listening:
+        _warn_if_wide(listening)
         asyncio.run(_serve(listening, settings))
     return 0
 
@@ -68,8 +76,18 @@ def _run_demo(arguments: Arguments, rest: Sequence[str]) -> None:
         settings = replace(
             asked, prefill=[demo.url(Role.PREFILL)], decode=[demo.url(Role.DECODE)]
         )
+        _warn_if_wide(listening)
         when_ready = _teller(listening, settings)
         asyncio.run(Demo(demo).run(listening, settings, when_ready))
+
+
+def _warn_if_wide(listening: socket) -> None:
+    if is_wide(listening):
+        logger.warning(
+            "the proxy listens on %s and checks no API keys itself: whoever reaches it "
+            "can use instances without keys",
+            listening.getsockname()[0],
+        )
 
 
 def _ports(host: str, port: int) -> dict[Role, int]:

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from aiohttp import web
 
+from hookline_server.auth.permissions import ROUTER_KEY
 from hookline_server.request_identity import request_id
 
 Headers = list[tuple[str, str]]
@@ -26,18 +27,25 @@ HOP_BY_HOP = frozenset(
 
 ID = "X-Request-Id"
 
-OWN_OF_REQUESTS = frozenset({"content-length", "expect", "host", ID.lower()})
+OWN_OF_REQUESTS = frozenset(
+    {"content-length", "expect", "host", ID.lower(), ROUTER_KEY.lower()}
+)
 """Set by the proxy itself, which reads the whole body before it sends anything."""
 
 OWN_OF_ANSWERS = frozenset({"content-length", ID.lower()})
 
 
-def request_headers(request: web.Request) -> Headers:
+def request_headers(request: web.Request, instance_key: str | None) -> Headers:
     """Returns the headers for an instance: the client's, and the request's id.
 
-    Authorization, `traceparent` and `tracestate` are among them.
+    Authorization, `traceparent` and `tracestate` are among them. The proxy's own key
+    stands beside the client's, whose tenant and limits count.
     """
-    return [*_passed(request.headers, OWN_OF_REQUESTS), (ID, request_id(request))]
+    headers = _passed(request.headers, OWN_OF_REQUESTS)
+    headers.append((ID, request_id(request)))
+    if instance_key is not None:
+        headers.append((ROUTER_KEY, instance_key))
+    return headers
 
 
 def answer_headers(headers: Mapping[str, str]) -> Headers:

@@ -13,7 +13,7 @@ from hookline_pd_proxy.forwarding import (
     UNREACHABLE,
     Forwarding,
 )
-from hookline_pd_proxy.headers import request_headers, without
+from hookline_pd_proxy.headers import Headers, request_headers, without
 from hookline_pd_proxy.numbers import Endpoint, Numbers, Outcome
 from hookline_pd_proxy.pool import Pools
 from hookline_pd_proxy.prefill import Prefill
@@ -66,7 +66,7 @@ class Proxy:
         async def work(forwarding: Forwarding) -> web.StreamResponse:
             asked = ProxiedRequest.read(request.path, await read_body(request))
             # The body is sent on decoded.
-            headers = without(request_headers(request), "Content-Encoding")
+            headers = without(self._headers(request), "Content-Encoding")
             params = None
             if self._pools.prefill.instances:
                 reason = asked.reason_to_be_plain(self._settings.prefill_min_characters)
@@ -91,7 +91,7 @@ class Proxy:
             message = Message(
                 method=request.method,
                 path=request.rel_url.raw_path_qs,
-                headers=request_headers(request),
+                headers=self._headers(request),
                 body=await read_raw(request),
             )
             return await self._forward(forwarding, message)
@@ -104,6 +104,9 @@ class Proxy:
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._is_quiet.wait()
+
+    def _headers(self, request: web.Request) -> Headers:
+        return request_headers(request, self._settings.instance_key)
 
     async def _forward(
         self, forwarding: Forwarding, message: Message

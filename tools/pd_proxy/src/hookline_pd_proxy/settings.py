@@ -57,6 +57,15 @@ class RouteSettings:
             commas=True,
         ),
     )
+    instance_key: str | None = field(
+        default=None,
+        repr=False,
+        metadata=option(
+            "API key of the instances with which the proxy reads their metrics and may "
+            "set kv_transfer_params for clients. Better set HOOKLINE_INSTANCE_KEY.",
+            group=INSTANCES,
+        ),
+    )
     connect_timeout: float = field(
         default=2.0,
         metadata=option(
@@ -148,6 +157,8 @@ class RouteSettings:
 
     def __post_init__(self) -> None:
         check_options(self)
+        if self.instance_key == "":
+            raise ConfigError("instance-key", "must not be empty")
         if not self.decode:
             raise ConfigError("decode", "must name at least one instance")
         _check_urls("prefill", self.prefill)

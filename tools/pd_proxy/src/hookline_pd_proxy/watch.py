@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
 
 import aiohttp
@@ -20,11 +20,15 @@ MOST_PAGE_BYTES = 8 * 1024 * 1024
 
 @asynccontextmanager
 async def watched(
-    instances: Iterable[Instance], session: aiohttp.ClientSession, poll_seconds: float
+    instances: Iterable[Instance],
+    session: aiohttp.ClientSession,
+    poll_seconds: float,
+    key: str | None = None,
 ) -> AsyncIterator[None]:
-    """Polls the instances until the block ends."""
+    """Polls the instances until the block ends; `key` opens their metrics."""
     tasks = [
-        asyncio.create_task(_watch(each, session, poll_seconds)) for each in instances
+        asyncio.create_task(_watch(each, session, poll_seconds, key))
+        for each in instances
     ]
     try:
         yield
@@ -35,17 +39,22 @@ async def watched(
 
 
 async def _watch(
-    instance: Instance, session: aiohttp.ClientSession, poll_seconds: float
+    instance: Instance,
+    session: aiohttp.ClientSession,
+    poll_seconds: float,
+    key: str | None,
 ) -> None:
     while True:
-        await look(instance, session)
+        await look(instance, session, key)
         pause = poll_seconds
         if not instance.is_up:
             pause = max(instance.retry_at - time.monotonic(), SHORTEST_PAUSE_SECONDS)
         await asyncio.sleep(pause)
 
 
-async def look(instance: Instance, session: aiohttp.ClientSession) -> None:
+async def look(
+    instance: Instance, session: aiohttp.ClientSession, key: str | None = None
+) -> None:
     """Polls an instance once: its health, then its load."""
     try:
         status, _ = await _get(session, f"{instance.url}/health")
@@ -59,20 +68,28 @@ async def look(instance: Instance, session: aiohttp.ClientSession) -> None:
         instance.lost(f"status {status} of its health check")
         return
     instance.recovered()
-    instance.record_load(await _load(instance, session))
+    instance.record_load(await _load(instance, session, key))
 
 
-async def _load(instance: Instance, session: aiohttp.ClientSession) -> Load | None:
+async def _load(
+    instance: Instance, session: aiohttp.ClientSession, key: str | None
+) -> Load | None:
+    headers = {} if key is None else {"Authorization": f"Bearer {key}"}
     try:
-        status, page = await _get(session, f"{instance.url}/metrics")
+        status, page = await _get(session, f"{instance.url}/metrics", headers)
     except UPSTREAM_ERRORS:
         return None
     return read_load(page.decode("utf-8", "replace")) if status == 200 else None
 
 
-async def _get(session: aiohttp.ClientSession, url: str) -> tuple[int, bytes]:
+async def _get(
+    session: aiohttp.ClientSession, url: str, headers: Mapping[str, str] | None = None
+) -> tuple[int, bytes]:
     body = bytearray()
-    async with asyncio.timeout(LOOK_SECONDS), session.get(url) as response:
+    async with (
+        asyncio.timeout(LOOK_SECONDS),
+        session.get(url, headers=headers) as response,
+    ):
         while chunk := await response.content.readany():
             body += chunk
             if len(body) > MOST_PAGE_BYTES:
