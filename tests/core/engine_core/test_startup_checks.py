@@ -4,6 +4,8 @@ import pytest
 
 from hookline.config import CacheConfig, SchedulerConfig
 from hookline.exceptions import ConfigError
+from hookline.request import FinishReason
+from hookline.stats import Residue
 from hookline_testing.simulation import engine_request, run_to_end, simulated_core
 
 
@@ -51,18 +53,24 @@ def test_small_budget_is_fine_with_chunks() -> None:
     assert len(run_to_end(core)) == 31
 
 
-def test_request_that_does_not_fit_is_an_error() -> None:
-    """The core refuses what the front end should never have sent."""
+def test_request_that_does_not_fit_ends_alone() -> None:
+    """What the front end should never have sent ends with an error; others go on."""
     core = simulated_core(max_model_len=8)
-    core.add(engine_request(1, [3]))
+    core.add(engine_request(1, [3], 2))
 
     for bad in (engine_request(1, [3]), engine_request(2, [3] * 8)):
-        with pytest.raises(ValueError, match="cannot be added"):
-            core.add(bad)
-    with pytest.raises(ValueError, match="0 prompt tokens"):
-        core.add(engine_request(3, []))
+        core.add(bad)
+    core.add(engine_request(3, []))
 
-    assert core.state("check").stats.received == 1
+    ends = [each for output in run_to_end(core) for each in output.finished]
+    assert {each.request_id: each.reason for each in ends} == {
+        1: FinishReason.LENGTH,
+        2: FinishReason.ERROR,
+        3: FinishReason.ERROR,
+    }
+    assert "cannot be added" in ends[0].cause.label
+    stats = core.state("check").stats
+    assert (stats.received, stats.residue) == (3, Residue())
 
 
 def test_a_prefill_threshold_needs_chunked_prefill() -> None:

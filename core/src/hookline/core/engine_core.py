@@ -22,6 +22,7 @@ from hookline.scheduler.transfers import Transfers
 from hookline.stats import SchedulerStats
 from hookline.step import SleepLevel, StepPlan, StepResult
 from hookline.worker.executor import Executor
+from hookline_registry import Failure, isolate
 
 WAIT = "wait"
 """Cause of an empty output: all work awaits KV transfers or gates."""
@@ -100,7 +101,14 @@ class EngineCore:
         return scheduler.has_requests or in_flight
 
     def add(self, request: EngineRequest) -> None:
-        self._scheduler.add(request, self.clock.now())
+        """Queues a request; one that cannot be queued ends with an error.
+
+        The front end has checked it. Should it be wrong, others are not concerned.
+        """
+        now = self.clock.now()
+        outcome = isolate(self._scheduler.add, request, now)
+        if isinstance(outcome, Failure):
+            self._scheduler.refuse(request, outcome.summary, now)
 
     def finish(self, request_ids: Sequence[int], cause: FinishCause) -> None:
         """Ends requests; ids of requests that have ended already are ignored."""

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from hookline.config import SchedulerConfig
 from hookline.events import Scheduled
+from hookline.finish_cause import Failed
 from hookline.kv_cache import KVCacheManager
 from hookline.request import Request, RequestStatus
 from hookline.scheduler.lifecycle import RequestLifecycle
@@ -11,6 +12,7 @@ from hookline.scheduler.loads import LoadStart, Offer
 from hookline.scheduler.plan_builder import PlanBuilder
 from hookline.scheduler.request_queues import RequestQueues
 from hookline.scheduler.transfers import Transfers
+from hookline_registry import Failure, isolate
 
 
 class Admission:
@@ -37,7 +39,11 @@ class Admission:
             # Preempted requests are admitted by a later plan at the earliest, and
             # until then the step in flight has brought their token.
             assert not request.num_pending_tokens
-            prefix = self._cache.find_prefix(request)
+            prefix = isolate(self._cache.find_prefix, request)
+            if isinstance(prefix, Failure):
+                # Its tokens or its salt cannot be hashed; others are not concerned.
+                lifecycle.end(request, Failed(prefix.summary), now)
+                continue
             offer = self._transfers.offer(request, prefix)
             if offer.is_async:
                 if not self._step_aside(queues, request, prefix, offer, now):

@@ -1,5 +1,7 @@
 """A request's transitions: it arrives, is preempted, becomes ready, ends."""
 
+import logging
+
 from hookline.events import Finished, Preempted, Queued
 from hookline.finish_cause import Failed, FinishCause, TimedOut
 from hookline.kv_cache import KVCacheManager
@@ -9,6 +11,8 @@ from hookline.scheduler.ledger import Ledger
 from hookline.scheduler.request_queues import RequestQueues
 from hookline.scheduler.step_events import StepEvents
 from hookline.scheduler.transfers import Transfers
+
+_log = logging.getLogger(__name__)
 
 
 class RequestLifecycle:
@@ -72,6 +76,21 @@ class RequestLifecycle:
         self.queues.wait(request, now)
         queued = Queued(request.request_id, now, request.num_prompt_tokens)
         self.events.queued.append(queued)
+
+    def refuse(self, inner: EngineRequest, detail: str, now: int) -> None:
+        """Ends a request with an error that `add` has refused.
+
+        If another live request has its id, that one goes on, and no event follows.
+        """
+        _log.error("request %d was refused: %s", inner.request_id, detail)
+        if inner.request_id in self.requests:
+            return
+        self.ledger.received += 1
+        num_tokens = len(inner.prompt_token_ids)
+        self.events.queued.append(Queued(inner.request_id, now, num_tokens))
+        cause = Failed(detail)
+        self.ledger.end(cause.reason, 0)
+        self.events.finished.append(Finished(inner.request_id, now, cause, 0, None))
 
     def end(self, request: Request, cause: FinishCause, now: int) -> None:
         """Ends a request, wherever it is; frees its blocks."""

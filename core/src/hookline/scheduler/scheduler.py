@@ -89,6 +89,10 @@ class Scheduler:
         """
         self._lifecycle.add(inner, now)
 
+    def refuse(self, inner: EngineRequest, detail: str, now: int) -> None:
+        """Ends a request with an error that `add` has refused."""
+        self._lifecycle.refuse(inner, detail, now)
+
     def finish(self, request_ids: Sequence[int], cause: FinishCause, now: int) -> None:
         """Ends requests from outside a step; unknown ids have ended already."""
         for request_id in request_ids:

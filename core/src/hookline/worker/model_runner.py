@@ -1,5 +1,6 @@
 """Runs a model over a step's flattened batch and samples from its logits."""
 
+import logging
 import time
 from typing import NamedTuple
 
@@ -26,6 +27,9 @@ from hookline.worker.sampling.sampler import Sampler, Samples
 from hookline.worker.sampling.sampling_state import SamplingState
 from hookline.worker.stopwatch import Stopwatch
 from hookline.worker.transfers.transferring import Transferring
+from hookline_registry import Failure, isolate
+
+_log = logging.getLogger(__name__)
 
 _PROMPT_ROWS = 256
 """Number of prompt tokens whose log-probabilities are in memory at a time."""
@@ -93,7 +97,7 @@ class ModelRunner:
         self._begin_transfers(plan)
         if not plan.request_ids:
             return StepResult(transfers=self._end_transfers())
-        self._change_batch(plan)
+        failed = self._change_batch(plan)
         inputs = self._batch.inputs(plan)
         self._sampler.prepare(inputs)
         indices, prompts = self._logits_indices(inputs)
@@ -115,7 +119,7 @@ class ModelRunner:
         return StepResult(
             tokens=sampled.tokens,
             logprobs=sampled.logprobs,
-            failed=sampled.failed,
+            failed={**failed, **sampled.failed} if failed else sampled.failed,
             prompt_logprobs=prompt_logprobs,
             forward_ns=self._stopwatch.nanoseconds(),
             drafts=drafts.token_ids,
@@ -211,15 +215,31 @@ class ModelRunner:
                 if states is not None:
                     states[targets] = states[sources]
 
-    def _change_batch(self, plan: StepPlan) -> None:
+    def _change_batch(self, plan: StepPlan) -> dict[int, str]:
+        """Releases and admits requests.
+
+        Returns:
+            Causes by id of the requests whose sampling parameters raised an error. They
+            end with this step, and are computed in it as if they were greedy.
+        """
+        failed = {}
         for request_id in plan.released:
             self._sampling.release(self._batch.release(request_id))
             if self._drafter is not None:
                 self._drafter.release(request_id)
         for sequence in plan.admitted:
             row = self._batch.admit(sequence)
-            self._sampling.admit(row, sequence)
+            outcome = isolate(self._sampling.admit, row, sequence)
+            if isinstance(outcome, Failure):
+                self._sampling.reset(row)
+                failed[sequence.request_id] = f"sampling failed: {outcome.summary}"
+                _log.error(
+                    "request %d ends: its sampling parameters cannot be used",
+                    sequence.request_id,
+                    exc_info=outcome.error,
+                )
         self._batch.grow(plan)
+        return failed
 
     def _compute(
         self, batch: ForwardBatch

@@ -10,6 +10,7 @@ from hookline.step.plan import AdmittedSequence
 from hookline.worker.sampling.guarded_processor import GuardedProcessor
 from hookline.worker.sampling.logits_processor import LogitsProcessor
 from hookline.worker.sampling.sampled_positions import SampledPositions
+from hookline_registry import isolate
 
 
 class LogitsProcessors:
@@ -53,6 +54,15 @@ class LogitsProcessors:
             return
         for index in np.flatnonzero(self._applies[:, row]).tolist():
             self._processors[index].release(row)
+        self._applies[:, row] = self.is_active[row] = False
+
+    def reset(self, row: int) -> None:
+        """Drops what processors have of a request, after `admit` has raised an error.
+
+        It is unknown what they have, so they may raise errors, too.
+        """
+        for processor in self._processors:
+            isolate(processor.release, row)
         self._applies[:, row] = self.is_active[row] = False
 
     def prepare(self, positions: SampledPositions) -> None:

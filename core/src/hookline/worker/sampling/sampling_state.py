@@ -51,7 +51,13 @@ class SamplingState:
         self.needs_change = np.zeros(max_num_seqs, np.bool_)
 
     def admit(self, row: int, sequence: AdmittedSequence) -> None:
-        """Fills a request's row."""
+        """Fills a request's row.
+
+        Raises:
+            ValueError: A token id is not in the vocabulary. Processors that write to
+                one flat array of logits would write to another request's.
+        """
+        self._check_ids(sequence)
         params = sequence.params
         greedy = params.is_greedy
         self.temperature[row] = 0.0 if greedy else positive_float32(params.temperature)
@@ -69,6 +75,16 @@ class SamplingState:
         has_processors = self.processors.is_active[row]
         self.needs_change[row] = has_processors or params.logprobs is not None
 
+    def reset(self, row: int) -> None:
+        """Makes a row greedy, after `admit` has raised an error."""
+        self.temperature[row] = self.min_p[row] = 0.0
+        self.top_k[row] = self._vocab_size
+        self.top_p[row] = 1.0
+        self.seeds[row] = 0
+        self.num_logprobs[row] = -1
+        self.has_filters[row] = self.needs_change[row] = False
+        self.processors.reset(row)
+
     def release(self, row: int) -> None:
         """Drops the logits processors' state of a request."""
         self.processors.release(row)
@@ -76,6 +92,17 @@ class SamplingState:
     def close(self) -> None:
         """Ends the logits processors' thread."""
         self.processors.close()
+
+    def _check_ids(self, sequence: AdmittedSequence) -> None:
+        params = sequence.params
+        for ids in (
+            params.logit_bias,
+            params.stop_token_ids,
+            sequence.eos_token_ids,
+            *sequence.bad_words_token_ids,
+        ):
+            if ids and not (min(ids) >= 0 and max(ids) < self._vocab_size):
+                raise ValueError(f"a token id is not below {self._vocab_size}")
 
     def _seed(self, sequence: AdmittedSequence) -> np.uint64:
         if (seed := sequence.params.seed) is not None:
