@@ -112,11 +112,14 @@ class EngineFailed:
     Attributes:
         reason: Cause of the failure, in one line.
         open_requests: Number of requests that ended with an error because of it.
+        is_final: Whether the engine is gone for good; otherwise `engine_started` or
+            another `engine_failed` follows.
     """
 
     engine_index: int
     reason: str
     open_requests: int
+    is_final: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,6 +17,7 @@ from hookline.config import (
     ModelConfig,
     ObserverConfig,
     SimulationConfig,
+    SupervisionConfig,
 )
 from hookline.core.building import build_core
 from hookline.core.commands import ResetPrefixCache
@@ -85,7 +86,9 @@ class Driven:
 
     def __init__(self, client: EngineClient, config: EngineConfig) -> None:
         tokenizer = Tokenizer.load(Path(config.model.model))
-        self.front_end = FrontEnd(client, tokenizer, Observers(config))
+        self.front_end = FrontEnd(
+            client, tokenizer, Observers(config), supervision=config.supervision
+        )
         self.news: dict[int, list[Delivery]] = {}
 
     def submit(self, max_tokens: int = 20) -> int:
@@ -245,6 +248,38 @@ def test_a_killed_process_leaves_the_other(configs: list[EngineConfig]) -> None:
     assert [kind is EngineDeadError for kind in kinds] == [
         index == 0 for index in chosen
     ]
+
+
+def test_a_killed_process_is_replaced_beside_the_other(
+    configs: list[EngineConfig], site: PluginSite
+) -> None:
+    """The other engine serves meanwhile; then both do, and every request ends well."""
+    supervision = SupervisionConfig(engine_restart=1)
+    configs = [replace(each, supervision=supervision) for each in configs]
+    with two_engines(configs, in_process=False) as driven:
+        client = driven.front_end.engines.client
+        assert isinstance(client, ProcessClient)
+        chosen = [driven.submit(max_tokens=100) for _ in range(4)]
+        client._launched[0]._process.kill()
+        while driven.front_end.engines[0].death is None:
+            driven.take(0.02)
+        meanwhile = [driven.submit(max_tokens=2) for _ in range(2)]
+        driven.drive()
+        later = [driven.submit(max_tokens=20) for _ in range(2)]
+        driven.drive()
+        last = [driven.news[number][-1] for number in range(8)]
+        first, second = driven.front_end.engines
+        assert driven.front_end.flush(WAIT_SECONDS)
+
+    assert chosen.count(0) == 2
+    assert meanwhile == [1, 1]
+    assert sorted(later) == [0, 1]
+    assert all(isinstance(each, RequestOutput) and each.finished for each in last)
+    assert first.accounting.finished == {"length": 3}
+    assert second.accounting.finished == {"length": 5}
+    assert first.stats.residue == second.stats.residue == Residue()
+    assert [each.resubmitted for each in payloads(site, EngineStarted)] == [0, 0, 2]
+    assert [each.is_final for each in payloads(site, EngineFailed)] == [False]
 
 
 def test_the_least_loaded_engine_is_chosen(configs: list[EngineConfig]) -> None:

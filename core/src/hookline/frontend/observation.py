@@ -142,9 +142,19 @@ class Observers:
         stopped = EngineStopped(engine_index=engine_index, reason=reason)
         self._tell("engine_stopped", stopped=stopped)
 
-    def failed(self, engine_index: int, reason: str, open_requests: int) -> None:
+    def failed(
+        self,
+        engine_index: int,
+        reason: str,
+        open_requests: int,
+        *,
+        is_final: bool = True,
+    ) -> None:
         failed = EngineFailed(
-            engine_index=engine_index, reason=reason, open_requests=open_requests
+            engine_index=engine_index,
+            reason=reason,
+            open_requests=open_requests,
+            is_final=is_final,
         )
         self._tell("engine_failed", failed=failed)
 

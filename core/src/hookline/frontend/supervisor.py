@@ -1,5 +1,6 @@
 """What becomes of requests when their engine dies, stalls or is replaced."""
 
+import logging
 from collections.abc import Collection, Sequence
 
 import msgspec
@@ -21,6 +22,8 @@ from hookline.frontend.engine_watch import Stall
 from hookline.frontend.observation import Observers
 from hookline.request import FinishReason
 from hookline.transport.engine_client import EngineDied, EngineReplaced
+
+_log = logging.getLogger(__name__)
 
 
 class Supervisor:
@@ -83,16 +86,28 @@ class Supervisor:
         if engine.death is None:
             keep = engine.outputs.restartable
             error = EngineRestartingError(death.reason)
-            self._report_failure(engine, death.reason, error, keep)
+            self._report_failure(engine, death.reason, error, keep, is_final=False)
+        _log.error(
+            "engine %d has ended: %s; its last log lines are before this one, and it "
+            "is replaced in %g s",
+            engine.index,
+            death.reason,
+            delay,
+        )
         engine.await_replacement(death)
         processes.replace(engine.index, delay)
 
     def fail(self, engine: EngineState, reason: str) -> None:
         """Ends all requests of an engine that is dead for good."""
         if engine.failure is None:
-            was_up = engine.death is None
-            self._report_failure(engine, reason, EngineDeadError(reason), was_up=was_up)
+            error, was_up = EngineDeadError(reason), engine.death is None
+            self._report_failure(engine, reason, error, was_up=was_up)
             engine.end(reason)
+            _log.error(
+                "engine %d has ended: %s; its last log lines are before this one",
+                engine.index,
+                reason,
+            )
 
     def close(self, engine: EngineState) -> None:
         """Ends all requests of an engine that was closed."""
@@ -111,13 +126,14 @@ class Supervisor:
         keep: Collection[int] = (),
         *,
         was_up: bool = True,
+        is_final: bool = True,
     ) -> None:
         self._calls.fail(engine.index, error)
         events = self._end_all(
             engine, Failed(reason), "failed", error, keep, was_up=was_up
         )
         errors = sum(event.reason is FinishReason.ERROR for event in events)
-        self._observers.failed(engine.index, reason, errors)
+        self._observers.failed(engine.index, reason, errors, is_final=is_final)
 
     def _end_all(
         self,
@@ -160,6 +176,11 @@ class Supervisor:
             engine.clock,
             restart_cause=death.kind.value,
             resubmitted=len(completions),
+        )
+        _log.warning(
+            "engine %d has been replaced; requests that begin again: %d",
+            engine.index,
+            len(completions),
         )
         for completion in completions:
             self._resubmit(engine, completion)

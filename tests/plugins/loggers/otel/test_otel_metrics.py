@@ -1,5 +1,6 @@
 """Metrics as a collector receives them."""
 
+import dataclasses
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -76,6 +77,21 @@ def push(receiver: Receiver, *requests: FinishedRequest) -> dict[str, Metric]:
 
 def labels(point: HistogramDataPoint) -> dict[str, str]:
     return {pair.key: pair.value.string_value for pair in point.attributes}
+
+
+def test_a_replaced_engine_is_pushed_on(receiver: Receiver) -> None:
+    """Its failure ends nothing; what the new process counts arrives, too."""
+    logger = create(receiver, traces_endpoint=receiver.url)
+    logger.engine_started(STARTED)
+    failed = EngineFailed(engine_index=0, reason="x", open_requests=0, is_final=False)
+
+    logger.engine_failed(failed)
+    logger.engine_started(dataclasses.replace(STARTED, restart_cause="failed"))
+    logger.step_finished(make_step(IterationStats(), SchedulerStats(received=4)))
+    logger.engine_failed(EngineFailed(engine_index=0, reason="x", open_requests=0))
+
+    received = receiver.inbox.last_metrics["hookline_requests_received"]
+    assert [point.as_double for point in received.sum.data_points] == [4]
 
 
 def test_catalogue_arrives_with_its_numbers(receiver: Receiver) -> None:

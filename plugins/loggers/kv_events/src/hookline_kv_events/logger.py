@@ -69,8 +69,10 @@ class KVEventsLogger:
 
     @hookimpl
     def engine_failed(self, failed: EngineFailed) -> None:
-        del failed
-        self._end()
+        if failed.is_final:
+            self._end()
+        else:
+            self._publish(self._last + 1, [AllBlocksCleared()])
 
     def _end(self) -> None:
         try:

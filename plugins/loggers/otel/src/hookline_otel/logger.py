@@ -83,7 +83,8 @@ class OtelLogger:
     def engine_failed(self, failed: EngineFailed) -> None:
         if self.metrics is not None:
             self.metrics.source.recorder.engine_failed(failed)
-        self._ended(failed.engine_index)
+        if failed.is_final:
+            self._ended(failed.engine_index)
 
     @hookimpl
     def step_finished(self, step: StepFinished) -> None:

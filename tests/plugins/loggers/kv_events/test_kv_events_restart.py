@@ -1,0 +1,29 @@
+"""The publisher of KV events while an engine's process is replaced."""
+
+from contextlib import closing
+
+from hookline.clock import SystemClock
+from hookline.config.kv_events import KVEventsConfig
+from hookline.payloads import EngineFailed
+from hookline_kv_events.logger import KVEventsLogger
+from hookline_kv_events.publisher import Publisher
+from hookline_testing.payloads import make_started
+
+
+def test_the_sockets_outlive_a_process() -> None:
+    """They stay open for the next one, and end with the engine."""
+    config = KVEventsConfig.from_mapping({"endpoint": "tcp://127.0.0.1:*"})
+    with closing(Publisher(config, 0)) as publisher:
+        logger = KVEventsLogger(publisher, SystemClock(), block_size=16, rank=0)
+        failed = EngineFailed(engine_index=0, reason="x", open_requests=0)
+
+        logger.engine_started(make_started())
+        logger.engine_failed(
+            EngineFailed(engine_index=0, reason="x", open_requests=0, is_final=False)
+        )
+        lives_on = publisher._thread.is_alive()
+        logger.engine_started(make_started())
+        logger.engine_failed(failed)
+
+        assert lives_on
+        assert not publisher._thread.is_alive()
