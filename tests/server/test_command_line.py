@@ -185,7 +185,7 @@ UNKNOWN = '{"method": "nothing", "num_speculative_tokens": 2}'
     [
         (["nonsense"], "unknown command 'nonsense'; available: serve, generate"),
         (["serv"], "unknown command 'serv'; did you mean serve?"),
-        (["serve", "--max-num-seq", "3"], "--max-num-seq 3; did you mean --max-num-s"),
+        (["serve", "--max-num-seq", "3"], "--max-num-seq; did you mean --max-num-s"),
         (["serve", "--max_num_seqs=3"], "did you mean --max-num-seqs?"),
         (["serve", "demo"], "arguments: demo; did you mean --model demo?"),
         (["generate", "Hi"], "arguments: Hi; did you mean --prompt Hi?"),

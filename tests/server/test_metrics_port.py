@@ -229,7 +229,7 @@ def test_metrics_port_of_a_process() -> None:
 
     assert lines["metrics"].rsplit("/", 1)[0] != lines["API"].rsplit("/", 1)[0]
     assert refused.value.code == 401
-    assert json.loads(health) == {"status": "ready"}
+    assert json.loads(health) == {"status": "healthy"}
     assert run.returncode == 0
 
 

@@ -63,7 +63,8 @@ def create_app(engine: ServingEngine, settings: ServerSettings) -> web.Applicati
     app.cleanup_ctx.append(app[context.HEAP].lifetime)
     app.on_response_prepare.append(shape_error)
     app.on_response_prepare.append(echo_request_id)
-    app.on_response_prepare.append(show_limits)
+    if app[KEY_RING].may_have_limits:
+        app.on_response_prepare.append(show_limits)
     app.on_response_prepare.append(close_if_long)
     app.add_routes(ROUTES)
     if settings.enable_reset_prefix_cache:

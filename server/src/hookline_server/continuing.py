@@ -4,7 +4,7 @@ aiohttp confirms as soon as the route is known, so that clients without a key wo
 bodies in vain.
 """
 
-from aiohttp import web
+from aiohttp import HttpVersion11, web
 from multidict import CIMultiDict
 
 from hookline_server.request_identity import request_id
@@ -27,7 +27,8 @@ def without_expectation(request: web.BaseRequest) -> web.BaseRequest:
     headers = CIMultiDict(request.headers)
     headers.popall("Expect")
     without = request.clone(headers=headers)
-    without[_EXPECTED] = expected.lower()
+    if request.version >= HttpVersion11:  # earlier ones do not know it
+        without[_EXPECTED] = expected.lower()
     return without
 
 

@@ -223,7 +223,7 @@ def test_invalid_settings(values: dict[str, object], option: str) -> None:
         ("", "decode: must name at least one instance"),
         ("--decode a", "'a' is not a URL"),
         ("--decode http://a:1 --decode http://a:1/", "twice"),
-        ("--decode http://a:1 --modle demo", "unrecognized arguments: --modle demo"),
+        ("--decode http://a:1 --modle demo", "unrecognized arguments: --modle"),
         ("--decode http://a:1 --connector p2p", "--connector requires --demo"),
         ("--demo --decode http://a:1", "--demo cannot be combined"),
         ("--demo --prefill http://a:1", "--demo cannot be combined"),

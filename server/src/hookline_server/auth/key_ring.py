@@ -57,8 +57,13 @@ class KeyRing:
 
     @property
     def is_open(self) -> bool:
-        """Whether the API needs no key, because none is configured."""
-        return Scope.SERVE not in self._guarded
+        """Whether no path needs a key, because none is configured."""
+        return not self._guarded
+
+    @property
+    def may_have_limits(self) -> bool:
+        """Whether there is a file, in which limits can be set at any time."""
+        return self._file is not None
 
     def guards(self, scope: Scope) -> bool:
         """Whether paths of a scope need a key.

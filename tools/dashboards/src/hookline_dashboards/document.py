@@ -27,8 +27,9 @@ prometheus --config.file=deploy/prometheus/prometheus.yml
 
 In an existing Prometheus, add `recording_rules.yml` and `alert_rules.yml` to
 `rule_files`, and scrape the servers in a job named `hookline`, which HooklineTargetDown
-expects; with `--metrics-token`, set the token as `authorization`. The rules use the
-metric names of the dialect `hookline`, which is in the default of `--metrics-dialect`.
+expects; with API keys, set one with the scope `metrics` as `authorization`. The rules
+use the metric names of the dialect `hookline`, which is in the default of
+`--metrics-dialect`.
 This tests each alert, firing and not firing:
 
 ```sh

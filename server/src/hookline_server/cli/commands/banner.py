@@ -7,6 +7,7 @@ from importlib.metadata import version
 
 from aiohttp import web
 
+from hookline_server.auth.key import Scope
 from hookline_server.auth.key_ring import KEY_RING
 from hookline_server.context import ENGINE, SETTINGS
 from hookline_server.pages import PAGES
@@ -45,7 +46,7 @@ def _curl(app: web.Application, *, root: str) -> str:
         "max_tokens": 64,
         "temperature": 0,
     }
-    key = " -H 'Authorization: Bearer …'" if not app[KEY_RING].is_open else ""
+    key = " -H 'Authorization: Bearer …'" if app[KEY_RING].guards(Scope.SERVE) else ""
     return (
         f"curl {root}/v1/completions -H 'Content-Type: application/json'{key} "
         f"-d {shlex.quote(json.dumps(body))}"

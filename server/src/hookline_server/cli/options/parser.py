@@ -29,12 +29,16 @@ class Parser(argparse.ArgumentParser):
         if not rest:
             return
         first = rest[0].partition("=")[0]
+        shown = " ".join(rest)
         if first.startswith("-"):
+            # Without values: a misspelt option may be followed by a key.
+            flags = (each.partition("=")[0] for each in rest if each.startswith("-"))
+            shown = " ".join(flags)
             hint = did_you_mean(first.replace("_", "-"), self.flags)
         else:
             found = [flag for flag in OPERANDS if flag in self.flags]
             hint = f"; did you mean {found[0]} {first}?" if found else ""
-        raise UsageError(f"unrecognized arguments: {' '.join(rest)}{hint}")
+        raise UsageError(f"unrecognized arguments: {shown}{hint}")
 
 
 class Merge(argparse.Action):
