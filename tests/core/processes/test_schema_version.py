@@ -8,7 +8,7 @@ import msgspec
 from hookline.core.commands import SCHEMA_VERSION
 from hookline.transport.messages import ToClient, ToEngine
 
-DIGESTS = {5: "570aab3a47cd417adb69e73b4ef838b2ae019a16313b3eaf7adea1c8280e301c"}
+DIGESTS = {5: "60b34e90f2511241a10a64a96f1e7b74f89103c6f33b189377c46694e9306a64"}
 """SHA-256 of the schemas of all messages, by schema version."""
 
 
