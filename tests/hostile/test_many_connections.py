@@ -38,8 +38,8 @@ def test_idle_connections_do_not_keep_others_out() -> None:
 
 def test_health_is_answered_while_every_connection_is_busy() -> None:
     """
-    Streams that run are not closed for others: a further request is refused with a
-    503, and health is answered.
+    Streams that run are not closed for others, idle connections are: a further request
+    is refused with a 503, and health is answered.
     """
     slow = ("--simulated-step-seconds", "0.2", "--max-connections", "4")
     with serving(*SIMULATED, *slow) as server, ExitStack() as stack:
@@ -48,6 +48,8 @@ def test_health_is_answered_while_every_connection_is_busy() -> None:
         for connection, _ in streams:
             stack.callback(connection.close)
         first = [response.readline() for _, response in streams]
+        for _ in range(50):
+            stack.enter_context(connected(server.port))
 
         refused, answer = server.post("/v1/completions", COMPLETION)
         health, _ = server.get("/health")

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from hookline_server.connections.connection import Connection
 from hookline_server.connections.pool import ConnectionPool
 
-ACCEPTS_PER_TURN = 8
-"""An evicted connection's descriptor is free only after a turn of the event loop."""
+ACCEPTS_PER_TURN = 64
+"""Between them, the event loop serves the connections that are open."""
 
 RETRY_SECONDS = 0.1
 

@@ -12,6 +12,9 @@ from hookline_server.connections.limits import ConnectionLimits, connections_all
 EXTRA_CONNECTIONS = 8
 """Connections beyond the maximum, which are answered about the server's health."""
 
+MOST_EVICTIONS = 8
+"""Evictions per turn of the event loop, after which the descriptors are free."""
+
 LOG_SECONDS = 60.0
 
 logger = logging.getLogger(__name__)
@@ -36,6 +39,7 @@ class ConnectionPool:
         self._loop = asyncio.get_running_loop()
         self._open: set[Connection] = set()
         self._leaving: set[Connection] = set()
+        self._evicted: set[Connection] = set()
         # Oldest first.
         self._idle: dict[Connection, None] = {}
         self._num_opening = 0
@@ -60,8 +64,10 @@ class ConnectionPool:
 
         Returns:
             False if there is room, True if it may only ask for the server's health,
-            None if there is none at all.
+            None if there is none now.
         """
+        if len(self._evicted) >= MOST_EVICTIONS:
+            return None
         taken = len(self._open) - len(self._leaving) + self._num_opening
         if taken < self.max_connections or self._evict():
             return False
@@ -76,7 +82,7 @@ class ConnectionPool:
         self._num_opening -= 1
 
     def when_room(self, resume: Callable[[], None]) -> None:
-        """Calls `resume` once, when a connection has ended."""
+        """Calls `resume` once, when a connection has ended or may be closed."""
         self._resume.append(resume)
 
     def accept_failed(self, error: OSError) -> None:
@@ -90,20 +96,21 @@ class ConnectionPool:
         self._num_opening -= 1
         self._open.add(connection)
         self._idle[connection] = None
+        self._wake()
         if self._sweep is None:
             self._plan_sweep()
 
     def lost(self, connection: Connection) -> None:
         self._open.discard(connection)
         self._leaving.discard(connection)
+        self._evicted.discard(connection)
         self._idle.pop(connection, None)
-        resume, self._resume = self._resume, []
-        for each in resume:
-            each()
+        self._wake()
 
     def is_idle(self, connection: Connection) -> None:
         if connection in self._open:
             self._idle[connection] = None
+            self._wake()
             if self.is_draining:
                 self._leave(connection).end("drained")
 
@@ -135,6 +142,7 @@ class ConnectionPool:
         oldest = next(iter(self._idle), None)
         if oldest is None:
             return False
+        self._evicted.add(oldest)
         self._leave(oldest).cut("evicted")
         return True
 
@@ -143,6 +151,12 @@ class ConnectionPool:
         self._idle.pop(connection, None)
         self._leaving.add(connection)
         return connection
+
+    def _wake(self) -> None:
+        if self._resume:
+            resume, self._resume = self._resume, []
+            for each in resume:
+                each()
 
     def _plan_sweep(self) -> None:
         self._sweep = self._loop.call_later(self.limits.sweep_seconds, self._check_all)
