@@ -26,6 +26,7 @@ from hookline.metrics import CATALOGUE
 from hookline_dashboards.files import ALERT_GROUPS
 from hookline_dashboards.recordings import RECORDING_GROUPS
 from hookline_dashboards.rows import dashboard_rows
+from hookline_testing.server_process import engine_of
 
 Body = dict[str, object]
 
@@ -76,10 +77,7 @@ class Server:
         next(line for line in lines if line.strip().startswith("curl"))
 
     def engine_pid(self) -> int:
-        tasks = Path(f"/proc/{self._process.pid}/task").iterdir()
-        texts = [(task / "children").read_text() for task in tasks]
-        (child,) = [int(child) for text in texts for child in text.split()]
-        return child
+        return engine_of(self._process.pid)
 
     def complete(self, body: Body, tenant: str = "known") -> None:
         """Asks for completions, whatever becomes of them."""

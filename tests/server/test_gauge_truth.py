@@ -8,11 +8,12 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager, suppress
-from pathlib import Path
 
 import aiohttp
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
+
+from hookline_testing.server_process import engine_of
 
 PATIENCE_SECONDS = 60.0
 """When waiting is given up; how long it took is nothing that a test asserts."""
@@ -152,10 +153,7 @@ class Server:
 
     def kill_engine(self) -> None:
         """Ends the engine's process, which can do nothing about it."""
-        tasks = Path(f"/proc/{self._process.pid}/task").iterdir()
-        children = " ".join((task / "children").read_text() for task in tasks)
-        (pid,) = children.split()
-        os.kill(int(pid), signal.SIGKILL)
+        os.kill(engine_of(self._process.pid), signal.SIGKILL)
 
     @asynccontextmanager
     async def client(self) -> AsyncIterator[Client]:

@@ -9,7 +9,6 @@ import sys
 import time
 from collections.abc import Iterator
 from http.client import HTTPConnection
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -321,8 +320,7 @@ def test_engine_death_is_reported() -> None:
             "/v1/completions", {**ENDLESS, "stream": True}
         )
         response.readline()
-        (child,) = _children(server.process.pid)
-        os.kill(child, signal.SIGKILL)
+        os.kill(server.engine_pid, signal.SIGKILL)
         rest = response.read()
         connection.close()
         ready, reason = server.get("/health/ready")
@@ -347,9 +345,3 @@ def _status_until(server: Server, status: int) -> int:
 def _is_closed(port: int) -> bool:
     with socket.socket() as probe:
         return probe.connect_ex(("127.0.0.1", port)) != 0
-
-
-def _children(pid: int) -> list[int]:
-    tasks = Path(f"/proc/{pid}/task").iterdir()
-    texts = [(task / "children").read_text() for task in tasks]
-    return [int(child) for text in texts for child in text.split()]

@@ -86,7 +86,7 @@ class PromptTooLongError(RequestError):
         if max_tokens is None or prompt_tokens >= max_model_len:
             detail = (
                 f"the prompt has {prompt} tokens, and it must leave room for at least "
-                "one"
+                "one token to generate"
             )
         else:
             detail = (

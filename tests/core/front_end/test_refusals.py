@@ -170,7 +170,9 @@ def test_prompt_and_output_must_fit_together(
     llm: LLM, values: dict[str, object]
 ) -> None:
     """What is asked for is named with both lengths."""
-    with pytest.raises(PromptTooLongError, match=r"200 .*256.*57 tokens to generate"):
+    with pytest.raises(
+        PromptTooLongError, match=r"256 tokens.*200 in the prompt, 57 in the"
+    ):
         llm.generate([1] * 200, make(**values))
 
 

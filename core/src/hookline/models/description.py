@@ -1,12 +1,12 @@
 """Reads a model folder's descriptions, without torch or transformers."""
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
 
 from hookline.config import ModelConfig
 from hookline.exceptions import ConfigError, ModelLoadError
+from hookline.models.config_limits import check_sizes, read_object
 from hookline_registry import UnknownPluginError, installed, load_entry_point
 
 MODELS_GROUP = "hookline.models"
@@ -76,15 +76,15 @@ def describe(config: ModelConfig) -> ModelDescription:
         ModelLoadError: The description is missing, damaged or incomplete.
     """
     folder = find_folder(config.model)
-    whole = _read_json(config.model, folder / "config.json")
+    whole = read_object(config.model, folder / "config.json")
     text = whole.get("text_config")
     inner = text if isinstance(text, dict) else whole
     architectures = whole.get("architectures")
     names = architectures if isinstance(architectures, list) else []
     generation: dict[str, object] = {}
     if (folder / "generation_config.json").is_file():
-        generation = _read_json(config.model, folder / "generation_config.json")
-    return ModelDescription(
+        generation = read_object(config.model, folder / "generation_config.json")
+    description = ModelDescription(
         folder=folder,
         architecture=str(names[0]) if names else str(whole.get("model_type")),
         vocab_size=_number(config.model, inner, "vocab_size"),
@@ -93,16 +93,9 @@ def describe(config: ModelConfig) -> ModelDescription:
         ),
         eos_token_ids=_eos_token_ids(generation, whole, inner),
     )
-
-
-def _read_json(model: str, path: Path) -> dict[str, object]:
-    try:
-        found = json.loads(path.read_text("utf-8"))
-    except (OSError, ValueError) as error:
-        raise ModelLoadError(model, f"{path.name} cannot be read: {error}") from error
-    if not isinstance(found, dict):
-        raise ModelLoadError(model, f"{path.name} does not contain an object")
-    return found
+    check_sizes(config.model, whole)
+    check_sizes(config.model, inner)
+    return description
 
 
 def _number(model: str, config: dict[str, object], *names: str) -> int:

@@ -1,6 +1,6 @@
 """Loads a model with its weights or random ones, and refuses damaged files."""
 
-import json
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,6 +22,7 @@ from transformers.utils import logging as transformers_logging
 from hookline.config import Dtype, LoadFormat, ModelConfig
 from hookline.exceptions import ModelLoadError
 from hookline.models.attention import IMPLEMENTATION
+from hookline.models.config_limits import least_parameters, read_object
 from hookline.models.description import ModelDescription
 from hookline.models.support import refuse_unsupported
 from hookline.models.weight_files import ShardingPlan, WeightFiles
@@ -143,7 +144,7 @@ def _refuse_own_code(name: str, folder: Path) -> None:
     `auto_map` names such code. It is never run: where `transformers` has the model
     type itself, its own implementation is used.
     """
-    described = json.loads((folder / "config.json").read_text("utf-8"))
+    described = read_object(name, folder / "config.json")
     model_type = described.get("model_type")
     if "auto_map" in described and model_type not in CONFIG_MAPPING:
         raise ModelLoadError(
@@ -184,13 +185,31 @@ def _with_random_weights(
     attention: str,
 ) -> PreTrainedModel:
     """Initializes weights on the device; other kinds of device draw other numbers."""
+    _refuse_more_than_memory(config.model, found, dtype, device)
     devices = [] if device.type == "cpu" else [device]
     with torch.random.fork_rng(devices=devices), device:
         torch.manual_seed(config.seed)
         model = AutoModelForCausalLM.from_config(
-            found, dtype=dtype, attn_implementation=attention
+            found,
+            dtype=dtype,
+            attn_implementation=attention,
+            trust_remote_code=False,
         )
     return cast("PreTrainedModel", model)
+
+
+def _refuse_more_than_memory(
+    name: str, config: PreTrainedConfig, dtype: torch.dtype, device: torch.device
+) -> None:
+    """Raises `ModelLoadError` before an allocation that could end other processes."""
+    least = least_parameters(config.get_text_config().to_dict()) * dtype.itemsize
+    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    if device.type == "cpu" and least > memory:
+        raise ModelLoadError(
+            name,
+            f"its weights have more than {least >> 30} GiB, the machine's memory is "
+            f"{memory >> 30} GiB",
+        )
 
 
 def _dtype(config: ModelConfig, checkpoint: torch.dtype | None) -> torch.dtype:

@@ -91,9 +91,9 @@ class WeightFiles:
 
         Raises:
             OSError: The folder has neither of the two files that list the weights.
-            ValueError: The index is damaged.
+            ValueError: The index is damaged, or a file is a link out of the folder.
         """
-        self._paths = [folder / name for name in _file_names(folder)]
+        self._paths = [_inside(folder, name) for name in _file_names(folder)]
         self._open = ExitStack()
 
     def __enter__(self) -> Self:
@@ -116,6 +116,20 @@ class WeightFiles:
             for name in file.keys():  # noqa: SIM118 - it is no mapping
                 found[name] = TensorShard(name, file.get_slice(name), plan)
         return found
+
+
+def _inside(folder: Path, name: str) -> Path:
+    """Returns the path of a file that is in the folder, also if it is a link.
+
+    The cache of the Hugging Face hub keeps the files of a snapshot beside it.
+    """
+    real, path = folder.resolve(), folder / name
+    roots = [real]
+    if real.parent.name == "snapshots":
+        roots.append(real.parent.parent / "blobs")
+    if not any(path.resolve().is_relative_to(root) for root in roots):
+        raise ValueError(f"{name} is a link to a file outside of the folder")
+    return path
 
 
 def _file_names(folder: Path) -> list[str]:

@@ -34,7 +34,9 @@ def main(path: str) -> str:
     """Returns why the file is refused; empty if it is not."""
     from tokenizers import Tokenizer  # noqa: PLC0415 - counts as loading
 
-    resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
+    _, largest = resource.getrlimit(resource.RLIMIT_AS)
+    if largest == resource.RLIM_INFINITY or largest > MEMORY_BYTES:
+        resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
     tokenizer = Tokenizer.from_file(path)
     tokenizer.no_truncation()
     tokenizer.no_padding()

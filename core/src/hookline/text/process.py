@@ -124,10 +124,13 @@ def _whole_file(descriptor: int) -> bytes:
 
 
 def _limit_memory(more_bytes: int) -> None:
-    """Limits the address space to what there is and `more_bytes`."""
+    """Limits the address space to what is in use and `more_bytes`."""
     with open("/proc/self/statm", encoding="ascii") as file:  # noqa: PTH123 - quick
         now = int(file.read().split()[0]) * resource.getpagesize()
-    resource.setrlimit(resource.RLIMIT_AS, (now + more_bytes, now + more_bytes))
+    _, largest = resource.getrlimit(resource.RLIMIT_AS)
+    limit = now + more_bytes
+    if largest == resource.RLIM_INFINITY or limit < largest:
+        resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
 
 
 def _next_frame(incoming: BinaryIO) -> bytes | None:

@@ -1,5 +1,6 @@
 """Runs the subcommand, and prints every expected error as one line."""
 
+import os
 import sys
 from collections.abc import Sequence
 from importlib.metadata import version
@@ -29,6 +30,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if argv is None:
         # For `--stat-logger module:Class`; after everything that is installed.
         sys.path.append(str(Path.cwd()))
+        _close_standard_input()
     try:
         return _dispatch(revealed(sys.argv[1:]) if argv is None else list(argv))
     except (UsageError, ConfigError, RequestError, RegistryError) as error:
@@ -42,6 +44,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _failed(error, FAILURE)
     except KeyboardInterrupt:
         return INTERRUPTED
+
+
+def _close_standard_input() -> None:
+    """Lets everything that reads it find its end, so that no library can ask there."""
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    if nothing != 0:
+        os.dup2(nothing, 0)
+        os.close(nothing)
 
 
 def _dispatch(arguments: list[str]) -> int:

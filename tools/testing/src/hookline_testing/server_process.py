@@ -41,11 +41,7 @@ class Server:
     @property
     def engine_pid(self) -> int:
         """Process id of the engine, the server's only child with this role."""
-        for path in Path(f"/proc/{self.process.pid}/task").glob("*/children"):
-            for child in path.read_text().split():
-                if b"engine_process" in Path(f"/proc/{child}/cmdline").read_bytes():
-                    return int(child)
-        raise AssertionError("the server has no engine process")
+        return engine_of(self.process.pid)
 
     def resident_mb(self, pid: int | None = None) -> float:
         """Anonymous resident memory of the server, or of another process, in MB."""
@@ -117,6 +113,15 @@ class Server:
         except urllib.error.HTTPError as error:
             with error:
                 return error.code, error.read().decode()
+
+
+def engine_of(pid: int) -> int:
+    """Process id of the engine of a server."""
+    for path in Path(f"/proc/{pid}/task").glob("*/children"):
+        for child in path.read_text().split():
+            if b"engine_process" in Path(f"/proc/{child}/cmdline").read_bytes():
+                return int(child)
+    raise AssertionError("the server has no engine process")
 
 
 @contextmanager

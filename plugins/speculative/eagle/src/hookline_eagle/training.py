@@ -232,7 +232,9 @@ def judge(
 
 def _described(folder: Path) -> dict[str, object]:
     """Returns the target's configuration under Llama's names."""
-    config = AutoConfig.from_pretrained(folder).get_text_config()
+    config = AutoConfig.from_pretrained(
+        folder, local_files_only=True, trust_remote_code=False
+    ).get_text_config()
     names = (
         "num_attention_heads",
         "num_key_value_heads",

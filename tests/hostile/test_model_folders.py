@@ -1,0 +1,132 @@
+"""Model folders that would run code, loop or fill the memory: each is one error."""
+
+import base64
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hookline.models.description import find_folder
+
+SECONDS = 120
+Change = Callable[[dict[str, Any]], None]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A copy of the demo model without its weights."""
+    return shutil.copytree(
+        find_folder("demo"),
+        tmp_path / "m",
+        ignore=shutil.ignore_patterns("*.safetensors", "medusa", "eagle"),
+    )
+
+
+def change(path: Path, edit: Change) -> None:
+    described = json.loads(path.read_text("utf-8"))
+    edit(described)
+    path.write_text(json.dumps(described))
+
+
+def refusal(folder: Path, *more: str, answer: str = "") -> str:
+    """The only line of `hookline generate`'s error, with this at standard input."""
+    command = [sys.executable, "-m", "hookline_server", "generate", "--prompt=a"]
+    done = subprocess.run(
+        [*command, f"--model={folder}", "--max-tokens=1", *more],
+        input=answer,
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+        check=False,
+    )
+    assert done.returncode == 1, done.stdout + done.stderr
+    [line] = [each for each in done.stderr.splitlines() if "hookline: error" in each]
+    assert "Traceback" not in done.stderr
+    return line
+
+
+def test_code_of_a_model_folder_never_runs(folder: Path, tmp_path: Path) -> None:
+    """Nobody is asked for permission either: a waiting `y` changes nothing."""
+    marker = tmp_path / "it-ran"
+    (folder / "own.py").write_text(
+        f"open({str(marker)!r}, 'w')\n"
+        "from transformers import LlamaForCausalLM as OwnModel\n"
+    )
+    change(
+        folder / "config.json",
+        lambda config: config.update(
+            model_type="distilbert",
+            architectures=["OwnModel"],
+            auto_map={"AutoModelForCausalLM": "own.OwnModel"},
+        ),
+    )
+
+    line = refusal(folder, "--load-format=dummy", answer="y\n" * 20)
+
+    assert "DistilBertConfig" in line
+    assert not marker.exists()
+
+
+def charsmap(content: bytes) -> dict[str, str]:
+    encoded = base64.b64encode(content).decode()
+    return {"type": "Precompiled", "precompiled_charsmap": encoded}
+
+
+HOSTILE_TOKENIZERS: dict[str, dict[str, object]] = {
+    "a table that ends the process": {"normalizer": charsmap(b"\xff\xff\xff\x7fx")},
+    "a table that is too short": {"normalizer": charsmap(b"\x01\x00\x00\x00x")},
+    "a pattern that backtracks": {
+        "pre_tokenizer": {
+            "type": "Split",
+            "pattern": {"Regex": "(a+)+$"},
+            "behavior": "Isolated",
+            "invert": False,
+        }
+    },
+    "text that explodes": {
+        "normalizer": {
+            "type": "Sequence",
+            "normalizers": [
+                {"type": "Replace", "pattern": {"String": "a"}, "content": "a" * 64}
+            ]
+            * 6,
+        }
+    },
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE_TOKENIZERS)
+def test_a_hostile_tokenizer_is_refused(folder: Path, name: str) -> None:
+    """The server does not abort, loop or fill the memory with it."""
+    hostile = HOSTILE_TOKENIZERS[name]
+    change(folder / "tokenizer.json", lambda described: described.update(hostile))
+
+    line = refusal(folder, "--executor=simulated")
+
+    assert "tokenizer.json is refused" in line
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ('"hidden_size": 1000000000', "hidden_size is 1000000000"),
+        ('"hidden_size": -64', "hidden_size is -64"),
+        ('"hidden_size": 1e9', "hidden_size is 1000000000.0, not an integer"),
+        ('"rope_theta": NaN', "NaN is not a number of JSON"),
+        ('"x": ' + "[" * 100_000 + "]" * 100_000, "nested too deeply"),
+    ],
+    ids=["huge", "negative", "fraction", "not a number", "deep"],
+)
+def test_absurd_configurations_are_refused(
+    folder: Path, text: str, reason: str
+) -> None:
+    """Before anything is allocated, and without a traceback."""
+    path = folder / "config.json"
+    path.write_text(path.read_text("utf-8").rstrip().rstrip("}") + "," + text + "}")
+
+    assert reason in refusal(folder, "--executor=simulated")
