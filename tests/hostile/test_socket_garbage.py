@@ -14,6 +14,7 @@ from hookline_testing.server_process import Server, serving
 
 COMPLETION = {"model": "demo", "prompt": [1, 2, 3], "max_tokens": 8}
 KEY_BYTES = 16
+DROPPED = "hookline_transport_messages_dropped_total"
 RANDOM = random.Random(20)  # noqa: S311 - reproducible garbage
 
 
@@ -76,6 +77,11 @@ def test_garbage_and_forged_messages_kill_nothing() -> None:
         status, after = server.post("/v1/completions", COMPLETION)
         health, reason = server.get("/health")
         mode = folder.stat().st_mode & 0o777
+        expected = 2 * len(frames())
+        deadline = time.monotonic() + 30
+        while (dropped := server.metric(DROPPED)) < expected:
+            assert time.monotonic() < deadline, f"{dropped} of {expected} counted"
+            time.sleep(0.1)
         log = server.log.read_text()
 
     assert health == 200, reason

@@ -357,6 +357,18 @@ class EventLoopStats:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TransportStats:
+    """Messages between a server and its engine processes.
+
+    Attributes:
+        dropped: Messages dropped on either side because they had no valid key or could
+            not be understood, since the start.
+    """
+
+    dropped: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class EngineHealth:
     """Whether an engine works, as the front end sees it; sent while it does not.
 
@@ -375,7 +387,14 @@ class EngineHealth:
     oldest_unheard_seconds: float
 
 
-FrontEndPart = LogStats | ConnectionStats | TextStats | EventLoopStats | EngineHealth
+FrontEndPart = (
+    LogStats
+    | ConnectionStats
+    | TextStats
+    | EventLoopStats
+    | TransportStats
+    | EngineHealth
+)
 """The state of one part of a front end. Its counts are totals since the start."""
 
 

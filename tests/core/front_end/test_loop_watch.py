@@ -1,6 +1,7 @@
 """A stalled event loop is measured and its stack is logged, from another thread."""
 
 import asyncio
+import time
 
 import pytest
 
@@ -54,3 +55,13 @@ async def test_stalls_are_logged_seldom(caplog: pytest.LogCaptureFixture) -> Non
 
     assert watch.stats.stalls == 3
     assert len(caplog.records) == 1
+
+
+async def test_a_stall_of_the_whole_process_is_counted() -> None:
+    """The watching thread was held up, too, so only the callback's lag shows it."""
+    watch = LoopWatch(asyncio.get_running_loop())
+
+    watch._answer(time.monotonic() - 3)
+
+    assert watch.stats.stalls == 1
+    assert watch.stats.lag_seconds >= 3

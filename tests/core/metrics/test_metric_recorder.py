@@ -32,6 +32,7 @@ from hookline.payloads import (
     StartupPhase,
     TextQueueStats,
     TextStats,
+    TransportStats,
 )
 from hookline.request import RequestFacts
 from hookline.request_limits import LIMITS
@@ -168,6 +169,7 @@ FRONT_END = FrontEndChanged(
             )
         ),
         EventLoopStats(lag_seconds=0.25, stalls=2),
+        TransportStats(dropped=3),
         EngineHealth(
             engine_index=0,
             stalled_seconds=3.0,
@@ -476,6 +478,7 @@ EXPECTED: dict[str, Numbers] = {
     },
     "hookline_event_loop_lag_seconds": {(): 0.25},
     "hookline_event_loop_stalls": {(): 2},
+    "hookline_transport_messages_dropped": {(): 3},
     "hookline_log_lines_dropped": {("unread",): 3, ("repeated",): 7},
     "hookline_http_connections": {(): 7},
     "hookline_http_connections_maximum": {(): 100},

@@ -8,7 +8,7 @@ import msgspec
 from hookline.core.commands import SCHEMA_VERSION
 from hookline.transport.messages import ToClient, ToEngine
 
-DIGESTS = {5: "60b34e90f2511241a10a64a96f1e7b74f89103c6f33b189377c46694e9306a64"}
+DIGESTS = {6: "da29b3bdc03283db3201906d05336841645dc4079f37022f818a794a2ffdf31a"}
 """SHA-256 of the schemas of all messages, by schema version."""
 
 

@@ -27,7 +27,7 @@ from hookline.frontend.starting import start_front_end
 from hookline.frontend.text_service import TextService
 from hookline.frontend.watchdog import Watchdog
 from hookline.pages import RoutesOf
-from hookline.payloads import EngineFacts, HttpAnswered
+from hookline.payloads import EngineFacts, HttpAnswered, TransportStats
 from hookline.request import RequestFacts
 from hookline.sampling_params import SamplingParams
 from hookline.tokenizer import ChatMessage
@@ -84,7 +84,9 @@ class AsyncEngine:
 
     def _watch(self, config: EngineConfig) -> Watchdog:
         loop_watch = LoopWatch(self._loop)
+        client = self._front_end.engines.client
         self.report(lambda: loop_watch.stats)
+        self.report(lambda: TransportStats(dropped=client.dropped))
         return Watchdog(
             self._front_end.engines,
             lambda health: self._front_end.front_end_changed((health,)),

@@ -60,7 +60,12 @@ class LoopWatch:
             self._report()
 
     def _answer(self, posted_at: float) -> None:
-        self._lags.append(time.monotonic() - posted_at)
+        lag = time.monotonic() - posted_at
+        self._lags.append(lag)
+        if lag > STALL_SECONDS >= self._waited:
+            # The watching thread could not run either, and has not seen the stall.
+            self._stalls += 1
+            _log.warning("this process was held up for %.1f s", lag)
         self._posted_at = None
 
     def _report(self) -> None:

@@ -14,6 +14,7 @@ from hookline.payloads import (
     LogStats,
     PageStats,
     TextStats,
+    TransportStats,
 )
 from hookline.stats import SchedulerStats
 from hookline_registry import LaneStats
@@ -112,6 +113,7 @@ RUNNING_TOTALS: frozenset[type] = frozenset(
         ConnectionStats,
         TextStats,
         EventLoopStats,
+        TransportStats,
     }
 )
 """Parts whose counts are totals since their source's start, not increments."""

@@ -95,6 +95,11 @@ class EngineClient(Protocol):
         """The engines' processes; None if the engines run in this process."""
         ...
 
+    @property
+    def dropped(self) -> int:
+        """Number of messages dropped on either side, because they were not valid."""
+        ...
+
     def send(self, engine_index: int, command: Command) -> None:
         """Sends a command to one engine without waiting.
 

@@ -92,7 +92,8 @@ class EngineWire:
         if not isinstance(message, StepOutput):
             self._send(Party(Role.CLIENT, message.client), message)
         elif len(self._clients) == 1:
-            self._mailbox.send(self._owner, Output(message))
+            output = Output(message, self._mailbox.dropped)
+            self._mailbox.send(self._owner, output)
         else:
             indices = [client.index for client in self._clients]
             for index, part in split_output(message, indices):

@@ -61,6 +61,10 @@ class InprocClient:
     def processes(self) -> None:
         return None
 
+    @property
+    def dropped(self) -> int:
+        return 0
+
     def send(self, engine_index: int, command: Command) -> None:
         driven = self._driven[engine_index]
         if driven.death is not None:

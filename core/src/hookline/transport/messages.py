@@ -68,10 +68,17 @@ class Failed(msgspec.Struct, frozen=True, tag=True):
     reason: str
 
 
-class Output(msgspec.Struct, frozen=True, tag=True):
-    """The output of a step, or a state."""
+class Output(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+    """The output of a step, or a state.
+
+    Attributes:
+        output: The output.
+        dropped: Number of messages that the engine process has dropped so far, because
+            they were not valid.
+    """
 
     output: StepOutput
+    dropped: int = 0
 
 
 ToClient = Hello | Ready | StartFailed | Failed | Output | Reply

@@ -67,6 +67,7 @@ class ProcessClient:
         self._kill_reasons: dict[int, str] = {}
         self._due: dict[int, float] = {}
         self._starting: set[int] = set()
+        self._dropped_there = dict.fromkeys(self._configs, 0)
         self._is_closed = False
         self._folder = private_folder()
         release_in_forked_children(self._folder, self._pipes)
@@ -105,8 +106,7 @@ class ProcessClient:
 
     @property
     def dropped(self) -> int:
-        """Messages dropped because they were not valid."""
-        return self._mailbox.dropped
+        return self._mailbox.dropped + sum(self._dropped_there.values())
 
     def send(self, engine_index: int, command: Command) -> None:
         if (reason := self._deaths.get(engine_index)) is not None:
@@ -198,6 +198,7 @@ class ProcessClient:
         if index not in self._launched or index in self._deaths:
             return None
         if isinstance(message, Output):
+            self._dropped_there[index] = message.dropped
             return message.output
         if isinstance(message, Reply):
             return message

@@ -25,6 +25,10 @@ def http(make: StandardPanels) -> Row:
             make.rates("Text processes replaced", "hookline_text_process_restarts"),
             make.each("Event loop lag", "hookline_event_loop_lag_seconds"),
             make.rates("Event loop stalls", "hookline_event_loop_stalls"),
+            make.rates(
+                "Dropped messages to and from engines",
+                "hookline_transport_messages_dropped",
+            ),
         ),
     )
 

@@ -85,7 +85,7 @@ class Server:
     def find(self, name: str, **labels: str) -> float | None:
         _, text = self.get("/metrics")
         for line in text.splitlines():
-            if line.startswith(f"{name}{{") and all(
+            if line.startswith((f"{name}{{", f"{name} ")) and all(
                 f'{key}="{value}"' in line for key, value in labels.items()
             ):
                 return float(line.rsplit(" ", 1)[1])

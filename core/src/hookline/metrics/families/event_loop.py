@@ -1,8 +1,8 @@
-"""Metrics of the server's event loop."""
+"""Metrics of the server's event loop and of its messages to engine processes."""
 
 from hookline.metrics.metric import Kind, Metric, Scope
 from hookline.metrics.readings import Reading, one
-from hookline.payloads import EventLoopStats
+from hookline.payloads import EventLoopStats, TransportStats
 
 EVENT_LOOP_METRICS: tuple[Metric, ...] = (
     Metric(
@@ -22,5 +22,14 @@ EVENT_LOOP_METRICS: tuple[Metric, ...] = (
         "a second.",
         scope=Scope.FRONT_END,
         value=Reading(EventLoopStats, lambda loop: one(loop.stalls)),
+    ),
+    Metric(
+        name="hookline_transport_messages_dropped",
+        kind=Kind.COUNTER,
+        unit="messages",
+        help="Messages between the server and its engine processes that were dropped "
+        "because they did not have the key of the process or were not valid.",
+        scope=Scope.FRONT_END,
+        value=Reading(TransportStats, lambda transport: one(transport.dropped)),
     ),
 )
