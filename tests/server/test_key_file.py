@@ -1,6 +1,7 @@
 """The file of API keys: its two forms, and what is wrong with others."""
 
 import hashlib
+import re
 from pathlib import Path
 
 import pytest
@@ -124,6 +125,7 @@ def test_short_form_has_only_tenants(tmp_path: Path, text: str) -> None:
             "keys: [{name: a, key: s3cret, limits: {requests_per_minute: 0}}]",
             "Expected `int` >= 1",
         ),
+        ("keys: [{name: a, key: s3cret, weight: 0}]", "Expected `float` >= 0.001"),
         (
             "keys: [{name: a, key: s3cret}, {name: b, key: s3cret}]",
             "key 2 is the same as an earlier one",
@@ -150,6 +152,24 @@ def test_wrong_file_is_one_line_without_keys(
     assert error.count("\n") == 1
     assert complaint in error
     assert "s3cret" not in error
+
+
+def test_example_of_the_documentation_works(tmp_path: Path) -> None:
+    """
+    The file in docs/server.md has four keys and a tenant with limits.
+    """
+    page = (Path(__file__).parents[2] / "docs" / "server.md").read_text("utf-8")
+    (example,) = re.findall(r"```text\n(keys:\n.*?)```", page, re.DOTALL)
+
+    found = read_keys(content(tmp_path, example))
+
+    assert {key.name: key.scopes for key in found.keys.values()} == {
+        "batch": {Scope.SERVE},
+        "prometheus": {Scope.METRICS},
+        "router": {Scope.SERVE, Scope.METRICS},
+        "operator": set(Scope),
+    }
+    assert found.tenants["acme"].weight == 2
 
 
 def test_missing_file_is_an_error() -> None:

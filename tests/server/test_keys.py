@@ -226,6 +226,28 @@ async def test_file_is_read_again_when_it_changes(
     assert not [word for word in ("second", "third", "fourth") if word in caplog.text]
 
 
+async def test_changes_while_the_model_loads_are_not_missed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """
+    A file that was changed after its first reading is read again.
+    """
+    monkeypatch.setattr(key_ring, "RELOAD_SECONDS", 0.01)
+    path = tmp_path / "keys.yaml"
+    path.write_text("first: acme")
+    file = key_file(str(path))
+    path.write_text("second: acme")
+
+    ring = KeyRing(file=file)
+    following = ring.follow(web.Application())
+    await anext(following)
+    await _until(lambda: ring.find("second"))
+    with pytest.raises(StopAsyncIteration):
+        await anext(following)
+
+    assert ring.find("first") is None
+
+
 async def _until(condition: Callable[[], object]) -> None:
     async with asyncio.timeout(30):
         while not condition():  # noqa: ASYNC110 - a file changes without an event

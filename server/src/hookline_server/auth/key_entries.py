@@ -7,6 +7,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
+from hookline.request import Weight
 from hookline_server.auth.key import (
     ApiKey,
     KeySet,
@@ -22,7 +23,6 @@ from hookline_server.tenant_names import is_tenant
 MOST_KEYS = 10_000
 NAME_RULE = "must be 1 to 64 letters, digits and ._:-"
 
-Weight = Annotated[float, Meta(gt=0, le=1_000_000)]
 Count = Annotated[int, Meta(ge=1, le=10**12)]
 
 _DIGEST = re.compile(r"[0-9a-fA-F]{64}")

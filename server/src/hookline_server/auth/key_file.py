@@ -16,15 +16,30 @@ _LOADER = yaml.CSafeLoader if yaml.__with_libyaml__ else yaml.SafeLoader
 
 @dataclass(frozen=True, slots=True)
 class KeyFile:
-    """A file of keys, and its content when it was first read."""
+    """A file of keys, and its content when it was first read.
+
+    Attributes:
+        stamp: Its `file_stamp` before that.
+    """
 
     path: str
     content: KeySet = field(repr=False)
+    stamp: tuple[int, int, int] | None = None
 
 
 def key_file(path: str) -> KeyFile:
     """Reads a file of keys; raises `ValueError` as `read_keys` does."""
-    return KeyFile(path, read_keys(path))
+    stamp = file_stamp(path)
+    return KeyFile(path, read_keys(path), stamp)
+
+
+def file_stamp(path: str) -> tuple[int, int, int] | None:
+    """Returns what changes with a file's content; None if it cannot be found."""
+    try:
+        found = Path(path).stat()
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size, found.st_ino
 
 
 def read_keys(path: str) -> KeySet:

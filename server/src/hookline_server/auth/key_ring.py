@@ -5,7 +5,6 @@ import logging
 import time
 from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
-from pathlib import Path
 
 from aiohttp import web
 
@@ -18,7 +17,7 @@ from hookline_server.auth.key import (
     Scope,
     Tenant,
 )
-from hookline_server.auth.key_file import KeyFile, read_keys
+from hookline_server.auth.key_file import KeyFile, file_stamp, read_keys
 from hookline_server.auth.key_table import KeyTable, digest_of
 
 RELOAD_SECONDS = 1.0
@@ -27,8 +26,6 @@ RELOAD_SECONDS = 1.0
 logger = logging.getLogger(__name__)
 
 NO_TENANT = Tenant()
-
-_Stamp = tuple[int, int, int] | None
 
 
 class KeyRing:
@@ -52,7 +49,7 @@ class KeyRing:
         self._guarded = frozenset({Scope.METRICS} if metrics_token is not None else ())
         if api_key is not None or file is not None:
             self._guarded = EVERY_SCOPE
-        self._stamp: _Stamp = None if file is None else _stamp(file.path)
+        self._stamp = None if file is None else file.stamp
         self._use(KeySet() if file is None else file.content)
 
     @property
@@ -95,7 +92,7 @@ class KeyRing:
         while True:
             await asyncio.sleep(RELOAD_SECONDS)
             # In a thread, because files may be on a network.
-            stamp = await asyncio.to_thread(_stamp, path)
+            stamp = await asyncio.to_thread(file_stamp, path)
             if stamp != self._stamp:
                 self._stamp = stamp
                 await self._reload(path)
@@ -139,15 +136,6 @@ def _own_keys(api_key: str | None, metrics_token: str | None) -> dict[bytes, Api
 def _both(listed: ApiKey, own: ApiKey) -> ApiKey:
     """Returns a key that stands in the file and is an option, too."""
     return replace(listed, scopes=listed.scopes | own.scopes)
-
-
-def _stamp(path: str) -> _Stamp:
-    """Returns what changes with the file's content; None if it cannot be found."""
-    try:
-        found = Path(path).stat()
-    except OSError:
-        return None
-    return found.st_mtime_ns, found.st_size, found.st_ino
 
 
 KEY_RING: web.AppKey[KeyRing] = web.AppKey("hookline_key_ring", KeyRing)
