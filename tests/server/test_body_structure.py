@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hookline.exceptions import LimitError
@@ -35,6 +35,7 @@ def counts(value: Any) -> tuple[int, int, int]:
     return strings, containers, commas
 
 
+@settings(deadline=None)
 @given(BODIES, st.booleans())
 def test_counts_are_exact_for_valid_json(value: Any, is_ascii: bool) -> None:
     """Quotes, brackets and commas inside of strings do not count."""

@@ -1,6 +1,6 @@
 """One stop string, searched in pieces."""
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hookline.frontend.stop_string import StopString
@@ -8,6 +8,7 @@ from hookline.frontend.stop_string import StopString
 TEXT = st.text(alphabet="ab", max_size=30)
 
 
+@settings(deadline=None)
 @given(st.text(alphabet="ab", min_size=1, max_size=6), st.lists(TEXT, max_size=6))
 def test_pieces_find_what_the_whole_text_has(stop: str, pieces: list[str]) -> None:
     """The first occurrence ends in the piece, and at the place, where it should."""
@@ -24,6 +25,7 @@ def test_pieces_find_what_the_whole_text_has(stop: str, pieces: list[str]) -> No
     assert found == (None if begin < 0 else begin + len(stop))
 
 
+@settings(deadline=None)
 @given(st.text(alphabet="ab", min_size=1, max_size=6), TEXT)
 def test_matched_is_the_longest_beginning_that_ends_the_text(
     stop: str, text: str

@@ -2,7 +2,7 @@
 
 import numpy as np
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hookline.worker.input_batch import InputBatch, Int64
@@ -72,6 +72,7 @@ def test_bans_leave_other_logits_alone_in_padded_rows() -> None:
     assert padded.isneginf().nonzero().tolist() == [[0, 1], [0, 4], [2, 0]]
 
 
+@settings(deadline=None)
 @given(WORDS, st.lists(TOKENS, min_size=1, max_size=60), st.integers(0, 60))
 def test_bad_words_end_as_a_search_for_each_finds(
     words: list[tuple[int, ...]], tokens: list[int], num_output_tokens: int
