@@ -62,7 +62,8 @@ async def _last_answer(
     connection: Connection, request: web.Request, handler: Handler
 ) -> web.StreamResponse:
     """Answers the last request of a connection, which may be one too many."""
-    if connection.is_extra and request.path not in LIVENESS:
+    is_probe = request.path in LIVENESS
+    if connection.is_extra and not is_probe and not connection.becomes_regular():
         connection.refused()
         response: web.StreamResponse = error_response(
             ApiError(
@@ -74,7 +75,8 @@ async def _last_answer(
         )
     else:
         response = await _answer(request, handler)
-    response.force_close()
+    if connection.is_last_request:
+        response.force_close()
     return response
 
 

@@ -73,6 +73,10 @@ class ConnectionOwner(Protocol):
         """Marks a connection as one that may be closed to make room for another."""
         ...
 
+    def make_regular(self) -> bool:
+        """Finds room for an extra connection; False if there is none."""
+        ...
+
     def is_busy(self, connection: "Connection") -> None:
         """Takes the mark off."""
         ...
@@ -246,6 +250,11 @@ class Connection(web.RequestHandler):
         self._owner.count(reason)
         self.phase = Phase.LAST_WRITES
         self._wire.close()
+
+    def becomes_regular(self) -> bool:
+        """Finds room for an extra connection; False if there is none."""
+        self.is_extra = not self._owner.make_regular()
+        return not self.is_extra
 
     def refused(self) -> None:
         """Counts a request that was refused because there are too many connections."""

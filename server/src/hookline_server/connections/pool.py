@@ -68,10 +68,12 @@ class ConnectionPool:
         """
         if len(self._evicted) >= MOST_EVICTIONS:
             return None
-        taken = len(self._open) - len(self._leaving) + self._num_opening
-        if taken < self.max_connections or self._evict():
+        while self._num_taken >= self.max_connections and self._evict():
+            pass
+        if self._num_taken < self.max_connections:
             return False
-        return True if taken < self.max_connections + EXTRA_CONNECTIONS else None
+        most = self.max_connections + EXTRA_CONNECTIONS
+        return True if self._num_taken < most else None
 
     def opening(self) -> None:
         """Counts a connection that was accepted; `opened` or `unopened` follows."""
@@ -114,6 +116,14 @@ class ConnectionPool:
             if self.is_draining:
                 self._leave(connection).end("drained")
 
+    def make_regular(self) -> bool:
+        """Makes an extra connection a regular one, in the place of an idle one.
+
+        Returns:
+            Whether that was possible.
+        """
+        return self._num_taken <= self.max_connections or self._evict()
+
     def is_busy(self, connection: Connection) -> None:
         self._idle.pop(connection, None)
 
@@ -136,6 +146,10 @@ class ConnectionPool:
         self._resume.clear()
         for connection in list(self._open):
             self._leave(connection).cut("drained")
+
+    @property
+    def _num_taken(self) -> int:
+        return len(self._open) - len(self._leaving) + self._num_opening
 
     def _evict(self) -> bool:
         """Closes the connection that has been idle longest; False if none is idle."""
