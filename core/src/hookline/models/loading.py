@@ -110,10 +110,10 @@ def _load(  # noqa: PLR0917 - as `load_model`
         description.folder, local_files_only=True, trust_remote_code=False
     )
     refuse_unsupported(config.model, found, max_model_len)
+    kind = _class_of(config.model, found)
     dtype = _dtype(config, found.dtype)
     if config.load_format is LoadFormat.DUMMY:
         return _with_random_weights(config, found, dtype, device, attention)
-    kind = _class_of(config.model, found)
     with WeightFiles(description.folder) as files:
         # Given tensors by name, `transformers` renames, converts and ties them as it
         # does when it reads the files itself, but never looks at the folder.
