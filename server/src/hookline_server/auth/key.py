@@ -83,7 +83,7 @@ class ApiKey:
     """Everything about a key but the key itself.
 
     Attributes:
-        name: Its name, for log lines.
+        name: Its name in the file.
         tenant: Tenant of its requests; None leaves it to the tenant header.
         scopes: Groups of paths that it opens.
         weight: Its share of the engine, relative to other tenants; None takes the
