@@ -143,6 +143,23 @@ def test_a_hung_step_is_dumped(tmp_path: Path) -> None:
     assert "hang_in_time" in log
 
 
+def test_a_stopped_server_does_not_blame_its_engine() -> None:
+    """Time in which the server itself was stopped is no silence of the engine."""
+    with serving(*OPTIONS) as server, ThreadPoolExecutor() as pool:
+        running = ask(pool, server, LONG | {"max_tokens": 300})
+        server.wait_for("hookline_requests_running", 1)
+        os.kill(server.process.pid, signal.SIGSTOP)
+        time.sleep(4.0)  # twice the limit
+        os.kill(server.process.pid, signal.SIGCONT)
+        status, _ = running.result(DEADLINE)
+        health, reason = server.get("/health")
+        stalls = server.metric("hookline_engine_stalls_total")
+
+    assert status == 200
+    assert health == 200, reason
+    assert stalls == 0
+
+
 def test_a_saturated_engine_is_not_declared_hung() -> None:
     """A queue far longer than the limit is no stall while steps are run."""
     with (

@@ -2,6 +2,7 @@
 
 import logging
 import struct
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from hookline.config import (
     ModelConfig,
     ObserverConfig,
     SimulationConfig,
+    SupervisionConfig,
 )
 from hookline.core.building import build_core, build_loop
 from hookline.core.commands import (
@@ -38,6 +40,7 @@ from hookline.core.recording import (
 from hookline.events import StepOutput
 from hookline.exceptions import ConfigError, RecordingError, SchemaVersionError
 from hookline.finish_cause import Aborted
+from hookline.transport.engine_client import EngineDied, EngineReplaced
 from hookline.transport.process_client import ProcessClient
 from hookline_testing.oracle import Oracle
 from hookline_testing.simulation import engine_request, simulated_core
@@ -118,6 +121,29 @@ def test_a_killed_process_leaves_its_recording(config: EngineConfig) -> None:
 
     outputs = [each.output for each in entries if isinstance(each, RecordedOutput)]
     assert outputs[: len(received)] == received
+
+
+def test_a_process_that_replaces_another_records_elsewhere(
+    config: EngineConfig,
+) -> None:
+    """The recording of the one that was killed stays as it is."""
+    supervision = SupervisionConfig(engine_restart=1)
+    client = ProcessClient(replace(config, in_process=False, supervision=supervision))
+    with closing(client):
+        client.kill(0, "a test")
+        while not isinstance(received := client.receive(20.0), EngineDied):
+            assert received is not None
+        before = path_of(config).read_bytes()
+        client.replace(0, 0.0)
+        while not isinstance(received := client.receive(20.0), EngineReplaced):
+            assert received is None
+        client.send(0, Call(0, 7, ResetPrefixCache()))
+        while not isinstance(client.receive(20.0), Reply):
+            pass
+
+    second = read_recording(Path(f"{path_of(config)}.2"))
+    assert path_of(config).read_bytes() == before
+    assert any(isinstance(each, RecordedReply) for each in second.entries)
 
 
 def test_a_recording_ends_at_its_limit(

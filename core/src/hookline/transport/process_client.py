@@ -67,6 +67,7 @@ class ProcessClient:
         self._kill_reasons: dict[int, str] = {}
         self._due: dict[int, float] = {}
         self._starting: set[int] = set()
+        self._num_launched = dict.fromkeys(self._configs, 1)
         self._dropped_there = dict.fromkeys(self._configs, 0)
         self._is_closed = False
         self._folder = private_folder()
@@ -218,12 +219,14 @@ class ProcessClient:
             self._transport.disconnect(Party(Role.ENGINE, index))
             self._kill_reasons.pop(index, None)
             self._launched[index] = LaunchedEngine(self._folder, index, self.index)
+            self._num_launched[index] += 1
             self._starting.add(index)
 
     def _take_start(self, index: int, mail: Mail[ToClient]) -> Received | None:
         """Shakes hands with a process that replaces another."""
         try:
-            self._shake_hands(mail, self._configs[index])
+            config = _of_process(self._configs[index], self._num_launched[index])
+            self._shake_hands(mail, config)
         except HooklineError as error:
             return self._bury(EngineDied(index, str(error), DeathKind.START))
         if not isinstance(mail.message, Ready):
@@ -256,3 +259,15 @@ class ProcessClient:
         self._starting.discard(death.engine_index)
         self._deaths[death.engine_index] = death.reason
         return death
+
+
+def _of_process(config: EngineConfig, number: int) -> EngineConfig:
+    """Returns the configuration of an engine's n-th process.
+
+    Each records to a file of its own: the recording of a crash is not overwritten.
+    """
+    record = config.observers.record
+    if record is None:
+        return config
+    observers = replace(config.observers, record=f"{record}.{number}")
+    return replace(config, observers=observers)
