@@ -149,11 +149,17 @@ class QueuedTokensError(OverloadedError):
 
 
 class TextQueueFullError(OverloadedError):
-    """Too many texts wait to be tokenized; try again later."""
+    """Too much text waits to be tokenized.
 
-    def __init__(self, limit: int) -> None:
-        super().__init__(limit)
-        self.args = (f"{limit} texts wait to be tokenized already; try again later",)
+    Attributes:
+        limit: Maximum number of waiting texts of the kind.
+    """
+
+    def _message(self, limit: int) -> str:
+        return (
+            f"too much text waits to be tokenized (at most {limit} texts); try again "
+            "later"
+        )
 
 
 class EngineSleepingError(RequestError):

@@ -32,18 +32,19 @@ LOOPS = (
     "{% endif %}{{ messages[0]['content'] }}"
 )
 FRONT_END = """
-import asyncio, sys
-from dataclasses import replace
+import asyncio, os, sys, time
 from pathlib import Path
 sys.path.insert(0, {folder!r})
 from test_text_pool import make_pool, say
 
 async def main():
     pool = make_pool(Path(sys.argv[1]))
-    asyncio.ensure_future(say(pool, "loops"))
+    asyncio.ensure_future(say(pool, "{content}"))
     while not pool._queues["chat"]._is_ready:
         await asyncio.sleep(0.01)
-    print(pool._queues["chat"]._process.process.pid, flush=True)
+    if (child := os.fork()) == 0:
+        time.sleep(90)
+    print(pool._queues["chat"]._process.process.pid, child, flush=True)
     await asyncio.sleep(60)
 
 asyncio.run(main())
@@ -154,7 +155,7 @@ async def test_the_queue_is_bounded(
     loops = [asyncio.ensure_future(say(pool, "loops")) for _ in range(10)]
     await asyncio.sleep(0)
 
-    with pytest.raises(OverloadedError, match="wait to be tokenized"):
+    with pytest.raises(OverloadedError, match="waits to be tokenized"):
         await say(pool, "Hi")
     monkeypatch.setattr(text_queue, "MAX_WAITING_CHARS", 100)
     with pytest.raises(OverloadedError):
@@ -184,17 +185,20 @@ async def test_closing_ends_open_jobs(pool: TextPool) -> None:
         await say(pool, "Hi")
 
 
-def test_a_looping_process_ends_without_its_front_end(tmp_path: Path) -> None:
-    """The kernel ends it, even if the front end was killed."""
-    script = FRONT_END.format(folder=str(Path(__file__).parent))
+@pytest.mark.parametrize("content", ["loops", "Hi"])
+def test_a_text_process_ends_with_its_front_end(tmp_path: Path, content: str) -> None:
+    """However that ends, and though a child that it has forked holds its sockets."""
+    folder = str(Path(__file__).parent)
+    script = FRONT_END.format(folder=folder, content=content)
     with subprocess.Popen(
         [sys.executable, "-c", script, str(tmp_path)], stdout=subprocess.PIPE
     ) as front_end:
         assert front_end.stdout is not None
-        pid = int(front_end.stdout.readline())
+        pid, child = map(int, front_end.stdout.readline().split())
         front_end.kill()
 
     deadline = time.monotonic() + 60
     while Path(f"/proc/{pid}").exists():
         assert time.monotonic() < deadline
         time.sleep(0.05)
+    os.kill(child, signal.SIGKILL)

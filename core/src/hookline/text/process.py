@@ -1,9 +1,10 @@
-"""A text process: `python -m hookline.text.process FD CPU_SECONDS MEMORY_BYTES`.
+"""A text process.
 
-FD is a file with the `Setup`. Standard input is a socket: jobs come in, replies go out,
-and the process ends when the front end closes it. The kernel ends the process when a
-job takes more than `CPU_SECONDS` of processor time, whatever it does, also after the
-front end is gone.
+It is run as `python -m hookline.text.process FD CPU_SECONDS MEMORY_BYTES OWNER`. FD is
+a file with the `Setup`, OWNER the process id of the front end. Standard input is a
+socket: jobs come in, replies go out, and the process ends when the front end closes it
+or has ended. The kernel ends the process when a job takes more than `CPU_SECONDS` of
+processor time, whatever it does, also after the front end is gone.
 """
 
 import os
@@ -38,6 +39,7 @@ from hookline.text.messages import (
     frame,
 )
 
+OWNER_CHECK_SECONDS = 2.0
 RENDER_SECONDS = 2.0
 """Processor time that a chat template may take for one conversation."""
 
@@ -103,11 +105,12 @@ def processor_time(seconds: float) -> Iterator[None]:
         signal.setitimer(signal.ITIMER_PROF, 0)
 
 
-def main(setup_fd: int, cpu_seconds: float, memory_bytes: int) -> None:
-    """Does jobs until the front end closes the socket."""
+def main(setup_fd: int, cpu_seconds: float, memory_bytes: int, owner: int) -> None:
+    """Does jobs until the front end closes the socket, or has ended."""
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)  # the front end decides when to end
     signal.signal(signal.SIGPROF, signal.SIG_DFL)
+    _end_with(owner)
     setup = msgspec.msgpack.decode(_whole_file(setup_fd), type=Setup)
     worker = TextWorker(setup, cpu_seconds)
     _limit_memory(memory_bytes)
@@ -116,6 +119,21 @@ def main(setup_fd: int, cpu_seconds: float, memory_bytes: int) -> None:
         channel.sendall(frame(Ready()))
         while (data := _next_frame(incoming)) is not None:
             channel.sendall(frame(worker.do(decoder.decode(data))))
+
+
+def _end_with(owner: int) -> None:
+    """Ends this process soon after its owner.
+
+    The socket alone would not do: a child that the owner's plugins have forked may hold
+    its other end.
+    """
+
+    def check(*_: object) -> None:
+        if os.getppid() != owner:
+            os._exit(0)
+
+    signal.signal(signal.SIGALRM, check)
+    signal.setitimer(signal.ITIMER_REAL, OWNER_CHECK_SECONDS, OWNER_CHECK_SECONDS)
 
 
 def _whole_file(descriptor: int) -> bytes:
@@ -143,4 +161,4 @@ def _next_frame(incoming: BinaryIO) -> bytes | None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), float(sys.argv[2]), int(sys.argv[3]))
+    main(int(sys.argv[1]), float(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4]))

@@ -132,7 +132,8 @@ class TextProcess:
 def _start(
     setup_fd: int, limits: TextLimits, channel: socket.socket
 ) -> subprocess.Popen[bytes]:
-    arguments = map(str, (setup_fd, limits.cpu_seconds, limits.memory_bytes))
+    limited = (limits.cpu_seconds, limits.memory_bytes)
+    arguments = map(str, (setup_fd, *limited, os.getpid()))
     kept = {name: os.environ[name] for name in _KEPT_VARIABLES if name in os.environ}
     return subprocess.Popen(  # noqa: S603 - no input of anyone else
         [sys.executable, "-m", "hookline.text.process", *arguments],

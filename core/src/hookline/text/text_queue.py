@@ -115,7 +115,7 @@ class TextQueue:
             len(self._queue) >= MAX_WAITING_JOBS
             or self._waiting_chars + size > MAX_WAITING_CHARS
         ):
-            raise TextQueueFullError(len(self._queue))
+            raise TextQueueFullError(MAX_WAITING_JOBS)
         waiting = _Waiting(client, job, size, self._loop.create_future())
         self._queue.push(client, waiting)
         self._waiting_chars += size
