@@ -98,6 +98,7 @@ class SimulatedExecutor:
         started = self._clock.now()
         self._clock.sleep(self._step_seconds(plan))
         forward_ns = self._clock.now() - started
+        prompt_logprobs = self._prompt_logprobs(plan)
         tokens = self._compute(plan)
         transfers = self._read(tokens)
         proposed_at = self._clock.now()
@@ -105,10 +106,11 @@ class SimulatedExecutor:
         return StepResult(
             tokens=tokens,
             logprobs={
-                request_id: [TokenLogprobs([token], [0.0], 1) for token in new]
+                request_id: _certain(new)
                 for request_id, new in tokens.items()
                 if self._sequences[request_id].params.logprobs is not None
             },
+            prompt_logprobs=prompt_logprobs,
             forward_ns=forward_ns,
             drafts=drafts,
             draft_ns=self._clock.now() - proposed_at,
@@ -140,6 +142,20 @@ class SimulatedExecutor:
             if sequence.num_computed == sequence.num_tokens:
                 tokens[request_id] = sequence.verify(drafts, self.shape.vocab_size)
         return tokens
+
+    def _prompt_logprobs(self, plan: StepPlan) -> dict[int, list[TokenLogprobs]]:
+        """Returns entries of the prompt tokens that follow those of the step."""
+        found = {}
+        for request_id, num_tokens in zip(
+            plan.request_ids, plan.num_tokens, strict=True
+        ):
+            sequence = self._sequences[request_id]
+            if sequence.params.prompt_logprobs is not None:
+                first = sequence.num_computed + 1
+                end = min(first + num_tokens, sequence.num_prompt_tokens)
+                if first < end:
+                    found[request_id] = _certain(sequence.token_ids[first:end])
+        return found
 
     def _write(self, request_id: int) -> None:
         if self._cache is not None:
@@ -213,6 +229,11 @@ class SimulatedExecutor:
         )
 
 
+def _certain(token_ids: Sequence[int]) -> list[TokenLogprobs]:
+    """Returns log-probabilities of tokens that no other could have replaced."""
+    return [TokenLogprobs([token], [0.0], 1) for token in token_ids]
+
+
 def _read_only(token_ids: Sequence[int]) -> npt.NDArray[np.int32]:
     """Returns an array over memory that cannot be made writable."""
     return np.frombuffer(np.array(token_ids, np.int32).tobytes(), np.int32)
@@ -221,12 +242,20 @@ def _read_only(token_ids: Sequence[int]) -> npt.NDArray[np.int32]:
 class _Sequence:
     """A request in the simulated batch."""
 
-    __slots__ = ("banned", "num_computed", "params", "seed", "token_ids")
+    __slots__ = (
+        "banned",
+        "num_computed",
+        "num_prompt_tokens",
+        "params",
+        "seed",
+        "token_ids",
+    )
 
     def __init__(self, admitted: AdmittedSequence) -> None:
         self.params: SamplingParams = admitted.params
         self.token_ids = list(admitted.token_ids)
         self.num_computed = admitted.num_computed_tokens
+        self.num_prompt_tokens = admitted.num_prompt_tokens
         self.banned = frozenset(admitted.eos_token_ids)
         prompt = admitted.token_ids[: admitted.num_prompt_tokens]
         seed = self.params.seed
