@@ -80,7 +80,8 @@ class Engine:
             pass
         took = time.perf_counter() - began_at
         [token] = output.new_tokens[0].token_ids
-        return took, token, output.finished[0].kv_transfer_params
+        params_back = output.finished[0].kv_transfer_params
+        return took, token, None if params_back is None else dict(params_back)
 
     def receive(self, timeout_seconds: float) -> StepOutput | None:
         received = self.client.receive(timeout_seconds)

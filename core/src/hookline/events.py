@@ -4,9 +4,12 @@ Times are monotonic nanoseconds of the engine's process; only subtract times of 
 process. The front end turns events into the hooks of `hookspecs`.
 """
 
+from collections.abc import Mapping, Sequence
+
 import msgspec
 
 from hookline.finish_cause import FinishCause
+from hookline.frozen import EMPTY
 from hookline.request import FinishReason, TokenLogprobs
 from hookline.stats import BlockEviction, SchedulerStats
 
@@ -69,9 +72,9 @@ class NewTokens(msgspec.Struct, frozen=True, array_like=True):
 
     request_id: int
     at: int
-    token_ids: list[int]
-    logprobs: list[TokenLogprobs] | None = None
-    prompt_logprobs: list[TokenLogprobs] | None = None
+    token_ids: Sequence[int]
+    logprobs: Sequence[TokenLogprobs] | None = None
+    prompt_logprobs: Sequence[TokenLogprobs] | None = None
     draft_tokens: int = 0
     accepted_tokens: int = 0
 
@@ -89,7 +92,7 @@ class Finished(msgspec.Struct, frozen=True, array_like=True):
     at: int
     cause: FinishCause
     output_tokens: int
-    kv_transfer_params: dict[str, object] | None = None
+    kv_transfer_params: Mapping[str, object] | None = None
 
     @property
     def reason(self) -> FinishReason:
@@ -110,9 +113,9 @@ class BlocksStored(msgspec.Struct, frozen=True, array_like=True, tag="stored"):
             the blocks.
     """
 
-    block_hashes: list[bytes]
+    block_hashes: Sequence[bytes]
     parent_hash: bytes | None
-    token_ids: list[int]
+    token_ids: Sequence[int]
     lora: str | None = None
     cache_salt: str | None = None
 
@@ -124,7 +127,7 @@ class BlocksRemoved(msgspec.Struct, frozen=True, array_like=True, tag="removed")
         block_hashes: Hashes of the evicted blocks.
     """
 
-    block_hashes: list[bytes]
+    block_hashes: Sequence[bytes]
 
 
 class CacheCleared(msgspec.Struct, frozen=True, array_like=True, tag="cleared"):
@@ -143,7 +146,7 @@ class CacheChanges(msgspec.Struct, frozen=True, array_like=True):
     """
 
     sequence: int
-    events: list[CacheEvent]
+    events: Sequence[CacheEvent]
 
 
 class StepRecord(msgspec.Struct, frozen=True, array_like=True):
@@ -193,7 +196,7 @@ class StepRecord(msgspec.Struct, frozen=True, array_like=True):
     prefill_tokens: int
     decode_requests: int
     decode_tokens: int
-    request_tokens: list[tuple[int, int]]
+    request_tokens: Sequence[tuple[int, int]]
     draft_tokens: int = 0
     accepted_tokens: int = 0
     context_tokens: int = 0
@@ -202,9 +205,9 @@ class StepRecord(msgspec.Struct, frozen=True, array_like=True):
     forward_ns: int = 0
     waited_ns: int = 0
     drafts: int = 0
-    accepted_by_position: list[int] = []
+    accepted_by_position: Sequence[int] = ()
     draft_ns: int = 0
-    proposer_failures: dict[str, int] = {}
+    proposer_failures: Mapping[str, int] = EMPTY
     most_drafts: int = 0
 
     @property

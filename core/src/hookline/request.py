@@ -1,12 +1,13 @@
 """Requests: as sent by the front end, and their state in the engine."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import Annotated
 
 import msgspec
+from msgspec.structs import force_setattr
 
-from hookline.frozen import frozen_json
+from hookline.frozen import EMPTY, frozen_json, frozen_map
 from hookline.sampling_params import SamplingParams
 from hookline.slo import Slo
 
@@ -48,11 +49,15 @@ class RequestFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     tenant: str | None = None
     lora: str | None = None
     priority: int = 0
-    trace_context: dict[str, str] = {}
+    trace_context: Mapping[str, str] = EMPTY
     trace_id: str = ""
     slo: Slo | None = None
     operation: str = "text_completion"
     weight: Weight = 1.0
+
+    def __post_init__(self) -> None:
+        if self.trace_context is not EMPTY:
+            force_setattr(self, "trace_context", frozen_map(self.trace_context))
 
 
 class EngineRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -98,8 +103,8 @@ class TokenLogprobs(msgspec.Struct, frozen=True, array_like=True, gc=False):
         rank: Rank of the first entry; 1 is the likeliest.
     """
 
-    token_ids: list[int]
-    logprobs: list[float]
+    token_ids: Sequence[int]
+    logprobs: Sequence[float]
     rank: int
 
 

@@ -1,10 +1,13 @@
 """Sampling and stopping parameters of a request."""
 
 import math
+from collections.abc import Mapping
 
 import msgspec
+from msgspec.structs import force_setattr
 
 from hookline.exceptions import RequestError
+from hookline.frozen import EMPTY, frozen_json, frozen_map
 from hookline.request_limits import LOGPROBS, N, check_words
 
 
@@ -50,7 +53,7 @@ class SamplingParams(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     repetition_penalty: float = 1.0
     presence_penalty: float = 0.0
     frequency_penalty: float = 0.0
-    logit_bias: dict[int, float] = {}
+    logit_bias: Mapping[int, float] = EMPTY
     allowed_token_ids: tuple[int, ...] | None = None
     bad_words: tuple[str, ...] = ()
     stop: tuple[str, ...] = ()
@@ -62,9 +65,13 @@ class SamplingParams(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     prompt_logprobs: int | None = None
     seed: int | None = None
     speculation: bool = True
-    extra_args: dict[str, object] = {}
+    extra_args: Mapping[str, object] = EMPTY
 
     def __post_init__(self) -> None:
+        if self.logit_bias is not EMPTY:
+            force_setattr(self, "logit_bias", frozen_map(self.logit_bias))
+        if self.extra_args is not EMPTY:
+            force_setattr(self, "extra_args", _frozen_arguments(self.extra_args))
         self._check_lengths()
         self._check_filters()
         self._check_penalties()
@@ -122,6 +129,13 @@ class SamplingParams(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
             *(self.allowed_token_ids or ()),
             *self.stop_token_ids,
         }
+
+
+def _frozen_arguments(arguments: Mapping[str, object]) -> Mapping[str, object]:
+    try:
+        return frozen_json(arguments)
+    except ValueError as error:
+        raise RequestError(f"extra_args has {error}", param="extra_args") from error
 
 
 def _within(name: str, value: float | None, low: float, high: float | None) -> None:

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Callable
 
 from aiohttp import web
 
+from hookline.frozen import frozen_map
 from hookline.payloads import HttpAnswered, HttpExchange, PageStats
 from hookline_server.engine import ServingEngine
 from hookline_server.errors import Handler
@@ -79,7 +80,7 @@ class HttpMeter:
         self._flushing = None
         answered = HttpAnswered(
             exchanges=tuple(self._exchanges),
-            in_flight=dict(self._in_flight),
+            in_flight=frozen_map(dict(self._in_flight)),
             missed=self._missed,
             pages=self._page_stats(),
         )

@@ -6,6 +6,7 @@ import logging
 
 from aiohttp import web
 
+from hookline.frozen import frozen_map
 from hookline.pages import PageHandler, PageRequest, PageResponse
 from hookline_registry import Failure, isolate
 from hookline_server.api_error import ApiError
@@ -109,8 +110,12 @@ class PageRendering:
 async def page_request(request: web.Request) -> PageRequest:
     """Returns a request for a page's handler; reads the body."""
     return PageRequest(
-        headers={name.lower(): value for name, value in request.headers.items()},
-        query={name: request.query.getall(name)[-1] for name in request.query},
+        headers=frozen_map(
+            {name.lower(): value for name, value in request.headers.items()}
+        ),
+        query=frozen_map(
+            {name: request.query.getall(name)[-1] for name in request.query}
+        ),
         body=await read_body(request) if request.body_exists else b"",
     )
 

@@ -1,6 +1,7 @@
 """A stat logger can hurt neither the engine nor another logger."""
 
 import threading
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, is_dataclass
 
 import msgspec
@@ -89,7 +90,7 @@ class Run:
     """
 
     tokens: list[list[int]]
-    steps: list[tuple[int, list[tuple[int, int]]]]
+    steps: list[tuple[int, Sequence[tuple[int, int]]]]
     told: list[object]
     metrics: dict[str, float]
     lanes: dict[str, LaneStats]

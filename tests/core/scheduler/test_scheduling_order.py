@@ -1,5 +1,7 @@
 """Which requests a step schedules, in which order, and how much of each."""
 
+from collections.abc import Sequence
+
 from hookline.config import CacheConfig, Policy, SchedulerConfig
 from hookline.core.engine_core import EngineCore
 from hookline.events import StepOutput
@@ -25,7 +27,7 @@ def core_of(
     return simulated_core(cache=cache, scheduler=scheduler, max_model_len=16)
 
 
-def scheduled(output: StepOutput) -> list[tuple[int, int]]:
+def scheduled(output: StepOutput) -> Sequence[tuple[int, int]]:
     assert output.record is not None
     return output.record.request_tokens
 

@@ -25,6 +25,7 @@ from hookline.core.commands import (
 )
 from hookline.events import ClockPair, StepOutput
 from hookline.exceptions import ConfigError, RecordingError, SchemaVersionError
+from hookline.frozen import plain
 from hookline.payloads import EngineFacts
 
 OPTION = "record"
@@ -121,7 +122,7 @@ class FileRecorder:
         self._max_bytes = max_bytes
         self._is_full = False
         self._buffer = bytearray()
-        self._encode_into = msgspec.msgpack.Encoder().encode_into
+        self._encode_into = msgspec.msgpack.Encoder(enc_hook=plain).encode_into
         try:
             self._file = path.open("wb", buffering=0)
         except OSError as error:

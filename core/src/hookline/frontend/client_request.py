@@ -1,6 +1,6 @@
 """A client's request in the front end: its completions and their delivery."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from hookline.events import Finished, NewTokens
 from hookline.exceptions import HooklineError
@@ -121,7 +121,10 @@ class Completion:
         self._logprobs: list[TokenLogprobs] | None = None
 
     def _add(
-        self, text: str, token_ids: list[int], logprobs: list[TokenLogprobs] | None
+        self,
+        text: str,
+        token_ids: Sequence[int],
+        logprobs: Sequence[TokenLogprobs] | None,
     ) -> None:
         """Collects output; without streaming, all of it is delivered at once."""
         self._has_output = True

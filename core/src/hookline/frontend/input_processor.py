@@ -8,7 +8,7 @@ import msgspec
 
 from hookline.exceptions import PromptTooLongError, RequestError
 from hookline.frontend.encoded_texts import TextEncoder, bad_word_spellings
-from hookline.frozen import frozen_json
+from hookline.frozen import frozen_json, plain
 from hookline.payloads import EngineFacts
 from hookline.request import EngineRequest, RequestFacts
 from hookline.request_limits import check_token_lists
@@ -184,7 +184,8 @@ def _check_types(
     )
     try:
         frozen_json(kv_transfer_params or {})  # as the engine will do
-        msgspec.msgpack.decode(msgspec.msgpack.encode(request), type=EngineRequest)
+        encoded = msgspec.msgpack.encode(request, enc_hook=plain)
+        msgspec.msgpack.decode(encoded, type=EngineRequest)
     except (
         msgspec.MsgspecError,
         TypeError,

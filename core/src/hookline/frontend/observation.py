@@ -1,11 +1,20 @@
 """Chooses the stat loggers by name and passes them each step's events as one batch."""
 
 from collections.abc import Mapping
+from copy import deepcopy
 
 from hookline import hookspecs
 from hookline.config import EngineConfig
 from hookline.events import ClockPair, StepOutput, StepRecord
 from hookline.exceptions import ConfigError
+from hookline.frontend.sealing import (
+    seal_changes,
+    seal_record,
+    seal_stats,
+    seal_tokens,
+    sealed_finished,
+)
+from hookline.frozen import frozen_map
 from hookline.metrics import Recorder
 from hookline.pages import RoutesOf
 from hookline.payloads import (
@@ -94,7 +103,9 @@ class Observers:
     def _load(self, name: str, config: EngineConfig) -> list[str]:
         """Returns the registered names of the logger's module and of its object."""
         context = LoggerContext(
-            name=name, config=config, options=config.observers.options.get(name, {})
+            name=name,
+            config=deepcopy(config),  # its maps can be changed
+            options=frozen_map(dict(config.observers.options.get(name, {}))),
         )
         if ":" in name:
             return [self._registry.load_path(name, lambda cls: cls(context))]
@@ -165,7 +176,8 @@ class Observers:
         facts: Mapping[int, RequestFacts],
     ) -> None:
         """Passes one step, or one state, to the loggers: events first, then the sum."""
-        batch = self._request_notices(output, facts)
+        seal_stats(output.stats)
+        batch = self._request_notices(output, frozen_map(facts))
         batch.append(
             self._state(output, iteration)
             if output.record is None
@@ -209,15 +221,16 @@ class Observers:
             batch.append(("requests_scheduled", {"scheduled": scheduled}))
         if output.new_tokens and listens("tokens_generated"):
             generated = TokensGenerated(
-                engine_index=index, events=tuple(output.new_tokens), facts=facts
+                engine_index=index, events=seal_tokens(output.new_tokens), facts=facts
             )
             batch.append(("tokens_generated", {"generated": generated}))
         if output.cache_changes is not None and listens("cache_changed"):
+            seal_changes(output.cache_changes)
             changed = CacheChanged(engine_index=index, changes=output.cache_changes)
             batch.append(("cache_changed", {"changed": changed}))
         if output.finished and listens("requests_finished"):
             finished = RequestsFinished(
-                engine_index=index, events=tuple(output.finished), facts=facts
+                engine_index=index, events=sealed_finished(output.finished), facts=facts
             )
             batch.append(("requests_finished", {"finished": finished}))
         return batch
@@ -225,6 +238,7 @@ class Observers:
     def _step(
         self, output: StepOutput, record: StepRecord, iteration: IterationStats
     ) -> Notice:
+        seal_record(record)
         step = StepFinished(
             engine_index=output.engine_index,
             record=record,

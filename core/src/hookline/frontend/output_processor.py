@@ -208,7 +208,7 @@ class OutputProcessor:
         if (completion := self._completions.get(event.request_id)) is None:
             return None
         if event.prompt_logprobs is not None and completion.index == 0:
-            completion.request.prompt_logprobs = event.prompt_logprobs or None
+            completion.request.prompt_logprobs = list(event.prompt_logprobs) or None
         if completion.finish_cause is not None:
             return None
         if (cause := completion.take(event, end)) is not None:
@@ -220,8 +220,9 @@ class OutputProcessor:
         if (completion := self._completions.pop(event.request_id, None)) is None:
             return None
         request = completion.request
-        if request.kv_transfer_params is None:
-            request.kv_transfer_params = event.kv_transfer_params
+        params = event.kv_transfer_params
+        if request.kv_transfer_params is None and params is not None:
+            request.kv_transfer_params = dict(params)
         if not completion.is_open:
             return None
         self._close(completion, completion.end(event), now)

@@ -3,6 +3,7 @@
 import os
 import random
 import re
+from collections.abc import Mapping
 
 import msgspec
 
@@ -32,7 +33,7 @@ class RequestContext:
             return facts
         return msgspec.structs.replace(facts, slo=slo, trace_id=trace_id)
 
-    def _trace_id(self, headers: dict[str, str]) -> str:
+    def _trace_id(self, headers: Mapping[str, str]) -> str:
         """Follows the caller's sampling decision; without one, samples by the ratio."""
         if (parent := _TRACEPARENT.fullmatch(headers.get("traceparent", ""))) is None:
             ratio = self._trace_ratio

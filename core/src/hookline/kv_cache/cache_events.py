@@ -1,5 +1,7 @@
 """Prefix cache changes since the last output, as events for observers."""
 
+from typing import cast
+
 from hookline.events import BlocksRemoved, BlocksStored, CacheCleared, CacheEvent
 from hookline.request import Request
 
@@ -27,8 +29,9 @@ class CacheEventLog:
         parent = hashes[index - 1] if index else None
         last = self._events[-1] if self._events else None
         if isinstance(last, BlocksStored) and last.block_hashes[-1] == parent:
-            last.block_hashes.append(hashes[index])
-            last.token_ids.extend(tokens)
+            # Nobody else has the event yet.
+            cast("list[bytes]", last.block_hashes).append(hashes[index])
+            cast("list[int]", last.token_ids).extend(tokens)
             return
         self._events.append(
             BlocksStored(
@@ -44,7 +47,7 @@ class CacheEventLog:
         del block_id
         last = self._events[-1] if self._events else None
         if isinstance(last, BlocksRemoved):
-            last.block_hashes.append(block_hash)
+            cast("list[bytes]", last.block_hashes).append(block_hash)
         else:
             self._events.append(BlocksRemoved(block_hashes=[block_hash]))
 

@@ -1,11 +1,13 @@
 """Loads the two sides of the KV connector that a configuration names."""
 
 from collections.abc import Callable
+from copy import deepcopy
 from typing import TYPE_CHECKING, Literal, TypeVar, cast
 
 from hookline.config import EngineConfig
 from hookline.config.kv_transfer import OPTION
 from hookline.exceptions import ConfigError
+from hookline.frozen import frozen_json
 from hookline.kv_transfer.capabilities import SchedulerCapabilities, WorkerCapabilities
 from hookline.kv_transfer.connector import (
     ReceivingConnector,
@@ -63,7 +65,9 @@ def _load(config: EngineConfig, role: Literal["scheduler", "worker"]) -> Made | 
         return None
     name = transfer.kv_connector
     context = ConnectorContext(
-        role=role, config=config, options=transfer.kv_connector_extra_config
+        role=role,
+        config=deepcopy(config),  # its maps can be changed
+        options=frozen_json(transfer.kv_connector_extra_config),
     )
     value = call_plugin(
         CONNECTORS_GROUP, name, "create_kv_connector", context, option=OPTION

@@ -1,12 +1,14 @@
 """Loads the proposer that a configuration names, and no other plugin."""
 
 from collections.abc import Callable
+from copy import deepcopy
 from dataclasses import replace
 from typing import TypeVar, cast
 
 from hookline.config import EngineConfig
 from hookline.config.speculative import OPTION
 from hookline.exceptions import ConfigError
+from hookline.frozen import frozen_json
 from hookline.payloads import ProposerContext
 from hookline.plugin_loading import choice
 from hookline.plugin_loading.made import Made
@@ -45,7 +47,10 @@ def load_proposer(
     if config.speculative is None:
         return None
     method = config.speculative.method
-    context = ProposerContext(config=config, options=config.speculative.options)
+    context = ProposerContext(
+        config=deepcopy(config),  # its maps can be changed
+        options=frozen_json(config.speculative.options),
+    )
     made = call_plugin(method, "create_proposer", context, option=OPTION)
     proposer = _checked(method, made)
     executor = config.executor.name

@@ -1,7 +1,10 @@
 """The scheduler's state at one moment, with its totals since the engine's start."""
 
+from collections.abc import Mapping
+
 import msgspec
 
+from hookline.frozen import EMPTY
 from hookline.stats.prefix_cache import PrefixCacheCounts
 from hookline.stats.transfers import TransferStats
 
@@ -81,7 +84,7 @@ class SchedulerStats(msgspec.Struct, frozen=True, array_like=True):
     kv_blocks_cached: int = 0
     prefix_cache: PrefixCacheCounts = PrefixCacheCounts()
     received: int = 0
-    finished: dict[str, int] = {}
+    finished: Mapping[str, int] = EMPTY
     preemptions: int = 0
     computed_tokens: int = 0
     recomputed_tokens: int = 0
@@ -93,7 +96,7 @@ class SchedulerStats(msgspec.Struct, frozen=True, array_like=True):
     discarded_tokens: int = 0
     transfers: TransferStats = TransferStats()
     sleep_level: int = 0
-    tenants: dict[str, TenantStats] = {}
+    tenants: Mapping[str, TenantStats] = EMPTY
 
     @property
     def kv_usage(self) -> float:

@@ -1,6 +1,10 @@
 """Statistics of KV transfers and of a connector's tiers."""
 
+from collections.abc import Mapping
+
 import msgspec
+
+from hookline.frozen import EMPTY
 
 
 class TierStats(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -80,8 +84,8 @@ class TransferStats(msgspec.Struct, frozen=True, array_like=True):
     recomputed_tokens: int = 0
     expired_blocks: int = 0
     late_reports: int = 0
-    failures: dict[str, dict[str, int]] = {}
-    tiers: dict[str, TierStats] = {}
+    failures: Mapping[str, Mapping[str, int]] = EMPTY
+    tiers: Mapping[str, TierStats] = EMPTY
     reclaimed_blocks: int = 0
 
     def at_rest(self) -> "TransferStats":

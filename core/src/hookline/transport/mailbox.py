@@ -12,6 +12,7 @@ import msgspec
 
 from hookline.core.commands import SCHEMA_VERSION
 from hookline.exceptions import SchemaVersionError
+from hookline.frozen import plain
 from hookline.transport.transport import Party, Role, Transport
 
 M = TypeVar("M")
@@ -67,7 +68,7 @@ class Mailbox(Generic[M]):
         header = _KEYLESS.pack(_MAGIC, schema_version, party.role, party.index)
         self._lock = threading.Lock()
         self._frame = bytearray(header.ljust(_HEADER_SIZE))
-        self._encode_into = msgspec.msgpack.Encoder().encode_into
+        self._encode_into = msgspec.msgpack.Encoder(enc_hook=plain).encode_into
         self._decode = decoder.decode
 
     def send(

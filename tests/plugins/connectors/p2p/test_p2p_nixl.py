@@ -5,7 +5,7 @@ The stand-in does what NIXL's documentation says, by copying memory in this proc
 
 import ctypes
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from importlib.util import find_spec
 from types import ModuleType
 
@@ -93,7 +93,7 @@ def nixl(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str
 
 def pass_on(
     make_engine: MakeEngine, prepare: Callable[[Wire], None] = lambda _: None
-) -> tuple[bool, dict[str, dict[str, int]], int]:
+) -> tuple[bool, Mapping[str, Mapping[str, int]], int]:
     """Whether the tokens are right, the failures, and tokens that were brought."""
     (producer, wire), (consumer, _) = (
         make_engine(transport="nixl"),

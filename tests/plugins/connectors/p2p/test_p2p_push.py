@@ -1,7 +1,7 @@
 """A producer offers what it has to who is to decode, before the request comes."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import pytest
 
@@ -113,7 +113,7 @@ def saved_bytes(engine: DrivenEngine) -> int:
     return engine.stats.transfers.saved_bytes
 
 
-def failures(engine: DrivenEngine) -> dict[str, dict[str, int]]:
+def failures(engine: DrivenEngine) -> Mapping[str, Mapping[str, int]]:
     return engine.stats.transfers.failures
 
 

@@ -120,4 +120,4 @@ def prefilled(
     turn_until([producer], lambda: request in producer.ended)
     handover = producer.ended[request].kv_transfer_params
     assert handover is not None
-    return handover
+    return dict(handover)

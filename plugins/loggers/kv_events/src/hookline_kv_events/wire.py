@@ -91,7 +91,7 @@ def wire_event(event: CacheEvent, block_size: int) -> WireEvent:
             return BlockStored(
                 block_hashes=list(map(number_of, event.block_hashes)),
                 parent_block_hash=None if parent is None else number_of(parent),
-                token_ids=event.token_ids,
+                token_ids=list(event.token_ids),
                 block_size=block_size,
                 lora_id=None,
                 medium=MEDIUM,

@@ -1,5 +1,7 @@
 """Adds `logit_bias` to the logits."""
 
+from collections.abc import Mapping
+
 import numpy as np
 import numpy.typing as npt
 import torch
@@ -54,7 +56,7 @@ class LogitBias:
         self._last = None
 
 
-def _columns(bias: dict[int, float]) -> tuple[Int64, Float32]:
+def _columns(bias: Mapping[int, float]) -> tuple[Int64, Float32]:
     return (
         np.fromiter(bias, np.int64, len(bias)),
         np.fromiter(bias.values(), np.float32, len(bias)),

@@ -1,0 +1,77 @@
+"""Makes what loggers get unchangeable: tuples for lists, read-only views for maps.
+
+Events come from the wire, or from an engine in this process, with lists and dicts. They
+are replaced in place, once a step, after everybody else has taken the step's output;
+what no logger asks for is left as it is.
+"""
+
+from collections.abc import Sequence
+
+from msgspec.structs import force_setattr, replace
+
+from hookline.events import (
+    BlocksRemoved,
+    BlocksStored,
+    CacheChanges,
+    Finished,
+    NewTokens,
+    StepRecord,
+)
+from hookline.frozen import frozen_json, frozen_map
+from hookline.request import TokenLogprobs
+from hookline.stats import SchedulerStats
+
+
+def seal_record(record: StepRecord) -> None:
+    """Seals a step's record."""
+    force_setattr(record, "request_tokens", tuple(record.request_tokens))
+    force_setattr(record, "accepted_by_position", tuple(record.accepted_by_position))
+    force_setattr(record, "proposer_failures", frozen_map(record.proposer_failures))
+
+
+def seal_stats(stats: SchedulerStats) -> None:
+    """Seals an engine's state."""
+    force_setattr(stats, "finished", frozen_map(stats.finished))
+    force_setattr(stats, "tenants", frozen_map(stats.tenants))
+    transfers = stats.transfers
+    force_setattr(transfers, "tiers", frozen_map(transfers.tiers))
+    failures = {stage: frozen_map(own) for stage, own in transfers.failures.items()}
+    force_setattr(transfers, "failures", frozen_map(failures))
+
+
+def seal_tokens(events: Sequence[NewTokens]) -> tuple[NewTokens, ...]:
+    """Seals the new tokens of a step."""
+    for event in events:
+        force_setattr(event, "token_ids", tuple(event.token_ids))
+        force_setattr(event, "logprobs", _sealed(event.logprobs))
+        force_setattr(event, "prompt_logprobs", _sealed(event.prompt_logprobs))
+    return tuple(events)
+
+
+def sealed_finished(events: Sequence[Finished]) -> tuple[Finished, ...]:
+    """Returns sealed events; the originals are for the response to the client."""
+    return tuple(
+        event
+        if (params := event.kv_transfer_params) is None
+        else replace(event, kv_transfer_params=frozen_json(params))
+        for event in events
+    )
+
+
+def seal_changes(changes: CacheChanges) -> None:
+    """Seals changes of the prefix cache."""
+    for event in changes.events:
+        if isinstance(event, BlocksStored | BlocksRemoved):
+            force_setattr(event, "block_hashes", tuple(event.block_hashes))
+        if isinstance(event, BlocksStored):
+            force_setattr(event, "token_ids", tuple(event.token_ids))
+    force_setattr(changes, "events", tuple(changes.events))
+
+
+def _sealed(entries: Sequence[TokenLogprobs] | None) -> Sequence[TokenLogprobs] | None:
+    if entries is None:
+        return None
+    return tuple(  # the originals are for the response to the client
+        replace(entry, token_ids=tuple(entry.token_ids), logprobs=tuple(entry.logprobs))
+        for entry in entries
+    )

@@ -1,0 +1,253 @@
+"""Nothing that a plugin is shown can be changed."""
+
+import dataclasses
+import enum
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, cast
+
+import msgspec
+import numpy as np
+import pytest
+
+from hookline.config import CacheConfig, EngineConfig, ModelConfig, ObserverConfig
+from hookline.config.executor import ExecutorConfig
+from hookline.config.kv_events import KVEventsConfig, KVEventsPublisher
+from hookline.config.kv_transfer import KVTransferConfig
+from hookline.config.speculative import SpeculativeConfig
+from hookline.llm import LLM
+from hookline.request import RequestFacts
+from hookline.sampling_params import SamplingParams
+from hookline_testing.plugin_site import PluginSite
+
+SCALARS = (int, float, str, bytes, bool, type(None), enum.Enum, Path, type)
+
+PROPOSER = """
+from hookline import hookimpl
+from hookline.spec_decode import Drafts, ProposerCapabilities
+
+seen = []
+
+
+class Recording:
+    capabilities = ProposerCapabilities()
+
+    def propose(self, requests):
+        seen.append(requests)
+        return [Drafts(token_ids=each.token_ids[-1:]) for each in requests]
+
+    def release(self, request_ids):
+        seen.append(request_ids)
+
+
+@hookimpl
+def create_proposer(context):
+    seen.append(context.options)
+    return Recording()
+"""
+
+CONNECTOR = """
+from hookline import hookimpl
+from hookline.kv_transfer import (
+    ConnectorMetadata, SchedulerCapabilities, TransferResults, WorkerCapabilities
+)
+
+seen = []
+
+
+class Scheduler:
+    capabilities = SchedulerCapabilities()
+
+    def register_kv_layout(self, layout):
+        seen.append(layout)
+
+    def get_num_new_matched_tokens(self, request, num_computed_tokens):
+        seen.append(request)
+        return 32, True
+
+    def update_state_after_alloc(self, request, load):
+        seen.extend([request, load])
+
+    def build_connector_meta(self, step):
+        seen.append(step)
+        return ConnectorMetadata(b"x")
+
+    def request_finished(self, request, block_ids, transfer_id):
+        seen.extend([request, block_ids])
+        return False, {"answer": [1, {"deep": [2]}]}
+
+    def shutdown(self):
+        pass
+
+
+class Worker:
+    capabilities = WorkerCapabilities()
+
+    def register_kv_caches(self, blocks):
+        return None
+
+    def start_load_kv(self, metadata):
+        seen.append(metadata)
+        raise RuntimeError("no load succeeds")
+
+    def wait_for_layer_load(self, layer_index):
+        pass
+
+    def save_kv_layer(self, layer_index):
+        pass
+
+    def wait_for_save(self):
+        pass
+
+    def get_finished(self):
+        return TransferResults()
+
+    def shutdown(self):
+        pass
+
+
+@hookimpl
+def create_kv_connector(context):
+    seen.append(context.options)
+    return Scheduler() if context.role == "scheduler" else Worker()
+"""
+
+
+def parts(value: object) -> Iterator[tuple[str, object]]:
+    """Yields the parts of a value that cannot be changed itself."""
+    if isinstance(value, tuple | frozenset):
+        yield from ((f"[{index}]", each) for index, each in enumerate(value))
+    elif isinstance(value, MappingProxyType):
+        yield from ((f"[{key!r}]", each) for key, each in value.items())
+        yield from ((" key", key) for key in value)
+    elif isinstance(value, msgspec.Struct):
+        for name in value.__struct_fields__:
+            yield f".{name}", getattr(value, name)
+    elif dataclasses.is_dataclass(value):
+        for field in dataclasses.fields(value):
+            yield f".{field.name}", getattr(value, field.name)
+
+
+def is_changeable(value: object) -> bool:
+    """Whether the value itself can be changed."""
+    if isinstance(value, np.ndarray):
+        return can_be_written(value)
+    if isinstance(value, msgspec.Struct):
+        return not value.__struct_config__.frozen
+    if dataclasses.is_dataclass(value):
+        return not cast("Any", type(value)).__dataclass_params__.frozen
+    return not isinstance(value, (*SCALARS, tuple, frozenset, MappingProxyType))
+
+
+def changeable(value: object, path: str) -> Iterator[str]:
+    """Yields the path of everything in a value that could be changed."""
+    if is_changeable(value):
+        yield f"{path}: {type(value).__name__}"
+    for name, part in parts(value):
+        yield from changeable(part, path + name)
+
+
+def can_be_written(array: np.ndarray) -> bool:
+    """Whether the array, or whatever it is a view of, can be made writable."""
+    base: object = array
+    while isinstance(base, np.ndarray):
+        try:
+            base.flags.writeable = True
+        except ValueError:
+            base = base.base
+        else:
+            return True
+    return base is not None and not memoryview(cast("Any", base)).readonly
+
+
+def make_llm() -> LLM:
+    config = EngineConfig(
+        model=ModelConfig(model="demo"),
+        cache=CacheConfig(num_kv_blocks=160),
+        executor=ExecutorConfig(name="simulated"),
+        observers=ObserverConfig(
+            stat_loggers=("recorder",), options={}, heartbeat_seconds=0.05
+        ),
+        speculative=SpeculativeConfig.from_mapping(
+            {"method": "drafting", "num_speculative_tokens": 1, "deep": [[1]]}
+        ),
+        kv_transfer=KVTransferConfig(
+            kv_connector="loading", kv_connector_extra_config={"deep": [{"a": [1]}]}
+        ),
+        kv_events=KVEventsConfig(
+            enable_kv_cache_events=True, publisher=KVEventsPublisher.NULL
+        ),
+    )
+    return LLM.from_config(config)
+
+
+@pytest.fixture(scope="module")
+def seen(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, list[object]]:
+    """What a logger, a proposer and a connector have been shown, by plugin."""
+    folder = tmp_path_factory.mktemp("plugins")
+    with PluginSite(folder) as site:
+        site.install_recorder()
+        site.install("drafting", PROPOSER, group="hookline.proposers")
+        site.install("loading", CONNECTOR, group="hookline.connectors")
+        llm = make_llm()
+        try:
+            params = SamplingParams(
+                max_tokens=20,
+                logprobs=2,
+                prompt_logprobs=1,
+                logit_bias={5: 1.0},
+                extra_args={"deep": [{"a": [1]}]},
+                ignore_eos=True,
+            )
+            facts = RequestFacts(trace_context={"traceparent": "00-x"})
+            llm.generate([[3, 4] * 40], params, facts=facts)
+            # Loads only prompts whose log-probabilities nobody wants.
+            llm.generate([[5, 6] * 40], SamplingParams(max_tokens=20), facts=facts)
+            llm.flush(10)
+        finally:
+            llm.close()
+        return {
+            "logger": [payload for _, payload in site.calls()],
+            "proposer": list(site.module("drafting").seen),
+            "connector": list(site.module("loading").seen),
+        }
+
+
+@pytest.mark.parametrize("plugin", ["logger", "proposer", "connector"])
+def test_nothing_in_a_payload_can_be_changed(
+    seen: Mapping[str, list[object]], plugin: str
+) -> None:
+    """
+    Every list, map and array that a plugin can reach refuses changes.
+    """
+    assert seen[plugin]
+
+    found = {
+        each
+        for payload in seen[plugin]
+        for each in changeable(payload, type(payload).__name__)
+    }
+
+    assert not found
+
+
+def test_every_hook_with_events_was_seen(seen: Mapping[str, list[object]]) -> None:
+    """
+    The run above reaches the payloads that have lists and maps in the engine.
+    """
+    assert {type(each).__name__ for each in seen["logger"]} >= {
+        "CacheChanged",
+        "EngineStarted",
+        "RequestsFinished",
+        "RequestsQueued",
+        "RequestsScheduled",
+        "StateChanged",
+        "StepFinished",
+        "TokensGenerated",
+    }
+    assert {type(each).__name__ for each in seen["connector"]} >= {
+        "ConnectorRequest",
+        "Load",
+        "PlannedStep",
+    }
