@@ -5,6 +5,7 @@ import os
 import select
 import signal
 import threading
+import time
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
@@ -274,3 +275,29 @@ async def test_requests_begin_again_at_a_new_process(
     assert state.accounting.received == 8
     assert state.accounting.finished == {"length": 6, "abort": 1, "error": 1}
     assert state.stats.residue == Residue()
+
+
+async def test_a_request_between_death_and_its_report_begins_again(
+    start_engine: StartEngine, slow_process: EngineConfig, site: PluginSite
+) -> None:
+    """The client knows of the death before the front end does; nothing is lost."""
+    supervised = SupervisionConfig(engine_restart=1)
+    engine = await start_engine(replace(slow_process, supervision=supervised))
+    front_end = engine._front_end
+    client = front_end.engines.client
+    assert isinstance(client, ProcessClient)
+    prepared = front_end.prepare(PROMPT, SamplingParams(max_tokens=5))
+    stream = OutputStream(front_end)
+
+    os.kill(client.pids[0], signal.SIGKILL)
+    while not client._deaths:  # the event loop must not turn meanwhile
+        time.sleep(0.01)  # noqa: ASYNC251
+    request = front_end.submit(
+        prepared, stream.deliver, arrived_at=0, is_streamed=False
+    )
+    stream.start(request)
+    outputs = [output async for output in stream]
+
+    assert [output.finished for output in outputs] == [True]
+    assert front_end.failure is None
+    assert [each.is_final for each in told(site, EngineFailed)] == [False]  # type: ignore[attr-defined]

@@ -1,6 +1,7 @@
 """The engines behind a front end, with the state of each."""
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 
 from hookline.clock import Clock
 from hookline.core.commands import Command
@@ -236,11 +237,17 @@ class EngineSet:
     def send(self, engine: EngineState, command: Command) -> None:
         """Sends a command to one engine.
 
+        If the engine has just died, the report of its death is on its way to this
+        thread, and settles what was sent.
+
         Raises:
-            EngineDeadError: The engine is dead.
+            EngineDeadError: The engine is known to be dead.
         """
+        if engine.failure is not None:
+            raise EngineDeadError(engine.failure)
         engine.vitals.sent(command, self._clock.now())
-        self.client.send(engine.index, command)
+        with suppress(EngineDeadError):
+            self.client.send(engine.index, command)
 
 
 def _preference(engine: EngineState) -> tuple[bool, bool, int]:

@@ -48,6 +48,8 @@ class LoopWatch:
         Args:
             seconds: Time since the last look, as far as this process ran.
         """
+        if self._loop.is_closed():
+            return
         if self._posted_at is None:
             self._waited = 0.0
             self._posted_at = time.monotonic()

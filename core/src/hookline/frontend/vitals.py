@@ -25,7 +25,7 @@ class EngineVitals:
         outputs: The most recent outputs: time on the engine's clock in ns, cause,
             number of running and of waiting requests.
         commands: The most recent commands: time on the front end's clock in ns, kind,
-            and the ids of its requests.
+            and ids of its requests.
         unheard: Arrival of each request that the engine has not confirmed yet, in ns
             on the front end's clock, in the order in which they were sent.
         num_slow_calls: Open calls that may take long, such as a wake-up.
@@ -60,7 +60,7 @@ class EngineVitals:
         if isinstance(command, Add):
             ids = [command.request.request_id]
         elif isinstance(command, Finish):
-            ids = command.request_ids
+            ids = command.request_ids[:MOST_RECENT]
         self.commands.append((at, type(command).__name__, ids))
 
     def begin_slow_call(self, reply: Future[Any]) -> None:
