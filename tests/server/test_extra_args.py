@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from hookline.frozen import frozen_json
 from hookline.request_limits import EXTRA_ARGS_BYTES
 from hookline_testing.scripted_server import FakeEngine, client_of
 
@@ -32,13 +33,13 @@ async def post(engine: FakeEngine, path: str, arguments: object) -> tuple[int, A
 async def test_logits_processors_get_their_arguments(
     path: str, arguments: dict[str, object] | None
 ) -> None:
-    """They are the request's `extra_args`, and empty if there are none."""
+    """They are the request's `extra_args`, with tuples for lists, or empty."""
     engine = FakeEngine()
 
     status, _ = await post(engine, path, arguments)
 
     assert status == 200
-    assert engine.streams[0].params.extra_args == (arguments or {})
+    assert engine.streams[0].params.extra_args == frozen_json(arguments or {})
 
 
 @pytest.mark.parametrize(
