@@ -119,3 +119,23 @@ def test_header_with_secrets_names_no_tenant(name: str) -> None:
     """
     with pytest.raises(ConfigError, match="secrets"):
         ServerSettings(tenant_header=name)
+
+
+@pytest.mark.parametrize("path", ["/v1/completions", "/v1/chat/completions"])
+@pytest.mark.parametrize(
+    ("headers", "expected"), [({"X-Tenant": "acme"}, "acme"), ({}, "127.0.0.1")]
+)
+async def test_texts_are_tokenized_in_turn(
+    path: str, headers: dict[str, str], expected: str
+) -> None:
+    """
+    Tenants take turns, and where there are none, the clients' addresses.
+    """
+    engine = FakeEngine()
+    body = {"model": "fake", "messages": [{"role": "user", "content": "a"}]}
+    settings = ServerSettings(tenant_header="X-Tenant")
+    async with client_of(engine, settings) as client:
+        await client.post(path, json={**BODY, **body}, headers=headers)
+        await client.post("/tokenize", json={"prompt": "a"}, headers=headers)
+
+    assert set(engine.clients) == {expected}

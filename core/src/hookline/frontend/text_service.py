@@ -13,9 +13,9 @@ from hookline.text.bounds import TextBounds
 from hookline.text.pool import TextPool
 from hookline.tokenizer import ChatMessage, Tokenizer
 
-MIN_TEXT_BYTES = 2**20
-BYTES_PER_TOKEN = 8
-"""A text for `encode` may have this many bytes per token of the context length."""
+MIN_TEXT_CHARS = 2**20
+CHARS_PER_TOKEN = 8
+"""A text for `encode` may have this many characters per token of the context length."""
 MIN_DECODED_TOKENS = 131_072
 
 
@@ -32,9 +32,9 @@ class TextService:
         self._is_closed = False
 
     @property
-    def max_text_bytes(self) -> int:
-        """Bytes that a text for `encode` may have."""
-        return max(MIN_TEXT_BYTES, BYTES_PER_TOKEN * self._bounds.max_model_len)
+    def max_text_chars(self) -> int:
+        """Characters that a text for `encode` may have."""
+        return max(MIN_TEXT_CHARS, CHARS_PER_TOKEN * self._bounds.max_model_len)
 
     @property
     def max_decoded_tokens(self) -> int:
@@ -67,9 +67,9 @@ class TextService:
         """
         if is_prompt:
             self._bounds.check(text)
-        elif len(text) > self.max_text_bytes:
+        elif len(text) > self.max_text_chars:
             raise RequestError(
-                f"the text has {len(text)} characters; at most {self.max_text_bytes} "
+                f"the text has {len(text)} characters; at most {self.max_text_chars} "
                 "can be tokenized at once",
                 param="prompt",
             )
