@@ -1,4 +1,7 @@
-"""The engine's memory is its KV cache and a constant, however long it works."""
+"""The engine's memory stays within a budget beside its KV cache.
+
+That it is level after some minutes is checked by `test_hostile_soak.py`.
+"""
 
 import json
 import random
@@ -15,9 +18,8 @@ from hookline_testing.server_process import Server, serving
 CLIENTS = 96
 POOL_MB = 64
 WORKING_MB = 700
-"""Budget for weights, code and working memory; 470 to 580 were seen."""
-SETTLING_SECONDS, WATCHED_SECONDS = 60.0, 45.0
-ALLOWED_GROWTH_MB = 48
+"""Budget for weights, code and working memory; 405 to 615 were seen."""
+SATURATED_SECONDS = 110.0
 WORDS = ("river", "stone", "light", "green", "seven", "north", "apple", "cloud")
 
 
@@ -66,17 +68,17 @@ def crowd(server: Server) -> Iterator[None]:
 
 @pytest.mark.soak
 def test_engine_stays_within_its_budget() -> None:
-    """After a minute of saturation nothing is added but noise."""
+    """The sum holds at every moment of two minutes of saturation."""
     options = ("--model", "demo", "--port", "0", "--log-level", "error")
     with (
         serving(*options, "--kv-cache-memory", f"{POOL_MB}MiB") as server,
         crowd(server),
     ):
         engine = server.engine_pid
-        time.sleep(SETTLING_SECONDS)
-        before = server.resident_mb(engine)
-        time.sleep(WATCHED_SECONDS)
-        after = server.resident_mb(engine)
+        sizes = []
+        ends_at = time.monotonic() + SATURATED_SECONDS
+        while time.monotonic() < ends_at:
+            time.sleep(2.0)
+            sizes.append(server.resident_mb(engine))
 
-    assert after < POOL_MB + WORKING_MB
-    assert after - before < ALLOWED_GROWTH_MB
+    assert max(sizes) < POOL_MB + WORKING_MB, sizes
