@@ -5,7 +5,7 @@ copies, tokenizes or sends anything.
 """
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from hookline.exceptions import LimitError
 
@@ -26,19 +26,23 @@ class Limit:
     most: int
     what: str
 
-    def within(self, vocab_size: int) -> "Limit":
-        """Returns the limit for a model: at most its vocabulary."""
-        return replace(self, most=min(self.most, vocab_size))
+    def check(
+        self, number: int, *, most: int | None = None, param: str | None = None
+    ) -> None:
+        """Checks a number.
 
-    def check(self, number: int, *, param: str | None = None) -> None:
-        """Checks a number; `param` replaces the field's name in the error.
+        Args:
+            number: The number.
+            most: Another maximum, such as the vocabulary, if it is lower.
+            param: Takes the place of the field's name in the error.
 
         Raises:
             LimitError: It is above the maximum.
         """
-        if number > self.most:
+        allowed = self.most if most is None else min(self.most, most)
+        if number > allowed:
             raise LimitError(
-                self.name, self.most, self.what, number, param=param or self.param
+                self.name, allowed, self.what, number, param=param or self.param
             )
 
 
@@ -172,11 +176,12 @@ def check_words(stop: Collection[str], bad_words: Collection[str]) -> None:
     STOP.check(len(stop))
     BAD_WORDS.check(len(bad_words))
     # Their types are checked later.
-    stop_lengths = [len(each) for each in stop if isinstance(each, str)]
-    word_lengths = [len(each) for each in bad_words if isinstance(each, str)]
-    STOP_LENGTH.check(max(stop_lengths, default=0))
-    BAD_WORDS_LENGTH.check(max(word_lengths, default=0))
-    BAD_WORDS_CHARACTERS.check(sum(word_lengths))
+    for each in stop:
+        STOP_LENGTH.check(len(each) if isinstance(each, str) else 0)
+    if bad_words:
+        lengths = [len(each) for each in bad_words if isinstance(each, str)]
+        BAD_WORDS_LENGTH.check(max(lengths, default=0))
+        BAD_WORDS_CHARACTERS.check(sum(lengths))
 
 
 def check_token_lists(
@@ -191,6 +196,6 @@ def check_token_lists(
     Raises:
         LimitError: One is too long.
     """
-    LOGIT_BIAS.within(vocab_size).check(len(logit_bias))
-    ALLOWED_TOKEN_IDS.within(vocab_size).check(len(allowed_token_ids))
-    STOP_TOKEN_IDS.within(vocab_size).check(len(stop_token_ids))
+    LOGIT_BIAS.check(len(logit_bias), most=vocab_size)
+    ALLOWED_TOKEN_IDS.check(len(allowed_token_ids), most=vocab_size)
+    STOP_TOKEN_IDS.check(len(stop_token_ids), most=vocab_size)
