@@ -77,8 +77,9 @@ class SamplingParams(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
         self._check_penalties()
         self._check_words()
         for name in ("logprobs", "prompt_logprobs"):
-            _within(name, getattr(self, name), 0, None)
-            LOGPROBS.check(getattr(self, name) or 0, param=name)
+            if (count := getattr(self, name)) is not None:
+                _within(name, count, 0, None)
+                LOGPROBS.check(count, param=name)
         _within("seed", self.seed, -(2**63), 2**63 - 1)
 
     def _check_lengths(self) -> None:
@@ -107,7 +108,8 @@ class SamplingParams(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
                 _within("logit_bias", bias, -100.0, 100.0)
 
     def _check_words(self) -> None:
-        check_words(self.stop, self.bad_words)
+        if self.stop or self.bad_words:
+            check_words(self.stop, self.bad_words)
         for param, words in (("stop", self.stop), ("bad_words", self.bad_words)):
             if not all(words):
                 raise RequestError(f"{param} must not hold empty strings", param=param)

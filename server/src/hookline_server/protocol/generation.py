@@ -22,6 +22,9 @@ MAX_CACHE_SALT_LENGTH = 256
 LARGEST_BIAS = 100.0
 """Larger biases count as this, as in vLLM."""
 
+DEFAULTS = SamplingParams(max_tokens=None)
+"""The parameters of a request without any."""
+
 T = TypeVar("T")
 
 
@@ -184,7 +187,7 @@ def sampling_params(
         "extra_args": request.vllm_xargs,
     }
     named = {name: value for name, value in given.items() if value is not None}
-    return msgspec.structs.replace(SamplingParams(max_tokens=None), **named)
+    return msgspec.structs.replace(DEFAULTS, **named)
 
 
 def _top_k(top_k: int | None) -> int | None:
