@@ -97,3 +97,16 @@ def swallows_everything(path: Path) -> bool:
 def names(expression: ast.expr) -> set[str]:
     found = {node.id for node in ast.walk(expression) if isinstance(node, ast.Name)}
     return {name.replace("BaseException", "Exception") for name in found}
+
+
+def test_a_failure_names_the_line_that_raised() -> None:
+    """
+    A message like `KeyError: 'rows'` would say nothing without the place in the plugin.
+    """
+    options: dict[str, int] = {}
+
+    failure = isolate(lambda: options["rows"])
+
+    assert isinstance(failure, Failure)
+    assert failure.place.startswith(__file__)
+    assert isolate(int, "x").place == ""  # type: ignore[union-attr]

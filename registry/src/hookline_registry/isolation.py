@@ -1,6 +1,7 @@
 """Calls plugin code and contains every exception."""
 
 import threading
+import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ParamSpec, TypeVar
@@ -27,6 +28,14 @@ class Failure:
         if isinstance(text, Failure):
             return f"{kind} (whose text cannot be shown)"
         return f"{kind}: {text}" if text else kind
+
+    @property
+    def place(self) -> str:
+        """File and line where it was raised, for messages; empty if unknown."""
+        frames = traceback.extract_tb(self.error.__traceback__)
+        if len(frames) < 2:  # only the call itself
+            return ""
+        return f"{frames[-1].filename}, line {frames[-1].lineno}"
 
 
 def isolate(

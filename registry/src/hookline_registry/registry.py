@@ -113,7 +113,8 @@ class PluginRegistry:
             return None
         outcome = isolate(caller, **arguments)
         if isinstance(outcome, Failure):
-            reason = f"{hook}: {outcome.summary}"
+            where = f" ({outcome.place})" if outcome.place else ""
+            reason = f"{hook}: {outcome.summary}{where}"
             raise self._broken(plugin_name, reason) from outcome.error
         return outcome
 
