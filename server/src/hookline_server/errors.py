@@ -28,6 +28,9 @@ async def answer_errors(request: web.Request, handler: Handler) -> web.StreamRes
     """Converts errors that handlers raise deliberately to responses."""
     try:
         return await handler(request)
+    except web.HTTPRequestEntityTooLarge:
+        # As a response, the exception would keep its traceback, and so the body.
+        return error_response(body_too_large(request.client_max_size))
     except (ApiError, RequestError, CommandError, EngineDeadError) as error:
         response = error_response(as_api_error(error))
         if response.status == 401:

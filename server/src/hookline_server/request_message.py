@@ -22,7 +22,12 @@ async def read_message(request: web.Request, kind: type[T]) -> T:
         LimitError: It has too many values.
         RequestError: It is not JSON, or does not match the struct.
     """
-    body = await read_body(request)
+    try:
+        body = await read_body(request)
+    except web.HTTPRequestEntityTooLarge:
+        # It may have been read or decoded up to the limit.
+        request.app[HEAP].add(request.client_max_size)
+        raise
     if len(body) > UNCHECKED_BYTES:
         request.app[HEAP].add(len(body))
         await asyncio.to_thread(check_structure, body)
