@@ -68,12 +68,10 @@ class ConnectionPool:
         """
         if len(self._evicted) >= MOST_EVICTIONS:
             return None
-        while self._num_taken >= self.max_connections and self._evict():
-            pass
-        if self._num_taken < self.max_connections:
+        if self._shrink(self.max_connections - 1):
             return False
         most = self.max_connections + EXTRA_CONNECTIONS
-        return True if self._num_taken < most else None
+        return True if self._num_taken < most or self._evict() else None
 
     def opening(self) -> None:
         """Counts a connection that was accepted; `opened` or `unopened` follows."""
@@ -122,7 +120,7 @@ class ConnectionPool:
         Returns:
             Whether that was possible.
         """
-        return self._num_taken <= self.max_connections or self._evict()
+        return self._shrink(self.max_connections)
 
     def is_busy(self, connection: Connection) -> None:
         self._idle.pop(connection, None)
@@ -150,6 +148,15 @@ class ConnectionPool:
     @property
     def _num_taken(self) -> int:
         return len(self._open) - len(self._leaving) + self._num_opening
+
+    def _shrink(self, most: int) -> bool:
+        """Closes idle connections until so many are left; False if more are busy."""
+        excess = self._num_taken - most
+        if excess > len(self._idle):
+            return False
+        for _ in range(excess):
+            self._evict()
+        return True
 
     def _evict(self) -> bool:
         """Closes the connection that has been idle longest; False if none is idle."""
