@@ -7,6 +7,7 @@ from pathlib import Path
 
 from hookline.exceptions import ModelLoadError
 from hookline.text import probe
+from hookline.text.environment import small_environment
 
 PROBE_SECONDS = 120.0
 """Time for the probe by the clock, however busy the machine is."""
@@ -39,7 +40,7 @@ def _reason(path: Path) -> str:
             capture_output=True,
             timeout=PROBE_SECONDS,
             check=False,
-            env={"TOKENIZERS_PARALLELISM": "false"},
+            env=small_environment(),
         )
     except subprocess.TimeoutExpired:
         return f"it takes more than {PROBE_SECONDS:g} s to load and try"

@@ -10,10 +10,9 @@ from dataclasses import dataclass
 
 import msgspec
 
+from hookline.text.environment import small_environment
 from hookline.text.messages import LENGTH_BYTES, Job, Reply, frame
 
-_KEPT_VARIABLES = ("LANG", "LC_ALL", "LD_LIBRARY_PATH", "PATH", "PYTHONPATH", "TZ")
-"""Variables that a text process gets; the others may hold secrets."""
 _CHUNK_BYTES = 1 << 18
 
 
@@ -134,12 +133,11 @@ def _start(
 ) -> subprocess.Popen[bytes]:
     limited = (limits.cpu_seconds, limits.memory_bytes)
     arguments = map(str, (setup_fd, *limited, os.getpid()))
-    kept = {name: os.environ[name] for name in _KEPT_VARIABLES if name in os.environ}
     return subprocess.Popen(  # noqa: S603 - no input of anyone else
         [sys.executable, "-m", "hookline.text.process", *arguments],
         stdin=channel.fileno(),
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,  # Rust writes its panics there, in its own format
         pass_fds=[setup_fd],
-        env={**kept, "TOKENIZERS_PARALLELISM": "false"},
+        env=small_environment(),
     )
