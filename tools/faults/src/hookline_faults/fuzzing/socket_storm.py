@@ -79,7 +79,7 @@ def _send_line(
 ) -> tuple[socket.socket | None, str]:
     """Returns the connection if it is still open, and how it ended otherwise."""
     try:
-        made = connected(address)
+        made = _connected(address)
     except OSError as error:
         return None, type(error).__name__
     try:
@@ -97,8 +97,7 @@ def _send_line(
     return made, "left open"
 
 
-def connected(address: str) -> socket.socket:
-    """Connects to an address as ZMQ writes it; raises `OSError`."""
+def _connected(address: str) -> socket.socket:
     kind, _, place = address.partition("://")
     if kind == "ipc":
         made = socket.socket(socket.AF_UNIX)

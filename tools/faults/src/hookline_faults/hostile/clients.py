@@ -10,7 +10,6 @@ from hookline_faults.fuzzing.bodies import huge_body
 from hookline_faults.fuzzing.raw_http import raw_case
 from hookline_faults.fuzzing.responses import read_response
 from hookline_faults.fuzzing.socket_cases import line_bytes
-from hookline_faults.fuzzing.socket_storm import connected
 from hookline_faults.hostile.target import MOST_SECONDS, Target, completion
 
 Client = Callable[[Target, random.Random], Awaitable[str]]
@@ -120,10 +119,10 @@ async def _idle_connections(target: Target, source: random.Random) -> str:
 
 async def _garbage(target: Target, source: random.Random) -> str:
     for address in target.sockets:
-        made = await asyncio.to_thread(connected, address)
-        with closing(made):
-            made.setblocking(False)
-            await asyncio.get_running_loop().sock_sendall(made, line_bytes(source))
+        path = address.removeprefix("ipc://")
+        _, writer = await asyncio.open_unix_connection(path)
+        with closing(writer):
+            writer.write(line_bytes(source))
     return "sent"
 
 

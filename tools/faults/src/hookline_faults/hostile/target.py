@@ -20,7 +20,7 @@ class Target:
         host: Its address.
         port: Its port.
         key: A valid API key.
-        sockets: Addresses of its sockets that are not HTTP, as ZMQ writes them.
+        sockets: Addresses of its Unix sockets, as ZMQ writes them.
         counts: How exchanges ended, by kind of client.
     """
 
