@@ -255,7 +255,7 @@ async def test_gauges_after_a_rejection(server: Server) -> None:
         await client.until(lambda now: now.received > before.received)
         after = await client.until_gauges(AT_REST)
 
-    assert status == 503
+    assert status == 429
     assert after.rejected - before.rejected == 1
     assert after.finished("rejected") - before.finished("rejected") == 1
     assert after.received - before.received == 1

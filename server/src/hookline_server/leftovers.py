@@ -11,6 +11,12 @@ from aiohttp import web
 MOST_BYTES = 1024 * 1024
 MOST_SECONDS = 1.0
 
+MOST_BYTES_OF_CLIENTS = 32 * MOST_BYTES
+"""The same if the client may use the server, such as after a 413."""
+
+_STRANGERS = frozenset({401, 403, 429})
+"""Statuses of clients that may not."""
+
 
 async def close_if_long(request: web.Request, response: web.StreamResponse) -> None:
     """Announces the end of the connection, if too much of a body may be left.
@@ -25,12 +31,12 @@ async def close_if_long(request: web.Request, response: web.StreamResponse) -> N
         response.force_close()
 
 
-async def discard(request: web.BaseRequest) -> None:
+async def discard(request: web.BaseRequest, status: int) -> None:
     """Reads what is left of a body, within limits; call it after the response."""
     body = request.content
     if body.is_eof() or body.exception() is not None:
         return
-    left = MOST_BYTES
+    left = MOST_BYTES if status in _STRANGERS else MOST_BYTES_OF_CLIENTS
     try:
         async with asyncio.timeout(MOST_SECONDS):
             while left > 0 and not body.is_eof():

@@ -95,8 +95,12 @@ def around(handle: Handle) -> Handle:
     """Handles requests' expectations and leftovers instead of aiohttp."""
 
     async def handle_all(request: web.BaseRequest) -> web.StreamResponse:
-        response = await handle(without_expectation(request))
-        await discard(request)
+        try:
+            response = await handle(without_expectation(request))
+        except web.HTTPException as error:  # which `send` has sent
+            await discard(request, error.status)
+            raise
+        await discard(request, response.status)
         return response
 
     return handle_all
