@@ -11,7 +11,7 @@ from typing import Generic, NamedTuple, TypeVar
 import msgspec
 
 from hookline.core.commands import SCHEMA_VERSION
-from hookline.exceptions import SchemaVersionError
+from hookline.exceptions import ConfigError, SchemaVersionError
 from hookline.frozen import plain
 from hookline.transport.transport import Party, Role, Transport
 
@@ -100,8 +100,9 @@ class Mailbox(Generic[M]):
             if version != self._schema_version:
                 return self._refuse(sender, version)
             return Mail(sender, self._decode(memoryview(frame)[_HEADER_SIZE:]))
-        # msgspec's own errors are ValueErrors; too deep a nesting is another.
-        except (struct.error, ValueError, RecursionError) as error:
+        # msgspec's own errors are ValueErrors; too deep a nesting is another, and
+        # a configuration checks itself.
+        except (struct.error, ValueError, RecursionError, ConfigError) as error:
             return self._drop(str(error))
 
     def _has_key(self, sender: Party, frame: bytes) -> bool:
