@@ -60,7 +60,21 @@ FEATURES = (
     "--tenant=known",
     '--speculative-config={"method": "ngram", "num_speculative_tokens": 3}',
     '--kv-transfer-config={"kv_connector": "cpu_offload"}',
+    "--scheduling-policy=fair",
 )
+KEY = "sk-unlimited"
+LIMITED_KEY = "sk-limited"
+KEYS = {
+    "keys": [
+        {"name": "unlimited", "key": KEY, "scopes": ["serve", "metrics"]},
+        {
+            "name": "limited",
+            "key": LIMITED_KEY,
+            "tenant": "known",
+            "limits": {"requests_per_minute": 1},
+        },
+    ]
+}
 
 
 class Server:
@@ -97,12 +111,23 @@ class Server:
         connection.getresponse().read()
         connection.close()
 
+    def ask_too_often(self) -> None:
+        """Asks by a key that has a limit."""
+        headers = {"Authorization": f"Bearer {LIMITED_KEY}"}
+        connection = self._asked({"prompt": "x"}, "known", headers)
+        connection.getresponse().read()
+        connection.close()
+
     def _asked(
         self, body: Body, tenant: str, headers: Mapping[str, str] | None = None
     ) -> HTTPConnection:
         connection = HTTPConnection("127.0.0.1", self.port, timeout=60)
         text = json.dumps({"model": "demo", **body})
-        sent = {"X-Tenant": tenant, **(headers or {})}
+        sent = {
+            "X-Tenant": tenant,
+            "Authorization": f"Bearer {KEY}",
+            **(headers or {}),
+        }
         connection.request("POST", "/v1/completions", text, sent)
         return connection
 
@@ -175,6 +200,7 @@ def scraping(
     """Prometheus with the project's own configuration, but another pace and target."""
     config = yaml.safe_load((rules_folder / "prometheus.yml").read_text())
     config["global"] = {"scrape_interval": "1s", "evaluation_interval": "1s"}
+    config["scrape_configs"][0]["authorization"] = {"credentials": KEY}
     config["scrape_configs"][0]["static_configs"] = [{"targets": [f"127.0.0.1:{port}"]}]
     config["rule_files"] = [str(rules_folder / name) for name in config["rule_files"]]
     (folder / "prometheus.yml").write_text(yaml.safe_dump(config))
@@ -213,6 +239,7 @@ def load(server: Server) -> Iterator[None]:
         lambda _: server.complete({"prompt": "x", "max_tokens": "many"}),
         lambda _: server.complete({"prompt": ["x"] * 99}),  # more than may wait
         lambda number: server.be_late(_long(number)),
+        lambda _: server.ask_too_often(),
     ]
     with ThreadPoolExecutor(len(work)) as pool:
         clients = [pool.submit(_repeat, done, ask) for ask in work]
@@ -286,9 +313,12 @@ def test_every_panel_and_rule_has_data(
 ) -> None:
     """Under load each panel, recorded series and alert has numbers to work with."""
     expressions = [*panel_expressions(), *rule_expressions()]
+    keys = tmp_path / "keys.yaml"
+    keys.write_text(yaml.safe_dump(KEYS))
+    keyed = (*FEATURES, f"--api-keys={keys}")
 
     with (
-        serving(tmp_path / "server.log", *TIGHT, *FEATURES) as server,
+        serving(tmp_path / "server.log", *TIGHT, *keyed) as server,
         scraping(prometheus, tmp_path, rules_folder, server.port) as scraper,
         load(server),
     ):

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Protocol
 
 from hookline.config import EngineConfig
 from hookline.cost import ModelCost
@@ -17,6 +17,7 @@ from hookline.events import (
     Scheduled,
     StepRecord,
 )
+from hookline.front_end_parts import FrontEndPart
 from hookline.request import RequestFacts
 from hookline.stats import IterationStats, SchedulerStats
 from hookline_registry import LaneStats
@@ -274,128 +275,6 @@ class HttpAnswered:
     in_flight: Mapping[tuple[str, str], int]
     missed: int = 0
     pages: tuple[PageStats, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LogStats:
-    """Log lines of the server that were not written.
-
-    Attributes:
-        unread: Lines dropped because nobody read the log, since the start.
-        repeated: Lines left out because one place logged too many, since the start.
-    """
-
-    unread: int = 0
-    repeated: int = 0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConnectionStats:
-    """Connections of a server's clients.
-
-    Attributes:
-        open: Number of open connections.
-        maximum: Maximum number of open connections.
-        accept_errors: Failures to accept a connection, since the start.
-        closed: Connections that the server closed and the client did not want closed,
-            by reason, since the start.
-    """
-
-    open: int
-    maximum: int
-    accept_errors: int = 0
-    closed: tuple[tuple[str, int], ...] = ()
-
-
-TextQueueName = Literal["text", "chat", "long"]
-"""A kind of text work: short texts, conversations, or long texts of either kind."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TextQueueStats:
-    """State of one kind of text work.
-
-    Attributes:
-        queue: The kind.
-        waiting: Jobs that wait or are worked on.
-        jobs: Jobs done.
-        seconds: Time that they took in the text process.
-        exceeded: Text processes replaced because a job exceeded its time.
-        crashed: Text processes replaced because they ended.
-    """
-
-    queue: TextQueueName
-    waiting: int = 0
-    jobs: int = 0
-    seconds: float = 0.0
-    exceeded: int = 0
-    crashed: int = 0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TextStats:
-    """State of a front end's text processes.
-
-    Attributes:
-        queues: The state of each kind of text work.
-    """
-
-    queues: tuple[TextQueueStats, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EventLoopStats:
-    """How late the event loop of a server runs its callbacks.
-
-    Attributes:
-        lag_seconds: Maximum delay of a callback in the last ten seconds.
-        stalls: Number of times that a callback was over a second late.
-    """
-
-    lag_seconds: float = 0.0
-    stalls: int = 0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TransportStats:
-    """Messages between a server and its engine processes.
-
-    Attributes:
-        dropped: Messages dropped on either side because they had no valid key or could
-            not be understood, since the start.
-    """
-
-    dropped: int = 0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EngineHealth:
-    """Whether an engine works, as the front end sees it; sent while it does not.
-
-    Attributes:
-        engine_index: Index of the engine.
-        stalled_seconds: How long it has not done what it should; None once it works.
-        reason: What it does not do; empty once it works.
-        unheard: Number of requests sent to it that it has not confirmed.
-        oldest_unheard_seconds: Age of the oldest of them, or 0.
-    """
-
-    engine_index: int
-    stalled_seconds: float | None
-    reason: str
-    unheard: int
-    oldest_unheard_seconds: float
-
-
-FrontEndPart = (
-    LogStats
-    | ConnectionStats
-    | TextStats
-    | EventLoopStats
-    | TransportStats
-    | EngineHealth
-)
-"""The state of one part of a front end. Its counts are totals since the start."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,10 +6,11 @@ from typing import Protocol, TypeVar
 
 from hookline.core.commands import EngineCommand
 from hookline.finish_cause import Rejected
+from hookline.front_end_parts import FrontEndPart
 from hookline.frontend.probe_result import ProbeResult
 from hookline.outputs import RequestOutput
 from hookline.pages import RoutesOf
-from hookline.payloads import EngineFacts, FrontEndPart, HttpAnswered
+from hookline.payloads import EngineFacts, HttpAnswered
 from hookline.request import RequestFacts
 from hookline.sampling_params import SamplingParams
 

@@ -4,9 +4,9 @@ import asyncio
 
 import pytest
 
+from hookline.front_end_parts import FrontEndPart, LogStats
 from hookline.frontend import reporting
 from hookline.frontend.reporting import FrontEndReporter
-from hookline.payloads import FrontEndPart, LogStats
 
 
 @pytest.fixture(autouse=True)

@@ -7,9 +7,10 @@ import pytest
 
 from hookline.clock import NANOSECONDS, VirtualClock
 from hookline.config import EngineConfig, MetricsConfig, ObserverConfig
+from hookline.front_end_parts import EngineHealth
 from hookline.metrics import Recorder
 from hookline.metrics.rate_window import RateWindow
-from hookline.payloads import EngineFailed, EngineHealth, FrontEndChanged
+from hookline.payloads import EngineFailed, FrontEndChanged
 from hookline.slo import Phase, SloMiss
 from hookline.stats import FinishedRequest, IterationStats, SchedulerStats
 from hookline_testing.payloads import (

@@ -17,22 +17,24 @@ from hookline.cost import ModelCost
 from hookline.events import StepRecord
 from hookline.exceptions import ConfigError
 from hookline.finish_cause import Aborted, Failed, Rejected
-from hookline.metrics import CATALOGUE, HistogramValue, Recorder
-from hookline.payloads import (
+from hookline.front_end_parts import (
     ConnectionStats,
-    EngineFailed,
     EngineHealth,
-    EngineStopped,
     EventLoopStats,
-    FrontEndChanged,
-    HttpAnswered,
-    HttpExchange,
     LogStats,
-    PageStats,
-    StartupPhase,
     TextQueueStats,
     TextStats,
     TransportStats,
+)
+from hookline.metrics import CATALOGUE, HistogramValue, Recorder
+from hookline.payloads import (
+    EngineFailed,
+    EngineStopped,
+    FrontEndChanged,
+    HttpAnswered,
+    HttpExchange,
+    PageStats,
+    StartupPhase,
 )
 from hookline.request import RequestFacts
 from hookline.request_limits import LIMITS

@@ -19,7 +19,7 @@ from hookline.exceptions import (
     RequestError,
     TextLimitError,
 )
-from hookline.payloads import TextQueueName, TextQueueStats
+from hookline.front_end_parts import TextQueueName, TextQueueStats
 from hookline.text import text_queue
 from hookline.text.bounds import TextBounds
 from hookline.text.pool import SMALL_CHARS, TextPool

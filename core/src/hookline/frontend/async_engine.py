@@ -14,6 +14,7 @@ from hookline.exceptions import (
     EngineDeadError,
 )
 from hookline.finish_cause import Rejected
+from hookline.front_end_parts import TransportStats
 from hookline.frontend.admission import Admission
 from hookline.frontend.calls import CALL_SECONDS
 from hookline.frontend.engine_watch import Stall
@@ -27,7 +28,7 @@ from hookline.frontend.starting import start_front_end
 from hookline.frontend.text_service import TextService
 from hookline.frontend.watchdog import Watchdog
 from hookline.pages import RoutesOf
-from hookline.payloads import EngineFacts, HttpAnswered, TransportStats
+from hookline.payloads import EngineFacts, HttpAnswered
 from hookline.request import RequestFacts
 from hookline.sampling_params import SamplingParams
 from hookline.tokenizer import ChatMessage

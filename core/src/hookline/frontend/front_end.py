@@ -17,6 +17,7 @@ from hookline.exceptions import (
     EngineStalledError,
 )
 from hookline.finish_cause import Aborted, Rejected
+from hookline.front_end_parts import FrontEndPart
 from hookline.frontend.accounting import RequestAccounting
 from hookline.frontend.calls import PendingCalls
 from hookline.frontend.client_request import ClientRequest, Deliver
@@ -30,7 +31,7 @@ from hookline.frontend.request_context import RequestContext
 from hookline.frontend.supervisor import Supervisor
 from hookline.frontend.text_stream import make_text_streams
 from hookline.pages import RoutesOf
-from hookline.payloads import EngineFacts, FrontEndPart, HttpAnswered
+from hookline.payloads import EngineFacts, HttpAnswered
 from hookline.request import RequestFacts
 from hookline.request_ids import RequestIds
 from hookline.sampling_params import SamplingParams

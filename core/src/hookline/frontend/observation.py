@@ -7,6 +7,7 @@ from hookline import hookspecs
 from hookline.config import EngineConfig
 from hookline.events import ClockPair, StepOutput, StepRecord
 from hookline.exceptions import ConfigError
+from hookline.front_end_parts import FrontEndPart
 from hookline.frontend.sealing import (
     seal_changes,
     seal_record,
@@ -24,7 +25,6 @@ from hookline.payloads import (
     EngineStarted,
     EngineStopped,
     FrontEndChanged,
-    FrontEndPart,
     HttpAnswered,
     LoggerContext,
     RequestsFinished,

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable
 
-from hookline.payloads import FrontEndPart
+from hookline.front_end_parts import FrontEndPart
 
 REPORT_SECONDS = 1.0
 

@@ -6,8 +6,8 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 from hookline.exceptions import EngineDeadError, RequestError
+from hookline.front_end_parts import TextStats
 from hookline.frontend.encoded_texts import EncodedTexts, bad_word_spellings
-from hookline.payloads import TextStats
 from hookline.sampling_params import SamplingParams
 from hookline.text.bounds import TextBounds
 from hookline.text.pool import TextPool

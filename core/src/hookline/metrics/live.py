@@ -5,11 +5,12 @@ from collections.abc import Iterable
 import msgspec
 
 from hookline.clock import NANOSECONDS
+from hookline.front_end_parts import EngineHealth
 from hookline.metrics.rate_window import RateWindow
 from hookline.metrics.readings import LiveReading, StateReading
 from hookline.metrics.saturation import PARTS, Saturation
 from hookline.metrics.speculation import SpeculationReading, SpeculationYield
-from hookline.payloads import EngineHealth, EngineStarted, StateChanged, StepFinished
+from hookline.payloads import EngineStarted, StateChanged, StepFinished
 from hookline.stats import FinishedRequest, HitRateWindow, SchedulerStats
 
 RATE_SECONDS = 10.0

@@ -5,17 +5,16 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from hookline.events import StepRecord
-from hookline.metrics.metric import Point
-from hookline.metrics.speculation import SpeculationReading
-from hookline.payloads import (
+from hookline.front_end_parts import (
     ConnectionStats,
-    EngineFacts,
     EventLoopStats,
     LogStats,
-    PageStats,
     TextStats,
     TransportStats,
 )
+from hookline.metrics.metric import Point
+from hookline.metrics.speculation import SpeculationReading
+from hookline.payloads import EngineFacts, PageStats
 from hookline.stats import SchedulerStats
 from hookline_registry import LaneStats
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from hookline.clock import NANOSECONDS, Clock, SystemClock
 from hookline.config import EngineConfig
+from hookline.front_end_parts import EngineHealth
 from hookline.metrics.accumulators import TraceAt
 from hookline.metrics.label_guard import LabelGuards
 from hookline.metrics.live import LiveEngine
@@ -15,7 +16,6 @@ from hookline.metrics.snapshot import Family, FamilyBuilder, merged
 from hookline.metrics.sums import Sums, TrackedMetric
 from hookline.payloads import (
     EngineFailed,
-    EngineHealth,
     EngineStarted,
     EngineStopped,
     FrontEndChanged,

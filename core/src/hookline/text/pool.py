@@ -9,7 +9,7 @@ from typing import BinaryIO
 import msgspec
 
 from hookline.exceptions import EngineDeadError, PromptTooLongError, RequestError
-from hookline.payloads import TextQueueName, TextStats
+from hookline.front_end_parts import TextQueueName, TextStats
 from hookline.text.bounds import TextBounds
 from hookline.text.messages import (
     Answer,

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from subprocess import Popen
 
 from hookline.exceptions import EngineDeadError, TextLimitError, TextQueueFullError
-from hookline.payloads import TextQueueName, TextQueueStats
+from hookline.front_end_parts import TextQueueName, TextQueueStats
 from hookline.text.fair_queue import FairQueue
 from hookline.text.messages import Answer, Job, Ready, Reply
 from hookline.text.text_process import TextLimits, TextProcess

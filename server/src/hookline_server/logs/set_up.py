@@ -3,8 +3,8 @@
 import logging
 import os
 
+from hookline.front_end_parts import LogStats
 from hookline.logs.line_writer import LineWriter
-from hookline.payloads import LogStats
 from hookline_server.logs.options import LogFormat, LogLevel
 from hookline_server.logs.rate_limit import RateLimit
 from hookline_server.logs.redaction import MAX_LENGTH

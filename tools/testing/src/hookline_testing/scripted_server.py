@@ -18,10 +18,11 @@ from hookline.exceptions import (
     RequestError,
 )
 from hookline.finish_cause import Rejected
+from hookline.front_end_parts import FrontEndPart
 from hookline.frontend.probe_result import ProbeOutcome, ProbeResult
 from hookline.outputs import CompletionOutput, RequestOutput
 from hookline.pages import PageHandler, RoutesOf
-from hookline.payloads import EngineFacts, FrontEndPart, HttpAnswered
+from hookline.payloads import EngineFacts, HttpAnswered
 from hookline.request import FinishReason, RequestFacts, TokenLogprobs
 from hookline.sampling_params import SamplingParams
 from hookline_registry import PluginRegistry

@@ -1,8 +1,8 @@
 """Metrics of the connections of a server's clients."""
 
+from hookline.front_end_parts import ConnectionStats
 from hookline.metrics.metric import Kind, Label, Metric, Scope
 from hookline.metrics.readings import Reading, one
-from hookline.payloads import ConnectionStats
 
 REASONS = (
     "keep_alive",

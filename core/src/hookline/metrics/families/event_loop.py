@@ -1,8 +1,8 @@
 """Metrics of the server's event loop and of its messages to engine processes."""
 
+from hookline.front_end_parts import EventLoopStats, TransportStats
 from hookline.metrics.metric import Kind, Metric, Scope
 from hookline.metrics.readings import Reading, one
-from hookline.payloads import EventLoopStats, TransportStats
 
 EVENT_LOOP_METRICS: tuple[Metric, ...] = (
     Metric(

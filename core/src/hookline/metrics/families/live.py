@@ -2,10 +2,11 @@
 
 from collections.abc import Callable
 
+from hookline.front_end_parts import EngineHealth
 from hookline.metrics.metric import Kind, Label, Metric, Stability
 from hookline.metrics.readings import LiveReading, Reading, by_label, one
 from hookline.metrics.saturation import PARTS
-from hookline.payloads import EngineHealth, EngineStarted
+from hookline.payloads import EngineStarted
 
 
 def _live(

@@ -1,8 +1,8 @@
 """Metrics of the server's log."""
 
+from hookline.front_end_parts import LogStats
 from hookline.metrics.metric import Kind, Label, Metric, Scope
 from hookline.metrics.readings import Reading, by_label
-from hookline.payloads import LogStats
 
 LOG_METRICS: tuple[Metric, ...] = (
     Metric(

@@ -3,9 +3,9 @@
 from collections.abc import Callable, Iterable
 from typing import get_args
 
+from hookline.front_end_parts import TextQueueName, TextQueueStats, TextStats
 from hookline.metrics.metric import Kind, Label, Metric, Point, Scope
 from hookline.metrics.readings import Reading
-from hookline.payloads import TextQueueName, TextQueueStats, TextStats
 
 QUEUE = Label("queue", get_args(TextQueueName))
 
