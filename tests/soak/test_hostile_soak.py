@@ -12,8 +12,10 @@ from hookline_faults.hostile.soak import soak
 from hookline_testing.server_process import serving
 
 KEY = "a-key-of-the-soak-test"
+# So many blocks that nothing is preempted: a stream that is waits for its turn, however
+# healthy the server is.
 SERVE = [
-    *("--model", "demo", "--dtype", "float32", "--num-kv-blocks", "1024"),
+    *("--model", "demo", "--dtype", "float32", "--num-kv-blocks", "8192"),
     *("--threads", "1", "--port", "0", "--log-level", "warning"),
     *("--api-key", KEY, "--write-timeout", "15", "--header-timeout", "10"),
 ]
