@@ -69,11 +69,12 @@ class TextPool:
         return TextStats(queues=tuple(queue.stats for queue in self._queues.values()))
 
     async def start(self) -> None:
-        """Starts the processes that every server needs; does not wait for them."""
+        """Starts the processes that every server needs, and waits for them."""
         await asyncio.to_thread(self._setup_fd)
-        self._queues["text"].start()
+        names: list[TextQueueName] = ["text"]
         if self._tokenizer.has_chat_template:
-            self._queues["chat"].start()
+            names.append("chat")
+        await asyncio.gather(*(self._queues[name].begin() for name in names))
 
     async def encode(
         self,

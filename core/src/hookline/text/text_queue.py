@@ -82,6 +82,7 @@ class TextQueue:
         self._sent: deque[_Waiting] = deque()
         self._process: TextProcess | None = None
         self._is_ready = False
+        self._has_begun = asyncio.Event()
         self._head_since = 0.0
         self._watch: asyncio.TimerHandle | None = None
         self._totals = _Totals()
@@ -135,8 +136,14 @@ class TextQueue:
             )
             self._keep_watch()
 
+    async def begin(self) -> None:
+        """Starts the process, and waits until it is ready or has ended."""
+        self.start()
+        await self._has_begun.wait()
+
     def close(self) -> None:
         """Ends the process; open jobs fail."""
+        self._has_begun.set()
         self._end_process()
         while self._queue:
             self._sent.append(self._queue.pop())
@@ -169,6 +176,7 @@ class TextQueue:
         self._head_since = self._loop.time()
         if isinstance(reply, Ready):
             self._is_ready = True
+            self._has_begun.set()
             return
         done = self._sent.popleft()
         self._totals.jobs += 1
@@ -186,6 +194,7 @@ class TextQueue:
         self._fail("exceeded" if is_limit else "crashed")
 
     def _fail(self, cause: str) -> None:
+        self._has_begun.set()
         self._totals.restarts[cause] += 1
         if self._sent and not (culprit := self._sent.popleft()).answer.done():
             culprit.answer.set_exception(TextLimitError(cause == "exceeded"))

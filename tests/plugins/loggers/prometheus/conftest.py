@@ -27,7 +27,7 @@ from hookline.config import (
 from hookline.finish_cause import Rejected
 from hookline.metrics import DIALECTS, Family, HistogramValue, Kind
 from hookline.pages import PageRequest
-from hookline.payloads import HttpAnswered, HttpExchange, StartupPhase
+from hookline.payloads import HttpAnswered, HttpExchange, PageStats, StartupPhase
 from hookline.request import RequestFacts
 from hookline.stats import (
     BlockEviction,
@@ -35,6 +35,7 @@ from hookline.stats import (
     FirstToken,
     IterationStats,
     SchedulerStats,
+    TenantStats,
     TierStats,
     TransferStats,
 )
@@ -86,13 +87,16 @@ REQUEST = dataclasses.replace(
 REJECTED = dataclasses.replace(
     FINISHED, cause=Rejected("overloaded", "2 completions are open")
 )
+LIMITED = dataclasses.replace(
+    FINISHED, cause=Rejected("rate_limit_exceeded", "wait", "tokens_per_minute")
+)
 
 ITERATION = IterationStats(
     prompt_tokens_computed=7,
     generation_tokens=4,
     first_tokens=(FirstToken(seconds=0.02, is_streamed=True, trace_id=TRACE_ID),),
     inter_token_seconds=((0.01, 3), (0.03, 1)),
-    finished=(REQUEST, REJECTED),
+    finished=(REQUEST, REJECTED, LIMITED),
     finished_groups=(FinishedGroup(n=1, max_output_tokens=55),),
     evictions=(BlockEviction(lifetime=NANOSECONDS, idle=5, reuse_gaps=(7, 9)),),
 )
@@ -103,6 +107,7 @@ SCHEDULER = SchedulerStats(
     waiting=3,
     kv_blocks=40,
     kv_blocks_used=10,
+    tenants={"acme": TenantStats(waiting=2, lag_tokens=1.5)},
     transfers=TransferStats(tiers={"cpu": TierStats(blocks=3, in_bytes=50)}),
 )
 
@@ -118,6 +123,7 @@ ANSWERED = HttpAnswered(
         ),
     ),
     in_flight={("/v1/completions", "POST"): 1},
+    pages=(PageStats(logger="prometheus", hung=1, raised=2, timed_out=3, refused=4),),
 )
 
 

@@ -12,6 +12,7 @@ import traceback
 from pathlib import Path
 
 from hookline_faults.fuzzing.file_targets import make_target
+from hookline_registry import Failure, isolate
 
 MEMORY_BYTES = 6 << 30
 
@@ -27,16 +28,18 @@ def main(name: str, seed: int, first: int, count: int) -> None:
             source = random.Random(seed * 1_000_003 + number)  # noqa: S311 - repeatable
             content = target.mutate(source.choice(target.right), source)
             _write(f"case {number}")
-            try:
-                target.read(content)
-            except target.errors as error:
-                _write(f"error {type(error).__name__}")
-            except Exception:  # noqa: BLE001 - what the fuzzer looks for
-                _write(
-                    f"fault {' / '.join(traceback.format_exc().split(chr(10))[-6:])}"
-                )
-            else:
+            outcome = isolate(target.read, content)
+            if not isinstance(outcome, Failure):
                 _write("read")
+            elif isinstance(outcome.error, target.errors):
+                _write(f"error {type(outcome.error).__name__}")
+            else:
+                _write(f"fault {_last_lines(outcome.error)}")
+
+
+def _last_lines(error: BaseException) -> str:
+    lines = "".join(traceback.format_exception(error)).split("\n")
+    return " / ".join(lines[-6:])
 
 
 def _write(line: str) -> None:
