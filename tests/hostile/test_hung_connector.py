@@ -19,9 +19,8 @@ from hookline import hookimpl
 from hookline.kv_transfer import (
     ConnectorMetadata,
     SchedulerCapabilities,
-    TransferResults,
-    WorkerCapabilities,
 )
+from hookline_testing.idle_connector import IdleWorkerSide
 
 FOLDER = os.environ["HUNG_FOLDER"]
 
@@ -52,9 +51,7 @@ class Scheduler:
         pass
 
 
-class Worker:
-    capabilities = WorkerCapabilities(needs_layers=False)
-
+class Worker(IdleWorkerSide):
     def register_kv_caches(self, blocks):
         self.blocks = blocks
 
@@ -77,21 +74,6 @@ class Worker:
         with open(os.path.join(FOLDER, "outcomes.part"), "w") as file:
             json.dump(outcomes, file)
         os.rename(file.name, os.path.join(FOLDER, "outcomes"))
-
-    def wait_for_layer_load(self, layer_index):
-        pass
-
-    def save_kv_layer(self, layer_index):
-        pass
-
-    def wait_for_save(self):
-        pass
-
-    def get_finished(self):
-        return TransferResults()
-
-    def shutdown(self):
-        pass
 
 
 @hookimpl

@@ -70,11 +70,8 @@ CONNECTOR = (
     SPOILING
     + """
 from hookline import hookimpl
-from hookline.kv_transfer import (
-    SchedulerCapabilities,
-    TransferResults,
-    WorkerCapabilities,
-)
+from hookline.kv_transfer import SchedulerCapabilities
+from hookline_testing.idle_connector import IdleWorkerSide
 
 
 def spoil_request(request):
@@ -114,34 +111,9 @@ class Scheduler:
         pass
 
 
-class Worker:
-    capabilities = WorkerCapabilities(needs_layers=False)
-
-    def register_kv_caches(self, blocks):
-        return None
-
-    def start_load_kv(self, metadata):
-        pass
-
-    def wait_for_layer_load(self, layer_index):
-        pass
-
-    def save_kv_layer(self, layer_index):
-        pass
-
-    def wait_for_save(self):
-        pass
-
-    def get_finished(self):
-        return TransferResults()
-
-    def shutdown(self):
-        pass
-
-
 @hookimpl
 def create_kv_connector(context):
-    return Scheduler() if context.role == "scheduler" else Worker()
+    return Scheduler() if context.role == "scheduler" else IdleWorkerSide()
 """
 )
 

@@ -50,8 +50,9 @@ def create_proposer(context):
 CONNECTOR = """
 from hookline import hookimpl
 from hookline.kv_transfer import (
-    ConnectorMetadata, SchedulerCapabilities, TransferResults, WorkerCapabilities
+    ConnectorMetadata, SchedulerCapabilities, WorkerCapabilities
 )
+from hookline_testing.idle_connector import IdleWorkerSide
 
 seen = []
 
@@ -81,30 +82,12 @@ class Scheduler:
         pass
 
 
-class Worker:
+class Worker(IdleWorkerSide):
     capabilities = WorkerCapabilities()
-
-    def register_kv_caches(self, blocks):
-        return None
 
     def start_load_kv(self, metadata):
         seen.append(metadata)
         raise RuntimeError("no load succeeds")
-
-    def wait_for_layer_load(self, layer_index):
-        pass
-
-    def save_kv_layer(self, layer_index):
-        pass
-
-    def wait_for_save(self):
-        pass
-
-    def get_finished(self):
-        return TransferResults()
-
-    def shutdown(self):
-        pass
 
 
 @hookimpl

@@ -107,7 +107,7 @@ class WaitingQueue:
             self._enter(request)
 
     def peek(self, *, has_followers: bool = True) -> Request | None:
-        """Returns the next request; None if there is none.
+        """Returns the next request, or None if no request waits.
 
         Args:
             has_followers: Whether it may be a choice behind the first of its request.

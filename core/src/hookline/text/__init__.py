@@ -1,1 +1,1 @@
-"""Text work of a front end in processes of its own: chat templates and tokenizing."""
+"""Chat templates and tokenizing in separate processes of a front end."""

@@ -1,4 +1,4 @@
-"""Loads and tries a `tokenizer.json` in a process of its own: `python probe.py FILE`.
+"""Loads and tries a `tokenizer.json` in a separate process: `python probe.py FILE`.
 
 A hostile file can make the library loop, abort or exhaust memory. It imports nothing of
 Hookline, so that it starts in a few hundredths of a second. What it writes to standard

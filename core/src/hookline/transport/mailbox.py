@@ -22,7 +22,7 @@ _KEYLESS = struct.Struct("<4sHBI")
 """Magic, schema version, and the sender's role and index; the same in every version."""
 _HEADER_SIZE = _KEYLESS.size + KEY_BYTES
 Keys = Callable[[Party], bytes | None]
-"""Returns the key of the messages from and to a peer; None if there is no such peer."""
+"""Returns the key of the messages from and to a peer, or None for an unknown one."""
 _log = logging.getLogger(__name__)
 
 

@@ -264,7 +264,7 @@ class ProcessClient:
 def _of_process(config: EngineConfig, number: int) -> EngineConfig:
     """Returns the configuration of an engine's n-th process.
 
-    Each records to a file of its own: the recording of a crash is not overwritten.
+    Each records to its own file, so that the recording of a crash is not overwritten.
     """
     record = config.observers.record
     if record is None:

@@ -1,4 +1,4 @@
-"""Reads mutated contents in a process of its own, which a reader might end or hang.
+"""Reads mutated contents in a separate process, which a reader might end or hang.
 
 `python -m hookline_faults.fuzzing.file_reader TARGET SEED FIRST COUNT` writes the
 number of each case before it is read, and what went wrong.
