@@ -20,7 +20,7 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 TRAINING_medusa := --tokens 1000000 --row-tokens 256 \
     --training-config '{"num_layers": 4, "own_output": false, "epochs": 8}'
 EVERY_TEST := not soak and not gpu
-REST := (slow or exhaustive)
+REST := (slow or exhaustive or hostile)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:

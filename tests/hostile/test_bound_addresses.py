@@ -8,6 +8,8 @@ import pytest
 
 from hookline_testing.server_process import Server, serving
 
+pytestmark = pytest.mark.hostile
+
 LISTENS = "0A"
 """State of a listening socket in /proc/net/tcp."""
 

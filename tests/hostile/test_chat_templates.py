@@ -14,6 +14,8 @@ import pytest
 from hookline.models.description import find_folder
 from hookline_testing.server_process import Server, serving
 
+pytestmark = pytest.mark.hostile
+
 LONGEST_WAIT_SECONDS = 15.0
 """For another client's answer, or for the end of the server; it once was for ever."""
 SMALL = {"model": "m", "prompt": "def main(", "max_tokens": 4}

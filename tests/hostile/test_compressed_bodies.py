@@ -6,7 +6,11 @@ import threading
 import time
 import zlib
 
+import pytest
+
 from hookline_testing.server_process import Server, serving
+
+pytestmark = pytest.mark.hostile
 
 KEY = "a-key-that-clients-need"
 BODY_BYTES = 16_000_000

@@ -12,6 +12,8 @@ import zmq
 
 from hookline_testing.server_process import Server, serving
 
+pytestmark = pytest.mark.hostile
+
 BAD_TEXT = b"\x92\xa4gone\xa2\xff\xfe"
 """A message whose text is not UTF-8."""
 NUM_FORGED = 50

@@ -9,7 +9,11 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from http.client import HTTPConnection
 
+import pytest
+
 from hookline_testing.server_process import Server, serving
+
+pytestmark = pytest.mark.hostile
 
 ANSWER_SECONDS = 40
 SIMULATED = (

@@ -13,6 +13,8 @@ import pytest
 from hookline_testing.plugin_site import PluginSite
 from hookline_testing.server_process import Server, serving
 
+pytestmark = pytest.mark.hostile
+
 FORKING = """
 import os
 import time

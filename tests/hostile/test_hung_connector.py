@@ -5,8 +5,12 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import pytest
+
 from hookline_testing.plugin_site import PluginSite
 from hookline_testing.server_process import Server, serving
+
+pytestmark = pytest.mark.hostile
 
 CONNECTOR = """
 import json

@@ -8,7 +8,11 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from hookline_testing.server_process import Server, serving
+
+pytestmark = pytest.mark.hostile
 
 OPTIONS = (
     *("--port", "0", "--executor", "simulated", "--num-kv-blocks", "256"),

@@ -9,6 +9,8 @@ import pytest
 
 from hookline_testing.server_process import Server, serving
 
+pytestmark = pytest.mark.hostile
+
 LONGEST_WAIT_SECONDS = 15.0
 """For another client's answer; it once took 40 to 100 seconds."""
 MAX_GROWTH_MB = 50

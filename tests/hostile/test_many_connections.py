@@ -4,8 +4,12 @@ import resource
 import time
 from contextlib import ExitStack
 
+import pytest
+
 from hookline_testing.raw_http import answer_of, connected, seconds_until_closed
 from hookline_testing.server_process import serving
+
+pytestmark = pytest.mark.hostile
 
 SIMULATED = ("--executor", "simulated", "--port", "0")
 COMPLETION = {"model": "demo", "prompt": "a", "max_tokens": 4}

@@ -3,7 +3,11 @@
 import time
 import zlib
 
+import pytest
+
 from hookline_testing.server_process import serving
+
+pytestmark = pytest.mark.hostile
 
 BOMB = zlib.compress(b" " * (64 << 20))
 NUM_BOMBS = 12

@@ -13,6 +13,8 @@ import pytest
 
 from hookline.models.description import find_folder
 
+pytestmark = pytest.mark.hostile
+
 SECONDS = 120
 Change = Callable[[dict[str, Any]], None]
 

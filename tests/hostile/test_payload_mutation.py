@@ -5,8 +5,12 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
+import pytest
+
 from hookline_testing.plugin_site import PluginSite
 from hookline_testing.server_process import Server, serving
+
+pytestmark = pytest.mark.hostile
 
 SPOILING = """
 def spoil(*attempts):

@@ -2,7 +2,11 @@
 
 from pathlib import Path
 
+import pytest
+
 from hookline_testing.server_process import Server, serving
+
+pytestmark = pytest.mark.hostile
 
 KEY = "sk-that-nobody-else-may-see"
 TOKEN = "tk-that-nobody-else-may-see"  # noqa: S105 - of this test only

@@ -14,6 +14,8 @@ from hookline_testing.plugin_site import PluginSite
 from hookline_testing.raw_http import answer_of, connected, read_all
 from hookline_testing.server_process import Server, serving
 
+pytestmark = pytest.mark.hostile
+
 SIMULATED = ("--executor", "simulated", "--port", "0", "--simulated-step-seconds")
 LONG = {
     "model": "demo",

@@ -4,8 +4,12 @@ import json
 import socket
 from contextlib import ExitStack
 
+import pytest
+
 from hookline_testing.raw_http import read_all
 from hookline_testing.server_process import Server, serving
+
+pytestmark = pytest.mark.hostile
 
 READERS = 3
 LONG = {
