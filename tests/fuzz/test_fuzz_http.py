@@ -1,11 +1,15 @@
 """A short run of the fuzzer against a server; `make fuzz` runs a long one."""
 
+import pytest
+
 from hookline_faults.fuzzing.http_campaign import (
     SIMULATED,
     http_campaign,
     send_raw,
     send_requests,
 )
+
+pytestmark = pytest.mark.hostile
 
 SEED = 19
 

@@ -1,6 +1,10 @@
 """A short run of the fuzzer against sockets that are not HTTP."""
 
+import pytest
+
 from hookline_faults.fuzzing.socket_campaign import fuzz_sockets
+
+pytestmark = pytest.mark.hostile
 
 
 def test_rubbish_on_sockets_disturbs_nobody() -> None:

@@ -3,7 +3,11 @@
 import json
 from http.client import HTTPConnection
 
+import pytest
+
 from hookline_testing.server_process import serving
+
+pytestmark = pytest.mark.hostile
 
 LATEST_SECONDS = 40
 """The deadline is 2 s; without one the requests take some minutes."""

@@ -4,7 +4,11 @@ import os
 import time
 from pathlib import Path
 
+import pytest
+
 from hookline_testing.server_process import serving
+
+pytestmark = pytest.mark.hostile
 
 BREAK_STEPS = """
 from hookline.worker.simulated.executor import SimulatedExecutor

@@ -5,7 +5,11 @@ Eight prompts "for remote decoding" fill the cache, and no engine ever fetches t
 
 import json
 
+import pytest
+
 from hookline_testing.server_process import serving
+
+pytestmark = pytest.mark.hostile
 
 PRODUCER = {"kv_connector": "p2p", "kv_role": "kv_producer"}
 PROMPTS = 8

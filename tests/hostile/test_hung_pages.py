@@ -3,8 +3,12 @@
 import threading
 from pathlib import Path
 
+import pytest
+
 from hookline_testing.plugin_site import PluginSite
 from hookline_testing.server_process import Server, serving
+
+pytestmark = pytest.mark.hostile
 
 HANGING = """
 import threading

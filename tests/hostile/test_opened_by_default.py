@@ -6,7 +6,11 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
+import pytest
+
 from hookline_testing.server_process import Server, serving
+
+pytestmark = pytest.mark.hostile
 
 TCP_LISTENS = "0A"
 UNIX_LISTENS = 0x10000

@@ -6,6 +6,8 @@ import pytest
 
 from hookline_testing.server_process import serving
 
+pytestmark = pytest.mark.hostile
+
 KEY = {"Authorization": "Bearer key-of-acme"}
 BODY = {"model": "demo", "prompt": "Hello", "max_tokens": 1}
 

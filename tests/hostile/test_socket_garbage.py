@@ -7,10 +7,13 @@ import time
 from pathlib import Path
 
 import msgspec
+import pytest
 import zmq
 
 from hookline.core.commands import SCHEMA_VERSION
 from hookline_testing.server_process import Server, serving
+
+pytestmark = pytest.mark.hostile
 
 COMPLETION = {"model": "demo", "prompt": [1, 2, 3], "max_tokens": 8}
 KEY_BYTES = 16

@@ -2,7 +2,11 @@
 
 import os
 
+import pytest
+
 from hookline_testing.server_process import serving
+
+pytestmark = pytest.mark.hostile
 
 PIPE_BYTES = 65536
 LONG_PATH = "/v1/" + "x" * 4000
