@@ -75,7 +75,8 @@ async def test_a_call_returns_the_reply(start_engine, *, in_process: bool) -> No
 async def test_a_call_has_a_deadline(start_engine) -> None:  # type: ignore[no-untyped-def]
     """An engine that is busy with a long step replies too late: one typed error."""
     engine: AsyncEngine = await start_engine(step_seconds=0.5)
-    await engine.submit([3, 4], SamplingParams(max_tokens=2))
+    stream = await engine.submit([3, 4], SamplingParams(max_tokens=3))
+    await anext(aiter(stream))  # the next step has begun, or will in a moment
 
     with pytest.raises(CommandTimeoutError, match=r"no reply within 0.05 s"):
         await engine.call(ResetPrefixCache(), timeout_seconds=0.05)
