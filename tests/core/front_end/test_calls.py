@@ -1,5 +1,6 @@
 """Commands with replies: deadlines, refusals, and callers that do not wait."""
 
+import asyncio
 from concurrent.futures import Future
 
 import pytest
@@ -74,9 +75,9 @@ async def test_a_call_returns_the_reply(start_engine, *, in_process: bool) -> No
 
 async def test_a_call_has_a_deadline(start_engine) -> None:  # type: ignore[no-untyped-def]
     """An engine that is busy with a long step replies too late: one typed error."""
-    engine: AsyncEngine = await start_engine(step_seconds=0.5)
-    stream = await engine.submit([3, 4], SamplingParams(max_tokens=3))
-    await anext(aiter(stream))  # the next step has begun, or will in a moment
+    engine: AsyncEngine = await start_engine(step_seconds=1.0)
+    await engine.submit([3, 4], SamplingParams(max_tokens=2))
+    await asyncio.sleep(0.2)  # a call that comes before the step has begun is answered
 
     with pytest.raises(CommandTimeoutError, match=r"no reply within 0.05 s"):
         await engine.call(ResetPrefixCache(), timeout_seconds=0.05)
