@@ -74,7 +74,7 @@ class ConnectionOwner(Protocol):
         ...
 
     def make_regular(self) -> bool:
-        """Finds room for an extra connection; False if there is none."""
+        """Finds room for an extra connection; returns False without any."""
         ...
 
     def is_busy(self, connection: "Connection") -> None:
@@ -252,7 +252,7 @@ class Connection(web.RequestHandler):
         self._wire.close()
 
     def becomes_regular(self) -> bool:
-        """Finds room for an extra connection; False if there is none."""
+        """Finds room for an extra connection; returns False without any."""
         self.is_extra = not self._owner.make_regular()
         return not self.is_extra
 

@@ -34,14 +34,13 @@ class LineRenderer:
             )
         else:
             self._renderer = _without_colors
-        self._exceptions = logging.Formatter()
         self._second = 0
         self._second_text = ""
 
     def render(self, record: logging.LogRecord) -> bytes:
-        """Returns the line, or lines, of a record."""
+        """Returns the line, or lines, of a record; its traceback is in `exc_text`."""
         event = self._event(record)
-        if (trace := self._traceback(record)) and self._is_json:
+        if (trace := record.exc_text) and self._is_json:
             event["exception"] = trace
         text = str(self._renderer(None, record.levelname, event))
         if trace and not self._is_json:
@@ -75,11 +74,6 @@ class LineRenderer:
             at = datetime.fromtimestamp(whole, UTC)
             self._second_text = f"{at:%Y-%m-%dT%H:%M:%S}"
         return f"{self._second_text}.{int((seconds - whole) * 1000):03}Z"
-
-    def _traceback(self, record: logging.LogRecord) -> str:
-        if record.exc_info and not record.exc_text:
-            record.exc_text = self._exceptions.formatException(record.exc_info)
-        return record.exc_text or ""
 
 
 def _safe(value: object) -> object:
