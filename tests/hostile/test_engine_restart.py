@@ -95,8 +95,8 @@ def test_a_killed_engine_is_replaced() -> None:
         server.wait_for("hookline_requests_finished_total", 7, reason="length")
         server.wait_for("hookline_requests_running", 0)
         counted = books(server)
-        restarts = server.metric("hookline_engine_restarts_total", reason="exited")
-        up = server.metric("hookline_engine_up")
+        server.wait_for("hookline_engine_restarts_total", 1, reason="exited")
+        server.wait_for("hookline_engine_up", 1)
 
     assert all(text for text, _ in broken)
     assert all("restarted: its process was killed by SIGKILL" in e for _, e in broken)
@@ -114,8 +114,6 @@ def test_a_killed_engine_is_replaced() -> None:
         "tokens": 0,
         "blocks": 0,
     }
-    assert restarts == 1
-    assert up == 1
 
 
 def test_a_hung_engine_is_replaced() -> None:
@@ -128,12 +126,11 @@ def test_a_hung_engine_is_replaced() -> None:
         waiting = ask(pool, server)
         status, answer = waiting.result(DEADLINE)
         second = server.engine_pid
-        restarts = server.metric("hookline_engine_restarts_total", reason="stalled")
+        server.wait_for("hookline_engine_restarts_total", 1, reason="stalled")
 
     assert status == 200
     assert answer["choices"] == expected
     assert second != first
-    assert restarts == 1
 
 
 def test_a_request_that_kills_engines_is_not_tried_for_ever(tmp_path: Path) -> None:
@@ -144,15 +141,13 @@ def test_a_request_that_kills_engines_is_not_tried_for_ever(tmp_path: Path) -> N
         poisoned, error = server.post("/v1/completions", BODY | {"prompt": [POISON]})
         wait_until_ready(server)
         status, _ = server.post("/v1/completions", BODY)
-        restarts = server.metric("hookline_engine_restarts_total", reason="failed")
-        counted = books(server)
+        server.wait_for("hookline_engine_restarts_total", 2, reason="failed")
+        server.wait_for("hookline_requests_received_total", 2)
+        server.wait_for("hookline_requests_finished_total", 1, reason="error")
 
     assert poisoned == 503
     assert "this prompt cannot be computed" in error["error"]["message"]
     assert status == 200
-    assert restarts == 2
-    assert counted["received"] == 2
-    assert counted["error"] == 1
 
 
 def test_restarts_are_limited() -> None:
