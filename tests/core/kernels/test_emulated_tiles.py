@@ -17,7 +17,7 @@ from numba.core import types
 from numba.core.typing.templates import Signature
 from numba.extending import intrinsic
 
-from hookline_kernels.cpu import amx, features, vectors
+from hookline_kernels.cpu import amx, isa, vectors
 from hookline_kernels.cpu.elements import array_at
 from hookline_kernels.cpu.emulated_amx import publish_key
 from hookline_kernels.cpu.vectors import Emit
@@ -109,7 +109,7 @@ def test_products_have_the_same_bits(
     found = products(*given)
 
     assert found.tobytes() == expected(*given).tobytes()
-    if features.has_matrix_unit():
+    if isa.has_matrix_unit():
         monkeypatch.setattr(amx, "emulates_tiles", lambda: False)
         assert found.tobytes() == products(*given).tobytes()
 
@@ -148,7 +148,7 @@ def test_powers_of_2_need_no_avx_512(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.skipif(features.emulates_tiles(), reason="these tests are emulated anyway")
+@pytest.mark.skipif(isa.emulates_tiles(), reason="these tests are emulated anyway")
 def test_kernels_pass_the_same_tests_in_emulation() -> None:
     """In a separate process, as a process emulates all tiles or none."""
     folder = Path(__file__).parent
@@ -157,7 +157,7 @@ def test_kernels_pass_the_same_tests_in_emulation() -> None:
 
     done = subprocess.run(
         [sys.executable, "-m", "pytest", *options, *files],
-        env={**os.environ, features.VARIABLE: "always"},
+        env={**os.environ, isa.EMULATION: "always"},
         capture_output=True,
         text=True,
         check=False,
@@ -173,7 +173,7 @@ def test_emulated_kernels_are_cached_apart(tmp_path: Path) -> None:
     stamps = {
         subprocess.run(
             [sys.executable, "-c", script],
-            env={**os.environ, features.VARIABLE: each, "HOME": str(tmp_path)},
+            env={**os.environ, isa.EMULATION: each, "HOME": str(tmp_path)},
             capture_output=True,
             check=True,
         ).stdout
@@ -185,7 +185,7 @@ def test_emulated_kernels_are_cached_apart(tmp_path: Path) -> None:
 
 def test_an_unknown_value_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """A misspelt one would test less than it promises."""
-    monkeypatch.setenv(features.VARIABLE, "1")
+    monkeypatch.setenv(isa.EMULATION, "1")
 
     with pytest.raises(ValueError, match='"missing", "always" or unset'):
-        features.emulates_tiles.__wrapped__()
+        isa.emulates_tiles.__wrapped__()

@@ -1,5 +1,6 @@
 """Chooses the device that a model runs on."""
 
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -8,7 +9,9 @@ import torch
 from hookline.config import Device, ExecutorConfig
 from hookline.exceptions import ConfigError
 from hookline.worker.gpu.cuda_graphs import Capture, CudaCapture
-from hookline_kernels import CPU, Platform
+from hookline_kernels import CPU, KernelError, Platform, import_compiled
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,17 +21,21 @@ class Machine:
     Attributes:
         platform: The device and the kind of kernels for it.
         new_capture: Creates a capturer of graphs; None launches each step.
+        isa: Instruction set of the CPU's kernels, such as `avx512`; empty with a GPU
+            and on CPUs for which there are no kernels.
     """
 
     platform: Platform
     new_capture: Callable[[], Capture] | None = None
+    isa: str = ""
 
 
 def choose_machine(config: ExecutorConfig) -> Machine:
-    """Returns the configured device.
+    """Returns the configured device; limits libraries to the CPU's instruction set.
 
     Raises:
-        ConfigError: `cuda` is configured, but torch finds no CUDA device.
+        ConfigError: `cuda` is configured, but torch finds no CUDA device, or the
+            environment asks for instructions that this machine lacks.
     """
     has_gpu = torch.cuda.is_available()
     if config.device is Device.CUDA and not has_gpu:
@@ -38,8 +45,20 @@ def choose_machine(config: ExecutorConfig) -> Machine:
             "CUDA",
         )
     if config.device is Device.CPU or not has_gpu:
-        return Machine(CPU)
+        return Machine(CPU, isa=_limited_isa())
     device = torch.device("cuda", torch.cuda.current_device())
     return Machine(
         Platform(device, is_gpu=True), None if config.enforce_eager else CudaCapture
     )
+
+
+def _limited_isa() -> str:
+    try:
+        limits = import_compiled("hookline_kernels.cpu.isa_limits")
+        isa = str(limits.limit_libraries().value)
+    except KernelError:
+        return ""
+    except ValueError as error:
+        raise ConfigError("environment", str(error)) from error
+    _log.info("CPU kernels use instructions up to %s", isa)
+    return isa

@@ -12,7 +12,7 @@ from llvmlite import ir
 from numba.core import cgutils
 
 from hookline_kernels.cpu.emulated_amx import emulate
-from hookline_kernels.cpu.features import emulates_tiles, has_matrix_unit
+from hookline_kernels.cpu.isa import emulates_tiles, has_matrix_unit
 from hookline_kernels.cpu.vectors import INT64
 
 ROWS = 16

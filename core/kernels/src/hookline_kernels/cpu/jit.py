@@ -26,7 +26,7 @@ from numba.core.errors import NumbaError
 from numba.core.sigutils import normalize_signature
 
 from hookline_kernels.cpu.emulated_amx import publish_key
-from hookline_kernels.cpu.features import emulates_tiles
+from hookline_kernels.cpu.isa import compile_features, emulates_tiles, is_lowered
 from hookline_kernels.failure import KernelError
 
 FOLDERS_KEPT = 4
@@ -46,6 +46,7 @@ def compile_kernel(
     Raises:
         KernelError: numba cannot compile it.
     """
+    _target()
     options = {"error_model": "numpy", "nopython": True}
     _number_functions_anew()
     if emulates_tiles():
@@ -141,8 +142,20 @@ def source_stamp() -> str:
     """Returns a digest of these sources, numba's version, the CPU and its emulation."""
     digest = hashlib.sha256(numba.__version__.encode())
     digest.update(b"emulated tiles" if emulates_tiles() else b"")
-    target = registry.cpu_target.target_context.codegen().magic_tuple()
-    digest.update(repr(target).encode())
+    digest.update(repr(_target()).encode())
     for path in sorted(Path(__file__).parent.glob("*.py")):
         digest.update(path.read_bytes())
     return digest.hexdigest()[:16]
+
+
+@cache
+def _target() -> tuple[str, ...]:
+    """Returns the triple, CPU and features that numba compiles for.
+
+    Raises:
+        KernelError: This process compiled for a higher tier before.
+    """
+    target: tuple[str, ...] = registry.cpu_target.target_context.codegen().magic_tuple()
+    if is_lowered() and target[2] != compile_features():
+        raise KernelError("numba has compiled for all of the CPU's instructions before")
+    return target

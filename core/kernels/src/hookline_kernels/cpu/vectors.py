@@ -8,10 +8,10 @@ half of a float32.
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from llvmlite import binding, ir
+from llvmlite import ir
 from numba.core import cgutils
 
-from hookline_kernels.cpu.features import has_float_scaling
+from hookline_kernels.cpu.isa import Isa, current_isa, has_float_scaling
 
 Emit = Callable[[Any, ir.IRBuilder, Any, list[ir.Value]], ir.Value]
 """Writes an intrinsic's instructions: (context, builder, signature, arguments)."""
@@ -20,10 +20,10 @@ FLOAT = ir.FloatType()
 INT16 = ir.IntType(16)
 INT32 = ir.IntType(32)
 INT64 = ir.IntType(64)
-_IS_WIDE = bool(binding.get_host_cpu_features().get("avx512f"))
+_IS_WIDE = current_isa().includes(Isa.AVX512)
 LANES = 16 if _IS_WIDE else 8
 """Numbers in a vector; CPUs with narrower registers use several for one."""
-_ROUNDS = _IS_WIDE and bool(binding.get_host_cpu_features().get("avx512bf16"))
+_ROUNDS = current_isa().includes(Isa.AVX512_BF16)
 MOST_SUMS = 16 if _IS_WIDE else 8
 """Vectors of sums at a time: enough to hide the latency of an addition, and few enough
 to leave registers for what is added."""
