@@ -9,7 +9,8 @@ import torch
 from hookline.config import Device, ExecutorConfig
 from hookline.exceptions import ConfigError
 from hookline.worker.gpu.cuda_graphs import Capture, CudaCapture
-from hookline_kernels import CPU, KernelError, Platform, import_compiled
+from hookline.worker.instruction_set import limited_isa
+from hookline_kernels import CPU, Platform
 
 _log = logging.getLogger(__name__)
 
@@ -31,7 +32,7 @@ class Machine:
 
 
 def choose_machine(config: ExecutorConfig) -> Machine:
-    """Returns the configured device; limits libraries to the CPU's instruction set.
+    """Returns the configured device.
 
     Raises:
         ConfigError: `cuda` is configured, but torch finds no CUDA device, or the
@@ -45,20 +46,10 @@ def choose_machine(config: ExecutorConfig) -> Machine:
             "CUDA",
         )
     if config.device is Device.CPU or not has_gpu:
-        return Machine(CPU, isa=_limited_isa())
+        if isa := limited_isa():
+            _log.info("CPU kernels use instructions up to %s", isa)
+        return Machine(CPU, isa=isa)
     device = torch.device("cuda", torch.cuda.current_device())
     return Machine(
         Platform(device, is_gpu=True), None if config.enforce_eager else CudaCapture
     )
-
-
-def _limited_isa() -> str:
-    try:
-        limits = import_compiled("hookline_kernels.cpu.isa_limits")
-        isa = str(limits.limit_libraries().value)
-    except KernelError:
-        return ""
-    except ValueError as error:
-        raise ConfigError("environment", str(error)) from error
-    _log.info("CPU kernels use instructions up to %s", isa)
-    return isa

@@ -13,9 +13,16 @@ from hookline.worker.threaded import ThreadedExecutor
 
 
 def create(context: ExecutorContext) -> Executor:
-    """Builds the executor, in its own thread with asynchronous scheduling."""
+    """Builds the executor, in its own thread with asynchronous scheduling.
+
+    Raises:
+        ConfigError: The environment asks for instructions that this machine lacks.
+    """
     with context.timer.phase("import torch"):
         import_module("torch")
+        from hookline.worker.instruction_set import limited_isa  # noqa: PLC0415
+
+        limited_isa()  # before anything computes or compiles
     with context.timer.phase("import model code"):
         from hookline.worker.uniproc import UniprocExecutor  # noqa: PLC0415
 
