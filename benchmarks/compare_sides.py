@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from compare_rows import (
+from compare_isa import Isa, limits, peer_limits
+from compare_work import (
     BASELINE,
     HOOKLINE,
     TRANSFORMERS,
@@ -36,7 +37,6 @@ class Side:
         name: Name in the table.
         engine: Engine of `compare_offline.py`.
         python: Interpreter of its environment.
-        benchmarks: Folder with the `compare_offline.py` that runs it offline.
         variables: Additional environment variables.
         has_prefix_cache: Whether equal prefixes are computed once.
         has_drafts: Whether it speculates in rows that ask for it.
@@ -45,14 +45,21 @@ class Side:
     name: str
     engine: str
     python: Path
-    benchmarks: Path = Path(__file__).parent
     variables: Mapping[str, str] = field(default_factory=dict)
     has_prefix_cache: bool = True
     has_drafts: bool = True
 
-    @property
-    def environment(self) -> dict[str, str]:
-        return {**os.environ, **self.variables}
+    def environment(self, isa: Isa | None) -> dict[str, str]:
+        """Returns the environment variables of its processes.
+
+        Args:
+            isa: The instruction set that it may use at most; None does not limit it.
+        """
+        limited: Mapping[str, str] = {}
+        if isa is not None:
+            peer = {} if self.engine == HOOKLINE else peer_limits(isa)
+            limited = {**limits(isa), **peer}
+        return {**os.environ, **self.variables, **limited}
 
     def serve_command(self, row: Row, model: Path, port: int) -> list[str]:
         """Returns the command of a server; all have the same API."""
@@ -94,7 +101,6 @@ def _baseline(checkout: Path) -> Side:
         name=BASELINE,
         engine=HOOKLINE,
         python=checkout / ".venv" / "bin" / "python",
-        benchmarks=checkout / "benchmarks",
     )
 
 

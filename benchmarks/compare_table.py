@@ -4,7 +4,9 @@ import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from compare_rows import BASELINE, HOOKLINE, ROWS, Goal, Row
+from compare_isa import Isa, goal_on
+from compare_rows import ROWS
+from compare_work import BASELINE, HOOKLINE, Goal, Row
 
 Results = Mapping[str, Mapping[str, Sequence[Mapping[str, float]]]]
 """Metrics of every run by row and side, in order of pairs; None for a failed run."""
@@ -18,7 +20,7 @@ class Comparison:
 
     Attributes:
         ours: Hookline's median.
-        theirs: The peer's median.
+        theirs: The peer's median; None if only Hookline was measured.
         peer: The peer's name; the better binding, if it has several.
         ratios: Ratios of the pairs, ascending.
     """
@@ -26,33 +28,50 @@ class Comparison:
     row: str
     goal: Goal
     ours: float
-    theirs: float
-    peer: str
-    ratios: Sequence[float]
+    theirs: float | None = None
+    peer: str = ""
+    ratios: Sequence[float] = ()
 
     @property
-    def ratio(self) -> float:
-        return statistics.median(self.ratios)
+    def ratio(self) -> float | None:
+        return statistics.median(self.ratios) if self.ratios else None
 
     @property
     def is_met(self) -> bool | None:
-        """Whether the goal is reached; None without a goal."""
-        if self.goal.ratio is None:
+        """Whether the goal is reached; None without a goal, or without a peer."""
+        ratio, bound = self.goal.ratio, self.goal.bound
+        if ratio is None and bound is None:
             return None
-        if self.goal.is_higher_better:
-            return self.ratio >= self.goal.ratio
-        bound = self.goal.bound
-        return self.ratio <= self.goal.ratio and (bound is None or self.ours <= bound)
+        if ratio is not None and self.ratio is None:
+            return None
+        found = ((self.ratio, ratio), (self.ours, bound))
+        return all(
+            value is None or limit is None or self._is_within(value, limit)
+            for value, limit in found
+        )
+
+    def _is_within(self, value: float, limit: float) -> bool:
+        return value >= limit if self.goal.is_higher_better else value <= limit
 
 
-def comparisons(results: Results) -> list[Comparison]:
-    """Returns all comparisons of the runs so far."""
+def comparisons(results: Results, isa: Isa | None = None) -> list[Comparison]:
+    """Returns all comparisons of the runs so far.
+
+    Args:
+        results: The runs.
+        isa: The instruction set that all sides were limited to, which changes goals.
+    """
     found = (
         _comparison(row, goal, results[row])
         for row in results
-        for goal in (*ROWS[row].goals, *_against_baseline(ROWS[row]))
+        for goal in (*_goals(row, isa), *_against_baseline(ROWS[row]))
     )
     return [each for each in found if each is not None]
+
+
+def _goals(row: str, isa: Isa | None) -> Iterable[Goal]:
+    goals = ROWS[row].goals
+    return goals if isa is None else (goal_on(isa, goal) for goal in goals)
 
 
 def _against_baseline(row: Row) -> Iterable[Goal]:
@@ -62,14 +81,14 @@ def _against_baseline(row: Row) -> Iterable[Goal]:
         yield replace(goal, ratio=None, bound=None, peer=BASELINE)
 
 
-def markdown(results: Results) -> str:
+def markdown(results: Results, isa: Isa | None = None) -> str:
     """Renders the table as Markdown."""
     rows = [HEADINGS, tuple("---" for _ in HEADINGS)]
-    rows += [tuple(_cells(each)) for each in comparisons(results)]
+    rows += [tuple(_cells(each)) for each in comparisons(results, isa)]
     return "\n".join(f"| {' | '.join(cells)} |" for cells in rows) + "\n"
 
 
-def fields(results: Results) -> list[dict[str, object]]:
+def fields(results: Results, isa: Isa | None = None) -> list[dict[str, object]]:
     """Returns the comparisons as JSON fields."""
     return [
         {
@@ -81,9 +100,10 @@ def fields(results: Results) -> list[dict[str, object]]:
             "ratio": each.ratio,
             "ratios": list(each.ratios),
             "goal": each.goal.ratio,
+            "bound": each.goal.bound,
             "is_met": each.is_met,
         }
-        for each in comparisons(results)
+        for each in comparisons(results, isa)
     ]
 
 
@@ -101,7 +121,7 @@ def _comparison(
         if found
     }
     if not medians:
-        return None
+        return _alone(row, goal, sides.get(HOOKLINE, ()))
     best = max if goal.is_higher_better else min
     peer = best(medians, key=lambda name: medians[name])
     return Comparison(
@@ -114,16 +134,26 @@ def _comparison(
     )
 
 
+def _alone(
+    row: str, goal: Goal, runs: Sequence[Mapping[str, float]]
+) -> Comparison | None:
+    """Returns Hookline's own value of a metric that is limited without a peer."""
+    values = [run[goal.metric] for run in runs if goal.metric in run]
+    if goal.bound is None or not values:
+        return None
+    return Comparison(row=row, goal=goal, ours=statistics.median(values))
+
+
 def _pairs(
     metric: str,
     ours: Sequence[Mapping[str, float]],
     theirs: Sequence[Mapping[str, float]],
 ) -> list[tuple[float, float]]:
-    """Returns the complete pairs: both sides did their work."""
+    """Returns the complete pairs: both sides have the metric."""
     return [
         (one[metric], other[metric])
         for one, other in zip(ours, theirs, strict=False)
-        if one and other
+        if metric in one and metric in other
     ]
 
 
@@ -132,18 +162,25 @@ def _cells(each: Comparison) -> Iterable[str]:
     yield ROWS[each.row].work
     yield each.goal.metric
     yield _number(each.ours)
-    yield f"{_number(each.theirs)} ({each.peer})"
-    yield f"{each.ratio:.2f}"
-    yield f"{each.ratios[0]:.2f} to {each.ratios[-1]:.2f} of {len(each.ratios)}"
+    yield "" if each.theirs is None else f"{_number(each.theirs)} ({each.peer})"
+    yield "" if each.ratio is None else f"{each.ratio:.2f}"
+    yield _spread(each.ratios)
     yield _goal(each.goal)
     yield {True: "met", False: "not met", None: ""}[each.is_met]
 
 
-def _goal(goal: Goal) -> str:
-    if goal.ratio is None:
+def _spread(ratios: Sequence[float]) -> str:
+    if not ratios:
         return ""
-    ratio = f"{'≥' if goal.is_higher_better else '≤'} {goal.ratio:g}"
-    return ratio if goal.bound is None else f"{ratio}, ≤ {goal.bound:g}"
+    return f"{ratios[0]:.2f} to {ratios[-1]:.2f} of {len(ratios)}"
+
+
+def _goal(goal: Goal) -> str:
+    """Returns the limits: of the ratio, and after "own" of Hookline's value."""
+    sign = "≥" if goal.is_higher_better else "≤"
+    ratio = "" if goal.ratio is None else f"{sign} {goal.ratio:g}"
+    bound = "" if goal.bound is None else f"own {sign} {goal.bound:g}"
+    return ", ".join(filter(None, (ratio, bound)))
 
 
 def _number(value: float) -> str:
