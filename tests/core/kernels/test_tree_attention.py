@@ -2,6 +2,7 @@
 
 import random
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import pytest
 import torch
@@ -18,9 +19,18 @@ from hookline_testing.essential import essential
 
 DIM, HEADS, KV_HEADS = 32, 4, 2
 SCALE = 0.2
+SLOPES = 0.5 ** torch.arange(1, HEADS + 1)
 TOLERANCES = {torch.float32: 1e-4, torch.bfloat16: 3e-2}
 Tree = list[int]
 """Of each node its parent; 0 is the root, which is its own."""
+
+
+class How(NamedTuple):
+    """How a layer scores."""
+
+    window: int | None = None
+    softcap: float | None = None
+    slopes: torch.Tensor | None = None
 
 
 @dataclass(frozen=True)
@@ -75,9 +85,7 @@ def by_formula(
     query: torch.Tensor,
     keys: torch.Tensor,
     values: torch.Tensor,
-    *,
-    window: int | None,
-    softcap: float | None,
+    how: How,
 ) -> torch.Tensor:
     """Attention in float64, node after node."""
     found: list[torch.Tensor] = []
@@ -86,14 +94,16 @@ def by_formula(
     ):
         for node in range(len(tree)):
             seen = [*range(context), *(context - 1 + each for each in path(tree, node))]
-            if window is not None:
-                seen = seen[-window:]
+            if how.window is not None:
+                seen = seen[-how.window :]
             for_each = HEADS // KV_HEADS
             key = keys[row, seen].repeat_interleave(for_each, 1)
             value = values[row, seen].repeat_interleave(for_each, 1)
             scores = torch.einsum("hd,thd->ht", query[len(found)], key) * SCALE
-            if softcap is not None:
-                scores = softcap * torch.tanh(scores / softcap)
+            if how.softcap is not None:
+                scores = how.softcap * torch.tanh(scores / how.softcap)
+            if how.slopes is not None:  # a path's positions follow one another
+                scores += how.slopes[:, None] * torch.arange(1 - len(seen), 1)
             found.append(torch.einsum("ht,thd->hd", scores.softmax(-1), value))
     return torch.stack(found)
 
@@ -112,7 +122,9 @@ BATCHES = {
 
 
 @pytest.mark.parametrize(
-    ("window", "softcap"), [(None, None), (66, None), (None, 1.5), (130, 1.5)]
+    "how",
+    [How(), How(66), How(None, 1.5), How(130, 1.5), How(slopes=SLOPES)],
+    ids=["plain", "windowed", "capped", "windowed and capped", "sloped"],
 )
 @pytest.mark.parametrize("dtype", TOLERANCES, ids=str)
 @pytest.mark.parametrize("may_compile", [True, False], ids=["compiled", "torch"])
@@ -121,8 +133,7 @@ def test_nodes_see_their_path(
     name: str,
     may_compile: bool,
     dtype: torch.dtype,
-    window: int | None,
-    softcap: float | None,
+    how: How,
 ) -> None:
     """Random trees, also the largest, cut into parts, and with shared prefixes."""
     batch = BATCHES[name]
@@ -154,7 +165,7 @@ def test_nodes_see_their_path(
         query,
         unused,
         unused,
-        AttentionLayer(keys, values, SCALE, window, softcap),
+        AttentionLayer(keys, values, SCALE, how.window, how.softcap, slopes=how.slopes),
         metadata,
     )
 
@@ -163,8 +174,7 @@ def test_nodes_see_their_path(
         query.double(),
         keys[tables].flatten(1, 2).double(),
         values[tables].flatten(1, 2).double(),
-        window=window,
-        softcap=softcap,
+        how,
     )
     error = (found.double() - wanted).abs().max()
     assert error < TOLERANCES[dtype] * (1 + wanted.abs().max())

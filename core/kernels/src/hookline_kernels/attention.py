@@ -92,20 +92,20 @@ def _attend_one(
 ) -> torch.Tensor:
     """The last tokens of one request, [n, heads, head dim], over all [s, …] of it."""
     count, length = len(query), len(key)
-    if layer.window is None and count == length:
-        mask = None
-    else:
-        positions = torch.arange(length - count, length, device=query.device)[:, None]
-        keys = torch.arange(length, device=query.device)[None, :]
-        mask = keys <= positions
+    positions = torch.arange(length - count, length, device=query.device)[:, None]
+    distances = torch.arange(length, device=query.device)[None, :] - positions
+    mask = None
+    if layer.window is not None or count != length or not layer.is_plain:
+        mask = distances <= 0
         if layer.window is not None:
-            mask &= keys > positions - layer.window
-    return _weighted_values(
+            mask &= distances > -layer.window
+    return weighted_values(
         query.transpose(0, 1)[None],
         key.transpose(0, 1)[None],
         value.transpose(0, 1)[None],
-        mask,
         layer,
+        mask=mask,
+        distances=distances,
     )[0].transpose(0, 1)
 
 
@@ -119,17 +119,21 @@ def _attend_decodes(
     lengths = batch.seq_lens_tensor[:count, None]
     keys = torch.arange(tables.shape[1] * block_size, device=query.device)[None, :]
     mask = keys < lengths
+    positions = keys
     if (trees := batch.trees) is not None:
-        mask &= ~_unseen(trees, lengths, keys)
+        unseen = _unseen(trees, lengths, keys)
+        mask &= ~unseen
+        positions = keys - unseen.cumsum(1)
         lengths = lengths - trees.num_unseen[:, None]  # the window counts positions
     if layer.window is not None:
         mask &= keys >= lengths - layer.window
-    return _weighted_values(
+    return weighted_values(
         query[:, :, None],
         _gather_many(layer.keys, tables),
         _gather_many(layer.values, tables),
-        mask[:, None, None, :],
         layer,
+        mask=mask[:, None, None, :],
+        distances=(positions - (lengths - 1))[:, None, None, :],
     )[:, :, 0]
 
 
@@ -140,15 +144,27 @@ def _unseen(trees: TreeMask, lengths: torch.Tensor, keys: torch.Tensor) -> torch
     return (bits & 1).bool() & (back < TREE_BITS)
 
 
-def _weighted_values(
+def weighted_values(
     query: torch.Tensor,
     key: torch.Tensor,
     value: torch.Tensor,
-    mask: torch.Tensor | None,
     layer: AttentionLayer,
+    *,
+    mask: torch.Tensor | None,
+    distances: torch.Tensor,
 ) -> torch.Tensor:
-    """Returns attention [b, heads, n, head dim]; causal without a mask."""
-    if layer.softcap is None:
+    """Returns attention [b, heads, n, value dim].
+
+    Args:
+        query: [b, heads, n, key dim].
+        key: [b, KV heads, s, key dim].
+        value: [b, KV heads, s, value dim].
+        layer: How to score; its cache is not read.
+        mask: Whether a query attends to a key, [b or 1, 1, n, s] or [n, s]; causal
+            without, which only plain layers allow.
+        distances: Keys' positions minus queries', in the mask's shape.
+    """
+    if layer.is_plain:
         return scaled_dot_product_attention(
             query,
             key,
@@ -158,14 +174,18 @@ def _weighted_values(
             scale=layer.scale,
             enable_gqa=query.shape[1] != key.shape[1],
         )
+    assert mask is not None
     group = query.shape[1] // key.shape[1]
     key, value = (side.repeat_interleave(group, 1) for side in (key, value))
-    scores = query @ key.transpose(2, 3) * layer.scale
-    scores = torch.tanh(scores / layer.softcap) * layer.softcap
-    if mask is None:
-        mask = torch.ones(
-            scores.shape[-2:], dtype=torch.bool, device=query.device
-        ).tril()
+    scores = query @ key.transpose(2, 3)
+    scores = scores.to(torch.promote_types(scores.dtype, torch.float32)) * layer.scale
+    if layer.softcap is not None:
+        scores = torch.tanh(scores / layer.softcap) * layer.softcap
+    if layer.slopes is not None:
+        scores = scores + layer.slopes[:, None, None] * distances
     scores = scores.masked_fill(~mask, float("-inf"))
-    weights = scores.softmax(-1, dtype=torch.float32).to(value.dtype)
-    return weights @ value
+    if layer.sinks is None:
+        return scores.softmax(-1).to(value.dtype) @ value
+    sinks = layer.sinks[:, None, None].expand(*scores.shape[:-1], 1)
+    weights = torch.cat((scores, sinks), -1).softmax(-1)[..., :-1]
+    return weights.to(value.dtype) @ value

@@ -22,6 +22,10 @@ class AttentionLayer:
             unlimited.
         softcap: Scores become softcap · tanh(score ÷ softcap); None leaves them as
             they are.
+        sinks: [heads] float32, one score a head that takes its share of the weights,
+            but has no value (Xiao et al. 2023, Streaming-LLM); None without.
+        slopes: [heads] float32; scores grow by slope · (key's position - query's
+            position) (Press et al. 2021, ALiBi); None without.
     """
 
     keys: torch.Tensor
@@ -29,6 +33,13 @@ class AttentionLayer:
     scale: float
     window: int | None = None
     softcap: float | None = None
+    sinks: torch.Tensor | None = None
+    slopes: torch.Tensor | None = None
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether scores are scaled products, and nothing else takes weight."""
+        return self.softcap is None and self.sinks is None and self.slopes is None
 
 
 Attend = Callable[

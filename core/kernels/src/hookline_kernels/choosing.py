@@ -25,7 +25,7 @@ class ChosenAttention:
         name: `compiled`, `Triton` or `torch`.
         reason: Why it fell back to torch; empty if it did not.
         has_tiles: Whether a few tokens of a request, such as drafts, take less time
-            together than as separate decodes; only for layers without a soft cap.
+            together than as separate decodes; only for plain layers.
     """
 
     attend: Attend

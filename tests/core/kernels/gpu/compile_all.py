@@ -42,14 +42,16 @@ def compile_instead(kernel: Any, *arguments: Any, **options: Any) -> None:
     print(kernel.fn.__name__, compiled.metadata.shared, flush=True)  # noqa: T201
 
 
-def attend(key_dim: int, value_dim: int, softcap: float | None) -> None:
+def attend(
+    key_dim: int, value_dim: int, softcap: float | None, biases: torch.Tensor | None
+) -> None:
     keys = torch.zeros(8, 16, 2, key_dim, dtype=DTYPE)
     values = torch.zeros(8, 16, 2, value_dim, dtype=DTYPE)
     query = torch.zeros(64, 8, key_dim, dtype=DTYPE)
     tables = torch.zeros(64, 8, dtype=torch.int64)
     lengths = torch.ones(64, dtype=torch.int64)
     window = None if softcap is None else 100
-    layer = AttentionLayer(keys, values, 0.1, window, softcap)
+    layer = AttentionLayer(keys, values, 0.1, window, softcap, biases, biases)
     for splits in (1, 4):
         decode.decode_attention(query, layer, tables, lengths, num_splits=splits)
     prefill.prefill_attention(
@@ -98,6 +100,6 @@ if __name__ == "__main__":
     triton.runtime.driver.set_active(Driver())
     launch = triton.JITFunction.run
     triton.JITFunction.run = compile_instead
-    attend(128, 128, None)
-    attend(80, 64, 30.0)
+    attend(128, 128, None, None)
+    attend(80, 64, 30.0, torch.zeros(8))
     others()

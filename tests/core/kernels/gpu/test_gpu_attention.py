@@ -1,6 +1,8 @@
 """Attention on the GPU equals its torch reference."""
 
 import random
+from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
@@ -102,6 +104,45 @@ def test_equals_reference(
         softcap = source.choice([None, None, 1.5, 30.0])
         step = make_step(shape, batch, dtype, seed, rows=seed % 2 == 0)
         assert_equal_to_reference(shape, step, device, window=window, softcap=softcap)
+
+
+@pytest.mark.parametrize("num_splits", [1, 3])
+@pytest.mark.parametrize("name", ["sinks", "slopes"])
+def test_sinks_and_slopes(name: str, num_splits: int, device: torch.device) -> None:
+    """In decodes, whole or in splits, and in prompts, with and without a window."""
+    shape = (5, 1, 16, 24, 16)
+    batch = [(1, 1), (1, 900), (7, 30), (40, 40)]
+    step = make_step(shape, batch, torch.float32, SEED)
+    numbers = torch.linspace(-3, 4, 5) if name == "sinks" else 0.5 ** torch.arange(5)
+    sides: tuple[dict[str, Any], ...] = (
+        {name: numbers.double()},
+        {name: numbers.to(device)},
+    )
+    for window in (None, 20):
+        exact = step.exact()
+        wanted = reference_attention(
+            exact.query,
+            exact.key,
+            exact.value,
+            replace(exact.layer(0.3, window), **sides[0]),
+            exact.metadata,
+        )
+        there = step.to(device)
+        layer = replace(there.layer(0.3, window), **sides[1])
+
+        found = attention_of(shape, torch.float32)(
+            there.query, there.key, there.value, layer, there.metadata
+        )
+        decoded = decode_attention(
+            there.query[:2],
+            layer,
+            there.metadata.block_tables[:2],
+            there.metadata.seq_lens_tensor[:2],
+            num_splits=num_splits,
+        )
+
+        assert_close(found, wanted, torch.float32)
+        assert_close(decoded, wanted[:2], torch.float32)
 
 
 @pytest.mark.parametrize("length", [1, 15, 16, 17, 63, 64, 65])

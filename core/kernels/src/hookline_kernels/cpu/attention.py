@@ -91,7 +91,7 @@ class CompiledAttention:
 
     @property
     def has_tiles(self) -> bool:
-        """Whether tiles attend for requests with several tokens, without a soft cap."""
+        """Whether tiles attend for requests with several tokens, in plain layers."""
         return self._tiled is not None
 
     def __call__(
@@ -124,7 +124,7 @@ class CompiledAttention:
             self._decode(query[:decodes], layer, output)
         if decodes == requests:
             return output
-        if self._tiled is not None and layer.softcap is None:
+        if self._tiled is not None and layer.is_plain:
             self._tiled(query, layer, output, self._prefill_replay)
             return output
         start = decodes
@@ -181,12 +181,14 @@ class CompiledAttention:
         call["window"] = UNBOUNDED if window is None else window
         call["scale"] = layer.scale
         call["softcap"] = layer.softcap or 0.0
+        call["sinks"] = _address(layer.sinks)
+        call["slopes"] = _address(layer.slopes)
         call["next_part"] = 0
         call["next_thread"] = 0
         tokens = self._seen(window)
         call["prefixes"] = 0
         recorder = current.recorder
-        if self._shared_tokens and window is None and layer.softcap is None:
+        if self._shared_tokens and window is None and _is_shareable(layer):
             if recorder is not None:
                 recorder.refuse()
             assert self._shared is not None
@@ -261,6 +263,16 @@ class CompiledAttention:
             self._states = torch.empty(states)
             call["states"] = self._states.data_ptr()
         return threads
+
+
+def _is_shareable(layer: AttentionLayer) -> bool:
+    """Whether a prefix's state is the same for all queries: sinks come at the end."""
+    return layer.softcap is None and layer.slopes is None
+
+
+def _address(numbers: torch.Tensor | None) -> int:
+    """The address of float32 numbers, one a head; 0 for None."""
+    return 0 if numbers is None else numbers.data_ptr()
 
 
 def _new_call(num_kv_heads: int) -> np.ndarray[Any, Any]:

@@ -30,7 +30,7 @@ from hookline_kernels.cpu.memory import (
     set_float,
     take,
 )
-from hookline_kernels.cpu.rows import row_cap, row_exp, row_max, scale_row
+from hookline_kernels.cpu.rows import row_cap, row_exp, row_max, row_ramp, scale_row
 from hookline_kernels.cpu.tiles import score_tile, value_tile
 from hookline_kernels.cpu.vectors import LANES
 from hookline_kernels.metadata import TREE_BITS
@@ -60,7 +60,7 @@ def decode_body(shape: DecodeShape) -> Callable[[Any], None]:
         work = take(address_of(pointer), 1)
         while sequence < call.num_seqs:
             length = int_at(call.seq_lens, sequence)
-            lowest, unseen = reach(call, sequence, length)
+            lowest, unseen, position = reach(call, sequence, length)
             start = lowest // block * block
             prefix = 0
             if call.prefixes != 0 and int_at(call.prefix_lens, sequence) > 0:
@@ -80,7 +80,7 @@ def decode_body(shape: DecodeShape) -> Callable[[Any], None]:
                 stop = min(at + piece_tokens, end)
                 score(call, table, query, scores, at, stop)
                 first = max(at, lowest)
-                soften(call, scores, state, at, first, stop, length, unseen)
+                soften(call, scores, state, at, first, stop, length, unseen, position)
                 weigh(call, table, scores, state, at, first, stop)
                 at = stop
             if parts == 1:
@@ -97,12 +97,13 @@ def decode_body(shape: DecodeShape) -> Callable[[Any], None]:
 def _reacher(shape: DecodeShape) -> Any:
     has_trees = shape.has_trees
 
-    def reach(call: Any, sequence: int, length: int) -> tuple[int, int]:
-        """Returns the first token within the window, and the mask of hidden tokens."""
+    def reach(call: Any, sequence: int, length: int) -> tuple[int, int, int]:
+        """Returns the window's first token, the mask of hidden ones, the position."""
         if has_trees and call.unseen != 0:
             behind = length - int_at(call.num_unseen, sequence)
-            return max(0, behind - call.window), int_at(call.unseen, sequence)
-        return max(0, length - call.window), 0
+            lowest = max(0, behind - call.window)
+            return lowest, int_at(call.unseen, sequence), behind - 1
+        return max(0, length - call.window), 0, length - 1
 
     return njit(reach)
 
@@ -168,6 +169,7 @@ def _scorer(shape: DecodeShape) -> Any:
 def _softener(shape: DecodeShape) -> Any:
     group, value_dim, row = shape.group, shape.value_dim, shape.row
     has_trees = shape.has_trees
+    lean = _leaner(shape)
 
     def soften(  # noqa: PLR0917 - numba passes by position
         call: Any,
@@ -178,6 +180,7 @@ def _softener(shape: DecodeShape) -> Any:
         stop: int,
         length: int,
         unseen: int,
+        position: int,
     ) -> None:
         """Turns scores of first … stop - 1 into weights; rescales the state."""
         heads = group * call.num_kv_heads
@@ -186,6 +189,7 @@ def _softener(shape: DecodeShape) -> Any:
             own = scores + 4 * head * row
             if call.softcap > 0:
                 row_cap(own, count, call.softcap)
+            lean(call, head, own, count, start, stop, length, unseen, position)
             for token in range(first - start):
                 set_float(own, token, _LOWEST)
             for token in range(stop - start, count):
@@ -205,6 +209,36 @@ def _softener(shape: DecodeShape) -> Any:
                 scale_row(values, values, fade, value_dim, 4, 4)
 
     return njit(soften)
+
+
+def _leaner(shape: DecodeShape) -> Any:
+    has_trees = shape.has_trees
+
+    def lean(  # noqa: PLR0917 - numba passes by position
+        call: Any,
+        head: int,
+        scores: int,
+        count: int,
+        start: int,
+        stop: int,
+        length: int,
+        unseen: int,
+        position: int,
+    ) -> None:
+        """Adds slope · (position of the key - position of the query) to the scores."""
+        if call.slopes == 0:
+            return
+        slope = float_at(call.slopes, head)
+        row_ramp(scores, count, float32(start - position), slope)
+        if has_trees and unseen != 0:
+            hidden = 0
+            for token in range(max(0, length - TREE_BITS), stop):
+                hidden += unseen >> (length - 1 - token) & 1
+                if token >= start:
+                    score = float_at(scores, token - start)
+                    set_float(scores, token - start, score - slope * float32(hidden))
+
+    return njit(lean)
 
 
 def _weigher(shape: DecodeShape) -> Any:
@@ -251,12 +285,16 @@ def _writer(shape: DecodeShape) -> Any:
     group, value_dim, size = shape.group, shape.value_dim, shape.element_size
 
     def write(call: Any, sequence: int, state: int) -> None:
-        """Writes the output of a finished state."""
+        """Writes the output of a finished state; a sink takes its share first."""
         heads = group * call.num_kv_heads
         target = call.output + sequence * call.output_token_bytes
         for head in range(heads):
             values = state + 4 * (2 * heads + head * value_dim)
-            share = float32(1.0) / float_at(state, heads + head)
+            total = float_at(state, heads + head)
+            if call.sinks != 0:
+                over = float_at(call.sinks, head) - float_at(state, head)
+                total += float32(math.exp(over))
+            share = float32(1.0) / total
             to = target + head * value_dim * size
             scale_row(values, to, share, value_dim, 4, size)
 
@@ -285,6 +323,7 @@ def _merger(shape: DecodeShape) -> Any:
                     sum_so_far = float_at(into, index)
                     added = sum_so_far + factor * float_at(state, index)
                     set_float(into, index, added)
+            set_float(into, head, top)
             set_float(into, heads + head, total)
 
     return njit(merge)

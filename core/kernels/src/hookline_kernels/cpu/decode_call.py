@@ -27,6 +27,8 @@ CALL = np.dtype(
             "prefix_lens",  # tokens in these, by request: whole blocks
             "unseen",  # by request, as in `TreeMask`; 0 without trees
             "num_unseen",  # likewise
+            "sinks",  # by head, as in `AttentionLayer`; 0 without
+            "slopes",  # likewise
             "query_token_bytes",  # strides from here on
             "query_head_bytes",
             "output_token_bytes",

@@ -8,6 +8,7 @@ scores, and half of them would be computed for nothing.
 import torch
 from torch.nn.functional import scaled_dot_product_attention
 
+from hookline_kernels.attention import weighted_values
 from hookline_kernels.attention_layer import AttentionLayer
 
 _MOST_ROWS = 256
@@ -30,23 +31,21 @@ def attend_sequence(  # noqa: PLR0917 - three sides of new tokens, two of cached
         value: [n, KV heads, value dim].
         cached_key: [KV heads, c, key dim].
         cached_value: [KV heads, c, value dim].
-        layer: Scale, window and soft cap; its cache is not read.
+        layer: How to score; its cache is not read.
 
     Returns:
         [n, heads, value dim].
     """
-    scale, window, softcap = layer.scale, layer.window, layer.softcap
+    scale, window = layer.scale, layer.window
     heads, keys, values = (_by_head(side) for side in (query, key, value))
     if window is not None and window >= len(query) + cached_key.shape[1]:
         window = None
-    if window is not None or softcap is not None or key.shape[2] != value.shape[2]:
+    if window is not None or not layer.is_plain or key.shape[2] != value.shape[2]:
         output = _by_rows(
             heads,
             torch.cat((cached_key, keys), 1),
             torch.cat((cached_value, values), 1),
-            scale=scale,
-            window=window,
-            softcap=softcap,
+            layer,
         )
     elif cached_key.shape[1]:
         new, cached = (keys, values), (cached_key, cached_value)
@@ -88,13 +87,7 @@ def _cached_and_new(
 
 
 def _by_rows(
-    query: torch.Tensor,
-    keys: torch.Tensor,
-    values: torch.Tensor,
-    *,
-    scale: float,
-    window: int | None,
-    softcap: float | None,
+    query: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, layer: AttentionLayer
 ) -> torch.Tensor:
     """Queries in chunks, each over the tokens that it may attend to."""
     count, length = query.shape[1], keys.shape[1]
@@ -103,49 +96,25 @@ def _by_rows(
         end = min(start + _MOST_ROWS, count)
         last = length - count + end
         first = 0
-        if window is not None:
-            first = max(0, length - count + start + 1 - window)
+        if layer.window is not None:
+            first = max(0, length - count + start + 1 - layer.window)
         outputs.append(
             _masked(
-                query[:, start:end],
-                keys[:, first:last],
-                values[:, first:last],
-                scale=scale,
-                window=window,
-                softcap=softcap,
+                query[:, start:end], keys[:, first:last], values[:, first:last], layer
             )
         )
     return torch.cat(outputs, 1)
 
 
 def _masked(
-    query: torch.Tensor,
-    keys: torch.Tensor,
-    values: torch.Tensor,
-    *,
-    scale: float,
-    window: int | None,
-    softcap: float | None,
+    query: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, layer: AttentionLayer
 ) -> torch.Tensor:
     """The last tokens of a stretch of tokens over all of it."""
     count, length = query.shape[1], keys.shape[1]
     positions = torch.arange(length - count, length)[:, None]
-    seen = torch.arange(length)[None, :]
-    mask = seen <= positions
-    if window is not None:
-        mask &= seen > positions - window
-    if softcap is None:
-        return scaled_dot_product_attention(
-            query[None],
-            keys[None],
-            values[None],
-            attn_mask=mask,
-            scale=scale,
-            enable_gqa=True,
-        )[0]
-    grouped = query.unflatten(0, (len(keys), -1))
-    scores = grouped @ keys[:, None].transpose(2, 3) * scale
-    scores = torch.tanh(scores / softcap) * softcap
-    scores = scores.masked_fill(~mask, float("-inf"))
-    weights = scores.softmax(-1, dtype=torch.float32).to(values.dtype)
-    return (weights @ values[:, None]).flatten(0, 1)
+    distances = torch.arange(length)[None, :] - positions
+    mask = distances <= 0
+    if layer.window is not None:
+        mask &= distances > -layer.window
+    sides = (query[None], keys[None], values[None])
+    return weighted_values(*sides, layer, mask=mask, distances=distances)[0]

@@ -22,10 +22,12 @@ from hookline_kernels.cpu.vectors import (
     lanes_for,
     larger,
     load,
+    multiply_add,
     offset,
     reduce,
     splat,
     store,
+    vector,
 )
 
 
@@ -102,6 +104,29 @@ def _row_cap(
     return types.void(row, count, cap), emit
 
 
+def _row_ramp(
+    _: object, row: types.Type, count: types.Type, first: types.Type, slope: types.Type
+) -> tuple[Signature, Emit]:
+    """Adds slope · (first + index) to each number; `first` is a float32, too."""
+
+    def emit(
+        context: Any, builder: ir.IRBuilder, _: object, args: list[ir.Value]
+    ) -> ir.Value:
+        start, length, at_first, factor = args
+        factor = splat(builder, factor, LANES)
+        lanes = ir.Constant(vector(LANES), [float(lane) for lane in range(LANES)])
+        steps = builder.fadd(splat(builder, at_first, LANES), lanes)
+        steps = cgutils.alloca_once_value(builder, steps)
+        with _each_vector(builder, start, length) as at:
+            step = builder.load(steps)
+            numbers = load(builder, at, LANES)
+            store(builder, multiply_add(builder, step, factor, numbers), at)
+            builder.store(builder.fadd(step, constant(LANES, LANES)), steps)
+        return context.get_dummy_value()
+
+    return types.void(row, count, first, slope), emit
+
+
 def _scale_row(  # noqa: PLR0917 - numba passes by position
     _: object,
     source: types.Type,
@@ -135,4 +160,5 @@ def _scale_row(  # noqa: PLR0917 - numba passes by position
 row_max: Any = intrinsic(_row_max)
 row_exp: Any = intrinsic(_row_exp)
 row_cap: Any = intrinsic(_row_cap)
+row_ramp: Any = intrinsic(_row_ramp)
 scale_row: Any = intrinsic(prefer_literal=True)(_scale_row)

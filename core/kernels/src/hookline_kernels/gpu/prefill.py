@@ -11,6 +11,8 @@ from hookline_kernels.attention_layer import AttentionLayer
 from hookline_kernels.gpu.jit import kernel, power_of_two, tl
 from hookline_kernels.gpu.walking import (
     averages,
+    first_state,
+    row_numbers,
     rows_aligned,
     score_factors,
     step_of,
@@ -65,8 +67,11 @@ def prefill_attention(
         *(block_tables, block_tables.stride(0), query_starts, seq_lens),
         *(output, *output.stride()[:2]),
         *(window or 0, inner, outer),
+        *(seq_lens if each is None else each for each in (layer.sinks, layer.slopes)),
         windowed=window is not None,
         capped=layer.softcap is not None,
+        has_sinks=layer.sinks is not None,
+        sloped=layer.slopes is not None,
         group=group,
         rows=rows,
         key_width=key_width,
@@ -115,8 +120,12 @@ def _prefill_kernel(  # noqa: PLR0917 - a kernel takes no keywords
     window: tl.tensor,
     inner: tl.tensor,
     outer: tl.tensor,
+    sinks: tl.tensor,
+    slopes: tl.tensor,
     windowed: tl.constexpr,
     capped: tl.constexpr,
+    has_sinks: tl.constexpr,
+    sloped: tl.constexpr,
     group: tl.constexpr,
     rows: tl.constexpr,
     key_width: tl.constexpr,
@@ -159,8 +168,9 @@ def _prefill_kernel(  # noqa: PLR0917 - a kernel takes no keywords
     if windowed:
         begin = tl.maximum(cached + first + 1 - window, 0) // step * step
         border = begin
-    largest = tl.full([rows], float("-inf"), tl.float32)
-    total = tl.zeros([rows], tl.float32)
+    sink = row_numbers(sinks, heads, is_row, has_sinks, float("-inf"))
+    largest, total = first_state(sink, is_row, has_sinks)
+    slope = row_numbers(slopes, heads, is_row, sloped, 0.0)
     sums = tl.zeros([rows, value_pad], tl.float32)
     for masked in tl.static_range(2):
         if masked or not windowed:
@@ -184,9 +194,11 @@ def _prefill_kernel(  # noqa: PLR0917 - a kernel takes no keywords
                 window,
                 inner,
                 outer,
+                slope,
                 masked=masked,
                 windowed=windowed,
                 capped=capped,
+                sloped=sloped,
                 key_width=key_width,
                 value_width=value_width,
                 block_size=block_size,

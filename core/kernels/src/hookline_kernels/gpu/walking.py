@@ -37,9 +37,11 @@ def walk(  # noqa: PLR0917 - a kernel takes no keywords
     window: tl.tensor,
     inner: tl.tensor,
     outer: tl.tensor,
+    slopes: tl.tensor,
     masked: tl.constexpr,
     windowed: tl.constexpr,
     capped: tl.constexpr,
+    sloped: tl.constexpr,
     key_width: tl.constexpr,
     value_width: tl.constexpr,
     block_size: tl.constexpr,
@@ -67,10 +69,12 @@ def walk(  # noqa: PLR0917 - a kernel takes no keywords
         window: Tokens that a row attends to, the one at its position included.
         inner: Factor of the products; see `score_factors`.
         outer: Factor of the capped scores.
+        slopes: [rows] float32, of `row_numbers`.
         masked: Whether a row does not attend to all of the tokens, or `end` − `begin`
             is not a multiple of `step`.
         windowed: Whether `window` applies.
         capped: Whether the soft cap applies.
+        sloped: Whether the slopes apply.
         key_width: Width of a key.
         value_width: Width of a value.
         block_size: Tokens in a block of the cache.
@@ -101,6 +105,9 @@ def walk(  # noqa: PLR0917 - a kernel takes no keywords
             power = tl.exp2(-2.0 * 1.4426950408889634 * tl.abs(scores))
             bent = (1.0 - power) / (1.0 + power)
             scores = tl.where(scores < 0, -bent, bent) * outer
+        if sloped:
+            distances = (tokens[None, :] - positions[:, None]).to(tl.float32)
+            scores += slopes[:, None] * distances
         if masked:
             seen = exists[None, :] & (tokens[None, :] <= positions[:, None])
             if windowed:
@@ -132,6 +139,36 @@ def walk(  # noqa: PLR0917 - a kernel takes no keywords
 def averages(total: tl.tensor, sums: tl.tensor) -> tl.tensor:
     """Returns the weighted averages of the values; 0 for rows without tokens."""
     return sums / tl.where(total > 0, total, 1.0)[:, None]
+
+
+@kernel
+def row_numbers(
+    numbers: tl.tensor,
+    heads: tl.tensor,
+    is_row: tl.tensor,
+    given: tl.constexpr,
+    rest: tl.constexpr,
+) -> tl.tensor:
+    """Returns sinks or slopes of the rows' heads in powers of two, `rest` elsewhere."""
+    found = tl.full(heads.shape, rest, tl.float32)
+    if given:
+        found = tl.load(numbers + heads, mask=is_row, other=rest)
+        found = found * 1.4426950408889634
+    return found
+
+
+@kernel
+def first_state(
+    sinks: tl.tensor, is_first: tl.tensor, given: tl.constexpr
+) -> tl.tensor:
+    """Returns the maximum and the sum of a state that begins with a sink, if given."""
+    largest = tl.full(sinks.shape, float("-inf"), tl.float32)
+    total = tl.zeros(sinks.shape, tl.float32)
+    if given:
+        is_sink = is_first & (sinks > float("-inf"))
+        largest = tl.where(is_sink, sinks, largest)
+        total = tl.where(is_sink, 1.0, total)
+    return largest, total
 
 
 def score_factors(scale: float, softcap: float | None) -> tuple[float, float]:
