@@ -15,7 +15,7 @@ from hookline_kernels.cpu.prefill import attend_sequence
 from hookline_kernels.cpu.prefill_call import PrefillShape
 from hookline_kernels.cpu.recording import Int64, current, fresh
 from hookline_kernels.cpu.shared_prefixes import SharedPrefixes
-from hookline_kernels.cpu.team import Team
+from hookline_kernels.cpu.team import thread_team
 from hookline_kernels.cpu.tiled_prefill import TiledPrefill
 from hookline_kernels.failure import KernelError
 from hookline_kernels.layout import cached_keys, cached_values
@@ -82,7 +82,8 @@ class CompiledAttention:
             block_size=block_size,
             dtype=dtype,
         )
-        self._team = Team(_kernel(self._shape).address)
+        self._address: int = _kernel(self._shape).address
+        self._team = thread_team()
         self._num_kv_heads, self._call = num_kv_heads, _new_call(num_kv_heads)
         self._decode_replays: dict[int | None, _DecodeReplay] = {}
         self._prefill_replay = _PrefillReplay(self)
@@ -202,8 +203,8 @@ class CompiledAttention:
                 window, _DecodeReplay(self, window)
             )
             numbers = self._call.view(np.int64).copy()
-            recorder.attend(self._team.function, numbers, replay)
-        self._team.run(self._call.ctypes.data, threads)
+            recorder.attend(self._address, numbers, replay)
+        self._team.run_one(self._address, self._call.ctypes.data, threads)
 
     def prepare_decode_replay(
         self, calls: Int64, batch: AttentionMetadata, window: int | None
@@ -244,8 +245,8 @@ class CompiledAttention:
         """
         shape, call = self._shape, self._call[0]
         row = self._num_kv_heads * (shape.key_dim + shape.value_dim)
-        all_threads = torch.get_num_threads()
-        threads = 1 if tokens * row < LEAST_SHARED_NUMBERS else all_threads
+        team = self._team
+        threads = 1 if tokens * row < LEAST_SHARED_NUMBERS else team.threads
         part = UNBOUNDED
         if threads > 1:
             part = max(LEAST_PART_TOKENS, tokens // (threads * PARTS_A_THREAD))
@@ -253,13 +254,13 @@ class CompiledAttention:
         call["part_tokens"] = part
         # Enough for all layers of the step: recorded addresses must not change.
         scratch = -(-shape.scratch_floats(self._num_kv_heads) // 16) * 16
-        if len(self._scratch) < all_threads * scratch:
-            self._scratch = torch.empty(all_threads * scratch)
+        if len(self._scratch) < team.max_threads * scratch:
+            self._scratch = torch.empty(team.max_threads * scratch)
             call["scratch"] = self._scratch.data_ptr()
             call["scratch_bytes"] = scratch * 4
-        parts = all_threads * PARTS_A_THREAD + 1 + num_seqs
+        parts = team.max_threads * PARTS_A_THREAD + 1 + num_seqs
         states = parts * shape.state_floats(self._num_kv_heads)
-        if all_threads > 1 and len(self._states) < states:
+        if len(self._states) < states:
             self._states = torch.empty(states)
             call["states"] = self._states.data_ptr()
         return threads

@@ -5,12 +5,11 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import torch
 from numba.core import types
 
 from hookline_kernels.cpu.jit import compile_kernel
 from hookline_kernels.cpu.recording import ReplayedAttention, current
-from hookline_kernels.cpu.team import Team
+from hookline_kernels.cpu.team import thread_team
 
 Numbers = ctypes.Array[ctypes.c_int64]
 
@@ -28,14 +27,15 @@ class Kernel:
     """A compiled kernel; it is compiled, or read from disk, when it is made.
 
     Raises:
-        KernelError: No compiler is installed, or torch's threads cannot be reached.
+        KernelError: No compiler is installed, or the system has no threads for it.
     """
 
     def __init__(self, body: Callable[[Any], None], variant: str) -> None:
         """Compiles void(address of int64s); `variant` names it in the disk cache."""
-        compiled: Any = compile_kernel(body, _SIGNATURE, variant)
-        self._team = Team(compiled.address)
-        self._compiled = compiled  # owns the machine code
+        # owns the machine code
+        self._compiled: Any = compile_kernel(body, _SIGNATURE, variant)
+        self._address: int = self._compiled.address
+        self._team = thread_team()
 
     def __call__(
         self, elements: int, numbers: Numbers, replay: ReplayedAttention | None = None
@@ -51,14 +51,14 @@ class Kernel:
         numbers[0] = 0
         threads = self.threads(elements)
         if (recorder := current.recorder) is not None:
-            arguments, function = np.array(numbers), self._team.function
+            arguments = np.array(numbers)
             if replay is None:
-                recorder.start(function, arguments, is_alone=threads == 1)
+                recorder.start(self._address, arguments, is_alone=threads == 1)
             else:
-                recorder.attend(function, arguments, replay)
-        self._team.run(ctypes.addressof(numbers), threads)
+                recorder.attend(self._address, arguments, replay)
+        self._team.run_one(self._address, ctypes.addressof(numbers), threads)
 
     @staticmethod
     def threads(elements: int) -> int:
         """Returns the number of threads that pay for reading this many elements."""
-        return 1 if elements < _WORTH_SHARING else torch.get_num_threads()
+        return 1 if elements < _WORTH_SHARING else thread_team().threads

@@ -11,6 +11,7 @@ from hookline_kernels.cpu.amx import DEPTH, ROWS, has_tiles
 from hookline_kernels.cpu.decode_call import UNBOUNDED
 from hookline_kernels.cpu.elements import float_bits
 from hookline_kernels.cpu.launching import Numbers
+from hookline_kernels.cpu.team import thread_team
 from hookline_kernels.cpu.vectors import LOG2_E
 from hookline_kernels.failure import KernelError
 
@@ -88,7 +89,7 @@ def check_tiles(shape: PrefillShape, dtype: torch.dtype) -> None:
 
 def scratch_for(shape: PrefillShape, scratch: torch.Tensor) -> torch.Tensor:
     """Returns `scratch` if it is enough for all threads, else new memory."""
-    needed = torch.get_num_threads() * shape.scratch_bytes + 64
+    needed = thread_team().max_threads * shape.scratch_bytes + 64
     if len(scratch) >= needed:
         return scratch
     return torch.empty(needed, dtype=torch.uint8)

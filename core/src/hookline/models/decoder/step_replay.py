@@ -17,8 +17,8 @@ import torch
 
 from hookline.models.decoder.layer_ops import CosSin, Layer
 from hookline.models.forward_batch import ForwardBatch
-from hookline_kernels.cpu.program import program_kernel
 from hookline_kernels.cpu.recording import Arena, Recorder, Recording, recording
+from hookline_kernels.cpu.team import thread_team
 
 _MOST_TOKENS = 512
 """Maximum tokens of a recorded step; larger ones use products of torch."""
@@ -117,7 +117,7 @@ class RecordedSteps:
         Raises:
             KernelError: No compiler is installed.
         """
-        program_kernel()  # compile it before a request waits for it
+        thread_team()  # compile it before a request waits for it
         self._layers = layers
         self._arena = Arena()
         self._inputs = _Inputs(

@@ -1,0 +1,249 @@
+"""What the threads of a team do: they compute kernels, and wait for the next one.
+
+A job is a list of kernels, one after the other. The team's state says which one is
+open, and how many threads are inside of it. A thread enters an open kernel, takes work
+items until none is left, and leaves; the first that leaves closes the kernel, and the
+last opens the next. So no thread is waited for that has not entered: one that is not
+on a core when a kernel begins delays nobody.
+
+The state is 64 bits: the number of the kernel since the team was made, modulo 2^32,
+the number of threads that have left it, 16 bits, and the number inside of it.
+"""
+
+from typing import Any
+
+from hookline_kernels.cpu.elements import exact
+from hookline_kernels.cpu.memory import (
+    exchange,
+    int_at,
+    number_now,
+    replace_if,
+    set_int,
+    take,
+)
+from hookline_kernels.cpu.system_calls import (
+    ALL,
+    FUTEX_WAIT,
+    FUTEX_WAKE,
+    call_with,
+    futex,
+    leave_core,
+    nanoseconds,
+    pause,
+    preemptions,
+)
+
+# Words of a team, as indices of int64s. Each group has a cache line of its own.
+STATE = 0
+ASLEEP = 8
+"""Numbers of sleeping workers, and of sleeping callers."""
+ENTRIES, COUNT, FIRST, THREADS, IS_CLOSED = range(16, 21)
+"""The job: address and number of its kernels, the number of the first, and the number
+of threads that may compute it; whether the team has ended."""
+SYSCALL, FUTEX, CLOCK, YIELD, USAGE = range(24, 29)
+"""Addresses of functions of the C library; the number of the call `futex`."""
+SPIN_INSIDE, SPIN_BETWEEN, TURN = range(32, 35)
+"""Nanoseconds to spin inside of a job and between jobs; and to compute before others
+get the core, 0 for no limit."""
+ROWS = 40
+"""Numbers of each thread, the caller's first."""
+ROW = 16
+"""int64s of a thread."""
+WAITED, SLEEPS, KERNELS, YIELDS, BEGAN, LOOKED, PREEMPTED = range(7)
+"""Of a thread: nanoseconds that it waited, how often it slept, kernels that it computed
+a part of, how often it gave its core up, when its turn began, when it last looked, and
+how often it had been preempted by then."""
+
+_LEFT = 1 << 16
+_PHASE = (1 << 32) - 1
+_INSIDE = _LEFT - 1
+_WORKERS, _CALLER, _SPARE = 1, 2, 4
+"""Who waits at the futex: workers, the caller, workers that the job does not want."""
+_BRIEF = 32
+"""Looks at the state before the clock is read."""
+_LOOKS = 16
+"""Looks between two readings of the clock."""
+_ENTRY = 24
+_GAP = 500_000
+"""Nanoseconds within which a thread cannot have been off its core for a turn."""
+
+
+@exact
+def run_job(words: Any, entries: Any, count: Any, threads: Any) -> None:
+    """Computes kernels with up to `threads` threads, and waits for the end.
+
+    Args:
+        words: The team's address.
+        entries: Address of the kernels: [count, 3] int64, address of the kernel,
+            address of its argument, and 1 if a single thread runs it.
+        count: Number of kernels.
+        threads: Number of threads that may take part.
+    """
+    if threads == 1:
+        for index in range(count):
+            at = entries + _ENTRY * index
+            call_with(int_at(at, 0), int_at(at, 1))
+        return
+    first = (_phase(number_now(words)) + 1) & _PHASE
+    is_more = threads > int_at(words, THREADS)
+    set_int(words, ENTRIES, entries)
+    set_int(words, COUNT, count)
+    set_int(words, FIRST, first)
+    set_int(words, THREADS, threads)
+    row = words + 8 * ROWS
+    done = (first + count) & _PHASE
+    _open_next(words, 0)
+    if is_more:
+        _wake(words, _SPARE)
+    while True:
+        state = number_now(words)
+        if _phase(state) == done:
+            return
+        if _is_open(state):
+            if replace_if(words, state, state + 1):
+                _compute(words, row, state)
+            continue
+        _wait(words, row, state, int_at(words, SPIN_INSIDE), _CALLER)
+
+
+@exact
+def serve(words: Any, index: Any) -> None:
+    """Takes part in all jobs until the team is closed; `index` is from 1 on."""
+    row = words + 8 * (ROWS + ROW * index)
+    while True:
+        state = number_now(words)
+        if int_at(words, IS_CLOSED) != 0:
+            return
+        if index >= int_at(words, THREADS):
+            _wait(words, row, state, 0, _SPARE)
+        elif _is_open(state):
+            _end_turn(words, row)
+            if replace_if(words, state, state + 1):
+                _compute(words, row, state)
+        elif _is_done(words, state):
+            _wait(words, row, state, int_at(words, SPIN_BETWEEN), _WORKERS)
+        else:
+            _wait(words, row, state, int_at(words, SPIN_INSIDE), _WORKERS)
+
+
+@exact
+def end_team(words: Any) -> None:
+    """Ends all calls of `serve`."""
+    set_int(words, IS_CLOSED, 1)
+    take(words, 1 << 32)
+    _wake(words, _WORKERS | _SPARE)
+
+
+@exact
+def _compute(words: Any, row: Any, state: Any) -> None:
+    """Computes an open kernel that this thread is inside of."""
+    index = (_phase(state) - int_at(words, FIRST)) & _PHASE
+    at = int_at(words, ENTRIES) + _ENTRY * index
+    call_with(int_at(at, 0), int_at(at, 1))
+    set_int(row, KERNELS, int_at(row, KERNELS) + 1)
+    if (take(words, _LEFT - 1) - 1) & _INSIDE == 0:
+        _open_next(words, index + 1)
+
+
+@exact
+def _open_next(words: Any, index: Any) -> None:
+    """Runs kernels for one thread from an index on, and opens the first for all.
+
+    Nobody is inside, and nobody can enter.
+    """
+    entries, count = int_at(words, ENTRIES), int_at(words, COUNT)
+    while index < count and int_at(entries + _ENTRY * index, 2) != 0:
+        at = entries + _ENTRY * index
+        call_with(int_at(at, 0), int_at(at, 1))
+        index += 1
+    phase = (int_at(words, FIRST) + index) & _PHASE
+    if index == count:
+        exchange(words, phase << 32 | _LEFT)
+        if number_now(words + 8 * (ASLEEP + 1)) > 0:
+            _wake(words, _CALLER)
+        return
+    exchange(words, phase << 32)
+    if number_now(words + 8 * ASLEEP) + number_now(words + 8 * (ASLEEP + 1)) > 0:
+        _wake(words, _WORKERS | _CALLER)
+
+
+@exact
+def _wait(words: Any, row: Any, state: Any, spin: Any, who: Any) -> None:
+    """Waits until another kernel is open, or the job is done: spins, then sleeps."""
+    phase = _phase(state)
+    for _ in range(_BRIEF):
+        if _phase(number_now(words)) != phase:
+            return
+        pause()
+    begun = nanoseconds(int_at(words, CLOCK))
+    now = begun
+    while now - begun < spin:
+        for _ in range(_LOOKS):
+            if _phase(number_now(words)) != phase:
+                now = nanoseconds(int_at(words, CLOCK))
+                set_int(row, WAITED, int_at(row, WAITED) + now - begun)
+                return
+            pause()
+        now = nanoseconds(int_at(words, CLOCK))
+    asleep = words + 8 * (ASLEEP + 1 if who == _CALLER else ASLEEP)
+    take(asleep, 1)
+    while _phase(number_now(words)) == phase:
+        futex(
+            int_at(words, SYSCALL),
+            int_at(words, FUTEX),
+            words + 4,
+            FUTEX_WAIT,
+            phase,
+            who,
+        )
+    take(asleep, -1)
+    now = nanoseconds(int_at(words, CLOCK))
+    set_int(row, SLEEPS, int_at(row, SLEEPS) + 1)
+    set_int(row, WAITED, int_at(row, WAITED) + now - begun)
+    set_int(row, BEGAN, now)
+
+
+@exact
+def _end_turn(words: Any, row: Any) -> None:
+    """Gives the core up, if this thread has had it for a turn.
+
+    It would have to leave it soon anyway, and others would wait for what it is at.
+    """
+    turn = int_at(words, TURN)
+    if turn == 0:
+        return
+    now = nanoseconds(int_at(words, CLOCK))
+    if now - int_at(row, LOOKED) > _GAP:
+        count = preemptions(int_at(words, USAGE))
+        if count != int_at(row, PREEMPTED):
+            set_int(row, PREEMPTED, count)
+            set_int(row, BEGAN, now)
+    set_int(row, LOOKED, now)
+    if now - int_at(row, BEGAN) < turn:
+        return
+    leave_core(int_at(words, YIELD))
+    set_int(row, YIELDS, int_at(row, YIELDS) + 1)
+    now = nanoseconds(int_at(words, CLOCK))
+    set_int(row, BEGAN, now)
+    set_int(row, LOOKED, now)
+
+
+@exact
+def _wake(words: Any, who: Any) -> None:
+    futex(int_at(words, SYSCALL), int_at(words, FUTEX), words + 4, FUTEX_WAKE, ALL, who)
+
+
+@exact
+def _phase(state: Any) -> Any:
+    return (state >> 32) & _PHASE
+
+
+@exact
+def _is_open(state: Any) -> Any:
+    return state & _PHASE < _LEFT
+
+
+@exact
+def _is_done(words: Any, state: Any) -> Any:
+    """Whether the team has no job."""
+    return (_phase(state) - int_at(words, FIRST)) & _PHASE == int_at(words, COUNT)

@@ -1,0 +1,141 @@
+"""A team of threads computes jobs, each kernel by whoever is there."""
+
+import ctypes
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from numba.core import types
+
+from hookline_kernels.cpu.elements import array_at
+from hookline_kernels.cpu.jit import compile_kernel
+from hookline_kernels.cpu.memory import take
+from hookline_kernels.cpu.team import ThreadTeam
+
+ITEMS = 24
+Int64 = np.ndarray[Any, np.dtype[np.int64]]
+
+
+@pytest.fixture
+def team() -> Iterator[ThreadTeam]:
+    team = ThreadTeam(4)
+    yield team
+    team.close()
+
+
+@pytest.fixture(scope="module")
+def add_one() -> Any:
+    """A kernel: each item of the second row is one more than the first row's."""
+
+    def body(numbers: Any) -> None:
+        given = array_at(numbers, 4, np.int64)
+        before = array_at(given[2], given[1], np.int64)
+        after = array_at(given[3], given[1], np.int64)
+        item = take(numbers, 1)
+        while item < given[1]:
+            after[item] = before[item] + 1
+            item = take(numbers, 1)
+
+    signature: Any = types.void(types.intp)
+    return compile_kernel(body, signature, "test-add-one")
+
+
+class Chain:
+    """A job: each kernel adds one to the result of the kernel before."""
+
+    def __init__(self, kernel: Any, length: int, *, alone_every: int) -> None:
+        self.values: Int64 = np.zeros((length + 1, ITEMS), np.int64)
+        self.arguments: Int64 = np.zeros((length, 4), np.int64)
+        self.arguments[:, 1] = ITEMS
+        for index, row in enumerate(self.arguments):
+            row[2] = self.values[index].ctypes.data
+            row[3] = self.values[index + 1].ctypes.data
+        self.entries: Int64 = np.zeros((length, 3), np.int64)
+        self.entries[:, 0] = kernel.address
+        self.entries[:, 1] = [row.ctypes.data for row in self.arguments]
+        self.entries[::alone_every, 2] = 1
+
+    def run(self, team: ThreadTeam, threads: int, start: int) -> None:
+        """Computes it, and checks all results."""
+        self.values[0], self.values[1:] = start, -1
+        self.arguments[:, 0] = 0
+        team.run(self.entries.ctypes.data, len(self.entries), threads)
+        expected = start + np.arange(len(self.values))
+        assert (self.values == expected[:, None]).all()
+
+
+def test_each_kernel_sees_all_results_of_the_one_before(
+    team: ThreadTeam, add_one: Any
+) -> None:
+    """With any number of threads from job to job, and kernels of one thread between."""
+    for length, alone_every in ((1, 9), (300, 7), (300, 400), (5, 1)):
+        chain = Chain(add_one, length, alone_every=alone_every)
+        for start, threads in enumerate([1, 2, 4, 3, 2, 4] * 8):
+            chain.run(team, threads, start)
+
+
+def test_late_threads_compute_nothing_of_jobs_that_are_gone(
+    team: ThreadTeam, add_one: Any
+) -> None:
+    """Sleeping threads wake up in the middle of later jobs."""
+    chain = Chain(add_one, 2, alone_every=3)
+    for start in range(3000):
+        chain.run(team, 4, start)
+
+
+def test_several_threads_bring_jobs_at_once(team: ThreadTeam, add_one: Any) -> None:
+    """Who finds the team busy computes alone."""
+    chains = [Chain(add_one, 50, alone_every=5) for _ in range(3)]
+    failed = []
+
+    def compute(chain: Chain) -> None:
+        try:
+            for start in range(100):
+                chain.run(team, 3, start)
+        except AssertionError as error:
+            failed.append(error)
+
+    callers = [threading.Thread(target=compute, args=(each,)) for each in chains]
+    for caller in callers:
+        caller.start()
+    for caller in callers:
+        caller.join()
+
+    assert not failed
+
+
+def test_a_closed_team_starts_again(team: ThreadTeam, add_one: Any) -> None:
+    """Its threads end, and the next job starts others."""
+    chain = Chain(add_one, 20, alone_every=3)
+    assert team.native_ids == ()
+
+    for start in range(5):
+        chain.run(team, 4, start)
+        assert len(team.native_ids) == 3
+        assert team.close()
+        assert team.native_ids == ()
+
+
+def test_the_number_of_threads_is_limited(team: ThreadTeam) -> None:
+    """It is one at least."""
+    team.threads = 4
+
+    for number in (0, 5):
+        with pytest.raises(ValueError, match="1 to 4"):
+            team.threads = number
+
+    assert team.threads == 4
+
+
+def test_one_kernel_is_a_job(team: ThreadTeam, add_one: Any) -> None:
+    chain = Chain(add_one, 1, alone_every=3)
+    for threads in (1, 3):
+        chain.values[1] = chain.arguments[0, 0] = 0
+        argument = chain.arguments[0].ctypes.data_as(ctypes.c_void_p).value
+        assert argument is not None
+
+        team.run_one(add_one.address, argument, threads)
+
+        assert (chain.values[1] == chain.values[0] + 1).all()
