@@ -10,6 +10,7 @@ from hookline.frontend.front_end import FLUSH_SECONDS, FrontEnd
 from hookline.frontend.observation import Observers
 from hookline.metrics import Recorder
 from hookline.models.description import find_folder
+from hookline.openmp import wait_patiently
 from hookline.text.probing import probe_tokenizer
 from hookline.tokenizer import Tokenizer
 from hookline.transport.engine_client import EngineClient
@@ -31,6 +32,8 @@ def start_front_end(config: EngineConfig, recorder: Recorder | None = None) -> F
         ModelLoadError: The model cannot be loaded or served.
         RegistryError: A plugin is unknown or broken.
     """
+    if config.in_process:
+        wait_patiently()
     observers = Observers(config, recorder)
     try:
         connect = cast("Connect", load_entry_point(ENGINES_GROUP, config.engine))

@@ -9,16 +9,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from hookline.logs.forwarding import RecordReceiver
+from hookline.openmp import patient_threads
 from hookline.transport.mailbox import make_key
-
-PATIENT_THREADS = {"OMP_WAIT_POLICY": "PASSIVE"}
-"""Environment of the engine's OpenMP threads, unless the user sets it otherwise.
-
-A server, its clients and other programs share the processors. Threads that spin while
-they wait for each other take processors away from threads that have work: beside one
-busy process a step then takes ten times as long.
-"""
-
 
 _LAST_LINES_SECONDS = 1.0
 """Time for the last log lines of a process that has ended."""
@@ -41,7 +33,7 @@ class LaunchedEngine:
             stdin=subprocess.PIPE,
             pass_fds=(log_end,),
             bufsize=0,
-            env={**PATIENT_THREADS, **os.environ},
+            env={**os.environ, **patient_threads(os.environ)},
         )
         os.close(log_end)
         self._log = RecordReceiver(os.fdopen(log, "rb"), f"engine {engine_index}")

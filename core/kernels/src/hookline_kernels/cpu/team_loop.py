@@ -184,6 +184,7 @@ def _wait(words: Any, row: Any, state: Any, spin: Any, who: Any) -> None:
                 set_int(row, WAITED, int_at(row, WAITED) + now - begun)
                 return
             pause()
+        leave_core(int_at(words, YIELD))
         now = nanoseconds(int_at(words, CLOCK))
     asleep = words + 8 * (ASLEEP + 1 if who == _CALLER else ASLEEP)
     take(asleep, 1)
