@@ -71,8 +71,9 @@ class Comparing:
                 if not self._left:
                     return
                 self._left -= 1
-                if row.kind is Kind.READY and side.name not in warm:
-                    self._run(name, side)  # warmup: fills caches, not counted
+                needs_warmup = row.kind is Kind.READY and not row.is_cold
+                if needs_warmup and side.name not in warm:
+                    self._run(name, side)  # fills caches, not counted
                     warm.add(side.name)
                 print(f"{name}: pair {number + 1}", flush=True)
                 self._record.add(name, side.name, self._run(name, side))

@@ -50,8 +50,7 @@ def prompt_lookup(work: dict[str, Any]) -> dict[str, Any] | None:
 
 
 def hookline(work: dict[str, Any]) -> Generate:
-    from hookline import LLM, EngineConfig, ModelConfig, SamplingParams  # noqa: PLC0415
-    from hookline.config import CacheConfig, Dtype, SpeculativeConfig  # noqa: PLC0415
+    from hookline import LLM, EngineConfig, SamplingParams  # noqa: PLC0415
     from hookline.worker.page_warmer import wait_until_warm  # noqa: PLC0415
 
     class Timed(LLM):
@@ -63,17 +62,16 @@ def hookline(work: dict[str, Any]) -> Generate:
             super()._take(timeout_seconds)
             self.step_times.append(time.perf_counter())
 
-    cache = CacheConfig(
+    config = EngineConfig.from_options(
+        model=work["model"],
+        dtype=work["dtype"],
         kv_cache_memory=KV_CACHE_BYTES,
         kv_cache_prefault=KV_CACHE_BYTES,  # vLLM writes its whole cache at startup
         enable_prefix_caching=work["has_prefix_cache"],
+        speculative_config=prompt_lookup(work),
+        **work["options"],
     )
-    model = ModelConfig(model=work["model"], dtype=Dtype(work["dtype"]))
-    drafts = prompt_lookup(work)
-    speculative = None if drafts is None else SpeculativeConfig.from_mapping(drafts)
-    llm = Timed.from_config(
-        EngineConfig(model=model, cache=cache, speculative=speculative)
-    )
+    llm = Timed.from_config(config)
     wait_until_warm()
 
     def generate(prompts: list[list[int]], num_tokens: int) -> Generation:

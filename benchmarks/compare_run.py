@@ -8,9 +8,9 @@ import sys
 import tempfile
 import time
 import urllib.request
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
 from http.client import HTTPException
 from pathlib import Path
 
@@ -18,7 +18,7 @@ from compare_isa import Isa
 from compare_sides import SERVED_NAME, Side
 from compare_work import Kind, Row
 from process_memory import memory_mib
-from startup import free_port
+from startup import empty_caches, free_port
 
 MOST_SECONDS = 1800
 READY_SECONDS = 300
@@ -39,6 +39,8 @@ class Setting:
         model: The model's folder.
         log: File to which its output is appended.
         isa: The instruction set that it may use at most; None does not limit it.
+        variables: Environment variables that differ from this process's, and win over
+            the side's.
         has_quota: Whether this process may limit CPU time; without, the row's quotas
             are left out.
     """
@@ -46,6 +48,7 @@ class Setting:
     model: Path
     log: Path
     isa: Isa | None = None
+    variables: Mapping[str, str] = field(default_factory=dict)
     has_quota: bool = True
 
 
@@ -57,7 +60,11 @@ def run_once(side: Side, row: Row, setting: Setting) -> Result:
     """
     if row.kind is Kind.OFFLINE:
         return _offline(side, row, setting)
-    with _serving(side, row, setting) as (port, process, seconds):
+    with ExitStack() as stack:
+        if row.is_cold:
+            caches = stack.enter_context(empty_caches())
+            setting = replace(setting, variables=caches)
+        port, process, seconds = stack.enter_context(_serving(side, row, setting))
         if row.kind is Kind.READY:
             return {"ready s": seconds, "memory MiB": memory_mib(process.pid)}
         result = _load(row, setting, port)
@@ -76,6 +83,7 @@ def _offline(side: Side, row: Row, setting: Setting) -> Result:
         "has_prefix_cache": side.has_prefix_cache,
         "repeats": bool(row.num_drafts),
         "num_drafts": row.num_drafts if side.has_drafts else 0,
+        "options": dict(row.options) if side.has_options else {},
         "neighbours": [
             each.value
             for each in row.neighbours
@@ -158,7 +166,7 @@ def _started(
     with setting.log.open("a") as lines:
         process = subprocess.Popen(  # noqa: S603 - our own command
             command,
-            env=side.environment(setting.isa),
+            env={**side.environment(setting.isa), **setting.variables},
             stdout=lines,
             stderr=lines,
             start_new_session=True,

@@ -10,6 +10,7 @@ from compare_isa import Isa, limits, peer_limits
 from compare_work import (
     BASELINE,
     HOOKLINE,
+    PLAIN,
     TRANSFORMERS,
     UNCACHED,
     UNDRAFTED,
@@ -19,7 +20,15 @@ from compare_work import (
 
 SERVED_NAME = "bench"
 BINDINGS = ("vllm-default", "vllm-all-cores")
-SIDES = (HOOKLINE, BASELINE, UNCACHED, UNDRAFTED, *BINDINGS, TRANSFORMERS)
+SIDES = (
+    HOOKLINE,
+    BASELINE,
+    PLAIN,
+    UNCACHED,
+    UNDRAFTED,
+    *BINDINGS,
+    TRANSFORMERS,
+)
 
 VLLM_ENVIRONMENT = {
     "DO_NOT_TRACK": "1",
@@ -40,6 +49,7 @@ class Side:
         variables: Additional environment variables.
         has_prefix_cache: Whether equal prefixes are computed once.
         has_drafts: Whether it speculates in rows that ask for it.
+        has_options: Whether it has a row's options.
     """
 
     name: str
@@ -48,6 +58,7 @@ class Side:
     variables: Mapping[str, str] = field(default_factory=dict)
     has_prefix_cache: bool = True
     has_drafts: bool = True
+    has_options: bool = False
 
     def environment(self, isa: Isa | None) -> dict[str, str]:
         """Returns the environment variables of its processes.
@@ -82,7 +93,8 @@ def sides_of(row: Row, vllm: Path | None, baseline: Path | None) -> list[Side]:
     """
     ours = Path(sys.executable)
     known = {
-        HOOKLINE: [Side(name=HOOKLINE, engine=HOOKLINE, python=ours)],
+        HOOKLINE: [Side(name=HOOKLINE, engine=HOOKLINE, python=ours, has_options=True)],
+        PLAIN: [Side(name=PLAIN, engine=HOOKLINE, python=ours)],
         UNCACHED: [
             Side(name=UNCACHED, engine=HOOKLINE, python=ours, has_prefix_cache=False)
         ],

@@ -1,6 +1,7 @@
 """What a row of the comparison is: work, the compared sides, and goals."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import Enum
 
 from contention import Neighbours
@@ -8,6 +9,7 @@ from contention import Neighbours
 HOOKLINE = "hookline"
 UNCACHED = "hookline-uncached"
 UNDRAFTED = "hookline-undrafted"
+PLAIN = "hookline-plain"
 BASELINE = "hookline-baseline"
 VLLM = "vllm"
 TRANSFORMERS = "transformers"
@@ -56,6 +58,9 @@ class Row:
         num_drafts: Maximum number of draft tokens per request and step, from prompt
             lookup with suffixes of 2 to 5 tokens; 0 disables speculation. Prompts of
             such a row repeat themselves.
+        is_cold: Whether each start has empty folders for compiled code.
+        options: Options of `hookline serve`, with underscores; peers and the side
+            "hookline-plain" do the same work without them. Offline only.
         neighbours: What runs beside it, in turn, with the same engine; quiet first.
             Empty if the work is done once, on a quiet machine.
         sides: The compared sides, in order of running.
@@ -72,6 +77,8 @@ class Row:
     iterations: int = 1
     concurrency: int = 64
     num_drafts: int = 0
+    is_cold: bool = False
+    options: Mapping[str, str] = field(default_factory=dict)
     neighbours: tuple[Neighbours, ...] = ()
     sides: tuple[str, ...] = (HOOKLINE, VLLM)
 
@@ -83,4 +90,5 @@ class Row:
         prefix = f"{self.prefix_tokens} shared + " if self.prefix_tokens else ""
         tokens = f"{prefix}{self.input_tokens} + {self.output_tokens}"
         drafts = f", {self.num_drafts} drafts" if self.num_drafts else ""
-        return f"{self.model}, {self.requests} × ({tokens}){drafts}"
+        options = "".join(f", {value}" for value in self.options.values())
+        return f"{self.model}, {self.requests} × ({tokens}){drafts}{options}"

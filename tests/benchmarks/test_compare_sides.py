@@ -1,0 +1,27 @@
+"""The sides of a row: what each is given."""
+
+from pathlib import Path
+
+import pytest
+from compare_rows import ROWS
+from compare_sides import SIDES, sides_of
+
+PEER = Path("/opt/peer")
+CHECKOUT = Path("/opt/before")
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_hookline_is_first(name: str) -> None:
+    """Every row compares Hookline with others, all of which can be named."""
+    names = [side.name for side in sides_of(ROWS[name], PEER, CHECKOUT)]
+
+    assert names[0] == "hookline"
+    assert len(names) > 1
+    assert set(names) <= set(SIDES)
+
+
+def test_absent_peers_are_left_out() -> None:
+    """Without vLLM and a baseline, a row has Hookline and what is installed with it."""
+    names = [side.name for side in sides_of(ROWS["offline-90m"], None, None)]
+
+    assert names == ["hookline", "transformers"]
