@@ -11,12 +11,11 @@ from transformers import AutoModelForCausalLM, PreTrainedModel
 
 from hookline.models.adapt import Adaptation, adapt
 from hookline.models.adapt.gated import fast_gated
-from hookline.models.adapt.linears import FastLinear
-from hookline_kernels.cpu.linear import can_pack
+from hookline.models.adapt.linears import FastLinear, is_worth_packing
 from hookline_testing.oracle import FAMILIES
 
 LAYERS = 3
-PACKS = can_pack(torch.zeros(16, 16, dtype=torch.bfloat16))
+PACKS = is_worth_packing(torch.zeros(32, 32, dtype=torch.bfloat16))
 
 EXPECTED = {
     "llama": Adaptation(gated=LAYERS, norms=2 * LAYERS + 1),

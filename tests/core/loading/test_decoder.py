@@ -17,6 +17,7 @@ from transformers import (
     PreTrainedModel,
 )
 
+from hookline.models.adapt.linears import is_worth_packing
 from hookline.models.attention import IMPLEMENTATION, AttentionSlot
 from hookline.models.decoder import Decoder, NotDecoder
 from hookline.models.decoder.cpu_layer_ops import CpuLayerOps
@@ -25,7 +26,6 @@ from hookline.models.forward_batch import ForwardBatch
 from hookline.models.probe import probe
 from hookline.worker.forward import Forward, choose_forward
 from hookline.worker.paged_cache import PagedCache
-from hookline_kernels.cpu.linear import can_pack
 from hookline_testing.essential import essential
 from hookline_testing.oracle import ESSENTIAL_FAMILIES, FAMILIES, SHAPE, VOCAB
 
@@ -365,5 +365,5 @@ def test_modules_go_with_the_model(dtype: torch.dtype) -> None:
 
 def is_joined(module: nn.Module) -> bool:
     """Whether the decoder copies a product's weight, to join or pack it."""
-    packs = isinstance(module, nn.Linear) and can_pack(module.weight)
+    packs = isinstance(module, nn.Linear) and is_worth_packing(module.weight)
     return isinstance(module, nn.Linear) and (packs or module.out_features != 64)

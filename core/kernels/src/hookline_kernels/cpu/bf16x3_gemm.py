@@ -34,6 +34,7 @@ from hookline_kernels.cpu.amx import (
     store_tile,
 )
 from hookline_kernels.cpu.elements import array_at
+from hookline_kernels.cpu.finishing import add_rows
 from hookline_kernels.cpu.float32_gemm import Float32Product
 from hookline_kernels.cpu.launching import Kernel
 from hookline_kernels.cpu.memory import take
@@ -45,7 +46,6 @@ from hookline_kernels.cpu.panels import (
     open_tiles,
     own_memory,
 )
-from hookline_kernels.cpu.skinny_gemm import add_rows
 from hookline_kernels.cpu.vectors import (
     CACHE_LINE,
     INT64,

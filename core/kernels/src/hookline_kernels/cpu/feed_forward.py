@@ -6,15 +6,24 @@ the L1 cache. Activations are written in the blocks that the down projection rea
 
 import torch
 
-from hookline_kernels.cpu.amx import DEPTH, HEIGHT, ROWS, has_tiles
+from hookline_kernels.cpu.amx import DEPTH, HEIGHT, ROWS
+from hookline_kernels.cpu.finishing import GELU_TANH, SILU
 from hookline_kernels.cpu.gated import Gate
 from hookline_kernels.cpu.gemm import Gemm
-from hookline_kernels.cpu.panels import GELU_TANH, OUTPUTS, SILU, lay_panels
+from hookline_kernels.cpu.panels import OUTPUTS, lay_panels, uses_tiles
 from hookline_kernels.cpu.recording import fresh
 from hookline_kernels.cpu.skinny_gemm import SkinnyGemm
 from hookline_kernels.failure import KernelError
 
-_KINDS = {"silu": SILU, "gelu_tanh": GELU_TANH}
+KINDS = {"silu": SILU, "gelu_tanh": GELU_TANH}
+"""Activation by name."""
+
+
+def alternating(gate: torch.Tensor, up: torch.Tensor) -> torch.Tensor:
+    """Joins two weights [width, hidden]: 16 rows of one, and 16 of the other."""
+    width, hidden = gate.shape
+    halves = [each.view(-1, ROWS, hidden) for each in (gate, up)]
+    return torch.stack(halves, 1).view(2 * width, hidden)
 
 
 class FeedForward:
@@ -45,20 +54,18 @@ class FeedForward:
             KernelError: No kernel supports these weights or this machine.
         """
         width, hidden = gate.shape
-        if activation not in _KINDS or gate.dtype != torch.bfloat16 or not has_tiles():
+        if activation not in KINDS or gate.dtype != torch.bfloat16 or not uses_tiles():
             raise KernelError("no matrix unit for this gated MLP")
         if width % DEPTH or hidden % OUTPUTS:
             raise KernelError(f"{hidden} by {width} is not a multiple of {DEPTH}")
         self._width, self._hidden = width, hidden
-        halves = [each.view(-1, ROWS, hidden) for each in (gate, up)]
-        joined = torch.stack(halves, 1).view(2 * width, hidden)
-        gate_up, down = lay_panels(joined), lay_panels(down)
+        gate_up, down = lay_panels(alternating(gate, up)), lay_panels(down)
         self._few = (
             SkinnyGemm(gate_up, None, OUTPUTS),
             Gate(width, gate.dtype, activation, alternates=True),
             SkinnyGemm(down, None, OUTPUTS),
         )
-        kind = _KINDS[activation]
+        kind = KINDS[activation]
         self._into = Gemm(gate_up, kind=kind)
         self._into_from_blocks = Gemm(gate_up, kind=kind, in_blocks=True)
         self._out_of = Gemm(down, in_blocks=True)

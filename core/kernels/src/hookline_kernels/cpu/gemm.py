@@ -13,10 +13,10 @@ import torch
 
 from hookline_kernels.cpu.amx import BLOCK_BYTES, DEPTH, HEIGHT
 from hookline_kernels.cpu.elements import array_at, exact
+from hookline_kernels.cpu.finishing import AS_THEY_ARE
 from hookline_kernels.cpu.launching import Kernel, numbers_of
 from hookline_kernels.cpu.memory import take
 from hookline_kernels.cpu.panels import (
-    AS_THEY_ARE,
     LINES,
     OUTPUTS,
     SUM_BYTES,

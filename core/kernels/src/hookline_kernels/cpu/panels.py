@@ -36,16 +36,14 @@ from hookline_kernels.cpu.amx import (
     own_bytes,
     store_tile,
 )
-from hookline_kernels.cpu.gated import quickly_gated
-from hookline_kernels.cpu.skinny_gemm import add_rows
+from hookline_kernels.cpu.finishing import AS_THEY_ARE, finish_rows
+from hookline_kernels.cpu.isa import emulates_tiles, has_matrix_unit
 from hookline_kernels.cpu.vectors import (
     CACHE_LINE,
     INT64,
     Emit,
-    load,
     offset,
     prefetch,
-    store,
 )
 
 OUTPUTS = 2 * ROWS
@@ -54,8 +52,6 @@ SUM_BYTES = HEIGHT * OUTPUTS * 4
 """Bytes of a block's sums, float32 [32, 32]."""
 LINES = DEPTH * OUTPUTS * 2 // CACHE_LINE
 """Cache lines of 32 inputs of a panel."""
-AS_THEY_ARE, SILU, GELU_TANH = range(3)
-"""Activations applied to finished sums."""
 STAYING = 20
 """Steps of 32 inputs of a panel that stay in the L1 cache."""
 _WHOLE = 26
@@ -73,6 +69,11 @@ def steps_at_once(steps: int) -> int:
     """
     parts = 1 if steps <= _WHOLE else -(-steps // STAYING)
     return -(-steps // parts)
+
+
+def uses_tiles() -> bool:
+    """Whether products use tiles: of the matrix unit, or emulated ones in tests."""
+    return has_matrix_unit() or emulates_tiles()
 
 
 def lay_panels(weight: torch.Tensor) -> torch.Tensor:
@@ -299,23 +300,18 @@ def _finish_rows(
 ) -> None:
     """Finishes the rows within the bounds, which may be empty."""
     shift, extra, target, stride = rest
-    if kind == AS_THEY_ARE:
-        add_rows(
-            builder,
-            sums,
-            bounds,
-            shift=shift,
-            extra=extra,
-            target=target,
-            stride=stride,
-        )
-        return
-    with cgutils.for_range_slice(builder, *bounds, INT64(1)) as (row, _):
-        gates = offset(builder, sums, row, 4 * OUTPUTS)
-        ups = builder.add(gates, INT64(4 * ROWS))
-        sides = (load(builder, side, ROWS) for side in (gates, ups))
-        found = quickly_gated(builder, *sides, has_cube=kind == GELU_TANH)
-        store(builder, found, offset(builder, target, row, 2 * DEPTH), 2)
+    if kind != AS_THEY_ARE:
+        stride = INT64(DEPTH)  # rows of a block
+    finish_rows(
+        builder,
+        kind,
+        sums,
+        bounds,
+        shift=shift,
+        extra=extra,
+        target=target,
+        stride=stride,
+    )
 
 
 def _smaller(builder: ir.IRBuilder, left: ir.Value, right: ir.Value) -> ir.Value:

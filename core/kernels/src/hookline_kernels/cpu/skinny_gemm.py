@@ -31,19 +31,12 @@ from hookline_kernels.cpu.amx import (
     store_tile,
 )
 from hookline_kernels.cpu.elements import array_at
+from hookline_kernels.cpu.finishing import add_rows
 from hookline_kernels.cpu.launching import Kernel, numbers_of
 from hookline_kernels.cpu.linear import packed_linear
 from hookline_kernels.cpu.memory import take
 from hookline_kernels.cpu.recording import fresh
-from hookline_kernels.cpu.vectors import (
-    INT64,
-    Emit,
-    added_at,
-    load,
-    offset,
-    prefetch,
-    store,
-)
+from hookline_kernels.cpu.vectors import INT64, Emit, offset, prefetch
 
 _MOST_ROWS = 32
 """Most rows; other kernels are as fast for more."""
@@ -239,39 +232,6 @@ def _multiply_block(  # noqa: PLR0917 - numba passes by position
         return context.get_dummy_value()
 
     return signature, emit
-
-
-def add_rows(
-    builder: ir.IRBuilder,
-    sums: ir.Value,
-    bounds: tuple[ir.Value, ir.Value],
-    *,
-    shift: ir.Value,
-    extra: ir.Value,
-    target: ir.Value,
-    stride: ir.Value,
-    size: int = 2,
-) -> None:
-    """Adds bias and residual to rows of 32 float32 sums, and stores them.
-
-    Args:
-        builder: Emits the code.
-        sums: Their address, [rows, 32].
-        bounds: First row, and end of the rows; may be empty.
-        shift: Address of the bias, 32 numbers; 0 for none.
-        extra: Address of the residual, one row per row of sums; 0 for none.
-        target: Address of the result.
-        stride: Numbers from row to row of `target` and of `extra`.
-        size: Bytes of their numbers: 4 for float32, 2 for bfloat16.
-    """
-    with cgutils.for_range_slice(builder, *bounds, INT64(1)) as (row, _):
-        for part in range(2):
-            at = builder.add(builder.mul(row, INT64(2)), INT64(part))
-            total = load(builder, offset(builder, sums, at, 64), ROWS)
-            total = added_at(builder, total, shift, INT64(part * ROWS), size)
-            at = builder.add(builder.mul(stride, row), INT64(part * ROWS))
-            total = added_at(builder, total, extra, at, size)
-            store(builder, total, offset(builder, target, at, size), size)
 
 
 multiply_block: Any = intrinsic(prefer_literal=True)(_multiply_block)

@@ -50,17 +50,17 @@ _FLOOR = 9
 """Mode of `vreduceps`: the fraction above the next lower integer, no exception."""
 
 
-class _BFloat(ir.Type):  # type: ignore[misc]
+class BFloat(ir.Type):  # type: ignore[misc]
     """LLVM's bfloat, which llvmlite has no class for."""
 
     def _to_string(self) -> str:
         return "bfloat"
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _BFloat)
+        return isinstance(other, BFloat)
 
     def __hash__(self) -> int:
-        return hash(_BFloat)
+        return hash(BFloat)
 
 
 def lanes_for(count: int) -> int:
@@ -129,7 +129,7 @@ def rounded(builder: ir.IRBuilder, numbers: ir.Value) -> ir.Value:
     """Rounds to 2 bytes per number, to nearest, ties to even."""
     lanes = numbers.type.count
     if _ROUNDS and lanes == 16:
-        halves = builder.fptrunc(numbers, vector(lanes, _BFloat()))
+        halves = builder.fptrunc(numbers, vector(lanes, BFloat()))
         return builder.bitcast(halves, vector(lanes, INT16))
     half = constant(16, lanes, INT32)
     bits = builder.bitcast(numbers, vector(lanes, INT32))

@@ -7,11 +7,10 @@ from types import FunctionType
 
 from torch import nn
 
-from hookline.models.adapt.gated import FastGated, TiledGated, fast_gated
-from hookline.models.adapt.linears import FastLinear
+from hookline.models.adapt.gated import FastGated, FusedGated, fast_gated
+from hookline.models.adapt.linears import FastLinear, is_worth_packing
 from hookline.models.adapt.norms import fast_norm
 from hookline.models.adapt.pages import give_back_clean_pages
-from hookline_kernels.cpu.linear import can_pack
 
 
 @dataclass(slots=True)
@@ -52,7 +51,7 @@ def _replace_linears(parent: nn.Module, done: Adaptation) -> None:
     """Replaces whole gated MLPs first, then single layers."""
     done.gated += _replace_children(parent, fast_gated)
     for child in parent.children():
-        if not isinstance(child, (FastGated, TiledGated)):
+        if not isinstance(child, (FastGated, FusedGated)):
             _replace_linears(child, done)
     if not _reads_weights(parent):
         done.linears += _replace_children(parent, _fast_linear)
@@ -76,6 +75,6 @@ def _reads_weights(parent: nn.Module) -> bool:
 
 
 def _fast_linear(module: nn.Module) -> FastLinear | None:
-    if type(module) is nn.Linear and can_pack(module.weight):
+    if type(module) is nn.Linear and is_worth_packing(module.weight):
         return FastLinear(module.weight, module.bias)
     return None

@@ -1,6 +1,6 @@
 """Gated MLPs: gate and up projection are one product.
 
-Where the CPU's matrix unit can take the layer as a whole, it does.
+Where kernels can take the layer as a whole, they do.
 """
 
 import logging
@@ -11,7 +11,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from hookline.models.adapt.linears import FastLinear, are_joinable, joined
+from hookline.models.adapt.linears import FastLinear, Rows, are_joinable, joined
 from hookline.models.adapt.pre_norm import BlockProduct
 from hookline.models.adapt.trial import agree, random_values
 from hookline_kernels import KernelError, import_compiled
@@ -54,11 +54,11 @@ class FastGated(nn.Module):
     __call__ = forward
 
 
-class TiledGated(nn.Module):
-    """A gated MLP as one kernel on the CPU's matrix unit.
+class FusedGated(nn.Module):
+    """A gated MLP in bfloat16 whose activation is a part of its first product.
 
     Attributes:
-        of_blocks: The layer for rows in blocks.
+        of_blocks: The layer for rows in blocks; None without a matrix unit.
     """
 
     def __init__(
@@ -68,21 +68,36 @@ class TiledGated(nn.Module):
         super().__init__()
         if any(each.bias is not None for each in (gate, up, down)):
             raise KernelError("the kernel takes no bias")
-        kernels = import_compiled("hookline_kernels.cpu.feed_forward")
-        layer = kernels.FeedForward(gate.weight, up.weight, down.weight, activation)
-        self._layer = layer
-        self.of_blocks = BlockProduct(layer.least_in_blocks, layer.of_blocks)
+        weights = gate.weight, up.weight, down.weight
+        self._layer, self.of_blocks = _fused(weights, activation)
 
     def forward(
         self, values: torch.Tensor, residual: torch.Tensor | None = None
     ) -> torch.Tensor:
         if values.ndim == 2:
-            return self._layer(values, residual)  # type: ignore[no-any-return]
+            return self._layer(values, residual)
         flat = None if residual is None else residual.flatten(0, -2)
-        found: torch.Tensor = self._layer(values.flatten(0, -2), flat)
-        return found.view(values.shape)
+        return self._layer(values.flatten(0, -2), flat).view(values.shape)
 
     __call__ = forward
+
+
+def _fused(
+    weights: tuple[torch.Tensor, torch.Tensor, torch.Tensor], activation: str
+) -> tuple[Rows, BlockProduct | None]:
+    """Returns a layer on tiles or with vectors, and its form for rows in blocks.
+
+    Raises:
+        KernelError: No kernel supports it.
+    """
+    try:
+        tiles = import_compiled("hookline_kernels.cpu.feed_forward")
+        layer = tiles.FeedForward(*weights, activation)
+    except KernelError as error:
+        _log.debug("no gated MLP on the matrix unit: %s", error)
+        vectors = import_compiled("hookline_kernels.cpu.vector_feed_forward")
+        return vectors.VectorFeedForward(*weights, activation), None
+    return layer, BlockProduct(layer.least_in_blocks, layer.of_blocks)
 
 
 class MakeGated(Protocol[Gated_co]):
@@ -95,9 +110,9 @@ class MakeGated(Protocol[Gated_co]):
         ...
 
 
-def fast_gated(module: nn.Module) -> FastGated | TiledGated | None:
+def fast_gated(module: nn.Module) -> FastGated | FusedGated | None:
     """Returns a replacement on CPUs for a module that is a gated MLP."""
-    return gated_by(TiledGated, module) or gated_by(FastGated, module)
+    return gated_by(FusedGated, module) or gated_by(FastGated, module)
 
 
 def gated_by(make: MakeGated[Gated_co], module: nn.Module) -> Gated_co | None:

@@ -29,7 +29,11 @@ class FastLinear(nn.Linear):
     def __init__(self, weight: torch.Tensor, bias: torch.Tensor | None) -> None:
         nn.Module.__init__(self)
         self.out_features, self.in_features = weight.shape
-        products = _by_vectors(weight, bias) or _by_onednn(weight, bias)
+        products = (
+            _in_float32(weight, bias)
+            or _by_vectors(weight, bias)
+            or _by_onednn(weight, bias)
+        )
         self.is_packed = products.weight is not weight
         self.weight = nn.Parameter(products.weight, requires_grad=False)
         given = None if bias is None else nn.Parameter(bias, requires_grad=False)
@@ -53,7 +57,9 @@ class FastLinear(nn.Linear):
     __call__ = forward
 
 
-class _Product(Protocol):
+class Rows(Protocol):
+    """A product of rows, or a layer of several."""
+
     def __call__(
         self, values: torch.Tensor, residual: torch.Tensor | None = None
     ) -> torch.Tensor: ...
@@ -71,12 +77,35 @@ class _Products:
     """
 
     weight: torch.Tensor
-    for_all: _Product
-    for_few: tuple[tuple[int, _Product], ...] = ()
+    for_all: Rows
+    for_few: tuple[tuple[int, Rows], ...] = ()
     of_blocks: BlockProduct | None = None
 
 
+def is_worth_packing(weight: torch.Tensor) -> bool:
+    """Whether a weight in bfloat16 has faster products than torch's."""
+    if can_pack(weight):
+        return True
+    try:
+        vectors = import_compiled("hookline_kernels.cpu.vector_gemm")
+    except KernelError as error:
+        _log.debug("no bfloat16 product with vectors: %s", error)
+        return False
+    return bool(vectors.takes(weight))
+
+
 def _by_vectors(weight: torch.Tensor, bias: torch.Tensor | None) -> _Products | None:
+    """Returns bfloat16 kernels for CPUs without a matrix unit, or None."""
+    try:
+        vectors = import_compiled("hookline_kernels.cpu.vector_gemm")
+        packed = vectors.pack_for_vectors(weight)
+        return _Products(packed, vectors.VectorGemm(packed, bias))
+    except KernelError as error:
+        _log.debug("no bfloat16 product with vectors: %s", error)
+        return None
+
+
+def _in_float32(weight: torch.Tensor, bias: torch.Tensor | None) -> _Products | None:
     """Returns float32 kernels; None without a compiler, or for another dtype."""
     try:
         vectors = import_compiled("hookline_kernels.cpu.float32_gemm")
@@ -122,7 +151,7 @@ def _bound(
     product: Callable[..., torch.Tensor],
     weight: torch.Tensor,
     bias: torch.Tensor | None,
-) -> _Product:
+) -> Rows:
     def multiply(
         values: torch.Tensor, residual: torch.Tensor | None = None
     ) -> torch.Tensor:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import torch
 from torch import nn
 
-from hookline.models.adapt.gated import FastGated, TiledGated, fast_gated
+from hookline.models.adapt.gated import FastGated, FusedGated, fast_gated
 from hookline.models.adapt.linears import FastLinear, joined
 from hookline.models.adapt.norms import FastNorm, fast_norm
 from hookline.models.decoder.layer_ops import Layer
@@ -31,7 +31,7 @@ class CpuLayerOps:
             return joined(linears)
         return FastLinear(linears[0].weight, linears[0].bias)
 
-    def gated_mlp(self, module: nn.Module) -> FastGated | TiledGated | None:
+    def gated_mlp(self, module: nn.Module) -> FastGated | FusedGated | None:
         return fast_gated(module)
 
     def heads_cache(self, shape: HeadShape, norms: HeadNorms | None) -> RotaryCache:

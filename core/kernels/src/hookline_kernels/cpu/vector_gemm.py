@@ -1,0 +1,183 @@
+"""Products in bfloat16 on CPUs with vectors, but without a matrix unit.
+
+A thread takes a panel and some blocks of rows (`vector_panels`), which it has copied to
+its own memory for the first of their panels. So few rows read the weight at the speed
+of memory, and many compute at that of the vector units.
+"""
+
+import functools
+from typing import Any
+
+import numpy as np
+import torch
+
+from hookline_kernels.cpu.elements import array_at
+from hookline_kernels.cpu.finishing import AS_THEY_ARE, finish_sums
+from hookline_kernels.cpu.launching import Kernel, numbers_of
+from hookline_kernels.cpu.memory import take
+from hookline_kernels.cpu.panels import lay_panels, own_memory, uses_tiles
+from hookline_kernels.cpu.recording import fresh
+from hookline_kernels.cpu.vector_panels import (
+    DEPTH,
+    HEIGHT,
+    OUTPUTS,
+    SUM_BYTES,
+    copy_block,
+    has_quick_pairs,
+    multiply_block,
+    step_bytes,
+)
+from hookline_kernels.failure import KernelError
+
+_ROOM = 256 << 10
+"""Bytes of rows that a thread copies at a time; they stay in its L2 cache."""
+_MOST_BLOCKS = 10
+"""Maximum number of blocks per task."""
+_FEW_BLOCKS = 4
+"""Number of blocks that are worth multiplying wide rows in parts."""
+_PANELS = 4
+"""Panels of a task whose rows are multiplied in parts."""
+_SUMS = _PANELS * _MOST_BLOCKS * SUM_BYTES
+
+
+def takes(weight: torch.Tensor) -> bool:
+    """Whether vectors multiply with this weight [out, in], and tiles do not."""
+    return (
+        weight.dtype == torch.bfloat16
+        and weight.device.type == "cpu"
+        and weight.shape[0] % OUTPUTS == 0
+        and weight.shape[1] % DEPTH == 0
+        and not uses_tiles()
+    )
+
+
+def pack_for_vectors(weight: torch.Tensor) -> torch.Tensor:
+    """Copies a bfloat16 weight [out, in] into panels; the shape stays the same.
+
+    Raises:
+        KernelError: It does not fit the panels, or the CPU has a matrix unit.
+    """
+    if not takes(weight):
+        raise KernelError(f"no panels for {weight.dtype} {tuple(weight.shape)}")
+    return lay_panels(weight)
+
+
+class VectorGemm:
+    """values · weightᵀ + bias + residual, in bfloat16, or its gated activation.
+
+    For one thread at a time. Takes any number of rows.
+    """
+
+    def __init__(
+        self,
+        weight: torch.Tensor,
+        bias: torch.Tensor | None = None,
+        *,
+        kind: int = AS_THEY_ARE,
+        pairs: bool | None = None,
+    ) -> None:
+        """Compiles the kernel if it is not compiled yet.
+
+        Args:
+            weight: [out, in] of `lay_panels`.
+            bias: [out].
+            kind: `AS_THEY_ARE`, `SILU` or `GELU_TANH`.
+            pairs: Uses products of pairs; None if they are quick on this CPU.
+        """
+        self._kept = (weight, bias)  # the kernel holds their addresses
+        self._outputs, self._inputs = weight.shape
+        self._pairs = int(has_quick_pairs() if pairs is None else pairs)
+        self._kernel = _kernel(kind, self._pairs)
+        self._width = self._outputs if kind == AS_THEY_ARE else self._outputs // 2
+        self._numbers = numbers_of(
+            *(0, self._inputs, self._outputs, 0, 0, 0, weight.data_ptr()),
+            *(0 if bias is None else bias.data_ptr(), 0, 0, 0),
+        )
+
+    def __call__(
+        self, values: torch.Tensor, residual: torch.Tensor | None = None
+    ) -> torch.Tensor:
+        """Returns [..., out] of [..., in], or [..., out ÷ 2] with a gate.
+
+        The residual is [..., out], contiguous; there is none with a gate.
+        """
+        values = values.contiguous()
+        rows = values.numel() // self._inputs
+        output = fresh((*values.shape[:-1], self._width), torch.bfloat16)
+        numbers = self._numbers
+        numbers[1] = rows
+        numbers[4], numbers[5], numbers[6] = _division(
+            rows, self._inputs, step_bytes(self._pairs)
+        )
+        numbers[9] = 0 if residual is None else residual.data_ptr()
+        numbers[10], numbers[11] = values.data_ptr(), output.data_ptr()
+        self._kernel(self._outputs * self._inputs, numbers)
+        return output
+
+
+def _division(rows: int, inputs: int, step: int) -> tuple[int, int, int]:
+    """Returns blocks of rows, panels, and steps of 32 inputs that a task takes."""
+    blocks, steps = -(-rows // HEIGHT), inputs // DEPTH
+    fitting = _ROOM // (steps * step)
+    most = min(max(fitting, _FEW_BLOCKS), _MOST_BLOCKS)
+    pieces = max(-(-blocks // most), 1)
+    together = max(-(-blocks // pieces), 1)
+    at_once = min(steps, _ROOM // (together * step))
+    return together, 1 if at_once == steps else _PANELS, at_once
+
+
+@functools.cache
+def _kernel(kind: int, pairs: int) -> Kernel:
+    step = step_bytes(pairs)
+
+    def multiply(numbers: Any) -> None:
+        given = array_at(numbers, 12, np.int64)
+        rows, inputs, outputs = given[1], given[2], given[3]
+        together, group, at_once = given[4], given[5], given[6]
+        steps, panels = inputs // DEPTH, outputs // OUTPUTS
+        blocks, groups = (rows + HEIGHT - 1) // HEIGHT, (panels + group - 1) // group
+        pieces = (blocks + together - 1) // together
+        room, sums = own_memory(_ROOM), own_memory(_SUMS)
+        own = -1
+        task = take(numbers, 1)
+        while task < pieces * groups:
+            piece, start = task // groups, task % groups * group
+            first, last = piece * together, min((piece + 1) * together, blocks)
+            for begun in range(0, steps, at_once):
+                count = min(at_once, steps - begun)
+                if own != piece or count < steps:
+                    own = piece
+                    for block in range(first, last):
+                        row = block * HEIGHT
+                        copy_block(
+                            given[10] + 2 * (row * inputs + begun * DEPTH),
+                            2 * inputs,
+                            rows - row,
+                            count,
+                            room + (block - first) * count * step,
+                            pairs,
+                        )
+                for panel in range(start, min(start + group, panels)):
+                    weights = given[7] + 2 * OUTPUTS * (panel * inputs + begun * DEPTH)
+                    for block in range(first, last):
+                        row = block * HEIGHT
+                        height = min(rows - row, HEIGHT)
+                        source = room + (block - first) * count * step
+                        place = (panel - start) * _MOST_BLOCKS + block - first
+                        place = sums + place * SUM_BYTES
+                        multiply_block(
+                            source, weights, count, place, begun, height, pairs
+                        )
+                        if begun + count < steps:
+                            continue
+                        at = 2 * (row * outputs + panel * OUTPUTS)
+                        shift = given[8] + 2 * panel * OUTPUTS if given[8] else 0
+                        extra = given[9] + at if given[9] else 0
+                        if kind == AS_THEY_ARE:
+                            target, stride = given[11] + at, outputs
+                        else:
+                            target, stride = given[11] + at // 2, outputs // 2
+                        finish_sums(place, height, shift, extra, target, stride, kind)
+            task = take(numbers, 1)
+
+    return Kernel(multiply, f"vector-gemm-{kind}-{pairs}")
