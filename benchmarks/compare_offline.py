@@ -36,8 +36,8 @@ LOOKUP = {"method": "ngram", "prompt_lookup_max": 5, "prompt_lookup_min": 2}
 
 SETTLE_SECONDS = 1.5
 """Time for an engine to adapt to new neighbours before it is measured."""
-BESIDE_SECONDS = 4.0
-"""Shortest measurement beside one kind of neighbours: four rounds of bursts."""
+BESIDE_SECONDS = 3.0
+"""Shortest measurement beside one kind of neighbours: three rounds of bursts."""
 
 Generate = Callable[[list[list[int]], int], Generation]
 """Maps prompts and the number of output tokens of each to what was generated."""
