@@ -3,6 +3,7 @@
 usage: python benchmarks/compare.py [--vllm VENV] [--baseline CHECKOUT]
                                     [--rows NAME …] [--pairs 3] [--sides NAME …]
                                     [--isa avx512_bf16|avx512|avx2]
+                                    [--neighbours NAME …]
                                     [--out FOLDER] [--resume] [--most-runs N] [--list]
 
 Every run uses new processes. A pair is one run of each side, A B A B …, so that other
@@ -38,6 +39,7 @@ from compare_run import Result, RunFailed, Setting, run_once
 from compare_sides import SIDES, Side, sides_of
 from compare_table import markdown
 from compare_work import Kind
+from contention import Neighbours
 from cpu_quota import why_unavailable
 
 
@@ -51,6 +53,14 @@ class Comparing:
         self._record = Record.of(options.out, options.isa, resume=options.resume)
         self._left: int = options.most_runs
         self._quota_lacks = why_unavailable()
+        self._neighbours = {
+            Neighbours.QUIET,
+            *(
+                each
+                for each in options.neighbours
+                if each.quota is None or self._quota_lacks is None
+            ),
+        }
 
     def compare(self, name: str) -> None:
         """Runs all pairs of one row that have not been run yet."""
@@ -91,7 +101,7 @@ class Comparing:
             model=self._options.models / ROWS[name].model,
             log=self._out / f"{name}-{side.name}.log",
             isa=self._isa,
-            has_quota=self._quota_lacks is None,
+            neighbours=self._neighbours,
         )
         result: Result = {}
         try:
@@ -142,6 +152,15 @@ def _options(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--models", type=Path, default=models, metavar="FOLDER")
     out = Path(tempfile.gettempdir()) / "hookline-compare"
     parser.add_argument("--out", type=Path, default=out, metavar="FOLDER")
+    parser.add_argument(
+        "--neighbours",
+        nargs="+",
+        type=Neighbours,
+        choices=list(Neighbours),
+        default=list(Neighbours),
+        metavar="NAME",
+        help="in rows named contended-…; always with quiet",
+    )
     parser.add_argument("--isa", type=Isa, choices=list(Isa))
     parser.add_argument("--resume", action="store_true", help="continue in --out")
     parser.add_argument("--most-runs", type=int, default=sys.maxsize, metavar="N")

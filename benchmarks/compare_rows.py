@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from compare_contended import CONTENDED_ROWS
+from compare_quantized import QUANTIZED_ROWS
 from compare_work import (
     HOOKLINE,
     TRANSFORMERS,
@@ -140,4 +141,5 @@ ROWS: Mapping[str, Row] = {
     "ready-tiny": _ready(ratio=0.2, bound=6.0),
     "ready-cold-tiny": _ready(ratio=None, bound=8.0, is_cold=True),
     **CONTENDED_ROWS,
+    **QUANTIZED_ROWS,
 }

@@ -8,7 +8,7 @@ import sys
 import tempfile
 import time
 import urllib.request
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from http.client import HTTPException
@@ -17,6 +17,7 @@ from pathlib import Path
 from compare_isa import Isa
 from compare_sides import SERVED_NAME, Side
 from compare_work import Kind, Row
+from contention import Neighbours
 from process_memory import memory_mib
 from startup import empty_caches, free_port
 
@@ -41,15 +42,14 @@ class Setting:
         isa: The instruction set that it may use at most; None does not limit it.
         variables: Environment variables that differ from this process's, and win over
             the side's.
-        has_quota: Whether this process may limit CPU time; without, the row's quotas
-            are left out.
+        neighbours: A row's other neighbours are left out.
     """
 
     model: Path
     log: Path
     isa: Isa | None = None
     variables: Mapping[str, str] = field(default_factory=dict)
-    has_quota: bool = True
+    neighbours: Collection[Neighbours] = tuple(Neighbours)
 
 
 def run_once(side: Side, row: Row, setting: Setting) -> Result:
@@ -85,9 +85,7 @@ def _offline(side: Side, row: Row, setting: Setting) -> Result:
         "num_drafts": row.num_drafts if side.has_drafts else 0,
         "options": dict(row.options) if side.has_options else {},
         "neighbours": [
-            each.value
-            for each in row.neighbours
-            if setting.has_quota or each.quota is None
+            each.value for each in row.neighbours if each in setting.neighbours
         ],
     }
     script = Path(__file__).parent / "compare_offline.py"

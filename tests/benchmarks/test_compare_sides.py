@@ -20,6 +20,20 @@ def test_hookline_is_first(name: str) -> None:
     assert set(names) <= set(SIDES)
 
 
+@pytest.mark.parametrize("name", [name for name in ROWS if ROWS[name].options])
+def test_only_hookline_has_the_options(name: str) -> None:
+    """What a row's options change is compared with the same engine without them."""
+    sides = sides_of(ROWS[name], PEER, CHECKOUT)
+
+    found = {side.name: side.has_options for side in sides}
+
+    assert found == {
+        "hookline": True,
+        "hookline-baseline": False,
+        "hookline-plain": False,
+    }
+
+
 def test_absent_peers_are_left_out() -> None:
     """Without vLLM and a baseline, a row has Hookline and what is installed with it."""
     names = [side.name for side in sides_of(ROWS["offline-90m"], None, None)]
