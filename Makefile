@@ -83,6 +83,7 @@ $(VENV)/installed: $(PROJECTS) constraints.txt
 	@$(PYTHON) -m venv $(VENV)
 	@$(INSTALL) --upgrade 'pip>=25.1'
 	@$(INSTALL) --constraint constraints.txt $(call EDITABLE,$(PROJECTS))
+	@$(BIN)/hookline warm-up || echo "Servers compile kernels when they need them."
 	@touch $@
 
 $(VENV)/installed-dev: $(VENV)/installed $(DEV_PROJECTS)

@@ -42,6 +42,7 @@ COMMANDS = {
         prompt prompt-file json max-tokens n temperature top-p top-k stop
         ignore-eos
         """,
+    "warm-up": ENGINE,
     "train-draft": ENGINE
     + """
         method out data continue-data num-speculative-tokens tokens row-tokens

@@ -22,7 +22,12 @@ class Dtype(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelConfig:
-    """The model that an engine serves."""
+    """The model that an engine serves.
+
+    Attributes:
+        has_few_layers: Load only the first layers, one or more of each kind; set where
+            the model computes nothing for anybody, but its kernels are compiled.
+    """
 
     model: str = field(
         default="demo",
@@ -71,6 +76,7 @@ class ModelConfig:
         default=0,
         metadata=option("Random seed of dummy weights and of requests without a seed."),
     )
+    has_few_layers: bool = False
 
     def __post_init__(self) -> None:
         check_options(self)

@@ -24,6 +24,7 @@ from hookline.exceptions import ModelLoadError
 from hookline.models.attention import IMPLEMENTATION
 from hookline.models.config_limits import least_parameters, read_object
 from hookline.models.description import ModelDescription
+from hookline.models.few_layers import keep_few_layers
 from hookline.models.support import refuse_unsupported
 from hookline.models.weight_files import ShardingPlan, WeightFiles
 from hookline_kernels import CPU
@@ -109,6 +110,8 @@ def _load(  # noqa: PLR0917 - as `load_model`
     found = AutoConfig.from_pretrained(
         description.folder, local_files_only=True, trust_remote_code=False
     )
+    if config.has_few_layers:
+        keep_few_layers(found)
     refuse_unsupported(config.model, found, max_model_len)
     kind = _class_of(config.model, found)
     dtype = _dtype(config, found.dtype)

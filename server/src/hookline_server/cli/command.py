@@ -31,6 +31,7 @@ _OWN = {
     "serve": "start a server with the OpenAI API",
     "generate": "complete prompts without a server",
     "train-draft": "train a draft model",
+    "warm-up": "compile the kernels that a model needs",
     "metrics": "list, describe and compare metrics",
     "plugins": "list or check the installed plugins",
     "version": "show the installed versions",

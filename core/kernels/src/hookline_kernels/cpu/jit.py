@@ -28,8 +28,10 @@ from numba.core.sigutils import normalize_signature
 from hookline_kernels.cpu.emulated_amx import publish_key
 from hookline_kernels.cpu.isa import compile_features, emulates_tiles, is_lowered
 from hookline_kernels.failure import KernelError
+from hookline_kernels.missing import current_handler
 
 FOLDERS_KEPT = 4
+_OPTIONS = {"error_model": "numpy", "nopython": True}
 _CACHE_ERRORS = (OSError, EOFError, pickle.PickleError, ValueError, RuntimeError)
 
 
@@ -37,6 +39,8 @@ def compile_kernel(
     body: Callable[..., Any], signature: types.Type, variant: str
 ) -> Any:
     """Compiles a body to a C function, or reads it from the disk cache.
+
+    Within `when_missing`, a handler decides about kernels that are not in the cache.
 
     Args:
         body: Must compile without Python objects.
@@ -47,19 +51,45 @@ def compile_kernel(
         KernelError: numba cannot compile it.
     """
     _target()
-    options = {"error_model": "numpy", "nopython": True}
-    _number_functions_anew()
     if emulates_tiles():
         publish_key()  # kernels from disk need it, too
+    handler = current_handler()
+    if handler is None or _is_cached(_cfunc(body, signature, variant)):
+        return _compile(body, signature, variant)
+    return handler.take(variant, lambda: _compile(body, signature, variant))
+
+
+def _compile(body: Callable[..., Any], signature: types.Type, variant: str) -> Any:
+    """Compiles and writes to the disk cache, or reads from it.
+
+    Raises:
+        KernelError: numba cannot compile it.
+    """
+    _number_functions_anew()
     try:
-        kernel: Any = CFunc(body, normalize_signature(signature), {}, options)
-        kernel._cache = _VariantCache(body, variant)  # noqa: SLF001 - no other way
+        kernel = _cfunc(body, signature, variant)
         kernel.compile()
     except _CACHE_ERRORS:
-        return _compile_afresh(body, signature, options)
+        return _compile_afresh(body, signature)
     except NumbaError as error:
         raise KernelError(f"numba cannot compile it: {error}") from error
     return kernel
+
+
+def _cfunc(body: Callable[..., Any], signature: types.Type, variant: str) -> Any:
+    """Returns a function that is not compiled yet."""
+    kernel: Any = CFunc(body, normalize_signature(signature), {}, _OPTIONS)
+    kernel._cache = _VariantCache(body, variant)  # noqa: SLF001 - no other way
+    return kernel
+
+
+def _is_cached(kernel: Any) -> bool:
+    """Whether the disk cache has the kernel, and it can be read."""
+    target = kernel._targetdescr.target_context  # noqa: SLF001 - no other way
+    try:
+        return kernel._cache.load_overload(kernel._sig, target) is not None  # noqa: SLF001
+    except _CACHE_ERRORS:
+        return False
 
 
 def _number_functions_anew() -> None:
@@ -73,12 +103,10 @@ def _number_functions_anew() -> None:
     FunctionIdentity._unique_ids = itertools.count(secrets.randbits(48))  # noqa: SLF001
 
 
-def _compile_afresh(
-    body: Callable[..., Any], signature: types.Type, options: dict[str, Any]
-) -> Any:
+def _compile_afresh(body: Callable[..., Any], signature: types.Type) -> Any:
     """Compiles without the disk cache, which cannot be read or written."""
     try:
-        kernel = CFunc(body, normalize_signature(signature), {}, options)
+        kernel = CFunc(body, normalize_signature(signature), {}, _OPTIONS)
         kernel.compile()
     except (NumbaError, RuntimeError, OSError) as error:
         raise KernelError(f"numba cannot compile it: {error}") from error

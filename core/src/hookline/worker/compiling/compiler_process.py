@@ -1,0 +1,66 @@
+"""Starts a process that compiles the kernels of an engine, and reads its reports."""
+
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+
+import msgspec
+
+from hookline.config import EngineConfig
+from hookline.worker.compiling.messages import CompilationRefused, CompilerMessage
+
+LIMIT_SECONDS = 900.0
+NICENESS = 10
+"""Steps that run at the same time get nine tenths of a core."""
+_SINGLE_THREAD = {"OMP_NUM_THREADS": "1"}
+"""Environment of a process that forks others, and must have no other threads."""
+
+
+class CompilerProcess:
+    """A process that compiles what an engine of one configuration needs."""
+
+    def __init__(self, config: EngineConfig, *, niceness: int = 0) -> None:
+        """Starts the process; `niceness` lets others go first."""
+        self._niceness = niceness
+        self._process = subprocess.Popen(  # noqa: S603 - no input of anyone else
+            [
+                sys.executable,
+                "-m",
+                "hookline.worker.compiling.process",
+                str(os.getpid()),
+            ],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=None,
+            env={**os.environ, **_SINGLE_THREAD},
+        )
+        self._config = config
+
+    def messages(self) -> Iterator[CompilerMessage]:
+        """Yields reports until the last one, which is no `KernelCompiled`."""
+        process = self._process
+        assert process.stdin is not None
+        assert process.stdout is not None
+        if self._niceness:
+            os.setpriority(os.PRIO_PROCESS, process.pid, self._niceness)
+        limit = threading.Timer(LIMIT_SECONDS, process.terminate)
+        limit.daemon = True
+        limit.start()
+        try:
+            with process.stdin as stdin:
+                stdin.write(msgspec.json.encode(self._config))
+            for line in process.stdout:
+                yield msgspec.json.decode(line, type=CompilerMessage)
+        except BrokenPipeError:
+            pass  # it has ended
+        finally:
+            limit.cancel()
+        if (code := process.wait()) != 0:
+            yield CompilationRefused(f"the compiling process ended with exit code {code}")
+
+    def close(self) -> None:
+        """Ends the process and those that it has started; may be called twice."""
+        self._process.terminate()
+        self._process.wait()

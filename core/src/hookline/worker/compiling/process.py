@@ -1,0 +1,157 @@
+"""Compiles the kernels of one engine: `python -m hookline.worker.compiling.process`.
+
+Its argument is the process id of its owner, and standard input has the engine's
+configuration. It loads the model with few layers and tries what an engine would, with
+every kernel that is missing compiled in another process, and reports on standard
+output. It ends with its owner.
+"""
+
+import os
+import signal
+import sys
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+
+import msgspec
+
+from hookline.clock import SystemClock
+from hookline.config import EngineConfig, Kernels
+from hookline.exceptions import ConfigError, ModelLoadError
+from hookline.models.description import describe
+from hookline.plugin_loading.proposers import load_proposer, settle_drafts
+from hookline.spec_decode.proposer import Proposer
+from hookline.worker.compiling.messages import (
+    CompilationEnded,
+    CompilationRefused,
+    CompilerMessage,
+    KernelCompiled,
+)
+from hookline.worker.executor_factory import RUNS_MODEL, ExecutorContext
+from hookline.worker.startup_timer import StartupTimer
+from hookline.worker.uniproc_factory import UNIPROC
+from hookline_kernels import KernelError, import_compiled
+from hookline_kernels.compile_farm import CompileFarm
+from hookline_kernels.missing import when_missing
+
+OWNER_CHECK_SECONDS = 1.0
+
+
+def main(owner: int) -> int:
+    """Compiles, and returns the exit status: 0 also for a refusal."""
+    config = msgspec.json.decode(sys.stdin.buffer.read(), type=EngineConfig)
+    farm = CompileFarm(len(os.sched_getaffinity(0)), _report_kernel)
+    _end_with(owner, farm)
+    try:
+        folder = _writable_cache()
+        kernels = _compile(config, farm)
+    except (ConfigError, ModelLoadError, KernelError) as error:
+        _report(CompilationRefused(str(error)))
+    else:
+        _report(CompilationEnded(str(folder), kernels))
+    finally:
+        farm.close()
+        _end_as_usual()
+    return 0
+
+
+def _compile(config: EngineConfig, farm: CompileFarm) -> str:
+    """Compiles what an engine of this configuration needs; returns its kernels."""
+    proposer = load_proposer(config, RUNS_MODEL)
+    config = settle_drafts(config, proposer)
+    if proposer is not None:  # it may look at all layers
+        return _try(config, proposer, farm)
+    model = replace(config.model, has_few_layers=True)
+    return _try(replace(config, model=model), None, farm)
+
+
+def _try(config: EngineConfig, proposer: Proposer | None, farm: CompileFarm) -> str:
+    clock = SystemClock()
+    context = ExecutorContext(
+        config=_small(config),
+        clock=clock,
+        timer=StartupTimer(clock),
+        proposer=proposer,
+    )
+    with when_missing(farm):
+        executor = UNIPROC(context)
+        try:
+            farm.finish()
+            return executor.shape.kernels
+        finally:
+            executor.close()
+
+
+def _small(config: EngineConfig) -> EngineConfig:
+    """Returns the configuration of an engine that needs little memory and no thread."""
+    length = describe(config.model).max_model_len(config.model.max_model_len)
+    blocks = 1 + -(-length // config.cache.block_size)
+    return replace(
+        config,
+        cache=replace(
+            config.cache, num_kv_blocks=blocks, kv_cache_memory=None, kv_cache_prefault=0
+        ),
+        executor=replace(
+            config.executor,
+            threads=1,
+            kernels=Kernels.AUTO,
+            shares_cores=False,
+        ),
+        scheduler=replace(config.scheduler, async_scheduling=False),
+        kv_transfer=None,
+        logits_processors=(),
+    )
+
+
+def _writable_cache() -> Path:
+    """Returns the folder of compiled kernels.
+
+    Raises:
+        KernelError: It cannot be written, or no compiler is installed.
+    """
+    jit = import_compiled("hookline_kernels.cpu.jit")
+    try:
+        folder: Path = jit.cache_folder()
+        with tempfile.TemporaryFile(dir=folder):
+            return folder
+    except OSError as error:
+        raise KernelError(
+            f"compiled kernels cannot be kept: {error}; set XDG_CACHE_HOME to a folder "
+            "that can be written"
+        ) from error
+
+
+def _end_with(owner: int, farm: CompileFarm) -> None:
+    """Ends this process and those of the farm soon after the owner, or when asked."""
+
+    def end(*_: object) -> None:
+        farm.close()
+        sys.exit(1)
+
+    def check(*_: object) -> None:
+        if os.getppid() != owner:
+            end()
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, end)
+    signal.signal(signal.SIGALRM, check)
+    signal.setitimer(signal.ITIMER_REAL, OWNER_CHECK_SECONDS, OWNER_CHECK_SECONDS)
+
+
+def _end_as_usual() -> None:
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_DFL)
+
+
+def _report_kernel(variant: str, seconds: float, succeeded: bool) -> None:
+    _report(KernelCompiled(variant, seconds, succeeded))
+
+
+def _report(message: CompilerMessage) -> None:
+    sys.stdout.buffer.write(msgspec.json.encode(message) + b"\n")
+    sys.stdout.buffer.flush()
+
+
+if __name__ == "__main__":
+    sys.exit(main(int(sys.argv[1])))
