@@ -119,6 +119,15 @@ class ExecutorConfig:
             "plain tensor operations."
         ),
     )
+    serve_while_compiling: bool = field(
+        default=True,
+        metadata=option(
+            "Serve with the torch reference while kernels that this machine has not "
+            "compiled yet are compiled in the background; otherwise the engine is "
+            "ready when they are. CPU only, with the engine in its own process, "
+            "without speculative decoding and KV connectors."
+        ),
+    )
     simulation: SimulationConfig = field(
         default_factory=SimulationConfig, metadata=section("executor")
     )

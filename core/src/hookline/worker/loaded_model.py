@@ -1,18 +1,20 @@
 """The phase `load_model`: weights read, probed and arranged for the forward pass."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from transformers import PreTrainedModel
 
-from hookline.config import EngineConfig, Kernels
+from hookline.config import EngineConfig
 from hookline.cost import ModelCost
 from hookline.models.attention import AttentionSlot
 from hookline.models.cost import cost_of
 from hookline.models.description import describe
 from hookline.models.fingerprint import fingerprint_of
 from hookline.models.loading import load_model
-from hookline.models.probe import LayerAttention, LayerCache, Probed, probe
+from hookline.models.probe import LayerAttention, LayerCache, probe
 from hookline.models.shared_weights import shared_weights
 from hookline.models.weight_files import ShardingPlan
 from hookline.plugin_loading.proposers import prepare_proposer
@@ -21,6 +23,7 @@ from hookline.spec_decode.proposer import (
     feature_layers_of,
     needs_hidden_states,
 )
+from hookline.worker.compiling.first_forward import first_forward
 from hookline.worker.forward import Forward, choose_forward
 from hookline.worker.startup_timer import StartupTimer
 from hookline.worker.threads import leave_cores
@@ -42,6 +45,8 @@ class LoadedModel:
         eos_token_ids: Tokens that end its texts.
         cost: FLOPs and bytes of its steps.
         fingerprint: Digest of weights and configuration; empty without a KV connector.
+        with_kernels: Makes the forward pass with kernels, once they are compiled; None
+            if `forward` is the final one.
     """
 
     architecture: str
@@ -54,6 +59,7 @@ class LoadedModel:
     eos_token_ids: tuple[int, ...]
     cost: ModelCost
     fingerprint: bytes
+    with_kernels: Callable[[], Forward] | None = None
 
     @property
     def cache_key(self) -> tuple[object, ...]:
@@ -110,6 +116,21 @@ def load(
         probed = probe(config.model.model, model, slot, vocab_size)
     cost = cost_of(model, probed.layers)
     leave_cores(config.executor, cost)
+    needs_states = _show(config, timer, model, proposer)
+    choose = partial(
+        choose_forward,
+        model,
+        probed,
+        slot,
+        block_size=config.cache.block_size,
+        max_model_len=max_model_len,
+        platform=platform,
+        needs_hidden_states=needs_states,
+        feature_layers=feature_layers_of(proposer),
+    )
+    fingerprint = fingerprint_of(model) if needs_fingerprint else b""
+    with timer.phase("adapt model"):  # takes the model apart
+        first = first_forward(config, platform, choose, probed, model.dtype)
     return LoadedModel(
         architecture=type(model).__name__,
         layers=probed.layers,
@@ -119,47 +140,21 @@ def load(
         max_model_len=max_model_len,
         eos_token_ids=description.eos_token_ids,
         cost=cost,
-        fingerprint=fingerprint_of(model) if needs_fingerprint else b"",
-        # Last, for it takes the model apart.
-        forward=_adapt(
-            config,
-            platform,
-            timer,
-            model=model,
-            probed=probed,
-            slot=slot,
-            max_model_len=max_model_len,
-            proposer=proposer,
-        ),
+        fingerprint=fingerprint,
+        forward=first.forward,
+        with_kernels=first.with_kernels,
     )
 
 
-def _adapt(
+def _show(
     config: EngineConfig,
-    platform: Platform,
     timer: StartupTimer,
-    *,
     model: PreTrainedModel,
-    probed: Probed,
-    slot: AttentionSlot,
-    max_model_len: int,
     proposer: Proposer | None,
-) -> Forward:
-    """Shows the model to the proposer, and then takes it apart."""
-    needs_states = proposer is not None and needs_hidden_states(proposer)
-    if proposer is not None and needs_states:
-        with timer.phase("prepare proposer"):
-            target = shared_weights(config.model.model, model)
-            prepare_proposer(proposer, config, target)
-    with timer.phase("adapt model"):
-        return choose_forward(
-            model,
-            probed,
-            slot,
-            block_size=config.cache.block_size,
-            max_model_len=max_model_len,
-            may_compile=config.executor.kernels is not Kernels.TORCH,
-            platform=platform,
-            needs_hidden_states=needs_states,
-            feature_layers=feature_layers_of(proposer),
-        )
+) -> bool:
+    """Shows the model to the proposer; returns whether it needs hidden states."""
+    if proposer is None or not needs_hidden_states(proposer):
+        return False
+    with timer.phase("prepare proposer"):
+        prepare_proposer(proposer, config, shared_weights(config.model.model, model))
+    return True

@@ -1,7 +1,10 @@
 """The memory of the KV cache, and attention of a step over it."""
 
 from collections.abc import Callable, Sequence
+from copy import copy
 from dataclasses import replace
+from functools import partial
+from typing import Self
 
 import torch
 
@@ -59,21 +62,32 @@ class PagedCache:
         self.values = [
             memory(new_values, layer.num_kv_heads, layer.value_dim) for layer in layers
         ]
-        self.attention: dict[LayerCache, ChosenAttention] = {
-            layer: _attention(
-                layer,
-                block_size,
-                dtype,
-                may_compile=may_compile,
-                platform=platform,
-                has_trees=has_trees,
-            )
-            for layer in dict.fromkeys(layers)
-        }
-        self._chosen = [self.attention[layer] for layer in layers]
-        self._layers: list[AttentionLayer | None] = [None] * len(layers)
+        self._shapes = tuple(layers)
+        self._attention_of = partial(
+            _attention,
+            block_size=block_size,
+            dtype=dtype,
+            platform=platform,
+            has_trees=has_trees,
+        )
+        self.choose_attention(may_compile=may_compile)
         self.layout = "keys by rows" if platform.is_gpu else "keys by columns"
         self.is_called_around = False
+
+    def with_kernels(self) -> Self:
+        """Returns a cache in the same memory, whose attention uses kernels."""
+        cache = copy(self)
+        cache.choose_attention(may_compile=True)
+        return cache
+
+    def choose_attention(self, *, may_compile: bool) -> None:
+        """Chooses the attention of each layer; takes effect at the next binding."""
+        self.attention: dict[LayerCache, ChosenAttention] = {
+            layer: self._attention_of(layer, may_compile=may_compile)
+            for layer in dict.fromkeys(self._shapes)
+        }
+        self._chosen = [self.attention[layer] for layer in self._shapes]
+        self._layers: list[AttentionLayer | None] = [None] * len(self._shapes)
 
     def call_around(
         self, before: Callable[[int], None], after: Callable[[int], None]

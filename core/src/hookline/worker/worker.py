@@ -14,6 +14,7 @@ the number of KV blocks. What crosses between the two is plain data.
 
 import gc
 import logging
+from dataclasses import replace
 
 import torch
 
@@ -25,6 +26,8 @@ from hookline.step.plan import StepPlan, StepResult
 from hookline.step.sleep_level import SleepLevel
 from hookline.worker.allocation import Allocation
 from hookline.worker.allocator import keep_freed_memory, return_freed_memory
+from hookline.worker.compiling.first_forward import without_kernels
+from hookline.worker.compiling.upgrade import KernelUpgrade
 from hookline.worker.drafting.drafter import Drafter
 from hookline.worker.executor_factory import RUNS_MODEL, ExecutorContext
 from hookline.worker.kernels_in_use import kernels_in_use
@@ -57,6 +60,7 @@ class Worker:
         self._drafter: Drafter | None = None
         self._runner: ModelRunner | None = None
         self._warmer: PageWarmer | None = None
+        self._upgrade: KernelUpgrade[tuple[RunnerMaker, Allocation]] | None = None
 
     def init_device(self) -> None:
         """Chooses the device and sets up memory and threads of this process.
@@ -92,8 +96,9 @@ class Worker:
                 "its weights or configuration have changed during sleep in a way that "
                 "does not fit the KV cache: restart the engine",
             )
+        is_final = model.with_kernels is None
         self._maker = RunnerMaker.of(
-            self._config,
+            self._config if is_final else without_kernels(self._config),
             self._machine,
             model,
             proposer=self._proposer,
@@ -149,6 +154,8 @@ class Worker:
             shape = self._build_runner(self._allocated)
             prefault = self._config.cache.kv_cache_prefault
             self._warmer = self._allocated.warmer(prefault)
+            if self._loaded.model.with_kernels is not None:
+                self._upgrade = KernelUpgrade(self._config, self._build_with_kernels)
             gc.collect()
             gc.freeze()  # collections need not look at what stays
         return shape
@@ -156,6 +163,8 @@ class Worker:
     def execute(self, plan: StepPlan) -> StepResult:
         """Computes a step. Any exception is fatal to the engine."""
         assert self._runner is not None, "no step may be executed during sleep"
+        if self._upgrade is not None and (built := self._upgrade.take()) is not None:
+            self._use_kernels(*built)
         return self._runner.execute(plan)
 
     def sleep(self, level: SleepLevel) -> None:
@@ -165,6 +174,7 @@ class Worker:
         """
         assert self._allocated is not None
         gc.unfreeze()
+        self._close_upgrade()
         self._close_warmer()
         self._runner = None
         if level is SleepLevel.WEIGHTS:
@@ -195,6 +205,7 @@ class Worker:
 
     def close(self) -> None:
         """Ends the threads of plugins and drops the model; valid in every phase."""
+        self._close_upgrade()
         self._close_warmer()
         self._close_drafter()
         if self._allocated is not None:
@@ -241,6 +252,34 @@ class Worker:
             draft_tree=tree_of(self._proposer),
             kv_layout=self._runner.kv_layout,
         )
+
+    def _build_with_kernels(self) -> tuple[RunnerMaker, Allocation]:
+        """Builds what the next step may use; runs beside steps that do not."""
+        assert self._machine is not None
+        assert self._allocated is not None
+        model = self._loaded.model
+        assert model.with_kernels is not None
+        model = replace(model, forward=model.with_kernels(), with_kernels=None)
+        maker = RunnerMaker.of(
+            self._config, self._machine, model, proposer=None, connector=None
+        )
+        cache = self._allocated.cache.with_kernels()
+        kept = replace(self._allocated, cache=cache, feed=maker.feed(cache))
+        return maker, kept
+
+    def _use_kernels(self, maker: RunnerMaker, kept: Allocation) -> None:
+        """Computes the next steps with kernels, over the same keys and values."""
+        gc.unfreeze()
+        self._maker, self._allocated = maker, kept
+        _log.info("kernels are in use: %s", self._build_runner(kept).kernels)
+        self._close_upgrade()
+        gc.collect()
+        gc.freeze()
+
+    def _close_upgrade(self) -> None:
+        if self._upgrade is not None:
+            self._upgrade.close()
+            self._upgrade = None
 
     def _close_warmer(self) -> None:
         if self._warmer is not None:

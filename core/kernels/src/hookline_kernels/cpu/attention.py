@@ -1,6 +1,6 @@
 """Paged attention on CPUs by compiled kernels."""
 
-from functools import cache
+from functools import cache, cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -82,13 +82,19 @@ class CompiledAttention:
             block_size=block_size,
             dtype=dtype,
         )
-        self._address: int = _kernel(self._shape).address
+        self._kernel = _kernel(self._shape)
         self._team = thread_team()
         self._num_kv_heads, self._call = num_kv_heads, _new_call(num_kv_heads)
         self._decode_replays: dict[int | None, _DecodeReplay] = {}
         self._prefill_replay = _PrefillReplay(self)
         self._scratch, self._states = torch.empty(0), torch.empty(0)
         self._parts_done = torch.zeros(0, dtype=torch.int64)
+
+    @cached_property
+    def _address(self) -> int:
+        """Read at the first call: the kernel may still be being compiled."""
+        address: int = self._kernel.address
+        return address
 
     @property
     def has_tiles(self) -> bool:

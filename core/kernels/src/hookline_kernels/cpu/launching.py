@@ -2,6 +2,7 @@
 
 import ctypes
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -34,8 +35,13 @@ class Kernel:
         """Compiles void(address of int64s); `variant` names it in the disk cache."""
         # owns the machine code
         self._compiled: Any = compile_kernel(body, _SIGNATURE, variant)
-        self._address: int = self._compiled.address
         self._team = thread_team()
+
+    @cached_property
+    def _address(self) -> int:
+        """Read at the first call: the kernel may still be being compiled."""
+        address: int = self._compiled.address
+        return address
 
     def __call__(
         self, elements: int, numbers: Numbers, replay: ReplayedAttention | None = None

@@ -11,8 +11,8 @@ import msgspec
 from hookline.config import EngineConfig
 from hookline.worker.compiling.messages import CompilationRefused, CompilerMessage
 
-LIMIT_SECONDS = 900.0
-NICENESS = 10
+_LIMIT_SECONDS = 900.0
+_NICENESS = 10
 """Steps that run at the same time get nine tenths of a core."""
 _SINGLE_THREAD = {"OMP_NUM_THREADS": "1"}
 """Environment of a process that forks others, and must have no other threads."""
@@ -21,9 +21,9 @@ _SINGLE_THREAD = {"OMP_NUM_THREADS": "1"}
 class CompilerProcess:
     """A process that compiles what an engine of one configuration needs."""
 
-    def __init__(self, config: EngineConfig, *, niceness: int = 0) -> None:
-        """Starts the process; `niceness` lets others go first."""
-        self._niceness = niceness
+    def __init__(self, config: EngineConfig, *, is_background: bool) -> None:
+        """Starts the process; in the background it is nice to others, and silent."""
+        self._is_background = is_background
         self._process = subprocess.Popen(  # noqa: S603 - no input of anyone else
             [
                 sys.executable,
@@ -33,7 +33,7 @@ class CompilerProcess:
             ],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=None,
+            stderr=subprocess.DEVNULL if is_background else None,
             env={**os.environ, **_SINGLE_THREAD},
         )
         self._config = config
@@ -43,9 +43,9 @@ class CompilerProcess:
         process = self._process
         assert process.stdin is not None
         assert process.stdout is not None
-        if self._niceness:
-            os.setpriority(os.PRIO_PROCESS, process.pid, self._niceness)
-        limit = threading.Timer(LIMIT_SECONDS, process.terminate)
+        if self._is_background:
+            os.setpriority(os.PRIO_PROCESS, process.pid, _NICENESS)
+        limit = threading.Timer(_LIMIT_SECONDS, process.terminate)
         limit.daemon = True
         limit.start()
         try:
@@ -58,7 +58,9 @@ class CompilerProcess:
         finally:
             limit.cancel()
         if (code := process.wait()) != 0:
-            yield CompilationRefused(f"the compiling process ended with exit code {code}")
+            yield CompilationRefused(
+                f"the compiling process ended with exit code {code}"
+            )
 
     def close(self) -> None:
         """Ends the process and those that it has started; may be called twice."""

@@ -89,13 +89,17 @@ def _small(config: EngineConfig) -> EngineConfig:
     return replace(
         config,
         cache=replace(
-            config.cache, num_kv_blocks=blocks, kv_cache_memory=None, kv_cache_prefault=0
+            config.cache,
+            num_kv_blocks=blocks,
+            kv_cache_memory=None,
+            kv_cache_prefault=0,
         ),
         executor=replace(
             config.executor,
             threads=1,
             kernels=Kernels.AUTO,
             shares_cores=False,
+            serve_while_compiling=False,
         ),
         scheduler=replace(config.scheduler, async_scheduling=False),
         kv_transfer=None,
@@ -126,7 +130,7 @@ def _end_with(owner: int, farm: CompileFarm) -> None:
 
     def end(*_: object) -> None:
         farm.close()
-        sys.exit(1)
+        os._exit(1)  # an exception would be taken for a failed trial
 
     def check(*_: object) -> None:
         if os.getppid() != owner:

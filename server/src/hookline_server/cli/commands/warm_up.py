@@ -23,7 +23,7 @@ def run(argv: list[str]) -> int:
     config = engine_config(arguments, in_process=True)
     if config.executor.kernels is Kernels.TORCH:
         raise UsageError("--kernels torch has nothing to compile")
-    compiler = CompilerProcess(config)
+    compiler = CompilerProcess(config, is_background=False)
     try:
         return _print(compiler, config)
     finally:

@@ -1,0 +1,97 @@
+"""The forward pass to start with: by kernels, or by torch while they are compiled."""
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Protocol
+
+import torch
+
+from hookline.config import EngineConfig, Kernels
+from hookline.models.probe import Probed
+from hookline.worker.forward import Forward
+from hookline.worker.paged_cache import PagedCache
+from hookline_kernels import Platform
+from hookline_kernels.missing import KernelMissingError, OnlyCached, when_missing
+from hookline_kernels.sampling import choose_sampling
+
+_log = logging.getLogger(__name__)
+
+COMPILING = "its kernels are being compiled"
+
+
+class ChooseForward(Protocol):
+    """Chooses a model's forward pass."""
+
+    def __call__(self, *, may_compile: bool) -> Forward: ...
+
+
+@dataclass(frozen=True, slots=True)
+class FirstForward:
+    """A forward pass, and what may replace it.
+
+    Attributes:
+        forward: Computes the first steps.
+        with_kernels: Makes the forward pass that uses kernels, once they are compiled;
+            None if `forward` does.
+    """
+
+    forward: Forward
+    with_kernels: Callable[[], Forward] | None = None
+
+
+def serves_meanwhile(config: EngineConfig, platform: Platform) -> bool:
+    """Whether an engine serves with torch while its kernels are compiled.
+
+    Proposers and connectors are shown the forward pass and the cache once, and must not
+    see others later.
+    """
+    executor = config.executor
+    return (
+        executor.serve_while_compiling
+        and executor.shares_cores
+        and executor.kernels is Kernels.AUTO
+        and not platform.is_gpu
+        and config.speculative is None
+        and config.kv_transfer is None
+    )
+
+
+def without_kernels(config: EngineConfig) -> EngineConfig:
+    """Returns the configuration of an engine that uses torch alone."""
+    return replace(config, executor=replace(config.executor, kernels=Kernels.TORCH))
+
+
+def first_forward(
+    config: EngineConfig,
+    platform: Platform,
+    choose: ChooseForward,
+    probed: Probed,
+    dtype: torch.dtype,
+) -> FirstForward:
+    """Chooses the forward pass to start with.
+
+    Args:
+        config: The engine's configuration.
+        platform: The model's platform.
+        choose: Makes a forward pass; can be called again after a kernel was missing.
+        probed: The model's layers.
+        dtype: The model's data type.
+    """
+    if not serves_meanwhile(config, platform):
+        may_compile = config.executor.kernels is not Kernels.TORCH
+        return FirstForward(choose(may_compile=may_compile))
+    cached = OnlyCached()
+    try:
+        with when_missing(cached):
+            choose_sampling(dtype, platform=platform)
+            PagedCache(probed.layers, 1, config.cache.block_size, dtype)
+            forward = choose(may_compile=True)
+    except KernelMissingError as error:
+        _log.debug("%s", error)
+    if not cached.missing:
+        return FirstForward(forward)
+    plain = choose(may_compile=False)
+    plain.reason = COMPILING
+    return FirstForward(plain, partial(choose, may_compile=True))
