@@ -16,6 +16,7 @@ ENGINE = """
     scheduling-policy priority-aging async-scheduling speculative-config
     kv-transfer-config
     kv-events-config engine in-process executor device enforce-eager threads kernels
+    serve-while-compiling
     simulated-step-seconds simulated-prefill-token-seconds
     simulated-decode-request-seconds simulated-context-token-seconds
     simulated-draft-token-seconds tensor-parallel-size pipeline-parallel-size

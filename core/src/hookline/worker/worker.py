@@ -26,6 +26,7 @@ from hookline.step.plan import StepPlan, StepResult
 from hookline.step.sleep_level import SleepLevel
 from hookline.worker.allocation import Allocation
 from hookline.worker.allocator import keep_freed_memory, return_freed_memory
+from hookline.worker.compiling.compiler_process import CompilerProcess
 from hookline.worker.compiling.first_forward import without_kernels
 from hookline.worker.compiling.upgrade import KernelUpgrade
 from hookline.worker.drafting.drafter import Drafter
@@ -155,7 +156,8 @@ class Worker:
             prefault = self._config.cache.kv_cache_prefault
             self._warmer = self._allocated.warmer(prefault)
             if self._loaded.model.with_kernels is not None:
-                self._upgrade = KernelUpgrade(self._config, self._build_with_kernels)
+                compiler = CompilerProcess(self._config, is_background=True)
+                self._upgrade = KernelUpgrade(compiler, self._build_with_kernels)
             gc.collect()
             gc.freeze()  # collections need not look at what stays
         return shape

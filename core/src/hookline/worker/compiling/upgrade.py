@@ -2,18 +2,32 @@
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from threading import Event, Thread
-from typing import Generic, TypeVar
+from typing import Generic, Protocol, TypeVar
 
-from hookline.config import EngineConfig
-from hookline.worker.compiling.compiler_process import CompilerProcess
-from hookline.worker.compiling.messages import CompilationRefused
+from hookline.worker.compiling.messages import (
+    CompilationRefused,
+    CompilerMessage,
+    KernelCompiled,
+)
 from hookline_registry import Failure, isolate
 
 _log = logging.getLogger(__name__)
 
 T = TypeVar("T")
+
+
+class Compiler(Protocol):
+    """Compiles kernels elsewhere."""
+
+    def messages(self) -> Iterator[CompilerMessage]:
+        """Yields reports until the last one, which is no `KernelCompiled`."""
+        ...
+
+    def close(self) -> None:
+        """Ends it at once; may be called twice, and by another thread."""
+        ...
 
 
 class KernelUpgrade(Generic[T]):
@@ -26,18 +40,17 @@ class KernelUpgrade(Generic[T]):
         is_running: Whether something may still come.
     """
 
-    def __init__(self, config: EngineConfig, build: Callable[[], T]) -> None:
-        """Starts the thread and a process that compiles.
+    def __init__(self, compiler: Compiler, build: Callable[[], T]) -> None:
+        """Starts the thread.
 
         Args:
-            config: The engine's configuration.
+            compiler: Compiles; ends with this object.
             build: Called in the thread once the kernels are in the cache.
         """
-        self._build = build
+        self._compiler, self._build = compiler, build
         self._built: T | None = None
         self._is_closed = Event()
         self.is_running = True
-        self._compiler = CompilerProcess(config, is_background=True)
         self._thread = Thread(target=self._run, name="hookline-kernels", daemon=True)
         self._thread.start()
 
@@ -70,9 +83,9 @@ class KernelUpgrade(Generic[T]):
             if isinstance(message, CompilationRefused):
                 _log.warning("steps go on with torch: %s", message.reason)
                 return False
-            count += 1
+            count += isinstance(message, KernelCompiled) and message.succeeded
         seconds = time.monotonic() - started
-        _log.info("compiled %d kernels in %.1f s", count - 1, seconds)
+        _log.info("compiled %d kernels in %.1f s", count, seconds)
         return True
 
     def _use_kernels(self) -> T | None:
