@@ -184,6 +184,7 @@ class StepRecord(msgspec.Struct, frozen=True, array_like=True):
         proposer_failures: Failures of the proposer by cause.
         most_drafts: Maximum draft tokens per request for the next step; 0 if
             speculation is off.
+        kernels_compiling: Torch computed it, because its kernels are being compiled.
     """
 
     step: int
@@ -209,6 +210,7 @@ class StepRecord(msgspec.Struct, frozen=True, array_like=True):
     draft_ns: int = 0
     proposer_failures: Mapping[str, int] = EMPTY
     most_drafts: int = 0
+    kernels_compiling: bool = False
 
     @property
     def execute_ns(self) -> int:

@@ -152,6 +152,7 @@ STEP = StepRecord(
     draft_ns=2 * MILLISECOND,
     proposer_failures={"too_many": 1},
     most_drafts=5,
+    kernels_compiling=True,
 )
 
 FRONT_END = FrontEndChanged(
@@ -445,6 +446,7 @@ EXPECTED: dict[str, Numbers] = {
     "hookline_step_requests": {(): ({8: 1}, 3)},
     "hookline_scheduled_tokens": {("prefill",): 12, ("decode",): 4},
     "hookline_model_forward_seconds": {(): 0.006},
+    "hookline_kernels_compiling": {(): 1},
     "hookline_estimated_flops": {(): 1600 + 1280 + 5},
     "hookline_estimated_read_bytes": {(): 1400},
     "hookline_estimated_write_bytes": {(): 128},

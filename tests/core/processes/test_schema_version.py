@@ -11,7 +11,7 @@ from hookline.core.commands import SCHEMA_VERSION
 from hookline.frozen import plain
 from hookline.transport.messages import ToClient, ToEngine
 
-DIGESTS = {6: "da29b3bdc03283db3201906d05336841645dc4079f37022f818a794a2ffdf31a"}
+DIGESTS = {7: "a4744d409c3798ec09c67ffee6489187934c35941a76a555ce8d349b33f90c2c"}
 """SHA-256 of the schemas of all messages, by schema version."""
 
 

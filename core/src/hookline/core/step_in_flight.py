@@ -69,4 +69,5 @@ class StepInFlight:
             draft_ns=result.draft_ns,
             proposer_failures=result.proposer_failures,
             most_drafts=result.most_drafts,
+            kernels_compiling=result.kernels_compiling,
         )

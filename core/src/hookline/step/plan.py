@@ -96,6 +96,7 @@ class StepResult:
         most_drafts: Current maximum number of drafts per request.
         proposer_failures: Failures of the proposer in this step, by cause.
         transfers: Report on KV transfers; None without a connector.
+        kernels_compiling: Torch computed it, because its kernels are being compiled.
     """
 
     tokens: dict[int, list[int]] = field(default_factory=dict)
@@ -108,3 +109,4 @@ class StepResult:
     most_drafts: int = 0
     proposer_failures: dict[str, int] = field(default_factory=dict)
     transfers: TransferReport | None = None
+    kernels_compiling: bool = False

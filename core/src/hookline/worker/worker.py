@@ -165,9 +165,13 @@ class Worker:
     def execute(self, plan: StepPlan) -> StepResult:
         """Computes a step. Any exception is fatal to the engine."""
         assert self._runner is not None, "no step may be executed during sleep"
-        if self._upgrade is not None and (built := self._upgrade.take()) is not None:
+        if self._upgrade is None:
+            return self._runner.execute(plan)
+        if (built := self._upgrade.take()) is not None:
             self._use_kernels(*built)
-        return self._runner.execute(plan)
+            return self._runner.execute(plan)
+        is_compiling = self._upgrade.is_running
+        return replace(self._runner.execute(plan), kernels_compiling=is_compiling)
 
     def sleep(self, level: SleepLevel) -> None:
         """As `Executor.sleep`: releases the KV cache's memory, or also the weights.

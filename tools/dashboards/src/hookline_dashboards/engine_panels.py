@@ -165,6 +165,7 @@ def model(make: StandardPanels) -> Row:
                 "Time in the forward pass",
                 "hookline_model_forward_seconds",
             ),
+            make.each("Kernels being compiled", "hookline_kernels_compiling"),
             make.rates("Estimated FLOP/s", "hookline_estimated_flops"),
             make.rates(
                 "Estimated memory traffic",

@@ -132,6 +132,16 @@ STEP_METRICS: tuple[Metric, ...] = (
         ),
     ),
     Metric(
+        name="hookline_kernels_compiling",
+        kind=Kind.GAUGE,
+        unit="1",
+        help="1 if torch computed the latest step because the engine's kernels are "
+        "being compiled in the background, otherwise 0.",
+        value=Reading(
+            StepReading, lambda step: one(float(step.record.kernels_compiling))
+        ),
+    ),
+    Metric(
         name="hookline_estimated_flops",
         kind=Kind.COUNTER,
         unit="operations",
