@@ -32,7 +32,9 @@ from hookline_kernels.cpu.recording import fresh
 _MOST_BYTES = 1 << 20
 """Bytes of rows that a thread processes per pass: half of an L2 cache."""
 _PANELS = 4
-"""Panels that a thread processes per pass."""
+"""Maximum number of panels that a thread processes per pass."""
+_TASKS = 2
+"""Tasks that each thread should find at least."""
 _MOST_BLOCKS = _MOST_BYTES // (2 * HEIGHT * DEPTH * 27)
 """Maximum number of row blocks per pass for wide inputs, multiplied in parts."""
 _MOST_ROWS = 512
@@ -77,7 +79,7 @@ class Gemm:
         at_once = steps_at_once(steps) if in_blocks else steps
         self._numbers = numbers_of(
             *(0, self._inputs, self._outputs, 0, 0, address, 0, 0),
-            *(0 if bias is None else bias.data_ptr(), at_once),
+            *(0 if bias is None else bias.data_ptr(), at_once, 0),
         )
 
     def __call__(
@@ -113,10 +115,15 @@ class Gemm:
             residual: [T, out], contiguous.
         """
         blocks, numbers = -(-rows // HEIGHT), self._numbers
-        numbers[1], numbers[4] = rows, _blocks_at_once(blocks, self._inputs)
+        together = _blocks_at_once(blocks, self._inputs)
+        elements = self._outputs * self._inputs
+        numbers[1], numbers[4] = rows, together
+        panels = -(-blocks // together) * self._outputs // OUTPUTS
+        wanted = _TASKS * self._kernel.threads(elements)
+        numbers[11] = min(max(panels // wanted, 1), _PANELS)
         numbers[5], numbers[7] = values.data_ptr(), output.data_ptr()
         numbers[8] = 0 if residual is None else residual.data_ptr()
-        self._kernel(self._outputs * self._inputs, numbers)
+        self._kernel(elements, numbers)
 
 
 def _blocks_at_once(blocks: int, inputs: int) -> int:
@@ -144,12 +151,12 @@ def _kernel(width: int, kind: int, in_blocks: bool) -> Kernel:
     room = (_MOST_BLOCKS + 1 if in_blocks else 2) * SUM_BYTES
 
     def multiply(numbers: Any) -> None:
-        given = array_at(numbers, 11, np.int64)
+        given = array_at(numbers, 12, np.int64)
         rows, inputs, outputs, most = given[1], given[2], given[3], given[4]
         row_bytes, steps, at_once = 2 * inputs, inputs // DEPTH, given[10]
         blocks, panels = (rows + HEIGHT - 1) // HEIGHT, outputs // OUTPUTS
         pieces = (blocks + most - 1) // most
-        groups = (panels + _PANELS - 1) // _PANELS
+        groups = (panels + given[11] - 1) // given[11]
         sums = own_memory(room)
         before = open_tiles()
         task = take(numbers, 1)
@@ -160,14 +167,14 @@ def _kernel(width: int, kind: int, in_blocks: bool) -> Kernel:
             # sums of these blocks, and sums that are being finished
             places = 2 if at_once == steps else last - first + 1
             turn, earlier, shift, extra, target = 0, 0, 0, 0, 0
-            start = task % groups * _PANELS
-            end = min(start + _PANELS, panels)
+            start = task % groups * given[11]
+            end = min(start + given[11], panels)
             for panel in range(start, end):
                 coming = panel + 1
                 if coming == end:
                     # taken early, so that its first panel is prefetched
                     task = take(numbers, 1)
-                    coming = task % groups * _PANELS
+                    coming = task % groups * given[11]
                 weights = given[6] + place_of(panel, row_bytes)
                 ahead = given[6] + place_of(coming, row_bytes)
                 line = 0

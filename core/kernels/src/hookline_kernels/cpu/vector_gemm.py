@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from hookline_kernels.cpu.elements import array_at
+from hookline_kernels.cpu.elements import array_at, exact
 from hookline_kernels.cpu.finishing import AS_THEY_ARE, finish_sums
 from hookline_kernels.cpu.launching import Kernel, numbers_of
 from hookline_kernels.cpu.memory import take
@@ -116,10 +116,13 @@ class VectorGemm:
 
 
 def _division(rows: int, inputs: int, step: int) -> tuple[int, int, int]:
-    """Returns blocks of rows, panels, and steps of 32 inputs that a task takes."""
+    """Returns blocks of rows, panels, and steps of 32 inputs that a task takes.
+
+    Rows that a thread's memory does not hold at full width are multiplied in parts,
+    with several panels per task, as other panels need the same parts again.
+    """
     blocks, steps = -(-rows // HEIGHT), inputs // DEPTH
-    fitting = _ROOM // (steps * step)
-    most = min(max(fitting, _FEW_BLOCKS), _MOST_BLOCKS)
+    most = min(max(_ROOM // (steps * step), _FEW_BLOCKS), _MOST_BLOCKS)
     pieces = max(-(-blocks // most), 1)
     together = max(-(-blocks // pieces), 1)
     at_once = min(steps, _ROOM // (together * step))
@@ -128,7 +131,7 @@ def _division(rows: int, inputs: int, step: int) -> tuple[int, int, int]:
 
 @functools.cache
 def _kernel(kind: int, pairs: int) -> Kernel:
-    step = step_bytes(pairs)
+    copy_rows, multiply_panel = _copier(pairs), _multiplier(kind, pairs)
 
     def multiply(numbers: Any) -> None:
         given = array_at(numbers, 12, np.int64)
@@ -138,7 +141,7 @@ def _kernel(kind: int, pairs: int) -> Kernel:
         blocks, groups = (rows + HEIGHT - 1) // HEIGHT, (panels + group - 1) // group
         pieces = (blocks + together - 1) // together
         room, sums = own_memory(_ROOM), own_memory(_SUMS)
-        own = -1
+        own = -1  # the piece that is in the thread's memory
         task = take(numbers, 1)
         while task < pieces * groups:
             piece, start = task // groups, task % groups * group
@@ -146,38 +149,69 @@ def _kernel(kind: int, pairs: int) -> Kernel:
             for begun in range(0, steps, at_once):
                 count = min(at_once, steps - begun)
                 if own != piece or count < steps:
+                    copy_rows(numbers, first, last, begun, count, room)
                     own = piece
-                    for block in range(first, last):
-                        row = block * HEIGHT
-                        copy_block(
-                            given[10] + 2 * (row * inputs + begun * DEPTH),
-                            2 * inputs,
-                            rows - row,
-                            count,
-                            room + (block - first) * count * step,
-                            pairs,
-                        )
                 for panel in range(start, min(start + group, panels)):
-                    weights = given[7] + 2 * OUTPUTS * (panel * inputs + begun * DEPTH)
-                    for block in range(first, last):
-                        row = block * HEIGHT
-                        height = min(rows - row, HEIGHT)
-                        source = room + (block - first) * count * step
-                        place = (panel - start) * _MOST_BLOCKS + block - first
-                        place = sums + place * SUM_BYTES
-                        multiply_block(
-                            source, weights, count, place, begun, height, pairs
-                        )
-                        if begun + count < steps:
-                            continue
-                        at = 2 * (row * outputs + panel * OUTPUTS)
-                        shift = given[8] + 2 * panel * OUTPUTS if given[8] else 0
-                        extra = given[9] + at if given[9] else 0
-                        if kind == AS_THEY_ARE:
-                            target, stride = given[11] + at, outputs
-                        else:
-                            target, stride = given[11] + at // 2, outputs // 2
-                        finish_sums(place, height, shift, extra, target, stride, kind)
+                    place = sums + (panel - start) * _MOST_BLOCKS * SUM_BYTES
+                    multiply_panel(
+                        numbers, panel, first, last, begun, count, room, place
+                    )
             task = take(numbers, 1)
 
     return Kernel(multiply, f"vector-gemm-{kind}-{pairs}")
+
+
+def _copier(pairs: int) -> Any:
+    step = step_bytes(pairs)
+
+    @exact
+    def copy_rows(  # noqa: PLR0917 - numba passes by position
+        numbers: Any, first: int, last: int, begun: int, count: int, room: int
+    ) -> None:
+        """Copies `count` steps of blocks to the thread's memory."""
+        given = array_at(numbers, 12, np.int64)
+        rows, inputs = given[1], given[2]
+        for block in range(first, last):
+            row = block * HEIGHT
+            source = given[10] + 2 * (row * inputs + begun * DEPTH)
+            target = room + (block - first) * count * step
+            copy_block(source, 2 * inputs, rows - row, count, target, pairs)
+
+    return copy_rows
+
+
+def _multiplier(kind: int, pairs: int) -> Any:
+    step = step_bytes(pairs)
+
+    @exact
+    def multiply_panel(  # noqa: PLR0917 - numba passes by position
+        numbers: Any,
+        panel: int,
+        first: int,
+        last: int,
+        begun: int,
+        count: int,
+        room: int,
+        sums: int,
+    ) -> None:
+        """Multiplies blocks with a panel; stores the sums behind the last inputs."""
+        given = array_at(numbers, 12, np.int64)
+        rows, inputs, outputs = given[1], given[2], given[3]
+        is_last = (begun + count) * DEPTH == inputs
+        weights = given[7] + 2 * OUTPUTS * (panel * inputs + begun * DEPTH)
+        shift = given[8] + 2 * panel * OUTPUTS if given[8] else 0
+        for block in range(first, last):
+            row, index = block * HEIGHT, block - first
+            height, place = min(rows - row, HEIGHT), sums + index * SUM_BYTES
+            source = room + index * count * step
+            multiply_block(source, weights, count, place, begun, height, pairs)
+            if is_last:
+                at = 2 * (row * outputs + panel * OUTPUTS)
+                extra = given[9] + at if given[9] else 0
+                if kind == AS_THEY_ARE:
+                    target, stride = given[11] + at, outputs
+                else:
+                    target, stride = given[11] + at // 2, outputs // 2
+                finish_sums(place, height, shift, extra, target, stride, kind)
+
+    return multiply_panel
