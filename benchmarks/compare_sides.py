@@ -15,6 +15,7 @@ from compare_work import (
     UNCACHED,
     UNDRAFTED,
     VLLM,
+    Kind,
     Row,
 )
 
@@ -79,6 +80,8 @@ class Side:
         if self.engine == VLLM:
             vllm = str(self.python.parent / "vllm")
             return [vllm, "serve", str(model), "--host", "127.0.0.1", *options]
+        if row.kind is Kind.ONLINE and self.name != BASELINE:
+            options.append("--no-serve-while-compiling")  # measure its kernels
         command = [str(self.python), "-m", "hookline_server", "serve"]
         return [*command, "--model", str(model), "--kv-cache-memory", "2GiB", *options]
 

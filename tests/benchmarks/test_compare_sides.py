@@ -39,3 +39,16 @@ def test_absent_peers_are_left_out() -> None:
     names = [side.name for side in sides_of(ROWS["offline-90m"], None, None)]
 
     assert names == ["hookline", "transformers"]
+
+
+def test_only_starts_are_measured_while_compiling() -> None:
+    """Online work is measured with compiled kernels; older checkouts know no other."""
+    option = "--no-serve-while-compiling"
+
+    online, before, *_ = sides_of(ROWS["online-tiny"], PEER, CHECKOUT)
+    ready, *_ = sides_of(ROWS["ready-cold-tiny"], PEER, None)
+
+    model = Path("/models/any")
+    assert option in online.serve_command(ROWS["online-tiny"], model, 1)
+    assert option not in before.serve_command(ROWS["online-tiny"], model, 1)
+    assert option not in ready.serve_command(ROWS["ready-cold-tiny"], model, 1)
