@@ -11,6 +11,8 @@ from safetensors.torch import load_file, save_file
 from transformers import (
     BertConfig,
     DistilBertConfig,
+    GPTJConfig,
+    LlamaConfig,
     MambaConfig,
     PreTrainedConfig,
     Qwen3NextConfig,
@@ -49,6 +51,24 @@ UNSERVABLE: dict[str, tuple[Callable[[], PreTrainedConfig], str]] = {
         "other than plain attention: linear_attention",
     ),
     "rwkv": (lambda: RwkvConfig(**TINY), "no valid max_position_embeddings"),
+    "gptj": (
+        lambda: GPTJConfig(
+            vocab_size=320,
+            n_embd=32,
+            n_layer=2,
+            n_head=2,
+            rotary_dim=8,
+            bos_token_id=None,
+            eos_token_id=None,
+        ),
+        "gptj computes attention in modules of its own",
+    ),
+    "heads that do not divide": (
+        lambda: LlamaConfig(
+            **TINY, intermediate_size=32, num_attention_heads=3, num_key_value_heads=2
+        ),
+        "a trial of it fails: RuntimeError",
+    ),
     "bert": (lambda: BertConfig(**TINY, num_attention_heads=2), "it is an encoder"),
     "distilbert": (
         lambda: DistilBertConfig(vocab_size=320, dim=32, n_heads=2),

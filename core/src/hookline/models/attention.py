@@ -15,8 +15,8 @@ from hookline_kernels import Attend
 IMPLEMENTATION = "hookline_paged"
 
 AttentionCall = Callable[..., torch.Tensor]
-"""(layer index, query, key, value: [T, heads, head dim], *, scale, window, softcap) →
-[T, heads, head dim]."""
+"""(layer index, query, key, value: [T, heads, head dim], *, scale, window, softcap,
+sinks = None, slopes = None: [heads]) → [T, heads, head dim]."""
 
 KeysAndValues = tuple[torch.Tensor, torch.Tensor, Attend]
 """A layer's keys and values, and attention over them once a step's are written."""
@@ -64,6 +64,7 @@ def hookline_attention(
     scaling: float | None = None,
     sliding_window: int | None = None,
     softcap: float | None = None,
+    s_aux: torch.Tensor | None = None,
     **others: object,
 ) -> tuple[torch.Tensor, None]:
     """Computes attention for `transformers`; inputs are [1, heads, T, head dim].
@@ -94,6 +95,7 @@ def hookline_attention(
         scale=query.shape[-1] ** -0.5 if scaling is None else scaling,
         window=sliding_window,
         softcap=softcap,
+        sinks=s_aux,
     )
     return output[None], None
 

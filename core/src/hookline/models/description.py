@@ -1,5 +1,6 @@
 """Reads a model folder's descriptions, without torch or transformers."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
@@ -10,6 +11,15 @@ from hookline.models.config_limits import check_sizes, read_object
 from hookline_registry import UnknownPluginError, installed, load_entry_point
 
 MODELS_GROUP = "hookline.models"
+
+_CONTEXT_LENGTHS = (
+    "max_position_embeddings",
+    "n_positions",
+    "max_seq_len",
+    "seq_length",
+)
+_TRAINED_LENGTHS = {"bloom": 2048, "falcon": 2048, "mpt": 2048}
+"""Tokens of the contexts that these families were trained with."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,13 +99,20 @@ def describe(config: ModelConfig) -> ModelDescription:
         architecture=str(names[0]) if names else str(whole.get("model_type")),
         vocab_size=_number(config.model, inner, "vocab_size"),
         max_position_embeddings=_number(
-            config.model, inner, "max_position_embeddings", "n_positions"
+            config.model, inner | _context_length(inner), *_CONTEXT_LENGTHS
         ),
         eos_token_ids=_eos_token_ids(generation, whole, inner),
     )
     check_sizes(config.model, whole)
     check_sizes(config.model, inner)
     return description
+
+
+def _context_length(config: Mapping[str, object]) -> dict[str, object]:
+    """The context length of families whose configurations need not name it."""
+    trained = _TRAINED_LENGTHS.get(str(config.get("model_type")))
+    is_named = any(name in config for name in _CONTEXT_LENGTHS)
+    return {} if is_named or trained is None else {_CONTEXT_LENGTHS[0]: trained}
 
 
 def _number(model: str, config: dict[str, object], *names: str) -> int:

@@ -25,6 +25,7 @@ from hookline.models.attention import IMPLEMENTATION
 from hookline.models.config_limits import least_parameters, read_object
 from hookline.models.description import ModelDescription
 from hookline.models.few_layers import keep_few_layers
+from hookline.models.own_attention import implementation_to_load, replace_attention
 from hookline.models.support import refuse_unsupported
 from hookline.models.weight_files import ShardingPlan, WeightFiles
 from hookline_kernels import CPU
@@ -74,13 +75,27 @@ def load_model(
     try:
         with _quietly():
             model = _load(config, description, max_model_len, device, attention, plan)
+            if attention == IMPLEMENTATION:
+                replace_attention(model)
             torch.nn.Module.to(model, device)
+    except KeyError as error:
+        raise ModelLoadError(config.model, _missing(error, description)) from error
     except _LOAD_ERRORS as error:
         reason = f"{type(error).__name__}: {str(error).strip() or 'no message'}"
         raise ModelLoadError(config.model, reason) from error
     model.train(mode=False)
     model.requires_grad_(requires_grad=False)
     return model
+
+
+def _missing(error: KeyError, description: ModelDescription) -> str:
+    """Why a model cannot be loaded that looked up a key in vain."""
+    if error.args == (IMPLEMENTATION,):
+        return (
+            f"{description.architecture} computes attention in modules of its own, "
+            "which cannot read a paged KV cache"
+        )
+    return f"KeyError: {error}"
 
 
 @contextmanager
@@ -114,9 +129,10 @@ def _load(  # noqa: PLR0917 - as `load_model`
         keep_few_layers(found)
     refuse_unsupported(config.model, found, max_model_len)
     kind = _class_of(config.model, found)
+    to_load = implementation_to_load(found.model_type, attention)
     dtype = _dtype(config, found.dtype)
     if config.load_format is LoadFormat.DUMMY:
-        return _with_random_weights(config, found, dtype, device, attention)
+        return _with_random_weights(config, found, dtype, device, to_load)
     with WeightFiles(description.folder) as files:
         # Given tensors by name, `transformers` renames, converts and ties them as it
         # does when it reads the files itself, but never looks at the folder.
@@ -125,7 +141,7 @@ def _load(  # noqa: PLR0917 - as `load_model`
             config=_config_for(kind, found),
             state_dict=files.shards(plan),
             dtype=dtype,
-            attn_implementation=attention,
+            attn_implementation=to_load,
             output_loading_info=True,
             ignore_mismatched_sizes=True,  # refused below, by name
         )

@@ -13,6 +13,8 @@ _TOKENS = 6
 _LEAST_SIMILARITY = 0.98
 """Minimum cosine similarity of logits computed alone and packed. Kernels of other
 shapes round differently; a layer that mixes neighbouring sequences is far below."""
+_TRIAL_ERRORS = (RuntimeError, ValueError, TypeError, LookupError, AttributeError)
+"""What modules raise whose sizes do not fit together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,11 +50,30 @@ class LayerAttention:
         scale: Factor of the scores.
         window: Number of tokens that a token attends to, itself included; None is all.
         softcap: Scores become softcap · tanh(score ÷ softcap); None disables it.
+        sinks: Of `AttentionLayer`, by head.
+        slopes: Of `AttentionLayer`, by head.
     """
 
     scale: float
     window: int | None
     softcap: float | None
+    sinks: tuple[float, ...] | None = None
+    slopes: tuple[float, ...] | None = None
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether scores are scaled products, and nothing else takes weight."""
+        return self.softcap is None and self.sinks is None and self.slopes is None
+
+    def over(self, keys: torch.Tensor, values: torch.Tensor) -> AttentionLayer:
+        """Returns the layer over its part of a cache."""
+        sinks, slopes = (
+            None if side is None else torch.tensor(side, device=keys.device)
+            for side in (self.sinks, self.slopes)
+        )
+        return AttentionLayer(
+            keys, values, self.scale, self.window, self.softcap, sinks, slopes
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,13 +113,17 @@ class _Recorder:
         scale: float,
         window: int | None,
         softcap: float | None,
+        sinks: torch.Tensor | None = None,
+        slopes: torch.Tensor | None = None,
     ) -> torch.Tensor:
         self.calls += 1
         self.layers[layer_index] = LayerCache(
             query.shape[1], key.shape[1], key.shape[2], value.shape[2]
         )
-        self.attention[layer_index] = LayerAttention(scale, window, softcap)
-        layer = AttentionLayer(key[:, None], value[:, None], scale, window, softcap)
+        attention = self.attention[layer_index] = LayerAttention(
+            scale, window, softcap, _by_head(sinks), _by_head(slopes)
+        )
+        layer = attention.over(key[:, None], value[:, None])
         return paged_attention(query, layer, self._metadata())
 
     def _metadata(self) -> AttentionMetadata:
@@ -142,6 +167,16 @@ def probe(
         raise ModelLoadError(name, "its tokens attend to later ones; it is an encoder")
     recorder = _Recorder(model.device)
     slot.attend = recorder
+    try:
+        return _probe(name, model, recorder, vocab_size)
+    except _TRIAL_ERRORS as error:
+        reason = f"a trial of it fails: {type(error).__name__}: {str(error).strip()}"
+        raise ModelLoadError(name, reason) from error
+
+
+def _probe(
+    name: str, model: PreTrainedModel, recorder: _Recorder, vocab_size: int
+) -> Probed:
     first = [token % vocab_size for token in range(3, 3 + _TOKENS)]
     second = [token % vocab_size for token in range(17, 17 + _TOKENS)]
     alone = _logits(model, recorder, [second])
@@ -165,6 +200,10 @@ def probe(
         prompts=(first, second),
         logits=packed,
     )
+
+
+def _by_head(numbers: torch.Tensor | None) -> tuple[float, ...] | None:
+    return None if numbers is None else tuple(numbers.tolist())
 
 
 def _are_alike(expected: torch.Tensor, found: torch.Tensor) -> bool:

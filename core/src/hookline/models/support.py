@@ -32,10 +32,12 @@ def _refuse_rope_by_length(
     nested = [value for value in rope.values() if isinstance(value, dict)]
     for parameters in nested or [rope]:
         kind = parameters.get("rope_type")
+        if kind not in {"dynamic", "longrope"}:
+            continue
         original = parameters.get("original_max_position_embeddings") or getattr(
             config, "original_max_position_embeddings", config.max_position_embeddings
         )
-        if kind in {"dynamic", "longrope"} and max_model_len > original:
+        if max_model_len > original:
             raise ModelLoadError(
                 name,
                 f"its rotary embedding ({kind}) changes with the length of the batch "

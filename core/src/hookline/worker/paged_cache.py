@@ -147,8 +147,13 @@ class PagedCache:
         scale: float,
         window: int | None,
         softcap: float | None,
+        sinks: torch.Tensor | None = None,
+        slopes: torch.Tensor | None = None,
     ) -> torch.Tensor:
-        """Writes the K and V of one layer, then attends: [T, heads, value dim]."""
+        """Writes the K and V of one layer, then attends: [T, heads, value dim].
+
+        Sinks and slopes are those of the layer's first call.
+        """
         layer = self._layers[layer_index]
         if layer is None or (scale, window, softcap) != (
             layer.scale,
@@ -156,7 +161,12 @@ class PagedCache:
             layer.softcap,
         ):
             layer = self._layers[layer_index] = AttentionLayer(
-                self.keys[layer_index], self.values[layer_index], scale, window, softcap
+                self.keys[layer_index],
+                self.values[layer_index],
+                scale,
+                window,
+                softcap,
+                *(None if each is None else each.float() for each in (sinks, slopes)),
             )
         attend = self._chosen[layer_index].attend
         return attend(query, key, value, layer, self.batch)

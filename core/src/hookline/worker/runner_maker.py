@@ -147,9 +147,9 @@ class RunnerMaker:
         """Allocates the feed of the model's inputs for steps over this cache."""
         if self.machine.platform.is_gpu:
             return self.graphs.feed()
-        is_capped = any(layer.softcap is not None for layer in self.model.attention)
+        is_plain = all(layer.is_plain for layer in self.model.attention)
         has_tiles = all(each.has_tiles for each in cache.attention.values())
-        return HostFeed(has_tiles=has_tiles and not is_capped, tree=self.tree)
+        return HostFeed(has_tiles=has_tiles and is_plain, tree=self.tree)
 
     def batch_state(self, *, serves: bool = False) -> BatchState:
         """Allocates the rows of an empty batch.

@@ -8,12 +8,18 @@ from typing import Any
 import torch
 from transformers import (
     AutoModelForCausalLM,
+    BloomConfig,
+    DeepseekV2Config,
+    DeepseekV3Config,
+    FalconConfig,
     Gemma2Config,
     Gemma3TextConfig,
     GPT2Config,
+    GptOssConfig,
     LlamaConfig,
     MistralConfig,
     MixtralConfig,
+    MptConfig,
     Phi3Config,
     PreTrainedConfig,
     PreTrainedModel,
@@ -41,6 +47,23 @@ EXPERTS: dict[str, Any] = {
     "head_dim": 16,
     "num_experts_per_tok": 2,
     "moe_intermediate_size": 48,
+}
+_LATENT: dict[str, Any] = {
+    "kv_lora_rank": 32,
+    "q_lora_rank": 24,
+    "qk_rope_head_dim": 8,
+    "qk_nope_head_dim": 16,
+    "v_head_dim": 16,
+    "first_k_dense_replace": 1,
+    "moe_intermediate_size": 48,
+    "n_routed_experts": 4,
+    "n_group": 1,
+    "topk_group": 1,
+    "num_experts_per_tok": 2,
+}
+_MANY_HEADS: dict[str, Any] = {**SHAPE, "num_key_value_heads": 4}
+_FALCON: dict[str, Any] = {
+    name: SHAPE[name] for name in SHAPE if name != "intermediate_size"
 }
 
 FAMILIES: dict[str, Callable[[], PreTrainedConfig]] = {
@@ -75,11 +98,64 @@ FAMILIES: dict[str, Callable[[], PreTrainedConfig]] = {
     ),
     "qwen3-moe": lambda: Qwen3MoeConfig(**SHAPE, **EXPERTS, num_experts=4),
     "mixtral": lambda: MixtralConfig(**SHAPE, num_local_experts=4),
+    "gpt-oss": lambda: GptOssConfig(
+        **SHAPE,
+        head_dim=16,
+        num_local_experts=4,
+        num_experts_per_tok=2,
+        sliding_window=12,
+        rope_parameters={
+            "rope_type": "yarn",
+            "rope_theta": 10000.0,
+            "factor": 4.0,
+            "beta_fast": 32.0,
+            "beta_slow": 1.0,
+            "truncate": False,
+            "original_max_position_embeddings": 64,
+        },
+    ),
+    "bloom": lambda: BloomConfig(
+        vocab_size=VOCAB,
+        hidden_size=64,
+        n_layer=3,
+        n_head=4,
+        seq_length=256,
+        bos_token_id=None,
+        eos_token_id=None,
+    ),
+    "mpt": lambda: MptConfig(
+        vocab_size=VOCAB,
+        d_model=64,
+        n_layers=3,
+        n_heads=4,
+        max_seq_len=256,
+        bos_token_id=None,
+        eos_token_id=None,
+    ),
+    "falcon": lambda: FalconConfig(**_FALCON),
+    "falcon-new": lambda: FalconConfig(
+        **_FALCON, num_kv_heads=2, new_decoder_architecture=True
+    ),
+    "falcon-alibi": lambda: FalconConfig(
+        **_FALCON, alibi=True, multi_query=False, parallel_attn=False, bias=True
+    ),
+    "deepseek-v2": lambda: DeepseekV2Config(**_MANY_HEADS, **_LATENT),
+    "deepseek-v3": lambda: DeepseekV3Config(**_MANY_HEADS, **_LATENT),
 }
 
 
-ESSENTIAL_FAMILIES = ("gemma2", "gpt2", "llama", "qwen3-moe")
-"""Each has what no other has: windows and soft caps, learned positions, experts."""
+ESSENTIAL_FAMILIES = ("gemma2", "gpt-oss", "gpt2", "llama", "qwen3-moe")
+"""Each has what no other has: windows and soft caps, sinks, learned positions, experts.
+"""
+_NUMBER_OF_HEADS = {
+    "gpt2": ("n_head",),
+    "bloom": ("n_head",),
+    "mpt": ("n_heads",),
+    "falcon": ("num_attention_heads",),
+    "falcon-new": ("num_attention_heads", "num_kv_heads"),
+    "falcon-alibi": ("num_attention_heads", "num_kv_heads"),
+}
+"""What these families' configurations have instead of the heads' width."""
 
 
 @dataclass(frozen=True)
@@ -126,22 +202,30 @@ class Oracle:
 def make_oracle(family: str, folder: Path, *, head_dim: int | None = None) -> Oracle:
     """Writes a random model of the family; its weights give clearly different logits.
 
-    The oracle uses eager attention, which supports all models' features. `head_dim`, a
-    divisor of 64, selects kernels that require one.
+    The oracle uses eager attention, which supports all models' features, but for a
+    Falcon with ALiBi: its eager attention adds the biases twice. `head_dim`, a divisor
+    of 64, selects kernels that require one.
     """
     torch.manual_seed(7)
     config = FAMILIES[family]()
-    if head_dim is not None and family == "gpt2":
-        config.n_head = config.n_embd // head_dim
+    if head_dim is not None and family in _NUMBER_OF_HEADS:
+        for name in _NUMBER_OF_HEADS[family]:
+            setattr(config, name, config.hidden_size // head_dim)
+    elif head_dim is not None and family.startswith("deepseek"):
+        config.qk_nope_head_dim = config.v_head_dim = head_dim
     elif head_dim is not None:
         config.head_dim = head_dim
     model = AutoModelForCausalLM.from_config(
-        config, dtype=torch.float32, attn_implementation="eager"
+        config,
+        dtype=torch.float32,
+        attn_implementation="sdpa" if family == "falcon-alibi" else "eager",
     )
     with torch.no_grad():
-        for weight in model.parameters():
+        for name, weight in model.named_parameters():
             if weight.ndim > 1:
                 weight.mul_(3.0)
+            elif name.endswith("sinks"):
+                weight.copy_(torch.linspace(-1.0, 2.0, len(weight)))
     model.eval().save_pretrained(folder)
     save_byte_tokenizer(folder)
     return Oracle(folder, model)

@@ -11,7 +11,7 @@ from hookline.models.decoder.parts import LayerParts, NotDecoder
 from hookline.models.decoder.reduction import reduced
 from hookline.models.forward_batch import ForwardBatch
 from hookline.models.probe import LayerAttention
-from hookline_kernels import Attend, AttentionLayer
+from hookline_kernels import Attend
 from hookline_kernels.head_shape import HeadNorms, HeadShape
 
 
@@ -57,9 +57,8 @@ class DecoderLayer:
     def bind(self, keys: torch.Tensor, values: torch.Tensor, attend: Attend) -> None:
         """Sets the layer's cache, and the attention over it."""
         self._cache.bind(keys, values)
-        how = self._attention
         self._attend = attend
-        self._layer = AttentionLayer(keys, values, how.scale, how.window, how.softcap)
+        self._layer = self._attention.over(keys, values)
 
     def __call__(
         self, hidden: torch.Tensor, batch: ForwardBatch, rotary: CosSin

@@ -19,7 +19,16 @@ class _RotaryModule:
         """[rows, head dim] each, in the dtype and on the device of `like`."""
         positions = torch.arange(rows, device=self._like.device)
         cosines, sines = self._rotary(self._like, positions[None])
+        if self._is_halved(cosines):
+            cosines, sines = (torch.cat((side, side), -1) for side in (cosines, sines))
         return cosines[0], sines[0]
+
+    def _is_halved(self, side: torch.Tensor) -> bool:
+        """Whether a pair's angle is given once: repeated, it is a part of a head's."""
+        if 2 * side.shape[-1] != self._head_dim:
+            return False
+        first, second = side.chunk(2, -1)
+        return not torch.equal(first, second)
 
     def read_and_check(self, rows: int) -> CosSin:
         """Reads as many rows.
