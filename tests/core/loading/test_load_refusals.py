@@ -65,7 +65,7 @@ UNSERVABLE: dict[str, tuple[Callable[[], PreTrainedConfig], str]] = {
     ),
     "heads that do not divide": (
         lambda: LlamaConfig(
-            **TINY, intermediate_size=32, num_attention_heads=3, num_key_value_heads=2
+            **TINY, intermediate_size=32, num_attention_heads=2, num_key_value_heads=3
         ),
         "a trial of it fails: RuntimeError",
     ),

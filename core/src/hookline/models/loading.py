@@ -21,6 +21,7 @@ from transformers.utils import logging as transformers_logging
 
 from hookline.config import Dtype, LoadFormat, ModelConfig
 from hookline.exceptions import ModelLoadError
+from hookline.models import mxfp4
 from hookline.models.attention import IMPLEMENTATION
 from hookline.models.config_limits import least_parameters, read_object
 from hookline.models.description import ModelDescription
@@ -130,16 +131,19 @@ def _load(  # noqa: PLR0917 - as `load_model`
     refuse_unsupported(config.model, found, max_model_len)
     kind = _class_of(config.model, found)
     to_load = implementation_to_load(found.model_type, attention)
+    is_mxfp4 = _take_out_mxfp4(found)
     dtype = _dtype(config, found.dtype)
     if config.load_format is LoadFormat.DUMMY:
         return _with_random_weights(config, found, dtype, device, to_load)
     with WeightFiles(description.folder) as files:
+        shards = files.shards(plan)
+        tensors = mxfp4.dequantized(shards) if is_mxfp4 else shards
         # Given tensors by name, `transformers` renames, converts and ties them as it
         # does when it reads the files itself, but never looks at the folder.
         loaded = kind.from_pretrained(
             None,
             config=_config_for(kind, found),
-            state_dict=files.shards(plan),
+            state_dict=tensors,
             dtype=dtype,
             attn_implementation=to_load,
             output_loading_info=True,
@@ -155,6 +159,20 @@ def _load(  # noqa: PLR0917 - as `load_model`
                 f"such as {names}",
             )
     return model
+
+
+def _take_out_mxfp4(config: PreTrainedConfig) -> bool:
+    """Whether weights are in MXFP4; if so, `transformers` is not told of it.
+
+    Its own loader needs kernels for GPUs.
+    """
+    quantization = config.to_dict().get("quantization_config")
+    if not isinstance(quantization, dict):
+        return False
+    if quantization.get("quant_method") != mxfp4.METHOD:
+        return False
+    del config.quantization_config
+    return True
 
 
 def _refuse_own_code(name: str, folder: Path) -> None:

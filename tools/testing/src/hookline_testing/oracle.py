@@ -48,6 +48,15 @@ EXPERTS: dict[str, Any] = {
     "num_experts_per_tok": 2,
     "moe_intermediate_size": 48,
 }
+_BLOOM: dict[str, Any] = {
+    "vocab_size": VOCAB,
+    "hidden_size": 64,
+    "n_layer": 3,
+    "n_head": 4,
+    "seq_length": 256,
+    "bos_token_id": None,
+    "eos_token_id": None,
+}
 _LATENT: dict[str, Any] = {
     "kv_lora_rank": 32,
     "q_lora_rank": 24,
@@ -114,15 +123,7 @@ FAMILIES: dict[str, Callable[[], PreTrainedConfig]] = {
             "original_max_position_embeddings": 64,
         },
     ),
-    "bloom": lambda: BloomConfig(
-        vocab_size=VOCAB,
-        hidden_size=64,
-        n_layer=3,
-        n_head=4,
-        seq_length=256,
-        bos_token_id=None,
-        eos_token_id=None,
-    ),
+    "bloom": lambda: BloomConfig(**_BLOOM),
     "mpt": lambda: MptConfig(
         vocab_size=VOCAB,
         d_model=64,

@@ -46,10 +46,12 @@ def replace_attention(model: PreTrainedModel) -> None:
 
 def _plain(linear: nn.Module) -> nn.Linear:
     """A linear layer that rounds once, with the weights of one that rounds twice."""
-    weight, bias = linear.get_parameter("weight"), linear._parameters.get("bias")  # noqa: SLF001
+    parameters = dict(linear.named_parameters())
+    weight = parameters["weight"]
     plain = nn.Linear(1, 1, bias=False, device="meta")
     plain.out_features, plain.in_features = weight.shape
-    plain.weight, plain.bias = nn.Parameter(weight, requires_grad=False), bias
+    plain.register_parameter("weight", nn.Parameter(weight, requires_grad=False))
+    plain.register_parameter("bias", parameters.get("bias"))
     return plain
 
 
