@@ -1,8 +1,12 @@
 """A team of threads computes jobs, each kernel by whoever is there."""
 
 import ctypes
+import os
+import signal
 import threading
+import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -116,6 +120,89 @@ def test_a_closed_team_starts_again(team: ThreadTeam, add_one: Any) -> None:
         assert len(team.native_ids) == 3
         assert team.close()
         assert team.native_ids == ()
+
+
+def test_a_forked_child_has_threads_of_its_own(team: ThreadTeam, add_one: Any) -> None:
+    """Its parent's do not exist there."""
+    chain = Chain(add_one, 20, alone_every=3)
+    chain.run(team, 3, 0)
+
+    if (child := os.fork()) == 0:
+        team.forget_threads()
+        try:
+            chain.run(team, 3, 5)
+            os._exit(len(team.native_ids))
+        finally:
+            os._exit(99)
+
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 2
+    chain.run(team, 3, 7)
+
+
+def test_threads_may_lose_their_cores_within_a_job(
+    team: ThreadTeam, add_one: Any
+) -> None:
+    """Results stay right, whatever it was doing."""
+    chain = Chain(add_one, 200, alone_every=9)
+    chain.run(team, 4, 0)
+    ended = threading.Event()
+
+    def disturb() -> None:
+        while not ended.is_set():
+            for thread in team.native_ids:
+                os.sched_setaffinity(thread, {min(os.sched_getaffinity(0))})
+                time.sleep(0.0005)
+                os.sched_setaffinity(thread, os.sched_getaffinity(0))
+
+    other = threading.Thread(target=disturb)
+    other.start()
+    try:
+        for start in range(200):
+            chain.run(team, 4, start)
+    finally:
+        ended.set()
+        other.join()
+
+
+def test_what_it_did_is_counted(team: ThreadTeam, add_one: Any) -> None:
+    """Numbers only grow; jobs of one thread are not the team's."""
+    chain = Chain(add_one, 20, alone_every=3)
+    before = team.counters
+    chain.run(team, 1, 0)
+    assert team.counters == before
+
+    for start in range(7):
+        chain.run(team, 3, start)
+
+    assert team.counters.jobs == 7
+    assert team.counters.waited_seconds >= 0
+
+
+def test_threads_sleep_when_there_is_nothing_to_do(
+    team: ThreadTeam, add_one: Any
+) -> None:
+    """After a while without a job."""
+    Chain(add_one, 20, alone_every=3).run(team, 4, 0)
+
+    deadline = time.monotonic() + 30
+    while not all(map(_is_asleep, team.native_ids)):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def _is_asleep(thread: int) -> bool:
+    stat = Path(f"/proc/self/task/{thread}/stat").read_text("ascii")
+    return stat.rpartition(")")[2].split()[0] == "S"
+
+
+def test_threads_take_no_signals(team: ThreadTeam, add_one: Any) -> None:
+    """They are for the main thread, whose calls they interrupt."""
+    Chain(add_one, 20, alone_every=3).run(team, 3, 0)
+
+    for thread in team.native_ids:
+        status = Path(f"/proc/self/task/{thread}/status").read_text("ascii")
+        [blocked] = [line for line in status.splitlines() if "SigBlk" in line]
+        assert int(blocked.split()[1], 16) >> (signal.SIGINT - 1) & 1
 
 
 def test_the_number_of_threads_is_limited(team: ThreadTeam) -> None:

@@ -9,6 +9,7 @@ import ctypes
 import os
 import signal
 import threading
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -23,12 +24,39 @@ from hookline_kernels.cpu.system_calls import address_in_libc, futex_number
 _MOST_THREADS = 8
 """Threads that a team may have on any machine: more than it has cores, for tests, and
 cores that come later."""
+_SPIN_INSIDE, _SPIN_BETWEEN, _BUSY_SPIN = 1_000_000, 3_000_000, 30_000
+"""Nanoseconds that threads spin inside of a job, between jobs, and on a busy machine. A
+virtual machine's core takes 50 µs and more to wake up."""
+_TURN = 3_400_000
+"""Nanoseconds after which a thread gives up its core on a busy machine: a little less
+than Linux's tick of 4 ms."""
 _LINE = 8
 """int64s of a cache line."""
 _EXIT_SECONDS = 1.0
 """Time for the last job when the interpreter exits."""
 
 Words = np.ndarray[Any, np.dtype[np.int64]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TeamCounters:
+    """What a team has done since the process began; numbers only grow.
+
+    Attributes:
+        jobs: Jobs for several threads.
+        waited_seconds: Time that threads waited, inside of jobs and between, beyond
+            the first microseconds of each wait; threads that sleep are counted when
+            they wake up.
+        sleeps: Waits that became sleep.
+        turns_given_up: How often threads offered their cores to others, on a busy
+            machine, before the system would have taken them.
+    """
+
+    jobs: int
+    waited_seconds: float
+    sleeps: int
+    turns_given_up: int
+
 
 _Entry = ctypes.c_int64 * 3
 
@@ -139,6 +167,18 @@ class ThreadTeam:
         ids = [worker.native_id for worker in self._workers]
         return tuple(each for each in ids if each is not None)
 
+    @property
+    def counters(self) -> TeamCounters:
+        """What the team has done; may be read by any thread, and at any time."""
+        rows = self._words[team_loop.ROWS :].reshape(-1, team_loop.ROW)
+        totals = rows.sum(0).tolist()
+        return TeamCounters(
+            jobs=int(self._words[team_loop.JOBS]),
+            waited_seconds=totals[team_loop.WAITED] / 1e9,
+            sleeps=totals[team_loop.SLEEPS],
+            turns_given_up=totals[team_loop.YIELDS],
+        )
+
     def _serve_with(self, words: Words, index: int) -> None:
         """What a thread does; holds the words, which it uses until it ends."""
         self._serve(words.ctypes.data, index)
@@ -195,6 +235,8 @@ def _new_words(max_threads: int) -> Words:
     words[team_loop.CLOCK] = address_in_libc("clock_gettime")
     words[team_loop.YIELD] = address_in_libc("sched_yield")
     words[team_loop.USAGE] = address_in_libc("getrusage")
-    words[team_loop.SPIN_INSIDE] = 50_000
-    words[team_loop.SPIN_BETWEEN] = 3_000_000
+    words[team_loop.SPIN_INSIDE] = _SPIN_INSIDE
+    words[team_loop.SPIN_BETWEEN] = _SPIN_BETWEEN
+    words[team_loop.BUSY_SPIN] = _BUSY_SPIN
+    words[team_loop.TURN] = _TURN
     return words

@@ -42,17 +42,18 @@ ENTRIES, COUNT, FIRST, THREADS, IS_CLOSED = range(16, 21)
 of threads that may compute it; whether the team has ended."""
 SYSCALL, FUTEX, CLOCK, YIELD, USAGE = range(24, 29)
 """Addresses of functions of the C library; the number of the call `futex`."""
-SPIN_INSIDE, SPIN_BETWEEN, TURN = range(32, 35)
-"""Nanoseconds to spin inside of a job and between jobs; and to compute before others
-get the core, 0 for no limit."""
+SPIN_INSIDE, SPIN_BETWEEN, BUSY_SPIN, TURN, BUSY_UNTIL, JOBS = range(32, 38)
+"""Nanoseconds to spin inside of a job, between jobs, and on a busy machine; and to
+compute there before others get the core, 0 for no limit. When the machine is no longer
+busy; number of jobs."""
 ROWS = 40
 """Numbers of each thread, the caller's first."""
 ROW = 16
 """int64s of a thread."""
-WAITED, SLEEPS, KERNELS, YIELDS, BEGAN, LOOKED, PREEMPTED = range(7)
-"""Of a thread: nanoseconds that it waited, how often it slept, kernels that it computed
-a part of, how often it gave its core up, when its turn began, when it last looked, and
-how often it had been preempted by then."""
+WAITED, SLEEPS, YIELDS, BEGAN, LOOKED, PREEMPTIONS, PREEMPTED = range(7)
+"""Of a thread: nanoseconds that it waited, how often it slept, how often it gave its
+core up; when its turn began, when it last asked how often it was preempted, what the
+answer was, and when it had last changed."""
 
 _LEFT = 1 << 16
 _PHASE = (1 << 32) - 1
@@ -64,8 +65,12 @@ _BRIEF = 32
 _LOOKS = 16
 """Looks between two readings of the clock."""
 _ENTRY = 24
-_GAP = 500_000
-"""Nanoseconds within which a thread cannot have been off its core for a turn."""
+_LOOK_EVERY = 1_000_000
+"""Nanoseconds after which a thread asks again whether it was preempted."""
+_OFTEN = 30_000_000
+"""The machine is busy if a thread is preempted twice within these nanoseconds, …"""
+_BUSY = 60_000_000
+"""… for as many nanoseconds."""
 
 
 @exact
@@ -90,6 +95,7 @@ def run_job(words: Any, entries: Any, count: Any, threads: Any) -> None:
     set_int(words, COUNT, count)
     set_int(words, FIRST, first)
     set_int(words, THREADS, threads)
+    set_int(words, JOBS, int_at(words, JOBS) + 1)
     row = words + 8 * ROWS
     done = (first + count) & _PHASE
     _open_next(words, 0)
@@ -100,10 +106,11 @@ def run_job(words: Any, entries: Any, count: Any, threads: Any) -> None:
         if _phase(state) == done:
             return
         if _is_open(state):
+            _look(words, row)
             if replace_if(words, state, state + 1):
-                _compute(words, row, state)
+                _compute(words, state)
             continue
-        _wait(words, row, state, int_at(words, SPIN_INSIDE), _CALLER)
+        _wait(words, row, state, SPIN_INSIDE, _CALLER)
 
 
 @exact
@@ -115,15 +122,15 @@ def serve(words: Any, index: Any) -> None:
         if int_at(words, IS_CLOSED) != 0:
             return
         if index >= int_at(words, THREADS):
-            _wait(words, row, state, 0, _SPARE)
+            _wait(words, row, state, BUSY_SPIN, _SPARE)
         elif _is_open(state):
-            _end_turn(words, row)
+            _look(words, row)
             if replace_if(words, state, state + 1):
-                _compute(words, row, state)
+                _compute(words, state)
         elif _is_done(words, state):
-            _wait(words, row, state, int_at(words, SPIN_BETWEEN), _WORKERS)
+            _wait(words, row, state, SPIN_BETWEEN, _WORKERS)
         else:
-            _wait(words, row, state, int_at(words, SPIN_INSIDE), _WORKERS)
+            _wait(words, row, state, SPIN_INSIDE, _WORKERS)
 
 
 @exact
@@ -135,12 +142,11 @@ def end_team(words: Any) -> None:
 
 
 @exact
-def _compute(words: Any, row: Any, state: Any) -> None:
+def _compute(words: Any, state: Any) -> None:
     """Computes an open kernel that this thread is inside of."""
     index = (_phase(state) - int_at(words, FIRST)) & _PHASE
     at = int_at(words, ENTRIES) + _ENTRY * index
     call_with(int_at(at, 0), int_at(at, 1))
-    set_int(row, KERNELS, int_at(row, KERNELS) + 1)
     if (take(words, _LEFT - 1) - 1) & _INSIDE == 0:
         _open_next(words, index + 1)
 
@@ -169,23 +175,40 @@ def _open_next(words: Any, index: Any) -> None:
 
 @exact
 def _wait(words: Any, row: Any, state: Any, spin: Any, who: Any) -> None:
-    """Waits until another kernel is open, or the job is done: spins, then sleeps."""
+    """Waits until another kernel is open, or the job is done: spins, then sleeps.
+
+    On a busy machine it sleeps soon, which gives the core to a thread that is waited
+    for.
+    """
     phase = _phase(state)
     for _ in range(_BRIEF):
         if _phase(number_now(words)) != phase:
             return
         pause()
     begun = nanoseconds(int_at(words, CLOCK))
+    is_busy = begun < int_at(words, BUSY_UNTIL)
+    end = begun + int_at(words, BUSY_SPIN if is_busy else spin)
     now = begun
-    while now - begun < spin:
+    while now < end:
         for _ in range(_LOOKS):
             if _phase(number_now(words)) != phase:
-                now = nanoseconds(int_at(words, CLOCK))
-                set_int(row, WAITED, int_at(row, WAITED) + now - begun)
-                return
+                break
             pause()
-        leave_core(int_at(words, YIELD))
         now = nanoseconds(int_at(words, CLOCK))
+        if _phase(number_now(words)) != phase:
+            set_int(row, WAITED, int_at(row, WAITED) + now - begun)
+            return
+        if spin == SPIN_BETWEEN:
+            leave_core(int_at(words, YIELD))  # if another thread wants it
+    _sleep(words, phase, who)
+    now = nanoseconds(int_at(words, CLOCK))
+    set_int(row, SLEEPS, int_at(row, SLEEPS) + 1)
+    set_int(row, WAITED, int_at(row, WAITED) + now - begun)
+    set_int(row, BEGAN, now)
+
+
+@exact
+def _sleep(words: Any, phase: Any, who: Any) -> None:
     asleep = words + 8 * (ASLEEP + 1 if who == _CALLER else ASLEEP)
     take(asleep, 1)
     while _phase(number_now(words)) == phase:
@@ -198,35 +221,30 @@ def _wait(words: Any, row: Any, state: Any, spin: Any, who: Any) -> None:
             who,
         )
     take(asleep, -1)
-    now = nanoseconds(int_at(words, CLOCK))
-    set_int(row, SLEEPS, int_at(row, SLEEPS) + 1)
-    set_int(row, WAITED, int_at(row, WAITED) + now - begun)
-    set_int(row, BEGAN, now)
 
 
 @exact
-def _end_turn(words: Any, row: Any) -> None:
-    """Gives the core up, if this thread has had it for a turn.
+def _look(words: Any, row: Any) -> None:
+    """Notices whether the machine is busy; if so, gives the core up after a turn.
 
-    It would have to leave it soon anyway, and others would wait for what it is at.
+    This thread would have to leave it soon anyway, and here nobody waits for it.
     """
-    turn = int_at(words, TURN)
-    if turn == 0:
-        return
     now = nanoseconds(int_at(words, CLOCK))
-    if now - int_at(row, LOOKED) > _GAP:
+    if now - int_at(row, LOOKED) > _LOOK_EVERY:
         count = preemptions(int_at(words, USAGE))
-        if count != int_at(row, PREEMPTED):
-            set_int(row, PREEMPTED, count)
+        if count != int_at(row, PREEMPTIONS):
+            if now - int_at(row, PREEMPTED) < _OFTEN:
+                set_int(words, BUSY_UNTIL, now + _BUSY)
+            set_int(row, PREEMPTIONS, count)
+            set_int(row, PREEMPTED, now)
             set_int(row, BEGAN, now)
-    set_int(row, LOOKED, now)
-    if now - int_at(row, BEGAN) < turn:
+        set_int(row, LOOKED, now)
+    turn = int_at(words, TURN)
+    if turn == 0 or now > int_at(words, BUSY_UNTIL) or now < int_at(row, BEGAN) + turn:
         return
     leave_core(int_at(words, YIELD))
     set_int(row, YIELDS, int_at(row, YIELDS) + 1)
-    now = nanoseconds(int_at(words, CLOCK))
-    set_int(row, BEGAN, now)
-    set_int(row, LOOKED, now)
+    set_int(row, BEGAN, nanoseconds(int_at(words, CLOCK)))
 
 
 @exact
