@@ -46,7 +46,8 @@ class EngineFacts:
         engine_index: Index of the engine, from 0.
         model_name: Name of the model in the API and in metrics.
         architecture: Name of the model's class.
-        dtype: Data type of weights and KV cache.
+        dtype: Data type of weights.
+        cache_dtype: Data type of the KV cache.
         vocab_size: Number of token ids.
         max_model_len: Maximum prompt plus output tokens.
         block_size: Tokens per KV block.
@@ -65,6 +66,7 @@ class EngineFacts:
     model_name: str
     architecture: str
     dtype: str
+    cache_dtype: str
     vocab_size: int
     max_model_len: int
     block_size: int

@@ -217,7 +217,7 @@ def test_blocks_fill_the_room_unless_their_number_is_given(
         cache,
         SchedulerConfig(),
         [LAYER, LAYER],
-        element_size=4,
+        dtype=torch.float32,
         max_model_len=1000,
         room=lambda: 3 * 32 * 1024 + 100,
     )

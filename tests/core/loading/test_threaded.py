@@ -22,6 +22,7 @@ QUICK = SimulationConfig(
 SHAPE = ModelShape(
     architecture="Simulated",
     dtype="float32",
+    cache_dtype="float32",
     vocab_size=1000,
     max_model_len=64,
     num_kv_blocks=64,

@@ -530,7 +530,14 @@ EXPECTED: dict[str, Numbers] = {
     "hookline_label_values_folded": {
         (label,): 0
         for label in (
-            *("architecture", "dtype", "block_size", "num_kv_blocks", "max_model_len"),
+            *(
+                "architecture",
+                "dtype",
+                "cache_dtype",
+                "block_size",
+                "num_kv_blocks",
+                "max_model_len",
+            ),
             *("max_num_seqs", "max_num_batched_tokens", "enable_prefix_caching"),
             *("executor", "phase", "code", "tenant", "route", "method"),
             *("logger", "label", "position", "reason", "tier"),

@@ -11,7 +11,7 @@ from hookline.core.commands import SCHEMA_VERSION
 from hookline.frozen import plain
 from hookline.transport.messages import ToClient, ToEngine
 
-DIGESTS = {7: "a4744d409c3798ec09c67ffee6489187934c35941a76a555ce8d349b33f90c2c"}
+DIGESTS = {8: "7e3027d4af473868af17d6052b35aca2e1f1aff164c239fbebfb19b3724baaa9"}
 """SHA-256 of the schemas of all messages, by schema version."""
 
 

@@ -46,7 +46,7 @@ def test_as_many_spare_blocks_as_drafts_may_reach(drafts: int, spare: int) -> No
     found = memory(drafts)
 
     assert found.num_spare == spare
-    assert found.spare_bytes(4) == 3 * spare * 4 * (2 * (16 + 16)) * 4
+    assert found.spare_bytes(torch.float32) == 3 * spare * 4 * (2 * (16 + 16)) * 4
 
 
 def test_no_layers_take_no_memory() -> None:
@@ -56,20 +56,20 @@ def test_no_layers_take_no_memory() -> None:
     for proposer in (None, RandomProposer()):
         found = DraftMemory.of(proposer, config)
         assert found.layers == ()
-        assert found.spare_bytes(4) == 0
+        assert found.spare_bytes(torch.float32) == 0
 
 
 def test_blocks_count_the_draft_s_layers() -> None:
     """What a draft's layer takes is missing from the number of blocks."""
     found = memory()
-    own = bytes_of_blocks(1, found.config.cache, found.layers, 4)
+    own = bytes_of_blocks(1, found.config.cache, found.layers, torch.float32)
 
     with_two, with_one = (
         count_blocks(
             found.config.cache,
             found.config.scheduler,
             found.layers * count,
-            element_size=4,
+            dtype=torch.float32,
             max_model_len=64,
             room=lambda: 0,
         )

@@ -10,6 +10,8 @@ import torch
 from torch.nn.functional import scaled_dot_product_attention
 
 from hookline_kernels.attention_layer import AttentionLayer
+from hookline_kernels.cache_numbers import EIGHT_BITS, quantized
+from hookline_kernels.layout import gathered, scales_of
 from hookline_kernels.metadata import TREE_BITS, AttentionMetadata, TreeMask
 
 
@@ -17,8 +19,18 @@ def write_cache(
     cache: torch.Tensor, values: torch.Tensor, batch: AttentionMetadata
 ) -> None:
     """Writes a step's [T, KV heads, head dim] into a layer's keys or values."""
-    block_size, slots = cache.shape[1], batch.slot_mapping
-    cache[slots // block_size, slots % block_size] = values
+    write_slots(cache, values, batch.slot_mapping)
+
+
+def write_slots(cache: torch.Tensor, values: torch.Tensor, slots: torch.Tensor) -> None:
+    """Writes [T, KV heads, head dim] at slots, [T] int64, of keys or values."""
+    places = slots // cache.shape[1], slots % cache.shape[1]
+    if cache.dtype not in EIGHT_BITS:
+        cache[places] = values
+        return
+    cache[places], scales = quantized(values, cache.dtype)
+    if scales is not None and (target := scales_of(cache)) is not None:
+        target[places] = scales
 
 
 def paged_attention(
@@ -43,8 +55,8 @@ def paged_attention(
         blocks, length = batch.block_tables[index], batch.seq_lens[index]
         output[start:end] = _attend_one(
             query[start:end],
-            _gather(layer.keys, blocks, length),
-            _gather(layer.values, blocks, length),
+            _gather(layer.keys, blocks, length, query.dtype),
+            _gather(layer.values, blocks, length, query.dtype),
             layer,
         )
         start = end
@@ -75,16 +87,20 @@ def attend_written(
     return paged_attention(query, layer, batch)
 
 
-def _gather(cache: torch.Tensor, blocks: torch.Tensor, length: int) -> torch.Tensor:
+def _gather(
+    cache: torch.Tensor, blocks: torch.Tensor, length: int, dtype: torch.dtype
+) -> torch.Tensor:
     """Returns one request's part of the cache: [length, KV heads, head dim]."""
     count = -(-length // cache.shape[1])
-    return cache.index_select(0, blocks[:count]).flatten(0, 1)[:length]
+    return gathered(cache, blocks[:count], dtype).flatten(0, 1)[:length]
 
 
-def _gather_many(cache: torch.Tensor, tables: torch.Tensor) -> torch.Tensor:
+def _gather_many(
+    cache: torch.Tensor, tables: torch.Tensor, dtype: torch.dtype
+) -> torch.Tensor:
     """Many requests' parts: [b, KV heads, blocks · block size, head dim]."""
-    rows = cache.index_select(0, tables.flatten())  # twice as fast as cache[tables]
-    return rows.view(len(tables), -1, *cache.shape[2:]).transpose(1, 2)
+    rows = gathered(cache, tables.flatten(), dtype)  # twice as fast as cache[tables]
+    return rows.reshape(len(tables), -1, *cache.shape[2:]).transpose(1, 2)
 
 
 def _attend_one(
@@ -129,8 +145,8 @@ def _attend_decodes(
         mask &= keys >= lengths - layer.window
     return weighted_values(
         query[:, :, None],
-        _gather_many(layer.keys, tables),
-        _gather_many(layer.values, tables),
+        _gather_many(layer.keys, tables, query.dtype),
+        _gather_many(layer.values, tables, query.dtype),
         layer,
         mask=mask[:, None, None, :],
         distances=(positions - (lengths - 1))[:, None, None, :],

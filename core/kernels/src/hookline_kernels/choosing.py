@@ -43,6 +43,7 @@ def choose_attention(
     value_dim: int,
     block_size: int,
     dtype: torch.dtype,
+    cache_dtype: torch.dtype | None = None,
     may_compile: bool = True,
     platform: Platform = CPU,
     has_trees: bool = False,
@@ -58,14 +59,17 @@ def choose_attention(
         key_dim: Width of a key.
         value_dim: Width of a value.
         block_size: Tokens in a block of the cache.
-        dtype: Of queries and cache.
+        dtype: Of queries.
+        cache_dtype: Of the cache, if it is another one: one of 8 bits, CPU only.
         may_compile: False asks for the torch reference.
         platform: Where the model computes.
         has_trees: Steps may carry a `TreeMask`; CPU only.
     """
     if not may_compile:
         return _reference("")
-    own = {"has_trees": True} if has_trees else {}
+    own: dict[str, object] = {"has_trees": True} if has_trees else {}
+    if cache_dtype not in {None, dtype}:
+        own["cache_dtype"] = cache_dtype
     try:
         kind = _triton() if platform.is_gpu else _compiled()
         attention = kind(

@@ -14,7 +14,8 @@ class HeadShape:
         num_kv_heads: Number of KV heads.
         dim: Width of each head, even.
         block_size: Tokens in a block of the cache.
-        dtype: Of heads and cache.
+        dtype: Of the heads.
+        cache_dtype: Of the cache; None is that of the heads.
     """
 
     num_heads: int
@@ -22,6 +23,7 @@ class HeadShape:
     dim: int
     block_size: int
     dtype: torch.dtype
+    cache_dtype: torch.dtype | None = None
 
     @property
     def width(self) -> int:

@@ -3,7 +3,7 @@
 They cross the process boundary as msgpack, so they hold plain values only.
 """
 
-from hookline.config.cache import CacheConfig, HashAlgorithm
+from hookline.config.cache import CacheConfig, HashAlgorithm, KVCacheDtype
 from hookline.config.engine import EngineConfig
 from hookline.config.executor import (
     Device,
@@ -34,6 +34,7 @@ __all__ = [
     "EngineConfig",
     "ExecutorConfig",
     "HashAlgorithm",
+    "KVCacheDtype",
     "KVEventsConfig",
     "KVRole",
     "KVTransferConfig",

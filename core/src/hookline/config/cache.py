@@ -12,6 +12,14 @@ _SAMPLE = 0.01
 """Fraction of the blocks that `--kv-cache-metrics` measures."""
 
 
+class KVCacheDtype(StrEnum):
+    AUTO = "auto"
+    FP8 = "fp8"
+    FP8_E4M3 = "fp8_e4m3"
+    FP8_E5M2 = "fp8_e5m2"
+    INT8 = "int8"
+
+
 class HashAlgorithm(StrEnum):
     SHA256 = "sha256"
     BLAKE2B = "blake2b"
@@ -42,6 +50,14 @@ class CacheConfig:
             metavar="SIZE",
             minimum=1,
             read=read_size,
+        ),
+    )
+    kv_cache_dtype: KVCacheDtype = field(
+        default=KVCacheDtype.AUTO,
+        metadata=option(
+            "Data type of keys and values in the KV cache; auto uses the model's. "
+            "int8 has a scale for each token and head, and is the most exact of the "
+            "others; fp8 is fp8_e4m3. CPU only."
         ),
     )
     kv_cache_prefault: int = field(

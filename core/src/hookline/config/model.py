@@ -53,8 +53,8 @@ class ModelConfig:
     dtype: Dtype = field(
         default=Dtype.AUTO,
         metadata=option(
-            "Data type of weights, activations and KV cache; auto uses the "
-            "checkpoint's."
+            "Data type of weights, activations and, unless kv-cache-dtype is set, KV "
+            "cache; auto uses the checkpoint's."
         ),
     )
     load_format: LoadFormat = field(

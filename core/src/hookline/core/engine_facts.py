@@ -12,6 +12,7 @@ def engine_facts(config: EngineConfig, shape: ModelShape) -> EngineFacts:
         model_name=config.model.served_name,
         architecture=shape.architecture,
         dtype=shape.dtype,
+        cache_dtype=shape.cache_dtype,
         vocab_size=shape.vocab_size,
         max_model_len=shape.max_model_len,
         block_size=config.cache.block_size,

@@ -12,8 +12,12 @@ _NUM_EXPERTS = ("num_experts", "num_local_experts", "n_routed_experts")
 _ACTIVE_EXPERTS = ("num_experts_per_tok", "experts_per_token", "top_k_experts")
 
 
-def cost_of(model: PreTrainedModel, layers: Sequence[LayerCache]) -> ModelCost:
-    """Counts multiply-adds and bytes.
+def cost_of(
+    model: PreTrainedModel,
+    layers: Sequence[LayerCache],
+    cache_dtype: torch.dtype | None = None,
+) -> ModelCost:
+    """Counts multiply-adds and bytes; the KV cache has the model's dtype by default.
 
     The weights of all layers and of the output layer are read once per step. The
     embedding table counts only if it is tied to the output layer; otherwise single rows
@@ -27,14 +31,15 @@ def cost_of(model: PreTrainedModel, layers: Sequence[LayerCache]) -> ModelCost:
     if not isinstance(output, torch.nn.Linear):
         return ModelCost()
     inner = dict(_inner_parameters(model, output))
-    element_size = model.dtype.itemsize
     read = [*inner.values(), *output.parameters()]
     return ModelCost(
         flops_per_token=2.0 * _active_parameters(inner, model.config.get_text_config()),
         flops_per_pair=2.0 * sum(layer.products_per_pair for layer in layers),
         flops_per_sample=2.0 * output.weight.numel(),
         weight_bytes=sum(weight.nbytes for weight in read),
-        kv_bytes_per_token=sum(layer.bytes_per_token(element_size) for layer in layers),
+        kv_bytes_per_token=sum(
+            layer.bytes_per_block(1, cache_dtype or model.dtype) for layer in layers
+        ),
     )
 
 

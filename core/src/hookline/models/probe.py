@@ -8,6 +8,7 @@ from transformers import PreTrainedModel
 from hookline.exceptions import ModelLoadError
 from hookline.models.attention import AttentionSlot
 from hookline_kernels import AttentionLayer, AttentionMetadata, paged_attention
+from hookline_kernels.layout import page_bytes
 
 _TOKENS = 6
 _LEAST_SIMILARITY = 0.98
@@ -38,8 +39,11 @@ class LayerCache:
         """Multiply-adds of one query with one key and its value, over all heads."""
         return self.num_heads * (self.key_dim + self.value_dim)
 
-    def bytes_per_token(self, element_size: int) -> int:
-        return self.num_kv_heads * (self.key_dim + self.value_dim) * element_size
+    def bytes_per_block(self, block_size: int, dtype: torch.dtype) -> int:
+        """Returns the bytes of keys and values of a block, with their scales."""
+        return self.num_kv_heads * sum(
+            page_bytes(block_size, dim, dtype) for dim in (self.key_dim, self.value_dim)
+        )
 
 
 @dataclass(frozen=True, slots=True)

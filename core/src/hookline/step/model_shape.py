@@ -13,7 +13,8 @@ class ModelShape:
 
     Attributes:
         architecture: Name of the model's class.
-        dtype: Data type of weights and KV cache.
+        dtype: Data type of weights.
+        cache_dtype: Data type of the KV cache.
         vocab_size: Number of token ids.
         max_model_len: Context length in tokens.
         num_kv_blocks: Number of blocks in the KV cache.
@@ -27,6 +28,7 @@ class ModelShape:
 
     architecture: str
     dtype: str
+    cache_dtype: str
     vocab_size: int
     max_model_len: int
     num_kv_blocks: int

@@ -95,6 +95,7 @@ def choose_forward(
     slot: AttentionSlot,
     *,
     block_size: int,
+    cache_dtype: torch.dtype | None = None,
     max_model_len: int,
     may_compile: bool,
     platform: Platform = CPU,
@@ -110,6 +111,7 @@ def choose_forward(
         probed: Results of the probe.
         slot: Slot from which the model's modules call attention.
         block_size: Tokens in a block of the cache.
+        cache_dtype: Data type of the cache; None is the model's.
         max_model_len: Largest number of tokens of a request.
         may_compile: Use kernels, not only plain torch.
         platform: Platform of the model.
@@ -129,7 +131,22 @@ def choose_forward(
     if not may_compile:
         return modules("modules", "kernels are torch")
     try:
-        decoder = _decoder(model, probed, block_size, max_model_len, platform)
+        decoder = Decoder(
+            model,
+            probed,
+            _layer_ops(platform),
+            block_size=block_size,
+            cache_dtype=cache_dtype,
+            max_model_len=max_model_len,
+        )
+        try_forward(
+            decoder,
+            probed,
+            model.dtype,
+            block_size,
+            platform,
+            cache_dtype=cache_dtype,
+        )
     except (NotDecoder, KernelError) as error:
         reason = str(error)
         _log.info("the model runs as modules: %s", reason)
@@ -141,30 +158,6 @@ def choose_forward(
     forward = modules("adapted modules", reason)
     adapt(model)
     return forward
-
-
-def _decoder(
-    model: PreTrainedModel,
-    probed: Probed,
-    block_size: int,
-    max_model_len: int,
-    platform: Platform,
-) -> Decoder:
-    """Makes a decoder and tries it.
-
-    Raises:
-        NotDecoder: The model has another structure.
-        KernelError: There are no kernels, or the logits differ from the probe's.
-    """
-    decoder = Decoder(
-        model,
-        probed,
-        _layer_ops(platform),
-        block_size=block_size,
-        max_model_len=max_model_len,
-    )
-    try_forward(decoder, probed, model.dtype, block_size, platform)
-    return decoder
 
 
 def _tap(  # noqa: PLR0917 - what `choose_forward` got

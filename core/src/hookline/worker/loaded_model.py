@@ -23,6 +23,7 @@ from hookline.spec_decode.proposer import (
     feature_layers_of,
     needs_hidden_states,
 )
+from hookline.worker.cache_dtype import eight_bit_dtype
 from hookline.worker.compiling.first_forward import first_forward
 from hookline.worker.forward import Forward, choose_forward
 from hookline.worker.startup_timer import StartupTimer
@@ -39,7 +40,8 @@ class LoadedModel:
         forward: Computes logits.
         layers: Shape of each layer's KV cache.
         attention: How each layer attends.
-        dtype: Data type of weights and KV cache.
+        dtype: Data type of weights and activations.
+        cache_dtype: Data type of the KV cache.
         vocab_size: Number of token ids.
         max_model_len: Context length in tokens.
         eos_token_ids: Tokens that end its texts.
@@ -54,6 +56,7 @@ class LoadedModel:
     layers: tuple[LayerCache, ...]
     attention: tuple[LayerAttention, ...]
     dtype: torch.dtype
+    cache_dtype: torch.dtype
     vocab_size: int
     max_model_len: int
     eos_token_ids: tuple[int, ...]
@@ -71,6 +74,7 @@ class LoadedModel:
             self.layers,
             self.attention,
             self.dtype,
+            self.cache_dtype,
             self.vocab_size,
             self.max_model_len,
             self.fingerprint,
@@ -98,6 +102,7 @@ def load(
         ModelLoadError: The model cannot be loaded or served.
         ConfigError: An option or the proposer does not fit the model.
     """
+    eight_bits = eight_bit_dtype(config.cache, platform)
     with timer.phase("read config"):
         description = describe(config.model)
     max_model_len = description.max_model_len(config.model.max_model_len)
@@ -110,11 +115,12 @@ def load(
             platform.device,
             plan=ShardingPlan(rank=parallel.rank, size=parallel.tensor_parallel_size),
         )
+    cache_dtype = eight_bits or model.dtype
     slot = AttentionSlot.install(model)
     vocab_size = model.config.get_text_config().vocab_size
     with timer.phase("probe"):
         probed = probe(config.model.model, model, slot, vocab_size)
-    cost = cost_of(model, probed.layers)
+    cost = cost_of(model, probed.layers, cache_dtype)
     leave_cores(config.executor, cost)
     needs_states = _show(config, timer, model, proposer)
     choose = partial(
@@ -123,6 +129,7 @@ def load(
         probed,
         slot,
         block_size=config.cache.block_size,
+        cache_dtype=cache_dtype,
         max_model_len=max_model_len,
         platform=platform,
         needs_hidden_states=needs_states,
@@ -130,12 +137,15 @@ def load(
     )
     fingerprint = fingerprint_of(model) if needs_fingerprint else b""
     with timer.phase("adapt model"):  # takes the model apart
-        first = first_forward(config, platform, choose, probed, model.dtype)
+        first = first_forward(
+            config, platform, choose, probed, model.dtype, cache_dtype
+        )
     return LoadedModel(
         architecture=type(model).__name__,
         layers=probed.layers,
         attention=probed.attention,
         dtype=model.dtype,
+        cache_dtype=cache_dtype,
         vocab_size=vocab_size,
         max_model_len=max_model_len,
         eos_token_ids=description.eos_token_ids,

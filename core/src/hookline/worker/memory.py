@@ -3,6 +3,8 @@
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import torch
+
 from hookline.config import CacheConfig, SchedulerConfig
 from hookline.exceptions import ConfigError
 from hookline.models.probe import LayerCache
@@ -16,7 +18,7 @@ def count_blocks(
     scheduler: SchedulerConfig,
     layers: Sequence[LayerCache],
     *,
-    element_size: int,
+    dtype: torch.dtype,
     max_model_len: int,
     room: Callable[[], int],
 ) -> int:
@@ -29,7 +31,7 @@ def count_blocks(
         cache: The configured size of the pool.
         scheduler: The maximum number of sequences.
         layers: Shape of each layer's KV cache.
-        element_size: Size of an element of the cache in bytes.
+        dtype: Data type of the cache.
         max_model_len: Context length in tokens.
         room: Returns the bytes that are free for the pool; called only if no size is
             configured.
@@ -39,7 +41,7 @@ def count_blocks(
     """
     if cache.num_kv_blocks is not None:
         return cache.num_kv_blocks
-    block_bytes = bytes_of_blocks(1, cache, layers, element_size)
+    block_bytes = bytes_of_blocks(1, cache, layers, dtype)
     if cache.kv_cache_memory is not None:
         blocks = cache.kv_cache_memory // block_bytes
     else:
@@ -54,11 +56,12 @@ def count_blocks(
 
 
 def bytes_of_blocks(
-    count: int, cache: CacheConfig, layers: Sequence[LayerCache], element_size: int
+    count: int, cache: CacheConfig, layers: Sequence[LayerCache], dtype: torch.dtype
 ) -> int:
     """Returns the size of `count` blocks in all layers, in bytes."""
-    token = sum(layer.bytes_per_token(element_size) for layer in layers)
-    return count * cache.block_size * token
+    return count * sum(
+        layer.bytes_per_block(cache.block_size, dtype) for layer in layers
+    )
 
 
 def host_room() -> int:

@@ -21,6 +21,7 @@ from hookline_kernels import (
     new_keys,
     new_values,
 )
+from hookline_kernels.layout import scales_of
 
 
 class PagedCache:
@@ -45,16 +46,21 @@ class PagedCache:
         block_size: int,
         dtype: torch.dtype,
         *,
+        cache_dtype: torch.dtype | None = None,
         may_compile: bool = True,
         platform: Platform = CPU,
         has_trees: bool = False,
     ) -> None:
-        """Allocates the memory; with `has_trees`, steps may carry a `TreeMask`."""
+        """Allocates the memory; with `has_trees`, steps may carry a `TreeMask`.
+
+        The cache has the dtype of the model, or `cache_dtype`.
+        """
+        stored = cache_dtype or dtype
 
         def memory(
             new: Callable[..., torch.Tensor], heads: int, dim: int
         ) -> torch.Tensor:
-            return new(num_blocks, block_size, heads, dim, dtype, platform)
+            return new(num_blocks, block_size, heads, dim, stored, platform)
 
         self.keys = [
             memory(new_keys, layer.num_kv_heads, layer.key_dim) for layer in layers
@@ -67,6 +73,7 @@ class PagedCache:
             _attention,
             block_size=block_size,
             dtype=dtype,
+            cache_dtype=stored,
             platform=platform,
             has_trees=has_trees,
         )
@@ -131,6 +138,8 @@ class PagedCache:
         old, new = ((slots // size, slots % size) for slots in (sources, targets))
         for side in (*self.keys, *self.values):
             side[new] = side[old]
+            if (scales := scales_of(side)) is not None:
+                scales[new] = scales[old]
 
     def written_layers(self) -> list[KeysAndValues]:
         """Returns each layer's K and V, and attention over them once written."""
@@ -177,6 +186,7 @@ def _attention(
     block_size: int,
     dtype: torch.dtype,
     *,
+    cache_dtype: torch.dtype,
     may_compile: bool,
     platform: Platform,
     has_trees: bool,
@@ -188,6 +198,7 @@ def _attention(
         value_dim=layer.value_dim,
         block_size=block_size,
         dtype=dtype,
+        cache_dtype=cache_dtype,
         may_compile=may_compile,
         platform=platform,
         has_trees=has_trees,

@@ -28,7 +28,7 @@ def room_for_cache(maker: RunnerMaker) -> int:
         ConfigError: Nothing is left on the device.
     """
     platform = maker.machine.platform
-    spare = maker.draft_memory.spare_bytes(maker.model.dtype.itemsize)
+    spare = maker.draft_memory.spare_bytes(maker.model.cache_dtype)
     if not platform.is_gpu:
         _run_a_prompt(maker)
         return host_room() - spare
@@ -103,7 +103,7 @@ def _run_largest_steps(maker: RunnerMaker) -> Profiled:
             steps.num_blocks,
             maker.config.cache,
             maker.model.layers,
-            maker.model.dtype.itemsize,
+            maker.model.cache_dtype,
         ),
         [partial(graphed.capture, size) for size in sizes] if graphed else [],
     )

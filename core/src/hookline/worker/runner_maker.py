@@ -10,6 +10,7 @@ from hookline.spec_decode.proposer import (
     needs_hidden_states,
 )
 from hookline.spec_decode.tree import tree_of
+from hookline.worker.cache_dtype import dtype_name
 from hookline.worker.drafting.control import DraftControl
 from hookline.worker.drafting.draft_cache import DraftMemory, PagedDraftCache
 from hookline.worker.drafting.draft_trees import TreeArrays, arrays_for
@@ -117,6 +118,7 @@ class RunnerMaker:
             num_blocks,
             self.config.cache.block_size,
             self.model.dtype,
+            cache_dtype=self.model.cache_dtype,
             may_compile=self.config.executor.kernels is not Kernels.TORCH,
             platform=self.machine.platform,
             has_trees=self.tree is not None,
@@ -136,6 +138,7 @@ class RunnerMaker:
             self.model.max_model_len,
             self.model.dtype,
             self.machine.platform,
+            cache_dtype=self.model.cache_dtype,
         )
 
     @property
@@ -195,7 +198,7 @@ class RunnerMaker:
             self.config,
             layers_of(cache),
             num_blocks=len(cache.keys[0]),
-            dtype=str(self.model.dtype).removeprefix("torch."),
+            dtype=dtype_name(self.model.cache_dtype),
             content=self.model.fingerprint + cache.layout.encode(),
         )
         if needs_layers(self.connector):

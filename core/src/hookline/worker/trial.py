@@ -9,8 +9,16 @@ from hookline.models.probe import Probed
 from hookline.worker.paged_cache import PagedCache
 from hookline_kernels import KernelError, Platform
 
-_TOLERANCES = {torch.float32: 1e-3, torch.float16: 0.02, torch.bfloat16: 0.1}
-"""Norm of the difference relative to the logits'; a wrong scale is far above."""
+_TOLERANCES = {
+    torch.float32: 1e-3,
+    torch.float16: 0.02,
+    torch.bfloat16: 0.1,
+    torch.int8: 0.15,
+    torch.float8_e4m3fn: 0.25,
+    torch.float8_e5m2: 0.35,
+}
+"""Norm of the difference relative to the logits', by dtype of model or KV cache; a
+wrong scale is far above."""
 
 
 class Bindable(Protocol):
@@ -28,15 +36,26 @@ def try_forward(
     dtype: torch.dtype,
     block_size: int,
     platform: Platform,
+    *,
+    cache_dtype: torch.dtype | None = None,
 ) -> None:
     """Computes the probe's prompts: all but their last tokens, then these.
+
+    The cache has the dtype of the model, or `cache_dtype`.
 
     Raises:
         KernelError: The logits differ from the probe's.
     """
     length = len(probed.prompts[0])
     blocks = -(-length // block_size)
-    cache = PagedCache(probed.layers, 2 * blocks, block_size, dtype, platform=platform)
+    cache = PagedCache(
+        probed.layers,
+        2 * blocks,
+        block_size,
+        dtype,
+        cache_dtype=cache_dtype,
+        platform=platform,
+    )
     forward.bind(cache)
     device = platform.device
     tables = torch.arange(2 * blocks, device=device).view(2, blocks)
@@ -48,7 +67,7 @@ def try_forward(
         found[:, part] = logits.view(2, len(part), -1)
     expected = probed.logits.float()
     error = (found.flatten(0, 1).float() - expected).norm() / expected.norm()
-    if not error <= _TOLERANCES[dtype]:
+    if not error <= max(_TOLERANCES[dtype], _TOLERANCES[cache_dtype or dtype]):
         raise KernelError(f"its logits differ from the modules' by {error:.1%}")
 
 

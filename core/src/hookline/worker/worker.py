@@ -26,6 +26,7 @@ from hookline.step.plan import StepPlan, StepResult
 from hookline.step.sleep_level import SleepLevel
 from hookline.worker.allocation import Allocation
 from hookline.worker.allocator import keep_freed_memory, return_freed_memory
+from hookline.worker.cache_dtype import dtype_name
 from hookline.worker.compiling.compiler_process import CompilerProcess
 from hookline.worker.compiling.first_forward import without_kernels
 from hookline.worker.compiling.upgrade import KernelUpgrade
@@ -126,7 +127,7 @@ class Worker:
             self._config.cache,
             self._config.scheduler,
             [*model.layers, *maker.draft_memory.layers],
-            element_size=model.dtype.itemsize,
+            dtype=model.cache_dtype,
             max_model_len=model.max_model_len,
             room=room,
         )
@@ -242,7 +243,8 @@ class Worker:
         model = maker.model
         return ModelShape(
             architecture=model.architecture,
-            dtype=str(model.dtype).removeprefix("torch."),
+            dtype=dtype_name(model.dtype),
+            cache_dtype=dtype_name(model.cache_dtype),
             vocab_size=model.vocab_size,
             max_model_len=model.max_model_len,
             num_kv_blocks=kept.num_blocks,

@@ -5,6 +5,7 @@ from dataclasses import dataclass, fields, replace
 import torch
 
 from hookline_kernels import AttentionLayer
+from hookline_kernels.attention import write_slots
 from hookline_kernels.layout import new_keys, new_values
 from hookline_kernels.metadata import AttentionMetadata
 
@@ -57,6 +58,15 @@ def _moved(metadata: AttentionMetadata, device: torch.device) -> AttentionMetada
     )
 
 
+def _fill_with_nan(side: torch.Tensor) -> None:
+    """Makes every number of a cache, and every scale, not-a-number."""
+    if side.dtype.itemsize > 1:
+        side.fill_(torch.nan)
+        return
+    memory = side.view(torch.uint8)
+    memory.as_strided((len(side), side.stride(0)), (side.stride(0), 1)).fill_(0xFF)
+
+
 def make_step(
     shape: Shape,
     lengths: list[tuple[int, int]],
@@ -64,18 +74,22 @@ def make_step(
     seed: int,
     *,
     rows: bool = False,
+    cache_dtype: torch.dtype | None = None,
 ) -> Step:
     """Creates a step from (new tokens, all tokens) per sequence; unused slots hold NaN.
 
-    The cache has the memory layout `layout`, or plain rows.
+    The cache has the memory layout `layout`, or plain rows. Its dtype is that of the
+    queries or one of 8 bits.
     """
     group, kv_heads, key_dim, value_dim, block = shape
     generator = torch.Generator().manual_seed(seed)
     counts = [-(-length // block) for _, length in lengths]
     order = torch.randperm(sum(counts) + 2, generator=generator)
     tables = torch.zeros(len(lengths), max(counts), dtype=torch.int64)
-    keys = new_keys(len(order), block, kv_heads, key_dim, dtype).fill_(torch.nan)
-    values = new_values(len(order), block, kv_heads, value_dim, dtype).fill_(torch.nan)
+    keys = new_keys(len(order), block, kv_heads, key_dim, cache_dtype or dtype)
+    values = new_values(len(order), block, kv_heads, value_dim, cache_dtype or dtype)
+    _fill_with_nan(keys)
+    _fill_with_nan(values)
     slots, used = [], 0
     for row, ((new, length), count) in enumerate(zip(lengths, counts, strict=True)):
         tables[row, :count] = order[used : used + count]
@@ -85,7 +99,7 @@ def make_step(
         old = length - new
         for side, dim in ((keys, key_dim), (values, value_dim)):
             numbers = torch.randn(old, kv_heads, dim, generator=generator).to(dtype)
-            side[pages[:old], offsets[:old]] = numbers
+            write_slots(side, numbers, (pages * block + offsets)[:old])
         slots.append((pages * block + offsets)[old:])
     total = sum(new for new, _ in lengths)
 

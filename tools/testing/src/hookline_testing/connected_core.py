@@ -127,6 +127,7 @@ def connected_core(
     shape = ModelShape(
         architecture="Simulated",
         dtype="float32",
+        cache_dtype="float32",
         vocab_size=VOCAB_SIZE,
         max_model_len=64,
         num_kv_blocks=num_blocks,

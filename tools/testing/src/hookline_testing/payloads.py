@@ -23,6 +23,7 @@ FACTS = EngineFacts(
     model_name="tiny",
     architecture="LlamaForCausalLM",
     dtype="float32",
+    cache_dtype="float32",
     vocab_size=512,
     max_model_len=100,
     block_size=16,

@@ -34,6 +34,7 @@ FACTS = EngineFacts(
     model_name="fake",
     architecture="Fake",
     dtype="float32",
+    cache_dtype="float32",
     vocab_size=0x110000,
     max_model_len=64,
     block_size=16,

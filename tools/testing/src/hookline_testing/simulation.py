@@ -69,6 +69,7 @@ def simulated_core(
     shape = ModelShape(
         architecture="Simulated",
         dtype="float32",
+        cache_dtype="float32",
         vocab_size=VOCAB_SIZE,
         max_model_len=max_model_len,
         num_kv_blocks=cache.num_kv_blocks or NUM_BLOCKS,

@@ -7,6 +7,8 @@ import numpy as np
 import torch
 
 from hookline_kernels.attention_layer import AttentionLayer
+from hookline_kernels.cache_numbers import EIGHT_BITS
+from hookline_kernels.cpu.cache_formats import FORMATS
 from hookline_kernels.cpu.decode import decode_body
 from hookline_kernels.cpu.decode_call import CALL, SIGNATURE, UNBOUNDED, DecodeShape
 from hookline_kernels.cpu.jit import compile_kernel
@@ -18,7 +20,7 @@ from hookline_kernels.cpu.shared_prefixes import SharedPrefixes
 from hookline_kernels.cpu.team import thread_team
 from hookline_kernels.cpu.tiled_prefill import TiledPrefill
 from hookline_kernels.failure import KernelError
-from hookline_kernels.layout import cached_keys, cached_values
+from hookline_kernels.layout import cached_tokens
 from hookline_kernels.metadata import TREE_BITS, AttentionMetadata
 
 DTYPES = (torch.float32, torch.bfloat16)
@@ -57,21 +59,26 @@ class CompiledAttention:
         value_dim: int,
         block_size: int,
         dtype: torch.dtype,
+        cache_dtype: torch.dtype | None = None,
         has_trees: bool = False,
     ) -> None:
         """Compiles the kernels; with trees, steps may carry a `TreeMask`.
+
+        The cache has the dtype of the queries, or one of `EIGHT_BITS`.
 
         Raises:
             KernelError: No kernel supports this shape or machine.
         """
         if dtype not in DTYPES:
             raise KernelError(f"no compiled attention for {dtype}")
+        cache_dtype = cache_dtype or dtype
         self._shape = DecodeShape(
             group=num_heads // num_kv_heads,
             key_dim=key_dim,
             value_dim=value_dim,
             block_size=block_size,
             element_size=dtype.itemsize,
+            cache_format=FORMATS[cache_dtype],
             has_trees=has_trees,
         )
         self._tiled, self._shared = _tiled(self._shape, num_kv_heads, dtype)
@@ -81,6 +88,7 @@ class CompiledAttention:
             value_dim=value_dim,
             block_size=block_size,
             dtype=dtype,
+            cache_dtype=cache_dtype,
         )
         self._kernel = _kernel(self._shape)
         self._team = thread_team()
@@ -299,6 +307,7 @@ def _tiled(
         key_dim=shape.key_dim,
         value_dim=shape.value_dim,
         block_size=shape.block_size,
+        cache_format=shape.cache_format,
     )
     try:
         return TiledPrefill(tiled, dtype), SharedPrefixes(tiled, dtype)
@@ -336,15 +345,19 @@ def _prefill(  # noqa: PLR0917 - one request's part of a call of attention
     """The new tokens of one request of the batch."""
     cached, window = batch.seq_lens[index] - batch.query_lens[index], layer.window
     first = 0 if window is None else max(0, cached + 1 - window)
-    blocks = batch.block_tables[index]
-    return attend_sequence(
-        query,
-        key,
-        value,
-        cached_keys(layer.keys, blocks, first, cached),
-        cached_values(layer.values, blocks, first, cached),
-        layer,
-    )
+    sides, found = (layer.keys, layer.values), []
+    for new, side in zip((key, value), sides, strict=True):
+        is_rounded = side.dtype in EIGHT_BITS  # then new tokens are read, too
+        last = batch.seq_lens[index] if is_rounded else cached
+        blocks = batch.block_tables[index]
+        old = cached_tokens(side, blocks, first, last, new.dtype)
+        if is_rounded:
+            count = old.shape[1] - len(new)
+            found.append((old[:, count:].transpose(0, 1), old[:, :count]))
+        else:
+            found.append((new, old))
+    (key, cached_key), (value, cached_value) = found
+    return attend_sequence(query, key, value, cached_key, cached_value, layer)
 
 
 @cache
@@ -354,5 +367,5 @@ def _kernel(shape: DecodeShape) -> Any:
         f"{name}{getattr(shape, name)}"
         for name in ("group", "key_dim", "value_dim", "block_size", "element_size")
     )
-    variant += "-trees" * shape.has_trees
+    variant += f"-cache{shape.cache_format}" + "-trees" * shape.has_trees
     return compile_kernel(decode_body(shape), SIGNATURE, variant)

@@ -21,6 +21,7 @@ import numpy as np
 from numba import float32, njit
 from numba.np.numpy_support import carray
 
+from hookline_kernels.cpu.cache_formats import page_size
 from hookline_kernels.cpu.decode_call import DecodeShape
 from hookline_kernels.cpu.memory import (
     address_of,
@@ -138,9 +139,9 @@ def _scorer(shape: DecodeShape) -> Any:
         shape.block_size,
         shape.row,
     )
-    size = shape.element_size
-    tile_bytes = key_dim * block * size
-    value_bytes = shape.value_dim * block * size
+    form = shape.cache_format
+    tile_bytes = page_size(key_dim, block, form)
+    value_bytes = page_size(shape.value_dim, block, form)
 
     def score(  # noqa: PLR0917 - numba passes by position
         call: Any, table: int, query: int, scores: int, start: int, stop: int
@@ -160,7 +161,7 @@ def _scorer(shape: DecodeShape) -> Any:
                 ahead = page + head * tile_bytes
                 own = query + 4 * head * group * key_dim
                 to = output + 4 * head * group * row
-                score_tile(own, tile, ahead, to, row, group, key_dim, block, size)
+                score_tile(own, tile, ahead, to, row, group, key_dim, block, form)
                 tile += tile_bytes
 
     return njit(score)
@@ -248,8 +249,8 @@ def _weigher(shape: DecodeShape) -> Any:
         shape.block_size,
         shape.row,
     )
-    size = shape.element_size
-    tile_bytes = value_dim * block * size
+    form = shape.cache_format
+    tile_bytes = page_size(value_dim, block, form)
 
     def weigh(  # noqa: PLR0917 - numba passes by position
         call: Any,
@@ -275,7 +276,19 @@ def _weigher(shape: DecodeShape) -> Any:
                 ahead = page + head * tile_bytes
                 own = weights + 4 * head * group * row
                 to = sums + 4 * head * group * value_dim
-                value_tile(own, row, tile, ahead, to, low, high, group, value_dim, size)
+                value_tile(
+                    own,
+                    row,
+                    tile,
+                    ahead,
+                    to,
+                    low,
+                    high,
+                    group,
+                    value_dim,
+                    block,
+                    form,
+                )
                 tile += tile_bytes
 
     return njit(weigh)

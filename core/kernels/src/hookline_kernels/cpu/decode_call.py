@@ -62,7 +62,8 @@ class DecodeShape:
         key_dim: Width of a key.
         value_dim: Width of a value.
         block_size: Tokens in a block of the cache.
-        element_size: Bytes of a number in cache and query: float32 or bfloat16.
+        element_size: Bytes of a number in query and output: float32 or bfloat16.
+        cache_format: Format of the cache's numbers, from `cache_formats`.
         has_trees: Calls may carry a `TreeMask`.
     """
 
@@ -71,6 +72,7 @@ class DecodeShape:
     value_dim: int
     block_size: int
     element_size: int
+    cache_format: int
     has_trees: bool = False
 
     @property

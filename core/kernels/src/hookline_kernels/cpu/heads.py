@@ -7,14 +7,11 @@ code are literals in the signature.
 from typing import Any
 
 from llvmlite import ir
-from numba.core import cgutils, types
+from numba.core import types
 from numba.core.typing.templates import Signature
 from numba.extending import intrinsic
 
 from hookline_kernels.cpu.vectors import (
-    INT16,
-    INT32,
-    INT64,
     Emit,
     lanes_for,
     load,
@@ -59,29 +56,6 @@ def _turn_head(
     return signature, emit
 
 
-def _copy_head(
-    _: object, head: Any, target: Any, dim: Any, stride: Any, size: Any
-) -> tuple[Signature, Emit]:
-    """target[d · stride] = head[d], bit by bit."""
-    signature = types.void(head, target, dim, stride, size)
-    count, step = dim.literal_value, stride.literal_value
-    element = size.literal_value
-    kind = INT32 if element == 4 else INT16
-
-    def emit(
-        context: Any, builder: ir.IRBuilder, _: object, args: list[ir.Value]
-    ) -> ir.Value:
-        pointer = kind.as_pointer()
-        with cgutils.for_range(builder, INT64(count), intp=INT64) as loop:
-            source = offset(builder, args[0], loop.index, element)
-            number = builder.load(builder.inttoptr(source, pointer), align=element)
-            place = offset(builder, args[1], loop.index, step * element)
-            builder.store(number, builder.inttoptr(place, pointer), align=element)
-        return context.get_dummy_value()
-
-    return signature, emit
-
-
 def _ask_for(_: object, place: Any, count: Any) -> tuple[Signature, Emit]:
     """Prefetches `count` bytes at an address."""
     size = count.literal_value
@@ -97,4 +71,3 @@ def _ask_for(_: object, place: Any, count: Any) -> tuple[Signature, Emit]:
 
 ask_for: Any = intrinsic(prefer_literal=True)(_ask_for)
 turn_head: Any = intrinsic(prefer_literal=True)(_turn_head)
-copy_head: Any = intrinsic(prefer_literal=True)(_copy_head)

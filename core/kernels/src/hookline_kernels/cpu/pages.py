@@ -6,8 +6,9 @@ from typing import Any
 import numpy as np
 import torch
 
+from hookline_kernels.cpu.cache_formats import FORMATS, page_size
+from hookline_kernels.cpu.cache_writing import store_key, store_value
 from hookline_kernels.cpu.elements import SCALARS, array_at
-from hookline_kernels.cpu.heads import copy_head
 from hookline_kernels.cpu.launching import Kernel, numbers_of
 from hookline_kernels.cpu.memory import int_at, take
 from hookline_kernels.failure import KernelError
@@ -27,15 +28,19 @@ class CacheWriter:
         value_dim: int,
         block_size: int,
         dtype: torch.dtype,
+        cache_dtype: torch.dtype | None = None,
     ) -> None:
         """Compiles the kernel if it is not compiled yet.
+
+        Rows are of `dtype`, and the cache, too, unless it has a dtype of its own.
 
         Raises:
             KernelError: No kernel supports this dtype or machine.
         """
-        if dtype not in SCALARS:
-            raise KernelError(f"no compiled cache writer for {dtype}")
-        self._kernel = _kernel(key_dim, value_dim, block_size, dtype)
+        cache_dtype = cache_dtype or dtype
+        if dtype not in SCALARS or cache_dtype not in FORMATS:
+            raise KernelError(f"no compiled cache writer for {dtype} as {cache_dtype}")
+        self._kernel = _kernel(key_dim, value_dim, block_size, dtype, cache_dtype)
         self._row = num_kv_heads * (key_dim + value_dim)
         self._numbers = numbers_of(0, num_kv_heads, *[0] * 9)
 
@@ -75,10 +80,15 @@ def _rows(side: torch.Tensor) -> torch.Tensor:
 
 @functools.cache
 def _kernel(
-    key_dim: int, value_dim: int, block_size: int, dtype: torch.dtype
+    key_dim: int,
+    value_dim: int,
+    block_size: int,
+    dtype: torch.dtype,
+    cache_dtype: torch.dtype,
 ) -> Kernel:
-    size = dtype.itemsize
-    key_page, value_page = (dim * block_size * size for dim in (key_dim, value_dim))
+    size, form = dtype.itemsize, FORMATS[cache_dtype]
+    key_page = page_size(key_dim, block_size, form)
+    value_page = page_size(value_dim, block_size, form)
 
     def write_pages(numbers: Any) -> None:
         given = array_at(numbers, 12, np.int64)
@@ -91,12 +101,13 @@ def _kernel(
                 for head in range(heads):
                     page = block * heads + head
                     key = given[3] + token * given[5] + head * given[6]
-                    column = given[9] + page * key_page + place * size
-                    copy_head(key, column, key_dim, block_size, size)
+                    to = given[9] + page * key_page
+                    store_key(key, to, place, key_dim, block_size, size, form)
                     value = given[4] + token * given[7] + head * given[8]
-                    line = given[10] + page * value_page + place * value_dim * size
-                    copy_head(value, line, value_dim, 1, size)
+                    to = given[10] + page * value_page
+                    store_value(value, to, place, value_dim, block_size, size, form)
             first = take(numbers, _TOKENS)
 
-    variant = f"write-pages-{key_dim}-{value_dim}-{block_size}-{str(dtype)[6:]}"
+    names = "-".join(str(each)[6:].replace("_", "-") for each in (dtype, cache_dtype))
+    variant = f"write-pages-{key_dim}-{value_dim}-{block_size}-{names}"
     return Kernel(write_pages, variant)

@@ -8,6 +8,7 @@ import torch
 
 from hookline_kernels.attention_layer import AttentionLayer
 from hookline_kernels.cpu.amx import DEPTH, ROWS, has_tiles
+from hookline_kernels.cpu.cache_formats import FORMATS
 from hookline_kernels.cpu.decode_call import UNBOUNDED
 from hookline_kernels.cpu.elements import float_bits
 from hookline_kernels.cpu.launching import Numbers
@@ -29,7 +30,7 @@ _MOST_ROWS = 768
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrefillShape:
-    """The shape that a kernel is compiled for; all numbers are bfloat16.
+    """The shape that a kernel is compiled for; queries are bfloat16.
 
     Attributes:
         group: Number of query heads that share a KV head.
@@ -37,6 +38,7 @@ class PrefillShape:
         key_dim: Width of a key.
         value_dim: Width of a value.
         block_size: Tokens in a block of the cache.
+        cache_format: Format of the cache's numbers, from `cache_formats`.
     """
 
     group: int
@@ -44,6 +46,7 @@ class PrefillShape:
     key_dim: int
     value_dim: int
     block_size: int
+    cache_format: int = 2
 
     @property
     def tokens(self) -> int:
@@ -53,6 +56,13 @@ class PrefillShape:
     @property
     def panel_bytes(self) -> int:
         return 2 * PIECE * (self.key_dim + self.value_dim)
+
+    @property
+    def widened_bytes(self) -> int:
+        """Bytes of 16 tokens' keys or values as bfloat16; 0 if the cache holds that."""
+        if self.cache_format == FORMATS[torch.bfloat16]:
+            return 0
+        return 2 * ROWS * max(self.key_dim, self.value_dim)
 
     @property
     def query_bytes(self) -> int:
@@ -70,6 +80,7 @@ class PrefillShape:
         tiles = -(-self.tokens * self.group // ROWS)
         return (
             self.panel_bytes
+            + self.widened_bytes
             + TILE_BYTES
             + tiles * (self.query_bytes + self.state_bytes)
         )

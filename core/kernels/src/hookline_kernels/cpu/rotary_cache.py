@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 import torch
 
+from hookline_kernels.cpu.cache_formats import FORMATS, bytes_of, page_size
+from hookline_kernels.cpu.cache_writing import store_key, store_value
 from hookline_kernels.cpu.elements import (
     SCALARS,
     array_at,
@@ -18,7 +20,7 @@ from hookline_kernels.cpu.elements import (
     float_bits,
     to_float,
 )
-from hookline_kernels.cpu.heads import ask_for, copy_head, turn_head
+from hookline_kernels.cpu.heads import ask_for, turn_head
 from hookline_kernels.cpu.launching import Kernel, numbers_of
 from hookline_kernels.cpu.memory import int_at, take
 from hookline_kernels.cpu.norm import norm_row
@@ -46,8 +48,12 @@ class RotaryCache:
         Raises:
             KernelError: No kernel supports this dtype or machine.
         """
-        if shape.dtype not in SCALARS:
-            raise KernelError(f"no compiled rotary embedding for {shape.dtype}")
+        cache_dtype = shape.cache_dtype or shape.dtype
+        if shape.dtype not in SCALARS or cache_dtype not in FORMATS:
+            raise KernelError(
+                f"no compiled rotary embedding for {shape.dtype}, cached as "
+                f"{cache_dtype}"
+            )
         self._shape = shape
         self._norms = norms  # the kernel holds their addresses
         self._kernel = _kernel(shape, norms is not None)
@@ -115,7 +121,8 @@ def _kernel(shape: HeadShape, has_norms: bool) -> Kernel:
     dim, half, block_size = shape.dim, shape.dim // 2, shape.block_size
     lanes = lanes_for(dim)
     heads, kv_heads, width = shape.num_heads, shape.num_kv_heads, shape.width
-    page_bytes, head_bytes = dim * block_size * size, dim * size
+    form = FORMATS[shape.cache_dtype or shape.dtype]
+    page_bytes, head_bytes = page_size(dim, block_size, form), dim * bytes_of(form)
     ask_for_pages = _asker(kv_heads, block_size, page_bytes, head_bytes)
 
     def place_tokens(numbers: Any) -> None:
@@ -144,13 +151,14 @@ def _kernel(shape: HeadShape, has_norms: bool) -> Kernel:
                     key = row + (heads + head) * dim * size
                     value = key + kv_heads * dim * size
                     at = (block * kv_heads + head) * page_bytes
-                    column = given[7] + at + place * size
-                    copy_head(key, column, dim, block_size, size)
-                    line = given[8] + at + place * head_bytes
-                    copy_head(value, line, dim, 1, size)
+                    keys, values = given[7] + at, given[8] + at
+                    store_key(key, keys, place, dim, block_size, size, form)
+                    store_value(value, values, place, dim, block_size, size, form)
             first = take(numbers, _TOKENS)
 
     variant = (
         f"rotary-cache-{heads}-{kv_heads}-{dim}-{block_size}-{str(shape.dtype)[6:]}"
     )
+    if form != FORMATS[shape.dtype]:
+        variant += f"-{str(shape.cache_dtype)[6:].replace('_', '-')}"
     return Kernel(place_tokens, f"{variant}-normed" if has_norms else variant)

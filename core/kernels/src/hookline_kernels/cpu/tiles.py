@@ -15,6 +15,12 @@ from numba.core import cgutils, types
 from numba.core.typing.templates import Signature
 from numba.extending import intrinsic
 
+from hookline_kernels.cpu.cache_formats import (
+    bytes_of,
+    load_stored,
+    scaled,
+    token_factors,
+)
 from hookline_kernels.cpu.vectors import (
     INT64,
     MOST_SUMS,
@@ -46,17 +52,17 @@ def _score_tile(  # noqa: PLR0917 - numba passes by position
     group: Any,
     dim: Any,
     block: Any,
-    size: Any,
+    form: Any,
 ) -> tuple[Signature, Emit]:
     """scores[h, t] = Σ query[h, d] · keys[d, t], for the heads h and a block's tokens.
 
-    query: float32 [group, dim]. keys: [dim, block], `size` bytes per number. ahead: the
-    next tile's keys. scores: float32, `stride` numbers from head to head.
+    query: float32 [group, dim]. keys: A page, [dim, block] in the format. ahead: the
+    next page of keys. scores: float32, `stride` numbers from head to head.
     """
     integers = [types.intp for _ in (query, keys, ahead, scores, stride)]
-    signature = types.void(*integers, group, dim, block, size)
+    signature = types.void(*integers, group, dim, block, form)
     heads, width, tokens = group.literal_value, dim.literal_value, block.literal_value
-    element = size.literal_value
+    stored = form.literal_value
     lanes = lanes_for(tokens)
 
     def emit(
@@ -64,16 +70,19 @@ def _score_tile(  # noqa: PLR0917 - numba passes by position
     ) -> ir.Value:
         queries, tile, coming, output, row = args[:5]
         for first in range(0, tokens, lanes):
+            shape = (width, tokens)
+            factors = token_factors(builder, tile, first, lanes, shape, stored)
             for some in slices(heads, MOST_SUMS):
                 asks = first == 0 and some.start == 0
                 scored = _scores_of(
                     builder,
                     offset(builder, queries, some.start * width, 4),
-                    offset(builder, tile, first, element),
+                    offset(builder, tile, first, bytes_of(stored)),
                     coming if asks else None,
-                    (len(some), width, tokens, element, lanes),
+                    (len(some), width, tokens, stored, lanes),
                 )
-                for head, total in zip(some, scored, strict=True):
+                for head, score in zip(some, scored, strict=True):
+                    total = scaled(builder, score, factors)
                     at = builder.add(builder.mul(row, INT64(head)), INT64(first))
                     store(builder, total, offset(builder, output, at, 4))
         return context.get_dummy_value()
@@ -92,7 +101,8 @@ def _scores_of(
 
     With few heads, each has several partial sums, which keep the adders busy.
     """
-    heads, dim, block, size, lanes = shape
+    heads, dim, block, form, lanes = shape
+    size = bytes_of(form)
     step = 1
     while 2 * step * heads <= MOST_SUMS and dim % (2 * step) == 0:
         step *= 2
@@ -107,7 +117,8 @@ def _scores_of(
             prefetch(builder, line, range(step * block * size))
         for part in range(step):
             at = builder.add(start, INT64(part))
-            key = load(builder, offset(builder, keys, at, block * size), lanes, size)
+            place = offset(builder, keys, at, block * size)
+            key = load_stored(builder, place, lanes, form)
             for head in range(heads):
                 place = builder.add(at, INT64(head * dim))
                 number = load_number(builder, offset(builder, query, place, 4))
@@ -132,29 +143,50 @@ def _value_tile(  # noqa: PLR0917 - numba passes by position
     end: Any,
     group: Any,
     dim: Any,
-    size: Any,
+    block: Any,
+    form: Any,
 ) -> tuple[Signature, Emit]:
     """sums[h, d] += Σ weights[h, t] · values[t, d], for t of start … end - 1.
 
-    weights: float32, `stride` numbers from head to head. values: [block, dim], `size`
-    bytes per number. ahead: the next tile's values. sums: float32.
+    weights: float32, `stride` numbers from head to head; overwritten. values: A page,
+    [block, dim] in the format. ahead: the next page of values. sums: float32.
     """
     integers = [types.intp for _ in (weights, stride, values, ahead, sums, start, end)]
-    signature = types.void(*integers, group, dim, size)
-    heads, width, element = group.literal_value, dim.literal_value, size.literal_value
+    signature = types.void(*integers, group, dim, block, form)
+    heads, width, tokens = group.literal_value, dim.literal_value, block.literal_value
+    stored = form.literal_value
     lanes = lanes_for(width)
 
     def emit(
         context: Any, builder: ir.IRBuilder, _: object, args: list[ir.Value]
     ) -> ir.Value:
+        _scale_weights(builder, args, (heads, width, tokens, stored))
         for some in slices(heads, MOST_SUMS):
             vectors = max(1, _MOST_VALUE_SUMS // len(some))
             for part in slices(width // lanes, vectors):
-                shape = (some, part, width, element, lanes)
+                shape = (some, part, width, stored, lanes)
                 _add_values(builder, args, shape, asks=some.start == 0)
         return context.get_dummy_value()
 
     return signature, emit
+
+
+def _scale_weights(
+    builder: ir.IRBuilder, args: list[ir.Value], shape: tuple[int, int, int, int]
+) -> None:
+    """Multiplies the weights of a block's tokens by the factors of their values."""
+    weights, stride, values = args[:3]
+    heads, width, tokens, form = shape
+    lanes = lanes_for(tokens)
+    for first in range(0, tokens, lanes):
+        factors = token_factors(builder, values, first, lanes, (width, tokens), form)
+        if factors is None:
+            return
+        for head in range(heads):
+            at = builder.add(builder.mul(stride, INT64(head)), INT64(first))
+            place = offset(builder, weights, at, 4)
+            found = builder.fmul(load(builder, place, lanes), factors)
+            store(builder, found, place)
 
 
 def _add_values(
@@ -166,7 +198,8 @@ def _add_values(
 ) -> None:
     """Adds for some heads and some vectors of the values' width."""
     weights, stride, values, ahead, output, start, end = args[:7]
-    heads, part, dim, size, lanes = shape
+    heads, part, dim, form, lanes = shape
+    size = bytes_of(form)
     places = [
         [offset(builder, output, head * dim + at * lanes, 4) for at in part]
         for head in heads
@@ -182,7 +215,7 @@ def _add_values(
             covered = range(part.start * lanes * size, part.stop * lanes * size)
             prefetch(builder, line, covered)
         numbers = [
-            load(builder, offset(builder, token, at * lanes, size), lanes, size)
+            load_stored(builder, offset(builder, token, at * lanes, size), lanes, form)
             for at in part
         ]
         for head, row in zip(heads, sums, strict=True):

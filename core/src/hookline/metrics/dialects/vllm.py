@@ -7,12 +7,13 @@ from hookline.metrics.metric import Alias, Kind
 
 _ENGINE_INFO = Alias(
     name="vllm:cache_config_info",
-    rename={"num_kv_blocks": "num_gpu_blocks", "dtype": "cache_dtype"},
+    rename={"num_kv_blocks": "num_gpu_blocks"},
     values={"enable_prefix_caching": {"true": "True", "false": "False"}},
     drop=frozenset(
         {
             "model_name",
             "architecture",
+            "dtype",
             "max_model_len",
             "max_num_seqs",
             "max_num_batched_tokens",

@@ -19,6 +19,7 @@ def _info(facts: EngineFacts) -> Iterable[Point]:
     values = (
         facts.architecture,
         facts.dtype,
+        facts.cache_dtype,
         str(facts.block_size),
         str(facts.num_kv_blocks),
         str(facts.max_model_len),
@@ -94,6 +95,7 @@ ENGINE_METRICS: tuple[Metric, ...] = (
             for name in (
                 "architecture",
                 "dtype",
+                "cache_dtype",
                 "block_size",
                 "num_kv_blocks",
                 "max_model_len",

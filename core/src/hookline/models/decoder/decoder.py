@@ -54,15 +54,18 @@ class Decoder:
         *,
         block_size: int,
         max_model_len: int,
+        cache_dtype: torch.dtype | None = None,
     ) -> None:
         """Builds the decoder from a model, whose modules stay usable.
+
+        The KV cache has the dtype of the model, or `cache_dtype`.
 
         Raises:
             NotDecoder: The model has another structure.
             KernelError: No kernels support it on this machine.
         """
         parts = find_parts(model)
-        shapes = _head_shapes(probed, block_size, model.dtype)
+        shapes = _head_shapes(probed, block_size, model.dtype, cache_dtype)
         self._embedding, self._ops = parts.embedding, ops
         self._replay: StepReplay | None = None
         like = parts.embedding.new_empty(1, dtype=model.dtype)
@@ -139,7 +142,10 @@ class Decoder:
 
 
 def _head_shapes(
-    probed: Probed, block_size: int, dtype: torch.dtype
+    probed: Probed,
+    block_size: int,
+    dtype: torch.dtype,
+    cache_dtype: torch.dtype | None,
 ) -> list[HeadShape]:
     """Returns the shape of each layer's heads.
 
@@ -158,6 +164,7 @@ def _head_shapes(
             dim=cache.key_dim,
             block_size=block_size,
             dtype=dtype,
+            cache_dtype=cache_dtype,
         )
         for cache in probed.layers
     ]

@@ -63,12 +63,13 @@ def without_kernels(config: EngineConfig) -> EngineConfig:
     return replace(config, executor=replace(config.executor, kernels=Kernels.TORCH))
 
 
-def first_forward(
+def first_forward(  # noqa: PLR0917 - two dtypes of one model
     config: EngineConfig,
     platform: Platform,
     choose: ChooseForward,
     probed: Probed,
     dtype: torch.dtype,
+    cache_dtype: torch.dtype | None = None,
 ) -> FirstForward:
     """Chooses the forward pass to start with.
 
@@ -78,6 +79,7 @@ def first_forward(
         choose: Makes a forward pass; can be called again after a kernel was missing.
         probed: The model's layers.
         dtype: The model's data type.
+        cache_dtype: The KV cache's; None is the model's.
     """
     if not serves_meanwhile(config, platform):
         may_compile = config.executor.kernels is not Kernels.TORCH
@@ -85,8 +87,9 @@ def first_forward(
     cached = OnlyCached()
     try:
         with when_missing(cached):
+            size = config.cache.block_size
             choose_sampling(dtype, platform=platform)
-            PagedCache(probed.layers, 1, config.cache.block_size, dtype)
+            PagedCache(probed.layers, 1, size, dtype, cache_dtype=cache_dtype)
             forward = choose(may_compile=True)
     except KernelMissingError as error:
         _log.debug("%s", error)

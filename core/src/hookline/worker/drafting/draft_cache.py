@@ -19,6 +19,7 @@ from hookline.config import EngineConfig, Kernels
 from hookline.models.probe import LayerCache
 from hookline.spec_decode.draft_cache import Span
 from hookline.spec_decode.proposer import Proposer, has_layers
+from hookline.worker.memory import bytes_of_blocks
 from hookline.worker.paged_cache import PagedCache
 from hookline_kernels import AttentionMetadata, Platform
 
@@ -153,11 +154,10 @@ class DraftMemory:
         behind = speculative.most_speculative_tokens - 1
         return cls(config, layers, -(-behind // config.cache.block_size))
 
-    def spare_bytes(self, element_size: int) -> int:
+    def spare_bytes(self, cache_dtype: torch.dtype) -> int:
         """Returns the size of all spare blocks."""
-        tokens = self._all_spare * self.config.cache.block_size
-        return tokens * sum(
-            layer.bytes_per_token(element_size) for layer in self.layers
+        return bytes_of_blocks(
+            self._all_spare, self.config.cache, self.layers, cache_dtype
         )
 
     def cache(
@@ -166,6 +166,8 @@ class DraftMemory:
         max_model_len: int,
         dtype: torch.dtype,
         platform: Platform,
+        *,
+        cache_dtype: torch.dtype | None = None,
     ) -> PagedDraftCache:
         """Allocates the cache beside a target's cache of `num_blocks` blocks."""
         block_size = self.config.cache.block_size
@@ -174,6 +176,7 @@ class DraftMemory:
             num_blocks + self._all_spare,
             block_size,
             dtype,
+            cache_dtype=cache_dtype,
             may_compile=self.config.executor.kernels is not Kernels.TORCH,
             platform=platform,
         )

@@ -50,6 +50,7 @@ def simulated_shape(config: EngineConfig) -> ModelShape:
     return ModelShape(
         architecture=description.architecture,
         dtype=config.model.dtype,
+        cache_dtype=config.cache.kv_cache_dtype,
         vocab_size=description.vocab_size,
         max_model_len=max_model_len,
         num_kv_blocks=config.cache.num_kv_blocks or max(SIMULATED_BLOCKS, needed),

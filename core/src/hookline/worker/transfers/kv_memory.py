@@ -126,7 +126,6 @@ def layers_of(cache: PagedCache) -> list[HostLayer | DeviceLayer]:
 
 
 def _bytes(side: torch.Tensor) -> torch.Tensor:
-    """Returns K or V as [blocks, bytes]; the elements of a block are contiguous."""
-    count = side[0].numel() if len(side) else 0
-    flat = side.as_strided((len(side), count), (side.stride(0), 1))
-    return flat.view(torch.uint8)
+    """Returns K or V as [blocks, bytes]; a block is contiguous, with its scales."""
+    count = side.stride(0)
+    return side.as_strided((len(side), count), (count, 1)).view(torch.uint8)
