@@ -14,7 +14,7 @@ from hookline_kernels import (
     new_values,
 )
 from hookline_kernels.attention import attend_written
-from hookline_kernels.cpu.prefill_call import PrefillShape
+from hookline_kernels.cpu.prefill_call import PrefillShape, fastest_form
 from hookline_kernels.cpu.shared_prefixes import Shared, SharedPrefixes, shared_runs
 
 Group = tuple[int, list[int]]
@@ -131,8 +131,15 @@ def test_windows_and_soft_caps(window: int | None, softcap: float | None) -> Non
 def test_what_is_shared_is_noted_for_each() -> None:
     """Only whole blocks count, and only where sharing pays."""
     shared = SharedPrefixes(
-        PrefillShape(group=1, num_kv_heads=1, key_dim=32, value_dim=32, block_size=16),
-        torch.bfloat16,
+        PrefillShape(
+            form=fastest_form(torch.bfloat16),
+            size=2,
+            group=1,
+            num_kv_heads=1,
+            key_dim=32,
+            value_dim=32,
+            block_size=16,
+        )
     )
     groups = [(1040, [1100, 1041]), (512, [513, 700]), (512, [600] * 3)]
     tables, lengths = tables_of(groups, 16)

@@ -8,9 +8,18 @@ import torch
 
 from hookline_kernels import AttentionLayer, AttentionMetadata, new_keys, new_values
 from hookline_kernels.attention import attend_written
-from hookline_kernels.cpu.prefill_call import PrefillShape
+from hookline_kernels.cpu.isa import Isa, current_isa
+from hookline_kernels.cpu.prefill_call import Form, PrefillShape, fastest_form
 from hookline_kernels.cpu.tiled_prefill import TiledPrefill
 from hookline_kernels.failure import KernelError
+
+DOTS = (Isa.AVX512_BF16, Isa.NEON_BF16)
+FORMS = [
+    form
+    for form in Form
+    if form is not Form.PAIRS or any(current_isa().includes(each) for each in DOTS)
+]
+"""Those that this machine can compute; tiles may be emulated."""
 
 
 @dataclass(frozen=True)
@@ -26,20 +35,26 @@ class Case:
     window: int | None = None
 
 
-def differences(case: Case, *, poison: float = 0.0) -> float:
+def differences(
+    case: Case,
+    form: Form,
+    *,
+    poison: float = 0.0,
+    dtype: torch.dtype = torch.bfloat16,
+) -> float:
     """Largest difference from float32; unused blocks hold `poison`."""
     source = torch.Generator().manual_seed(11)
 
     def numbers(*shape: int) -> torch.Tensor:
-        return torch.randn(shape, generator=source).bfloat16()
+        return torch.randn(shape, generator=source).to(dtype)
 
     lengths = [new + old for new, old in zip(case.new, case.cached, strict=True)]
     size, most = case.block_size, max(lengths)
     width = -(-most // size)
     blocks = width * len(lengths) + 2
     shape = (size, case.kv_heads, case.dim)
-    keys = new_keys(blocks, *shape, torch.bfloat16)
-    values = new_values(blocks, *shape, torch.bfloat16)
+    keys = new_keys(blocks, *shape, dtype)
+    values = new_values(blocks, *shape, dtype)
     keys.fill_(poison)
     values.fill_(poison)
     tables = torch.randperm(blocks, generator=source)[: width * len(lengths)]
@@ -60,16 +75,17 @@ def differences(case: Case, *, poison: float = 0.0) -> float:
     query = numbers(sum(case.new), case.heads + 3, case.dim)[:, : case.heads]
     tiled = TiledPrefill(
         PrefillShape(
+            form=form,
+            size=dtype.itemsize,
             group=case.heads // case.kv_heads,
             num_kv_heads=case.kv_heads,
             key_dim=case.dim,
             value_dim=case.dim,
             block_size=size,
-        ),
-        torch.bfloat16,
+        )
     )
     output = torch.full((sum(case.new), case.heads, case.dim), float("nan"))
-    output = output.bfloat16()
+    output = output.to(dtype)
     layer = AttentionLayer(keys, values, case.dim**-0.5, case.window)
     tiled.begin(metadata)
     tiled(query, layer, output)
@@ -83,22 +99,42 @@ def differences(case: Case, *, poison: float = 0.0) -> float:
     return float((output.float() - expected).abs().max())
 
 
-@pytest.mark.parametrize(
-    "case",
-    [
-        Case(2, 1, 64, 16, (2,), (0,)),
-        Case(12, 4, 64, 16, (17, 300, 15), (5, 0, 700)),
-        Case(4, 4, 32, 16, (1100,), (0,)),
-        Case(8, 1, 128, 32, (33, 64), (0, 513)),
-        Case(16, 8, 256, 16, (40,), (100,)),
-        Case(12, 4, 64, 16, (530, 70), (0, 200), window=7),
-        Case(12, 4, 96, 16, (530, 70), (0, 900), window=300),
-    ],
-    ids=str,
-)
+CASES = [
+    Case(2, 1, 64, 16, (2,), (0,)),
+    Case(12, 4, 64, 16, (17, 300, 15), (5, 0, 700)),
+    Case(4, 4, 32, 16, (1100,), (0,)),
+    Case(8, 1, 128, 32, (33, 64), (0, 513)),
+    Case(16, 8, 256, 16, (40,), (100,)),
+    Case(12, 4, 64, 16, (530, 70), (0, 200), window=7),
+    Case(12, 4, 96, 16, (530, 70), (0, 900), window=300),
+]
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
 def test_equals_the_reference(case: Case) -> None:
     """Tails of tiles and pieces, cached prefixes, windows and groups of all sizes."""
-    assert differences(case) < 0.04
+    assert differences(case, fastest_form(torch.bfloat16)) < 0.04
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("form", FORMS, ids=str)
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_each_form_equals_the_reference(case: Case, form: Form) -> None:
+    """Also those that are slower here than another."""
+    assert differences(case, form) < 0.04
+
+
+@pytest.mark.parametrize("form", FORMS, ids=str)
+def test_each_form_attends_in_a_window(form: Form) -> None:
+    """One case of all forms, with the tails of everything."""
+    case = Case(2, 1, 64, 16, (37, 2), (90, 0), window=70)
+    assert differences(case, form) < 0.04
+
+
+def test_float32_is_exact() -> None:
+    """Neither queries, cache nor weights are rounded."""
+    case = Case(2, 1, 48, 16, (37, 130), (90, 0), window=70)
+    assert differences(case, Form.FLOATS, dtype=torch.float32) < 2e-5
 
 
 def test_requests_of_any_length() -> None:
@@ -114,21 +150,31 @@ def test_requests_of_any_length() -> None:
             cached=tuple(source.choice([0, 5, 16, 100, 500]) for _ in range(count)),
             window=source.choice([None, 7, 64, 300]),
         )
-        assert differences(case) < 0.04, case
+        assert differences(case, fastest_form(torch.bfloat16)) < 0.04, case
 
 
-def test_unwritten_slots_are_not_read() -> None:
+@pytest.mark.parametrize("form", FORMS, ids=str)
+def test_unwritten_slots_are_not_read(form: Form) -> None:
     """Even NaN in the rest of a block has no effect."""
-    case = Case(4, 2, 64, 16, (5, 18), (3, 20))
-    assert differences(case, poison=float("nan")) < 0.04
+    case = Case(2, 1, 64, 16, (5, 18), (3, 20))
+    assert differences(case, form, poison=float("nan")) < 0.04
 
 
-def test_other_shapes_are_refused() -> None:
+@pytest.mark.parametrize(
+    ("form", "key_dim", "block_size"),
+    [(Form.TILES, 48, 16), (Form.FLOATS, 24, 16), (Form.FLOATS, 64, 4)],
+)
+def test_other_shapes_are_refused(form: Form, key_dim: int, block_size: int) -> None:
     """torch attends instead."""
-    shape = {"group": 1, "num_kv_heads": 1, "value_dim": 64}
-    with pytest.raises(KernelError, match="tiles do not fit"):
-        TiledPrefill(PrefillShape(**shape, key_dim=24, block_size=16), torch.bfloat16)
-    with pytest.raises(KernelError, match="tiles do not fit"):
-        TiledPrefill(PrefillShape(**shape, key_dim=64, block_size=4), torch.bfloat16)
-    with pytest.raises(KernelError, match="float32"):
-        TiledPrefill(PrefillShape(**shape, key_dim=64, block_size=16), torch.float32)
+    shape = PrefillShape(
+        form=form,
+        size=2,
+        group=1,
+        num_kv_heads=1,
+        key_dim=key_dim,
+        value_dim=64,
+        block_size=block_size,
+    )
+
+    with pytest.raises(KernelError, match=f"{form.value} do not fit"):
+        TiledPrefill(shape)

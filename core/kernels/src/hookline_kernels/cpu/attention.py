@@ -14,7 +14,7 @@ from hookline_kernels.cpu.decode_call import CALL, SIGNATURE, UNBOUNDED, DecodeS
 from hookline_kernels.cpu.jit import compile_kernel
 from hookline_kernels.cpu.pages import CacheWriter
 from hookline_kernels.cpu.prefill import attend_sequence
-from hookline_kernels.cpu.prefill_call import PrefillShape
+from hookline_kernels.cpu.prefill_call import PrefillShape, fastest_form
 from hookline_kernels.cpu.recording import Int64, current, fresh
 from hookline_kernels.cpu.shared_prefixes import SharedPrefixes
 from hookline_kernels.cpu.team import thread_team
@@ -302,6 +302,8 @@ def _tiled(
 ) -> tuple[TiledPrefill | None, SharedPrefixes | None]:
     """Returns None where prefill uses torch's attention."""
     tiled = PrefillShape(
+        form=fastest_form(dtype),
+        size=dtype.itemsize,
         group=shape.group,
         num_kv_heads=num_kv_heads,
         key_dim=shape.key_dim,
@@ -310,7 +312,7 @@ def _tiled(
         cache_format=shape.cache_format,
     )
     try:
-        return TiledPrefill(tiled, dtype), SharedPrefixes(tiled, dtype)
+        return TiledPrefill(tiled), SharedPrefixes(tiled)
     except KernelError:
         return None, None
 

@@ -1,16 +1,18 @@
 """Shapes, scratch memory and arguments of the tiled prefill kernel."""
 
 from dataclasses import dataclass
-from typing import Any
+from enum import Enum
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 
 from hookline_kernels.attention_layer import AttentionLayer
 from hookline_kernels.cpu.amx import DEPTH, ROWS, has_tiles
-from hookline_kernels.cpu.cache_formats import FORMATS
+from hookline_kernels.cpu.cache_formats import bytes_of
 from hookline_kernels.cpu.decode_call import UNBOUNDED
 from hookline_kernels.cpu.elements import float_bits
+from hookline_kernels.cpu.isa import has_fast_bf16_dots
 from hookline_kernels.cpu.launching import Numbers
 from hookline_kernels.cpu.team import thread_team
 from hookline_kernels.cpu.vectors import LOG2_E
@@ -18,6 +20,8 @@ from hookline_kernels.failure import KernelError
 
 PIECE = 96
 """Tokens whose keys, values and scores a thread holds at once: its L1 cache full."""
+GRAIN = 24
+"""Of how many tokens each a piece consists for products of vectors."""
 TILE_BYTES = PIECE * ROWS * (4 + 2)
 """Bytes of a tile's scores and weights."""
 ITEM_NUMBERS = 5
@@ -28,11 +32,24 @@ _MOST_ROWS = 768
 """Rows in a block of queries, counting all heads that share a KV head."""
 
 
+class Form(Enum):
+    """What products are made of: queries, keys, values, and their weights."""
+
+    TILES = "tiles"
+    """bfloat16, by the matrix unit."""
+    PAIRS = "pairs"
+    """Pairs of bfloat16, by vectors' dot products."""
+    FLOATS = "floats"
+    """float32, by vectors' fused products."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrefillShape:
-    """The shape that a kernel is compiled for; queries are bfloat16.
+    """The shape that a kernel is compiled for.
 
     Attributes:
+        form: What its products are made of.
+        size: Bytes of a number of queries and outputs: 4 for float32, 2 for bfloat16.
         group: Number of query heads that share a KV head.
         num_kv_heads: Number of KV heads.
         key_dim: Width of a key.
@@ -41,12 +58,19 @@ class PrefillShape:
         cache_format: Format of the cache's numbers, from `cache_formats`.
     """
 
+    form: Form
+    size: int
     group: int
     num_kv_heads: int
     key_dim: int
     value_dim: int
     block_size: int
-    cache_format: int = 2
+    cache_format: int
+
+    @property
+    def panel_size(self) -> int:
+        """Bytes of a number in panels of queries, keys and values."""
+        return 4 if self.form is Form.FLOATS else 2
 
     @property
     def tokens(self) -> int:
@@ -55,19 +79,19 @@ class PrefillShape:
 
     @property
     def panel_bytes(self) -> int:
-        return 2 * PIECE * (self.key_dim + self.value_dim)
+        return self.panel_size * PIECE * (self.key_dim + self.value_dim)
 
     @property
     def widened_bytes(self) -> int:
-        """Bytes of 16 tokens' keys or values as bfloat16; 0 if the cache holds that."""
-        if self.cache_format == FORMATS[torch.bfloat16]:
+        """Bytes of 16 tokens' widened keys or values; 0 if the cache has no scales."""
+        if bytes_of(self.cache_format) > 1:
             return 0
-        return 2 * ROWS * max(self.key_dim, self.value_dim)
+        return self.panel_size * ROWS * max(self.key_dim, self.value_dim)
 
     @property
     def query_bytes(self) -> int:
         """Bytes of a tile of queries."""
-        return 2 * ROWS * self.key_dim
+        return self.panel_size * ROWS * self.key_dim
 
     @property
     def state_bytes(self) -> int:
@@ -86,16 +110,37 @@ class PrefillShape:
         )
 
 
-def check_tiles(shape: PrefillShape, dtype: torch.dtype) -> None:
-    """Checks that this CPU's matrix unit can take a shape.
+class PrefillParts(NamedTuple):
+    """What differs between forms: functions compiled by numba."""
+
+    lay_piece: Any
+    """Lays a piece's keys and values out, from their pages."""
+    lay_queries: Any
+    """Lays 16 rows of queries out."""
+    attend_tile: Any
+    """Attends for 16 rows of queries to a piece; updates their state."""
+    write_output: Any
+    """Writes 16 rows of outputs from their state."""
+
+
+def fastest_form(dtype: torch.dtype) -> Form:
+    """Returns the fastest form of products for a model of this dtype on this CPU."""
+    if dtype != torch.bfloat16:
+        return Form.FLOATS
+    if has_tiles():
+        return Form.TILES
+    return Form.PAIRS if has_fast_bf16_dots() else Form.FLOATS
+
+
+def check_shape(shape: PrefillShape) -> None:
+    """Checks that there is a kernel for a shape.
 
     Raises:
-        KernelError: It cannot.
+        KernelError: There is none.
     """
-    if dtype != torch.bfloat16 or not has_tiles():
-        raise KernelError(f"no matrix unit for {dtype}")
-    if shape.key_dim % DEPTH or shape.value_dim % DEPTH or shape.block_size % ROWS:
-        raise KernelError(f"tiles do not fit {shape}")
+    step = ROWS if shape.form is Form.FLOATS else DEPTH
+    if shape.key_dim % step or shape.value_dim % step or shape.block_size % ROWS:
+        raise KernelError(f"{shape.form.value} do not fit {shape}")
 
 
 def scratch_for(shape: PrefillShape, scratch: torch.Tensor) -> torch.Tensor:
@@ -125,9 +170,10 @@ def set_layer_arguments(
     target: torch.Tensor,
 ) -> None:
     """Sets what differs between layers."""
+    size = query.itemsize
     numbers[1] = 0
-    numbers[7], numbers[8] = query.data_ptr(), 2 * query.stride(0)
-    numbers[9] = 2 * query.stride(1)
+    numbers[7], numbers[8] = query.data_ptr(), size * query.stride(0)
+    numbers[9] = size * query.stride(1)
     numbers[10], numbers[11] = layer.keys.data_ptr(), layer.values.data_ptr()
     numbers[12] = target.data_ptr()
     numbers[13] = UNBOUNDED if layer.window is None else layer.window

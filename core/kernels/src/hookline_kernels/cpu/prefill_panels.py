@@ -46,15 +46,17 @@ def _lay_keys(
         with cgutils.for_range(builder, INT64(width // DEPTH), intp=INT64) as loop:
             first = offset(builder, args[0], loop.index, 2 * tokens * DEPTH)
             pairs = [
-                _pairs(
+                pair_up(
                     builder,
-                    _halves(builder, builder.add(first, INT64(2 * row * tokens))),
-                    _halves(builder, builder.add(first, INT64(2 * (row + 1) * tokens))),
+                    load_halves(builder, builder.add(first, INT64(2 * row * tokens))),
+                    load_halves(
+                        builder, builder.add(first, INT64(2 * (row + 1) * tokens))
+                    ),
                 )
                 for row in range(0, DEPTH, 2)
             ]
             target = offset(builder, args[1], loop.index, TILE_BYTES)
-            _store_rows(builder, _turned(builder, pairs), target)
+            _store_rows(builder, transposed(builder, pairs), target)
         return context.get_dummy_value()
 
     return signature, emit
@@ -88,11 +90,11 @@ def _lay_values(
                     for each in (token, token + 1):
                         at = builder.add(first, INT64(2 * each * width + side))
                         kept = builder.icmp_signed("<", INT64(each), count)
-                        found = _halves(builder, at)
+                        found = load_halves(builder, at)
                         both.append(builder.select(kept, found, nothing))
-                    pairs.append(_pairs(builder, *both))
+                    pairs.append(pair_up(builder, *both))
             place = offset(builder, target, loop.index, 2 * TILE_BYTES)
-            for row, numbers in enumerate(_turned(builder, pairs)):
+            for row, numbers in enumerate(transposed(builder, pairs)):
                 for side in range(2):
                     places = list(range(side * _HALF, (side + 1) * _HALF))
                     mask = ir.Constant(vector(_HALF, INT32), places)
@@ -129,7 +131,7 @@ def _lay_queries(  # noqa: PLR0917 - numba passes by position
         context: Any, builder: ir.IRBuilder, _: object, args: list[ir.Value]
     ) -> ir.Value:
         source, by_token, by_head, start, count, target = args[:6]
-        places = _row_places(builder, source, (by_token, by_head), start, count, heads)
+        places = row_places(builder, source, (by_token, by_head), start, count, heads)
         for step in range(width // DEPTH):
             numbers = []
             for place in places:
@@ -137,7 +139,7 @@ def _lay_queries(  # noqa: PLR0917 - numba passes by position
                 kind = vector(ROWS, INT32).as_pointer()
                 numbers.append(builder.load(builder.inttoptr(at, kind), align=2))
             at = builder.add(target, INT64(step * TILE_BYTES))
-            _store_rows(builder, _turned(builder, numbers), at)
+            _store_rows(builder, transposed(builder, numbers), at)
         return context.get_dummy_value()
 
     return signature, emit
@@ -166,7 +168,7 @@ def _write_rows(  # noqa: PLR0917 - numba passes by position
         ones = constant(1.0, ROWS)
         share = builder.fdiv(ones, load(builder, whole, ROWS))
         strides = by_token, INT64(2 * width)
-        places = _row_places(builder, target, strides, start, count, heads)
+        places = row_places(builder, target, strides, start, count, heads)
         for at in range(0, width, DEPTH):
             pairs = []
             for row in range(at, at + DEPTH, 2):
@@ -174,9 +176,9 @@ def _write_rows(  # noqa: PLR0917 - numba passes by position
                 for each in (row, row + 1):
                     found = load(builder, offset(builder, source, each, 64), ROWS)
                     halves.append(rounded(builder, builder.fmul(found, share)))
-                pairs.append(_pairs(builder, *halves))
+                pairs.append(pair_up(builder, *halves))
             # backwards: the true row overwrites its repetitions
-            turned = list(zip(places, _turned(builder, pairs), strict=True))
+            turned = list(zip(places, transposed(builder, pairs), strict=True))
             for place, numbers in reversed(turned):
                 to = builder.add(place, INT64(2 * at))
                 pointer = builder.inttoptr(to, numbers.type.as_pointer())
@@ -233,14 +235,14 @@ def _write_states(  # noqa: PLR0917 - numba passes by position
                 load(builder, builder.add(source, INT64(64 * (2 + row))), ROWS)
                 for row in range(at, at + ROWS)
             ]
-            for place, numbers in zip(places, _turned(builder, found), strict=True):
+            for place, numbers in zip(places, transposed(builder, found), strict=True):
                 store(builder, numbers, builder.add(place, INT64(4 * at)))
         return context.get_dummy_value()
 
     return signature, emit
 
 
-def _row_places(  # noqa: PLR0917 - as the intrinsics have them
+def row_places(  # noqa: PLR0917 - as the intrinsics have them
     builder: ir.IRBuilder,
     base: ir.Value,
     strides: tuple[ir.Value, ir.Value],
@@ -271,13 +273,13 @@ def _least(
     return builder.select(builder.icmp_signed("<", row, last), row, last)
 
 
-def _halves(builder: ir.IRBuilder, address: ir.Value) -> ir.Value:
+def load_halves(builder: ir.IRBuilder, address: ir.Value) -> ir.Value:
     """Loads 16 numbers of 2 bytes, unconverted."""
     pointer = builder.inttoptr(address, vector(ROWS, INT16).as_pointer())
     return builder.load(pointer, align=2)
 
 
-def _pairs(builder: ir.IRBuilder, first: ir.Value, second: ir.Value) -> ir.Value:
+def pair_up(builder: ir.IRBuilder, first: ir.Value, second: ir.Value) -> ir.Value:
     """Loads number by number, as 16 of 4 bytes."""
     order = [place for index in range(ROWS) for place in (index, ROWS + index)]
     mask = ir.Constant(vector(2 * ROWS, INT32), order)
@@ -285,7 +287,7 @@ def _pairs(builder: ir.IRBuilder, first: ir.Value, second: ir.Value) -> ir.Value
     return builder.bitcast(both, vector(ROWS, INT32))
 
 
-def _turned(builder: ir.IRBuilder, rows: list[ir.Value]) -> list[ir.Value]:
+def transposed(builder: ir.IRBuilder, rows: list[ir.Value]) -> list[ir.Value]:
     """Transposes a matrix of 16 by 16.
 
     Interleaving the halves of the rows moves one bit of the row index into the column

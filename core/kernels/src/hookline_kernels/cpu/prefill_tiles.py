@@ -42,7 +42,7 @@ from hookline_kernels.cpu.vectors import (
 
 _LOWEST = -1e20
 """Initial maximum score, in powers of 2."""
-_UNSEEN = -1e35
+UNSEEN = -1e35
 """A score far below that at any scale; finite, so that differences are numbers."""
 
 _SCORE_BYTES = ROWS * 4
@@ -131,7 +131,7 @@ def _mask_scores(  # noqa: PLR0917 - numba passes by position
                 builder.icmp_signed("<=", token, highest),
                 builder.icmp_signed(">", token, lowest),
             )
-            nothing = constant(_UNSEEN, ROWS)
+            nothing = constant(UNSEEN, ROWS)
             store(builder, builder.select(seen, load(builder, at, ROWS), nothing), at)
         return context.get_dummy_value()
 
@@ -147,16 +147,22 @@ def _soften_scores(  # noqa: PLR0917 - numba passes by position
     state: Any,
     factor: Any,  # noqa: ARG001 - float32 whatever it is
     dim: Any,
+    pairs: Any,
+    step: Any,
 ) -> tuple[Signature, Emit]:
     """Turns scores of tokens `start` … `end` - 1 into weights; updates the state.
 
-    weights: bfloat16, [tokens ÷ 2, 16, 2]: 2^(score · factor - maximum). state: float32
+    weights: 2^(score · factor - maximum), bfloat16 [tokens ÷ 2, 16, 2] with `pairs` 1,
+    float32 [tokens, 16] with 0; these may take the scores' place. state: float32
     maximum times `factor`; sums of weights; sums of values, [dim, 16]. A new maximum
-    rescales both sums.
+    rescales both sums. `start` and `end` are multiples of `step`.
     """
     given = (scores, start, end, weights, state)
-    signature = types.void(*[types.intp for _ in given], types.float32, dim)
-    width = dim.literal_value
+    signature = types.void(
+        *[types.intp for _ in given], types.float32, dim, pairs, step
+    )
+    width, is_paired = dim.literal_value, bool(pairs.literal_value)
+    pace = step.literal_value
 
     def emit(
         context: Any, builder: ir.IRBuilder, _: object, args: list[ir.Value]
@@ -164,18 +170,21 @@ def _soften_scores(  # noqa: PLR0917 - numba passes by position
         source, first, last, target, kept, scale = args[:6]
         scale = splat(builder, scale, ROWS)
         old = load(builder, kept, ROWS)
-        top = _largest(builder, (source, first, last))
+        top = _largest(builder, (source, first, last), pace)
         top = larger(builder, builder.fmul(top, scale), old)
         whole = builder.add(kept, INT64(_SCORE_BYTES))
         grown = builder.fcmp_ordered(">", top, old)
         bits = builder.bitcast(grown, INT16)
         with builder.if_then(builder.icmp_unsigned("!=", bits, INT16(0))):
-            fade = power_of_2(builder, builder.fsub(old, top))
+            drop = builder.fsub(old, top)
+            fade = power_of_2(builder, drop, is_exact=not is_paired)
             store(builder, top, kept)
             with _by(builder, INT64(0), INT64(1 + width), 1) as index:
                 at = offset(builder, whole, index, _SCORE_BYTES)
                 store(builder, builder.fmul(load(builder, at, ROWS), fade), at)
-        total = _weigh(builder, (source, first, last), target, scale, builder.fneg(top))
+        weigh = _weigh_pairs if is_paired else _weigh
+        given = (source, first, last)
+        total = weigh(builder, given, target, scale, builder.fneg(top), pace)
         store(builder, builder.fadd(load(builder, whole, ROWS), total), whole)
         return context.get_dummy_value()
 
@@ -183,13 +192,13 @@ def _soften_scores(  # noqa: PLR0917 - numba passes by position
 
 
 def _largest(
-    builder: ir.IRBuilder, scores: tuple[ir.Value, ir.Value, ir.Value]
+    builder: ir.IRBuilder, scores: tuple[ir.Value, ir.Value, ir.Value], pace: int
 ) -> ir.Value:
     """Returns each query's maximum score."""
     source, first, last = scores
-    tops = _places(builder, _UNSEEN)
-    with _by(builder, first, last, ROWS) as index:
-        for row in range(ROWS):
+    tops = _places(builder, UNSEEN)
+    with _by(builder, first, last, pace) as index:
+        for row in range(pace):
             at = builder.add(index, INT64(row))
             numbers = load(builder, offset(builder, source, at, _SCORE_BYTES), ROWS)
             top = tops[row % _TOTALS]
@@ -197,33 +206,64 @@ def _largest(
     return _joined(builder, tops, larger)
 
 
-def _weigh(
+def _weigh_pairs(  # noqa: PLR0917 - as the intrinsic has them
     builder: ir.IRBuilder,
     scores: tuple[ir.Value, ir.Value, ir.Value],
     target: ir.Value,
     scale: ir.Value,
     shift: ir.Value,
+    pace: int,
 ) -> ir.Value:
-    """Writes the weights 2^(score · scale + shift); returns their sums."""
+    """Writes the weights 2^(score · scale + shift) in pairs; returns their sums."""
     source, first, last = scores
     totals = _places(builder, 0.0)
-    with _by(builder, first, last, ROWS) as index:
-        for row in range(0, ROWS, 2):
+    with _by(builder, first, last, pace) as index:
+        for row in range(0, pace, 2):
             found = []
             for side in range(2):
                 at = builder.add(index, INT64(row + side))
-                numbers = load(builder, offset(builder, source, at, _SCORE_BYTES), ROWS)
-                power = multiply_add(builder, numbers, scale, shift)
+                place = offset(builder, source, at, _SCORE_BYTES)
+                power = _power(builder, place, scale, shift)
                 found.append(power_of_2(builder, power))
-                total = totals[(row + side) % _TOTALS]
-                so_far = builder.load(total)
-                builder.store(builder.fadd(so_far, found[-1]), total)
+                _add(builder, totals[(row + side) % _TOTALS], found[-1])
             at = builder.add(index, INT64(row))
             place = offset(builder, target, at, _SCORE_BYTES // 2)
             both = _rounded_pair(builder, *found)
             pointer = builder.inttoptr(place, both.type.as_pointer())
             builder.store(both, pointer, align=4)
     return _joined(builder, totals, added)
+
+
+def _weigh(  # noqa: PLR0917 - as the intrinsic has them
+    builder: ir.IRBuilder,
+    scores: tuple[ir.Value, ir.Value, ir.Value],
+    target: ir.Value,
+    scale: ir.Value,
+    shift: ir.Value,
+    pace: int,
+) -> ir.Value:
+    """Writes the weights 2^(score · scale + shift); returns their sums."""
+    source, first, last = scores
+    totals = _places(builder, 0.0)
+    with _by(builder, first, last, pace) as index:
+        for row in range(pace):
+            at = builder.add(index, INT64(row))
+            place = offset(builder, source, at, _SCORE_BYTES)
+            power = _power(builder, place, scale, shift)
+            found = power_of_2(builder, power, is_exact=True)
+            _add(builder, totals[row % _TOTALS], found)
+            store(builder, found, offset(builder, target, at, _SCORE_BYTES))
+    return _joined(builder, totals, added)
+
+
+def _power(
+    builder: ir.IRBuilder, place: ir.Value, scale: ir.Value, shift: ir.Value
+) -> ir.Value:
+    return multiply_add(builder, load(builder, place, ROWS), scale, shift)
+
+
+def _add(builder: ir.IRBuilder, total: ir.Value, numbers: ir.Value) -> None:
+    builder.store(builder.fadd(builder.load(total), numbers), total)
 
 
 def _places(builder: ir.IRBuilder, value: float) -> list[ir.Value]:

@@ -19,7 +19,7 @@ from hookline_kernels.cpu.launching import numbers_of
 from hookline_kernels.cpu.prefill_call import (
     ITEM_NUMBERS,
     PrefillShape,
-    check_tiles,
+    check_shape,
     scratch_for,
     set_layer_arguments,
     set_step_arguments,
@@ -56,13 +56,13 @@ class SharedPrefixes:
     lens: Int64
     states: torch.Tensor
 
-    def __init__(self, shape: PrefillShape, dtype: torch.dtype) -> None:
+    def __init__(self, shape: PrefillShape) -> None:
         """Compiles the kernel if it is not compiled yet.
 
         Raises:
-            KernelError: The CPU has no matrix unit, or the shape does not fit it.
+            KernelError: There is no kernel for this shape.
         """
-        check_tiles(shape, dtype)
+        check_shape(shape)
         self._shape = shape
         self._kernel = tiled_kernel(shape, leaves_states=True)
         self._numbers = numbers_of(*[0] * 14)

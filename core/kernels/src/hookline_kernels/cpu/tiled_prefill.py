@@ -1,4 +1,4 @@
-"""Attention of requests with several new tokens, on the CPU's matrix unit."""
+"""Attention of requests with several new tokens, as products of matrices."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -12,7 +12,7 @@ from hookline_kernels.cpu.prefill_call import (
     ITEM_NUMBERS,
     STEP_ARGUMENTS,
     PrefillShape,
-    check_tiles,
+    check_shape,
     scratch_for,
     set_layer_arguments,
     set_step_arguments,
@@ -25,13 +25,13 @@ from hookline_kernels.metadata import AttentionMetadata
 class TiledPrefill:
     """Attends for the requests with several new tokens; for one thread."""
 
-    def __init__(self, shape: PrefillShape, dtype: torch.dtype) -> None:
+    def __init__(self, shape: PrefillShape) -> None:
         """Compiles the kernel if it is not compiled yet.
 
         Raises:
-            KernelError: The CPU has no matrix unit, or the shape does not fit it.
+            KernelError: There is no kernel for this shape.
         """
-        check_tiles(shape, dtype)
+        check_shape(shape)
         self._shape = shape
         self._kernel = tiled_kernel(shape)
         self._numbers = numbers_of(*[0] * 14)

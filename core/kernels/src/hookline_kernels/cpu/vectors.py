@@ -44,6 +44,15 @@ _EXP_COEFFICIENTS = (
 
 _POWER_OF_2 = (0.078024536, 0.2260672, 0.6958335, 0.99992526)
 """Coefficients of 2^x, 0 ≤ x < 1; error 8e-5, where bfloat16 has 4e-3."""
+_EXACT_POWER_OF_2 = (
+    1.87757667e-3,
+    8.98934009e-3,
+    5.58263181e-2,
+    0.240153617,
+    0.693153073,
+    0.999999925,
+)
+"""The same with an error of 1.5e-7; both minimise the largest relative one (Remez)."""
 _POWER_LIMIT = 200.0
 """Beyond it 2^x is infinite, or zero."""
 _FLOOR = 9
@@ -164,6 +173,52 @@ def multiply_add(
     return builder.fadd(product, total, flags=("contract",))
 
 
+def add_dots(
+    builder: ir.IRBuilder, left: ir.Value, right: ir.Value, total: ir.Value
+) -> ir.Value:
+    """Adds the products of pairs of bfloat16 numbers to 16 numbers.
+
+    Args:
+        builder: Where to.
+        left: 16 pairs, int32.
+        right: Likewise.
+        total: Float32; a lane gets both products of its pairs.
+    """
+    name, lanes = "llvm.x86.avx512bf16.dpbf16ps.512", 16
+    if current_isa() is Isa.NEON_BF16:
+        name, lanes = "llvm.aarch64.neon.bfdot.v4f32.v8bf16", 4
+    kind, pairs = vector(lanes), vector(2 * lanes, _BFloat())
+    shape = ir.FunctionType(kind, [kind, pairs, pairs])
+    call = cgutils.get_or_insert_function(builder.module, shape, name)
+    found = [
+        builder.call(
+            call,
+            [
+                part(builder, total, at, lanes),
+                builder.bitcast(part(builder, left, at, lanes), pairs),
+                builder.bitcast(part(builder, right, at, lanes), pairs),
+            ],
+        )
+        for at in range(0, 16, lanes)
+    ]
+    while len(found) > 1:
+        found = [joined(builder, *found[at : at + 2]) for at in range(0, len(found), 2)]
+    return found[0]
+
+
+def part(builder: ir.IRBuilder, numbers: ir.Value, start: int, lanes: int) -> ir.Value:
+    """Returns `lanes` of a vector's numbers."""
+    places = ir.Constant(vector(lanes, INT32), list(range(start, start + lanes)))
+    return builder.shuffle_vector(numbers, numbers, places)
+
+
+def joined(builder: ir.IRBuilder, first: ir.Value, second: ir.Value) -> ir.Value:
+    """Concatenates two vectors."""
+    places = list(range(2 * first.type.count))
+    kind = vector(len(places), INT32)
+    return builder.shuffle_vector(first, second, ir.Constant(kind, places))
+
+
 def larger(builder: ir.IRBuilder, left: ir.Value, right: ir.Value) -> ir.Value:
     return builder.select(builder.fcmp_ordered(">", left, right), left, right)
 
@@ -238,20 +293,25 @@ def exponential(builder: ir.IRBuilder, numbers: ir.Value) -> ir.Value:
     return builder.select(is_nothing, number(0.0), scaled)
 
 
-def power_of_2(builder: ir.IRBuilder, numbers: ir.Value) -> ir.Value:
-    """Computes 2^x of 16 numbers, error 8e-5.
+def power_of_2(
+    builder: ir.IRBuilder, numbers: ir.Value, *, is_exact: bool = False
+) -> ir.Value:
+    """Computes 2^x of 16 numbers, error 8e-5, or 1.5e-7 if exact.
 
     A polynomial of the fraction, scaled by the integer part.
     """
+    series_of = _EXACT_POWER_OF_2 if is_exact else _POWER_OF_2
     if not has_float_scaling():
-        return _plain_power_of_2(builder, numbers)
+        return _plain_power_of_2(builder, numbers, series_of)
     kind = numbers.type
     rest = _masked(builder, "reduce", [kind, INT32], [numbers, INT32(_FLOOR)])
-    series = _power_series(builder, rest)
+    series = _power_series(builder, rest, series_of)
     return _masked(builder, "scalef", [kind, kind], [series, numbers])
 
 
-def _plain_power_of_2(builder: ir.IRBuilder, numbers: ir.Value) -> ir.Value:
+def _plain_power_of_2(
+    builder: ir.IRBuilder, numbers: ir.Value, series_of: tuple[float, ...]
+) -> ir.Value:
     """The same without AVX-512; scales twice, as 2^x may be no normal float32."""
     for sign, limit in (("<", -_POWER_LIMIT), (">", _POWER_LIMIT)):
         most = constant(limit, 16)
@@ -266,7 +326,7 @@ def _plain_power_of_2(builder: ir.IRBuilder, numbers: ir.Value) -> ir.Value:
         builder.module, shape, "llvm.fptosi.sat.v16i32.v16f32"
     )
     power = builder.call(to_whole, [lower])
-    found = _power_series(builder, builder.fsub(numbers, lower))
+    found = _power_series(builder, builder.fsub(numbers, lower), series_of)
     half = builder.ashr(power, constant(1, 16, INT32))
     for part in (half, builder.sub(power, half)):
         exponent = builder.add(part, constant(127, 16, INT32))
@@ -275,9 +335,11 @@ def _plain_power_of_2(builder: ir.IRBuilder, numbers: ir.Value) -> ir.Value:
     return found
 
 
-def _power_series(builder: ir.IRBuilder, rest: ir.Value) -> ir.Value:
-    series = constant(_POWER_OF_2[0], 16)
-    for coefficient in _POWER_OF_2[1:]:
+def _power_series(
+    builder: ir.IRBuilder, rest: ir.Value, coefficients: tuple[float, ...]
+) -> ir.Value:
+    series = constant(coefficients[0], 16)
+    for coefficient in coefficients[1:]:
         series = multiply_add(builder, series, rest, constant(coefficient, 16))
     return series
 
