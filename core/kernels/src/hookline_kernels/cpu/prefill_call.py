@@ -113,6 +113,10 @@ class PrefillShape:
 class PrefillParts(NamedTuple):
     """What differs between forms: functions compiled by numba."""
 
+    open_unit: Any
+    """Readies the unit that multiplies, and returns its state before."""
+    close_unit: Any
+    """Restores that state."""
     lay_piece: Any
     """Lays a piece's keys and values out, from their pages."""
     lay_queries: Any

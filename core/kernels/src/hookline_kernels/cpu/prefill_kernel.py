@@ -15,7 +15,6 @@ from hookline_kernels.cpu.amx import ROWS
 from hookline_kernels.cpu.elements import array_at
 from hookline_kernels.cpu.launching import Kernel
 from hookline_kernels.cpu.memory import int_at, take
-from hookline_kernels.cpu.panels import close_tiles, open_tiles
 from hookline_kernels.cpu.prefill_call import (
     ITEM_NUMBERS,
     PIECE,
@@ -55,6 +54,7 @@ def tiled_kernel(shape: PrefillShape, *, leaves_states: bool = False) -> Kernel:
     parts = tile_parts(shape) if shape.form is Form.TILES else vector_parts(shape)
     lay_piece, lay_queries = parts.lay_piece, parts.lay_queries
     attend_tile = parts.attend_tile
+    open_unit, close_unit = parts.open_unit, parts.close_unit
     leave = _state_leaver(shape) if leaves_states else parts.write_output
 
     def prefill(numbers: Any) -> None:
@@ -62,7 +62,7 @@ def tiled_kernel(shape: PrefillShape, *, leaves_states: bool = False) -> Kernel:
         panel = given[6] + take(numbers + 8, 1) * scratch_bytes
         scores = panel + panel_bytes
         queries = scores + TILE_BYTES
-        before = open_tiles()
+        before = open_unit()
         work = take(numbers, 1)
         while work < given[2] * kv_heads:
             item, head = given[3] + work // kv_heads * _ITEM_BYTES, work % kv_heads
@@ -97,7 +97,7 @@ def tiled_kernel(shape: PrefillShape, *, leaves_states: bool = False) -> Kernel:
                 state = queries + tile * record_bytes + query_bytes
                 leave(state, output, head * group, tile * ROWS, rows)
             work = take(numbers, 1)
-        close_tiles(before)
+        close_unit(before)
 
     kind = "prefix" if leaves_states else "prefill"
     name = f"{kind}-{shape.form.value}{shape.size}-{group}-{kv_heads}"

@@ -153,13 +153,14 @@ def _lay_float_queries(  # noqa: PLR0917 - numba passes by position
     ) -> ir.Value:
         source, by_token, by_head, start, count, target = args[:6]
         places = row_places(builder, source, (by_token, by_head), start, count, heads)
-        for at in range(0, width, ROWS):
+        with cgutils.for_range(builder, INT64(width // ROWS), intp=INT64) as loop:
+            at = builder.mul(loop.index, INT64(ROWS * element))
             numbers = [
-                load(builder, builder.add(place, INT64(at * element)), ROWS, element)
-                for place in places
+                load(builder, builder.add(place, at), ROWS, element) for place in places
             ]
-            for row, found in enumerate(transposed(builder, numbers), at):
-                store(builder, found, builder.add(target, INT64(4 * ROWS * row)))
+            to = offset(builder, target, loop.index, 4 * ROWS * ROWS)
+            for row, found in enumerate(transposed(builder, numbers)):
+                store(builder, found, builder.add(to, INT64(4 * ROWS * row)))
         return context.get_dummy_value()
 
     return signature, emit
@@ -190,17 +191,17 @@ def _write_float_rows(  # noqa: PLR0917 - numba passes by position
         share = builder.fdiv(constant(1.0, ROWS), load(builder, whole, ROWS))
         strides = by_token, INT64(element * width)
         places = row_places(builder, target, strides, start, count, heads)
-        for at in range(0, width, ROWS):
-            found = [
-                load(builder, builder.add(source, INT64(4 * ROWS * row)), ROWS)
-                for row in range(at, at + ROWS)
-            ]
-            scaled = [builder.fmul(each, share) for each in found]
+        with cgutils.for_range(builder, INT64(width // ROWS), intp=INT64) as loop:
+            own = offset(builder, source, loop.index, 4 * ROWS * ROWS)
+            scaled = []
+            for row in range(ROWS):
+                place = builder.add(own, INT64(4 * ROWS * row))
+                scaled.append(builder.fmul(load(builder, place, ROWS), share))
             # backwards: the true row overwrites its repetitions
             turned = list(zip(places, transposed(builder, scaled), strict=True))
+            at = builder.mul(loop.index, INT64(ROWS * element))
             for place, numbers in reversed(turned):
-                to = builder.add(place, INT64(element * at))
-                store(builder, numbers, to, element)
+                store(builder, numbers, builder.add(place, at), element)
         return context.get_dummy_value()
 
     return signature, emit

@@ -230,13 +230,14 @@ def _write_states(  # noqa: PLR0917 - numba passes by position
                 builder.store(number, pointer, align=4)
             values = offset(builder, token, each, 4 * width)
             places.append(builder.add(values, INT64(8 * total)))
-        for at in range(0, width, ROWS):
+        with cgutils.for_range(builder, INT64(width // ROWS), intp=INT64) as loop:
+            own = offset(builder, source, loop.index, 64 * ROWS)
             found = [
-                load(builder, builder.add(source, INT64(64 * (2 + row))), ROWS)
-                for row in range(at, at + ROWS)
+                load(builder, builder.add(own, INT64(64 * (2 + row))), ROWS)
+                for row in range(ROWS)
             ]
             for place, numbers in zip(places, transposed(builder, found), strict=True):
-                store(builder, numbers, builder.add(place, INT64(4 * at)))
+                store(builder, numbers, offset(builder, place, loop.index, 4 * ROWS))
         return context.get_dummy_value()
 
     return signature, emit

@@ -10,6 +10,7 @@ from numba import njit
 from hookline_kernels.cpu.amx import DEPTH, ROWS
 from hookline_kernels.cpu.elements import to_float
 from hookline_kernels.cpu.memory import int_at
+from hookline_kernels.cpu.panels import close_tiles, open_tiles
 from hookline_kernels.cpu.prefill_call import PIECE, PrefillParts, PrefillShape
 from hookline_kernels.cpu.prefill_panels import (
     lay_keys,
@@ -28,6 +29,8 @@ from hookline_kernels.cpu.prefill_tiles import (
 def tile_parts(shape: PrefillShape) -> PrefillParts:
     """Returns functions for numba's kernels."""
     return PrefillParts(
+        open_unit=open_tiles,
+        close_unit=close_tiles,
         lay_piece=_piece_layer(shape),
         lay_queries=query_layer(shape),
         attend_tile=_tile_attender(shape),

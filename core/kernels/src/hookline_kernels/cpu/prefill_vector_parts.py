@@ -42,11 +42,23 @@ def vector_parts(shape: PrefillShape) -> PrefillParts:
     """Returns functions for numba's kernels."""
     is_paired = shape.form is Form.PAIRS
     return PrefillParts(
+        open_unit=_open_nothing,
+        close_unit=_close_nothing,
         lay_piece=_pair_piece_layer(shape) if is_paired else _piece_layer(shape),
         lay_queries=query_layer(shape) if is_paired else _query_layer(shape),
         attend_tile=_tile_attender(shape),
         write_output=_output_writer(shape),
     )
+
+
+@njit
+def _open_nothing() -> int:
+    return 0
+
+
+@njit
+def _close_nothing(before: int) -> None:
+    """Vectors have no state."""
 
 
 def _piece_layer(shape: PrefillShape) -> Any:
