@@ -187,7 +187,7 @@ def add_dots(
     name, lanes = "llvm.x86.avx512bf16.dpbf16ps.512", 16
     if current_isa() is Isa.NEON_BF16:
         name, lanes = "llvm.aarch64.neon.bfdot.v4f32.v8bf16", 4
-    kind, pairs = vector(lanes), vector(2 * lanes, _BFloat())
+    kind, pairs = vector(lanes), vector(2 * lanes, BFloat())
     shape = ir.FunctionType(kind, [kind, pairs, pairs])
     call = cgutils.get_or_insert_function(builder.module, shape, name)
     found = [
