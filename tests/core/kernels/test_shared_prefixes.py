@@ -139,6 +139,7 @@ def test_what_is_shared_is_noted_for_each() -> None:
             key_dim=32,
             value_dim=32,
             block_size=16,
+            cache_format=2,
         )
     )
     groups = [(1040, [1100, 1041]), (512, [513, 700]), (512, [600] * 3)]

@@ -12,7 +12,7 @@ from hookline_kernels.cpu.amx import DEPTH, ROWS, has_tiles
 from hookline_kernels.cpu.cache_formats import bytes_of
 from hookline_kernels.cpu.decode_call import UNBOUNDED
 from hookline_kernels.cpu.elements import float_bits
-from hookline_kernels.cpu.isa import has_fast_bf16_dots
+from hookline_kernels.cpu.isa import Isa, current_isa, has_fast_bf16_dots
 from hookline_kernels.cpu.launching import Numbers
 from hookline_kernels.cpu.team import thread_team
 from hookline_kernels.cpu.vectors import LOG2_E
@@ -136,12 +136,22 @@ def fastest_form(dtype: torch.dtype) -> Form:
     return Form.PAIRS if has_fast_bf16_dots() else Form.FLOATS
 
 
+def possible_forms() -> list[Form]:
+    """Returns the forms that this CPU can compute."""
+    isa = current_isa()
+    has_dots = isa is Isa.NEON_BF16 or isa.includes(Isa.AVX512_BF16)
+    can = {Form.TILES: has_tiles(), Form.PAIRS: has_dots, Form.FLOATS: True}
+    return [form for form in Form if can[form]]
+
+
 def check_shape(shape: PrefillShape) -> None:
     """Checks that there is a kernel for a shape.
 
     Raises:
         KernelError: There is none.
     """
+    if shape.form not in possible_forms():
+        raise KernelError(f"the CPU computes no {shape.form.value}")
     step = ROWS if shape.form is Form.FLOATS else DEPTH
     if shape.key_dim % step or shape.value_dim % step or shape.block_size % ROWS:
         raise KernelError(f"{shape.form.value} do not fit {shape}")

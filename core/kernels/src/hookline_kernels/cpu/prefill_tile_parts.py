@@ -8,6 +8,12 @@ from typing import Any
 from numba import njit
 
 from hookline_kernels.cpu.amx import DEPTH, ROWS
+from hookline_kernels.cpu.cache_formats import (
+    bytes_of,
+    page_size,
+    widen_keys,
+    widen_values,
+)
 from hookline_kernels.cpu.elements import to_float
 from hookline_kernels.cpu.memory import int_at
 from hookline_kernels.cpu.panels import close_tiles, open_tiles
@@ -107,8 +113,11 @@ def _tile_attender(shape: PrefillShape) -> Any:
 def _piece_layer(shape: PrefillShape) -> Any:
     block, kv_heads = shape.block_size, shape.num_kv_heads
     key_dim, value_dim = shape.key_dim, shape.value_dim
-    key_page, value_page = 2 * block * key_dim, 2 * block * value_dim
+    form = shape.cache_format
+    is_widened, number_bytes = shape.widened_bytes > 0, bytes_of(form)
+    key_page, value_page = (page_size(dim, block, form) for dim in (key_dim, value_dim))
     value_panel = 2 * PIECE * key_dim
+    widened = shape.scratch_bytes - shape.widened_bytes
 
     def lay_piece(  # noqa: PLR0917 - numba passes by position
         keys: int, values: int, table: int, head: int, start: int, stop: int, panel: int
@@ -122,9 +131,17 @@ def _piece_layer(shape: PrefillShape) -> Any:
                 continue
             page = int_at(table, token // block) * kv_heads + head
             within = token % block
-            key = keys + page * key_page + 2 * within
+            key, value = keys + page * key_page, values + page * value_page
+            if is_widened:
+                to = panel + widened
+                widen_keys(key, within, to, key_dim, block, form, 2)
+                lay_keys(to, panel + 2 * at * key_dim, key_dim, ROWS)
+                widen_values(value, within, to, value_dim, block, form, 2)
+                lay_values(to, target, stop - token, value_dim)
+                continue
+            key += within * number_bytes
             lay_keys(key, panel + 2 * at * key_dim, key_dim, block)
-            value = values + page * value_page + 2 * within * value_dim
+            value += within * number_bytes * value_dim
             lay_values(value, target, stop - token, value_dim)
 
     return njit(lay_piece)

@@ -9,6 +9,12 @@ from typing import Any
 from numba import njit
 
 from hookline_kernels.cpu.amx import ROWS
+from hookline_kernels.cpu.cache_formats import (
+    bytes_of,
+    page_size,
+    widen_keys,
+    widen_values,
+)
 from hookline_kernels.cpu.elements import to_float
 from hookline_kernels.cpu.memory import int_at
 from hookline_kernels.cpu.prefill_call import (
@@ -44,7 +50,7 @@ def vector_parts(shape: PrefillShape) -> PrefillParts:
     return PrefillParts(
         open_unit=_open_nothing,
         close_unit=_close_nothing,
-        lay_piece=_pair_piece_layer(shape) if is_paired else _piece_layer(shape),
+        lay_piece=_piece_layer(shape),
         lay_queries=query_layer(shape) if is_paired else _query_layer(shape),
         attend_tile=_tile_attender(shape),
         write_output=_output_writer(shape),
@@ -62,45 +68,72 @@ def _close_nothing(before: int) -> None:
 
 
 def _piece_layer(shape: PrefillShape) -> Any:
-    block, kv_heads, size = shape.block_size, shape.num_kv_heads, shape.size
+    block, kv_heads, form = shape.block_size, shape.num_kv_heads, shape.cache_format
     key_dim, value_dim = shape.key_dim, shape.value_dim
-    value_panel = 4 * PIECE * key_dim
+    key_page, value_page = (page_size(dim, block, form) for dim in (key_dim, value_dim))
+    size, number_bytes = shape.panel_size, bytes_of(form)
+    value_panel = size * PIECE * key_dim
+    widened = shape.scratch_bytes - shape.widened_bytes
+    is_widened, is_paired = shape.widened_bytes > 0, shape.form is Form.PAIRS
+    lay_key, lay_value = _pair_layers(shape) if is_paired else _float_layers(shape)
 
     def lay_piece(  # noqa: PLR0917 - numba passes by position
         keys: int, values: int, table: int, head: int, start: int, stop: int, panel: int
     ) -> None:
         """Lays the tokens start … stop - 1 out, and some behind them."""
         for token in range(start, stop, ROWS):
-            page = (int_at(table, token // block) * kv_heads + head) * block * size
-            within, at = token % block * size, token - start
-            key = keys + page * key_dim + within
-            lay_float_keys(key, panel + 4 * at, key_dim, block, size)
-            value = values + page * value_dim + within * value_dim
-            target = panel + value_panel + 4 * at * value_dim
-            lay_float_values(value, target, value_dim, size)
+            page = int_at(table, token // block) * kv_heads + head
+            within, at = token % block, token - start
+            key, value = keys + page * key_page, values + page * value_page
+            key_to = panel + 4 * at
+            value_to = panel + value_panel + size * at * value_dim
+            if is_widened:
+                to = panel + widened
+                widen_keys(key, within, to, key_dim, block, form, size)
+                lay_key(to, key_to)
+                widen_values(value, within, to, value_dim, block, form, size)
+                lay_value(to, value_to, stop - token)
+                continue
+            lay_key(key + within * number_bytes, key_to)
+            own = value + within * number_bytes * value_dim
+            lay_value(own, value_to, stop - token)
 
     return njit(lay_piece)
 
 
-def _pair_piece_layer(shape: PrefillShape) -> Any:
-    block, kv_heads = shape.block_size, shape.num_kv_heads
+def _float_layers(shape: PrefillShape) -> tuple[Any, Any]:
+    """Returns functions that copy 16 tokens' keys, and values, as float32."""
     key_dim, value_dim = shape.key_dim, shape.value_dim
-    value_panel = 2 * PIECE * key_dim
+    size, stride = _source_of(shape)
 
-    def lay_piece(  # noqa: PLR0917 - numba passes by position
-        keys: int, values: int, table: int, head: int, start: int, stop: int, panel: int
-    ) -> None:
-        """Lays the tokens start … stop - 1 out, and some behind them."""
-        for token in range(start, stop, ROWS):
-            page = (int_at(table, token // block) * kv_heads + head) * block * 2
-            within, at = token % block * 2, token - start
-            key = keys + page * key_dim + within
-            lay_pair_keys(key, panel + 4 * at, key_dim, block)
-            value = values + page * value_dim + within * value_dim
-            target = panel + value_panel + 2 * at * value_dim
-            lay_pair_values(value, target, stop - token, value_dim)
+    def lay_key(source: int, target: int) -> None:
+        lay_float_keys(source, target, key_dim, stride, size)
 
-    return njit(lay_piece)
+    def lay_value(source: int, target: int, _: int) -> None:
+        lay_float_values(source, target, value_dim, size)
+
+    return njit(lay_key), njit(lay_value)
+
+
+def _pair_layers(shape: PrefillShape) -> tuple[Any, Any]:
+    """Returns functions that copy 16 tokens' keys, and values, in pairs."""
+    key_dim, value_dim = shape.key_dim, shape.value_dim
+    _, stride = _source_of(shape)
+
+    def lay_key(source: int, target: int) -> None:
+        lay_pair_keys(source, target, key_dim, stride)
+
+    def lay_value(source: int, target: int, tokens: int) -> None:
+        lay_pair_values(source, target, tokens, value_dim)
+
+    return njit(lay_key), njit(lay_value)
+
+
+def _source_of(shape: PrefillShape) -> tuple[int, int]:
+    """Returns the bytes of a number to copy, and numbers from key row to key row."""
+    if shape.widened_bytes:
+        return shape.panel_size, ROWS
+    return bytes_of(shape.cache_format), shape.block_size
 
 
 def _query_layer(shape: PrefillShape) -> Any:
