@@ -24,7 +24,7 @@ REST := (slow or exhaustive or hostile)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help serve disagg test test-rest test-all lint types imports bench soak fuzz demo-model demo-heads clean
+.PHONY: help serve disagg test test-rest test-isa test-all lint types imports bench soak fuzz demo-model demo-heads clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -40,6 +40,13 @@ test: $(VENV)/installed-dev  ## Run the essential tests: ARGS='...' goes to pyte
 
 test-rest: $(VENV)/installed-dev  ## Run the tests that `make test` leaves out
 	@$(PYTEST) -m '$(EVERY_TEST) and $(REST)' $(ARGS)
+
+test-isa: $(VENV)/installed-dev  ## Run tests of kernels and models on each instruction set below this machine's
+	@for isa in $$($(BIN)/python -c 'from hookline_kernels.cpu.isa import host_isas; print(*[each.value for each in host_isas()[:-1]])'); do \
+	    echo "HOOKLINE_CPU_ISA=$$isa"; \
+	    HOOKLINE_CPU_ISA=$$isa HOOKLINE_EMULATE_AMX= \
+	        $(PYTEST) -m '$(EVERY_TEST)' $(ARGS) tests/core/kernels tests/core/oracle || exit 1; \
+	done
 
 test-all: $(VENV)/installed-dev  ## Run all tests except soak and GPU tests
 	@$(PYTEST) -m '$(EVERY_TEST)' $(ARGS)

@@ -15,23 +15,37 @@ from hookline_kernels.cpu.isa import Isa, current_isa, host_isas
 
 LOWER = [each for each in host_isas() if each is not host_isas()[-1]]
 PROBE = """
-import numpy, torch, numba
-from numba.core import types
+import numba, torch
 from hookline.config import ExecutorConfig
 from hookline.worker.machine import choose_machine
-from hookline_kernels.cpu.elements import array_at
-from hookline_kernels.cpu.jit import compile_kernel, source_stamp
-
-def body(place):
-    numbers = array_at(place, 4096, numpy.float32)
-    for at in range(4096):
-        numbers[at] = numbers[at] * 2 + 1
+from hookline_kernels.cpu.jit import source_stamp
+from hookline_kernels.cpu.norm import RmsNorm
+from hookline_kernels.layers import rms_norm_reference
 
 machine = choose_machine(ExecutorConfig())
-compile_kernel(body, types.void(types.intp), "probe")
+weight, values = torch.randn(40), torch.randn(3, 40)
+found = RmsNorm(weight, 1e-5, unit_offset=False)(values)
+expected = rms_norm_reference(values, weight, 1e-5, unit_offset=False)
+torch.testing.assert_close(found, expected)
 features = numba.core.registry.cpu_target.target_context.codegen().magic_tuple()[2]
 print(machine.isa, torch.backends.cpu.get_cpu_capability(), source_stamp(), features)
 """
+FILES = [
+    "compiled_attention",
+    "eight_bit_cache",
+    "feed_forward",
+    "float32_gemm",
+    "gated",
+    "linear",
+    "norm",
+    "rejection_kernels",
+    "rotary_cache",
+    "sampling_kernels",
+    "shared_prefixes",
+    "tiled_prefill",
+    "tree_attention",
+]
+"""Tests of kernels that every tier has."""
 
 
 def test_a_tier_includes_those_below_it() -> None:
@@ -59,7 +73,7 @@ def test_a_tier_that_the_machine_lacks_is_refused(
 
 @pytest.mark.parametrize("tier", LOWER, ids=lambda each: each.value)
 def test_a_lower_tier_limits_compilers_and_libraries(tier: Isa, tmp_path: Path) -> None:
-    """In another process, whose kernels are cached apart."""
+    """In another process, whose kernels are right, and cached apart."""
     script = tmp_path / "probe.py"
     script.write_text(PROBE)
 
@@ -84,3 +98,49 @@ def test_a_lower_tier_limits_compilers_and_libraries(tier: Isa, tmp_path: Path) 
     assert bool(wider) == tier.includes(Isa.AVX512)
     assert ("+avx512bf16" in wider) == tier.includes(Isa.AVX512_BF16)
     assert "+amx-tile" not in features
+
+
+@pytest.mark.exhaustive
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize("tier", LOWER, ids=lambda each: each.value)
+def test_kernels_pass_the_same_tests_on_a_lower_tier(tier: Isa) -> None:
+    """In a separate process, which emulates no tiles."""
+    folder = Path(__file__).parent
+    files = [str(path) for each in FILES for path in folder.glob(f"test_{each}.py")]
+    options = ["-q", "-p", "no:xdist", "-p", "no:cacheprovider", "--timeout", "0"]
+
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", *options, "-m", "not exhaustive", *files],
+        env={**os.environ, isa.VARIABLE: tier.value, isa.EMULATION: ""},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert done.returncode == 0, done.stdout[-20_000:] + done.stderr[-5_000:]
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("tier", [Isa.NEON, Isa.NEON_BF16], ids=lambda each: each.value)
+def test_kernels_compile_for_arm(tier: Isa) -> None:
+    """Those of attention, norms and products; dot products only where there are any."""
+    script = str(Path(__file__).parent / "arm_objects.py")
+    names = {isa.VARIABLE: "", isa.EMULATION: ""}
+
+    done = subprocess.run(
+        [sys.executable, script, tier.value],
+        env=os.environ | names,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert done.returncode == 0, done.stderr
+    dots = {
+        name: int(count) for name, count in map(str.split, done.stdout.splitlines())
+    }
+    assert {name.partition("-")[0] for name in dots} >= {"prefill", "prefix", "rms"}
+    paired = {name for name, count in dots.items() if count}
+    expected = {name for name in dots if "pairs" in name}
+    assert paired == expected
+    assert bool(paired) == (tier is Isa.NEON_BF16)
