@@ -262,6 +262,24 @@ def test_the_configured_part_of_the_cache_is_prefaulted(
     assert asked == ([(6, 8192)] if wanted else [])
 
 
+def test_by_default_the_cache_of_65536_tokens_is_prefaulted(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A small model's process does not take a GiB that may never be used."""
+    asked: list[tuple[int, int]] = []
+
+    def warmer(memory: list[torch.Tensor], warmed_bytes: int) -> SimpleNamespace:
+        asked.append((sum(each.nbytes for each in memory), warmed_bytes))
+        return SimpleNamespace(close=lambda: None)
+
+    monkeypatch.setattr(allocation, "PageWarmer", warmer)
+
+    load(folder, cache=CacheConfig(num_kv_blocks=16, block_size=8))
+
+    [(total, prefaulted)] = asked
+    assert prefaulted == total // (16 * 8) * 65_536
+
+
 def test_a_budget_below_a_whole_prompt_is_refused(folder: Path) -> None:
     """Without chunked prefill a step must hold the longest prompt."""
     with pytest.raises(ConfigError, match="without chunked prefill"):

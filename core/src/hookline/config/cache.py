@@ -60,13 +60,14 @@ class CacheConfig:
             "others; fp8 is fp8_e4m3. CPU only."
         ),
     )
-    kv_cache_prefault: int = field(
-        default=1 << 30,
+    kv_cache_prefault: int | None = field(
+        default=None,
         metadata=option(
             "Memory of the KV cache that is mapped in the background right after the "
             "start; 0 maps each page when it is first written. CPU only.",
             metavar="SIZE",
             minimum=0,
+            shown_default="that of 65536 tokens, at most 1GiB",
             read=read_size,
         ),
     )

@@ -11,6 +11,9 @@ from hookline.worker.paged_cache import PagedCache
 from hookline.worker.runner_maker import BatchState, RunnerMaker
 from hookline.worker.transfers.transferring import Transferring
 
+_PREFAULT_TOKENS = 1 << 16
+_MOST_PREFAULT = 1 << 30
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Allocation:
@@ -61,11 +64,21 @@ class Allocation:
         """Number of blocks in the KV cache."""
         return len(self.cache.keys[0])
 
-    def warmer(self, warmed_bytes: int) -> PageWarmer | None:
-        """Starts to fault in the first pages of the KV cache; None on a device."""
-        if not warmed_bytes or self.cache.keys[0].device.type != "cpu":
+    def warmer(self, prefault: int | None) -> PageWarmer | None:
+        """Starts to fault in the first pages of the KV cache; None on a device.
+
+        Args:
+            prefault: Bytes to fault in; None chooses: a small model must not hold a
+                GiB that it may never use.
+        """
+        memory = [*self.cache.keys, *self.cache.values]
+        if prefault is None:
+            tokens = self.num_blocks * self.cache.keys[0].shape[1]
+            token_bytes = sum(each.nbytes for each in memory) // tokens
+            prefault = min(_PREFAULT_TOKENS * token_bytes, _MOST_PREFAULT)
+        if not prefault or memory[0].device.type != "cpu":
             return None
-        return PageWarmer([*self.cache.keys, *self.cache.values], warmed_bytes)
+        return PageWarmer(memory, prefault)
 
     def close(self) -> None:
         """Ends the threads of plugins that work on this memory."""
