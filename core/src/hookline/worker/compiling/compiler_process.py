@@ -51,8 +51,9 @@ class CompilerProcess:
         try:
             with process.stdin as stdin:
                 stdin.write(msgspec.json.encode(self._config))
-            for line in process.stdout:
-                yield msgspec.json.decode(line, type=CompilerMessage)
+            with process.stdout as reports:
+                for line in reports:
+                    yield msgspec.json.decode(line, type=CompilerMessage)
         except BrokenPipeError:
             pass  # it has ended
         finally:

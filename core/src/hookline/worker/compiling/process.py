@@ -40,7 +40,7 @@ OWNER_CHECK_SECONDS = 1.0
 def main(owner: int) -> int:
     """Compiles, and returns the exit status: 0 also for a refusal."""
     config = msgspec.json.decode(sys.stdin.buffer.read(), type=EngineConfig)
-    farm = CompileFarm(len(os.sched_getaffinity(0)), _report_kernel)
+    farm = CompileFarm(_cores(), _report_kernel)
     _end_with(owner, farm)
     try:
         folder = _writable_cache()
@@ -53,6 +53,13 @@ def main(owner: int) -> int:
         farm.close()
         _end_as_usual()
     return 0
+
+
+def _cores() -> int:
+    """Returns the number of cores that this process may use."""
+    if sys.platform == "linux":
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def _compile(config: EngineConfig, farm: CompileFarm) -> str:

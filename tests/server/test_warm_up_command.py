@@ -1,0 +1,87 @@
+"""`hookline warm-up`, and servers whose kernels are not compiled yet."""
+
+import time
+from pathlib import Path
+
+import pytest
+
+from hookline_server.cli import main
+from hookline_testing.server_process import serving
+
+PATH = "/v1/completions"
+BODY = {"model": "demo", "prompt": "class Stack:", "max_tokens": 24, "temperature": 0}
+LIMIT_SECONDS = 240
+
+
+def test_torch_alone_has_nothing_to_warm_up(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """
+    Without kernels there is nothing to compile, which is one line of error.
+    """
+    assert main(["warm-up", "--kernels=torch"]) == 2
+
+    assert "nothing to compile" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_cache_that_cannot_be_written_is_one_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """
+    The command says where it cannot keep kernels, and what to do.
+    """
+    blocking = tmp_path / "file"
+    blocking.touch()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(blocking))
+    monkeypatch.delenv("NUMBA_CACHE_DIR", raising=False)
+
+    assert main(["warm-up"]) == 1
+
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1
+    assert "XDG_CACHE_HOME" in error
+
+
+@pytest.mark.slow
+def test_warm_up_compiles_once(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """
+    A second call finds the kernels of the first, and a server then starts with them.
+    """
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
+
+    assert main(["warm-up"]) == 0
+    first = capsys.readouterr().out
+    assert main(["warm-up"]) == 0
+    second = capsys.readouterr().out
+
+    assert "compiled rms-norm" in first
+    assert "compiled 0 kernels" in second
+    with serving("--port=0") as server:
+        assert "compiled attention" in server.banner
+
+
+@pytest.mark.slow
+def test_server_changes_to_kernels_between_steps(tmp_path: Path) -> None:
+    """
+    A server without kernels answers at once, and alike before and after they are there.
+    """
+    # In float32, where no two tokens are nearly as likely.
+    variables = {"NUMBA_CACHE_DIR": str(tmp_path)}
+    with serving("--port=0", "--dtype=float32", environment=variables) as server:
+        assert "its kernels are being compiled" in server.banner
+        _, before = server.post(PATH, BODY)
+        server.wait_for("hookline_kernels_compiling", 1)
+        deadline = time.monotonic() + LIMIT_SECONDS
+        while "kernels are in use" not in server.log.read_text():
+            assert time.monotonic() < deadline
+            server.post(PATH, BODY)
+            time.sleep(0.5)
+        _, after = server.post(PATH, BODY)
+
+        assert after["choices"][0]["text"] == before["choices"][0]["text"]
+        server.wait_for("hookline_kernels_compiling", 0)
