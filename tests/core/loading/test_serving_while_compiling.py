@@ -74,6 +74,28 @@ def test_missing_kernels_are_asked_for_again_later() -> None:
     assert choose.asked == [False, True]
 
 
+def test_engine_that_cannot_keep_kernels_compiles_them_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """
+    Where the cache cannot be written, no other process could hand kernels over.
+    """
+    blocking = tmp_path / "file"
+    blocking.touch()
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(blocking))
+    jit.cache_folder.cache_clear()
+    choose = Choices()
+
+    first = first_forward(
+        EngineConfig(executor=BESIDE), CPU, choose, PROBED, torch.float32
+    )
+
+    assert choose.asked == [True]
+    assert first.with_kernels is None
+    assert "XDG_CACHE_HOME" in caplog.text
+    jit.cache_folder.cache_clear()
+
+
 @pytest.mark.parametrize(
     "config",
     [

@@ -10,9 +10,10 @@ import torch
 
 from hookline.config import EngineConfig, Kernels
 from hookline.models.probe import Probed
+from hookline.worker.compiling.kernel_cache import writable_cache
 from hookline.worker.forward import Forward
 from hookline.worker.paged_cache import PagedCache
-from hookline_kernels import Platform
+from hookline_kernels import KernelError, Platform
 from hookline_kernels.missing import KernelMissingError, OnlyCached, when_missing
 from hookline_kernels.sampling import choose_sampling
 
@@ -58,6 +59,16 @@ def serves_meanwhile(config: EngineConfig, platform: Platform) -> bool:
     )
 
 
+def _keeps_kernels() -> bool:
+    """Whether what another process compiles can reach this one."""
+    try:
+        writable_cache()
+    except KernelError as error:
+        _log.warning("no kernels are compiled in the background: %s", error)
+        return False
+    return True
+
+
 def without_kernels(config: EngineConfig) -> EngineConfig:
     """Returns the configuration of an engine that uses torch alone."""
     return replace(config, executor=replace(config.executor, kernels=Kernels.TORCH))
@@ -81,7 +92,7 @@ def first_forward(  # noqa: PLR0917 - two dtypes of one model
         dtype: The model's data type.
         cache_dtype: The KV cache's; None is the model's.
     """
-    if not serves_meanwhile(config, platform):
+    if not serves_meanwhile(config, platform) or not _keeps_kernels():
         may_compile = config.executor.kernels is not Kernels.TORCH
         return FirstForward(choose(may_compile=may_compile))
     cached = OnlyCached()

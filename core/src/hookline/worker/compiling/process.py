@@ -9,9 +9,7 @@ output. It ends with its owner.
 import os
 import signal
 import sys
-import tempfile
 from dataclasses import replace
-from pathlib import Path
 
 import msgspec
 
@@ -21,6 +19,7 @@ from hookline.exceptions import ConfigError, ModelLoadError
 from hookline.models.description import describe
 from hookline.plugin_loading.proposers import load_proposer, settle_drafts
 from hookline.spec_decode.proposer import Proposer
+from hookline.worker.compiling.kernel_cache import writable_cache
 from hookline.worker.compiling.messages import (
     CompilationEnded,
     CompilationRefused,
@@ -30,7 +29,7 @@ from hookline.worker.compiling.messages import (
 from hookline.worker.executor_factory import RUNS_MODEL, ExecutorContext
 from hookline.worker.startup_timer import StartupTimer
 from hookline.worker.uniproc_factory import UNIPROC
-from hookline_kernels import KernelError, import_compiled
+from hookline_kernels import KernelError
 from hookline_kernels.compile_farm import CompileFarm
 from hookline_kernels.missing import when_missing
 
@@ -43,7 +42,7 @@ def main(owner: int) -> int:
     farm = CompileFarm(_cores(), _report_kernel)
     _end_with(owner, farm)
     try:
-        folder = _writable_cache()
+        folder = writable_cache()
         kernels = _compile(config, farm)
     except (ConfigError, ModelLoadError, KernelError) as error:
         _report(CompilationRefused(str(error)))
@@ -112,24 +111,6 @@ def _small(config: EngineConfig) -> EngineConfig:
         kv_transfer=None,
         logits_processors=(),
     )
-
-
-def _writable_cache() -> Path:
-    """Returns the folder of compiled kernels.
-
-    Raises:
-        KernelError: It cannot be written, or no compiler is installed.
-    """
-    jit = import_compiled("hookline_kernels.cpu.jit")
-    try:
-        folder: Path = jit.cache_folder()
-        with tempfile.TemporaryFile(dir=folder):
-            return folder
-    except OSError as error:
-        raise KernelError(
-            f"compiled kernels cannot be kept: {error}; set XDG_CACHE_HOME to a folder "
-            "that can be written"
-        ) from error
 
 
 def _end_with(owner: int, farm: CompileFarm) -> None:
