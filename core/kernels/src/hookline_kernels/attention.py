@@ -12,7 +12,7 @@ from torch.nn.functional import scaled_dot_product_attention
 from hookline_kernels.attention_layer import AttentionLayer
 from hookline_kernels.cache_numbers import EIGHT_BITS, quantized
 from hookline_kernels.layout import gathered, scales_of
-from hookline_kernels.metadata import TREE_BITS, AttentionMetadata, TreeMask
+from hookline_kernels.metadata import TREE_BITS, AttentionMetadata
 
 
 def write_cache(
@@ -55,8 +55,8 @@ def paged_attention(
         blocks, length = batch.block_tables[index], batch.seq_lens[index]
         output[start:end] = _attend_one(
             query[start:end],
-            _gather(layer.keys, blocks, length, query.dtype),
-            _gather(layer.values, blocks, length, query.dtype),
+            gather(layer.keys, blocks, length, query.dtype),
+            gather(layer.values, blocks, length, query.dtype),
             layer,
         )
         start = end
@@ -87,7 +87,7 @@ def attend_written(
     return paged_attention(query, layer, batch)
 
 
-def _gather(
+def gather(
     cache: torch.Tensor, blocks: torch.Tensor, length: int, dtype: torch.dtype
 ) -> torch.Tensor:
     """Returns one request's part of the cache: [length, KV heads, head dim]."""
@@ -137,7 +137,7 @@ def _attend_decodes(
     mask = keys < lengths
     positions = keys
     if (trees := batch.trees) is not None:
-        unseen = _unseen(trees, lengths, keys)
+        unseen = unseen_tokens(trees.unseen[:, None], lengths, keys)
         mask &= ~unseen
         positions = keys - unseen.cumsum(1)
         lengths = lengths - trees.num_unseen[:, None]  # the window counts positions
@@ -153,10 +153,12 @@ def _attend_decodes(
     )[:, :, 0]
 
 
-def _unseen(trees: TreeMask, lengths: torch.Tensor, keys: torch.Tensor) -> torch.Tensor:
-    """[S, keys] whether a cached token is hidden from the request's newest token."""
+def unseen_tokens(
+    unseen: torch.Tensor, lengths: torch.Tensor, keys: torch.Tensor
+) -> torch.Tensor:
+    """Whether a cached token is hidden from a request's newest; the three broadcast."""
     back = lengths - 1 - keys
-    bits = trees.unseen[:, None] >> back.clamp(0, TREE_BITS - 1)
+    bits = unseen >> back.clamp(0, TREE_BITS - 1)
     return (bits & 1).bool() & (back < TREE_BITS)
 
 

@@ -10,6 +10,7 @@ from hookline_kernels.attention import attend_written, reference_attention
 from hookline_kernels.attention_layer import Attend
 from hookline_kernels.failure import KernelError
 from hookline_kernels.importing import import_compiled
+from hookline_kernels.latent import attend_latent, latent_attention
 from hookline_kernels.platform import CPU, Platform
 
 _log = logging.getLogger(__name__)
@@ -47,6 +48,7 @@ def choose_attention(
     may_compile: bool = True,
     platform: Platform = CPU,
     has_trees: bool = False,
+    is_latent: bool = False,
 ) -> ChosenAttention:
     """Returns the platform's attention, or the torch reference.
 
@@ -64,9 +66,12 @@ def choose_attention(
         may_compile: False asks for the torch reference.
         platform: Where the model computes.
         has_trees: Steps may carry a `TreeMask`; CPU only.
+        is_latent: Values are a view of the keys, which are rows in memory.
     """
+    if is_latent and not platform.is_gpu:
+        return _LATENT
     if not may_compile:
-        return _reference("")
+        return _LATENT if is_latent else _reference("")
     own: dict[str, object] = {"has_trees": True} if has_trees else {}
     if cache_dtype not in {None, dtype}:
         own["cache_dtype"] = cache_dtype
@@ -83,13 +88,17 @@ def choose_attention(
         )
     except KernelError as error:
         _log.warning("attention falls back to torch: %s", error)
-        return _reference(str(error))
+        return _LATENT if is_latent else _reference(str(error))
     written = attention.attend_written
     if platform.is_gpu:
         return ChosenAttention(attention, written, "Triton")
     return ChosenAttention(
         attention, written, "compiled", has_tiles=attention.has_tiles
     )
+
+
+_LATENT = ChosenAttention(latent_attention, attend_latent, "torch")
+"""Products of all heads with the latents, which torch computes fast enough."""
 
 
 def _compiled() -> Any:

@@ -4,7 +4,7 @@ All models share one registered function; each model's modules hold the slot wit
 own cache, so that engines share nothing.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import torch
 from transformers import AttentionInterface, PreTrainedModel
@@ -16,7 +16,8 @@ IMPLEMENTATION = "hookline_paged"
 
 AttentionCall = Callable[..., torch.Tensor]
 """(layer index, query, key, value: [T, heads, head dim], *, scale, window, softcap,
-sinks = None, slopes = None: [heads]) → [T, heads, head dim]."""
+sinks = None, slopes = None: [heads], is_latent = False) → [T, heads, value dim]. If it
+is latent, values are the first numbers of the keys and are not cached apart."""
 
 KeysAndValues = tuple[torch.Tensor, torch.Tensor, Attend]
 """A layer's keys and values, and attention over them once a step's are written."""
@@ -54,6 +55,25 @@ class AttentionSlot:
         return slot
 
 
+def refuse_arguments(
+    module: torch.nn.Module,
+    attention_mask: torch.Tensor | None,
+    others: Mapping[str, object],
+) -> None:
+    """Raises `ModelLoadError` for arguments of attention that would be ignored."""
+    unknown = [
+        name
+        for name, given in others.items()
+        if given is not None and name not in _HARMLESS
+    ]
+    if unknown or attention_mask is not None:
+        asked = ", ".join(unknown) or "attention_mask"
+        raise ModelLoadError(
+            type(module).__name__,
+            f"its attention needs {asked}, which is not supported",
+        )
+
+
 def hookline_attention(
     module: torch.nn.Module,
     query: torch.Tensor,
@@ -75,17 +95,7 @@ def hookline_attention(
     Raises:
         ModelLoadError: The model passes an argument that is not supported.
     """
-    unknown = [
-        name
-        for name, given in others.items()
-        if given is not None and name not in _HARMLESS
-    ]
-    if unknown or attention_mask is not None:
-        asked = ", ".join(unknown) or "attention_mask"
-        raise ModelLoadError(
-            type(module).__name__,
-            f"its attention needs {asked}, which is not supported",
-        )
+    refuse_arguments(module, attention_mask, others)
     slot: AttentionSlot = module.hookline_slot  # type: ignore[assignment]
     output = slot.attend(
         module.layer_idx,

@@ -27,12 +27,14 @@ class LayerCache:
         num_kv_heads: Number of KV heads.
         key_dim: Size of a key of one head.
         value_dim: Size of a value of one head.
+        is_latent: Values are the keys' first numbers, and have no memory of their own.
     """
 
     num_heads: int
     num_kv_heads: int
     key_dim: int
     value_dim: int
+    is_latent: bool = False
 
     @property
     def products_per_pair(self) -> int:
@@ -41,8 +43,9 @@ class LayerCache:
 
     def bytes_per_block(self, block_size: int, dtype: torch.dtype) -> int:
         """Returns the bytes of keys and values of a block, with their scales."""
+        dims = (self.key_dim,) if self.is_latent else (self.key_dim, self.value_dim)
         return self.num_kv_heads * sum(
-            page_bytes(block_size, dim, dtype) for dim in (self.key_dim, self.value_dim)
+            page_bytes(block_size, dim, dtype) for dim in dims
         )
 
 
@@ -119,10 +122,11 @@ class _Recorder:
         softcap: float | None,
         sinks: torch.Tensor | None = None,
         slopes: torch.Tensor | None = None,
+        is_latent: bool = False,
     ) -> torch.Tensor:
         self.calls += 1
         self.layers[layer_index] = LayerCache(
-            query.shape[1], key.shape[1], key.shape[2], value.shape[2]
+            query.shape[1], key.shape[1], key.shape[2], value.shape[2], is_latent
         )
         attention = self.attention[layer_index] = LayerAttention(
             scale, window, softcap, _by_head(sinks), _by_head(slopes)

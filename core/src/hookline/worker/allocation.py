@@ -48,7 +48,7 @@ class Allocation:
                 processor cannot be created.
         """
         cache, drafts = maker.cache(num_blocks), maker.draft_cache(num_blocks)
-        tensors = [*cache.keys, *cache.values]
+        tensors = [side for sides in cache.sides() for side in sides]
         return cls(
             cache=cache,
             drafts=drafts,
@@ -71,7 +71,7 @@ class Allocation:
             prefault: Bytes to fault in; None chooses: a small model must not hold a
                 GiB that it may never use.
         """
-        memory = [*self.cache.keys, *self.cache.values]
+        memory = [side for sides in self.cache.sides() for side in sides]
         if prefault is None:
             tokens = self.num_blocks * self.cache.keys[0].shape[1]
             token_bytes = sum(each.nbytes for each in memory) // tokens

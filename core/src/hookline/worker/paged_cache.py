@@ -1,5 +1,6 @@
 """The memory of the KV cache, and attention of a step over it."""
 
+import itertools
 from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import replace
@@ -26,6 +27,8 @@ from hookline_kernels.layout import scales_of
 
 class PagedCache:
     """K and V of every layer, [blocks, block size, KV heads, head dim] each.
+
+    The values of latent layers are views of their keys.
 
     The kernels choose the memory layout. Callable as the attention of a model that runs
     as modules (`AttentionSlot.attend`): writes the step's K and V, then attends.
@@ -63,11 +66,20 @@ class PagedCache:
             return new(num_blocks, block_size, heads, dim, stored, platform)
 
         self.keys = [
-            memory(new_keys, layer.num_kv_heads, layer.key_dim) for layer in layers
+            memory(
+                new_values if layer.is_latent else new_keys,
+                layer.num_kv_heads,
+                layer.key_dim,
+            )
+            for layer in layers
         ]
         self.values = [
-            memory(new_values, layer.num_kv_heads, layer.value_dim) for layer in layers
+            keys[..., : layer.value_dim]
+            if layer.is_latent
+            else memory(new_values, layer.num_kv_heads, layer.value_dim)
+            for layer, keys in zip(layers, self.keys, strict=True)
         ]
+        self._shapes = tuple(layers)
         self._shapes = tuple(layers)
         self._attention_of = partial(
             _attention,
@@ -79,6 +91,8 @@ class PagedCache:
         )
         self.choose_attention(may_compile=may_compile)
         self.layout = "keys by rows" if platform.is_gpu else "keys by columns"
+        if any(layer.is_latent for layer in layers):
+            self.layout = "latent keys by rows"
         self.is_called_around = False
 
     def with_kernels(self) -> Self:
@@ -129,6 +143,15 @@ class PagedCache:
             for index, chosen in enumerate(self._chosen)
         ]
 
+    def sides(self) -> list[list[torch.Tensor]]:
+        """Returns the tensors that own each layer's memory."""
+        return [
+            [keys] if layer.is_latent else [keys, values]
+            for layer, keys, values in zip(
+                self._shapes, self.keys, self.values, strict=True
+            )
+        ]
+
     def move(self, sources: torch.Tensor, targets: torch.Tensor) -> None:
         """Copies keys and values between slots, [n] int64 each, in all layers.
 
@@ -136,7 +159,7 @@ class PagedCache:
         """
         size = self.keys[0].shape[1]
         old, new = ((slots // size, slots % size) for slots in (sources, targets))
-        for side in (*self.keys, *self.values):
+        for side in itertools.chain.from_iterable(self.sides()):
             side[new] = side[old]
             if (scales := scales_of(side)) is not None:
                 scales[new] = scales[old]
@@ -158,11 +181,13 @@ class PagedCache:
         softcap: float | None,
         sinks: torch.Tensor | None = None,
         slopes: torch.Tensor | None = None,
+        is_latent: bool = False,
     ) -> torch.Tensor:
         """Writes the K and V of one layer, then attends: [T, heads, value dim].
 
         Sinks and slopes are those of the layer's first call.
         """
+        assert is_latent == self._shapes[layer_index].is_latent
         layer = self._layers[layer_index]
         if layer is None or (scale, window, softcap) != (
             layer.scale,
@@ -202,4 +227,5 @@ def _attention(
         may_compile=may_compile,
         platform=platform,
         has_trees=has_trees,
+        is_latent=layer.is_latent,
     )

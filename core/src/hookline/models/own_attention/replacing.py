@@ -8,6 +8,7 @@ from torch import nn
 from transformers import AttentionMaskInterface, PreTrainedModel
 
 from hookline.models.attention import IMPLEMENTATION
+from hookline.models.own_attention import latent
 from hookline.models.own_attention.bloom import PagedBloomAttention
 from hookline.models.own_attention.falcon import PagedFalconAttention
 from hookline.models.own_attention.mpt import PagedMptAttention
@@ -34,6 +35,7 @@ def implementation_to_load(model_type: str, attention: str) -> str:
 
 def replace_attention(model: PreTrainedModel) -> None:
     """Replaces the attention modules that do not call a registered function."""
+    own = latent.IMPLEMENTATION if _keeps_latents(model) else IMPLEMENTATION
     for parent in list(model.modules()):
         for name, child in list(parent.named_children()):
             if (make := _REPLACEMENTS.get(type(child).__name__)) is not None:
@@ -41,7 +43,19 @@ def replace_attention(model: PreTrainedModel) -> None:
             elif type(child).__name__ == "FalconLinear":
                 setattr(parent, name, _plain(child))
     needs_mask = model.config.model_type in _NEEDS_MASK
-    model.config._attn_implementation = _MASKED if needs_mask else IMPLEMENTATION  # noqa: SLF001
+    model.config._attn_implementation = _MASKED if needs_mask else own  # noqa: SLF001
+
+
+def _keeps_latents(model: PreTrainedModel) -> bool:
+    """Changes all modules of latent attention, if their weights allow."""
+    modules: list[Any] = [
+        each for each in model.modules() if type(each).__name__ in latent.MODULES
+    ]
+    if not all(type(each.kv_b_proj) is nn.Linear for each in modules):
+        return False
+    for each in modules:
+        latent.keep_latent(each)
+    return bool(modules)
 
 
 def _plain(linear: nn.Module) -> nn.Linear:

@@ -116,9 +116,9 @@ class DeviceLayer:
 def layers_of(cache: PagedCache) -> list[HostLayer | DeviceLayer]:
     """Returns each layer's blocks as bytes, without a copy."""
     layers: list[HostLayer | DeviceLayer] = []
-    for keys, values in zip(cache.keys, cache.values, strict=True):
-        sides = [_bytes(keys), _bytes(values)]
-        if keys.device.type == "cpu":
+    for tensors in cache.sides():
+        sides = [_bytes(each) for each in tensors]
+        if tensors[0].device.type == "cpu":
             layers.append(HostLayer([side.numpy() for side in sides]))
         else:
             layers.append(DeviceLayer(sides))
