@@ -11,7 +11,7 @@ import msgspec
 from hookline.finish_cause import FinishCause
 from hookline.frozen import EMPTY
 from hookline.request import FinishReason, TokenLogprobs
-from hookline.stats import BlockEviction, SchedulerStats
+from hookline.stats import NO_THREADS, BlockEviction, SchedulerStats, ThreadUse
 
 
 class Queued(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -185,6 +185,7 @@ class StepRecord(msgspec.Struct, frozen=True, array_like=True):
         most_drafts: Maximum draft tokens per request for the next step; 0 if
             speculation is off.
         kernels_compiling: Torch computed it, because its kernels are being compiled.
+        thread_use: The CPU threads that computed it.
     """
 
     step: int
@@ -211,6 +212,7 @@ class StepRecord(msgspec.Struct, frozen=True, array_like=True):
     proposer_failures: Mapping[str, int] = EMPTY
     most_drafts: int = 0
     kernels_compiling: bool = False
+    thread_use: ThreadUse = NO_THREADS
 
     @property
     def execute_ns(self) -> int:

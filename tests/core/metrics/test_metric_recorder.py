@@ -49,6 +49,7 @@ from hookline.stats import (
     Residue,
     SchedulerStats,
     TenantStats,
+    ThreadUse,
     TierStats,
     TransferStats,
 )
@@ -153,6 +154,13 @@ STEP = StepRecord(
     proposer_failures={"too_many": 1},
     most_drafts=5,
     kernels_compiling=True,
+    thread_use=ThreadUse(
+        threads=2,
+        barrier_wait_ns=3 * MILLISECOND,
+        running_ns=250 * MILLISECOND,
+        preempted_ns=125 * MILLISECOND,
+        throttled_ns=500 * MILLISECOND,
+    ),
 )
 
 FRONT_END = FrontEndChanged(
@@ -447,6 +455,10 @@ EXPECTED: dict[str, Numbers] = {
     "hookline_scheduled_tokens": {("prefill",): 12, ("decode",): 4},
     "hookline_model_forward_seconds": {(): 0.006},
     "hookline_kernels_compiling": {(): 1},
+    "hookline_worker_threads": {(): 2},
+    "hookline_worker_barrier_wait_seconds": {(): 0.003},
+    "hookline_worker_thread_seconds": {("running",): 0.25, ("preempted",): 0.125},
+    "hookline_worker_throttled_seconds": {(): 0.5},
     "hookline_estimated_flops": {(): 1600 + 1280 + 5},
     "hookline_estimated_read_bytes": {(): 1400},
     "hookline_estimated_write_bytes": {(): 128},

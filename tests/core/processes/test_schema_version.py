@@ -11,7 +11,7 @@ from hookline.core.commands import SCHEMA_VERSION
 from hookline.frozen import plain
 from hookline.transport.messages import ToClient, ToEngine
 
-DIGESTS = {8: "7e3027d4af473868af17d6052b35aca2e1f1aff164c239fbebfb19b3724baaa9"}
+DIGESTS = {9: "3a905c7b9ebab235c66d8009d911b072d3d534b5bb4375e202af345ac66af015"}
 """SHA-256 of the schemas of all messages, by schema version."""
 
 

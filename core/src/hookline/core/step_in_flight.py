@@ -70,4 +70,5 @@ class StepInFlight:
             proposer_failures=result.proposer_failures,
             most_drafts=result.most_drafts,
             kernels_compiling=result.kernels_compiling,
+            thread_use=result.thread_use,
         )

@@ -17,6 +17,7 @@ from hookline.metrics.families.state import ENGINE_METRICS
 from hookline.metrics.families.step import STEP_METRICS
 from hookline.metrics.families.tenant import TENANT_METRICS
 from hookline.metrics.families.text import TEXT_METRICS
+from hookline.metrics.families.threads import THREAD_METRICS
 from hookline.metrics.families.tiers import TIER_METRICS
 from hookline.metrics.families.transfers import TRANSFER_METRICS
 from hookline.metrics.metric import OWN_DIALECT, Metric
@@ -26,6 +27,7 @@ _OWN: tuple[Metric, ...] = (
     *RESIDENCY_METRICS,
     *LIVE_METRICS,
     *STEP_METRICS,
+    *THREAD_METRICS,
     *SPECULATION_METRICS,
     *TRANSFER_METRICS,
     *TIER_METRICS,

@@ -15,12 +15,14 @@ from hookline.stats.scheduler_stats import (
     SchedulerStats,
     TenantStats,
 )
+from hookline.stats.thread_use import NO_THREADS, ThreadUse
 from hookline.stats.transfers import MOST_TIERS, TierStats, TransferStats
 
 __all__ = [
     "MAX_STALLS",
     "MOST_TENANTS",
     "MOST_TIERS",
+    "NO_THREADS",
     "BlockEviction",
     "FinishedGroup",
     "FinishedRequest",
@@ -32,6 +34,7 @@ __all__ = [
     "Residue",
     "SchedulerStats",
     "TenantStats",
+    "ThreadUse",
     "TierStats",
     "TransferStats",
 ]

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from hookline.kv_transfer.orders import TransferOrders, TransferReport
 from hookline.request import TokenLogprobs
 from hookline.sampling_params import SamplingParams
+from hookline.stats import NO_THREADS, ThreadUse
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,6 +98,7 @@ class StepResult:
         proposer_failures: Failures of the proposer in this step, by cause.
         transfers: Report on KV transfers; None without a connector.
         kernels_compiling: Torch computed it, because its kernels are being compiled.
+        thread_use: The CPU threads that computed the step.
     """
 
     tokens: dict[int, list[int]] = field(default_factory=dict)
@@ -110,3 +112,4 @@ class StepResult:
     proposer_failures: dict[str, int] = field(default_factory=dict)
     transfers: TransferReport | None = None
     kernels_compiling: bool = False
+    thread_use: ThreadUse = NO_THREADS

@@ -27,7 +27,7 @@ from hookline.worker.cache_dtype import eight_bit_dtype
 from hookline.worker.compiling.first_forward import first_forward
 from hookline.worker.forward import Forward, choose_forward
 from hookline.worker.startup_timer import StartupTimer
-from hookline.worker.threads import leave_cores
+from hookline.worker.threads.choosing import leave_cores
 from hookline_kernels import Platform
 
 

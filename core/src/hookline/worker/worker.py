@@ -41,7 +41,9 @@ from hookline.worker.page_warmer import PageWarmer
 from hookline.worker.profile import room_for_cache
 from hookline.worker.runner_maker import RunnerMaker
 from hookline.worker.startup_timer import StartupTimer
-from hookline.worker.threads import take_threads
+from hookline.worker.threads.choosing import is_chosen, take_threads
+from hookline.worker.threads.governor import ThreadGovernor
+from hookline_kernels import KernelError, import_compiled
 
 _log = logging.getLogger(__name__)
 
@@ -63,6 +65,7 @@ class Worker:
         self._runner: ModelRunner | None = None
         self._warmer: PageWarmer | None = None
         self._upgrade: KernelUpgrade[tuple[RunnerMaker, Allocation]] | None = None
+        self._governor: ThreadGovernor | None = None
 
     def init_device(self) -> None:
         """Chooses the device and sets up memory and threads of this process.
@@ -159,12 +162,20 @@ class Worker:
             if self._loaded.model.with_kernels is not None:
                 compiler = CompilerProcess(self._config, is_background=True)
                 self._upgrade = KernelUpgrade(compiler, self._build_with_kernels)
+            self._governor = self._make_governor()
             gc.collect()
             gc.freeze()  # collections need not look at what stays
         return shape
 
     def execute(self, plan: StepPlan) -> StepResult:
         """Computes a step. Any exception is fatal to the engine."""
+        if (governor := self._governor) is None:
+            return self._compute(plan)
+        governor.begin_step()
+        result = self._compute(plan)
+        return replace(result, thread_use=governor.end_step())
+
+    def _compute(self, plan: StepPlan) -> StepResult:
         assert self._runner is not None, "no step may be executed during sleep"
         if self._upgrade is None:
             return self._runner.execute(plan)
@@ -288,6 +299,17 @@ class Worker:
         if self._upgrade is not None:
             self._upgrade.close()
             self._upgrade = None
+
+    def _make_governor(self) -> ThreadGovernor | None:
+        """Returns None where no threads of this process compute steps."""
+        if self._loaded.machine.platform.is_gpu:
+            return None
+        try:
+            team = import_compiled("hookline_kernels.cpu.team").thread_team()
+        except KernelError:  # torch computes alone; a warning has said so
+            return None
+        fixed = is_chosen(self._config.executor)
+        return ThreadGovernor(team, is_fixed=fixed)
 
     def _close_warmer(self) -> None:
         if self._warmer is not None:

@@ -178,6 +178,16 @@ def model(make: StandardPanels) -> Row:
             make.distribution(
                 "Executor time per request", "hookline_request_model_execute_seconds"
             ),
+            make.each("Threads that compute steps", "hookline_worker_threads"),
+            make.rates(
+                "Core time of these threads, and time without a core",
+                "hookline_worker_thread_seconds",
+            ),
+            make.rates(
+                "Time lost to waiting threads and to the CPU quota",
+                "hookline_worker_barrier_wait_seconds",
+                "hookline_worker_throttled_seconds",
+            ),
             make.each("Startup phases", "hookline_startup_seconds", is_table=True),
         ),
     )

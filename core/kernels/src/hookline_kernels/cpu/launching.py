@@ -59,7 +59,9 @@ class Kernel:
         if (recorder := current.recorder) is not None:
             arguments = np.array(numbers)
             if replay is None:
-                recorder.start(self._address, arguments, is_alone=threads == 1)
+                # By its size alone: other steps may have more threads.
+                is_alone = elements < _WORTH_SHARING
+                recorder.start(self._address, arguments, is_alone=is_alone)
             else:
                 recorder.attend(self._address, arguments, replay)
         self._team.run_one(self._address, ctypes.addressof(numbers), threads)

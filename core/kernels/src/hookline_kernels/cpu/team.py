@@ -179,6 +179,11 @@ class ThreadTeam:
             turns_given_up=totals[team_loop.YIELDS],
         )
 
+    @property
+    def waited_ns(self) -> int:
+        """Total time for which callers waited for threads of the team, in ns."""
+        return int(self._words[team_loop.ROWS + team_loop.WAITED])
+
     def _serve_with(self, words: Words, index: int) -> None:
         """What a thread does; holds the words, which it uses until it ends."""
         self._serve(words.ctypes.data, index)

@@ -19,12 +19,20 @@ def take_threads(config: ExecutorConfig) -> None:
         torch.set_num_threads(config.threads)
 
 
+def is_chosen(config: ExecutorConfig) -> bool:
+    """Whether the user chose the number, by option or by environment variable."""
+    return config.threads is not None or "OMP_NUM_THREADS" in os.environ
+
+
 def leave_cores(config: ExecutorConfig, cost: ModelCost) -> None:
     """Limits a small model to one thread, so that the front end gets the other cores.
 
-    Has no effect if the user chose a number, by option or by environment variable.
+    Has no effect if the user chose a number.
     """
-    is_chosen = config.threads is not None or "OMP_NUM_THREADS" in os.environ
     flops = cost.flops_per_token + cost.flops_per_sample
-    if config.shares_cores and not is_chosen and 0 < flops <= _WORTH_SHARING_FLOPS:
+    if (
+        config.shares_cores
+        and not is_chosen(config)
+        and 0 < flops <= _WORTH_SHARING_FLOPS
+    ):
         torch.set_num_threads(1)

@@ -7,7 +7,7 @@ import torch
 
 from hookline.config import ExecutorConfig
 from hookline.cost import ModelCost
-from hookline.worker.threads import leave_cores, take_threads
+from hookline.worker.threads.choosing import leave_cores, take_threads
 
 SMALL = ModelCost(flops_per_token=4e6, flops_per_sample=8e6)
 LARGE = ModelCost(flops_per_token=1e8, flops_per_sample=5e7)

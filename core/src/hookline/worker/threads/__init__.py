@@ -1,0 +1,1 @@
+"""How many threads compute a step on CPUs: as many as the machine really gives."""

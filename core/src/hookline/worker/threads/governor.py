@@ -1,0 +1,132 @@
+"""Sets how many threads compute each step: as many as the machine really gives."""
+
+import logging
+import os
+import threading
+import time
+from collections.abc import Sequence
+from typing import Protocol
+
+import torch
+
+from hookline.stats import ThreadUse
+from hookline.worker.threads.cgroup import CpuQuota
+from hookline.worker.threads.core_pacer import CorePacer
+from hookline.worker.threads.neighbours import Neighbours
+from hookline.worker.threads.quota_share import QuotaShare
+from hookline.worker.threads.scheduling import ThreadTimes, busy_ns, thread_times
+
+_log = logging.getLogger(__name__)
+
+_INTERVAL_NS = 200_000_000
+"""Time between two looks at the machine."""
+_WORTH_TELLING = 0.5
+"""Change of the number of usable cores that is logged."""
+
+
+class ComputingTeam(Protocol):
+    """The threads that compute a step together with the one that starts it."""
+
+    @property
+    def native_ids(self) -> Sequence[int]:
+        """The system's ids of the threads that exist, without the one that starts."""
+        ...
+
+    @property
+    def waited_ns(self) -> int:
+        """Total time for which the starting thread waited for others, in ns."""
+        ...
+
+
+class ThreadGovernor:
+    """Watches the machine and sets torch's number of threads, which kernels use, too.
+
+    It follows the quota of the control group and what neighbours leave of this
+    process's cores, step by step. Called by the thread that computes steps.
+    """
+
+    def __init__(self, team: ComputingTeam, *, is_fixed: bool) -> None:
+        """Starts with all threads; with `is_fixed` it only measures."""
+        self._team = team
+        self._is_fixed = is_fixed
+        self._most = self._threads = torch.get_num_threads()
+        self._cores = float(self._most)
+        self._told = self._cores
+        self._pacer, self._neighbours = CorePacer(), Neighbours()
+        self._quota = QuotaShare(CpuQuota())
+        self._looked_at = self._stepped_at = time.monotonic_ns()
+        self._cpu_at_look = self._cpu_at_step = time.process_time_ns()
+        self._busy = busy_ns(os.sched_getaffinity(0))
+        self._times = self._thread_times()
+        self._waited = team.waited_ns
+        self._choose(len(os.sched_getaffinity(0)))
+
+    def begin_step(self) -> None:
+        """Sets the number of threads for the step that follows."""
+        if self._is_fixed:
+            return
+        threads = self._most
+        if self._cores < self._most:
+            now, used = time.monotonic_ns(), time.process_time_ns()
+            passed, self._stepped_at = now - self._stepped_at, now
+            spent, self._cpu_at_step = used - self._cpu_at_step, used
+            threads = min(self._most, self._pacer.threads(self._cores, passed, spent))
+        if threads != self._threads:
+            self._threads = threads
+            torch.set_num_threads(threads)
+
+    def end_step(self) -> ThreadUse:
+        """Returns what the threads did since the last step's report."""
+        waited, threads = self._team.waited_ns, self._threads
+        barrier_wait_ns, self._waited = waited - self._waited, waited
+        if time.monotonic_ns() - self._looked_at < _INTERVAL_NS:
+            return ThreadUse(threads=threads, barrier_wait_ns=barrier_wait_ns)
+        times = self._look()
+        return ThreadUse(
+            threads=threads,
+            barrier_wait_ns=barrier_wait_ns,
+            running_ns=times.running,
+            preempted_ns=times.preempted,
+            throttled_ns=self._quota.look(),
+        )
+
+    def _look(self) -> ThreadTimes:
+        """Reads the machine's state; returns the threads' times since the last look."""
+        now, used = time.monotonic_ns(), time.process_time_ns()
+        passed, self._looked_at = now - self._looked_at, now
+        own, self._cpu_at_look = used - self._cpu_at_look, used
+        cores = os.sched_getaffinity(0)
+        before, self._busy = self._busy, busy_ns(cores)
+        times, self._times = self._times, self._thread_times()
+        running = max(0, self._times.running - times.running)
+        preempted = max(0, self._times.preempted - times.preempted)
+        self._neighbours.update(
+            cores=len(cores),
+            busy=(self._busy - before) / passed,
+            own=own / passed,
+            running=running / passed,
+            preempted=preempted / passed,
+        )
+        self._choose(len(cores))
+        return ThreadTimes(running, preempted)
+
+    def _thread_times(self) -> ThreadTimes:
+        return thread_times((threading.get_native_id(), *self._team.native_ids))
+
+    def _choose(self, cores: int) -> None:
+        """Decides how many cores the next steps use, and logs a notable change."""
+        allowed = self._quota.cores
+        self._cores = self._neighbours.leave(cores, self._most)
+        if allowed is not None:
+            self._cores = min(self._cores, allowed)
+        if self._is_fixed or abs(self._cores - self._told) < _WORTH_TELLING:
+            return
+        self._told = self._cores
+        quota = self._quota.quota
+        _log.info(
+            "steps use %.1f of %d cores: neighbours want %.1f, %s",
+            self._cores,
+            self._most,
+            self._neighbours.wanted,
+            "no CPU quota" if quota is None else f"the CPU quota is {quota:g}",
+        )
