@@ -309,7 +309,7 @@ TOLD_AT_FIRST = {"hookline_label_values_folded", "hookline_kv_transfer_failures"
 EXPECTED: dict[str, Numbers] = {
     "hookline_engine_info": {
         (
-            *("LlamaForCausalLM", "float32", "16", "40", "100", "8", "64"),
+            *("LlamaForCausalLM", "float32", "float32", "16", "40", "100", "8", "64"),
             *("true", "simulated"),
         ): 1
     },
