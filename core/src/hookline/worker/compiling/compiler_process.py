@@ -12,8 +12,9 @@ from hookline.config import EngineConfig
 from hookline.worker.compiling.messages import CompilationRefused, CompilerMessage
 
 _LIMIT_SECONDS = 900.0
-_NICENESS = 10
-"""Steps that run at the same time get nine tenths of a core."""
+_NICENESS = 5
+"""Steps that run at the same time get three quarters of a core: they take several times
+as long without kernels, so the compilation must not starve, either."""
 _SINGLE_THREAD = {"OMP_NUM_THREADS": "1"}
 """Environment of a process that forks others, and must have no other threads."""
 
