@@ -1,6 +1,7 @@
 """Imports modules that need a compiler, which an installation may lack."""
 
 from importlib import import_module
+from importlib.util import find_spec
 from types import ModuleType
 
 from hookline_kernels.failure import KernelError
@@ -18,6 +19,8 @@ def import_compiled(name: str) -> ModuleType:
     try:
         return import_module(name)
     except ModuleNotFoundError as error:
-        if error.name not in COMPILERS:
+        package = (error.name or "").partition(".")[0]
+        # A part of an installed compiler that is missing is a fault, too.
+        if package not in COMPILERS or (error.name != package and find_spec(package)):
             raise
-        raise KernelError(f"{error.name} is not installed") from error
+        raise KernelError(f"{package} is not installed") from error
