@@ -6,7 +6,7 @@ the right to create groups, which usually only root has.
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
@@ -147,12 +147,21 @@ def _create() -> CpuGroup:
     parent, version = find_parent(mounts, groups)
     if version == 2 and "cpu" not in _read(parent / "cgroup.subtree_control").split():
         _write(parent / "cgroup.subtree_control", "+cpu")
+    _remove_left(parent)
     folder = parent / f"{NAME}-{os.getpid()}"
     try:
         folder.mkdir(exist_ok=True)
     except OSError as error:
         raise QuotaUnavailable(f"{folder}: {error.strerror}") from error
     return CpuGroup(folder, parent, version)
+
+
+def _remove_left(parent: Path) -> None:
+    """Deletes the groups that killed processes could not delete."""
+    for folder in parent.glob(f"{NAME}-*"):
+        if not Path("/proc", folder.name.rpartition("-")[2]).exists():
+            with suppress(OSError):  # of a user who may not, or still in use
+                folder.rmdir()
 
 
 def _read(file: Path) -> str:

@@ -6,6 +6,8 @@ import pytest
 from compare_rows import ROWS
 from compare_sides import SIDES, sides_of
 
+from hookline.config import EngineConfig
+
 PEER = Path("/opt/peer")
 CHECKOUT = Path("/opt/before")
 
@@ -52,3 +54,11 @@ def test_only_starts_are_measured_while_compiling() -> None:
     assert option in online.serve_command(ROWS["online-tiny"], model, 1)
     assert option not in before.serve_command(ROWS["online-tiny"], model, 1)
     assert option not in ready.serve_command(ROWS["ready-cold-tiny"], model, 1)
+
+
+@pytest.mark.parametrize("name", [name for name in ROWS if ROWS[name].options])
+def test_options_exist(name: str) -> None:
+    """What a row asks of Hookline is an option with such a value."""
+    config = EngineConfig.from_options(model="demo", **ROWS[name].options)
+
+    assert config != EngineConfig.from_options(model="demo")

@@ -1,6 +1,8 @@
 """The control group in which a quota of CPU time is set."""
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -61,3 +63,21 @@ def test_this_process_enters_and_leaves() -> None:
     assert unlimited in {"max", "-1"}
     assert not group.folder.exists()
     assert Path("/proc/self/cgroup").read_text() == before
+
+
+@pytest.mark.skipif(why_unavailable() is not None, reason="needs control groups")
+def test_groups_of_killed_processes_are_deleted() -> None:
+    """What a killed run has left goes with the next run; a living one's group stays."""
+    with subprocess.Popen([sys.executable, "-S", "-c", ""]) as ended:
+        pass
+    with cpu_group() as group:
+        left = group.parent / f"hookline-bench-{ended.pid}"
+        kept = group.parent / f"hookline-bench-{os.getppid()}"
+        for folder in (left, kept):
+            folder.mkdir()
+    try:
+        with cpu_group():
+            assert not left.exists()
+            assert kept.exists()
+    finally:
+        kept.rmdir()
