@@ -11,7 +11,6 @@ from hookline import LLM, EngineConfig, ModelConfig, SamplingParams
 from hookline.config import CacheConfig, Dtype, SchedulerConfig
 from hookline.models.decoder import step_replay
 from hookline.outputs import RequestOutput
-from hookline_kernels.cpu.amx import has_tiles
 from hookline_kernels.cpu.linear import can_pack, pack
 from hookline_kernels.cpu.recording import Arena, Recorder, Recording
 from hookline_kernels.cpu.shared_prefixes import SharedPrefixes
@@ -38,7 +37,8 @@ def _by_kernels() -> bool:
     return can_pack(weight) and skinny_gemm_for(pack(weight), None) is not None
 
 
-DTYPES = [Dtype.FLOAT32, Dtype.BFLOAT16] if _by_kernels() else [Dtype.FLOAT32]
+REPLAYS_BFLOAT16 = _by_kernels()
+DTYPES = [Dtype.FLOAT32, Dtype.BFLOAT16] if REPLAYS_BFLOAT16 else [Dtype.FLOAT32]
 """In which products are kernels of ours."""
 DENSE = {"llama", "qwen2", "qwen3", "mistral"}
 SMALL_POOL = CacheConfig(block_size=4, num_kv_blocks=64)
@@ -186,8 +186,8 @@ def test_prompts_are_replayed(
     )
 
     assert replayed == plain
-    assert (counts.several > 10) == has_tiles()
-    assert (counts.mixed >= 3) == has_tiles()
+    assert (counts.several > 10) == REPLAYS_BFLOAT16
+    assert (counts.mixed >= 3) == REPLAYS_BFLOAT16
 
 
 def test_long_prompts_are_not_recorded(
@@ -260,7 +260,7 @@ def test_what_is_shared_is_attended_to_once(
     replayed, plain = both_ways(tiled, monkeypatch, generate, cache=TILED_POOL)
 
     assert replayed == plain
-    assert (len(calls) > 2 * 3 * 15) == has_tiles()  # in both, 3 layers
+    assert (len(calls) > 2 * 3 * 15) == REPLAYS_BFLOAT16  # in both, 3 layers
     assert 10 < counts.done < 2 * 20 + 25
 
 

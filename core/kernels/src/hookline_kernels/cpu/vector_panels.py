@@ -11,15 +11,14 @@ Sums are computed in the order of the inputs, so that a token's result does not 
 on the batch.
 """
 
-from functools import cache
 from typing import Any
 
-from llvmlite import binding, ir
+from llvmlite import ir
 from numba.core import cgutils, types
 from numba.core.typing.templates import Signature
 from numba.extending import intrinsic
 
-from hookline_kernels.cpu.isa import Isa, current_isa
+from hookline_kernels.cpu.isa import Isa, current_isa, has_fast_bf16_dots
 from hookline_kernels.cpu.vectors import (
     CACHE_LINE,
     INT16,
@@ -64,14 +63,9 @@ def has_pairs() -> bool:
     return current_isa().includes(Isa.AVX512_BF16)
 
 
-@cache
 def has_quick_pairs() -> bool:
-    """Whether a product of pairs takes less time than two products in float32.
-
-    It takes half on AMD's processors; on Intel's, where it occupies both of the units
-    for vectors of 512 bits, 1.6 times as much (measured on a Xeon of 2023).
-    """
-    return has_pairs() and binding.get_host_cpu_name().startswith("znver")
+    """Whether products of pairs are there, and take less time than in float32."""
+    return has_pairs() and has_fast_bf16_dots()
 
 
 def step_bytes(pairs: int) -> int:
