@@ -30,15 +30,21 @@ registers (ARM DDI 0487)."""
 LAYOUT = "e-m:e-i8:8:32-i16:16:32-i64:64-i128:128-n32:64-S128"
 
 
-def pretend(tier: str) -> str:
-    """Makes kernels' bodies those of a tier; returns ARM's features."""
-    # numba's libraries stay modules: nothing is translated for this machine
-    JITCodeLibrary._finalize_specific = lambda _: None  # type: ignore[method-assign]
+def pretend(tier: str, found: list[Any]) -> str:
+    """Makes kernels' bodies those of a tier; returns ARM's features.
+
+    numba's libraries are added to what is found, and not translated for this machine.
+    """
+
+    def keep(library: JITCodeLibrary) -> None:
+        found.append(library)
+
+    JITCodeLibrary._finalize_specific = keep  # type: ignore[method-assign]
     JITCodeLibrary.get_pointer_to_function = lambda *_: 1  # type: ignore[method-assign]
     JITCPUCodegen.set_env = lambda *_: None  # type: ignore[method-assign]
     features: dict[str, bool] = {"neon": True}
+    platform.machine = lambda: "aarch64"  # also when bodies are written
     with (
-        patch.object(platform, "machine", lambda: "aarch64"),
         patch.object(binding, "get_host_cpu_features", lambda: features),
         patch("ctypes.CDLL") as library,
     ):
@@ -46,39 +52,42 @@ def pretend(tier: str) -> str:
         from hookline_kernels.cpu import isa  # noqa: PLC0415
 
         assert isa.current_isa().value == tier
-        found = isa.compile_features()
+        used = isa.compile_features()
     os.environ.pop("NUMBA_CPU_FEATURES", None)
-    return found
+    return used
 
 
-def object_of(body: Any, signature: Any, features: str) -> bytes:
-    """Compiles a body to ARM's object code."""
-    options = {"error_model": "numpy", "nopython": True}
-    kernel: Any = CFunc(body, normalize_signature(signature), {}, options)
-    kernel.compile()
-    text = str(kernel._library._final_module)
+def object_of(library: Any, features: str) -> bytes:
+    """Translates a library to ARM's object code."""
+    text = str(library._final_module)
     text = re.sub(r'target triple = ".*"', f'target triple = "{TRIPLE}"', text)
     text = re.sub(r'target datalayout = ".*"', f'target datalayout = "{LAYOUT}"', text)
     module = binding.parse_assembly(text)
     module.verify()
     target = binding.Target.from_triple(TRIPLE)
-    made: bytes = target.create_target_machine(features=features, opt=3).emit_object(
-        module
-    )
+    machine = target.create_target_machine(features=features, opt=3)
+    made: bytes = machine.emit_object(module)
     return made
 
 
+def count_dots(code: bytes) -> int:
+    assert code.startswith(b"\x7fELF")
+    words = np.frombuffer(code[: len(code) // 4 * 4], np.uint32)
+    return sum(int(np.count_nonzero(words & bits == each)) for each, bits in _BFDOT)
+
+
 def main(tier: str) -> None:
-    features = pretend(tier)
+    libraries: list[Any] = []
+    features = pretend(tier, libraries)
     binding.initialize_all_targets()
     binding.initialize_all_asmprinters()
     from hookline_kernels.cpu import jit  # noqa: PLC0415
 
     def compile_kernel(body: Any, signature: Any, variant: str) -> SimpleNamespace:
-        code = object_of(body, signature, features)
-        assert code.startswith(b"\x7fELF")
-        words = np.frombuffer(code[: len(code) // 4 * 4], np.uint32)
-        dots = sum(np.count_nonzero(words & bits == each) for each, bits in _BFDOT)
+        libraries.clear()
+        options = {"error_model": "numpy", "nopython": True}
+        CFunc(body, normalize_signature(signature), {}, options).compile()
+        dots = sum(count_dots(object_of(each, features)) for each in libraries)
         sys.stdout.write(f"{variant} {dots}\n")
         return SimpleNamespace(address=1)
 
