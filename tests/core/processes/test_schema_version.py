@@ -11,7 +11,7 @@ from hookline.core.commands import SCHEMA_VERSION
 from hookline.frozen import plain
 from hookline.transport.messages import ToClient, ToEngine
 
-DIGESTS = {9: "3a905c7b9ebab235c66d8009d911b072d3d534b5bb4375e202af345ac66af015"}
+DIGESTS = {10: "bf397005fa3fb75d4fd3ffac5f9f35feb925feb7eea99ed053da8e7e5dd5da4f"}
 """SHA-256 of the schemas of all messages, by schema version."""
 
 

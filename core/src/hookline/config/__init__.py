@@ -13,7 +13,7 @@ from hookline.config.executor import (
 )
 from hookline.config.kv_events import KVEventsConfig
 from hookline.config.kv_transfer import KVRole, KVTransferConfig, LoadFailurePolicy
-from hookline.config.model import Dtype, LoadFormat, ModelConfig
+from hookline.config.model import Dtype, LoadFormat, ModelConfig, Quantization
 from hookline.config.observers import (
     MOST_TENANTS,
     DetailedTrace,
@@ -46,6 +46,7 @@ __all__ = [
     "ObserverConfig",
     "ParallelConfig",
     "Policy",
+    "Quantization",
     "SchedulerConfig",
     "SimulationConfig",
     "SleepPolicy",

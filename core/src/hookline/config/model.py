@@ -20,6 +20,16 @@ class Dtype(StrEnum):
     FLOAT32 = "float32"
 
 
+class Quantization(StrEnum):
+    """Bits of weights and activations, or the format that a checkpoint has."""
+
+    W8A16 = "w8a16"
+    W4A16 = "w4a16"
+    GPTQ = "gptq"
+    AWQ = "awq"
+    COMPRESSED_TENSORS = "compressed-tensors"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelConfig:
     """The model that an engine serves.
@@ -55,6 +65,14 @@ class ModelConfig:
         metadata=option(
             "Data type of weights, activations and, unless kv-cache-dtype is set, KV "
             "cache; auto uses the checkpoint's."
+        ),
+    )
+    quantization: Quantization | None = field(
+        default=None,
+        metadata=option(
+            "w8a16 and w4a16 quantize weights to 8 or 4 bits while they are loaded. "
+            "The others are formats of quantized checkpoints, which config.json names.",
+            shown_default="the checkpoint's",
         ),
     )
     load_format: LoadFormat = field(

@@ -1,12 +1,14 @@
 """Computes what a loaded model's steps cost, from its weights and attention layers."""
 
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 import torch
 from transformers import PreTrainedConfig, PreTrainedModel
 
 from hookline.cost import ModelCost
 from hookline.models.probe import LayerCache
+from hookline.models.quantized.linear import QuantizedLinear
 
 _NUM_EXPERTS = ("num_experts", "num_local_experts", "n_routed_experts")
 _ACTIVE_EXPERTS = ("num_experts_per_tok", "experts_per_token", "top_k_experts")
@@ -30,12 +32,12 @@ def cost_of(
     output = model.get_output_embeddings()
     if not isinstance(output, torch.nn.Linear):
         return ModelCost()
-    inner = dict(_inner_parameters(model, output))
-    read = [*inner.values(), *output.parameters()]
+    inner = dict(_inner_weights(model, output))
+    read = [*inner.values(), *(each for _, each in _weights_of(output))]
     return ModelCost(
         flops_per_token=2.0 * _active_parameters(inner, model.config.get_text_config()),
         flops_per_pair=2.0 * sum(layer.products_per_pair for layer in layers),
-        flops_per_sample=2.0 * output.weight.numel(),
+        flops_per_sample=2.0 * output.in_features * output.out_features,
         weight_bytes=sum(weight.nbytes for weight in read),
         kv_bytes_per_token=sum(
             layer.bytes_per_block(1, cache_dtype or model.dtype) for layer in layers
@@ -43,27 +45,43 @@ def cost_of(
     )
 
 
-def _inner_parameters(
+class _Weight(NamedTuple):
+    """A parameter, or all of a quantized layer.
+
+    Attributes:
+        nbytes: Bytes in memory.
+        products: Multiply-adds of a token; none for norms and biases.
+    """
+
+    nbytes: int
+    products: int
+
+
+def _inner_weights(
     model: PreTrainedModel, output: torch.nn.Module
-) -> Iterator[tuple[str, torch.Tensor]]:
-    """Yields the parameters between the embeddings and the output layer."""
+) -> Iterator[tuple[str, _Weight]]:
+    """Yields the weights between the embeddings and the output layer."""
     for prefix, module in model.get_decoder().named_modules():
         if module is output or isinstance(module, torch.nn.Embedding):
             continue
-        for name, weight in module.named_parameters(recurse=False):
+        for name, weight in _weights_of(module):
             yield f"{prefix}.{name}", weight
 
 
-def _active_parameters(inner: dict[str, torch.Tensor], config: PreTrainedConfig) -> int:
-    """Counts the parameters of the matrix products of one token.
+def _weights_of(module: torch.nn.Module) -> Iterator[tuple[str, _Weight]]:
+    """Yields a module's own weights; biases of experts have two dimensions, too."""
+    if isinstance(module, QuantizedLinear):
+        nbytes = sum(part.nbytes for part in module.parameters())
+        yield "weight", _Weight(nbytes, module.in_features * module.out_features)
+        return
+    for name, weight in module.named_parameters(recurse=False):
+        is_matrix = weight.ndim > 1 and not name.endswith("bias")
+        yield name, _Weight(weight.nbytes, weight.numel() if is_matrix else 0)
 
-    Norms and biases are excluded; those of experts have two dimensions, too.
-    """
-    matrices = {
-        name: weight.numel()
-        for name, weight in inner.items()
-        if weight.ndim > 1 and not name.endswith("bias")
-    }
+
+def _active_parameters(inner: dict[str, _Weight], config: PreTrainedConfig) -> int:
+    """Counts the parameters of the matrix products of one token."""
+    matrices = {name: weight.products for name, weight in inner.items()}
     experts = sum(count for name, count in matrices.items() if ".experts." in name)
     every, active = _count(config, _NUM_EXPERTS), _count(config, _ACTIVE_EXPERTS)
     if every is None or active is None:

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
 
@@ -27,6 +28,14 @@ from hookline.models.config_limits import least_parameters, read_object
 from hookline.models.description import ModelDescription
 from hookline.models.few_layers import keep_few_layers
 from hookline.models.own_attention import implementation_to_load, replace_attention
+from hookline.models.quantized.reading import QuantizedCheckpoint
+from hookline.models.quantized.replacing import quantize
+from hookline.models.quantized.scheme import (
+    Scheme,
+    dtype_for,
+    forget_quantization,
+    quantization_of,
+)
 from hookline.models.support import refuse_unsupported
 from hookline.models.weight_files import ShardingPlan, WeightFiles
 from hookline_kernels import CPU
@@ -57,6 +66,7 @@ def load_model(
     attention: str = IMPLEMENTATION,
     *,
     plan: ShardingPlan = WHOLE,
+    may_compile: bool = True,
 ) -> PreTrainedModel:
     """Loads a causal language model, ready for inference.
 
@@ -68,6 +78,7 @@ def load_model(
         attention: Name of an attention implementation of `transformers`; by default
             Hookline's.
         plan: Which part of each tensor to read.
+        may_compile: Quantized layers use kernels.
 
     Raises:
         ModelLoadError: The model cannot be read, is not supported, needs code of its
@@ -75,9 +86,8 @@ def load_model(
     """
     try:
         with _quietly():
-            model = _load(config, description, max_model_len, device, attention, plan)
-            if attention == IMPLEMENTATION:
-                replace_attention(model)
+            job = _Job(config, description.folder, device, attention, may_compile)
+            model = _load(job, max_model_len, plan)
             torch.nn.Module.to(model, device)
     except KeyError as error:
         raise ModelLoadError(config.model, _missing(error, description)) from error
@@ -114,41 +124,117 @@ def _quietly() -> Iterator[None]:
             transformers_logging.enable_progress_bar()
 
 
-def _load(  # noqa: PLR0917 - as `load_model`
-    config: ModelConfig,
-    description: ModelDescription,
-    max_model_len: int,
-    device: torch.device,
-    attention: str,
-    plan: ShardingPlan,
-) -> PreTrainedModel:
-    _refuse_own_code(config.model, description.folder)
-    found = AutoConfig.from_pretrained(
-        description.folder, local_files_only=True, trust_remote_code=False
-    )
-    if config.has_few_layers:
-        keep_few_layers(found)
-    refuse_unsupported(config.model, found, max_model_len)
-    kind = _class_of(config.model, found)
-    to_load = implementation_to_load(found.model_type, attention)
-    is_mxfp4 = _take_out_mxfp4(found)
-    dtype = _dtype(config, found.dtype)
+@dataclass(frozen=True, slots=True)
+class _Job:
+    """What `load_model` was asked for."""
+
+    config: ModelConfig
+    folder: Path
+    device: torch.device
+    attention: str
+    may_compile: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Found:
+    """What a model's description says.
+
+    Attributes:
+        kind: Its class.
+        config: Its configuration, without what `transformers` must not read.
+        attention: Name of the attention to load it with.
+        dtype: Data type to load it in.
+        scheme: How weights are quantized, but for MXFP4.
+        is_mxfp4: Weights are in MXFP4.
+    """
+
+    kind: type[PreTrainedModel]
+    config: PreTrainedConfig
+    attention: str
+    dtype: torch.dtype
+    scheme: Scheme | None
+    is_mxfp4: bool
+
+
+def _load(job: _Job, max_model_len: int, plan: ShardingPlan) -> PreTrainedModel:
+    config, found = job.config, _find(job, max_model_len)
     if config.load_format is LoadFormat.DUMMY:
-        return _with_random_weights(config, found, dtype, device, to_load)
-    with WeightFiles(description.folder) as files:
+        model = _with_random_weights(
+            config, found.config, found.dtype, job.device, found.attention
+        )
+    else:
+        model = _read(job, found, plan)
+    if job.attention == IMPLEMENTATION:
+        replace_attention(model)
+    if found.scheme is not None and found.scheme.bits is not None:
+        bits = found.scheme.bits
+        quantize(config.model, model, bits, may_compile=job.may_compile)
+    return model
+
+
+def _find(job: _Job, max_model_len: int) -> _Found:
+    """Reads a model's configuration, and refuses what cannot be served."""
+    name = job.config.model
+    _refuse_own_code(name, job.folder)
+    found = AutoConfig.from_pretrained(
+        job.folder, local_files_only=True, trust_remote_code=False
+    )
+    if job.config.has_few_layers:
+        keep_few_layers(found)
+    refuse_unsupported(name, found, max_model_len)
+    kind = _class_of(name, found)
+    attention = implementation_to_load(found.model_type, job.attention)
+    is_mxfp4 = _take_out_mxfp4(found)
+    described = {} if is_mxfp4 else read_object(name, job.folder / "config.json")
+    scheme = quantization_of(job.config, described)
+    dtype = _dtype(job.config, found.dtype)
+    if scheme is not None:
+        dtype = dtype_for(job.config, dtype, job.device)
+        forget_quantization(found)
+    return _Found(
+        kind=kind,
+        config=found,
+        attention=attention,
+        dtype=dtype,
+        scheme=scheme,
+        is_mxfp4=is_mxfp4,
+    )
+
+
+def _read(job: _Job, found: _Found, plan: ShardingPlan) -> PreTrainedModel:
+    """Reads the weights of a checkpoint."""
+    config, scheme = job.config, found.scheme
+    with WeightFiles(job.folder) as files:
         shards = files.shards(plan)
-        tensors = mxfp4.dequantized(shards) if is_mxfp4 else shards
+        tensors = mxfp4.dequantized(shards) if found.is_mxfp4 else shards
+        quantized = None
+        if scheme is not None and scheme.layout is not None:
+            quantized = QuantizedCheckpoint(
+                config.model, shards, scheme.layout, found.dtype
+            )
         # Given tensors by name, `transformers` renames, converts and ties them as it
         # does when it reads the files itself, but never looks at the folder.
-        loaded = kind.from_pretrained(
+        loaded = found.kind.from_pretrained(
             None,
-            config=_config_for(kind, found),
-            state_dict=tensors,
-            dtype=dtype,
-            attn_implementation=to_load,
+            config=_config_for(found.kind, found.config),
+            state_dict=tensors if quantized is None else quantized.tensors,
+            dtype=found.dtype,
+            attn_implementation=found.attention,
             output_loading_info=True,
             ignore_mismatched_sizes=True,  # refused below, by name
         )
+        model = _checked(config, loaded)
+        if quantized is not None:
+            quantized.fill(
+                model,
+                may_compile=job.may_compile,
+                reads_all=not config.has_few_layers,
+            )
+    return model
+
+
+def _checked(config: ModelConfig, loaded: object) -> PreTrainedModel:
+    """Returns a loaded model; raises `ModelLoadError` if its weights do not fit."""
     model, report = cast("tuple[PreTrainedModel, dict[str, set[object]]]", loaded)
     for problem in ("missing_keys", "mismatched_keys"):
         if report[problem]:

@@ -5,11 +5,15 @@ from torch import nn
 from transformers import PreTrainedModel
 
 from hookline.exceptions import ModelLoadError
+from hookline.models.quantized.linear import QuantizedLinear
 from hookline.spec_decode.target import TargetModel
+from hookline_kernels.quantized_weight import dequantize
 
 
 def shared_weights(name: str, model: PreTrainedModel) -> TargetModel:
-    """Returns the model's embedding and output layer, without a copy.
+    """Returns the model's embedding and output layer.
+
+    Nothing is copied, but a quantized output layer is expanded.
 
     Raises:
         ModelLoadError: Either has no weight of two dimensions.
@@ -17,7 +21,7 @@ def shared_weights(name: str, model: PreTrainedModel) -> TargetModel:
     tables: list[torch.Tensor] = []
     layers = (model.get_input_embeddings(), model.get_output_embeddings())
     for layer in layers:
-        weight = getattr(layer, "weight", None)
+        weight = _weight_of(layer)
         if not isinstance(weight, torch.Tensor) or weight.ndim != 2:
             raise ModelLoadError(
                 name, "its embedding or output layer has no weight of two dimensions"
@@ -33,3 +37,9 @@ def shared_weights(name: str, model: PreTrainedModel) -> TargetModel:
         output_bias=bias.detach() if isinstance(bias, nn.Parameter) else None,
         num_layers=model.config.get_text_config().num_hidden_layers,
     )
+
+
+def _weight_of(layer: nn.Module) -> object:
+    if isinstance(layer, QuantizedLinear) and layer.quantized is not None:
+        return dequantize(layer.quantized).to(layer.dtype)
+    return getattr(layer, "weight", None)

@@ -75,6 +75,10 @@ class TensorShard:
         """Data type as safetensors names it; quantizers of `transformers` ask."""
         return self._source.get_dtype()
 
+    def get_shape(self) -> list[int]:
+        """Shape of the whole tensor in the file."""
+        return self._source.get_shape()
+
     def __getitem__(self, index: EllipsisType) -> torch.Tensor:
         """Reads the whole part; `transformers` asks for `[...]`."""
         return self._source[self._slice or index]

@@ -14,12 +14,16 @@ def kernels_in_use(
     sampling: ChosenSampling,
     machine: Machine,
     reason_without_graphs: str,
+    *,
+    weights: str,
 ) -> str:
     """Names each part, and for each that is not the fastest the reason.
 
     The CPU's instruction set, which all of them may use, comes last.
     """
     parts = [(forward.name, forward.reason)]
+    if weights:
+        parts.append((weights, ""))
     parts += [(f"{each.name} attention", each.reason) for each in attention]
     parts.append((f"{sampling.name} sampling", sampling.reason))
     if machine.platform.is_gpu and reason_without_graphs:

@@ -7,7 +7,7 @@ from functools import partial
 import torch
 from transformers import PreTrainedModel
 
-from hookline.config import EngineConfig
+from hookline.config import EngineConfig, Kernels
 from hookline.cost import ModelCost
 from hookline.models.attention import AttentionSlot
 from hookline.models.cost import cost_of
@@ -15,6 +15,7 @@ from hookline.models.description import describe
 from hookline.models.fingerprint import fingerprint_of
 from hookline.models.loading import load_model
 from hookline.models.probe import LayerAttention, LayerCache, probe
+from hookline.models.quantized.linear import bits_in_words
 from hookline.models.shared_weights import shared_weights
 from hookline.models.weight_files import ShardingPlan
 from hookline.plugin_loading.proposers import prepare_proposer
@@ -42,6 +43,7 @@ class LoadedModel:
         attention: How each layer attends.
         dtype: Data type of weights and activations.
         cache_dtype: Data type of the KV cache.
+        quantization: What quantized weights have; empty if none are quantized.
         vocab_size: Number of token ids.
         max_model_len: Context length in tokens.
         eos_token_ids: Tokens that end its texts.
@@ -57,6 +59,7 @@ class LoadedModel:
     attention: tuple[LayerAttention, ...]
     dtype: torch.dtype
     cache_dtype: torch.dtype
+    quantization: str
     vocab_size: int
     max_model_len: int
     eos_token_ids: tuple[int, ...]
@@ -114,6 +117,7 @@ def load(
             max_model_len,
             platform.device,
             plan=ShardingPlan(rank=parallel.rank, size=parallel.tensor_parallel_size),
+            may_compile=config.executor.kernels is not Kernels.TORCH,
         )
     cache_dtype = eight_bits or model.dtype
     slot = AttentionSlot.install(model)
@@ -146,6 +150,7 @@ def load(
         attention=probed.attention,
         dtype=model.dtype,
         cache_dtype=cache_dtype,
+        quantization=bits_in_words(model),
         vocab_size=vocab_size,
         max_model_len=max_model_len,
         eos_token_ids=description.eos_token_ids,

@@ -267,6 +267,7 @@ class Worker:
                 maker.sampling,
                 maker.machine,
                 maker.graphs.reason_without,
+                weights=model.quantization,
             ),
             draft_tree=tree_of(self._proposer),
             kv_layout=self._runner.kv_layout,

@@ -53,7 +53,7 @@ def _replace_linears(parent: nn.Module, done: Adaptation) -> None:
     for child in parent.children():
         if not isinstance(child, (FastGated, FusedGated)):
             _replace_linears(child, done)
-    if not _reads_weights(parent):
+    if not reads_weights(parent):
         done.linears += _replace_children(parent, _fast_linear)
 
 
@@ -68,7 +68,7 @@ def _replace_children(
     return len(replaced)
 
 
-def _reads_weights(parent: nn.Module) -> bool:
+def reads_weights(parent: nn.Module) -> bool:
     """Whether a module's code reads its layers' weights, which then stay."""
     forward = inspect.unwrap(type(parent).forward)
     return isinstance(forward, FunctionType) and "weight" in forward.__code__.co_names

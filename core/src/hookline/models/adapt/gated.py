@@ -26,7 +26,7 @@ _ACTIVATIONS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
 _TRIALS = (5, 40)
 """Numbers of tokens; few and many take different kernels."""
 Gated_co = TypeVar("Gated_co", bound=Callable[..., torch.Tensor], covariant=True)
-_CHILDREN = {"gate_proj", "up_proj", "down_proj", "act_fn"}
+CHILDREN = {"gate_proj", "up_proj", "down_proj", "act_fn"}
 
 
 class FastGated(nn.Module):
@@ -118,7 +118,7 @@ def fast_gated(module: nn.Module) -> FastGated | FusedGated | None:
 def gated_by(make: MakeGated[Gated_co], module: nn.Module) -> Gated_co | None:
     """Returns what `make` makes of a module that is a gated MLP."""
     children = dict(module.named_children())
-    if not {*children} <= _CHILDREN or not callable(getattr(module, "act_fn", None)):
+    if not {*children} <= CHILDREN or not callable(getattr(module, "act_fn", None)):
         return None
     gate, up, down = (
         children.get(name) for name in ("gate_proj", "up_proj", "down_proj")
@@ -127,7 +127,7 @@ def gated_by(make: MakeGated[Gated_co], module: nn.Module) -> Gated_co | None:
         return None
     if type(down) is not nn.Linear or not are_joinable([gate, up]):
         return None
-    activation = _name_of(module.act_fn, gate.weight.device)
+    activation = name_of_activation(module.act_fn, gate.weight.device)
     if activation is None:
         return None
     try:
@@ -139,7 +139,7 @@ def gated_by(make: MakeGated[Gated_co], module: nn.Module) -> Gated_co | None:
     return fast if all(agree(module, fast, trial) for trial in trials) else None
 
 
-def _name_of(activation: object, device: torch.device) -> str | None:
+def name_of_activation(activation: object, device: torch.device) -> str | None:
     """Returns the name of a module's activation, if it is a known one."""
     assert callable(activation)
     values = torch.linspace(-6, 6, 97, device=device)

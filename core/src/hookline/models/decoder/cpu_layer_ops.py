@@ -12,6 +12,13 @@ from hookline.models.decoder.layer_ops import Layer
 from hookline.models.decoder.reduction import Reduce
 from hookline.models.decoder.rotary_table import GrowingRotaryTable
 from hookline.models.decoder.step_replay import RecordedSteps
+from hookline.models.quantized.joining import (
+    QuantizedLayers,
+    are_quantized,
+    gated_product,
+    joined_product,
+)
+from hookline.models.quantized.linear import QuantizedLinear
 from hookline_kernels.cpu.rotary_cache import RotaryCache
 from hookline_kernels.head_shape import HeadNorms, HeadShape
 
@@ -26,13 +33,19 @@ class CpuLayerOps:
     def norm(self, module: nn.Module) -> FastNorm | None:
         return fast_norm(module)
 
-    def product(self, linears: Sequence[nn.Linear]) -> FastLinear:
+    def product(
+        self, linears: Sequence[nn.Linear]
+    ) -> FastLinear | QuantizedLinear | QuantizedLayers:
+        if are_quantized(linears):
+            return joined_product(linears)
         if len(linears) > 1:
             return joined(linears)
         return FastLinear(linears[0].weight, linears[0].bias)
 
-    def gated_mlp(self, module: nn.Module) -> FastGated | FusedGated | None:
-        return fast_gated(module)
+    def gated_mlp(
+        self, module: nn.Module
+    ) -> FastGated | FusedGated | QuantizedLayers | None:
+        return gated_product(module) or fast_gated(module)
 
     def heads_cache(self, shape: HeadShape, norms: HeadNorms | None) -> RotaryCache:
         return RotaryCache(shape, norms)

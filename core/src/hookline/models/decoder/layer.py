@@ -11,6 +11,7 @@ from hookline.models.decoder.parts import LayerParts, NotDecoder
 from hookline.models.decoder.reduction import reduced
 from hookline.models.forward_batch import ForwardBatch
 from hookline.models.probe import LayerAttention
+from hookline.models.quantized.joining import are_quantized
 from hookline_kernels import Attend
 from hookline_kernels.head_shape import HeadNorms, HeadShape
 
@@ -39,7 +40,7 @@ class DecoderLayer:
             KernelError: No kernels support it on this machine.
         """
         products = [parts.query, parts.key, parts.value]
-        if not are_joinable(products):
+        if not are_joinable(products) and not are_quantized(products):
             raise NotDecoder("its queries, keys and values are not alike linear layers")
         norm = kernel_norm(ops, parts.attention_norm)
         self._heads = PreNorm(norm, ops.product(products))

@@ -6,6 +6,8 @@ import torch
 from torch import nn
 from transformers import PreTrainedModel
 
+from hookline.models.quantized.linear import QuantizedLinear
+
 _MODEL = {"embed_tokens", "layers", "norm", "rotary_emb"}
 _LAYER = {"self_attn", "mlp", "input_layernorm", "post_attention_layernorm"}
 _PRODUCTS = ("q_proj", "k_proj", "v_proj", "o_proj")
@@ -114,6 +116,6 @@ def _expect(what: str, module: nn.Module, names: set[str]) -> None:
 
 def _linear(parent: nn.Module, name: str) -> nn.Linear:
     child = parent.get_submodule(name)
-    if type(child) is not nn.Linear:
+    if type(child) is not nn.Linear and not isinstance(child, QuantizedLinear):
         raise NotDecoder(f"its {name} is not a plain linear layer")
     return child
