@@ -2,9 +2,11 @@
 
 usage: python benchmarks/attention.py [--rounds 9] [--dtype bfloat16 float32]
            [--heads 12] [--kv-heads 4] [--head-dim 64] [--block-size 16]
+           [--cache-dtypes int8 float8_e4m3fn float8_e5m2]
 
-Each round times both sides in turn, so that other load on the machine affects both
-equally. Reports the median, minimum and maximum in milliseconds.
+Each round times all sides in turn, so that other load on the machine affects them
+equally. Reports the median, minimum and maximum in milliseconds; for caches of 8 bits
+beside compiled attention over a cache in the model's dtype.
 """
 
 import argparse
@@ -13,6 +15,7 @@ import statistics
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 
@@ -24,6 +27,7 @@ from hookline_kernels import (
     new_values,
     reference_attention,
 )
+from hookline_kernels.attention import write_slots
 
 DECODES = [
     (count, length) for length in (192, 1000, 3500) for count in (1, 8, 128, 256)
@@ -93,10 +97,13 @@ def make_metadata(model: Model, sequences: list[tuple[int, int]]) -> AttentionMe
     )
 
 
+Sides = dict[str, Callable[[], torch.Tensor]]
+
+
 def sides(
-    model: Model, sequences: list[tuple[int, int]]
-) -> dict[str, Callable[[], torch.Tensor]]:
-    """Returns both implementations of a step, each with its cache layout."""
+    model: Model, sequences: list[tuple[int, int]], cache_dtypes: list[torch.dtype]
+) -> Sides:
+    """Returns implementations of a step, each with its cache layout."""
     metadata = make_metadata(model, sequences)
     total = sum(new for new, _ in sequences)
     blocks = int(metadata.block_tables.max()) + 1
@@ -111,29 +118,34 @@ def sides(
     keys, values = (torch.randn(shape).to(model.dtype) for _ in range(2))
     scale = model.head_dim**-0.5
     plain = AttentionLayer(keys, values, scale)
-    laid_out = AttentionLayer(
-        new_keys(*shape, model.dtype).copy_(keys),
-        new_values(*shape, model.dtype).copy_(values),
-        scale,
-    )
-    chosen = choose_attention(
-        num_heads=model.heads,
-        num_kv_heads=model.kv_heads,
-        key_dim=model.head_dim,
-        value_dim=model.head_dim,
-        block_size=model.block_size,
-        dtype=model.dtype,
-    )
-    return {
-        "torch": lambda: reference_attention(query, key, value, plain, metadata),
-        chosen.name: lambda: chosen.attend(query, key, value, laid_out, metadata),
+    found: Sides = {
+        "torch": lambda: reference_attention(query, key, value, plain, metadata)
     }
+    slots = torch.arange(blocks * model.block_size)
+    for dtype in (model.dtype, *cache_dtypes):
+        laid_out = AttentionLayer(
+            new_keys(*shape, dtype), new_values(*shape, dtype), scale
+        )
+        write_slots(laid_out.keys, keys.flatten(0, 1), slots)
+        write_slots(laid_out.values, values.flatten(0, 1), slots)
+        chosen = choose_attention(
+            num_heads=model.heads,
+            num_kv_heads=model.kv_heads,
+            key_dim=model.head_dim,
+            value_dim=model.head_dim,
+            block_size=model.block_size,
+            dtype=model.dtype,
+            cache_dtype=dtype,
+        )
+        attend = partial(chosen.attend, query, key, value, laid_out, metadata)
+        found[str(dtype).removeprefix("torch.")] = attend
+    return found
 
 
 def time_in_turn(
     calls: dict[str, Callable[[], torch.Tensor]], rounds: int
 ) -> dict[str, Spread]:
-    """Times both sides in turn, after one warmup round."""
+    """Times all sides in turn, after one warmup round."""
     times: dict[str, list[float]] = {name: [] for name in calls}
     for _ in range(rounds + 1):
         for name, call in calls.items():
@@ -144,21 +156,28 @@ def time_in_turn(
 
 
 def report(
-    model: Model, work: str, sequences: list[tuple[int, int]], rounds: int
+    model: Model,
+    work: str,
+    sequences: list[tuple[int, int]],
+    rounds: int,
+    cache_dtypes: list[torch.dtype],
 ) -> None:
-    """Prints a row of the table."""
+    """Prints a row of the table, and one for each dtype of a cache of 8 bits."""
     read = model.cache_bytes(sum(length for _, length in sequences))
     if read > MOST_BYTES:
         print(f"{work:28} needs {read / 2**30:.1f} GiB; left out")
         return
-    found = time_in_turn(sides(model, sequences), rounds)
-    torch_side, compiled = list(found.values())
+    found = time_in_turn(sides(model, sequences, cache_dtypes), rounds)
+    torch_side, compiled, *others = found.values()
     print(
         f"{work:28} torch {torch_side!s:32} compiled {compiled!s:30} "
         f"{torch_side.median / compiled.median:6.1f} x "
         f"{read / compiled.least / 1e6:6.1f} GB/s",
         flush=True,
     )
+    for dtype, other in zip(cache_dtypes, others, strict=True):
+        name = str(dtype).removeprefix("torch.")
+        print(f"  {name:26} {other!s:32} {compiled.median / other.median:6.2f} x")
 
 
 @torch.inference_mode()
@@ -170,7 +189,9 @@ def main() -> None:
     parser.add_argument("--kv-heads", type=int, default=4)
     parser.add_argument("--head-dim", type=int, default=64)
     parser.add_argument("--block-size", type=int, default=16)
+    parser.add_argument("--cache-dtypes", nargs="*", default=[])
     options = parser.parse_args()
+    cache_dtypes = [getattr(torch, name) for name in options.cache_dtypes]
     for dtype in options.dtype:
         model = Model(
             options.heads,
@@ -183,10 +204,10 @@ def main() -> None:
         print(f"{model}, {torch.get_num_threads()} threads, load {load:.1f}")
         for count, length in DECODES:
             work = f"decode {count} x {length}"
-            report(model, work, [(1, length)] * count, options.rounds)
+            report(model, work, [(1, length)] * count, options.rounds, cache_dtypes)
         for new, length in PROMPTS:
             work = f"prefill {new} of {length}"
-            report(model, work, [(new, length)], options.rounds)
+            report(model, work, [(new, length)], options.rounds, cache_dtypes)
         print(f"load {os.getloadavg()[0]:.1f}")
 
 

@@ -12,6 +12,8 @@ from hookline.kv_transfer.blocks import Bytes, KVBlocks
 from hookline.models.probe import LayerCache
 from hookline.worker.paged_cache import PagedCache
 from hookline.worker.transfers.kv_memory import layers_of
+from hookline_kernels.attention import write_slots
+from hookline_kernels.layout import gathered
 
 LAYOUT = KVLayout(
     fingerprint="f", num_blocks=8, block_size=4, dtype="float32", block_bytes=(6, 6)
@@ -211,3 +213,44 @@ def test_blocks_survive_a_round_trip(
     assert torch.equal(second.values[1][[5, 0]], first.values[1][[1, 2]])
     assert not second.keys[1][[1, 2, 3, 4]].any()
     assert not second.keys[0].any()
+
+
+def test_blocks_of_int8_take_their_scales_along() -> None:
+    """The bytes of a block stand for the same numbers in another cache."""
+    layer = LayerCache(num_heads=4, num_kv_heads=2, key_dim=16, value_dim=24)
+    first, second = (
+        PagedCache([layer], 6, 4, torch.float32, cache_dtype=torch.int8)
+        for _ in range(2)
+    )
+    slots = torch.arange(24)
+    for side in (*first.keys, *first.values):
+        write_slots(side, torch.randn(24, 2, side.shape[3]), slots)
+    [source], [target] = layers_of(first), layers_of(second)
+
+    between = np.zeros((2, source.block_bytes), np.uint8)
+    source.copy_out([1, 2], between, [0, 1])
+    target.copy_in([5, 0], between, [0, 1])
+
+    assert source.block_bytes == 4 * 2 * (16 + 2 + 24 + 2)
+    for mine, theirs in ((first.keys, second.keys), (first.values, second.values)):
+        found = gathered(theirs[0], torch.tensor([5, 0]), torch.float32)
+        wanted = gathered(mine[0], torch.tensor([1, 2]), torch.float32)
+        assert torch.equal(found, wanted)
+        assert wanted.abs().max() > 1
+
+
+def test_moved_tokens_take_their_scales_along() -> None:
+    """Accepted drafts of a tree stand for the same numbers at their new slots."""
+    layer = LayerCache(num_heads=2, num_kv_heads=2, key_dim=16, value_dim=16)
+    cache = PagedCache([layer], 3, 4, torch.float32, cache_dtype=torch.int8)
+    slots = torch.arange(12)
+    for side in (*cache.keys, *cache.values):
+        write_slots(side, torch.randn(12, 2, 16) * slots[:, None, None], slots)
+    blocks = torch.arange(3)
+    before = gathered(cache.values[0], blocks, torch.float32).flatten(0, 1)
+
+    cache.move(torch.tensor([6, 11]), torch.tensor([5, 6]))
+
+    after = gathered(cache.values[0], blocks, torch.float32).flatten(0, 1)
+    assert torch.equal(after[[5, 6]], before[[6, 11]])
+    assert torch.equal(after[7:], before[7:])

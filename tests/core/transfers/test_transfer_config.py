@@ -14,13 +14,19 @@ from hookline.config import (
     CacheConfig,
     EngineConfig,
     ExecutorConfig,
+    KVCacheDtype,
     ModelConfig,
 )
 from hookline.exceptions import ConfigError
 from hookline.kv_transfer import KVRole, KVTransferConfig, LoadFailurePolicy
 from hookline.models.fingerprint import fingerprint_of
+from hookline.models.probe import LayerCache
+from hookline.worker.cache_dtype import dtype_name
+from hookline.worker.paged_cache import PagedCache
+from hookline.worker.transfers.connecting import connect
+from hookline.worker.transfers.kv_memory import layers_of
 from hookline_testing import assert_conserved
-from hookline_testing.connectors import DictStore, Faults
+from hookline_testing.connectors import DictStore, DictWorker, Faults
 from hookline_testing.oracle import Oracle, make_oracle
 from hookline_testing.plugin_site import PluginSite
 
@@ -185,13 +191,15 @@ def test_fingerprint_is_the_models_own(tmp_path: Path, llama: Oracle) -> None:
     assert fingerprint_of(model) != same
 
 
-def test_bfloat16_is_brought_bit_by_bit(
-    connected_llm: ConnectedLLM, llama: Oracle
+@pytest.mark.parametrize("cache_dtype", [KVCacheDtype.AUTO, KVCacheDtype.INT8])
+def test_blocks_are_brought_bit_by_bit(
+    connected_llm: ConnectedLLM, llama: Oracle, cache_dtype: KVCacheDtype
 ) -> None:
     """Texts are those of an engine that finds the same in its own cache."""
     config = replace(
         SIMULATED,
         model=ModelConfig(model=str(llama.folder), dtype="bfloat16"),  # type: ignore[arg-type]
+        cache=replace(SIMULATED.cache, kv_cache_dtype=cache_dtype),
         executor=ExecutorConfig(),
     )
     greedy = SamplingParams(temperature=0.0, max_tokens=16)
@@ -207,3 +215,22 @@ def test_bfloat16_is_brought_bit_by_bit(
 
     assert [each.outputs for each in loading] == [each.outputs for each in plain]
     assert [each.cached_tokens for each in loading] == [36, 24]
+
+
+@pytest.mark.parametrize("other", [torch.float8_e5m2, torch.int8, torch.float32])
+def test_caches_of_other_dtypes_have_other_fingerprints(other: torch.dtype) -> None:
+    """Blocks of fp8_e4m3 and fp8_e5m2 have one size, but do not mean the same."""
+    layer, found = LayerCache(2, 2, 16, 16), []
+    for dtype in (torch.float8_e4m3fn, torch.float8_e4m3fn, other):
+        cache = PagedCache([layer], 4, 4, torch.float32, cache_dtype=dtype)
+        transferring = connect(
+            DictWorker(DictStore()),
+            SIMULATED,
+            layers_of(cache),
+            num_blocks=4,
+            dtype=dtype_name(dtype),
+            content=b"the same model",
+        )
+        found.append(transferring.layout.fingerprint)
+
+    assert found[0] == found[1] != found[2]
