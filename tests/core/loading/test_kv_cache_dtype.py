@@ -2,6 +2,7 @@
 
 import math
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -20,7 +21,7 @@ PROMPTS = [[5, 6, 7] * 9, [9], list(range(3, 60))]
 EIGHT_BITS = [each for each in KVCacheDtype if each is not KVCacheDtype.AUTO]
 
 
-def texts(folder: Path, dtype: KVCacheDtype, **options: object) -> list[list[int]]:
+def texts(folder: Path, dtype: KVCacheDtype, **options: Any) -> list[list[int]]:
     with LLM(
         model=str(folder),
         kv_cache_dtype=dtype,
