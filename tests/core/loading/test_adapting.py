@@ -28,6 +28,14 @@ EXPECTED = {
     "gpt2": Adaptation(),
     "qwen3-moe": Adaptation(norms=4 * LAYERS + 1),
     "mixtral": Adaptation(norms=2 * LAYERS + 1),
+    "gpt-oss": Adaptation(norms=2 * LAYERS + 1),
+    "deepseek-v2": Adaptation(gated=LAYERS, norms=4 * LAYERS + 1),
+    "deepseek-v3": Adaptation(gated=LAYERS, norms=4 * LAYERS + 1),
+    "bloom": Adaptation(),
+    "falcon": Adaptation(),
+    "falcon-alibi": Adaptation(),
+    "falcon-new": Adaptation(),
+    "mpt": Adaptation(),
 }
 """In float32, of which no weight is packed."""
 

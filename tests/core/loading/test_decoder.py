@@ -23,6 +23,7 @@ from hookline.models.decoder import Decoder, NotDecoder
 from hookline.models.decoder.cpu_layer_ops import CpuLayerOps
 from hookline.models.decoder.rotary_table import GrowingRotaryTable
 from hookline.models.forward_batch import ForwardBatch
+from hookline.models.own_attention import implementation_to_load, replace_attention
 from hookline.models.probe import probe
 from hookline.worker.forward import Forward, choose_forward
 from hookline.worker.paged_cache import PagedCache
@@ -31,13 +32,19 @@ from hookline_testing.oracle import ESSENTIAL_FAMILIES, FAMILIES, SHAPE, VOCAB
 
 BLOCK = 16
 LIMIT = 256
-DECODERS = {"llama", "qwen2", "qwen3", "mistral", "qwen3-moe", "mixtral"}
+DECODERS = {"llama", "qwen2", "qwen3", "mistral", "qwen3-moe", "mixtral", "gpt-oss"}
 REASONS = {
     "gemma2": "its embedding is not a plain table",
     "gemma3": "its embedding is not a plain table",
     "phi3": "its layer has another structure: resid_attn_dropout, resid_mlp_dropout",
-    "gpt2": "its model has another structure: model, transformer",
-}
+} | dict.fromkeys(
+    ("gpt2", "bloom", "falcon", "falcon-alibi", "falcon-new", "mpt"),
+    "its model has another structure: model, transformer",
+)
+REASONS |= dict.fromkeys(
+    ("deepseek-v2", "deepseek-v3"),
+    "its attention has another structure: k_proj, kv_a_layernorm",
+)
 OTHERS: dict[str, Callable[[], PreTrainedConfig]] = {
     "granite-scaled": lambda: GraniteConfig(
         **SHAPE,
@@ -53,13 +60,15 @@ OTHERS: dict[str, Callable[[], PreTrainedConfig]] = {
 def build(config: PreTrainedConfig, dtype: torch.dtype) -> PreTrainedModel:
     """A model with the same random weights, in any dtype."""
     torch.manual_seed(7)
+    attention = implementation_to_load(config.model_type, IMPLEMENTATION)
     model: PreTrainedModel = AutoModelForCausalLM.from_config(
-        config, dtype=torch.float32, attn_implementation=IMPLEMENTATION
+        config, dtype=torch.float32, attn_implementation=attention
     )
     with torch.no_grad():
         for weight in model.parameters():
             weight.add_(torch.randn_like(weight), alpha=0.1)  # norms are all 1 at first
     model.train(mode=False)
+    replace_attention(model)
     nn.Module.to(model, dtype)
     return model.requires_grad_(requires_grad=False)
 

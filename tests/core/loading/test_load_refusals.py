@@ -274,10 +274,10 @@ def test_by_default_the_cache_of_65536_tokens_is_prefaulted(
 
     monkeypatch.setattr(allocation, "PageWarmer", warmer)
 
-    load(folder, cache=CacheConfig(num_kv_blocks=16, block_size=8))
+    load(folder, cache=CacheConfig(num_kv_blocks=32, block_size=8))
 
     [(total, prefaulted)] = asked
-    assert prefaulted == total // (16 * 8) * 65_536
+    assert prefaulted == total // (32 * 8) * 65_536
 
 
 def test_a_budget_below_a_whole_prompt_is_refused(folder: Path) -> None:

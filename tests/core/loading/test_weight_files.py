@@ -13,6 +13,7 @@ from hookline import ConfigError
 from hookline.config import EngineConfig, ModelConfig, ParallelConfig
 from hookline.models.description import describe
 from hookline.models.loading import load_model
+from hookline.models.own_attention import replace_attention
 from hookline.models.weight_files import ShardingPlan, WeightFiles
 from hookline_testing.oracle import FAMILIES, make_oracle
 
@@ -94,6 +95,7 @@ def test_loaded_weights_are_those_that_transformers_loads(
     (tmp_path / "model.safetensors").unlink()
     oracle.model.save_pretrained(tmp_path, max_shard_size="100KB")
     expected = AutoModelForCausalLM.from_pretrained(tmp_path)
+    replace_attention(expected)
     config = ModelConfig(model=str(tmp_path))
 
     found = load_model(config, describe(config), 256)
