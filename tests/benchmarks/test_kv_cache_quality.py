@@ -13,6 +13,7 @@ BOUNDS = {
 """Relative change of perplexity, mean KL divergence in nats, share of equal tops."""
 
 
+@pytest.mark.exhaustive
 def test_the_loss_of_quality_is_bounded() -> None:
     """Perplexity, divergence and most probable tokens hardly change."""
     texts = texts_of("demo", sequences=3, tokens=300)

@@ -27,6 +27,7 @@ from hookline.worker.transfers.connecting import connect
 from hookline.worker.transfers.kv_memory import layers_of
 from hookline_testing import assert_conserved
 from hookline_testing.connectors import DictStore, DictWorker, Faults
+from hookline_testing.essential import essential
 from hookline_testing.oracle import Oracle, make_oracle
 from hookline_testing.plugin_site import PluginSite
 
@@ -41,6 +42,7 @@ SIDES = """
 from hookline import hookimpl
 from hookline.exceptions import ConfigError
 from hookline.kv_transfer import SchedulerCapabilities
+from hookline_testing.essential import essential
 
 class Side:
     pass
@@ -191,7 +193,10 @@ def test_fingerprint_is_the_models_own(tmp_path: Path, llama: Oracle) -> None:
     assert fingerprint_of(model) != same
 
 
-@pytest.mark.parametrize("cache_dtype", [KVCacheDtype.AUTO, KVCacheDtype.INT8])
+@pytest.mark.parametrize(
+    "cache_dtype",
+    essential([KVCacheDtype.AUTO, KVCacheDtype.INT8], KVCacheDtype.INT8),
+)
 def test_blocks_are_brought_bit_by_bit(
     connected_llm: ConnectedLLM, llama: Oracle, cache_dtype: KVCacheDtype
 ) -> None:
@@ -217,7 +222,10 @@ def test_blocks_are_brought_bit_by_bit(
     assert [each.cached_tokens for each in loading] == [36, 24]
 
 
-@pytest.mark.parametrize("other", [torch.float8_e5m2, torch.int8, torch.float32])
+@pytest.mark.parametrize(
+    "other",
+    essential([torch.float8_e5m2, torch.int8, torch.float32], torch.int8),
+)
 def test_caches_of_other_dtypes_have_other_fingerprints(other: torch.dtype) -> None:
     """Blocks of fp8_e4m3 and fp8_e5m2 have one size, but do not mean the same."""
     layer, found = LayerCache(2, 2, 16, 16), []
