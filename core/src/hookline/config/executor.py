@@ -103,11 +103,11 @@ class ExecutorConfig:
     threads: int | None = field(
         default=None,
         metadata=option(
-            "Number of intra-op threads of torch on CPUs.",
+            "Number of threads that compute steps on CPUs.",
             metavar="COUNT",
             minimum=1,
-            shown_default="1 for small models behind a server, otherwise torch's "
-            "choice",
+            shown_default="as many as the cores, the CPU quota and other processes "
+            "allow; 1 for small models behind a server",
         ),
     )
     shares_cores: bool = False
