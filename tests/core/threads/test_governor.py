@@ -1,10 +1,16 @@
 """The number of threads of each step, on machines as the governor finds them."""
 
 from dataclasses import dataclass
+from pathlib import Path
 
+import pytest
 import torch
 
+from hookline.worker.threads import governor as governing
+from hookline.worker.threads.cgroup import CpuQuota
 from hookline.worker.threads.governor import ThreadGovernor
+
+from .conftest import write
 
 
 @dataclass
@@ -26,3 +32,24 @@ def test_a_chosen_number_stays() -> None:
 
     assert torch.get_num_threads() == threads
     assert (use.threads, use.barrier_wait_ns) == (threads, 500)
+
+
+def test_a_closed_governor_leaves_all_threads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Under a quota of one core steps use one thread; the next engine starts anew."""
+    write(tmp_path, quota="100000")
+    monkeypatch.setattr(governing, "CpuQuota", lambda: CpuQuota(tmp_path))
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        governor = ThreadGovernor(Team(), is_fixed=False)
+        governor.begin_step()
+        used = governor.end_step().threads
+        during = torch.get_num_threads()
+        governor.close()
+        after = torch.get_num_threads()
+    finally:
+        torch.set_num_threads(before)
+
+    assert (used, during, after) == (1, 1, 2)

@@ -162,7 +162,7 @@ class Worker:
             if self._loaded.model.with_kernels is not None:
                 compiler = CompilerProcess(self._config, is_background=True)
                 self._upgrade = KernelUpgrade(compiler, self._build_with_kernels)
-            self._governor = self._make_governor()
+            self._governor = self._governor or self._make_governor()
             gc.collect()
             gc.freeze()  # collections need not look at what stays
         return shape
@@ -228,6 +228,8 @@ class Worker:
         self._close_drafter()
         if self._allocated is not None:
             self._allocated.close()
+        if self._governor is not None:
+            self._governor.close()
         gc.unfreeze()
         self._runner = self._maker = self._allocated = self._proposer = None
 

@@ -61,6 +61,12 @@ class ThreadGovernor:
         self._waited = team.waited_ns
         self._choose(len(os.sched_getaffinity(0)))
 
+    def close(self) -> None:
+        """Gives torch its number of threads back, for other engines."""
+        if self._threads != self._most:
+            self._threads = self._most
+            torch.set_num_threads(self._most)
+
     def begin_step(self) -> None:
         """Sets the number of threads for the step that follows."""
         if self._is_fixed:
