@@ -151,7 +151,8 @@ def check_features(oracle: Oracle, watching: WatchingProposer) -> int:
     """Compares what was shown of the layers 0, 2 and 3, which is behind the last."""
     said: list[torch.Tensor] = []
     decoder = oracle.model.get_decoder()
-    layers = getattr(decoder, "layers", None) or decoder.h
+    lists = dict(decoder.named_children())
+    layers = next(lists[name] for name in ("layers", "h", "blocks") if name in lists)
     hook = layers[-1].register_forward_hook(
         lambda _module, _given, output: said.append(
             output[0] if isinstance(output, tuple) else output

@@ -12,6 +12,9 @@ from hookline.config.speculative import OPTION
 from hookline.exceptions import ConfigError
 from hookline.models.forward_output import concat_features
 
+_LISTS = ("layers", "h", "blocks")
+"""Names that families have for their list of layers."""
+
 
 class StatesTap:
     """Keeps the output of a model's decoder until it is taken.
@@ -37,7 +40,8 @@ class StatesTap:
         decoder.register_forward_hook(self._keep_states)
         if not feature_layers:
             return
-        layers = getattr(decoder, "layers", getattr(decoder, "h", None))
+        children = dict(decoder.named_children())
+        layers = next((children[name] for name in _LISTS if name in children), None)
         if not isinstance(layers, nn.ModuleList):
             raise _unknown(model)
         for index in feature_layers:
