@@ -35,7 +35,6 @@ print(machine.isa, torch.backends.cpu.get_cpu_capability(), source_stamp(), feat
 FILES = [
     "compiled_attention",
     "eight_bit_cache",
-    "feed_forward",
     "float32_gemm",
     "gated",
     "linear",
@@ -46,6 +45,7 @@ FILES = [
     "shared_prefixes",
     "tiled_prefill",
     "tree_attention",
+    "vector_gemm",
 ]
 """Tests of kernels that every tier has."""
 

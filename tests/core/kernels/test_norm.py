@@ -8,8 +8,9 @@ from hookline_kernels.failure import KernelError
 from hookline_kernels.layers import rms_norm_reference
 
 DTYPES = [torch.bfloat16, torch.float32]
-TOLERANCES = {torch.float32: 2e-6, torch.bfloat16: 2**-7}
-"""Share of the result: the order of a sum, and for bfloat16 one last place."""
+TOLERANCES = {torch.float32: 2e-6, torch.bfloat16: 2**-6}
+"""Share of the result: the order of a sum; bfloat16 is rounded twice, so that a sum on
+the other side of a tie makes two last places."""
 EPSILON = 1e-5
 
 
