@@ -5,6 +5,12 @@ from collections.abc import Iterator
 import pytest
 import torch
 
+from hookline_kernels.cpu.amx import has_tiles
+
+OF_TILES = ("bf16x3_gemm", "feed_forward", "gemm", "row_blocks", "skinny_gemm")
+collect_ignore = [] if has_tiles() else [f"test_{each}.py" for each in OF_TILES]
+"""Tests of kernels that lower tiers of instructions do not have."""
+
 
 @pytest.fixture(params=[1, 2, 5])
 def threads(request: pytest.FixtureRequest) -> Iterator[int]:
