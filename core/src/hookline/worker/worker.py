@@ -18,6 +18,7 @@ from dataclasses import replace
 
 import torch
 
+from hookline.config import Kernels
 from hookline.exceptions import ModelLoadError
 from hookline.plugin_loading.proposers import bind_proposer, load_proposer
 from hookline.spec_decode.tree import tree_of
@@ -294,6 +295,7 @@ class Worker:
         gc.unfreeze()
         self._maker, self._allocated = maker, kept
         _log.info("kernels are in use: %s", self._build_runner(kept).kernels)
+        self._governor = self._make_governor()
         self._close_upgrade()
         gc.collect()
         gc.freeze()
@@ -304,8 +306,10 @@ class Worker:
             self._upgrade = None
 
     def _make_governor(self) -> ThreadGovernor | None:
-        """Returns None where no threads of this process compute steps."""
-        if self._loaded.machine.platform.is_gpu:
+        """Returns None where no team of threads computes steps."""
+        maker = self._loaded
+        is_torch = self._config.executor.kernels is Kernels.TORCH
+        if maker.machine.platform.is_gpu or is_torch or maker.model.with_kernels:
             return None
         try:
             team = import_compiled("hookline_kernels.cpu.team").thread_team()
