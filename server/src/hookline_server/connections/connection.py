@@ -138,6 +138,11 @@ class Connection(web.RequestHandler):
         """Whether the connection should end after the current response."""
         return self.is_extra or self._owner.is_draining
 
+    @property
+    def is_between_requests(self) -> bool:
+        """Whether a response has been sent and nothing of a next request has come."""
+        return self.phase is Phase.NEXT_REQUEST
+
     # -- what asyncio calls --------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:

@@ -131,10 +131,15 @@ class ConnectionPool:
     # -- what the server calls -------------------------------------------------------
 
     def drain(self) -> None:
-        """Closes idle connections, and each other one after its current response."""
+        """Closes idle connections, and each other one after its next response.
+
+        Connections without any request yet stay open: their clients may be sending one,
+        and would see a reset instead of an answer.
+        """
         self.is_draining = True
         for connection in list(self._idle):
-            self._leave(connection).end("drained")
+            if connection.is_between_requests:
+                self._leave(connection).end("drained")
 
     def close(self) -> None:
         """Ends all connections and the timer."""
