@@ -80,6 +80,18 @@ def test_each_kernel_sees_all_results_of_the_one_before(
             chain.run(team, threads, start)
 
 
+def test_results_are_the_same_on_cores_of_their_own(
+    team: ThreadTeam, add_one: Any
+) -> None:
+    """From job to job, with any number of threads."""
+    chain, allowed = Chain(add_one, 30, alone_every=7), os.sched_getaffinity(0)
+    for start, threads in enumerate([2, 2, 1, 4, 2] * 8):
+        team.keeps_cores = start % 3 != 2
+        chain.run(team, threads, start)
+
+    assert os.sched_getaffinity(0) == allowed
+
+
 def test_late_threads_compute_nothing_of_jobs_that_are_gone(
     team: ThreadTeam, add_one: Any
 ) -> None:

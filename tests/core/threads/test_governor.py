@@ -9,6 +9,7 @@ import torch
 from hookline.worker.threads import governor as governing
 from hookline.worker.threads.cgroup import CpuQuota
 from hookline.worker.threads.governor import ThreadGovernor
+from hookline.worker.threads.neighbours import Neighbours
 
 from .conftest import write
 
@@ -18,6 +19,7 @@ class Team:
     """A team that counts nothing."""
 
     waited_ns: int = 0
+    keeps_cores: bool = False
     native_ids: tuple[int, ...] = ()
 
 
@@ -53,3 +55,35 @@ def test_a_closed_governor_leaves_all_threads(
         torch.set_num_threads(before)
 
     assert (used, during, after) == (1, 1, 2)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "quota", "expected"),
+    [(1.0, None, True), (0.0, None, False), (2.0, None, False), (1.0, "100000", False)],
+)
+def test_threads_keep_their_cores_beside_a_neighbour(
+    wanted: float,
+    quota: str | None,
+    expected: bool,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Where it leaves a core, and no quota keeps threads from using all of them."""
+    write(tmp_path, quota=quota or "max")
+    monkeypatch.setattr(governing, "CpuQuota", lambda: CpuQuota(tmp_path))
+    monkeypatch.setattr(governing.os, "sched_getaffinity", lambda _: {0, 1})
+    neighbours = Neighbours()
+    neighbours.wanted = wanted
+    monkeypatch.setattr(governing, "Neighbours", lambda: neighbours)
+    team, before = Team(), torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        governor = ThreadGovernor(team, is_fixed=False)
+        governor.begin_step()
+        threads, kept = torch.get_num_threads(), team.keeps_cores
+        governor.close()
+    finally:
+        torch.set_num_threads(before)
+
+    assert (threads, kept) == (1 if quota else 2, expected)
+    assert not team.keeps_cores

@@ -9,6 +9,7 @@ import ctypes
 import os
 import signal
 import threading
+import time
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -18,8 +19,10 @@ import torch
 from numba.core import types
 
 from hookline_kernels.cpu import team_loop
+from hookline_kernels.cpu.core_places import CorePlaces
 from hookline_kernels.cpu.jit import compile_kernel
 from hookline_kernels.cpu.system_calls import address_in_libc, futex_number
+from hookline_kernels.cpu.time_slices import SLICE_NS, take_short_slices
 
 _MOST_THREADS = 8
 """Threads that a team may have on any machine: more than it has cores, for tests, and
@@ -27,9 +30,8 @@ cores that come later."""
 _SPIN_INSIDE, _SPIN_BETWEEN, _BUSY_SPIN = 1_000_000, 3_000_000, 30_000
 """Nanoseconds that threads spin inside of a job, between jobs, and on a busy machine. A
 virtual machine's core takes 50 µs and more to wake up."""
-_TURN = 3_400_000
-"""Nanoseconds after which a thread gives up its core on a busy machine: a little less
-than Linux's tick of 4 ms."""
+_COARSE_CLOCK = 6
+"""Linux's CLOCK_MONOTONIC_COARSE, whose resolution is the distance of its ticks."""
 _LINE = 8
 """int64s of a cache line."""
 _EXIT_SECONDS = 1.0
@@ -83,6 +85,7 @@ class ThreadTeam:
 
     Attributes:
         max_threads: Most threads of a job, the caller included.
+        keeps_cores: Whether each thread stays on a core of its own during a job.
     """
 
     def __init__(self, max_threads: int) -> None:
@@ -94,12 +97,15 @@ class ThreadTeam:
         self.max_threads = max_threads
         self._run, self._serve, self._end = _functions()
         self._threads: int | None = None
+        self.keeps_cores = False
         self.forget_threads()
 
     def forget_threads(self) -> None:
         """Forgets all threads; for a forked child, which has none of them."""
         self._lock = threading.Lock()
         self._workers: list[threading.Thread] = []
+        self._places = CorePlaces()
+        self._caller = 0
         self._words = _new_words(self.max_threads)
         self._address = self._words.ctypes.data
 
@@ -135,7 +141,11 @@ class ThreadTeam:
         try:
             if len(self._workers) < threads - 1:
                 self._start(threads - 1)
-            self._run(self._address, entries, count, threads)
+            if self._caller != threading.get_ident():
+                self._caller = threading.get_ident()
+                take_short_slices()
+            with self._places.taken(self._computing(threads)):
+                self._run(self._address, entries, count, threads)
         finally:
             self._lock.release()
 
@@ -156,6 +166,7 @@ class ThreadTeam:
             for worker in self._workers:
                 worker.join()
             self._workers = []
+            self._places.forget()
             self._words[team_loop.IS_CLOSED] = 0
         finally:
             self._lock.release()
@@ -184,8 +195,13 @@ class ThreadTeam:
         """Total time for which callers waited for threads of the team, in ns."""
         return int(self._words[team_loop.ROWS + team_loop.WAITED])
 
+    def _computing(self, threads: int) -> tuple[int, ...]:
+        """Workers of a job that stay on cores of their own, by the system's ids."""
+        return self.native_ids[: threads - 1] if self.keeps_cores else ()
+
     def _serve_with(self, words: Words, index: int) -> None:
         """What a thread does; holds the words, which it uses until it ends."""
+        take_short_slices()
         self._serve(words.ctypes.data, index)
 
     def _start(self, count: int) -> None:
@@ -243,5 +259,6 @@ def _new_words(max_threads: int) -> Words:
     words[team_loop.SPIN_INSIDE] = _SPIN_INSIDE
     words[team_loop.SPIN_BETWEEN] = _SPIN_BETWEEN
     words[team_loop.BUSY_SPIN] = _BUSY_SPIN
-    words[team_loop.TURN] = _TURN
+    words[team_loop.TICK] = round(time.clock_getres(_COARSE_CLOCK) * 1e9)
+    words[team_loop.SLICE] = SLICE_NS
     return words

@@ -42,17 +42,17 @@ ENTRIES, COUNT, FIRST, THREADS, IS_CLOSED = range(16, 21)
 of threads that may compute it; whether the team has ended."""
 SYSCALL, FUTEX, CLOCK, YIELD, USAGE = range(24, 29)
 """Addresses of functions of the C library; the number of the call `futex`."""
-SPIN_INSIDE, SPIN_BETWEEN, BUSY_SPIN, TURN, BUSY_UNTIL, JOBS = range(32, 38)
-"""Nanoseconds to spin inside of a job, between jobs, and on a busy machine; and to
-compute there before others get the core, 0 for no limit. When the machine is no longer
-busy; number of jobs."""
+SPIN_INSIDE, SPIN_BETWEEN, BUSY_SPIN, TICK, SLICE, BUSY_UNTIL, JOBS = range(32, 39)
+"""Nanoseconds to spin inside of a job, between jobs, and on a busy machine; between two
+ticks of the system, 0 if unknown, and to run before a tick may take the core for
+another thread. When the machine is no longer busy; number of jobs."""
 ROWS = 40
 """Numbers of each thread, the caller's first."""
 ROW = 16
 """int64s of a thread."""
 WAITED, SLEEPS, YIELDS, BEGAN, LOOKED, PREEMPTIONS, PREEMPTED = range(7)
 """Of a thread: nanoseconds that it waited, how often it slept, how often it gave its
-core up; when its turn began, when it last asked how often it was preempted, what the
+core up; when it got the core, when it last asked how often it was preempted, what the
 answer was, and when it had last changed."""
 
 _LEFT = 1 << 16
@@ -71,6 +71,8 @@ _OFTEN = 30_000_000
 """The machine is busy if a thread is preempted twice within these nanoseconds, …"""
 _BUSY = 60_000_000
 """… for as many nanoseconds."""
+_BEFORE_TICK = 500_000
+"""Nanoseconds before a tick in which a thread gives up the core that it would lose."""
 
 
 @exact
@@ -225,26 +227,39 @@ def _sleep(words: Any, phase: Any, who: Any) -> None:
 
 @exact
 def _look(words: Any, row: Any) -> None:
-    """Notices whether the machine is busy; if so, gives the core up after a turn.
+    """Notices whether the machine is busy; if so, gives the core up before a tick.
 
-    This thread would have to leave it soon anyway, and here nobody waits for it.
+    There the system would take it in the middle of a kernel, and others would wait.
     """
     now = nanoseconds(int_at(words, CLOCK))
     if now - int_at(row, LOOKED) > _LOOK_EVERY:
-        count = preemptions(int_at(words, USAGE))
-        if count != int_at(row, PREEMPTIONS):
-            if now - int_at(row, PREEMPTED) < _OFTEN:
-                set_int(words, BUSY_UNTIL, now + _BUSY)
-            set_int(row, PREEMPTIONS, count)
-            set_int(row, PREEMPTED, now)
-            set_int(row, BEGAN, now)
         set_int(row, LOOKED, now)
-    turn = int_at(words, TURN)
-    if turn == 0 or now > int_at(words, BUSY_UNTIL) or now < int_at(row, BEGAN) + turn:
+        _notice(words, row, now)
+    tick = int_at(words, TICK)
+    if tick == 0 or now > int_at(words, BUSY_UNTIL):
+        return
+    # Linux's ticks are at multiples of their distance.
+    left = tick - now % tick
+    if left > _BEFORE_TICK or now + left - int_at(row, BEGAN) < int_at(words, SLICE):
         return
     leave_core(int_at(words, YIELD))
+    now = nanoseconds(int_at(words, CLOCK))
     set_int(row, YIELDS, int_at(row, YIELDS) + 1)
-    set_int(row, BEGAN, nanoseconds(int_at(words, CLOCK)))
+    set_int(row, BEGAN, now)
+    _notice(words, row, now)
+
+
+@exact
+def _notice(words: Any, row: Any, now: Any) -> None:
+    """Asks whether another thread had this thread's core since the last question."""
+    count = preemptions(int_at(words, USAGE))
+    if count == int_at(row, PREEMPTIONS):
+        return
+    if now - int_at(row, PREEMPTED) < _OFTEN:
+        set_int(words, BUSY_UNTIL, now + _BUSY)
+    set_int(row, PREEMPTIONS, count)
+    set_int(row, PREEMPTED, now)
+    set_int(row, BEGAN, now)
 
 
 @exact

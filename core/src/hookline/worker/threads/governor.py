@@ -20,12 +20,18 @@ _log = logging.getLogger(__name__)
 
 _INTERVAL_NS = 200_000_000
 """Time between two looks at the machine."""
-_WORTH_TELLING = 0.5
-"""Change of the number of usable cores that is logged."""
+_NOTABLE = 0.5
+"""Change of the cores that are used, or that neighbours want, that is logged."""
 
 
 class ComputingTeam(Protocol):
-    """The threads that compute a step together with the one that starts it."""
+    """The threads that compute a step together with the one that starts it.
+
+    Attributes:
+        keeps_cores: Whether each thread stays on a core of its own during a step.
+    """
+
+    keeps_cores: bool
 
     @property
     def native_ids(self) -> Sequence[int]:
@@ -41,8 +47,9 @@ class ComputingTeam(Protocol):
 class ThreadGovernor:
     """Watches the machine and sets torch's number of threads, which kernels use, too.
 
-    It follows the quota of the control group and what neighbours leave of this
-    process's cores, step by step. Called by the thread that computes steps.
+    The number follows the quota of the control group, step by step. Beside neighbours
+    all threads compute, on cores of their own while that keeps some out of their way.
+    Called by the thread that computes steps.
     """
 
     def __init__(self, team: ComputingTeam, *, is_fixed: bool) -> None:
@@ -51,7 +58,7 @@ class ThreadGovernor:
         self._is_fixed = is_fixed
         self._most = self._threads = torch.get_num_threads()
         self._cores = float(self._most)
-        self._told = self._cores
+        self._told = (self._cores, 0.0)
         self._pacer, self._neighbours = CorePacer(), Neighbours()
         self._quota = QuotaShare(CpuQuota())
         self._looked_at = self._stepped_at = time.monotonic_ns()
@@ -63,6 +70,7 @@ class ThreadGovernor:
 
     def close(self) -> None:
         """Gives torch its number of threads back, for other engines."""
+        self._team.keeps_cores = False
         if self._threads != self._most:
             self._threads = self._most
             torch.set_num_threads(self._most)
@@ -121,16 +129,20 @@ class ThreadGovernor:
 
     def _choose(self, cores: int) -> None:
         """Decides how many cores the next steps use, and logs a notable change."""
-        allowed = self._quota.cores
-        self._cores = self._neighbours.leave(cores, self._most)
-        if allowed is not None:
-            self._cores = min(self._cores, allowed)
-        if self._is_fixed or abs(self._cores - self._told) < _WORTH_TELLING:
+        if self._is_fixed:
             return
-        self._told = self._cores
+        allowed = self._quota.cores
+        self._cores = float(self._most if allowed is None else min(self._most, allowed))
+        self._team.keeps_cores = (
+            cores <= self._most <= self._cores and self._neighbours.leave_a_core(cores)
+        )
+        found = (self._cores, self._neighbours.wanted)
+        if max(abs(a - b) for a, b in zip(found, self._told, strict=True)) < _NOTABLE:
+            return
+        self._told = found
         quota = self._quota.quota
         _log.info(
-            "steps use %.1f of %d cores: neighbours want %.1f, %s",
+            "steps use %.1f of %d cores; neighbours want %.1f; %s",
             self._cores,
             self._most,
             self._neighbours.wanted,

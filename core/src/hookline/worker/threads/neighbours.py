@@ -1,10 +1,10 @@
-"""Estimates how many cores other processes want, and what that leaves for threads."""
-
-import math
+"""Estimates how many cores other processes want."""
 
 _CONTENDED = 0.05
 """Share of time without a core from which threads compete with others."""
 _SMOOTHING = 0.5
+_WORTH_AVOIDING = 0.5
+"""Cores."""
 
 
 class Neighbours:
@@ -37,16 +37,9 @@ class Neighbours:
             wanted = max(wanted, cores * asked / max(running, 0.01) - asked)
         self.wanted += _SMOOTHING * (min(wanted, 4.0 * cores) - self.wanted)
 
-    def leave(self, cores: int, most: int) -> float:
-        """Returns how many cores the threads of a step should use, up to `most`.
+    def leave_a_core(self, cores: int) -> bool:
+        """Returns whether they want at least half a core, but not every core.
 
-        That is an even share. While it lets every neighbour have a core of its own,
-        keeping to it means that no thread is ever preempted in the middle of its work;
-        with more neighbours than that, all threads compete with them.
+        Then threads that stay on cores of their own lose fewer of them.
         """
-        others = self.wanted
-        if others + most <= cores:
-            return most
-        share = cores * most / (most + others)
-        is_enough = max(1, math.floor(share)) + round(others) <= cores
-        return min(most, share) if is_enough else most
+        return _WORTH_AVOIDING <= self.wanted <= cores - _WORTH_AVOIDING
