@@ -71,7 +71,7 @@ def test_threads_keep_their_cores_beside_a_neighbour(
     """Where it leaves a core, and no quota keeps threads from using all of them."""
     write(tmp_path, quota=quota or "max")
     monkeypatch.setattr(governing, "CpuQuota", lambda: CpuQuota(tmp_path))
-    monkeypatch.setattr(governing.os, "sched_getaffinity", lambda _: {0, 1})
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: {0, 1})
     neighbours = Neighbours()
     neighbours.wanted = wanted
     monkeypatch.setattr(governing, "Neighbours", lambda: neighbours)

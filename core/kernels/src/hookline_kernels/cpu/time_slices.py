@@ -48,4 +48,5 @@ def take_short_slices() -> bool:
     if call(get, 0, place, size, 0) or attributes.policy != _SCHED_OTHER:
         return False
     attributes.runtime = SLICE_NS
-    return call(set_, 0, place, 0) == 0
+    refused: int = call(set_, 0, place, 0)
+    return refused == 0
