@@ -3,8 +3,8 @@
 A float32 number is exactly the sum of three bfloat16 numbers: each takes the next eight
 bits. Six of the nine products of two such sums are computed; the others are below the
 precision of float32 (Henry, Tang and Heinecke 2019, Leveraging the bfloat16 Artificial
-Intelligence Datatype). The sums are as precise as in float32, and from 17 rows on
-faster than with vectors.
+Intelligence Datatype). The sums are as precise as in float32. From 17 rows on this is
+faster than vectors, which are faster for fewer.
 
 Weights are split once; each thread splits rows for the panels that it takes. A panel is
 32 outputs: for each 32 inputs its three pieces follow one another, each as in `panels`,
@@ -34,7 +34,7 @@ from hookline_kernels.cpu.amx import (
     store_tile,
 )
 from hookline_kernels.cpu.elements import array_at
-from hookline_kernels.cpu.finishing import add_rows
+from hookline_kernels.cpu.finishing import AS_THEY_ARE, Finish, finish_sums
 from hookline_kernels.cpu.float32_gemm import Float32Product
 from hookline_kernels.cpu.launching import Kernel
 from hookline_kernels.cpu.memory import take
@@ -46,6 +46,7 @@ from hookline_kernels.cpu.panels import (
     open_tiles,
     own_memory,
 )
+from hookline_kernels.cpu.tile_rows import for_tiles
 from hookline_kernels.cpu.vectors import (
     CACHE_LINE,
     INT64,
@@ -141,7 +142,7 @@ def _kernel() -> Kernel:
             lines = (_LINES + blocks - 1) // blocks
             start = task % groups * together
             split_rows(given[7] + 4 * first * inputs, last - first, steps, room)
-            earlier, height, shift, extra, target = 0, 0, 0, 0, 0
+            earlier, height, bias, residual, output = 0, 0, 0, 0, 0
             for panel in range(start, min(start + together, panels)):
                 weights = given[4] + panel * steps * _STEP_BYTES
                 ahead = steps * _STEP_BYTES
@@ -160,19 +161,21 @@ def _kernel() -> Kernel:
                         lines,
                         earlier,
                         height,
-                        shift,
-                        extra,
-                        target,
+                        bias,
+                        residual,
+                        output,
                         outputs,
                     )
                     here = 4 * (row * outputs + panel * OUTPUTS)
                     earlier, height = place, count
-                    shift = given[5] + 4 * panel * OUTPUTS if given[5] else 0
-                    extra = given[6] + here if given[6] else 0
-                    target = given[8] + here
+                    bias = given[5] + 4 * panel * OUTPUTS if given[5] else 0
+                    residual = given[6] + here if given[6] else 0
+                    output = given[8] + here
                     turn = 1 - turn
                     ahead += len(_ORDER) * lines * CACHE_LINE
-            finish_rows(earlier, 0, height, shift, extra, target, outputs)
+            finish_sums(
+                earlier, height, bias, residual, output, outputs, AS_THEY_ARE, 4
+            )
             task = take(numbers, 1)
         close_tiles(before)
 
@@ -223,9 +226,9 @@ def _multiply_pieces(  # noqa: PLR0917 - numba passes by position
     lines: Any,
     earlier: Any,
     height: Any,
-    shift: Any,
-    extra: Any,
-    target: Any,
+    bias: Any,
+    residual: Any,
+    output: Any,
     stride: Any,
 ) -> tuple[Signature, Emit]:
     """Multiplies a block of `rows` rows with a panel.
@@ -235,18 +238,13 @@ def _multiply_pieces(  # noqa: PLR0917 - numba passes by position
     """
     given = (
         *(rows, count, weights, steps, sums, ahead, lines),
-        *(earlier, height, shift, extra, target, stride),
+        *(earlier, height, bias, residual, output, stride),
     )
 
     def emit(
         context: Any, builder: ir.IRBuilder, _: object, args: list[ir.Value]
     ) -> ir.Value:
-        is_high = builder.icmp_signed(">", args[1], INT64(ROWS))
-        with builder.if_else(is_high) as (high, low):
-            with high:
-                _multiply_tiles(builder, args, 2)
-            with low:
-                _multiply_tiles(builder, args, 1)
+        for_tiles(builder, args[1], lambda tiles: _multiply_tiles(builder, args, tiles))
         return context.get_dummy_value()
 
     return types.void(*[types.intp for _ in given]), emit
@@ -285,53 +283,11 @@ def _multiply_tiles(builder: ir.IRBuilder, args: list[ir.Value], high: int) -> N
         end = builder.add(row, share)
         is_last = builder.icmp_signed(">", end, most)
         end = builder.select(is_last, most, end)
-        _finish(builder, done, (row, end), args[9:13])
+        Finish(*args[9:13], size=4).rows(builder, done, (row, end))
     for each in sums:
         place = builder.add(totals, INT64(each // 2 * 2048 + each % 2 * 64))
         store_tile(builder, each, place, 128)
 
 
-def _finish_rows(  # noqa: PLR0917 - numba passes by position
-    _: object,
-    sums: Any,
-    first: Any,
-    last: Any,
-    shift: Any,
-    extra: Any,
-    target: Any,
-    stride: Any,
-) -> tuple[Signature, Emit]:
-    """Adds bias and residual to rows of 32 sums, and stores them."""
-    given = (sums, first, last, shift, extra, target, stride)
-
-    def emit(
-        context: Any, builder: ir.IRBuilder, _: object, args: list[ir.Value]
-    ) -> ir.Value:
-        _finish(builder, args[0], (args[1], args[2]), args[3:7])
-        return context.get_dummy_value()
-
-    return types.void(*[types.intp for _ in given]), emit
-
-
-def _finish(
-    builder: ir.IRBuilder,
-    sums: ir.Value,
-    bounds: tuple[ir.Value, ir.Value],
-    rest: list[ir.Value],
-) -> None:
-    shift, extra, target, stride = rest
-    add_rows(
-        builder,
-        sums,
-        bounds,
-        shift=shift,
-        extra=extra,
-        target=target,
-        stride=stride,
-        size=4,
-    )
-
-
-finish_rows: Any = intrinsic(_finish_rows)
 split_rows: Any = intrinsic(_split_rows)
 multiply_pieces: Any = intrinsic(_multiply_pieces)

@@ -1,5 +1,10 @@
-"""What becomes of finished sums: bias and residual, or a gate, and rounding."""
+"""The end of a product: bias and residual, or a gate, and rounding.
 
+A product leaves rows of 32 float32 sums in the L1 cache. They are finished there, while
+the next sums are computed, so that no second kernel has to read the result.
+"""
+
+from dataclasses import dataclass, field
 from typing import Any
 
 from llvmlite import ir
@@ -18,114 +23,93 @@ OUTPUTS = 2 * LANES
 """Sums in a row."""
 
 
-def finish_rows(
-    builder: ir.IRBuilder,
-    kind: int,
-    sums: ir.Value,
-    bounds: tuple[ir.Value, ir.Value],
-    *,
-    shift: ir.Value,
-    extra: ir.Value,
-    target: ir.Value,
-    stride: ir.Value,
-) -> None:
-    """Stores rows of 32 float32 sums as bfloat16, by `add_rows` or gated.
+@dataclass(frozen=True, slots=True)
+class Finish:
+    """What is done with rows of sums.
 
-    With a gate, a row is 16 gates and 16 ups, and becomes 16 numbers.
+    Without a gate, bias and residual are added to a row. With one, a row is 16 gates
+    and 16 ups; it becomes 16 numbers, to which nothing is added.
 
-    Args:
-        builder: Emits the code.
+    Attributes:
+        bias: Address of 32 numbers; 0 for none.
+        residual: Address of a row for each row of sums; 0 for none.
+        output: Address of the finished rows.
+        stride: Numbers from row to row of residual and output.
         kind: `AS_THEY_ARE`, `SILU` or `GELU_TANH`.
-        sums: Their address, [rows, 32].
-        bounds: First row, and end of the rows; may be empty.
-        shift: Address of the bias, as in `add_rows`; without a gate only.
-        extra: Address of the residual, likewise.
-        target: Address of the result.
-        stride: Numbers from row to row of `target` and of `extra`.
+        size: Bytes of a number of bias, residual and output: 4 for float32, 2 for
+            bfloat16.
     """
-    if kind == AS_THEY_ARE:
-        add_rows(
-            builder,
-            sums,
-            bounds,
-            shift=shift,
-            extra=extra,
-            target=target,
-            stride=stride,
-        )
-        return
-    with cgutils.for_range_slice(builder, *bounds, INT64(1)) as (row, _):
+
+    bias: ir.Value
+    residual: ir.Value
+    output: ir.Value
+    stride: ir.Value
+    kind: int = field(default=AS_THEY_ARE, kw_only=True)
+    size: int = field(default=2, kw_only=True)
+
+    def rows(
+        self,
+        builder: ir.IRBuilder,
+        sums: ir.Value,
+        bounds: tuple[ir.Value, ir.Value],
+    ) -> None:
+        """Finishes rows.
+
+        Args:
+            builder: Emits the instructions.
+            sums: Address of the sums, float32 [rows, 32].
+            bounds: First row, and end of the rows; may be empty.
+        """
+        with cgutils.for_range_slice(builder, *bounds, INT64(1)) as (row, _):
+            if self.kind == AS_THEY_ARE:
+                for half in range(2):
+                    self._add(builder, sums, row, half)
+            else:
+                self._gate(builder, sums, row)
+
+    def _add(
+        self, builder: ir.IRBuilder, sums: ir.Value, row: ir.Value, half: int
+    ) -> None:
+        """Adds bias and residual to half a row."""
+        at = builder.add(builder.mul(row, INT64(2)), INT64(half))
+        total = load(builder, offset(builder, sums, at, 4 * LANES), LANES)
+        total = added_at(builder, total, self.bias, INT64(half * LANES), self.size)
+        at = builder.add(builder.mul(self.stride, row), INT64(half * LANES))
+        total = added_at(builder, total, self.residual, at, self.size)
+        store(builder, total, offset(builder, self.output, at, self.size), self.size)
+
+    def _gate(self, builder: ir.IRBuilder, sums: ir.Value, row: ir.Value) -> None:
         gates = offset(builder, sums, row, 4 * OUTPUTS)
         ups = builder.add(gates, INT64(4 * LANES))
         sides = (load(builder, side, LANES) for side in (gates, ups))
-        found = quickly_gated(builder, *sides, has_cube=kind == GELU_TANH)
-        at = builder.add(target, builder.mul(row, builder.mul(stride, INT64(2))))
-        store(builder, found, at, 2)
-
-
-def add_rows(
-    builder: ir.IRBuilder,
-    sums: ir.Value,
-    bounds: tuple[ir.Value, ir.Value],
-    *,
-    shift: ir.Value,
-    extra: ir.Value,
-    target: ir.Value,
-    stride: ir.Value,
-    size: int = 2,
-) -> None:
-    """Adds bias and residual to rows of 32 float32 sums, and stores them.
-
-    Args:
-        builder: Emits the code.
-        sums: Their address, [rows, 32].
-        bounds: First row, and end of the rows; may be empty.
-        shift: Address of the bias, 32 numbers; 0 for none.
-        extra: Address of the residual, one row per row of sums; 0 for none.
-        target: Address of the result.
-        stride: Numbers from row to row of `target` and of `extra`.
-        size: Bytes of their numbers: 4 for float32, 2 for bfloat16.
-    """
-    with cgutils.for_range_slice(builder, *bounds, INT64(1)) as (row, _):
-        for part in range(2):
-            at = builder.add(builder.mul(row, INT64(2)), INT64(part))
-            total = load(builder, offset(builder, sums, at, 64), LANES)
-            total = added_at(builder, total, shift, INT64(part * LANES), size)
-            at = builder.add(builder.mul(stride, row), INT64(part * LANES))
-            total = added_at(builder, total, extra, at, size)
-            store(builder, total, offset(builder, target, at, size), size)
+        found = quickly_gated(builder, *sides, has_cube=self.kind == GELU_TANH)
+        at = builder.mul(row, self.stride)
+        store(builder, found, offset(builder, self.output, at, self.size), self.size)
 
 
 def _finish_sums(  # noqa: PLR0917 - numba passes by position
     _: object,
     sums: Any,
     rows: Any,
-    shift: Any,
-    extra: Any,
-    target: Any,
+    bias: Any,
+    residual: Any,
+    output: Any,
     stride: Any,
     kind: Any,
+    size: Any,
 ) -> tuple[Signature, Emit]:
-    """Finishes this many rows by `finish_rows`."""
-    given = (sums, rows, shift, extra, target, stride)
-    which = kind.literal_value
+    """Finishes this many rows as `Finish` does; `kind` and `size` are literals."""
+    given = (sums, rows, bias, residual, output, stride)
+    which, width = kind.literal_value, size.literal_value
 
     def emit(
         context: Any, builder: ir.IRBuilder, _: object, args: list[ir.Value]
     ) -> ir.Value:
-        finish_rows(
-            builder,
-            which,
-            args[0],
-            (INT64(0), args[1]),
-            shift=args[2],
-            extra=args[3],
-            target=args[4],
-            stride=args[5],
-        )
+        finish = Finish(*args[2:6], kind=which, size=width)
+        finish.rows(builder, args[0], (INT64(0), args[1]))
         return context.get_dummy_value()
 
-    return types.void(*[types.intp for _ in given], kind), emit
+    return types.void(*[types.intp for _ in given], kind, size), emit
 
 
 finish_sums: Any = intrinsic(prefer_literal=True)(_finish_sums)

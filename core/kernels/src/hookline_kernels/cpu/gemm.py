@@ -1,42 +1,23 @@
 """Products of many rows with weights in panels, on the CPU's matrix unit (AMX).
 
-A thread takes some panels, and as many rows as fit into its L2 cache. While a block of
-rows is multiplied with a panel, or a part of one, earlier sums are finished and the
-next panel is prefetched, so that the matrix unit waits for neither.
+`block_gemm` has the kernel's loop. Rows in blocks are the fastest, since they stream
+past the part of a panel that stays in the L1 cache. Long contiguous rows are the
+slowest, since they evict one another from that cache.
 """
 
 import functools
 from typing import Any
 
-import numpy as np
 import torch
 
-from hookline_kernels.cpu.amx import BLOCK_BYTES, DEPTH, HEIGHT
-from hookline_kernels.cpu.elements import array_at, exact
+from hookline_kernels.cpu.amx import DEPTH
+from hookline_kernels.cpu.block_gemm import PanelSource, blocks_kernel, divide_blocks
+from hookline_kernels.cpu.elements import exact
 from hookline_kernels.cpu.finishing import AS_THEY_ARE
 from hookline_kernels.cpu.launching import Kernel, numbers_of
-from hookline_kernels.cpu.memory import take
-from hookline_kernels.cpu.panels import (
-    LINES,
-    OUTPUTS,
-    SUM_BYTES,
-    close_tiles,
-    finish_panel,
-    multiply_panel,
-    open_tiles,
-    own_memory,
-    steps_at_once,
-)
+from hookline_kernels.cpu.panels import LINES, OUTPUTS, steps_at_once
 from hookline_kernels.cpu.recording import fresh
 
-_MOST_BYTES = 1 << 20
-"""Bytes of rows that a thread processes per pass: half of an L2 cache."""
-_PANELS = 4
-"""Maximum number of panels that a thread processes per pass."""
-_TASKS = 2
-"""Tasks that each thread should find at least."""
-_MOST_BLOCKS = _MOST_BYTES // (2 * HEIGHT * DEPTH * 27)
-"""Maximum number of row blocks per pass for wide inputs, multiplied in parts."""
 _MOST_ROWS = 512
 """Maximum number of rows; oneDNN is as fast for more."""
 
@@ -78,8 +59,8 @@ class Gemm:
         steps = self._inputs // DEPTH
         at_once = steps_at_once(steps) if in_blocks else steps
         self._numbers = numbers_of(
-            *(0, self._inputs, self._outputs, 0, 0, address, 0, 0),
-            *(0 if bias is None else bias.data_ptr(), at_once, 0),
+            *(self._inputs, self._outputs, 0, self._inputs, address, 0, 0),
+            *(0 if bias is None else bias.data_ptr(), 0, 0, 0, 0, at_once, 0),
         )
 
     def __call__(
@@ -114,113 +95,34 @@ class Gemm:
             values: [T, in], contiguous, or their blocks.
             residual: [T, out], contiguous.
         """
-        blocks, numbers = -(-rows // HEIGHT), self._numbers
-        together = _blocks_at_once(blocks, self._inputs)
-        elements = self._outputs * self._inputs
-        numbers[1], numbers[4] = rows, together
-        panels = -(-blocks // together) * self._outputs // OUTPUTS
-        wanted = _TASKS * self._kernel.threads(elements)
-        numbers[11] = min(max(panels // wanted, 1), _PANELS)
-        numbers[5], numbers[7] = values.data_ptr(), output.data_ptr()
-        numbers[8] = 0 if residual is None else residual.data_ptr()
+        numbers, elements = self._numbers, self._outputs * self._inputs
+        numbers[3] = rows
+        numbers[9] = 0 if residual is None else residual.data_ptr()
+        numbers[10], numbers[11] = values.data_ptr(), output.data_ptr()
+        divide_blocks(numbers, self._kernel.threads(elements))
         self._kernel(elements, numbers)
-
-
-def _blocks_at_once(blocks: int, inputs: int) -> int:
-    """Blocks of rows per task: nearly equal, and within the cache."""
-    most = max(1, _MOST_BYTES // (2 * HEIGHT * inputs))
-    parts = -(-blocks // most)
-    return -(-blocks // parts)
-
-
-def _placer(width: int) -> Any:
-    together = width // OUTPUTS
-
-    @exact
-    def place_of(panel: int, row_bytes: int) -> int:
-        """Returns the offset of a panel in a weight, in bytes."""
-        side = panel % together * 4 * OUTPUTS
-        return panel // together * width * row_bytes + side
-
-    return place_of
 
 
 @functools.cache
 def _kernel(width: int, kind: int, in_blocks: bool) -> Kernel:
-    place_of = _placer(width)
-    room = (_MOST_BLOCKS + 1 if in_blocks else 2) * SUM_BYTES
+    variant = f"many-rows-{width}-{kind}-{int(in_blocks)}"
+    return blocks_kernel(
+        _source(width), kind=kind, in_blocks=in_blocks, variant=variant
+    )
 
-    def multiply(numbers: Any) -> None:
-        given = array_at(numbers, 12, np.int64)
-        rows, inputs, outputs, most = given[1], given[2], given[3], given[4]
-        row_bytes, steps, at_once = 2 * inputs, inputs // DEPTH, given[10]
-        blocks, panels = (rows + HEIGHT - 1) // HEIGHT, outputs // OUTPUTS
-        pieces = (blocks + most - 1) // most
-        groups = (panels + given[11] - 1) // given[11]
-        sums = own_memory(room)
-        before = open_tiles()
-        task = take(numbers, 1)
-        while task < pieces * groups:
-            first = task // groups * most
-            last = min(first + most, blocks)
-            lines = (LINES + last - first - 1) // (last - first)
-            # sums of these blocks, and sums that are being finished
-            places = 2 if at_once == steps else last - first + 1
-            turn, earlier, shift, extra, target = 0, 0, 0, 0, 0
-            start = task % groups * given[11]
-            end = min(start + given[11], panels)
-            for panel in range(start, end):
-                coming = panel + 1
-                if coming == end:
-                    # taken early, so that its first panel is prefetched
-                    task = take(numbers, 1)
-                    coming = task % groups * given[11]
-                weights = given[6] + place_of(panel, row_bytes)
-                ahead = given[6] + place_of(coming, row_bytes)
-                line = 0
-                for begun in range(0, steps, at_once):
-                    count = min(at_once, steps - begun)
-                    for block in range(first, last):
-                        # the last rows are computed twice rather than in part
-                        row = min(block * HEIGHT, rows - HEIGHT)
-                        source = given[5] + row * row_bytes
-                        if in_blocks:
-                            source = given[5] + (block * steps + begun) * BLOCK_BYTES
-                        place = sums + (turn + block - first) % places * SUM_BYTES
-                        multiply_panel(
-                            source,
-                            row_bytes,
-                            weights + begun * 2 * DEPTH * width,
-                            count,
-                            place,
-                            ahead,
-                            line,
-                            lines,
-                            earlier,
-                            shift,
-                            extra,
-                            target,
-                            outputs,
-                            begun,
-                            in_blocks,
-                            width,
-                            kind,
-                        )
-                        line += count * lines
-                        earlier = 0
-                        if begun + count < steps:
-                            continue
-                        earlier = place
-                        if kind == AS_THEY_ARE:
-                            at = 2 * (row * outputs + panel * OUTPUTS)
-                            shift = given[9] + 2 * panel * OUTPUTS if given[9] else 0
-                            extra = given[8] + at if given[8] else 0
-                            target = given[7] + at
-                        else:
-                            at = block * (panels // 2) + panel // 2
-                            target = given[7] + at * BLOCK_BYTES + panel % 2 * DEPTH
-                turn += last - first
-            finish_panel(earlier, shift, extra, target, outputs, kind)
-        close_tiles(before)
 
-    return Kernel(multiply, f"many-rows-{width}-{kind}-{int(in_blocks)}")
+def _source(width: int) -> PanelSource:
+    together = width // OUTPUTS
+
+    @exact
+    def ahead_of(given: Any, panel: int) -> Any:
+        """Returns the address of a panel."""
+        side = panel % together * 4 * OUTPUTS
+        return given[5] + panel // together * width * 2 * given[1] + side
+
+    @exact
+    def part_of(given: Any, panel: int, begun: int, _: int, __: int) -> Any:
+        """Returns the address of a part of a panel."""
+        return ahead_of(given, panel) + begun * 2 * DEPTH * width
+
+    return PanelSource(part_of, ahead_of, LINES, width)

@@ -36,7 +36,7 @@ from hookline_kernels.cpu.amx import (
     own_bytes,
     store_tile,
 )
-from hookline_kernels.cpu.finishing import AS_THEY_ARE, finish_rows
+from hookline_kernels.cpu.finishing import Finish
 from hookline_kernels.cpu.isa import emulates_tiles, has_matrix_unit
 from hookline_kernels.cpu.vectors import (
     CACHE_LINE,
@@ -54,7 +54,7 @@ LINES = DEPTH * OUTPUTS * 2 // CACHE_LINE
 """Cache lines of 32 inputs of a panel."""
 STAYING = 20
 """Steps of 32 inputs of a panel that stay in the L1 cache."""
-_WHOLE = 26
+MOST_STEPS = 26
 """Maximum number of steps computed in one part, although a few do not stay."""
 
 _SUMS, _OWN, _OTHERS = (0, 1, 2, 3), (4, 5), (6, 7)
@@ -67,7 +67,7 @@ def steps_at_once(steps: int) -> int:
 
     Storing and reloading the sums between parts costs about three steps.
     """
-    parts = 1 if steps <= _WHOLE else -(-steps // STAYING)
+    parts = 1 if steps <= MOST_STEPS else -(-steps // STAYING)
     return -(-steps // parts)
 
 
@@ -133,9 +133,9 @@ def _multiply_panel(  # noqa: PLR0917 - numba passes by position
     line: Any,
     lines: Any,
     earlier: Any,
-    shift: Any,
-    extra: Any,
-    target: Any,
+    bias: Any,
+    residual: Any,
+    output: Any,
     stride: Any,
     goes_on: Any,
     in_blocks: Any,
@@ -147,21 +147,20 @@ def _multiply_panel(  # noqa: PLR0917 - numba passes by position
     Computes `steps` times 32 inputs, and adds to the present sums if it `goes_on`.
     Rows outside of blocks are `row_bytes` apart. Meanwhile prefetches `lines` cache
     lines in each step of the panel at `ahead`, from its line number `line` on, and
-    finishes the `earlier` sums, unless that is 0, like `finish_panel`.
+    finishes the `earlier` sums as `finish_sums` does, unless their address is 0.
     """
     given = (
         *(values, row_bytes, weights, steps, sums, ahead, line, lines),
-        *(earlier, shift, extra, target, stride, goes_on),
+        *(earlier, bias, residual, output, stride, goes_on),
     )
     signature = types.void(*[types.intp for _ in given], in_blocks, width, kind)
     blocks, pitch_bytes = in_blocks.literal_value, 4 * width.literal_value
-    which = kind.literal_value
 
     def emit(
         context: Any, builder: ir.IRBuilder, _: object, args: list[ir.Value]
     ) -> ir.Value:
         source, pitch, panel, count, totals, coming, asked, wanted = args[:8]
-        done, rest = args[8], args[9:13]
+        done, finish = args[8], Finish(*args[9:13], kind=kind.literal_value)
         sides = _Sides(source, None if blocks else pitch, panel, pitch_bytes)
         places = _open_sums(builder, totals, args[13])
         last = builder.sub(count, INT64(1))
@@ -173,17 +172,17 @@ def _multiply_panel(  # noqa: PLR0917 - numba passes by position
             for each in _SUMS:
                 multiply_tiles(builder, each, _OWN[each // 2], _OTHERS[each % 2])
             first = builder.add(asked, builder.mul(loop.index, wanted))
-            _ask_for_lines(builder, coming, pitch_bytes, first, wanted)
+            _prefetch_lines(builder, coming, pitch_bytes, first, wanted)
             row = builder.mul(loop.index, share)
             bounds = (row, _smaller(builder, builder.add(row, share), height))
-            _finish_rows(builder, which, done, bounds, rest)
+            finish.rows(builder, done, bounds)
         _load_step(builder, sides, last)
         for each, place in zip(_SUMS, places, strict=True):
             # stores a sum while the next one is computed
             multiply_tiles(builder, each, _OWN[each // 2], _OTHERS[each % 2])
             store_tile(builder, each, place, 128)
         bounds = (builder.mul(last, share), height)
-        _finish_rows(builder, which, done, bounds, rest)
+        finish.rows(builder, done, bounds)
         return context.get_dummy_value()
 
     return signature, emit
@@ -255,7 +254,7 @@ def _open_sums(
     return places
 
 
-def _ask_for_lines(
+def _prefetch_lines(
     builder: ir.IRBuilder,
     panel: ir.Value,
     pitch_bytes: int,
@@ -270,50 +269,6 @@ def _ask_for_lines(
         prefetch(builder, offset(builder, place, side, CACHE_LINE), range(1))
 
 
-def _finish_panel(  # noqa: PLR0917 - numba passes by position
-    _: object, sums: Any, shift: Any, extra: Any, target: Any, stride: Any, kind: Any
-) -> tuple[Signature, Emit]:
-    """Stores 32 rows of 32 sums as bfloat16, by `add_rows` or gated.
-
-    With a gate, a row is 16 gates and 16 ups, and the target is half of a block.
-    """
-    given = (sums, shift, extra, target, stride)
-    signature = types.void(*[types.intp for _ in given], kind)
-    which = kind.literal_value
-
-    def emit(
-        context: Any, builder: ir.IRBuilder, _: object, args: list[ir.Value]
-    ) -> ir.Value:
-        bounds = (INT64(0), INT64(HEIGHT))
-        _finish_rows(builder, which, args[0], bounds, args[1:5])
-        return context.get_dummy_value()
-
-    return signature, emit
-
-
-def _finish_rows(
-    builder: ir.IRBuilder,
-    kind: int,
-    sums: ir.Value,
-    bounds: tuple[ir.Value, ir.Value],
-    rest: list[ir.Value],
-) -> None:
-    """Finishes the rows within the bounds, which may be empty."""
-    shift, extra, target, stride = rest
-    if kind != AS_THEY_ARE:
-        stride = INT64(DEPTH)  # rows of a block
-    finish_rows(
-        builder,
-        kind,
-        sums,
-        bounds,
-        shift=shift,
-        extra=extra,
-        target=target,
-        stride=stride,
-    )
-
-
 def _smaller(builder: ir.IRBuilder, left: ir.Value, right: ir.Value) -> ir.Value:
     return builder.select(builder.icmp_signed("<", left, right), left, right)
 
@@ -322,4 +277,3 @@ open_tiles: Any = intrinsic(_open_tiles)
 close_tiles: Any = intrinsic(_close_tiles)
 own_memory: Any = intrinsic(prefer_literal=True)(_own_memory)
 multiply_panel: Any = intrinsic(prefer_literal=True)(_multiply_panel)
-finish_panel: Any = intrinsic(prefer_literal=True)(_finish_panel)

@@ -17,6 +17,7 @@ from numba.core.typing.templates import Signature
 from numba.extending import intrinsic
 
 from hookline_kernels.cpu.amx import ROWS
+from hookline_kernels.cpu.bfloat_pairs import add_dots
 from hookline_kernels.cpu.prefill_call import GRAIN, PIECE
 from hookline_kernels.cpu.prefill_tiles import UNSEEN
 from hookline_kernels.cpu.vectors import (
@@ -24,7 +25,6 @@ from hookline_kernels.cpu.vectors import (
     INT64,
     LANES,
     Emit,
-    add_dots,
     constant,
     load,
     multiply_add,

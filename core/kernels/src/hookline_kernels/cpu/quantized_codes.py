@@ -11,12 +11,12 @@ from collections.abc import Sequence
 from llvmlite import ir
 from numba.core import cgutils
 
+from hookline_kernels.cpu.bfloat_pairs import exact_pairs, load_words
 from hookline_kernels.cpu.vectors import (
     FLOAT,
     INT16,
     INT32,
     LANES,
-    BFloat,
     constant,
     load,
     multiply_add,
@@ -41,18 +41,18 @@ def code_floats(builder: ir.IRBuilder, half: ir.Value, bits: int) -> list[ir.Val
         return [
             _eight_bits(builder, offset(builder, half, at, HALF)) for at in range(8)
         ]
-    words = _load_words(builder, half, INT32, HALF)
+    words = load_words(builder, half, HALF)
     found = [_four_bits(builder, words, nibble) for nibble in range(8)]
     return [found[at % 2 * 4 + at // 2] for at in range(8)]
 
 
 def code_pairs(builder: ir.IRBuilder, half: ir.Value, bits: int) -> list[ir.Value]:
-    """Returns 16 outputs of each of the 4 pairs of inputs, bfloat16 [16, 2]."""
+    """Returns 16 outputs of each of the 4 pairs of inputs, as `bfloat_pairs`."""
     if bits == 8 or LANES < HALF:
         floats = code_floats(builder, half, bits)
-        return [exact_pair(builder, *floats[at : at + 2]) for at in range(0, UNIT, 2)]
-    words = _load_words(builder, half, INT16, 2 * HALF)
-    kind = words.type
+        return [exact_pairs(builder, *floats[at : at + 2]) for at in range(0, UNIT, 2)]
+    kind = vector(2 * HALF, INT16)
+    words = builder.bitcast(load_words(builder, half, HALF), kind)
     table = ir.Constant(kind, [_upper_half(value) for value in 2 * _SIGNED])
     shape = ir.FunctionType(kind, [kind, kind])
     name = "llvm.x86.avx512.permvar.hi.512"
@@ -61,27 +61,8 @@ def code_pairs(builder: ir.IRBuilder, half: ir.Value, bits: int) -> list[ir.Valu
         builder.lshr(words, constant(4 * nibble, 2 * HALF, INT16))
         for nibble in range(4)
     )
-    return [builder.call(look_up, [table, each]) for each in shifted]
-
-
-def exact_pair(builder: ir.IRBuilder, even: ir.Value, odd: ir.Value) -> ir.Value:
-    """Joins two vectors of float32 that bfloat16 holds exactly, as pairs."""
-    low, high = (builder.bitcast(each, vector(HALF, INT32)) for each in (even, odd))
-    low = builder.lshr(low, constant(16, HALF, INT32))
-    return builder.bitcast(builder.or_(low, high), vector(2 * HALF, INT16))
-
-
-def rounded_pair(builder: ir.IRBuilder, even: ir.Value, odd: ir.Value) -> ir.Value:
-    """Rounds two vectors of float32 to bfloat16, to nearest, ties away from zero."""
-    low, high = (
-        builder.add(
-            builder.bitcast(each, vector(HALF, INT32)), constant(0x8000, HALF, INT32)
-        )
-        for each in (even, odd)
-    )
-    low = builder.lshr(low, constant(16, HALF, INT32))
-    high = builder.and_(high, constant(-0x10000, HALF, INT32))
-    return builder.bitcast(builder.or_(low, high), vector(2 * HALF, INT16))
+    found = (builder.call(look_up, [table, each]) for each in shifted)
+    return [builder.bitcast(each, vector(HALF, INT32)) for each in found]
 
 
 def scaled_floats(
@@ -104,13 +85,6 @@ def load_halves(
     """Loads a group's numbers of both halves, float32 [groups, 2, 16]."""
     at = offset(builder, address, group, 4 * OUTPUTS)
     return [load(builder, offset(builder, at, half, 4 * HALF), HALF) for half in (0, 1)]
-
-
-def _load_words(
-    builder: ir.IRBuilder, address: ir.Value, kind: ir.Type, count: int
-) -> ir.Value:
-    pointer = builder.inttoptr(address, vector(count, kind).as_pointer())
-    return builder.load(pointer, align=4)
 
 
 def _eight_bits(builder: ir.IRBuilder, address: ir.Value) -> ir.Value:
@@ -136,15 +110,3 @@ def _four_bits(builder: ir.IRBuilder, words: ir.Value, nibble: int) -> ir.Value:
 def _upper_half(value: float) -> int:
     """Returns the bits of a number that bfloat16 holds exactly."""
     return int.from_bytes(struct.pack("<f", value)[2:], "little")
-
-
-def add_dots(
-    builder: ir.IRBuilder, values: ir.Value, weights: ir.Value, total: ir.Value
-) -> ir.Value:
-    """Returns total + values · weights, of 16 pairs of bfloat16 each."""
-    pairs = vector(2 * HALF, BFloat())
-    shape = ir.FunctionType(vector(HALF), [vector(HALF), pairs, pairs])
-    name = "llvm.x86.avx512bf16.dpbf16ps.512"
-    dot = cgutils.get_or_insert_function(builder.module, shape, name)
-    factors = (builder.bitcast(each, pairs) for each in (values, weights))
-    return builder.call(dot, [total, *factors])

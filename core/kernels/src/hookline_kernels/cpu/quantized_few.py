@@ -8,24 +8,20 @@ import functools
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 from llvmlite import ir
 from numba.core import cgutils, types
 from numba.core.typing.templates import Signature
 from numba.extending import intrinsic
 
-from hookline_kernels.cpu.elements import array_at
+from hookline_kernels.cpu.bfloat_pairs import add_dots, widened_pairs
 from hookline_kernels.cpu.launching import Kernel
-from hookline_kernels.cpu.memory import take
-from hookline_kernels.cpu.panels import own_memory
 from hookline_kernels.cpu.quantized_codes import (
-    add_dots,
     code_floats,
     code_pairs,
     half_bytes,
     load_halves,
 )
-from hookline_kernels.cpu.quantized_sums import SUMS_BYTES, sum_groups
+from hookline_kernels.cpu.quantized_panels import panels_kernel
 from hookline_kernels.cpu.vector_panels import has_quick_pairs
 from hookline_kernels.cpu.vectors import (
     INT32,
@@ -40,9 +36,8 @@ from hookline_kernels.cpu.vectors import (
     prefetch,
     splat,
     store,
-    vector,
 )
-from hookline_kernels.quantized_weight import HALF, OUTPUTS, UNIT
+from hookline_kernels.quantized_weight import HALF, UNIT
 
 _AT_ONCE = (4, 2, 1)
 """Numbers of rows that share the expansion of a code."""
@@ -56,42 +51,9 @@ _AHEAD = 4096
 def few_rows_kernel(bits: int, size: int, has_shifts: bool) -> Kernel:
     """Compiles the kernel for codes of `bits` bits and values of `size` bytes.
 
-    Its arguments: inputs, outputs, rows, inputs of a group; addresses of codes, scales,
-    shifts, bias, residual, values and output, 0 if absent.
+    Its arguments are those of `quantized_panels`.
     """
-    unit_bytes = 2 * half_bytes(bits)
-    room = SUMS_BYTES if has_shifts else HALF
-
-    def multiply(numbers: Any) -> None:
-        given = array_at(numbers, 12, np.int64)
-        inputs, outputs, rows, group = given[1], given[2], given[3], given[4]
-        units, groups = inputs // UNIT, inputs // group
-        sums = own_memory(room)
-        panel = take(numbers, 1)
-        if has_shifts and panel < outputs // OUTPUTS:
-            sum_groups(given[10], rows, inputs, group, sums, size)
-        while panel < outputs // OUTPUTS:
-            at = panel * OUTPUTS
-            multiply_codes(
-                given[10],
-                given[5] + panel * units * unit_bytes,
-                given[6] + 4 * at * groups,
-                given[7] + 4 * at * groups,
-                given[8] + size * at if given[8] else 0,
-                given[9] + size * at if given[9] else 0,
-                given[11] + size * at,
-                sums,
-                inputs,
-                outputs,
-                group,
-                rows,
-                bits,
-                size,
-                has_shifts,
-            )
-            panel = take(numbers, 1)
-
-    return Kernel(multiply, f"quantized-few-{bits}-{size}-{int(has_shifts)}")
+    return panels_kernel("few", multiply_codes, bits, size, has_shifts)
 
 
 def _multiply_codes(  # noqa: PLR0917 - numba passes by position
@@ -112,11 +74,7 @@ def _multiply_codes(  # noqa: PLR0917 - numba passes by position
     size: Any,
     has_shifts: Any,
 ) -> tuple[Signature, Emit]:
-    """Multiplies rows with a panel.
-
-    `bits`, `size` and `has_shifts` are literals; the other arguments are addresses, 0
-    if absent, and counts.
-    """
+    """Multiplies rows with a panel; the arguments are those of `panels_kernel`."""
     addresses = (values, codes, scales, shifts, bias, residual, output, sums)
     given = (*addresses, inputs, outputs, group, rows)
     signature = types.void(*[types.intp for _ in given], bits, size, has_shifts)
@@ -230,9 +188,7 @@ class _Panel:
             if self.has_dots:
                 found.append(pair)
                 continue
-            even = builder.shl(pair, constant(16, HALF, INT32))
-            odd = builder.and_(pair, constant(-0x10000, HALF, INT32))
-            found += [builder.bitcast(each, vector(HALF)) for each in (even, odd)]
+            found += widened_pairs(builder, pair)
         return found
 
     def _add_group(

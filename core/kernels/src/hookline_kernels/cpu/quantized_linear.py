@@ -1,4 +1,12 @@
-"""Linear layers and gated MLPs with quantized weights, by the fastest kernels."""
+"""Linear layers and gated MLPs with quantized weights, by the fastest kernels.
+
+Paths, by rows: one row, or up to 4 without a matrix unit, expands codes in registers
+(`quantized_few`), at the speed of memory; up to 32 rows expand them exactly to tiles
+(`quantized_tiles`); more expand and scale a part of a panel at a time
+(`quantized_many`), fastest with rows in blocks. The slowest path is `quantized_rows`,
+in float32 vectors: for more rows without a matrix unit or in float32, and for shifts of
+so many groups that their sums do not fit a thread's memory.
+"""
 
 import functools
 from typing import Any
@@ -7,6 +15,7 @@ import numpy as np
 import torch
 
 from hookline_kernels.cpu.amx import DEPTH, HEIGHT
+from hookline_kernels.cpu.block_gemm import divide_blocks
 from hookline_kernels.cpu.elements import SCALARS, array_at
 from hookline_kernels.cpu.finishing import AS_THEY_ARE, GELU_TANH, SILU
 from hookline_kernels.cpu.gated import Gate
@@ -14,18 +23,19 @@ from hookline_kernels.cpu.launching import Kernel, Numbers, numbers_of
 from hookline_kernels.cpu.memory import take
 from hookline_kernels.cpu.panels import steps_at_once, uses_tiles
 from hookline_kernels.cpu.quantized_few import few_rows_kernel
-from hookline_kernels.cpu.quantized_many import blocks_at_once, many_rows_kernel
+from hookline_kernels.cpu.quantized_many import many_rows_kernel
 from hookline_kernels.cpu.quantized_rows import rows_kernel
 from hookline_kernels.cpu.quantized_sums import SUMS_BYTES
-from hookline_kernels.cpu.quantized_tiles import MOST_ROWS, tiles_kernel
+from hookline_kernels.cpu.quantized_tiles import tiles_kernel
 from hookline_kernels.cpu.recording import fresh
+from hookline_kernels.cpu.tile_rows import MOST_ROWS
 from hookline_kernels.failure import KernelError
 from hookline_kernels.quantized_weight import QuantizedWeight, alternating, are_alike
 
 _KINDS = {"silu": SILU, "gelu_tanh": GELU_TANH}
 _FEW = 4
 """Most rows for which codes are expanded in registers, without a matrix unit."""
-_ROWS, _RESIDUAL, _VALUES, _OUTPUT, _BLOCKS = 3, 9, 10, 11, 12
+_ROWS, _RESIDUAL, _VALUES, _OUTPUT = 3, 9, 10, 11
 """Places of the kernels' arguments that change from call to call."""
 
 
@@ -177,13 +187,13 @@ class QuantizedGatedMlp:
 
 
 def _numbers(weight: QuantizedWeight, bias: torch.Tensor | None) -> Numbers:
-    """Returns the arguments of all kernels, without those of a call."""
+    """Returns the arguments of all kernels, as `block_gemm` has them."""
     parts = (weight.codes, weight.scales, weight.shifts, bias)
     addresses = (0 if part is None else part.data_ptr() for part in parts)
     return numbers_of(
         *(weight.in_features, weight.out_features, 0, weight.group_size),
-        *(*addresses, 0, 0, 0, 0),
-        *(weight.out_features, steps_at_once(weight.in_features // DEPTH)),
+        *(*addresses, 0, 0, 0),
+        *(0, steps_at_once(weight.in_features // DEPTH), 0),
     )
 
 
@@ -200,8 +210,10 @@ def run(  # noqa: PLR0917 - what a kernel takes
     numbers[_ROWS] = rows
     numbers[_RESIDUAL] = 0 if residual is None else residual.data_ptr()
     numbers[_VALUES], numbers[_OUTPUT] = values.data_ptr(), output.data_ptr()
-    numbers[_BLOCKS] = blocks_at_once(-(-rows // HEIGHT), weight.in_features)
-    kernel(weight.out_features * weight.in_features, numbers)
+    elements = weight.out_features * weight.in_features
+    if rows > MOST_ROWS:
+        divide_blocks(numbers, kernel.threads(elements))
+    kernel(elements, numbers)
 
 
 class _Columns:

@@ -1,6 +1,6 @@
 """Products of rows with quantized weights in float32 vectors, on every CPU.
 
-Some inputs of a panel are expanded to float32, scaled, and stay in the L1 cache while
+256 inputs of a panel are expanded to float32, scaled, and stay in the L1 cache while
 rows are multiplied with them, a few at a time, whose sums stay in registers.
 """
 
@@ -14,15 +14,12 @@ from numba.core.typing.templates import Signature
 from numba.extending import intrinsic
 
 from hookline_kernels.cpu.elements import array_at
-from hookline_kernels.cpu.finishing import add_rows
+from hookline_kernels.cpu.finishing import AS_THEY_ARE, finish_sums
 from hookline_kernels.cpu.launching import Kernel
 from hookline_kernels.cpu.memory import take
 from hookline_kernels.cpu.panels import own_memory
-from hookline_kernels.cpu.quantized_codes import (
-    half_bytes,
-    load_halves,
-    scaled_floats,
-)
+from hookline_kernels.cpu.quantized_codes import half_bytes
+from hookline_kernels.cpu.quantized_expansion import expand
 from hookline_kernels.cpu.vectors import (
     INT64,
     LANES,
@@ -50,7 +47,7 @@ _PITCH = 4 * OUTPUTS
 def rows_kernel(bits: int, size: int, has_shifts: bool) -> Kernel:
     """Compiles the kernel for codes of `bits` bits and values of `size` bytes.
 
-    Its arguments are those of `few_rows_kernel`.
+    Its arguments are those of `quantized_panels`.
     """
     unit_bytes = 2 * half_bytes(bits)
     sums_bytes = _MOST_ROWS * _PITCH
@@ -70,7 +67,7 @@ def rows_kernel(bits: int, size: int, has_shifts: bool) -> Kernel:
             codes = given[5] + at // OUTPUTS * units * unit_bytes
             for begun in range(0, inputs, _INPUTS):
                 length = min(_INPUTS, inputs - begun)
-                expand_floats(
+                expand(
                     codes,
                     given[6] + 4 * at * groups,
                     given[7] + 4 * at * groups,
@@ -79,6 +76,7 @@ def rows_kernel(bits: int, size: int, has_shifts: bool) -> Kernel:
                     length // UNIT,
                     group // UNIT,
                     bits,
+                    4,
                     has_shifts,
                 )
                 for row in range(0, count, _AT_ONCE):
@@ -87,61 +85,19 @@ def rows_kernel(bits: int, size: int, has_shifts: bool) -> Kernel:
                     copy_rows(source, left, inputs, length, values, size)
                     multiply_floats(values, weights, sums + row * _PITCH, length, begun)
             here = size * (first * outputs + at)
-            finish_rows(
+            finish_sums(
                 sums,
                 count,
                 given[8] + size * at if given[8] else 0,
                 given[9] + here if given[9] else 0,
                 given[11] + here,
                 outputs,
+                AS_THEY_ARE,
                 size,
             )
             task = take(numbers, 1)
 
     return Kernel(multiply, f"quantized-rows-{bits}-{size}-{int(has_shifts)}")
-
-
-def _expand_floats(  # noqa: PLR0917 - numba passes by position
-    _: object,
-    codes: Any,
-    scales: Any,
-    shifts: Any,
-    target: Any,
-    first: Any,
-    count: Any,
-    per_group: Any,
-    bits: Any,
-    has_shifts: Any,
-) -> tuple[Signature, Emit]:
-    """Writes `count` units of a panel, from `first` on, as float32 [count · 8, 32].
-
-    `bits` and `has_shifts` are literals; the other arguments are addresses and counts.
-    """
-    given = (codes, scales, shifts, target, first, count, per_group)
-    signature = types.void(*[types.intp for _ in given], bits, has_shifts)
-    code_bits, is_shifted = bits.literal_value, bool(has_shifts.literal_value)
-    half_size = half_bytes(code_bits)
-
-    def emit(
-        context: Any, builder: ir.IRBuilder, _: object, args: list[ir.Value]
-    ) -> ir.Value:
-        panel, scale, shift, output, begin, length, units = args[:7]
-        with cgutils.for_range(builder, length, intp=INT64) as loop:
-            unit = builder.add(begin, loop.index)
-            group = builder.udiv(unit, units)
-            factors = load_halves(builder, scale, group)
-            offsets = load_halves(builder, shift, group) if is_shifted else (None, None)
-            line = offset(builder, panel, unit, 2 * half_size)
-            place = offset(builder, output, loop.index, UNIT * _PITCH)
-            for half, factor in enumerate(factors):
-                own = builder.add(line, INT64(half * half_size))
-                floats = scaled_floats(builder, own, code_bits, factor, offsets[half])
-                for at, each in enumerate(floats):
-                    there = INT64(at * _PITCH + half * 4 * HALF)
-                    store(builder, each, builder.add(place, there))
-        return context.get_dummy_value()
-
-    return signature, emit
 
 
 def _copy_rows(  # noqa: PLR0917 - numba passes by position
@@ -224,40 +180,5 @@ def _multiply_floats(
     return signature, emit
 
 
-def _finish_rows(  # noqa: PLR0917 - numba passes by position
-    _: object,
-    sums: Any,
-    rows: Any,
-    bias: Any,
-    residual: Any,
-    output: Any,
-    stride: Any,
-    size: Any,
-) -> tuple[Signature, Emit]:
-    """Adds bias and residual to rows of 32 sums, and stores `size` bytes of each."""
-    given = (sums, rows, bias, residual, output, stride)
-    signature = types.void(*[types.intp for _ in given], size)
-    width = size.literal_value
-
-    def emit(
-        context: Any, builder: ir.IRBuilder, _: object, args: list[ir.Value]
-    ) -> ir.Value:
-        add_rows(
-            builder,
-            args[0],
-            (INT64(0), args[1]),
-            shift=args[2],
-            extra=args[3],
-            target=args[4],
-            stride=args[5],
-            size=width,
-        )
-        return context.get_dummy_value()
-
-    return signature, emit
-
-
-expand_floats: Any = intrinsic(prefer_literal=True)(_expand_floats)
 copy_rows: Any = intrinsic(prefer_literal=True)(_copy_rows)
 multiply_floats: Any = intrinsic(prefer_literal=True)(_multiply_floats)
-finish_rows: Any = intrinsic(prefer_literal=True)(_finish_rows)

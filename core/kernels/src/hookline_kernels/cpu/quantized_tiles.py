@@ -8,31 +8,18 @@ import functools
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 from llvmlite import ir
 from numba.core import cgutils, types
 from numba.core.typing.templates import Signature
 from numba.extending import intrinsic
 
-from hookline_kernels.cpu.amx import (
-    DEPTH,
-    INT8,
-    ROWS,
-    begin,
-    clear_tile,
-    end,
-    load_tile,
-    multiply_tiles,
-    own_bytes,
-    store_tile,
-)
-from hookline_kernels.cpu.elements import array_at
-from hookline_kernels.cpu.finishing import add_rows
+from hookline_kernels.cpu.amx import DEPTH, end, own_bytes
+from hookline_kernels.cpu.bfloat_pairs import store_words
+from hookline_kernels.cpu.finishing import Finish
 from hookline_kernels.cpu.launching import Kernel
-from hookline_kernels.cpu.memory import take
-from hookline_kernels.cpu.panels import own_memory
 from hookline_kernels.cpu.quantized_codes import code_pairs, half_bytes, load_halves
-from hookline_kernels.cpu.quantized_sums import SUMS_BYTES, sum_groups
+from hookline_kernels.cpu.quantized_panels import panels_kernel
+from hookline_kernels.cpu.tile_rows import MOST_ROWS, TileRows, for_tiles
 from hookline_kernels.cpu.vectors import (
     INT64,
     Emit,
@@ -47,7 +34,6 @@ from hookline_kernels.cpu.vectors import (
 )
 from hookline_kernels.quantized_weight import HALF, OUTPUTS, UNIT
 
-MOST_ROWS = 2 * ROWS
 _AHEAD = 4096
 """Prefetch distance, in bytes."""
 _STEPS = 4
@@ -60,67 +46,11 @@ _PITCH = 4 * OUTPUTS
 
 @functools.cache
 def tiles_kernel(bits: int, has_shifts: bool) -> Kernel:
-    """Compiles the kernel for up to `MOST_ROWS` rows.
+    """Compiles the kernel for up to `MOST_ROWS` rows of bfloat16.
 
-    Its arguments are those of `few_rows_kernel`.
+    Its arguments are those of `quantized_panels`.
     """
-    unit_bytes = 2 * half_bytes(bits)
-    room = SUMS_BYTES if has_shifts else HALF
-
-    def multiply(numbers: Any) -> None:
-        given = array_at(numbers, 12, np.int64)
-        inputs, outputs, rows, group = given[1], given[2], given[3], given[4]
-        units, groups = inputs // UNIT, inputs // group
-        sums = own_memory(room)
-        panel = take(numbers, 1)
-        if has_shifts and panel < outputs // OUTPUTS:
-            sum_groups(given[10], rows, inputs, group, sums, 2)
-        while panel < outputs // OUTPUTS:
-            at = panel * OUTPUTS
-            codes = given[5] + panel * units * unit_bytes
-            scales, shifts = given[6] + 4 * at * groups, given[7] + 4 * at * groups
-            bias = given[8] + 2 * at if given[8] else 0
-            residual = given[9] + 2 * at if given[9] else 0
-            output = given[11] + 2 * at
-            if rows > ROWS:
-                multiply_groups(
-                    given[10],
-                    codes,
-                    scales,
-                    shifts,
-                    bias,
-                    residual,
-                    output,
-                    sums,
-                    inputs,
-                    outputs,
-                    group,
-                    rows,
-                    2,
-                    bits,
-                    has_shifts,
-                )
-            else:
-                multiply_groups(
-                    given[10],
-                    codes,
-                    scales,
-                    shifts,
-                    bias,
-                    residual,
-                    output,
-                    sums,
-                    inputs,
-                    outputs,
-                    group,
-                    rows,
-                    1,
-                    bits,
-                    has_shifts,
-                )
-            panel = take(numbers, 1)
-
-    return Kernel(multiply, f"quantized-tiles-{bits}-{int(has_shifts)}")
+    return panels_kernel("tiles", multiply_groups, bits, 2, has_shifts)
 
 
 def _multiply_groups(  # noqa: PLR0917 - numba passes by position
@@ -137,52 +67,44 @@ def _multiply_groups(  # noqa: PLR0917 - numba passes by position
     outputs: Any,
     group: Any,
     rows: Any,
-    tiles: Any,
     bits: Any,
+    size: Any,
     has_shifts: Any,
 ) -> tuple[Signature, Emit]:
-    """Multiplies up to 16 rows for each of `tiles` with a panel.
-
-    `tiles`, `bits` and `has_shifts` are literals; the other arguments are addresses, 0
-    if absent, and counts.
-    """
+    """Multiplies up to 32 rows with a panel; as `panels_kernel` describes."""
     addresses = (values, codes, scales, shifts, bias, residual, output, sums)
     given = (*addresses, inputs, outputs, group, rows)
-    signature = types.void(*[types.intp for _ in given], tiles, bits, has_shifts)
-    high, code_bits = tiles.literal_value, bits.literal_value
-    is_shifted = bool(has_shifts.literal_value)
+    signature = types.void(*[types.intp for _ in given], bits, size, has_shifts)
+    code_bits, is_shifted = bits.literal_value, bool(has_shifts.literal_value)
 
     def emit(
         context: Any, builder: ir.IRBuilder, _: object, args: list[ir.Value]
     ) -> ir.Value:
-        source, panel, scale, shift, extra, more, target, own = args[:8]
+        source, panel, scale, shift, *ends, own = args[:8]
         length, stride, per_group, count = args[8:12]
-        tile = _TileRows(builder, source, length, count, high)
         steps = _Steps(builder, panel, code_bits)
         totals = _Totals(builder, count, scale, shift if is_shifted else None, own)
         totals.clear(builder)
-        before = tile.begin(builder)
         groups = builder.udiv(length, per_group)
         in_group = builder.udiv(per_group, INT64(DEPTH))
-        with cgutils.for_range(builder, groups, intp=INT64) as loop:
-            for each in tile.sums:
-                clear_tile(builder, each)
-            first = builder.mul(loop.index, in_group)
-            with cgutils.for_range(builder, in_group, intp=INT64) as inner:
-                step = builder.add(first, inner.index)
-                tile.multiply(builder, step, steps.expand(builder, step))
-            tile.store(builder, totals.group)
-            totals.add(builder, loop.index, groups)
-        end(builder, before)
-        add_rows(
-            builder,
-            totals.address,
-            (INT64(0), count),
-            shift=extra,
-            extra=more,
-            target=target,
-            stride=stride,
-        )
+
+        def multiply_rows(tiles: int) -> None:
+            rows = TileRows(builder, source, length, count, tiles)
+            before = rows.begin(builder)
+            with cgutils.for_range(builder, groups, intp=INT64) as loop:
+                rows.clear(builder)
+                first = builder.mul(loop.index, in_group)
+                with cgutils.for_range(builder, in_group, intp=INT64) as inner:
+                    step = builder.add(first, inner.index)
+                    rows.multiply(builder, step, steps.expand(builder, step), _PITCH)
+                rows.store(builder, totals.group)
+                totals.add(builder, loop.index, groups)
+            end(builder, before)
+
+        for_tiles(builder, count, multiply_rows)
+        bias_at, residual_at, output_at = ends
+        finish = Finish(bias_at, residual_at, output_at, stride)
+        finish.rows(builder, totals.address, (INT64(0), count))
         return context.get_dummy_value()
 
     return signature, emit
@@ -207,52 +129,8 @@ class _Steps:
             codes = builder.add(line, INT64(part * half))
             for at, pair in enumerate(code_pairs(builder, codes, self._bits)):
                 row = (part // 2 * (UNIT // 2) + at) * _PITCH + part % 2 * 4 * HALF
-                there = builder.add(place, INT64(row))
-                pointer = builder.inttoptr(there, pair.type.as_pointer())
-                builder.store(pair, pointer, align=64)
+                store_words(builder, pair, builder.add(place, INT64(row)), 64)
         return place
-
-
-class _TileRows:
-    """Rows in tiles, and the sums of their products with a panel."""
-
-    def __init__(
-        self,
-        builder: ir.IRBuilder,
-        values: ir.Value,
-        inputs: ir.Value,
-        rows: ir.Value,
-        tiles: int,
-    ) -> None:
-        self._values, self._row_bytes = values, builder.mul(inputs, INT64(2))
-        self._last = builder.trunc(builder.sub(rows, INT64(ROWS * (tiles - 1))), INT8)
-        self.sums = range(2 * tiles)
-        self._own, self._others = range(4, 4 + tiles), (6, 7)
-
-    def begin(self, builder: ir.IRBuilder) -> ir.Value:
-        """Configures the tiles; returns the state for `end`."""
-        heights = dict.fromkeys((*self.sums, *self._own, *self._others), INT8(ROWS))
-        heights |= dict.fromkeys((*self.sums[-2:], self._own[-1]), self._last)
-        return begin(builder, heights)
-
-    def multiply(self, builder: ir.IRBuilder, step: ir.Value, pairs: ir.Value) -> None:
-        """Adds the products of 32 inputs."""
-        for index, each in enumerate(self._own):
-            start = builder.mul(self._row_bytes, INT64(ROWS * index))
-            start = builder.add(self._values, start)
-            at = offset(builder, start, step, 2 * DEPTH)
-            load_tile(builder, each, at, self._row_bytes)
-        for index, each in enumerate(self._others):
-            load_tile(builder, each, offset(builder, pairs, index, 4 * HALF), _PITCH)
-        for each in self.sums:
-            own, others = self._own[each // 2], self._others[each % 2]
-            multiply_tiles(builder, each, own, others)
-
-    def store(self, builder: ir.IRBuilder, target: ir.Value) -> None:
-        """Writes the sums, float32 [rows, 32]."""
-        for each in self.sums:
-            at = each // 2 * ROWS * _PITCH + each % 2 * 4 * HALF
-            store_tile(builder, each, builder.add(target, INT64(at)), _PITCH)
 
 
 @dataclass(init=False)

@@ -17,29 +17,15 @@ from numba.core import cgutils, types
 from numba.core.typing.templates import Signature
 from numba.extending import intrinsic
 
-from hookline_kernels.cpu.amx import (
-    DEPTH,
-    INT8,
-    ROWS,
-    begin,
-    clear_tile,
-    end,
-    has_tiles,
-    load_tile,
-    multiply_tiles,
-    own_bytes,
-    store_tile,
-)
+from hookline_kernels.cpu.amx import DEPTH, ROWS, end, has_tiles, own_bytes
 from hookline_kernels.cpu.elements import array_at
-from hookline_kernels.cpu.finishing import add_rows
+from hookline_kernels.cpu.finishing import Finish
 from hookline_kernels.cpu.launching import Kernel, numbers_of
 from hookline_kernels.cpu.linear import packed_linear
 from hookline_kernels.cpu.memory import take
 from hookline_kernels.cpu.recording import fresh
+from hookline_kernels.cpu.tile_rows import MOST_ROWS, SUMS_PITCH, TileRows, for_tiles
 from hookline_kernels.cpu.vectors import INT64, Emit, offset, prefetch
-
-_MOST_ROWS = 32
-"""Most rows; other kernels are as fast for more."""
 
 _WIDTHS = (32, 64)
 _OUTPUTS = 2 * ROWS
@@ -56,7 +42,7 @@ class SkinnyGemm:
         width: Outputs in one block of its weight.
     """
 
-    most = _MOST_ROWS
+    most = MOST_ROWS
 
     def __init__(
         self, weight: torch.Tensor, bias: torch.Tensor | None, width: int
@@ -126,39 +112,19 @@ def _kernel(width: int) -> Kernel:
             weights = given[5] + block // shares * 2 * width * inputs
             weights += block % shares * 4 * _OUTPUTS
             bias = given[6] + at if given[6] else 0
-            for row in range(0, rows, 2 * ROWS):
+            for row in range(0, rows, MOST_ROWS):
                 here = 2 * row * outputs + at
-                residual = given[7] + here if given[7] else 0
-                values = given[8] + 2 * row * inputs
-                output = given[9] + here
-                left = rows - row
-                if left > ROWS:
-                    left = min(left, 2 * ROWS)
-                    multiply_block(
-                        values,
-                        weights,
-                        bias,
-                        residual,
-                        output,
-                        left,
-                        inputs,
-                        outputs,
-                        2,
-                        width,
-                    )
-                else:
-                    multiply_block(
-                        values,
-                        weights,
-                        bias,
-                        residual,
-                        output,
-                        left,
-                        inputs,
-                        outputs,
-                        1,
-                        width,
-                    )
+                multiply_block(
+                    given[8] + 2 * row * inputs,
+                    weights,
+                    bias,
+                    given[7] + here if given[7] else 0,
+                    given[9] + here,
+                    outputs,
+                    inputs,
+                    min(rows - row, MOST_ROWS),
+                    width,
+                )
             block = take(numbers, 1)
 
     return Kernel(multiply, f"skinny-gemm-{width}")
@@ -171,64 +137,39 @@ def _multiply_block(  # noqa: PLR0917 - numba passes by position
     bias: Any,
     residual: Any,
     output: Any,
-    rows: Any,
-    inputs: Any,
     outputs: Any,
-    tiles: Any,
+    inputs: Any,
+    rows: Any,
     width: Any,
 ) -> tuple[Signature, Emit]:
     """Multiplies up to 32 rows with 32 outputs.
 
-    `tiles` (1 or 2 tiles of rows) and `width` are literals; the other arguments are
-    addresses, 0 if absent, and counts.
+    `width` is a literal; the other arguments are addresses, 0 if absent, and counts.
     """
-    integers = [
-        types.intp
-        for _ in (values, weights, bias, residual, output, rows, inputs, outputs)
-    ]
-    signature = types.void(*integers, tiles, width)
-    high, pitch = tiles.literal_value, width.literal_value
-    sums, others = range(2 * high), (6, 7)
-    own = range(4, 4 + high)
+    given = (values, weights, bias, residual, output, outputs, inputs, rows)
+    signature = types.void(*[types.intp for _ in given], width)
+    pitch = 4 * width.literal_value
 
     def emit(
         context: Any, builder: ir.IRBuilder, _: object, args: list[ir.Value]
     ) -> ir.Value:
-        source, matrix, shift, extra, target, count, length, stride = args[:8]
-        last = builder.trunc(builder.sub(count, INT64(ROWS * (high - 1))), INT8)
-        heights = dict.fromkeys((*sums, *own, *others), INT8(ROWS))
-        heights |= dict.fromkeys((*sums[-2:], own[-1]), last)
-        before = begin(builder, heights)
-        for each in sums:
-            clear_tile(builder, each)
-        row_bytes = builder.mul(length, INT64(2))
-        loops = builder.udiv(length, INT64(DEPTH))
-        with cgutils.for_range(builder, loops, intp=INT64) as loop:
-            line = offset(builder, matrix, loop.index, 64 * pitch)
-            prefetch(builder, line, range(_AHEAD, _AHEAD + 64 * pitch))
-            for index, each in enumerate(own):
-                at = builder.add(source, builder.mul(row_bytes, INT64(ROWS * index)))
-                load_tile(builder, each, offset(builder, at, loop.index, 64), row_bytes)
-            for index, each in enumerate(others):
-                # read once; the rows stay in the L1 cache
-                place = offset(builder, line, index, 64)
-                load_tile(builder, each, place, 4 * pitch, passes_by=True)
-            for each in sums:
-                multiply_tiles(builder, each, own[each // 2], others[each % 2])
-        totals = builder.ptrtoint(own_bytes(builder, 1024 * len(sums)), INT64)
-        for each in sums:
-            at = builder.add(totals, INT64(each // 2 * 2048 + each % 2 * 64))
-            store_tile(builder, each, at, 128)
-        end(builder, before)
-        add_rows(
-            builder,
-            totals,
-            (INT64(0), count),
-            shift=shift,
-            extra=extra,
-            target=target,
-            stride=stride,
-        )
+        source, matrix, *rest, length, count = args[:8]
+        steps = builder.udiv(length, INT64(DEPTH))
+        sums = builder.ptrtoint(own_bytes(builder, MOST_ROWS * SUMS_PITCH), INT64)
+
+        def multiply_rows(tiles: int) -> None:
+            own = TileRows(builder, source, length, count, tiles)
+            before = own.begin(builder)
+            own.clear(builder)
+            with cgutils.for_range(builder, steps, intp=INT64) as loop:
+                line = offset(builder, matrix, loop.index, ROWS * pitch)
+                prefetch(builder, line, range(_AHEAD, _AHEAD + ROWS * pitch))
+                own.multiply(builder, loop.index, line, pitch, passes_by=True)
+            own.store(builder, sums)
+            end(builder, before)
+
+        for_tiles(builder, count, multiply_rows)
+        Finish(*rest).rows(builder, sums, (INT64(0), count))
         return context.get_dummy_value()
 
     return signature, emit

@@ -18,6 +18,7 @@ from numba.core import cgutils, types
 from numba.core.typing.templates import Signature
 from numba.extending import intrinsic
 
+from hookline_kernels.cpu.bfloat_pairs import add_dots, load_words, widened_pairs
 from hookline_kernels.cpu.isa import Isa, current_isa, has_fast_bf16_dots
 from hookline_kernels.cpu.vectors import (
     CACHE_LINE,
@@ -25,7 +26,6 @@ from hookline_kernels.cpu.vectors import (
     INT32,
     INT64,
     LANES,
-    BFloat,
     Emit,
     constant,
     load,
@@ -55,7 +55,6 @@ _AT_ONCE = 4
 """Pairs in one turn of the loop."""
 _AHEAD = 4096
 """Prefetch distance, in bytes."""
-_UPPER = -(1 << 16)
 
 
 def has_pairs() -> bool:
@@ -219,7 +218,7 @@ def _multiply_part(
                 if outputs.start == 0:
                     prefetch(builder, line, range(_AHEAD, _AHEAD + _PITCH))
                 columns = [
-                    _load_pairs(builder, builder.add(line, INT64(4 * at)))
+                    load_words(builder, builder.add(line, INT64(4 * at)), LANES)
                     for at in outputs
                 ]
                 add(builder, own, columns, totals)
@@ -243,11 +242,6 @@ def _open_sums(
     return totals
 
 
-def _load_pairs(builder: ir.IRBuilder, address: ir.Value) -> ir.Value:
-    pointer = builder.inttoptr(address, vector(LANES, INT32).as_pointer())
-    return builder.load(pointer, align=4)
-
-
 def _add_pairs(
     builder: ir.IRBuilder,
     rows: ir.Value,
@@ -255,18 +249,12 @@ def _add_pairs(
     totals: list[list[ir.Value]],
 ) -> None:
     """Adds the products of one pair of inputs by `vdpbf16ps`."""
-    kind, pairs = vector(LANES), vector(2 * LANES, BFloat())
-    shape = ir.FunctionType(kind, [kind, pairs, pairs])
-    dots = cgutils.get_or_insert_function(
-        builder.module, shape, "llvm.x86.avx512bf16.dpbf16ps.512"
-    )
-    columns = [builder.bitcast(each, pairs) for each in columns]
     for index, row in enumerate(totals):
         at = builder.add(rows, INT64(index * 2 * DEPTH))
         pair = builder.load(builder.inttoptr(at, INT32.as_pointer()), align=4)
-        spread = builder.bitcast(splat(builder, pair, LANES), pairs)
+        spread = splat(builder, pair, LANES)
         for total, column in zip(row, columns, strict=True):
-            found = builder.call(dots, [builder.load(total), spread, column])
+            found = add_dots(builder, spread, column, builder.load(total))
             builder.store(found, total)
 
 
@@ -277,15 +265,9 @@ def _add_floats(
     totals: list[list[ir.Value]],
 ) -> None:
     """Adds the products of one pair of inputs, in float32."""
-    shift, mask = constant(16, LANES, INT32), constant(_UPPER, LANES, INT32)
     for half in range(2):
-        numbers = [
-            builder.bitcast(
-                builder.and_(each, mask) if half else builder.shl(each, shift),
-                vector(LANES),
-            )
-            for each in columns
-        ]
+        # LLVM drops the other half, which is widened later
+        numbers = [widened_pairs(builder, each)[half] for each in columns]
         for index, row in enumerate(totals):
             at = builder.add(rows, INT64(index * 4 * DEPTH + 4 * half))
             number = splat(builder, load_number(builder, at), LANES)

@@ -173,39 +173,6 @@ def multiply_add(
     return builder.fadd(product, total, flags=("contract",))
 
 
-def add_dots(
-    builder: ir.IRBuilder, left: ir.Value, right: ir.Value, total: ir.Value
-) -> ir.Value:
-    """Adds the products of pairs of bfloat16 numbers to 16 numbers.
-
-    Args:
-        builder: Where to.
-        left: 16 pairs, int32.
-        right: Likewise.
-        total: Float32; a lane gets both products of its pairs.
-    """
-    name, lanes = "llvm.x86.avx512bf16.dpbf16ps.512", 16
-    if current_isa() is Isa.NEON_BF16:
-        name, lanes = "llvm.aarch64.neon.bfdot.v4f32.v8bf16", 4
-    kind, pairs = vector(lanes), vector(2 * lanes, BFloat())
-    shape = ir.FunctionType(kind, [kind, pairs, pairs])
-    call = cgutils.get_or_insert_function(builder.module, shape, name)
-    found = [
-        builder.call(
-            call,
-            [
-                part(builder, total, at, lanes),
-                builder.bitcast(part(builder, left, at, lanes), pairs),
-                builder.bitcast(part(builder, right, at, lanes), pairs),
-            ],
-        )
-        for at in range(0, 16, lanes)
-    ]
-    while len(found) > 1:
-        found = [joined(builder, *found[at : at + 2]) for at in range(0, len(found), 2)]
-    return found[0]
-
-
 def part(builder: ir.IRBuilder, numbers: ir.Value, start: int, lanes: int) -> ir.Value:
     """Returns `lanes` of a vector's numbers."""
     places = ir.Constant(vector(lanes, INT32), list(range(start, start + lanes)))
@@ -312,7 +279,7 @@ def power_of_2(
 def _plain_power_of_2(
     builder: ir.IRBuilder, numbers: ir.Value, series_of: tuple[float, ...]
 ) -> ir.Value:
-    """The same without AVX-512; scales twice, as 2^x may be no normal float32."""
+    """Computes 2^x without AVX-512; scales twice, as 2^x may be a denormal float32."""
     for sign, limit in (("<", -_POWER_LIMIT), (">", _POWER_LIMIT)):
         most = constant(limit, 16)
         is_beyond = builder.fcmp_ordered(sign, numbers, most)
@@ -347,7 +314,7 @@ def _power_series(
 def _masked(
     builder: ir.IRBuilder, name: str, kinds: list[ir.Type], args: list[ir.Value]
 ) -> ir.Value:
-    """An instruction of AVX-512 on all 16 numbers, in the current rounding mode."""
+    """Emits an AVX-512 instruction for 16 numbers, in the current rounding mode."""
     kind = vector(16)
     shape = ir.FunctionType(kind, [*kinds, kind, INT16, INT32])
     call = cgutils.get_or_insert_function(
