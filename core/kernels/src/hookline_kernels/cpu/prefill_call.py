@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -22,7 +22,7 @@ PIECE = 96
 """Tokens whose keys, values and scores a thread holds at once: its L1 cache full."""
 GRAIN = 24
 """Of how many tokens each a piece consists for products of vectors."""
-TILE_BYTES = PIECE * ROWS * (4 + 2)
+SCORE_BYTES = PIECE * ROWS * (4 + 2)
 """Bytes of a tile's scores and weights."""
 ITEM_NUMBERS = 5
 """Numbers that describe a block of queries; see `tiled_kernel`."""
@@ -105,26 +105,9 @@ class PrefillShape:
         return (
             self.panel_bytes
             + self.widened_bytes
-            + TILE_BYTES
+            + SCORE_BYTES
             + tiles * (self.query_bytes + self.state_bytes)
         )
-
-
-class PrefillParts(NamedTuple):
-    """What differs between forms: functions compiled by numba."""
-
-    open_unit: Any
-    """Readies the unit that multiplies, and returns its state before."""
-    close_unit: Any
-    """Restores that state."""
-    lay_piece: Any
-    """Lays a piece's keys and values out, from their pages."""
-    lay_queries: Any
-    """Lays 16 rows of queries out."""
-    attend_tile: Any
-    """Attends for 16 rows of queries to a piece; updates their state."""
-    write_output: Any
-    """Writes 16 rows of outputs from their state."""
 
 
 def fastest_form(dtype: torch.dtype) -> Form:

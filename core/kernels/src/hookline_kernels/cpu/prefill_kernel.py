@@ -3,13 +3,17 @@
 Cached and new tokens are read alike, from their pages. As in decode, softmax is
 computed piece by piece (Milakov and Gimelshein 2018; Dao et al. 2022, FlashAttention);
 a piece stays in the caches while a block of queries passes it, tile by tile.
+
+Paths, the fastest first: tiles of the matrix unit; dot products of bfloat16 pairs on
+AMD's processors from Zen 4 and on NEON; float32 vectors on AVX-512, then on AVX2 and
+NEON. The slowest is `prefill.attend_sequence`, torch's attention over gathered pages:
+for soft caps, sinks and slopes, and for widths and blocks that fill no tiles.
 """
 
 import functools
 from typing import Any
 
 import numpy as np
-from numba import njit
 
 from hookline_kernels.cpu.amx import ROWS
 from hookline_kernels.cpu.elements import array_at
@@ -18,50 +22,47 @@ from hookline_kernels.cpu.memory import int_at, take
 from hookline_kernels.cpu.prefill_call import (
     ITEM_NUMBERS,
     PIECE,
-    TILE_BYTES,
-    Form,
+    SCORE_BYTES,
     PrefillShape,
 )
-from hookline_kernels.cpu.prefill_panels import write_states
-from hookline_kernels.cpu.prefill_tile_parts import tile_parts
-from hookline_kernels.cpu.prefill_tiles import clear_state
-from hookline_kernels.cpu.prefill_vector_parts import vector_parts
+from hookline_kernels.cpu.prefill_parts import (
+    piece_layer,
+    query_layer,
+    result_writer,
+    tile_attender,
+    unit_switches,
+)
+from hookline_kernels.cpu.prefill_softmax import clear_state
 
 _ITEM_BYTES = 8 * ITEM_NUMBERS
 
 
 @functools.cache
-def tiled_kernel(shape: PrefillShape, *, leaves_states: bool = False) -> Kernel:
+def tiled_kernel(shape: PrefillShape) -> Kernel:
     """Compiles attention of blocks of queries, once a process.
 
-    Writes outputs or, with `leaves_states`, softmax states as decode has them. Its
-    arguments: number of items and their address; block tables' address and bytes per
-    row; address of the scratch memory; queries' address, bytes per token and per head;
-    keys' and values' addresses; address of the outputs or states; window; bits of the
-    scale in powers of 2. An item is five numbers: the request whose blocks are read,
-    first query row, number of rows, position of the first, and number of tokens that
-    the last one attends to.
+    Its arguments: number of items and their address; block tables' address and bytes
+    per row; address of the scratch memory; queries' address, bytes per token and per
+    head; keys' and values' addresses; address of the results; window; bits of the scale
+    in powers of 2; 1 if the results are softmax states as decode has them, 0 if they
+    are outputs. An item is five numbers: the request whose blocks are read, first query
+    row, number of rows, position of the first, and number of tokens that the last one
+    attends to.
     """
     group, kv_heads, block = shape.group, shape.num_kv_heads, shape.block_size
     value_dim = shape.value_dim
     query_bytes, state_bytes = shape.query_bytes, shape.state_bytes
     panel_bytes, scratch_bytes = shape.panel_bytes, shape.scratch_bytes
     record_bytes = query_bytes + state_bytes
-    heads = kv_heads * group
-    token_bytes = heads * (
-        4 * (2 + value_dim) if leaves_states else shape.size * value_dim
-    )
-    parts = tile_parts(shape) if shape.form is Form.TILES else vector_parts(shape)
-    lay_piece, lay_queries = parts.lay_piece, parts.lay_queries
-    attend_tile = parts.attend_tile
-    open_unit, close_unit = parts.open_unit, parts.close_unit
-    leave = _state_leaver(shape) if leaves_states else parts.write_output
+    open_unit, close_unit = unit_switches(shape)
+    lay_piece, lay_queries = piece_layer(shape), query_layer(shape)
+    attend_tile, write_results = tile_attender(shape), result_writer(shape)
 
     def prefill(numbers: Any) -> None:
-        given = array_at(numbers, 15, np.int64)
+        given = array_at(numbers, 16, np.int64)
         panel = given[6] + take(numbers + 8, 1) * scratch_bytes
         scores = panel + panel_bytes
-        queries = scores + TILE_BYTES
+        queries = scores + SCORE_BYTES
         before = open_unit()
         work = take(numbers, 1)
         while work < given[2] * kv_heads:
@@ -92,30 +93,14 @@ def tiled_kernel(shape: PrefillShape, *, leaves_states: bool = False) -> Kernel:
                         stop - at,
                     )
                 at = stop
-            output = given[12] + first * token_bytes
             for tile in range(tiles):
                 state = queries + tile * record_bytes + query_bytes
-                leave(state, output, head * group, tile * ROWS, rows)
+                write_results(given, state, first, head * group, tile * ROWS, rows)
             work = take(numbers, 1)
         close_unit(before)
 
-    kind = "prefix" if leaves_states else "prefill"
-    name = f"{kind}-{shape.form.value}{shape.size}-{group}-{kv_heads}"
+    name = f"prefill-{shape.form.value}{shape.size}-{group}-{kv_heads}"
     name += f"-{shape.key_dim}-{value_dim}-{block}"
     if shape.widened_bytes:
         name += f"-from-{shape.cache_format}"
     return Kernel(prefill, name)
-
-
-def _state_leaver(shape: PrefillShape) -> Any:
-    group, value_dim = shape.group, shape.value_dim
-    heads = shape.num_kv_heads * group
-    token_bytes = 4 * heads * (2 + value_dim)
-
-    def leave_states(state: int, output: int, head: int, row: int, rows: int) -> None:
-        """16 rows' states."""
-        write_states(
-            state, output, token_bytes, head, row, rows, heads, group, value_dim
-        )
-
-    return njit(leave_states)

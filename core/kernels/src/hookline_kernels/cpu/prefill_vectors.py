@@ -1,6 +1,6 @@
-"""The inner loops of prefill attention on vectors: 16 queries over a piece of tokens.
+"""The products of prefill attention on vectors: 16 queries, a piece of tokens.
 
-As on tiles, scores have a token per row and a query per column. A product adds, to rows
+`prefill_tiles` has the same products on the matrix unit. A product adds, to rows
 of sums in registers, numbers of a panel times vectors of queries or weights: as many
 rows at once as registers hold, so that each vector is loaded once for all of them.
 Panels are float32 or, where the CPU has fast dot products, pairs of bfloat16, which
@@ -19,7 +19,7 @@ from numba.extending import intrinsic
 from hookline_kernels.cpu.amx import ROWS
 from hookline_kernels.cpu.bfloat_pairs import add_dots
 from hookline_kernels.cpu.prefill_call import GRAIN, PIECE
-from hookline_kernels.cpu.prefill_tiles import UNSEEN
+from hookline_kernels.cpu.prefill_softmax import SCORE_BYTES
 from hookline_kernels.cpu.vectors import (
     INT32,
     INT64,
@@ -36,7 +36,6 @@ from hookline_kernels.cpu.vectors import (
 
 _MOST_SUMS = 24 if LANES == ROWS else 6
 """Rows of sums at once: 16 numbers are one register of 32, two of 16, or four of 32."""
-_ROW_BYTES = 4 * ROWS
 
 
 def _score_vectors(  # noqa: PLR0917 - numba passes by position
@@ -46,17 +45,18 @@ def _score_vectors(  # noqa: PLR0917 - numba passes by position
     start: Any,
     end: Any,
     scores: Any,
-    steps: Any,
+    dim: Any,
     pairs: Any,
 ) -> tuple[Signature, Emit]:
     """scores[t, q] = Σ keys[d, t] · queries[d, q], t from `start` to `end` - 1.
 
-    Both are multiples of `GRAIN`. queries: [steps, 16] numbers of 4 bytes. keys:
-    [steps, PIECE]. pairs: 1 for pairs of bfloat16, 0 for float32.
+    Both are multiples of `GRAIN`. queries: [words, 16], from `lay_queries`. keys:
+    [words, PIECE], from `lay_keys`. pairs: 1 for pairs of bfloat16, 0 for float32.
     """
     given = (queries, keys, start, end, scores)
-    signature = types.void(*[types.intp for _ in given], steps, pairs)
-    count, is_paired = steps.literal_value, bool(pairs.literal_value)
+    signature = types.void(*[types.intp for _ in given], dim, pairs)
+    is_paired = bool(pairs.literal_value)
+    count = dim.literal_value // (1 + is_paired)
 
     def emit(
         context: Any, builder: ir.IRBuilder, _: object, args: list[ir.Value]
@@ -69,7 +69,7 @@ def _score_vectors(  # noqa: PLR0917 - numba passes by position
             found = _products(
                 builder, (own, 4 * PIECE), source, INT64(count), sums, is_paired
             )
-            _store_all(builder, found, offset(builder, target, token, _ROW_BYTES))
+            _store_all(builder, found, offset(builder, target, token, SCORE_BYTES))
         return context.get_dummy_value()
 
     return signature, emit
@@ -87,8 +87,8 @@ def _weigh_vectors(  # noqa: PLR0917 - numba passes by position
 ) -> tuple[Signature, Emit]:
     """sums[d, q] += Σ values[t, d] · weights[t, q], t from `start` to `end` - 1.
 
-    weights: [PIECE, 16] numbers of 4 bytes, or half as many pairs. values: likewise
-    [PIECE, dim]. `start` and `end` count numbers or pairs.
+    `start` is even. weights: from `update_softmax`, [PIECE, 16] numbers or half as many
+    pairs. values: from `lay_values`, likewise [PIECE, dim].
     """
     given = (weights, values, start, end, sums)
     signature = types.void(*[types.intp for _ in given], dim, pairs)
@@ -98,13 +98,16 @@ def _weigh_vectors(  # noqa: PLR0917 - numba passes by position
         context: Any, builder: ir.IRBuilder, _: object, args: list[ir.Value]
     ) -> ir.Value:
         source, panel, first, last, target = args[:5]
-        source = offset(builder, source, first, _ROW_BYTES)
+        if is_paired:  # counts pairs from here on
+            first = builder.lshr(first, INT64(1))
+            last = builder.lshr(builder.add(last, INT64(1)), INT64(1))
+        source = offset(builder, source, first, SCORE_BYTES)
         panel = offset(builder, panel, first, 4 * width)
         count = builder.sub(last, first)
         for rows in _even_slices(width, _MOST_SUMS):
-            place = builder.add(target, INT64(rows.start * _ROW_BYTES))
+            place = builder.add(target, INT64(rows.start * SCORE_BYTES))
             before = [
-                load(builder, builder.add(place, INT64(at * _ROW_BYTES)), ROWS)
+                load(builder, builder.add(place, INT64(at * SCORE_BYTES)), ROWS)
                 for at in range(len(rows))
             ]
             own = builder.add(panel, INT64(4 * rows.start))
@@ -115,22 +118,6 @@ def _weigh_vectors(  # noqa: PLR0917 - numba passes by position
         return context.get_dummy_value()
 
     return signature, emit
-
-
-def _hide_scores(
-    _: object, scores: Any, start: Any, end: Any
-) -> tuple[Signature, Emit]:
-    """Hides the tokens `start` … `end` - 1 from all 16 queries."""
-
-    def emit(
-        context: Any, builder: ir.IRBuilder, _: object, args: list[ir.Value]
-    ) -> ir.Value:
-        with cgutils.for_range(builder, args[2], start=args[1], intp=INT64) as loop:
-            at = offset(builder, args[0], loop.index, _ROW_BYTES)
-            store(builder, constant(UNSEEN, ROWS), at)
-        return context.get_dummy_value()
-
-    return types.void(*[types.intp for _ in (scores, start, end)]), emit
 
 
 def _products(  # noqa: PLR0917 - two operands, what to add to, and how
@@ -152,7 +139,7 @@ def _products(  # noqa: PLR0917 - two operands, what to add to, and how
         builder.store(each, place)  # once per call, not once per function
     with cgutils.for_range(builder, count, intp=INT64) as loop:
         own = offset(builder, address, loop.index, stride)
-        at = offset(builder, vectors, loop.index, _ROW_BYTES)
+        at = offset(builder, vectors, loop.index, SCORE_BYTES)
         pointer = builder.inttoptr(at, vector(ROWS, kind).as_pointer())
         numbers = builder.load(pointer, align=4)
         for index, place in enumerate(places):
@@ -177,10 +164,9 @@ def _store_all(
     builder: ir.IRBuilder, rows: Sequence[ir.Value], address: ir.Value
 ) -> None:
     for index, row in enumerate(rows):
-        store(builder, row, builder.add(address, INT64(index * _ROW_BYTES)))
+        store(builder, row, builder.add(address, INT64(index * SCORE_BYTES)))
 
 
 assert GRAIN % _MOST_SUMS == 0
 score_vectors: Any = intrinsic(prefer_literal=True)(_score_vectors)
 weigh_vectors: Any = intrinsic(prefer_literal=True)(_weigh_vectors)
-hide_scores: Any = intrinsic(prefer_literal=True)(_hide_scores)

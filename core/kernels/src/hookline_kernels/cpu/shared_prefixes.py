@@ -3,7 +3,10 @@
 The requests' queries are rows of one matrix product with the shared keys, which are
 read once (Juravsky et al. 2024, Hydragen; Ye et al. 2024, cascade inference). Each
 request gets a softmax state, from which decode continues with the request's own tokens.
-Equal block ids show a shared prefix: the prefix cache made them so.
+Equal block ids identify a shared prefix, as the prefix cache shares blocks.
+
+The paths are those of `prefill_kernel`; layers with a window, a soft cap or slopes, and
+steps with less than `_WORTH_SHARING` shared tokens, take the slower one: decode alone.
 """
 
 import math
@@ -64,8 +67,8 @@ class SharedPrefixes:
         """
         check_shape(shape)
         self._shape = shape
-        self._kernel = tiled_kernel(shape, leaves_states=True)
-        self._numbers = numbers_of(*[0] * 14)
+        self._kernel = tiled_kernel(shape)
+        self._numbers = numbers_of(*[0] * 14, 1)
         self._tokens = 0
         self._scratch = torch.empty(0, dtype=torch.uint8)
         self.states = torch.empty(0, 0)
