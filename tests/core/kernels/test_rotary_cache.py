@@ -1,6 +1,7 @@
 """Queries and keys are rotated in place, and keys and values are cached."""
 
 from dataclasses import dataclass
+from itertools import cycle, product
 
 import pytest
 import torch
@@ -9,6 +10,7 @@ from hookline_kernels import KernelError, new_keys, new_values
 from hookline_kernels.cpu.rotary_cache import RotaryCache
 from hookline_kernels.head_shape import HeadNorms, HeadShape
 from hookline_kernels.layers import rms_norm_reference, rotate_reference
+from hookline_testing.essential import essential
 
 DTYPES = [torch.bfloat16, torch.float32]
 TOLERANCES = {torch.bfloat16: 2**-8, torch.float32: 2e-6}
@@ -98,9 +100,15 @@ def expected_heads(case: Case) -> list[torch.Tensor]:
     return [*(rotate_reference(s.float(), *angles) for s in (query, key)), value]
 
 
-@pytest.mark.parametrize("normed", [False, True], ids=["plain", "normed"])
-@pytest.mark.parametrize("dtype", DTYPES, ids=str)
-@pytest.mark.parametrize("sizes", SHAPES, ids=str)
+@pytest.mark.parametrize(
+    ("sizes", "dtype", "normed"),
+    # Each case compiles a kernel.
+    essential(
+        product(SHAPES, DTYPES, (False, True)),
+        *zip(SHAPES, cycle(DTYPES), (False, False, True, True), strict=False),
+    ),
+    ids=str,
+)
 @pytest.mark.parametrize("tokens", [1, 17, 600])
 def test_heads_are_turned_and_cached(
     sizes: tuple[int, int, int, int], dtype: torch.dtype, tokens: int, normed: bool

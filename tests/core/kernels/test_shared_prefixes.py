@@ -112,9 +112,7 @@ def test_shared_prefixes_change_no_result(groups: list[Group]) -> None:
 
 
 OTHER_SHAPES = [
-    pytest.param(
-        shape, marks=() if shape == (5, 2, 256, 16) else pytest.mark.exhaustive
-    )
+    pytest.param(shape, marks=() if shape == (2, 3, 64, 48) else pytest.mark.exhaustive)
     for shape in ((1, 2, 32, 16), (8, 1, 128, 32), (5, 2, 256, 16), (2, 3, 64, 48))
 ]
 """Heads in a group, KV heads, head dim and block size."""
