@@ -1,8 +1,8 @@
 """Numbers of the KV cache in registers: float32 from each format that a cache has.
 
 A format is a literal of kernels that read a cache. 4 and 2 are float32 and bfloat16, as
-`vectors.load` takes them. An 8-bit number is converted but for a factor, the same
-for all numbers of a token: its scale behind the page (int8), or a power of two.
+`vectors.load` takes them. The conversion of an 8-bit number leaves out a factor that
+all numbers of a token share: its scale behind the page (int8), or a power of two.
 
 float16 has the exponent of E5M2 and one bit more than that of E4M3; so the bits of
 either, moved to the left, are a float16 that the CPU converts, denormal or not.
@@ -57,7 +57,7 @@ def bytes_of(form: int) -> int:
 def load_stored(
     builder: ir.IRBuilder, address: ir.Value, lanes: int, form: int
 ) -> ir.Value:
-    """Loads numbers of a cache, each short of its token's factor."""
+    """Loads numbers of a cache, without the factors of their tokens."""
     if bytes_of(form) > 1:
         return load(builder, address, lanes, form)
     pointer = builder.inttoptr(address, vector(lanes, _BYTE).as_pointer())

@@ -6,7 +6,7 @@ counter from which threads take work items until none is left.
 
 import struct
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar, cast
 
 import numpy as np
@@ -22,16 +22,22 @@ SCALARS = {torch.bfloat16: np.uint16, torch.float32: np.float32}
 """numpy type by which loops read each dtype; bfloat16 is read as bits."""
 
 _FLAGS = {"reassoc", "nsz", "contract"}
+_OPTIONS: Mapping[str, Any] = {
+    "error_model": "numpy",
+    "no_cpython_wrapper": True,
+    "no_cfunc_wrapper": True,
+}
+"""Only kernels call these functions, so numba compiles no entries from Python and C."""
 
 
 def summing(function: Function) -> Function:
     """Compiles a function whose sums may be reordered, and so vectorised."""
-    return cast("Function", njit(error_model="numpy", fastmath=_FLAGS)(function))
+    return cast("Function", njit(fastmath=_FLAGS, **_OPTIONS)(function))
 
 
 def exact(function: Function) -> Function:
     """Compiles a function whose operations are rounded one by one, as in torch."""
-    return cast("Function", njit(error_model="numpy")(function))
+    return cast("Function", njit(**_OPTIONS)(function))
 
 
 def float_bits(value: float) -> int:

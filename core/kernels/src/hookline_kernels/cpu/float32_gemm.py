@@ -1,9 +1,14 @@
-"""Products in float32 with weights in panels.
+"""Products in float32 with weights in panels, by vectors.
 
 A panel is two vectors of outputs, in memory as [in, outputs]. While it is in the L2
 cache, rows of values are multiplied with it, a few at a time, whose sums stay in
 registers. Sums are computed in the order of the inputs, so that a token's result does
 not depend on the batch.
+
+Paths of products in float32, the fastest first: this one for up to 16 rows, at the
+speed of memory; `bf16x3_gemm` for more, with a matrix unit and weights of up to 1.4
+million numbers; this one for more rows or larger weights. The slowest is torch's
+`linear`, for numbers of outputs that fill no panels.
 """
 
 import functools

@@ -22,7 +22,7 @@ from hookline_kernels.cpu.vectors import (
 )
 
 
-def _turn_head(
+def _rotate_head(
     _: object, head: Any, cosines: Any, sines: Any, half: Any, size: Any
 ) -> tuple[Signature, Emit]:
     """Rotates the pairs (d, half + d) of a head in place; rounds each result once.
@@ -56,7 +56,7 @@ def _turn_head(
     return signature, emit
 
 
-def _ask_for(_: object, place: Any, count: Any) -> tuple[Signature, Emit]:
+def _prefetch_bytes(_: object, place: Any, count: Any) -> tuple[Signature, Emit]:
     """Prefetches `count` bytes at an address."""
     size = count.literal_value
 
@@ -69,5 +69,5 @@ def _ask_for(_: object, place: Any, count: Any) -> tuple[Signature, Emit]:
     return types.void(place, count), emit
 
 
-ask_for: Any = intrinsic(prefer_literal=True)(_ask_for)
-turn_head: Any = intrinsic(prefer_literal=True)(_turn_head)
+prefetch_bytes: Any = intrinsic(prefer_literal=True)(_prefetch_bytes)
+rotate_head: Any = intrinsic(prefer_literal=True)(_rotate_head)

@@ -1,7 +1,12 @@
 """Linear layers by torch; in bfloat16 with weights that oneDNN packs once.
 
-Plain weights are packed in every product. A residual is added inside of the
-product, before the result is rounded.
+A residual is added inside the product, before the result is rounded.
+
+Paths of products in bfloat16, the fastest first: on the matrix unit `skinny_gemm` for
+up to 32 rows, then `gemm` for up to 512, or any number in blocks; without the unit
+`vector_gemm`; then packed weights here, for more rows and for weights that fill no
+panels. The slowest is `plain_linear`: torch packs the weight in every product, or
+converts it where it has no kernel for bfloat16.
 """
 
 import torch

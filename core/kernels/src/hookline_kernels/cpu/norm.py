@@ -1,4 +1,9 @@
-"""RMSNorm (Zhang and Sennrich 2019), two passes over a row in cache."""
+"""RMSNorm (Zhang and Sennrich 2019), two passes over a row in cache.
+
+Contiguous rows of a multiple of 16 numbers are the fastest, and blocks cost no more;
+odd widths compute number by number. The slowest path is the torch reference, for rows
+of another dtype than the weight's.
+"""
 
 import functools
 from typing import Any
@@ -78,7 +83,7 @@ class RmsNorm:
         )
 
     def in_blocks(self, values: torch.Tensor) -> torch.Tensor:
-        """Norms [T, width] into the layout that products of many rows read fastest.
+        """Normalizes [T, width] into the layout that products of rows read fastest.
 
         Args:
             values: Contiguous, of the weight's dtype, at least 32 rows.
@@ -96,7 +101,10 @@ class RmsNorm:
         return output
 
     def __call__(self, values: torch.Tensor) -> torch.Tensor:
-        """Norms [..., width], contiguously; other dtypes use the torch reference."""
+        """Normalizes [..., width]; the result is contiguous.
+
+        Rows of another dtype or width than the weight's use the torch reference.
+        """
         numbers = self._numbers
         if values.dtype != self._weight.dtype or values.shape[-1] != self._width:
             return rms_norm_reference(
@@ -187,7 +195,7 @@ def _norm_row(  # noqa: PLR0917 - numba passes by position
     unit_offset: Any,
     in_block: Any,
 ) -> tuple[Signature, Emit]:
-    """Norms one row; the output may be the values themselves, or part of a block.
+    """Normalizes one row; the output may be the values themselves, or part of a block.
 
     The width is a multiple of `lanes`; numbers have `size` bytes.
     """

@@ -1,4 +1,8 @@
-"""Writes keys and values of new tokens into the pages of a layer's cache."""
+"""Writes keys and values of new tokens into the pages of a layer's cache.
+
+It is the slower of two paths: `rotary_cache` writes pages while it rotates keys. Heads
+that are not contiguous are copied before, which is the slowest.
+"""
 
 import functools
 from typing import Any

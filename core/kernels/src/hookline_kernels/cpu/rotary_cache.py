@@ -3,6 +3,10 @@
 One pass over each token: RMSNorm of each head, where a model has it (Henry et al.
 2020), rotary position embedding of queries and keys (Su et al. 2021), and the copy of
 keys and values into their pages.
+
+Prompts are the fastest, as their tokens share pages; decodes wait for cache misses of
+their pages, which are prefetched. The slowest path is the model's own rotary embedding
+followed by `pages`, for layers that this kernel does not fit.
 """
 
 import functools
@@ -20,7 +24,7 @@ from hookline_kernels.cpu.elements import (
     float_bits,
     to_float,
 )
-from hookline_kernels.cpu.heads import ask_for, turn_head
+from hookline_kernels.cpu.heads import prefetch_bytes, rotate_head
 from hookline_kernels.cpu.launching import Kernel, numbers_of
 from hookline_kernels.cpu.memory import int_at, take
 from hookline_kernels.cpu.norm import norm_row
@@ -37,7 +41,7 @@ and the pages of decodes are in no cache.
 
 
 class RotaryCache:
-    """Norms, rotates and caches the heads of one layer; one thread calls it at a time.
+    """Normalizes, rotates and caches the heads of one layer; for one thread at a time.
 
     A rotated number is rounded once, where models in bfloat16 round three times.
     """
@@ -98,9 +102,11 @@ class RotaryCache:
         return query, key, value
 
 
-def _asker(kv_heads: int, block_size: int, page_bytes: int, head_bytes: int) -> Any:
+def _page_prefetcher(
+    kv_heads: int, block_size: int, page_bytes: int, head_bytes: int
+) -> Any:
     @exact
-    def ask_for_pages(given: Any, first: Any, last: Any) -> None:
+    def prefetch_pages(given: Any, first: Any, last: Any) -> None:
         """Prefetches the pages of tokens that do not share the page before."""
         for token in range(first, last):
             slot = int_at(given[6], token)
@@ -109,10 +115,12 @@ def _asker(kv_heads: int, block_size: int, page_bytes: int, head_bytes: int) -> 
                 continue
             for head in range(kv_heads):
                 page = (block * kv_heads + head) * page_bytes
-                ask_for(given[7] + page, page_bytes)
-                ask_for(given[8] + page + slot % block_size * head_bytes, head_bytes)
+                prefetch_bytes(given[7] + page, page_bytes)
+                prefetch_bytes(
+                    given[8] + page + slot % block_size * head_bytes, head_bytes
+                )
 
-    return ask_for_pages
+    return prefetch_pages
 
 
 @functools.cache
@@ -123,7 +131,7 @@ def _kernel(shape: HeadShape, has_norms: bool) -> Kernel:
     heads, kv_heads, width = shape.num_heads, shape.num_kv_heads, shape.width
     form = FORMATS[shape.cache_dtype or shape.dtype]
     page_bytes, head_bytes = page_size(dim, block_size, form), dim * bytes_of(form)
-    ask_for_pages = _asker(kv_heads, block_size, page_bytes, head_bytes)
+    prefetch_pages = _page_prefetcher(kv_heads, block_size, page_bytes, head_bytes)
 
     def place_tokens(numbers: Any) -> None:
         given = array_at(numbers, 12, np.int64)
@@ -131,9 +139,9 @@ def _kernel(shape: HeadShape, has_norms: bool) -> Kernel:
         first = take(numbers, _TOKENS)
         while first < tokens:
             last = min(first + _TOKENS, tokens)
-            ask_for_pages(given, first, min(first + _AHEAD, last))
+            prefetch_pages(given, first, min(first + _AHEAD, last))
             for token in range(first, last):
-                ask_for_pages(given, token + _AHEAD, min(token + _AHEAD + 1, last))
+                prefetch_pages(given, token + _AHEAD, min(token + _AHEAD + 1, last))
                 row = given[2] + token * width * size
                 angle = int_at(given[5], token) * half * 4
                 for head in range(heads + kv_heads):
@@ -144,7 +152,7 @@ def _kernel(shape: HeadShape, has_norms: bool) -> Kernel:
                         norm_row(
                             at, weights, at, epsilon, dim, lanes, size, False, False
                         )
-                    turn_head(at, given[3] + angle, given[4] + angle, half, size)
+                    rotate_head(at, given[3] + angle, given[4] + angle, half, size)
                 slot = int_at(given[6], token)
                 block, place = slot // block_size, slot % block_size
                 for head in range(kv_heads):

@@ -1,4 +1,9 @@
-"""Compiled sampling: one token per row, in one pass over the vocabulary."""
+"""Compiled sampling: one token per row, in one pass over the vocabulary.
+
+`argmax` reads bfloat16 and float32 as integers, at the speed of memory; `draw` computes
+an exponential per token, too. Logits of other dtypes are slower: they are converted to
+float32 first.
+"""
 
 import functools
 from typing import Any

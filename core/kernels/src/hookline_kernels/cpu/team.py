@@ -1,7 +1,7 @@
 """The threads that compute kernels, one team a process.
 
-They are threads of Python that never come back from one compiled call, which runs
-without the interpreter's lock, until the team is closed.
+They are Python threads. Each makes one compiled call, which runs without the
+interpreter's lock and returns when the team is closed.
 """
 
 import atexit
@@ -180,7 +180,7 @@ class ThreadTeam:
 
     @property
     def counters(self) -> TeamCounters:
-        """What the team has done; may be read by any thread, and at any time."""
+        """The team's counters; any thread may read them at any time."""
         rows = self._words[team_loop.ROWS :].reshape(-1, team_loop.ROW)
         totals = rows.sum(0).tolist()
         return TeamCounters(
@@ -200,7 +200,7 @@ class ThreadTeam:
         return self.native_ids[: threads - 1] if self.keeps_cores else ()
 
     def _serve_with(self, words: Words, index: int) -> None:
-        """What a thread does; holds the words, which it uses until it ends."""
+        """Runs a worker thread; holds the words, which it uses until it ends."""
         take_short_slices()
         self._serve(words.ctypes.data, index)
 
@@ -237,7 +237,7 @@ def thread_team() -> ThreadTeam:
 
 @cache
 def _functions() -> tuple[_Function, _Function, _Function]:
-    """Compiles what threads do, once a process."""
+    """Compiles the loops of callers and workers, once per process."""
     return (
         _Function(team_loop.run_job, 4, "team-run"),
         _Function(team_loop.serve, 2, "team-serve"),

@@ -1,9 +1,9 @@
-"""What the threads of a team do: they compute kernels, and wait for the next one.
+"""The loop of a team's threads, which compute kernels and wait for the next one.
 
 A job is a list of kernels, one after the other. The team's state says which one is
 open, and how many threads are inside of it. A thread enters an open kernel, takes work
 items until none is left, and leaves; the first that leaves closes the kernel, and the
-last opens the next. So no thread is waited for that has not entered: one that is not
+last opens the next. So nobody waits for a thread that has not entered: one that is not
 on a core when a kernel begins delays nobody.
 
 The state is 64 bits: the number of the kernel since the team was made, modulo 2^32,
