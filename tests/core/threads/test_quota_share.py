@@ -41,3 +41,20 @@ def test_a_group_that_is_stopped_takes_less_until_it_is_no_longer(
     assert fewer is not None
     assert 0.7 < fewer < first < 1.5
     assert share.cores == first
+
+
+def test_the_consequence_of_one_excess_counts_once(tmp_path: Path) -> None:
+    """The group may be stopped a second time before fewer threads have an effect."""
+    write(tmp_path, quota="150000")
+    share = QuotaShare(CpuQuota(tmp_path))
+    found = []
+    for throttled in (1000, 2000, 3000):
+        write(tmp_path, quota="150000", throttled=throttled)
+        share.look()
+        found.append(share.cores)
+
+    once, again, thrice = found
+    assert once == again
+    assert once is not None
+    assert thrice is not None
+    assert thrice < once
