@@ -40,7 +40,7 @@ _MOST_BLOCKS = _MOST_BYTES // (2 * HEIGHT * DEPTH * 27)
 class PanelSource(NamedTuple):
     """Where a kernel's panels are: in memory, or expanded into a thread's memory.
 
-    The functions are compiled by numba, and take the kernel's arguments as an array.
+    The functions are compiled by numba, and take the address of the kernel's arguments.
     """
 
     part: Any
@@ -112,10 +112,10 @@ def blocks_kernel(
                     # taken early, so that its first panel is prefetched
                     task = take(numbers, 1)
                     coming = task % groups * together
-                ahead, line = ahead_of(given, coming), 0
+                ahead, line = ahead_of(numbers, coming), 0
                 for begun in range(0, steps, at_once):
                     count = min(at_once, steps - begun)
-                    weights = part_of(given, panel, begun, count, room)
+                    weights = part_of(numbers, panel, begun, count, room)
                     for block in range(first, last):
                         # the last rows are computed twice rather than in part
                         row = min(block * HEIGHT, rows - HEIGHT)

@@ -15,6 +15,7 @@ from hookline_kernels.cpu.block_gemm import PanelSource, blocks_kernel, divide_b
 from hookline_kernels.cpu.elements import exact
 from hookline_kernels.cpu.finishing import AS_THEY_ARE
 from hookline_kernels.cpu.launching import Kernel, numbers_of
+from hookline_kernels.cpu.memory import int_at
 from hookline_kernels.cpu.panels import LINES, OUTPUTS, steps_at_once
 from hookline_kernels.cpu.recording import fresh
 
@@ -115,14 +116,15 @@ def _source(width: int) -> PanelSource:
     together = width // OUTPUTS
 
     @exact
-    def ahead_of(given: Any, panel: int) -> Any:
+    def ahead_of(numbers: int, panel: int) -> Any:
         """Returns the address of a panel."""
         side = panel % together * 4 * OUTPUTS
-        return given[5] + panel // together * width * 2 * given[1] + side
+        row_bytes = 2 * int_at(numbers, 1)
+        return int_at(numbers, 5) + panel // together * width * row_bytes + side
 
     @exact
-    def part_of(given: Any, panel: int, begun: int, _: int, __: int) -> Any:
+    def part_of(numbers: int, panel: int, begun: int, _: int, __: int) -> Any:
         """Returns the address of a part of a panel."""
-        return ahead_of(given, panel) + begun * 2 * DEPTH * width
+        return ahead_of(numbers, panel) + begun * 2 * DEPTH * width
 
     return PanelSource(part_of, ahead_of, LINES, width)

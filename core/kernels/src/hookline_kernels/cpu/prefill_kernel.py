@@ -95,7 +95,7 @@ def tiled_kernel(shape: PrefillShape) -> Kernel:
                 at = stop
             for tile in range(tiles):
                 state = queries + tile * record_bytes + query_bytes
-                write_results(given, state, first, head * group, tile * ROWS, rows)
+                write_results(numbers, state, first, head * group, tile * ROWS, rows)
             work = take(numbers, 1)
         close_unit(before)
 

@@ -181,20 +181,20 @@ def result_writer(shape: PrefillShape) -> Any:
     output_bytes, state_bytes = size * heads * value_dim, 4 * heads * (2 + value_dim)
 
     def write(  # noqa: PLR0917 - numba passes by position
-        given: Any, state: int, first: int, head: int, row: int, rows: int
+        numbers: int, state: int, first: int, head: int, row: int, rows: int
     ) -> None:
         """Writes rows from `row` on of a block that begins with token `first`.
 
         The group's heads begin at `head`.
         """
-        if given[15]:
-            to = given[12] + first * state_bytes
+        if int_at(numbers, 15) != 0:
+            to = int_at(numbers, 12) + first * state_bytes
             write_states(
                 state, to, state_bytes, head, row, rows, heads, group, value_dim
             )
             return
         totals, sums = state + 4 * ROWS, state + 8 * ROWS
-        to = given[12] + first * output_bytes + head * value_dim * size
+        to = int_at(numbers, 12) + first * output_bytes + head * value_dim * size
         write_rows(sums, totals, to, output_bytes, row, rows, group, value_dim, size)
 
     return exact(write)

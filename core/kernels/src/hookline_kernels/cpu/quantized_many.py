@@ -5,12 +5,12 @@ blocks of rows are multiplied with it.
 """
 
 import functools
-from typing import Any
 
 from hookline_kernels.cpu.amx import DEPTH
 from hookline_kernels.cpu.block_gemm import PanelSource, blocks_kernel
 from hookline_kernels.cpu.elements import exact
 from hookline_kernels.cpu.launching import Kernel
+from hookline_kernels.cpu.memory import int_at
 from hookline_kernels.cpu.panels import MOST_STEPS
 from hookline_kernels.cpu.quantized_codes import half_bytes
 from hookline_kernels.cpu.quantized_expansion import expand
@@ -36,14 +36,14 @@ def _source(bits: int, has_shifts: bool) -> PanelSource:
     unit_bytes = 2 * half_bytes(bits)
 
     @exact
-    def part_of(given: Any, panel: int, begun: int, count: int, room: int) -> int:
+    def part_of(numbers: int, panel: int, begun: int, count: int, room: int) -> int:
         """Expands a part; returns its address."""
-        inputs, group = given[1], given[4]
+        inputs, group = int_at(numbers, 1), int_at(numbers, 4)
         at = 4 * OUTPUTS * panel * (inputs // group)
         expand(
-            given[5] + panel * (inputs // UNIT) * unit_bytes,
-            given[6] + at,
-            given[7] + at,
+            int_at(numbers, 5) + panel * (inputs // UNIT) * unit_bytes,
+            int_at(numbers, 6) + at,
+            int_at(numbers, 7) + at,
             room,
             begun * _UNITS,
             count * _UNITS,
@@ -55,7 +55,7 @@ def _source(bits: int, has_shifts: bool) -> PanelSource:
         return room
 
     @exact
-    def ahead_of(_: Any, __: int) -> int:
+    def ahead_of(_: int, __: int) -> int:
         """Codes are not prefetched: the next panel is expanded as a whole."""
         return 0
 
