@@ -2,24 +2,34 @@
 
 usage: python benchmarks/kv_cache_quality.py [--model demo] [--sequences 16]
            [--tokens 1024] [--generated 64] [--dtypes int8 fp8_e4m3 fp8_e5m2]
+           [--quantization w8a16|w4a16]
 
 Each sequence, of the Python standard library's text, is computed in chunks, so that its
 tokens attend to cached ones. Reports for each dtype the perplexity, the mean
 Kullback-Leibler divergence of the predictions from those with the model's own dtype
 (nats per token), and the share of tokens whose most probable successor is the same.
 Then both continue each sequence greedily: the share of equal tokens, and how many
-precede the first difference.
+precede the first difference. With --quantization the caches are those of a model with
+quantized weights, and all of them are compared with the model that has neither.
 """
 
 import argparse
 import sysconfig
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
 
 from hookline.clock import SystemClock
-from hookline.config import CacheConfig, EngineConfig, KVCacheDtype, ModelConfig
+from hookline.config import (
+    CacheConfig,
+    EngineConfig,
+    ExecutorConfig,
+    Kernels,
+    KVCacheDtype,
+    ModelConfig,
+    Quantization,
+)
 from hookline.models.description import find_folder
 from hookline.models.forward_batch import ForwardBatch
 from hookline.tokenizer import Tokenizer
@@ -100,12 +110,17 @@ def texts_of(model: str, sequences: int, tokens: int) -> torch.Tensor:
 
 @torch.inference_mode()
 def answers(
-    model: str, texts: torch.Tensor, generated: int, dtype: KVCacheDtype
+    model: ModelConfig,
+    texts: torch.Tensor,
+    generated: int,
+    dtype: KVCacheDtype,
+    kernels: Kernels = Kernels.AUTO,
 ) -> Answers:
     """Computes texts in chunks, then continues them one token at a time."""
     config = EngineConfig(
-        model=ModelConfig(model=model),
+        model=model,
         cache=CacheConfig(kv_cache_dtype=dtype, block_size=BLOCK_SIZE),
+        executor=ExecutorConfig(kernels=kernels),
     )
     timer = StartupTimer(SystemClock())
     loaded = load(config, CPU, timer, proposer=None, needs_fingerprint=False)
@@ -167,16 +182,19 @@ def main() -> None:
     parser.add_argument("--generated", type=int, default=64)
     eight_bits = ["int8", "fp8_e4m3", "fp8_e5m2"]
     parser.add_argument("--dtypes", nargs="*", choices=eight_bits, default=eight_bits)
+    parser.add_argument("--quantization", type=Quantization)
     options = parser.parse_args()
     texts = texts_of(options.model, options.sequences, options.tokens)
-    wanted = answers(options.model, texts, options.generated, KVCacheDtype.AUTO)
+    plain = ModelConfig(model=options.model)
+    model = replace(plain, quantization=options.quantization)
+    wanted = answers(plain, texts, options.generated, KVCacheDtype.AUTO)
     print("| cache | bytes per token | perplexity | KL | same top | same greedy |")
     print("|---|---|---|---|---|---|")
     for name in ("auto", *options.dtypes):
         dtype = KVCacheDtype(name)
         found = wanted
-        if dtype is not KVCacheDtype.AUTO:
-            found = answers(options.model, texts, options.generated, dtype)
+        if dtype is not KVCacheDtype.AUTO or model != plain:
+            found = answers(model, texts, options.generated, dtype)
         loss = Loss.of(found, wanted, texts)
         print(
             f"| {name} | {found.bytes_per_token} | {loss.perplexity:.4f} "

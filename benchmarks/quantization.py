@@ -2,7 +2,7 @@
 
 usage: python benchmarks/quantization.py quality [--model demo] [--tokens 8192]
        python benchmarks/quantization.py speed [--model qwen3-0.6b] [--pairs 3]
-           [--work 1:32:64 8:32:64 4:512:1 …]
+           [--work 1:32:64 8:32:64 1:512:1 1:2048:1 …]
 
 quality   perplexity of source files of Python's standard library, and the mean KL
           divergence of the next token's distribution from that of bfloat16
@@ -19,6 +19,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -32,6 +33,8 @@ from hookline.tokenizer import Tokenizer
 
 KINDS: tuple[Quantization | None, ...] = (None, Quantization.W8A16, Quantization.W4A16)
 WINDOW = 512
+WORK = ["1:32:64", "8:32:64", "1:512:1", "1:2048:1"]
+"""Decodes of one request and of eight, and prompts."""
 
 
 def windows(model: str, count: int) -> torch.Tensor:
@@ -48,24 +51,32 @@ def windows(model: str, count: int) -> torch.Tensor:
 
 @torch.inference_mode()
 def log_probabilities(
-    model: str, kind: Quantization | None, tokens: torch.Tensor
+    model: str, kind: Quantization | None, tokens: torch.Tensor, *, may_compile: bool
 ) -> Iterator[torch.Tensor]:
     """Yields each window's log-probabilities, [511, vocabulary]."""
     config = ModelConfig(model=model, quantization=kind)
-    loaded = load_model(config, describe(config), WINDOW, attention="sdpa")
+    loaded = load_model(
+        config, describe(config), WINDOW, attention="sdpa", may_compile=may_compile
+    )
     for window in tokens:
         logits = loaded(window[None, :-1], use_cache=False).logits[0]
         yield logits.float().log_softmax(-1)
 
 
-def measure_quality(model: str, count: int) -> dict[str, tuple[float, float]]:
-    """Returns perplexity and KL divergence from bfloat16 by kind of weights."""
+def measure_quality(
+    model: str, count: int, *, may_compile: bool = True
+) -> dict[str, tuple[float, float]]:
+    """Returns perplexity and KL divergence from bfloat16 by kind of weights.
+
+    Quantized layers use kernels, or torch if they may not.
+    """
     tokens = windows(model, count)
-    plain = list(log_probabilities(model, None, tokens))
+    run = partial(log_probabilities, model, tokens=tokens, may_compile=may_compile)
+    plain = list(run(None))
     found: dict[str, tuple[float, float]] = {}
     for kind in KINDS:
         losses, divergences = [], []
-        other = plain if kind is None else log_probabilities(model, kind, tokens)
+        other = plain if kind is None else run(kind)
         for window, expected, seen in zip(tokens, plain, other, strict=True):
             losses.append(-seen.gather(1, window[1:, None]).mean().item())
             difference = (expected.exp() * (expected - seen)).sum(-1)
@@ -126,7 +137,7 @@ def main() -> None:
     parser.add_argument("--model")
     parser.add_argument("--tokens", type=int, default=8192)
     parser.add_argument("--pairs", type=int, default=3)
-    parser.add_argument("--work", nargs="+", default=["1:32:64", "8:32:64", "4:512:1"])
+    parser.add_argument("--work", nargs="+", default=WORK)
     options = parser.parse_args()
     if options.part == "quality":
         found = measure_quality(options.model or "demo", options.tokens)
