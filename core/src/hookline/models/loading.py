@@ -28,6 +28,7 @@ from hookline.models.config_limits import least_parameters, read_object
 from hookline.models.description import ModelDescription
 from hookline.models.few_layers import keep_few_layers
 from hookline.models.own_attention import implementation_to_load, replace_attention
+from hookline.models.quantized.cache_scales import use_cache_scales
 from hookline.models.quantized.reading import QuantizedCheckpoint
 from hookline.models.quantized.replacing import quantize
 from hookline.models.quantized.scheme import (
@@ -67,6 +68,7 @@ def load_model(
     *,
     plan: ShardingPlan = WHOLE,
     may_compile: bool = True,
+    cache_dtype: torch.dtype | None = None,
 ) -> PreTrainedModel:
     """Loads a causal language model, ready for inference.
 
@@ -79,6 +81,8 @@ def load_model(
             Hookline's.
         plan: Which part of each tensor to read.
         may_compile: Quantized layers use kernels.
+        cache_dtype: Data type of the KV cache, if it has 8 bits: the checkpoint may
+            have scales for it.
 
     Raises:
         ModelLoadError: The model cannot be read, is not supported, needs code of its
@@ -86,7 +90,14 @@ def load_model(
     """
     try:
         with _quietly():
-            job = _Job(config, description.folder, device, attention, may_compile)
+            job = _Job(
+                config=config,
+                folder=description.folder,
+                device=device,
+                attention=attention,
+                may_compile=may_compile,
+                cache_dtype=cache_dtype,
+            )
             model = _load(job, max_model_len, plan)
             torch.nn.Module.to(model, device)
     except KeyError as error:
@@ -124,7 +135,7 @@ def _quietly() -> Iterator[None]:
             transformers_logging.enable_progress_bar()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _Job:
     """What `load_model` was asked for."""
 
@@ -133,6 +144,7 @@ class _Job:
     device: torch.device
     attention: str
     may_compile: bool
+    cache_dtype: torch.dtype | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -190,7 +202,7 @@ def _find(job: _Job, max_model_len: int) -> _Found:
     dtype = _dtype(job.config, found.dtype)
     if scheme is not None:
         dtype = dtype_for(job.config, dtype, job.device)
-        forget_quantization(found)
+    forget_quantization(found)
     return _Found(
         kind=kind,
         config=found,
@@ -230,6 +242,7 @@ def _read(job: _Job, found: _Found, plan: ShardingPlan) -> PreTrainedModel:
                 may_compile=job.may_compile,
                 reads_all=not config.has_few_layers,
             )
+        use_cache_scales(model, shards, job.cache_dtype)
     return model
 
 

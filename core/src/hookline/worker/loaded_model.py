@@ -118,6 +118,7 @@ def load(
             platform.device,
             plan=ShardingPlan(rank=parallel.rank, size=parallel.tensor_parallel_size),
             may_compile=config.executor.kernels is not Kernels.TORCH,
+            cache_dtype=eight_bits,
         )
     cache_dtype = eight_bits or model.dtype
     slot = AttentionSlot.install(model)

@@ -32,6 +32,8 @@ def checkpoint_format(model: str, config: Entries) -> CheckpointFormat | None:
         raise ModelLoadError(model, "config.json: quantization_config is no object")
     method = found.get("quant_method")
     reader = _READERS.get(str(method))
+    if not found.get("config_groups") and found.get("kv_cache_scheme"):
+        return None  # only the KV cache is to be quantized
     if reader is None:
         raise ModelLoadError(
             model,
