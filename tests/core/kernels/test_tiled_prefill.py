@@ -2,6 +2,7 @@
 
 import random
 from dataclasses import dataclass, replace
+from typing import Any
 
 import pytest
 import torch
@@ -32,6 +33,8 @@ class Case:
     new: tuple[int, ...]
     cached: tuple[int, ...]
     window: int | None = None
+    sinks: torch.Tensor | None = None
+    slopes: torch.Tensor | None = None
 
 
 def differences(
@@ -86,7 +89,14 @@ def differences(
     )
     output = torch.full((sum(case.new), case.heads, case.dim), float("nan"))
     output = output.to(dtype)
-    layer = AttentionLayer(keys, values, case.dim**-0.5, case.window)
+    layer = AttentionLayer(
+        keys,
+        values,
+        case.dim**-0.5,
+        case.window,
+        sinks=case.sinks,
+        slopes=case.slopes,
+    )
     tiled.begin(metadata)
     tiled(query, layer, output)
     expected = attend_written(
@@ -133,9 +143,27 @@ def test_each_form_attends_in_a_window(form: Form) -> None:
     assert differences(case, form) < 0.04
 
 
-def test_float32_is_exact() -> None:
+SINKS, SLOPES = torch.linspace(-3, 9, 6), 0.5 ** torch.arange(1, 7)
+"""Sinks that take hardly any weight, and nearly all of it."""
+BIASES = [
+    {"sinks": SINKS},
+    {"slopes": SLOPES},
+    {"sinks": SINKS, "slopes": SLOPES, "window": 70},
+]
+
+
+@pytest.mark.parametrize("biases", BIASES, ids="-".join)
+@pytest.mark.parametrize("form", FORMS, ids=str)
+def test_each_form_takes_sinks_and_slopes(form: Form, biases: dict[str, Any]) -> None:
+    """Groups of three heads, which no tile is a multiple of."""
+    case = Case(6, 2, 64, 16, (37, 2, 130), (90, 0, 17), **biases)
+    assert differences(case, form) < 0.04
+
+
+@pytest.mark.parametrize("biases", [{"window": 70}, *BIASES], ids="-".join)
+def test_float32_is_exact(biases: dict[str, Any]) -> None:
     """Neither queries, cache nor weights are rounded."""
-    case = Case(2, 1, 48, 16, (37, 130), (90, 0), window=70)
+    case = Case(6, 2, 48, 16, (37, 130), (90, 0), **biases)
     assert differences(case, Form.FLOATS, dtype=torch.float32) < 2e-5
 
 

@@ -67,11 +67,6 @@ class LayerAttention:
     sinks: tuple[float, ...] | None = None
     slopes: tuple[float, ...] | None = None
 
-    @property
-    def is_plain(self) -> bool:
-        """Whether scores are scaled products, and nothing else takes weight."""
-        return self.softcap is None and self.sinks is None and self.slopes is None
-
     def over(self, keys: torch.Tensor, values: torch.Tensor) -> AttentionLayer:
         """Returns the layer over its part of a cache."""
         sinks, slopes = (

@@ -150,9 +150,10 @@ class RunnerMaker:
         """Allocates the feed of the model's inputs for steps over this cache."""
         if self.machine.platform.is_gpu:
             return self.graphs.feed()
-        is_plain = all(layer.is_plain for layer in self.model.attention)
-        has_tiles = all(each.has_tiles for each in cache.attention.values())
-        return HostFeed(has_tiles=has_tiles and is_plain, tree=self.tree)
+        has_tiles = all(each.has_tiles for each in cache.attention.values()) and all(
+            layer.softcap is None for layer in self.model.attention
+        )
+        return HostFeed(has_tiles=has_tiles, tree=self.tree)
 
     def batch_state(self, *, serves: bool = False) -> BatchState:
         """Allocates the rows of an empty batch.

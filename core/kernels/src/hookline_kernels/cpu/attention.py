@@ -106,7 +106,7 @@ class CompiledAttention:
 
     @property
     def has_tiles(self) -> bool:
-        """Whether tiles attend for requests with several tokens, in plain layers."""
+        """Whether tiles attend for requests with several tokens, but for soft caps."""
         return self._tiled is not None
 
     def __call__(
@@ -139,7 +139,7 @@ class CompiledAttention:
             self._decode(query[:decodes], layer, output)
         if decodes == requests:
             return output
-        if self._tiled is not None and layer.is_plain:
+        if self._tiled is not None and layer.softcap is None:
             self._tiled(query, layer, output, self._prefill_replay)
             return output
         start = decodes

@@ -175,3 +175,6 @@ def set_layer_arguments(
     numbers[12] = target.data_ptr()
     numbers[13] = UNBOUNDED if layer.window is None else layer.window
     numbers[14] = float_bits(layer.scale * LOG2_E)
+    numbers[16], numbers[17] = (
+        0 if each is None else each.data_ptr() for each in (layer.sinks, layer.slopes)
+    )

@@ -7,7 +7,7 @@ a piece stays in the caches while a block of queries passes it, tile by tile.
 Paths, the fastest first: tiles of the matrix unit; dot products of bfloat16 pairs on
 AMD's processors from Zen 4 and on NEON; float32 vectors on AVX-512, then on AVX2 and
 NEON. The slowest is `prefill.attend_sequence`, torch's attention over gathered pages:
-for soft caps, sinks and slopes, and for widths and blocks that fill no tiles.
+for soft caps, and for widths and blocks that fill no tiles.
 """
 
 import functools
@@ -29,10 +29,10 @@ from hookline_kernels.cpu.prefill_parts import (
     piece_layer,
     query_layer,
     result_writer,
+    state_opener,
     tile_attender,
     unit_switches,
 )
-from hookline_kernels.cpu.prefill_softmax import clear_state
 
 _ITEM_BYTES = 8 * ITEM_NUMBERS
 
@@ -45,9 +45,9 @@ def tiled_kernel(shape: PrefillShape) -> Kernel:
     per row; address of the scratch memory; queries' address, bytes per token and per
     head; keys' and values' addresses; address of the results; window; bits of the scale
     in powers of 2; 1 if the results are softmax states as decode has them, 0 if they
-    are outputs. An item is five numbers: the request whose blocks are read, first query
-    row, number of rows, position of the first, and number of tokens that the last one
-    attends to.
+    are outputs; addresses of sinks and slopes, float32 by head, 0 without. An item is
+    five numbers: the request whose blocks are read, first query row, number of rows,
+    position of the first, and number of tokens that the last one attends to.
     """
     group, kv_heads, block = shape.group, shape.num_kv_heads, shape.block_size
     value_dim = shape.value_dim
@@ -56,10 +56,11 @@ def tiled_kernel(shape: PrefillShape) -> Kernel:
     record_bytes = query_bytes + state_bytes
     open_unit, close_unit = unit_switches(shape)
     lay_piece, lay_queries = piece_layer(shape), query_layer(shape)
+    begin_state = state_opener(shape)
     attend_tile, write_results = tile_attender(shape), result_writer(shape)
 
     def prefill(numbers: Any) -> None:
-        given = array_at(numbers, 16, np.int64)
+        given = array_at(numbers, 18, np.int64)
         panel = given[6] + take(numbers + 8, 1) * scratch_bytes
         scores = panel + panel_bytes
         queries = scores + SCORE_BYTES
@@ -75,7 +76,7 @@ def tiled_kernel(shape: PrefillShape) -> Kernel:
             for tile in range(tiles):
                 target = queries + tile * record_bytes
                 lay_queries(source, given[8], given[9], tile * ROWS, rows, target)
-                clear_state(queries + tile * record_bytes + query_bytes, value_dim)
+                begin_state(given, target + query_bytes, head * group, tile * ROWS)
             last = int_at(item, 4)
             at = max(0, position + 1 - given[13]) // block * block
             while at < last:
@@ -91,6 +92,7 @@ def tiled_kernel(shape: PrefillShape) -> Kernel:
                         rows,
                         position - at,
                         stop - at,
+                        head * group,
                     )
                 at = stop
             for tile in range(tiles):

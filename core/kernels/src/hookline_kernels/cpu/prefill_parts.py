@@ -15,10 +15,12 @@ from hookline_kernels.cpu.cache_formats import (
 from hookline_kernels.cpu.elements import exact, to_float
 from hookline_kernels.cpu.memory import int_at
 from hookline_kernels.cpu.panels import close_tiles, open_tiles
+from hookline_kernels.cpu.prefill_biases import lean_scores, seed_state
 from hookline_kernels.cpu.prefill_call import GRAIN, PIECE, Form, PrefillShape
 from hookline_kernels.cpu.prefill_panels import lay_keys, lay_values
 from hookline_kernels.cpu.prefill_rows import lay_queries, write_rows, write_states
 from hookline_kernels.cpu.prefill_softmax import (
+    clear_state,
     hide_scores,
     mask_scores,
     update_softmax,
@@ -119,6 +121,22 @@ def query_layer(shape: PrefillShape) -> Any:
     return exact(lay)
 
 
+def state_opener(shape: PrefillShape) -> Any:
+    """Returns a function that begins the state of 16 rows, which have seen no token."""
+    group, value_dim = shape.group, shape.value_dim
+
+    def begin(given: Any, state: int, head: int, row: int) -> None:
+        """Rows begin with `row`, the group's heads with `head`.
+
+        A state that is written is joined with others, and sinks count once.
+        """
+        clear_state(state, value_dim)
+        if given[16] and not given[15]:
+            seed_state(state, given[16] + 4 * head, row, group)
+
+    return exact(begin)
+
+
 def tile_attender(shape: PrefillShape) -> Any:
     """Returns a function that attends for 16 rows to a piece; updates their state."""
     is_tiled = shape.form is Form.TILES
@@ -142,11 +160,12 @@ def tile_attender(shape: PrefillShape) -> Any:
         rows: int,
         shift: int,
         stop: int,
+        head: int,
     ) -> None:
         """Attends for 16 rows, from `row` on, to a piece of `stop` tokens.
 
         A row's token is `shift` tokens behind the piece's first, and as many more as it
-        has tokens before it.
+        has tokens before it. The group's heads begin at `head`.
         """
         window = given[13]
         lowest = shift + row // group
@@ -159,12 +178,15 @@ def tile_attender(shape: PrefillShape) -> Any:
         scores = panel + panel_bytes
         weights = scores + weights_at
         score(queries, panel, start, end, scores, key_dim, pairs)
+        factor, slopes = to_float(given[14]), given[17]
+        if slopes:
+            own = slopes + 4 * head
+            lean_scores(scores, start, end, row, shift, own, factor, group)
         hide_scores(scores, seen, end)
         unseen = max(start, min(seen, highest + 1 - window))
         mask_scores(scores, start, unseen, row, shift, window, group)
         future = max(unseen, min(seen, lowest + 1))
         mask_scores(scores, future, seen, row, shift, window, group)
-        factor = to_float(given[14])
         update_softmax(
             scores, start, end, weights, state, factor, value_dim, pairs, pace
         )

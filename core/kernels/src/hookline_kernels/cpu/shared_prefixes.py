@@ -68,7 +68,7 @@ class SharedPrefixes:
         check_shape(shape)
         self._shape = shape
         self._kernel = tiled_kernel(shape)
-        self._numbers = numbers_of(*[0] * 14, 1)
+        self._numbers = numbers_of(*[0] * 14, 1, 0, 0)
         self._tokens = 0
         self._scratch = torch.empty(0, dtype=torch.uint8)
         self.states = torch.empty(0, 0)

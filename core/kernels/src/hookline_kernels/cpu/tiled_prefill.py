@@ -34,7 +34,7 @@ class TiledPrefill:
         check_shape(shape)
         self._shape = shape
         self._kernel = tiled_kernel(shape)
-        self._numbers = numbers_of(*[0] * 15)
+        self._numbers = numbers_of(*[0] * 17)
         self._items = np.zeros((0, ITEM_NUMBERS), np.int64)
         self._scores = 0
         self._scratch = torch.empty(0, dtype=torch.uint8)
