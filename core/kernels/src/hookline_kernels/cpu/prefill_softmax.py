@@ -145,9 +145,8 @@ def _update_softmax(  # noqa: PLR0917 - numba passes by position
             with counting(builder, INT64(0), INT64(1 + width), 1) as index:
                 at = offset(builder, whole, index, SCORE_BYTES)
                 store(builder, builder.fmul(load(builder, at, ROWS), fade), at)
-        weigh = _weigh_pairs if is_paired else _weigh
-        given = (source, first, last)
-        total = weigh(builder, given, target, scale, builder.fneg(top), pace)
+        given, shift = (source, first, last), builder.fneg(top)
+        total = _weigh(builder, given, target, scale, shift, pace, is_paired)
         store(builder, builder.fadd(load(builder, whole, ROWS), total), whole)
         return context.get_dummy_value()
 
@@ -169,32 +168,6 @@ def _largest(
     return _joined(builder, tops, larger)
 
 
-def _weigh_pairs(  # noqa: PLR0917 - as the intrinsic has them
-    builder: ir.IRBuilder,
-    scores: tuple[ir.Value, ir.Value, ir.Value],
-    target: ir.Value,
-    scale: ir.Value,
-    shift: ir.Value,
-    pace: int,
-) -> ir.Value:
-    """Writes the weights 2^(score · scale + shift) in pairs; returns their sums."""
-    source, first, last = scores
-    totals = _places(builder, 0.0)
-    with counting(builder, first, last, pace) as index:
-        for row in range(0, pace, 2):
-            found = []
-            for side in range(2):
-                at = builder.add(index, INT64(row + side))
-                place = offset(builder, source, at, SCORE_BYTES)
-                power = _power(builder, place, scale, shift)
-                found.append(power_of_2(builder, power))
-                _add(builder, totals[(row + side) % _TOTALS], found[-1])
-            at = builder.add(index, INT64(row))
-            place = offset(builder, target, at, SCORE_BYTES // 2)
-            store_words(builder, rounded_pairs(builder, *found), place)
-    return _joined(builder, totals, added)
-
-
 def _weigh(  # noqa: PLR0917 - as the intrinsic has them
     builder: ir.IRBuilder,
     scores: tuple[ir.Value, ir.Value, ir.Value],
@@ -202,18 +175,25 @@ def _weigh(  # noqa: PLR0917 - as the intrinsic has them
     scale: ir.Value,
     shift: ir.Value,
     pace: int,
+    is_paired: bool,
 ) -> ir.Value:
     """Writes the weights 2^(score · scale + shift); returns their sums."""
     source, first, last = scores
+    together = 2 if is_paired else 1
     totals = _places(builder, 0.0)
     with counting(builder, first, last, pace) as index:
-        for row in range(pace):
+        for row in range(0, pace, together):
+            found = []
+            for side in range(together):
+                at = builder.add(index, INT64(row + side))
+                place = offset(builder, source, at, SCORE_BYTES)
+                power = _power(builder, place, scale, shift)
+                found.append(power_of_2(builder, power, is_exact=not is_paired))
+                _add(builder, totals[(row + side) % _TOTALS], found[-1])
+            words = rounded_pairs(builder, *found) if is_paired else found[0]
             at = builder.add(index, INT64(row))
-            place = offset(builder, source, at, SCORE_BYTES)
-            power = _power(builder, place, scale, shift)
-            found = power_of_2(builder, power, is_exact=True)
-            _add(builder, totals[row % _TOTALS], found)
-            store(builder, found, offset(builder, target, at, SCORE_BYTES))
+            place = offset(builder, target, at, SCORE_BYTES // together)
+            store_words(builder, words, place)
     return _joined(builder, totals, added)
 
 
