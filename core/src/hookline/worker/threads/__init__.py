@@ -1,1 +1,1 @@
-"""How many threads compute a step on CPUs: as many as the machine really gives."""
+"""The number of threads that compute a step on CPUs, by the cores they really get."""

@@ -1,4 +1,4 @@
-"""Sets how many threads compute each step: as many as the machine really gives."""
+"""Sets the number of threads that compute each step, by the cores they really get."""
 
 import logging
 import os
@@ -19,7 +19,7 @@ from hookline.worker.threads.scheduling import ThreadTimes, busy_ns, thread_time
 _log = logging.getLogger(__name__)
 
 _INTERVAL_NS = 200_000_000
-"""Time between two looks at the machine."""
+"""Time between two readings of the machine's state."""
 _NOTABLE = 0.5
 """Change of the cores that are used, or that neighbours want, that is logged."""
 
@@ -53,7 +53,7 @@ class ThreadGovernor:
     """
 
     def __init__(self, team: ComputingTeam, *, is_fixed: bool) -> None:
-        """Starts with all threads; with `is_fixed` it only measures."""
+        """Starts with all threads; with `is_fixed` it measures and changes nothing."""
         self._team = team
         self._is_fixed = is_fixed
         self._most = self._threads = torch.get_num_threads()

@@ -8,7 +8,7 @@ _WORTH_AVOIDING = 0.5
 
 
 class Neighbours:
-    """The number of cores that other processes want, smoothed over several looks.
+    """The number of cores that other processes want, smoothed over observations.
 
     Attributes:
         wanted: Cores that they want.
@@ -20,7 +20,7 @@ class Neighbours:
     def update(
         self, *, cores: int, busy: float, own: float, running: float, preempted: float
     ) -> None:
-        """Takes in a look at the machine; all but the first are in cores.
+        """Updates the estimate by an observation; all but the first are in cores.
 
         Args:
             cores: Number of cores that this process may use.

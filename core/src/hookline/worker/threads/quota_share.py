@@ -1,4 +1,4 @@
-"""The part of a control group's CPU quota that this process may use."""
+"""The part of a control group's CPU quota that this process uses."""
 
 from hookline.worker.threads.cgroup import CpuQuota
 

@@ -1,4 +1,4 @@
-"""What the system's scheduler did to threads and cores, from Linux's /proc."""
+"""Reads from Linux's /proc how long threads and cores ran and waited."""
 
 import os
 from collections.abc import Iterable
