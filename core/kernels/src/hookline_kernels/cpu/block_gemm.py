@@ -80,7 +80,8 @@ def blocks_kernel(
         variant: Distinguishes the kernel in the disk cache.
     """
     part_of, ahead_of, lines_of_step, width, room_bytes = source
-    sums_bytes = (_MOST_BLOCKS + 1) * SUM_BYTES
+    # only products in parts keep the sums of all blocks
+    sums_bytes = SUM_BYTES * (_MOST_BLOCKS + 1 if in_blocks or room_bytes > 1 else 2)
 
     def multiply(numbers: Any) -> None:
         given = array_at(numbers, 15, np.int64)
