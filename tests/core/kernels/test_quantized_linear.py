@@ -4,7 +4,10 @@ import pytest
 import torch
 from torch.nn import functional
 
+from hookline_kernels.cpu.finishing import AS_THEY_ARE
 from hookline_kernels.cpu.quantized_linear import QuantizedGatedMlp, QuantizedProduct
+from hookline_kernels.cpu.quantized_vectors import vectors_kernel
+from hookline_kernels.cpu.vector_panels import EXPANDED, PAIRS, has_pairs
 from hookline_kernels.quantized_weight import (
     QuantizedWeight,
     alternating,
@@ -108,6 +111,27 @@ def test_gated_mlp(bits: int, dtype: torch.dtype, *, has_shifts: bool) -> None:
         expected = functional.silu(gates) * ups @ dequantize(down).double().T
 
         assert_close(mlp(values), expected)
+
+
+@pytest.mark.parametrize("form", [EXPANDED, PAIRS])
+def test_rows_by_vectors(form: int) -> None:
+    """Several parts of several panels, and more rows than a thread copies at once."""
+    if form == PAIRS and not has_pairs():
+        pytest.skip("this CPU has no products of pairs")
+    dtype = torch.bfloat16
+    weight = random_weight(160, 608, 4, has_shifts=True)
+    bias = random_values(160, dtype=dtype)
+    product = QuantizedProduct(weight, bias, dtype)
+    kernel = vectors_kernel(4, has_shifts=True, kind=AS_THEY_ARE, form=form)
+
+    for rows in (5, 13, 40, 130):
+        values = random_values(rows, 608, dtype=dtype)
+        residual = random_values(rows, 160, dtype=dtype)
+        found = torch.empty_like(residual)
+        product._run(kernel, rows, found, values, residual)
+
+        plain = functional.linear(values.double(), dequantize(weight).double())
+        assert_close(found, plain + bias + residual)
 
 
 def test_columns_in_another_order() -> None:

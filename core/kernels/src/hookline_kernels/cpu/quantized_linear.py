@@ -3,9 +3,9 @@
 Paths, by rows: one row, or up to 4 without a matrix unit, expands codes in registers
 (`quantized_few`), at the speed of memory; up to 32 rows expand them exactly to tiles
 (`quantized_tiles`); more expand and scale a part of a panel at a time
-(`quantized_many`), fastest with rows in blocks. The slowest path is `quantized_rows`,
-in float32 vectors: for more rows without a matrix unit or in float32, and for shifts of
-so many groups that their sums do not fit a thread's memory.
+(`quantized_many`), fastest with rows in blocks, or `quantized_vectors` without a matrix
+unit. The slowest path is `quantized_rows`, in float32 vectors: for more rows in
+float32, and for shifts of so many groups that their sums do not fit a thread's memory.
 """
 
 import functools
@@ -27,6 +27,7 @@ from hookline_kernels.cpu.quantized_many import many_rows_kernel
 from hookline_kernels.cpu.quantized_rows import rows_kernel
 from hookline_kernels.cpu.quantized_sums import SUMS_BYTES
 from hookline_kernels.cpu.quantized_tiles import tiles_kernel
+from hookline_kernels.cpu.quantized_vectors import vectors_kernel
 from hookline_kernels.cpu.recording import fresh
 from hookline_kernels.cpu.tile_rows import MOST_ROWS
 from hookline_kernels.failure import KernelError
@@ -69,10 +70,12 @@ class QuantizedProduct:
         bits, has_shifts = weight.bits, weight.shifts is not None
         self._few = few_rows_kernel(bits, dtype.itemsize, has_shifts)
         self._tiles: Kernel | None = None
-        if dtype == torch.bfloat16 and uses_tiles():
+        if _multiplies_by_tiles(dtype):
             self._tiles = tiles_kernel(bits, has_shifts)
             self._many = many_rows_kernel(bits, has_shifts, AS_THEY_ARE, False)
             self._of_blocks = many_rows_kernel(bits, has_shifts, AS_THEY_ARE, True)
+        elif _multiplies_by_vectors(dtype):
+            self._many = vectors_kernel(bits, has_shifts, AS_THEY_ARE)
         else:
             self._many = rows_kernel(bits, dtype.itemsize, has_shifts)
         takes_blocks = self._tiles is not None and self._columns is None
@@ -152,17 +155,28 @@ class QuantizedGatedMlp:
         self._gate = Gate(self._width, dtype, activation, alternates=True)
         takes_blocks = self.gate_up.least_in_blocks and down.least_in_blocks
         self.least_in_blocks = self.gate_up.least_in_blocks if takes_blocks else None
+        self._by_vectors: Kernel | None = None
+        args = (self._weight.bits, self._weight.shifts is not None)
+        kind = _KINDS[activation]
         if takes_blocks:
-            args = (self._weight.bits, self._weight.shifts is not None)
-            kind = _KINDS[activation]
             self._into = many_rows_kernel(*args, kind, False)
             self._into_from_blocks = many_rows_kernel(*args, kind, True)
+        elif _multiplies_by_vectors(dtype) and self._weight.order is None:
+            self._by_vectors = vectors_kernel(*args, kind)
 
     def __call__(
         self, values: torch.Tensor, residual: torch.Tensor | None = None
     ) -> torch.Tensor:
         """[T, hidden] → [T, hidden]; the residual has that shape, contiguous."""
         rows = len(values)
+        if self._by_vectors is not None and rows > _FEW:
+            between, values = (
+                fresh((rows, self._width), values.dtype),
+                values.contiguous(),
+            )
+            kernel = self._by_vectors
+            run(self._weight, kernel, self._numbers, rows, between, values, None)
+            return self.down(between, residual)
         if self.least_in_blocks is None or rows < self.least_in_blocks:
             return self.down(self._gate(self.gate_up(values)), residual)
         return self._tiled(self._into, values.contiguous(), rows, residual)
@@ -184,6 +198,15 @@ class QuantizedGatedMlp:
         between = fresh((blocks * HEIGHT * self._width,), values.dtype)
         run(self._weight, into, self._numbers, rows, between, values, None)
         return self.down.of_blocks(between, rows, residual)
+
+
+def _multiplies_by_tiles(dtype: torch.dtype) -> bool:
+    return dtype == torch.bfloat16 and uses_tiles()
+
+
+def _multiplies_by_vectors(dtype: torch.dtype) -> bool:
+    """Whether rows in bfloat16 are multiplied without tiles."""
+    return dtype == torch.bfloat16 and not uses_tiles()
 
 
 def _numbers(weight: QuantizedWeight, bias: torch.Tensor | None) -> Numbers:

@@ -5,12 +5,13 @@ rows first: 32 inputs of each row of a block, then their next 32 inputs. A pair 
 inputs is broadcast and multiplied with the pairs of all outputs, where the CPU is quick
 at products of pairs (`has_quick_pairs`). Elsewhere both are float32: rows are converted
 while they are copied, and weights, half of whose bits are 0 in float32, by a shift or a
-mask.
+mask. A panel that was expanded to memory may be float32 already, [in, 32].
 
 Sums are computed in the order of the inputs, so that a token's result does not depend
 on the batch.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 from llvmlite import ir
@@ -55,6 +56,8 @@ _AT_ONCE = 4
 """Pairs in one turn of the loop."""
 _AHEAD = 4096
 """Prefetch distance, in bytes."""
+WIDENED, PAIRS, EXPANDED = range(3)
+"""Forms of products: bfloat16 weights in float32, pairs, and float32 weights."""
 
 
 def has_pairs() -> bool:
@@ -67,13 +70,23 @@ def has_quick_pairs() -> bool:
     return has_pairs() and has_fast_bf16_dots()
 
 
-def step_bytes(pairs: int) -> int:
+def step_bytes(form: int) -> int:
     """Returns the bytes of 32 inputs of a block."""
-    return HEIGHT * _row_bytes(pairs)
+    return HEIGHT * _row_bytes(form)
 
 
-def _row_bytes(pairs: int) -> int:
-    return 2 * DEPTH if pairs else 4 * DEPTH
+def panel_step_bytes(form: int) -> int:
+    """Returns the bytes of 32 inputs of a panel."""
+    return DEPTH // 2 * _pitch(form)
+
+
+def _row_bytes(form: int) -> int:
+    return 2 * DEPTH if form == PAIRS else 4 * DEPTH
+
+
+def _pitch(form: int) -> int:
+    """Returns the bytes of a pair of inputs in a panel."""
+    return 2 * _PITCH if form == EXPANDED else _PITCH
 
 
 def _copy_block(  # noqa: PLR0917 - numba passes by position
@@ -83,16 +96,16 @@ def _copy_block(  # noqa: PLR0917 - numba passes by position
     rows: Any,
     steps: Any,
     block: Any,
-    pairs: Any,
+    form: Any,
 ) -> tuple[Signature, Emit]:
     """Copies `steps` times 32 inputs of rows into a block; other rows become 0.
 
-    With `pairs`, a literal, they stay bfloat16; otherwise they become float32.
+    For pairs they stay bfloat16; otherwise they become float32. `form` is a literal.
     """
     given = (values, row_bytes, rows, steps, block)
     row_size, step_size = (
-        _row_bytes(pairs.literal_value),
-        step_bytes(pairs.literal_value),
+        _row_bytes(form.literal_value),
+        step_bytes(form.literal_value),
     )
 
     def emit(
@@ -113,7 +126,7 @@ def _copy_block(  # noqa: PLR0917 - numba passes by position
                         _clear_inputs(builder, to, row_size)
         return context.get_dummy_value()
 
-    return types.void(*[types.intp for _ in given], pairs), emit
+    return types.void(*[types.intp for _ in given], form), emit
 
 
 def _copy_inputs(
@@ -144,47 +157,48 @@ def _multiply_block(  # noqa: PLR0917 - numba passes by position
     sums: Any,
     goes_on: Any,
     height: Any,
-    pairs: Any,
+    form: Any,
 ) -> tuple[Signature, Emit]:
     """sums[r, o] = Σ rows[r, i] · panel[o, i], for at least `height` rows of a block.
 
     Computes `steps` times 32 inputs, and adds to the present sums if it `goes_on`.
+    `form` is a literal.
     """
     given = (rows, panel, steps, sums, goes_on, height)
-    row_size = _row_bytes(pairs.literal_value)
+    which = form.literal_value
 
     def emit(
         context: Any, builder: ir.IRBuilder, _: object, args: list[ir.Value]
     ) -> ir.Value:
-        _multiply_least(builder, args, _HEIGHTS, row_size)
+        _multiply_least(builder, args, _HEIGHTS, which)
         return context.get_dummy_value()
 
-    return types.void(*[types.intp for _ in given], pairs), emit
+    return types.void(*[types.intp for _ in given], form), emit
 
 
 def _multiply_least(
-    builder: ir.IRBuilder, args: list[ir.Value], heights: tuple[int, ...], size: int
+    builder: ir.IRBuilder, args: list[ir.Value], heights: tuple[int, ...], form: int
 ) -> None:
     """Takes the least of these numbers of rows that is enough."""
     high, *others = heights
     if not others:
-        _multiply_rows(builder, args, high, size)
+        _multiply_rows(builder, args, high, form)
         return
     is_enough = builder.icmp_signed("<=", args[5], INT64(high))
     with builder.if_else(is_enough) as (enough, more):
         with enough:
-            _multiply_rows(builder, args, high, size)
+            _multiply_rows(builder, args, high, form)
         with more:
-            _multiply_least(builder, args, tuple(others), size)
+            _multiply_least(builder, args, tuple(others), form)
 
 
 def _multiply_rows(
-    builder: ir.IRBuilder, args: list[ir.Value], high: int, size: int
+    builder: ir.IRBuilder, args: list[ir.Value], high: int, form: int
 ) -> None:
     # Few rows pass a panel once, many in parts whose sums fit the registers.
     wide = OUTPUTS if LANES == 16 or high <= 2 else OUTPUTS // 2
     for first in range(0, OUTPUTS, wide):
-        _multiply_part(builder, args, high, range(first, first + wide, LANES), size)
+        _multiply_part(builder, args, high, range(first, first + wide, LANES), form)
 
 
 def _multiply_part(
@@ -192,13 +206,11 @@ def _multiply_part(
     args: list[ir.Value],
     high: int,
     outputs: range,
-    size: int,
+    form: int,
 ) -> None:
-    """Computes vectors of outputs that begin at these.
-
-    `size` is the bytes of 32 inputs of a row: 64 for pairs, and 128 for float32.
-    """
-    add, pair_bytes = (_add_pairs, 4) if size == 2 * DEPTH else (_add_floats, 8)
+    """Computes vectors of outputs that begin at these."""
+    size, pitch = _row_bytes(form), _pitch(form)
+    pair_bytes = size // (DEPTH // 2)
     block, panel, steps, sums, goes_on = args[:5]
     places = [
         [builder.add(sums, INT64(4 * (row * OUTPUTS + at))) for at in outputs]
@@ -207,21 +219,22 @@ def _multiply_part(
     totals = _open_sums(builder, places, goes_on)
     with cgutils.for_range(builder, steps, intp=INT64) as loop:
         rows = offset(builder, block, loop.index, HEIGHT * size)
-        lines = offset(builder, panel, loop.index, DEPTH // 2 * _PITCH)
+        lines = offset(builder, panel, loop.index, panel_step_bytes(form))
         turns = INT64(DEPTH // 2 // _AT_ONCE)
         with cgutils.for_range(builder, turns, intp=INT64) as inner:
             for each in range(_AT_ONCE):
                 own = offset(builder, rows, inner.index, _AT_ONCE * pair_bytes)
                 own = builder.add(own, INT64(each * pair_bytes))
-                line = offset(builder, lines, inner.index, _AT_ONCE * _PITCH)
-                line = builder.add(line, INT64(each * _PITCH))
-                if outputs.start == 0:
+                line = offset(builder, lines, inner.index, _AT_ONCE * pitch)
+                line = builder.add(line, INT64(each * pitch))
+                if outputs.start == 0 and form != EXPANDED:
                     prefetch(builder, line, range(_AHEAD, _AHEAD + _PITCH))
-                columns = [
-                    load_words(builder, builder.add(line, INT64(4 * at)), LANES)
-                    for at in outputs
-                ]
-                add(builder, own, columns, totals)
+                if form == PAIRS:
+                    columns = _load_columns(builder, line, outputs)
+                    _add_pairs(builder, own, columns, totals)
+                else:
+                    numbers_of = _float_columns(builder, line, outputs, form)
+                    _add_floats(builder, own, numbers_of, totals)
     for row, line in zip(totals, places, strict=True):
         for total, place in zip(row, line, strict=True):
             store(builder, builder.load(total), place)
@@ -240,6 +253,38 @@ def _open_sums(
             for total, place in zip(row, line, strict=True):
                 builder.store(load(builder, place, LANES), total)
     return totals
+
+
+def _load_columns(
+    builder: ir.IRBuilder, line: ir.Value, outputs: range
+) -> list[ir.Value]:
+    """Loads a pair of inputs of each vector of outputs."""
+    places = (builder.add(line, INT64(4 * at)) for at in outputs)
+    return [load_words(builder, at, LANES) for at in places]
+
+
+def _float_columns(
+    builder: ir.IRBuilder, line: ir.Value, outputs: range, form: int
+) -> Callable[[int], list[ir.Value]]:
+    """Returns a function that gives either input of a pair in float32.
+
+    What is called later is emitted later, so that few registers are in use.
+    """
+    if form == EXPANDED:
+
+        def loaded(half: int) -> list[ir.Value]:
+            start = builder.add(line, INT64(half * _PITCH))
+            places = (builder.add(start, INT64(4 * at)) for at in outputs)
+            return [load(builder, at, LANES) for at in places]
+
+        return loaded
+    columns = _load_columns(builder, line, outputs)
+
+    def widened(half: int) -> list[ir.Value]:
+        # LLVM drops the other half, which is widened later
+        return [widened_pairs(builder, each)[half] for each in columns]
+
+    return widened
 
 
 def _add_pairs(
@@ -261,13 +306,12 @@ def _add_pairs(
 def _add_floats(
     builder: ir.IRBuilder,
     rows: ir.Value,
-    columns: list[ir.Value],
+    numbers_of: Callable[[int], list[ir.Value]],
     totals: list[list[ir.Value]],
 ) -> None:
     """Adds the products of one pair of inputs, in float32."""
     for half in range(2):
-        # LLVM drops the other half, which is widened later
-        numbers = [widened_pairs(builder, each)[half] for each in columns]
+        numbers = numbers_of(half)
         for index, row in enumerate(totals):
             at = builder.add(rows, INT64(index * 4 * DEPTH + 4 * half))
             number = splat(builder, load_number(builder, at), LANES)
