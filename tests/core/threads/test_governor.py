@@ -1,5 +1,7 @@
 """The number of threads of each step, on machines as the governor finds them."""
 
+import threading
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -36,25 +38,56 @@ def test_a_chosen_number_stays() -> None:
     assert (use.threads, use.barrier_wait_ns) == (threads, 500)
 
 
-def test_a_closed_governor_leaves_all_threads(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Under a quota of one core steps use one thread; the next engine starts anew."""
-    write(tmp_path, quota="100000")
-    monkeypatch.setattr(governing, "CpuQuota", lambda: CpuQuota(tmp_path))
+@pytest.fixture
+def two_threads() -> Iterator[None]:
+    """torch computes with two threads."""
     before = torch.get_num_threads()
     torch.set_num_threads(2)
-    try:
-        governor = ThreadGovernor(Team(), is_fixed=False)
-        governor.begin_step()
-        used = governor.end_step().threads
-        during = torch.get_num_threads()
-        governor.close()
-        after = torch.get_num_threads()
-    finally:
-        torch.set_num_threads(before)
+    yield
+    torch.set_num_threads(before)
 
-    assert (used, during, after) == (1, 1, 2)
+
+@pytest.fixture
+def one_core(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The CPU quota is one core."""
+    write(tmp_path, quota="100000")
+    monkeypatch.setattr(governing, "CpuQuota", lambda: CpuQuota(tmp_path))
+
+
+@pytest.mark.usefixtures("two_threads", "one_core")
+def test_threads_are_lowered_during_steps_alone() -> None:
+    """Under a quota of one core steps use one thread; between them torch has all."""
+    governor = ThreadGovernor(Team(), is_fixed=False)
+
+    governor.begin_step()
+    during = torch.get_num_threads()
+    used = governor.end_step().threads
+
+    assert (used, during, torch.get_num_threads()) == (1, 1, 2)
+
+
+@pytest.mark.usefixtures("two_threads", "one_core")
+@pytest.mark.parametrize("where", ["same thread", "new thread"])
+def test_an_engine_made_during_a_step_has_all_threads(where: str) -> None:
+    """It takes the number that the step has lowered, not the lowered one."""
+    governor, uses = ThreadGovernor(Team(), is_fixed=False), []
+
+    def make_another() -> None:
+        other = ThreadGovernor(Team(), is_fixed=True)
+        other.begin_step()
+        uses.append((torch.get_num_threads(), other.end_step().threads))
+
+    governor.begin_step()
+    if where == "same thread":
+        make_another()
+    else:
+        thread = threading.Thread(target=make_another)
+        thread.start()
+        thread.join()
+    governor.end_step()
+
+    assert uses == [(2, 2)]
+    assert torch.get_num_threads() == 2
 
 
 @pytest.mark.parametrize(
@@ -81,6 +114,7 @@ def test_threads_keep_their_cores_beside_a_neighbour(
         governor = ThreadGovernor(team, is_fixed=False)
         governor.begin_step()
         threads, kept = torch.get_num_threads(), team.keeps_cores
+        governor.end_step()
         governor.close()
     finally:
         torch.set_num_threads(before)

@@ -7,14 +7,13 @@ import time
 from collections.abc import Sequence
 from typing import Protocol
 
-import torch
-
 from hookline.stats import ThreadUse
 from hookline.worker.threads.cgroup import CpuQuota
 from hookline.worker.threads.core_pacer import CorePacer
 from hookline.worker.threads.neighbours import Neighbours
 from hookline.worker.threads.quota_share import QuotaShare
 from hookline.worker.threads.scheduling import ThreadTimes, busy_ns, thread_times
+from hookline.worker.threads.torch_threads import torch_threads
 
 _log = logging.getLogger(__name__)
 
@@ -47,16 +46,18 @@ class ComputingTeam(Protocol):
 class ThreadGovernor:
     """Watches the machine and sets torch's number of threads, which kernels use, too.
 
-    The number follows the quota of the control group, step by step. Beside neighbours
-    all threads compute, on cores of their own while that keeps some out of their way.
-    Called by the thread that computes steps.
+    The number follows the quota of the control group, step by step; between steps torch
+    has all threads, for other engines. Beside neighbours all threads compute, on cores
+    of their own while that keeps some out of their way. Called by the thread that
+    computes steps.
     """
 
     def __init__(self, team: ComputingTeam, *, is_fixed: bool) -> None:
         """Starts with all threads; with `is_fixed` it measures and changes nothing."""
         self._team = team
         self._is_fixed = is_fixed
-        self._most = self._threads = torch.get_num_threads()
+        self._torch = torch_threads()
+        self._most = self._threads = self._torch.take_all()
         self._cores = float(self._most)
         self._told = (self._cores, 0.0)
         self._pacer, self._neighbours = CorePacer(), Neighbours()
@@ -69,11 +70,8 @@ class ThreadGovernor:
         self._choose(len(os.sched_getaffinity(0)))
 
     def close(self) -> None:
-        """Gives torch its number of threads back, for other engines."""
+        """Lets threads leave their cores, for other engines."""
         self._team.keeps_cores = False
-        if self._threads != self._most:
-            self._threads = self._most
-            torch.set_num_threads(self._most)
 
     def begin_step(self) -> None:
         """Sets the number of threads for the step that follows."""
@@ -85,12 +83,18 @@ class ThreadGovernor:
             passed, self._stepped_at = now - self._stepped_at, now
             spent, self._cpu_at_step = used - self._cpu_at_step, used
             threads = min(self._most, self._pacer.threads(self._cores, passed, spent))
-        if threads != self._threads:
-            self._threads = threads
-            torch.set_num_threads(threads)
+        self._threads = threads
+        if threads < self._most:
+            self._torch.lower(threads)
 
     def end_step(self) -> ThreadUse:
-        """Returns what the threads did since the last step's report."""
+        """Gives torch all threads back.
+
+        Returns:
+            What the threads did since the last step's report.
+        """
+        if self._threads < self._most:
+            self._torch.restore()
         waited, threads = self._team.waited_ns, self._threads
         barrier_wait_ns, self._waited = waited - self._waited, waited
         if time.monotonic_ns() - self._looked_at < _INTERVAL_NS:
