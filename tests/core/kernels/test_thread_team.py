@@ -176,18 +176,17 @@ def test_threads_may_lose_their_cores_within_a_job(
         other.join()
 
 
-def test_what_it_did_is_counted(team: ThreadTeam, add_one: Any) -> None:
-    """Numbers only grow; jobs of one thread are not the team's."""
-    chain = Chain(add_one, 20, alone_every=3)
-    before = team.counters
+def test_waits_of_callers_are_counted(team: ThreadTeam, add_one: Any) -> None:
+    """A caller waits if others are not done, but never in a job of one thread."""
+    chain, deadline = Chain(add_one, 300, alone_every=7), time.monotonic() + 30
     chain.run(team, 1, 0)
-    assert team.counters == before
+    alone = team.waited_ns
 
-    for start in range(7):
-        chain.run(team, 3, start)
+    while team.waited_ns == 0:
+        assert time.monotonic() < deadline
+        chain.run(team, 4, 0)
 
-    assert team.counters.jobs == 7
-    assert team.counters.waited_seconds >= 0
+    assert alone == 0
 
 
 def test_threads_sleep_when_there_is_nothing_to_do(

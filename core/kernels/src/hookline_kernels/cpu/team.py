@@ -10,7 +10,6 @@ import os
 import signal
 import threading
 import time
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -38,26 +37,6 @@ _EXIT_SECONDS = 1.0
 """Time for the last job when the interpreter exits."""
 
 Words = np.ndarray[Any, np.dtype[np.int64]]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TeamCounters:
-    """What a team has done since the process began; numbers only grow.
-
-    Attributes:
-        jobs: Jobs for several threads.
-        waited_seconds: Time that threads waited, inside of jobs and between, beyond
-            the first microseconds of each wait; threads that sleep are counted when
-            they wake up.
-        sleeps: Waits that became sleep.
-        turns_given_up: How often threads offered their cores to others, on a busy
-            machine, before the system would have taken them.
-    """
-
-    jobs: int
-    waited_seconds: float
-    sleeps: int
-    turns_given_up: int
 
 
 _Entry = ctypes.c_int64 * 3
@@ -179,20 +158,11 @@ class ThreadTeam:
         return tuple(each for each in ids if each is not None)
 
     @property
-    def counters(self) -> TeamCounters:
-        """The team's counters; any thread may read them at any time."""
-        rows = self._words[team_loop.ROWS :].reshape(-1, team_loop.ROW)
-        totals = rows.sum(0).tolist()
-        return TeamCounters(
-            jobs=int(self._words[team_loop.JOBS]),
-            waited_seconds=totals[team_loop.WAITED] / 1e9,
-            sleeps=totals[team_loop.SLEEPS],
-            turns_given_up=totals[team_loop.YIELDS],
-        )
-
-    @property
     def waited_ns(self) -> int:
-        """Total time for which callers waited for threads of the team, in ns."""
+        """Total time for which callers waited for threads of the team, in ns.
+
+        The first microseconds of each wait are left out. Any thread may read it.
+        """
         return int(self._words[team_loop.ROWS + team_loop.WAITED])
 
     def _computing(self, threads: int) -> tuple[int, ...]:

@@ -42,18 +42,17 @@ ENTRIES, COUNT, FIRST, THREADS, IS_CLOSED = range(16, 21)
 of threads that may compute it; whether the team has ended."""
 SYSCALL, FUTEX, CLOCK, YIELD, USAGE = range(24, 29)
 """Addresses of functions of the C library; the number of the call `futex`."""
-SPIN_INSIDE, SPIN_BETWEEN, BUSY_SPIN, TICK, SLICE, BUSY_UNTIL, JOBS = range(32, 39)
+SPIN_INSIDE, SPIN_BETWEEN, BUSY_SPIN, TICK, SLICE, BUSY_UNTIL = range(32, 38)
 """Nanoseconds to spin inside of a job, between jobs, and on a busy machine; between two
 ticks of the system, 0 if unknown, and to run before a tick may take the core for
-another thread. When the machine is no longer busy; number of jobs."""
+another thread. When the machine is no longer busy."""
 ROWS = 40
 """Numbers of each thread, the caller's first."""
 ROW = 16
 """int64s of a thread."""
-WAITED, SLEEPS, YIELDS, BEGAN, LOOKED, PREEMPTIONS, PREEMPTED = range(7)
-"""Of a thread: nanoseconds that it waited, how often it slept, how often it gave its
-core up; when it got the core, when it last asked how often it was preempted, what the
-answer was, and when it had last changed."""
+WAITED, BEGAN, LOOKED, PREEMPTIONS, PREEMPTED = range(5)
+"""Of a thread: nanoseconds that it waited, when it got the core, when it last asked how
+often it was preempted, what the answer was, and when it had last changed."""
 
 _LEFT = 1 << 16
 _PHASE = (1 << 32) - 1
@@ -97,7 +96,6 @@ def run_job(words: Any, entries: Any, count: Any, threads: Any) -> None:
     set_int(words, COUNT, count)
     set_int(words, FIRST, first)
     set_int(words, THREADS, threads)
-    set_int(words, JOBS, int_at(words, JOBS) + 1)
     row = words + 8 * ROWS
     done = (first + count) & _PHASE
     _open_next(words, 0)
@@ -204,7 +202,6 @@ def _wait(words: Any, row: Any, state: Any, spin: Any, who: Any) -> None:
             leave_core(int_at(words, YIELD))  # if another thread wants it
     _sleep(words, phase, who)
     now = nanoseconds(int_at(words, CLOCK))
-    set_int(row, SLEEPS, int_at(row, SLEEPS) + 1)
     set_int(row, WAITED, int_at(row, WAITED) + now - begun)
     set_int(row, BEGAN, now)
 
@@ -244,7 +241,6 @@ def _look(words: Any, row: Any) -> None:
         return
     leave_core(int_at(words, YIELD))
     now = nanoseconds(int_at(words, CLOCK))
-    set_int(row, YIELDS, int_at(row, YIELDS) + 1)
     set_int(row, BEGAN, now)
     _notice(words, row, now)
 
