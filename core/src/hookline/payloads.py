@@ -59,6 +59,8 @@ class EngineFacts:
         executor: Name of the executor, such as `uniproc` or `simulated`.
         cost: Estimated cost of steps, in FLOPs and bytes.
         kernels: Description of the kernels in use, and why faster ones are not.
+        isa: Tier of instructions of the CPU's kernels, such as `avx512`; empty without
+            such kernels.
         startup: Phases of the startup, in order; a phase may contain others.
     """
 
@@ -78,6 +80,7 @@ class EngineFacts:
     executor: str
     cost: ModelCost = field(default_factory=ModelCost)
     kernels: str = ""
+    isa: str = ""
     startup: tuple[StartupPhase, ...] = ()
 
 

@@ -310,7 +310,7 @@ EXPECTED: dict[str, Numbers] = {
     "hookline_engine_info": {
         (
             *("LlamaForCausalLM", "float32", "float32", "16", "40", "100", "8", "64"),
-            *("true", "simulated"),
+            *("true", "simulated", "avx512"),
         ): 1
     },
     "hookline_engine_sleep_state": {
@@ -551,7 +551,7 @@ EXPECTED: dict[str, Numbers] = {
                 "max_model_len",
             ),
             *("max_num_seqs", "max_num_batched_tokens", "enable_prefix_caching"),
-            *("executor", "phase", "code", "tenant", "route", "method"),
+            *("executor", "isa", "phase", "code", "tenant", "route", "method"),
             *("logger", "label", "position", "reason", "tier"),
         )
     },

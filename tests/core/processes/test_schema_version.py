@@ -11,7 +11,7 @@ from hookline.core.commands import SCHEMA_VERSION
 from hookline.frozen import plain
 from hookline.transport.messages import ToClient, ToEngine
 
-DIGESTS = {10: "bf397005fa3fb75d4fd3ffac5f9f35feb925feb7eea99ed053da8e7e5dd5da4f"}
+DIGESTS = {11: "3746be596913f67e6b3648d3c96b942f8cc97556e1624573ece6dae35ac09a8b"}
 """SHA-256 of the schemas of all messages, by schema version."""
 
 

@@ -24,4 +24,5 @@ def engine_facts(config: EngineConfig, shape: ModelShape) -> EngineFacts:
         executor=config.executor.name,
         cost=shape.cost,
         kernels=shape.kernels,
+        isa=shape.isa,
     )

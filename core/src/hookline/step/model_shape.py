@@ -22,6 +22,8 @@ class ModelShape:
         cost: FLOPs and bytes of its steps; all zeros for a simulated model.
         kernels: Kernels in use, with the reason for each that is not the fastest; empty
             for a simulated model.
+        isa: Tier of instructions of the CPU's kernels, such as `avx512`; empty without
+            such kernels.
         draft_tree: The tree of drafts; None if drafts are chains or there are none.
         kv_layout: Layout of the KV blocks; None without a KV connector.
     """
@@ -35,5 +37,6 @@ class ModelShape:
     eos_token_ids: tuple[int, ...]
     cost: ModelCost = field(default_factory=ModelCost)
     kernels: str = ""
+    isa: str = ""
     draft_tree: DraftTree | None = None
     kv_layout: KVLayout | None = None

@@ -272,6 +272,7 @@ class Worker:
                 maker.graphs.reason_without,
                 weights=model.quantization,
             ),
+            isa=maker.machine.isa,
             draft_tree=tree_of(self._proposer),
             kv_layout=self._runner.kv_layout,
         )

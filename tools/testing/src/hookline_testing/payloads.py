@@ -33,6 +33,7 @@ FACTS = EngineFacts(
     enable_prefix_caching=True,
     eos_token_ids=(0,),
     executor="simulated",
+    isa="avx512",
 )
 
 RECORD = StepRecord(

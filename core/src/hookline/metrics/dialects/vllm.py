@@ -18,6 +18,7 @@ _ENGINE_INFO = Alias(
             "max_num_seqs",
             "max_num_batched_tokens",
             "executor",
+            "isa",
         }
     ),
 )

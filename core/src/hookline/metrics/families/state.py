@@ -27,6 +27,7 @@ def _info(facts: EngineFacts) -> Iterable[Point]:
         str(facts.max_num_batched_tokens),
         "true" if facts.enable_prefix_caching else "false",
         facts.executor,
+        facts.isa or "none",
     )
     return ((values, 1.0, 1),)
 
@@ -89,7 +90,8 @@ ENGINE_METRICS: tuple[Metric, ...] = (
         name="hookline_engine_info",
         kind=Kind.GAUGE,
         unit="1",
-        help="Engine configuration, as labels; the value is always 1.",
+        help="Engine configuration, as labels; the value is always 1. `isa` is the "
+        "tier of instructions of the CPU's kernels, or none.",
         labels=tuple(
             Label(name)
             for name in (
@@ -103,6 +105,7 @@ ENGINE_METRICS: tuple[Metric, ...] = (
                 "max_num_batched_tokens",
                 "enable_prefix_caching",
                 "executor",
+                "isa",
             )
         ),
         value=Reading(EngineFacts, _info),
