@@ -68,9 +68,21 @@ def is_ready(port: int) -> bool:
         return False
 
 
-def complete(port: int) -> None:
+def served_model(port: int) -> str:
+    """Asks for the name that requests have to give."""
+    url = f"http://127.0.0.1:{port}/v1/models"
+    with urllib.request.urlopen(url, timeout=LIMIT_SECONDS) as answer:
+        return str(json.load(answer)["data"][0]["id"])
+
+
+def complete(port: int, model: str) -> None:
     """Sends one short completion."""
-    body = {"prompt": "def add(a, b):", "max_tokens": 16, "temperature": 0}
+    body = {
+        "model": model,
+        "prompt": "def add(a, b):",
+        "max_tokens": 16,
+        "temperature": 0,
+    }
     request = urllib.request.Request(
         f"http://127.0.0.1:{port}/v1/completions",
         json.dumps(body).encode(),
@@ -98,8 +110,9 @@ def start_once(arguments: Sequence[str], environment: Mapping[str, str]) -> Star
             time.sleep(0.02)
         seconds = time.perf_counter() - begin
         memory = memory_mib(server.pid)
+        model = served_model(port)
         for _ in range(COMPLETIONS):
-            complete(port)
+            complete(port, model)
         return Start(seconds, memory, memory_mib(server.pid))
     finally:
         server.terminate()

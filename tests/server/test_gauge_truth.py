@@ -23,6 +23,7 @@ COMMAND = (
     *("--max-num-seqs", "4", "--max-num-queued-reqs", "4"),
     *("--heartbeat-seconds", "0.2", "--simulated-step-seconds", "0.005"),
     *("--metrics-dialect", "hookline,vllm,sglang"),
+    *("--kernels", "torch"),  # so that requests run until they have been seen
 )
 ROUTE = {"route": "/v1/completions"}
 ASKED = 6

@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 
-from hookline_server.listening import listen
 from hookline_testing.server_process import Server, serving
 
 START_SECONDS = 120.0
@@ -21,9 +20,20 @@ BODY = {"model": "demo", "prompt": "def main(", "max_tokens": 8, "temperature": 
 ENDLESS = {**BODY, "max_tokens": 2000, "ignore_eos": True}
 
 
+SLOW_STEPS = ("--executor=simulated", "--simulated-step-seconds=0.05")
+"""With these `ENDLESS` takes more than a minute, whatever else the machine does."""
+
+
 @pytest.fixture(scope="module")
 def server() -> Iterator[Server]:
-    with serving("--port=0") as running:
+    # Answers are compared, so the same kernels compute all of them.
+    with serving("--port=0", "--no-serve-while-compiling") as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def slow_server() -> Iterator[Server]:
+    with serving("--port=0", *SLOW_STEPS) as running:
         yield running
 
 
@@ -105,24 +115,24 @@ def test_echoed_logprobs_cover_prompt_and_completion(server: Server) -> None:
 
 
 @pytest.mark.parametrize("is_streamed", [False, True])
-def test_client_that_leaves_is_aborted(server: Server, is_streamed: bool) -> None:
+def test_client_that_leaves_is_aborted(slow_server: Server, is_streamed: bool) -> None:
     """
     When a client leaves, its request ends and the running gauge goes back to 0.
     """
     name = "hookline_requests_finished_total"
-    before = server.metric(name, reason="abort")
+    before = slow_server.metric(name, reason="abort")
     body = {**ENDLESS, "stream": is_streamed}
 
-    connection = HTTPConnection("127.0.0.1", server.port)
+    connection = HTTPConnection("127.0.0.1", slow_server.port)
     connection.request("POST", "/v1/completions", json.dumps(body))
-    server.wait_for("hookline_requests_running", 1)
+    slow_server.wait_for("hookline_requests_running", 1)
     connection.close()
 
-    server.wait_for("hookline_requests_running", 0)
-    server.wait_for(name, before + 1, reason="abort")
+    slow_server.wait_for("hookline_requests_running", 0)
+    slow_server.wait_for(name, before + 1, reason="abort")
 
 
-def test_http_requests_are_metered(server: Server) -> None:
+def test_http_requests_are_metered(slow_server: Server) -> None:
     """
     A request is in flight until its client has left, and is then counted as an error.
     """
@@ -134,14 +144,14 @@ def test_http_requests_are_metered(server: Server) -> None:
     body = {**ENDLESS, "messages": messages, "stream": True}
     del body["prompt"]
 
-    connection, response = server.stream(path, body)
+    connection, response = slow_server.stream(path, body)
     response.readline()
-    server.wait_for("hookline_http_requests_in_flight", 1, **route)
+    slow_server.wait_for("hookline_http_requests_in_flight", 1, **route)
     response.close()
     connection.close()
 
-    server.wait_for("hookline_http_requests_in_flight", 0, **route)
-    server.wait_for(name, 1, **route, status="4xx")
+    slow_server.wait_for("hookline_http_requests_in_flight", 0, **route)
+    slow_server.wait_for(name, 1, **route, status="4xx")
 
 
 @pytest.mark.parametrize(
@@ -241,8 +251,9 @@ def test_server_lifecycle() -> None:
     """
     On SIGTERM a running request is finished, new ones are refused, and the end is 0.
     """
-    with serving("--port=0", "--in-process", "--executor=simulated") as server:
-        body = {**ENDLESS, "max_tokens": 1000, "stream": True}
+    argv = ("--port=0", "--simulated-step-seconds=0.02")
+    with serving(*argv, "--in-process", "--executor=simulated") as server:
+        body = {**ENDLESS, "max_tokens": 200, "stream": True}
         connection, response = server.stream("/v1/completions", body)
         response.readline()
         server.process.send_signal(signal.SIGTERM)
@@ -295,12 +306,8 @@ def test_signal_while_loading_ends_in_order() -> None:
     """
     While the model loads the port answers that it does, and SIGTERM ends it with 0.
     """
-    with listen("127.0.0.1", 0) as taken:
-        port = taken.getsockname()[1]
-    with serving(f"--port={port}", "--in-process", is_awaited=False) as server:
-        server.port = port
-        while _is_closed(port):
-            time.sleep(0.02)
+    with serving("--port=0", "--in-process", is_awaited=False) as server:
+        server.wait_until_listening()
         live, _ = server.get("/health/live")
         ready, reason = server.get("/health/ready")
         status = server.end()
@@ -315,7 +322,7 @@ def test_engine_death_is_reported() -> None:
     When the engine process dies, its open requests end with an error, readiness is
     gone, and the process still lives and ends in order.
     """
-    with serving("--port=0") as server:
+    with serving("--port=0", *SLOW_STEPS) as server:
         connection, response = server.stream(
             "/v1/completions", {**ENDLESS, "stream": True}
         )
@@ -335,13 +342,8 @@ def test_engine_death_is_reported() -> None:
 
 def _status_until(server: Server, status: int) -> int:
     """Asks for readiness until it has changed."""
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + START_SECONDS
     while (found := server.get("/health/ready")[0]) != status:
         assert time.monotonic() < deadline
         time.sleep(0.02)
     return found
-
-
-def _is_closed(port: int) -> bool:
-    with socket.socket() as probe:
-        return probe.connect_ex(("127.0.0.1", port)) != 0

@@ -11,28 +11,22 @@ import pytest
 from hookline_testing.server_process import Server, serving
 
 MIB = 1024 * 1024
+SAME_KERNELS = "--no-serve-while-compiling"
+"""Answers are compared, so the same kernels compute all of them."""
 BODY = {"model": "demo", "prompt": "def main(", "max_tokens": 24, "temperature": 0}
 
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[Server]:
     with serving(
-        "--port=0", "--enable-sleep-mode", "--kv-cache-memory=256MiB"
+        "--port=0", "--enable-sleep-mode", "--kv-cache-memory=256MiB", SAME_KERNELS
     ) as running:
         yield running
 
 
 def engine_bytes(server: Server) -> int:
     """Resident memory of the engine process."""
-    lists = Path(f"/proc/{server.process.pid}/task").glob("*/children")
-    children = [child for each in lists for child in each.read_text().split()]
-    names = [Path(f"/proc/{each}/cmdline").read_text() for each in children]
-    [engine] = [
-        child
-        for child, name in zip(children, names, strict=True)
-        if "hookline.transport.engine_process" in name
-    ]
-    lines = Path(f"/proc/{engine}/status").read_text().splitlines()
+    lines = Path(f"/proc/{server.engine_pid}/status").read_text().splitlines()
     [line] = [line for line in lines if line.startswith("VmRSS")]
     return int(line.split()[1]) * 1024
 
@@ -114,7 +108,7 @@ def test_requests_may_be_refused_during_sleep() -> None:
     With `--sleep-policy refuse` they get a 503 until the wake-up; running ones go on.
     """
     with serving(
-        "--port=0", "--enable-sleep-mode", "--sleep-policy=refuse"
+        "--port=0", "--enable-sleep-mode", "--sleep-policy=refuse", SAME_KERNELS
     ) as refusing:
         _, before = refusing.post("/v1/completions", BODY)
         connection, response = refusing.stream(

@@ -11,10 +11,15 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.client import HTTPConnection, HTTPResponse
 from pathlib import Path
 from typing import Any
+
+PATIENCE_SECONDS = 60.0
+"""When waiting is given up; how long it took is nothing that a test asserts."""
+_LISTENS = "0A"
+"""State of a socket in `/proc/net/tcp`."""
 
 
 class Server:
@@ -37,6 +42,15 @@ class Server:
                 break
         self.banner = "".join(lines)
         assert self.port, self.log.read_text()
+
+    def wait_until_listening(self) -> None:
+        """Finds the port, which the banner shows only when the model is loaded."""
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while not (ports := _listening_ports(self.process.pid)):
+            assert self.process.poll() is None, self.log.read_text()
+            assert time.monotonic() < deadline, "the server does not listen"
+            time.sleep(0.02)
+        [self.port] = ports
 
     @property
     def engine_pid(self) -> int:
@@ -92,7 +106,7 @@ class Server:
         return None
 
     def wait_for(self, name: str, value: float, **labels: str) -> None:
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + PATIENCE_SECONDS
         while self.find(name, **labels) != value:
             assert time.monotonic() < deadline, f"{name} did not become {value}"
             time.sleep(0.05)
@@ -118,10 +132,32 @@ class Server:
 def engine_of(pid: int) -> int:
     """Process id of the engine of a server."""
     for path in Path(f"/proc/{pid}/task").glob("*/children"):
-        for child in path.read_text().split():
-            if b"engine_process" in Path(f"/proc/{child}/cmdline").read_bytes():
+        for child in _read(path).split():
+            if b"engine_process" in _read(Path(f"/proc/{int(child)}/cmdline")):
                 return int(child)
     raise AssertionError("the server has no engine process")
+
+
+def _read(path: Path) -> bytes:
+    """Reads a file of a process or thread that may have ended meanwhile."""
+    with suppress(FileNotFoundError, ProcessLookupError):
+        return path.read_bytes()
+    return b""
+
+
+def _listening_ports(pid: int) -> list[int]:
+    """Returns the TCP ports over IPv4 that a process listens on."""
+    sockets = set()
+    for path in Path(f"/proc/{pid}/fd").iterdir():
+        with suppress(FileNotFoundError):  # closed meanwhile
+            sockets.add(str(path.readlink()))
+    _, *lines = Path(f"/proc/{pid}/net/tcp").read_text().splitlines()
+    rows = (line.split() for line in lines)
+    return [
+        int(row[1].rpartition(":")[2], 16)
+        for row in rows
+        if row[3] == _LISTENS and f"socket:[{row[9]}]" in sockets
+    ]
 
 
 @contextmanager
