@@ -1,34 +1,55 @@
-"""Libraries that an engine's process leaves out."""
+"""Libraries that an engine's process leaves out, each in a fresh interpreter."""
 
+import json
+import subprocess
 import sys
-from importlib.util import find_spec
 
-import pytest
+LEFT_OUT = ("sympy", "torch._inductor", "torch.distributed.tensor", "triton")
 
+IMPORT_MODELS = """
+import json, sys
 from hookline.config import Device, ExecutorConfig
-from hookline.worker.unused_imports import leave_out_triton
+from hookline.worker.unused_imports import leave_out_unused
+leave_out_unused(ExecutorConfig(device=Device.CPU, shares_cores={is_own}))
+import transformers.models.llama.modeling_llama, hookline.worker.uniproc
+found = [name for name in {names} if sys.modules.get(name) is not None]
+"""
+PRINT_FOUND = "print(json.dumps(found))"
+COMPILE = """
+import torch
+doubled = torch.compile(lambda x: 2 * x, backend="eager")(torch.ones(2))
+print(json.dumps([type(torch._dynamo).__name__, doubled.tolist(), found]))
+"""
 
 
-@pytest.fixture(autouse=True)
-def no_triton_yet(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The modules as they were, once a test has ended."""
-    monkeypatch.setattr(sys, "modules", {**sys.modules})
-    sys.modules.pop("triton", None)
+def run(code: str, *, is_own: bool) -> object:
+    """What a new interpreter prints."""
+    code = IMPORT_MODELS.format(is_own=is_own, names=LEFT_OUT) + code
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    return json.loads(done.stdout)
 
 
-def test_engine_process_on_a_cpu_leaves_triton_out() -> None:
+def test_engine_process_on_a_cpu_leaves_out_what_it_never_uses() -> None:
     """
-    Whoever looks for Triton there, finds none.
+    Code of models is imported there without torch's compiler and distribution.
     """
-    leave_out_triton(ExecutorConfig(device=Device.CPU, shares_cores=True))
-
-    assert find_spec("triton") is None
+    assert run(PRINT_FOUND, is_own=True) == []
 
 
-def test_process_of_a_caller_may_use_triton() -> None:
+def test_what_is_left_out_is_loaded_when_it_is_used() -> None:
+    """
+    The compiler is complete once somebody compiles.
+    """
+    assert run(COMPILE, is_own=True) == ["module", [2.0, 2.0], []]
+
+
+def test_process_of_a_caller_has_everything() -> None:
     """
     Offline engines run in a process that is not theirs.
     """
-    leave_out_triton(ExecutorConfig(device=Device.CPU))
+    found = run(PRINT_FOUND, is_own=False)
 
-    assert "triton" not in sys.modules
+    assert isinstance(found, list)
+    assert {"sympy", "torch.distributed.tensor"} <= set(found)

@@ -21,10 +21,10 @@ def create(context: ExecutorContext) -> Executor:
     with context.timer.phase("import torch"):
         import_module("torch")
         from hookline.worker.instruction_set import limited_isa  # noqa: PLC0415
-        from hookline.worker.unused_imports import leave_out_triton  # noqa: PLC0415
+        from hookline.worker.unused_imports import leave_out_unused  # noqa: PLC0415
 
         limited_isa()  # before anything computes or compiles
-        leave_out_triton(context.config.executor)
+        leave_out_unused(context.config.executor)
     with context.timer.phase("import model code"):
         from hookline.worker.uniproc import UniprocExecutor  # noqa: PLC0415
 

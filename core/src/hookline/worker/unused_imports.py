@@ -3,19 +3,29 @@
 import sys
 
 import torch
+import torch.distributed
 
 from hookline.config import Device, ExecutorConfig
+from hookline.worker.deferred_compiler import DeferredCompiler
 
 _TRITON = "triton"
 
 
-def leave_out_triton(config: ExecutorConfig) -> None:
-    """Lets imports of Triton fail in an engine's own process on CPUs.
+def leave_out_unused(config: ExecutorConfig) -> None:
+    """Leaves out what code of models imports in vain, in an engine's own CPU process.
 
-    torch's compiler, which `transformers` loads, imports it wherever it is installed:
-    80 MB that nothing here calls.
+    That is torch's compiler, Triton, and tensors that are distributed over processes.
+    Call it before code of models is imported.
     """
     is_on_cpu = config.device is Device.CPU or not torch.cuda.is_available()
-    if config.shares_cores and is_on_cpu:
-        # As the import system defines it; its type has no place for None.
-        sys.modules.setdefault(_TRITON, None)  # type: ignore[arg-type]
+    if not (config.shares_cores and is_on_cpu):
+        return
+    # As the import system defines it; its type has no place for None.
+    sys.modules.setdefault(_TRITON, None)  # type: ignore[arg-type]
+    DeferredCompiler.install()
+    torch.distributed.is_available = _is_left_out
+
+
+def _is_left_out() -> bool:
+    """Says of torch's distribution over processes what builds without it say."""
+    return False

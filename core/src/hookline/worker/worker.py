@@ -41,6 +41,7 @@ from hookline.worker.model_runner import ModelRunner
 from hookline.worker.page_warmer import PageWarmer
 from hookline.worker.profile import room_for_cache
 from hookline.worker.runner_maker import RunnerMaker
+from hookline.worker.settled_heap import settle_heap
 from hookline.worker.startup_timer import StartupTimer
 from hookline.worker.threads.choosing import is_chosen, take_threads
 from hookline.worker.threads.governor import ThreadGovernor
@@ -164,8 +165,7 @@ class Worker:
                 compiler = CompilerProcess(self._config, is_background=True)
                 self._upgrade = KernelUpgrade(compiler, self._build_with_kernels)
             self._governor = self._governor or self._make_governor()
-            gc.collect()
-            gc.freeze()  # collections need not look at what stays
+            settle_heap()
         return shape
 
     def execute(self, plan: StepPlan) -> StepResult:
@@ -298,8 +298,7 @@ class Worker:
         _log.info("kernels are in use: %s", self._build_runner(kept).kernels)
         self._governor = self._make_governor()
         self._close_upgrade()
-        gc.collect()
-        gc.freeze()
+        settle_heap()
 
     def _close_upgrade(self) -> None:
         if self._upgrade is not None:
