@@ -45,7 +45,7 @@ class DeferredCompiler(ModuleType):
         with suppress(ModuleNotFoundError):
             import_module(_SMALL_PART)
         del module.__path__
-        torch._dynamo = module  # type: ignore[assignment]  # noqa: SLF001 - as an import does
+        torch._dynamo = module  # noqa: SLF001 - as an import does
         return True
 
     def disable(
@@ -75,6 +75,7 @@ class DeferredCompiler(ModuleType):
         spec = self.__spec__
         assert isinstance(spec, ModuleSpec)
         assert spec.loader is not None
+        assert spec.submodule_search_locations is not None
         self.__class__ = ModuleType  # type: ignore[assignment]
         self.__path__ = spec.submodule_search_locations
         spec.loader.exec_module(self)
