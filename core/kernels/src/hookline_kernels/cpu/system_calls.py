@@ -5,6 +5,7 @@ Functions are called by address, so that compiled kernels can be kept on disk.
 
 import ctypes
 import platform
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
@@ -22,14 +23,8 @@ FUTEX_WAIT = 9 | 128
 """FUTEX_WAIT_BITSET of one process."""
 FUTEX_WAKE = 10 | 128
 """FUTEX_WAKE_BITSET of one process."""
-OF_THIS_THREAD = 1
-"""RUSAGE_THREAD: what `getrusage` tells of."""
-USAGE_NUMBERS = 18
-"""int64s of a `struct rusage`."""
-PREEMPTIONS = 17
-"""Which of them counts how often a thread had to leave its core."""
-MONOTONIC = 1
-"""CLOCK_MONOTONIC."""
+MONOTONIC, THREAD_TIME = 1, 3
+"""CLOCK_MONOTONIC, and CLOCK_THREAD_CPUTIME_ID, a thread's time on cores."""
 ALL = (1 << 31) - 1
 
 
@@ -107,34 +102,23 @@ def _leave_core(_: object, function: types.Type) -> tuple[Signature, Emit]:
     return types.void(function), emit
 
 
-def _nanoseconds(_: object, function: types.Type) -> tuple[Signature, Emit]:
-    """Reads the monotonic clock by `clock_gettime`, given by address."""
+def _reading(clock: int) -> Callable[..., tuple[Signature, Emit]]:
+    """Reads a clock by `clock_gettime`, given by address, in nanoseconds."""
 
-    def emit(
-        _: object, builder: ir.IRBuilder, __: object, args: list[ir.Value]
-    ) -> ir.Value:
-        place = cgutils.alloca_once(builder, INT64, size=INT64(2))
-        kind = ir.FunctionType(INT32, [INT32, INT64.as_pointer()]).as_pointer()
-        builder.call(builder.inttoptr(args[0], kind), [INT32(MONOTONIC), place])
-        seconds = builder.load(place)
-        rest = builder.load(builder.gep(place, [INT64(1)]))
-        return builder.add(builder.mul(seconds, INT64(10**9)), rest)
+    def read(_: object, function: types.Type) -> tuple[Signature, Emit]:
+        def emit(
+            _: object, builder: ir.IRBuilder, __: object, args: list[ir.Value]
+        ) -> ir.Value:
+            place = cgutils.alloca_once(builder, INT64, size=INT64(2))
+            kind = ir.FunctionType(INT32, [INT32, INT64.as_pointer()]).as_pointer()
+            builder.call(builder.inttoptr(args[0], kind), [INT32(clock), place])
+            seconds = builder.load(place)
+            rest = builder.load(builder.gep(place, [INT64(1)]))
+            return builder.add(builder.mul(seconds, INT64(10**9)), rest)
 
-    return types.int64(function), emit
+        return types.int64(function), emit
 
-
-def _preemptions(_: object, function: types.Type) -> tuple[Signature, Emit]:
-    """Asks `getrusage`, by address, how often this thread had to leave its core."""
-
-    def emit(
-        _: object, builder: ir.IRBuilder, __: object, args: list[ir.Value]
-    ) -> ir.Value:
-        place = cgutils.alloca_once(builder, INT64, size=INT64(USAGE_NUMBERS))
-        kind = ir.FunctionType(INT32, [INT32, INT64.as_pointer()]).as_pointer()
-        builder.call(builder.inttoptr(args[0], kind), [INT32(OF_THIS_THREAD), place])
-        return builder.load(builder.gep(place, [INT64(PREEMPTIONS)]))
-
-    return types.int64(function), emit
+    return read
 
 
 def _pause(_: object) -> tuple[Signature, Emit]:
@@ -160,6 +144,6 @@ def _pause(_: object) -> tuple[Signature, Emit]:
 call_with: Any = intrinsic(_call_with)
 futex: Any = intrinsic(_futex)
 leave_core: Any = intrinsic(_leave_core)
-nanoseconds: Any = intrinsic(_nanoseconds)
-preemptions: Any = intrinsic(_preemptions)
+nanoseconds: Any = intrinsic(_reading(MONOTONIC))
+thread_nanoseconds: Any = intrinsic(_reading(THREAD_TIME))
 pause: Any = intrinsic(_pause)

@@ -225,7 +225,6 @@ def _new_words(max_threads: int) -> Words:
     words[team_loop.FUTEX] = futex_number()
     words[team_loop.CLOCK] = address_in_libc("clock_gettime")
     words[team_loop.YIELD] = address_in_libc("sched_yield")
-    words[team_loop.USAGE] = address_in_libc("getrusage")
     words[team_loop.SPIN_INSIDE] = _SPIN_INSIDE
     words[team_loop.SPIN_BETWEEN] = _SPIN_BETWEEN
     words[team_loop.BUSY_SPIN] = _BUSY_SPIN

@@ -30,7 +30,7 @@ from hookline_kernels.cpu.system_calls import (
     leave_core,
     nanoseconds,
     pause,
-    preemptions,
+    thread_nanoseconds,
 )
 
 # Words of a team, as indices of int64s. Each group has a cache line of its own.
@@ -40,7 +40,7 @@ ASLEEP = 8
 ENTRIES, COUNT, FIRST, THREADS, IS_CLOSED = range(16, 21)
 """The job: address and number of its kernels, the number of the first, and the number
 of threads that may compute it; whether the team has ended."""
-SYSCALL, FUTEX, CLOCK, YIELD, USAGE = range(24, 29)
+SYSCALL, FUTEX, CLOCK, YIELD = range(24, 28)
 """Addresses of functions of the C library; the number of the call `futex`."""
 SPIN_INSIDE, SPIN_BETWEEN, BUSY_SPIN, TICK, SLICE, BUSY_UNTIL = range(32, 38)
 """Nanoseconds to spin inside of a job, between jobs, and on a busy machine; between two
@@ -50,9 +50,9 @@ ROWS = 40
 """Numbers of each thread, the caller's first."""
 ROW = 16
 """int64s of a thread."""
-WAITED, BEGAN, LOOKED, PREEMPTIONS, PREEMPTED = range(5)
-"""Of a thread: nanoseconds that it waited, when it got the core, when it last asked how
-often it was preempted, what the answer was, and when it had last changed."""
+WAITED, BEGAN, LOOKED, COMPUTED = range(4)
+"""Of a thread: nanoseconds that it waited, when it got the core, when it last asked for
+its time on cores, and the answer."""
 
 _LEFT = 1 << 16
 _PHASE = (1 << 32) - 1
@@ -65,11 +65,11 @@ _LOOKS = 16
 """Looks between two readings of the clock."""
 _ENTRY = 24
 _LOOK_EVERY = 1_000_000
-"""Nanoseconds after which a thread asks again whether it was preempted."""
-_OFTEN = 30_000_000
-"""The machine is busy if a thread is preempted twice within these nanoseconds, …"""
+"""Nanoseconds after which a thread asks again whether it has had its core."""
+_ABSENT = 1_000_000
+"""Nanoseconds without a core after which the machine is busy; the system takes less."""
 _BUSY = 60_000_000
-"""… for as many nanoseconds."""
+"""Nanoseconds for which the machine counts as busy."""
 _BEFORE_TICK = 500_000
 """Nanoseconds before a tick in which a thread gives up the core that it would lose."""
 
@@ -97,6 +97,9 @@ def run_job(words: Any, entries: Any, count: Any, threads: Any) -> None:
     set_int(words, FIRST, first)
     set_int(words, THREADS, threads)
     row = words + 8 * ROWS
+    now = nanoseconds(int_at(words, CLOCK))
+    if now - int_at(row, LOOKED) > _LOOK_EVERY:
+        _has_core(words, row, now)  # between jobs the caller may wait for anything
     done = (first + count) & _PHASE
     _open_next(words, 0)
     if is_more:
@@ -117,6 +120,7 @@ def run_job(words: Any, entries: Any, count: Any, threads: Any) -> None:
 def serve(words: Any, index: Any) -> None:
     """Takes part in all jobs until the team is closed; `index` is from 1 on."""
     row = words + 8 * (ROWS + ROW * index)
+    _has_core(words, row, nanoseconds(int_at(words, CLOCK)))
     while True:
         state = number_now(words)
         if int_at(words, IS_CLOSED) != 0:
@@ -203,7 +207,7 @@ def _wait(words: Any, row: Any, state: Any, spin: Any, who: Any) -> None:
     _sleep(words, phase, who)
     now = nanoseconds(int_at(words, CLOCK))
     set_int(row, WAITED, int_at(row, WAITED) + now - begun)
-    set_int(row, BEGAN, now)
+    _has_core(words, row, now)
 
 
 @exact
@@ -230,7 +234,6 @@ def _look(words: Any, row: Any) -> None:
     """
     now = nanoseconds(int_at(words, CLOCK))
     if now - int_at(row, LOOKED) > _LOOK_EVERY:
-        set_int(row, LOOKED, now)
         _notice(words, row, now)
     tick = int_at(words, TICK)
     if tick == 0 or now > int_at(words, BUSY_UNTIL):
@@ -241,21 +244,28 @@ def _look(words: Any, row: Any) -> None:
         return
     leave_core(int_at(words, YIELD))
     now = nanoseconds(int_at(words, CLOCK))
-    set_int(row, BEGAN, now)
     _notice(words, row, now)
+    set_int(row, BEGAN, now)
 
 
 @exact
 def _notice(words: Any, row: Any, now: Any) -> None:
     """Asks whether another thread had this thread's core since the last question."""
-    count = preemptions(int_at(words, USAGE))
-    if count == int_at(row, PREEMPTIONS):
-        return
-    if now - int_at(row, PREEMPTED) < _OFTEN:
+    passed, before = now - int_at(row, LOOKED), int_at(row, COMPUTED)
+    computed = thread_nanoseconds(int_at(words, CLOCK))
+    set_int(row, LOOKED, now)
+    set_int(row, COMPUTED, computed)
+    if passed - (computed - before) > _ABSENT:
         set_int(words, BUSY_UNTIL, now + _BUSY)
-    set_int(row, PREEMPTIONS, count)
-    set_int(row, PREEMPTED, now)
+        set_int(row, BEGAN, now)
+
+
+@exact
+def _has_core(words: Any, row: Any, now: Any) -> None:
+    """Marks that this thread has a core now, and has not wanted one for a while."""
     set_int(row, BEGAN, now)
+    set_int(row, LOOKED, now)
+    set_int(row, COMPUTED, thread_nanoseconds(int_at(words, CLOCK)))
 
 
 @exact
