@@ -62,15 +62,23 @@ COMMANDS = {
         """,
     "bench serve": """
         base-url host port backend endpoint model header extra-body
-        ready-check-timeout-sec num-prompts random-input-len random-output-len
+        ready-check-timeout-sec num-prompts dataset-name dataset-path
+        sharegpt-output-len custom-output-len mooncake-slowdown-factor
+        random-input-len random-output-len
         random-range-ratio random-prefix-len tokenizer prompt-token-ids
         temperature ignore-eos continuous-usage seed request-rate burstiness
         ramp-up-strategy ramp-up-start-rps ramp-up-end-rps max-concurrency
         num-warmups percentile-metrics metric-percentiles goodput disable-tqdm
-        save-result save-detailed result-dir result-filename label metadata
+        output-json save-result save-detailed result-dir result-filename label
+        metadata
         """,
     "bench startup": """
-        num-iters-cold num-iters-warmup num-iters-warm output-json disable-tqdm
+        num-iters-cold num-iters-warmup num-iters-warm ready-check-timeout-sec
+        output-json disable-tqdm
+        """,
+    "bench compare": """
+        confidence-level min-change metric-percentiles num-resamples seed
+        output-json
         """,
     "route": """
         host port max-body-bytes shutdown-timeout log-level prefill decode

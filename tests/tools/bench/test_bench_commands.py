@@ -10,6 +10,7 @@ from aiohttp import web
 from aiohttp.test_utils import BaseTestServer, TestServer
 
 from hookline_bench.command import BENCHMARKS
+from hookline_bench.compare import CompareSettings
 from hookline_bench.latency import LatencySettings
 from hookline_bench.serve import joined_objectives
 from hookline_bench.serve_settings import ServeSettings
@@ -20,9 +21,13 @@ from hookline_server.cli.options.derived import derived
 from hookline_testing.scripted_server import FakeEngine, client_of
 
 QUICK = ["--executor=simulated", "--simulated-step-seconds=0", "--disable-tqdm"]
-SETTINGS = (ServeSettings, LatencySettings, ThroughputSettings, StartupSettings)
+SETTINGS = (
+    *(ServeSettings, LatencySettings, ThroughputSettings, StartupSettings),
+    CompareSettings,
+)
 FLAGS = {option.flag for kind in SETTINGS for option in derived(kind, "bench")}
 PERCENTAGES = ["10", "25", "50", "75", "90", "99"]
+MODEL = ["--model=demo", "--ready-check-timeout-sec=0"]
 SHORT = ["--random-input-len=8", "--random-output-len=5", "--disable-tqdm"]
 
 
@@ -47,6 +52,9 @@ def test_latency_reports_average_and_percentiles(
     ]
     assert result["model_id"] == "demo"
     assert len(result["latencies"]) == 3
+    assert len(result["prefill_times"]) == len(result["decode_times"]) == 3
+    for phase in ("queue_times", "prefill_times", "decode_times"):
+        assert all(0 <= each <= max(result["latencies"]) for each in result[phase])
 
 
 def test_throughput_reports_requests_and_tokens(
@@ -73,6 +81,11 @@ def test_throughput_reports_requests_and_tokens(
     assert result["total_num_tokens"] == 78
     assert result["requests_per_second"] == 6 / seconds
     assert result["tokens_per_second"] == 78 / seconds
+    assert result["input_lens"] == [8] * 6
+    assert result["output_lens"] == [5] * 6
+    phases = [result[f"{each}_times"] for each in ("queue", "prefill", "decode")]
+    for latency, *parts in zip(result["latencies"], *phases, strict=True):
+        assert sum(parts) <= latency + 1e-6 <= seconds + 1e-6
 
 
 @pytest.mark.exhaustive
@@ -139,6 +152,41 @@ async def test_serve_measures_a_server(
     assert result["request_goodput"] == result["request_throughput"]
     assert result["total_input_tokens"] == 56
     assert result["output_lens"] == [5] * 7
+
+
+async def test_serve_sends_the_prompts_of_a_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """
+    Conversations are sent as they are, at the length of each line, once; the result
+    has the measurements of each request.
+    """
+    chats = [[{"role": "system", "content": "Be brief."}], [{"role": "user"}]]
+    lines = [{"messages": each, "output_tokens": 3} for each in chats]
+    dataset, file = tmp_path / "prompts.jsonl", tmp_path / "new" / "result.json"
+    dataset.write_text("".join(f"{json.dumps(each)}\n" for each in lines))
+    bodies = []
+
+    async def answer(request: web.Request) -> web.Response:
+        bodies.append(await request.json())
+        return web.Response(body=b'data: {"choices":[{"text":"a"}]}\n\n')
+
+    app = web.Application()
+    app.router.add_post("/v1/chat/completions", answer)
+    async with TestServer(app) as server:
+        root = f"--base-url={server.make_url('')}"
+        argv = ["--backend=openai-chat", "--model=m", "--tokenizer=demo", root]
+        argv += ["--dataset-name=custom", f"--dataset-path={dataset}", "--disable-tqdm"]
+        argv += [f"--output-json={file}", "--ready-check-timeout-sec=0"]
+        status = await asyncio.to_thread(main, ["bench", "serve", *argv])
+
+    result = json.loads(file.read_text())
+    assert status == 0
+    assert [body["messages"] for body in bodies] == chats
+    assert [body["max_tokens"] for body in bodies] == [3, 3]
+    assert result["num_prompts"] == result["completed"] == len(result["ttfts"]) == 2
+    assert result["dataset_name"] == "custom"
+    assert "Successful requests:" in capsys.readouterr().out
 
 
 async def test_serve_continues_after_failures(
@@ -236,6 +284,24 @@ def test_objectives_may_be_several_words() -> None:
             ["serve", "--port=1", "--ready-check-timeout-sec=0.2"],
             "/v1/models after 0.2 s: Connection refused",
         ),
+        (["serve", "--dataset-name=custom"], "dataset-path: is required"),
+        (["serve", "--dataset-path=x"], "dataset-name: is required by dataset-path"),
+        (
+            ["serve", "--dataset-name=sharegpt", "--dataset-path=no-such", *MODEL],
+            "dataset-path: cannot read no-such: No such file or directory",
+        ),
+        (
+            ["serve", "--dataset-name=custom", "--dataset-path=x", SHORT[0]],
+            "dataset-name: custom has lengths of its own",
+        ),
+        (
+            ["serve", "--dataset-name=mooncake", "--dataset-path=x"]
+            + ["--request-rate=2"],
+            "request-rate: the requests of mooncake have times of their own",
+        ),
+        (["serve", "--custom-output-len=3"], "needs dataset-name custom"),
+        (["serve", "--sharegpt-output-len=3"], "needs dataset-name sharegpt"),
+        (["serve", "--mooncake-slowdown-factor=3"], "needs dataset-name mooncake"),
         (["latency", "--batch-size=0"], "batch-size: must be at least 1"),
         (["latency", "--num-iters-warmup=-1"], "num-iters-warmup: must be"),
         (["throughput", "--num-prompts=0"], "num-prompts: must be at least 1"),
@@ -246,6 +312,11 @@ def test_objectives_may_be_several_words() -> None:
             "num-iters-warm: must be at least 1",
         ),
         (["startup", "--nonsense", "--disable-tqdm"], "--nonsense"),
+        (["startup", "--ready-check-timeout-sec=0"], "must be above 0, not 0"),
+        (
+            ["startup", "--ready-check-timeout-sec=0.001", "--disable-tqdm"],
+            "the server is not ready after 0.001 s",
+        ),
     ],
     ids=" ".join,
 )
@@ -274,6 +345,19 @@ def test_every_option_is_documented(flag: str) -> None:
     text = docs.read_text("utf-8").replace("[no-]", "")
 
     assert re.search(rf"--{flag}(?![\w-])", text)
+
+
+@pytest.mark.parametrize("name", BENCHMARKS)
+def test_every_benchmark_writes_its_result(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """
+    Each benchmark has the option that writes its result to a file.
+    """
+    with pytest.raises(SystemExit):
+        main(["bench", name, "--help"])
+
+    assert re.search(r"^  --output-json FILE", capsys.readouterr().out, re.MULTILINE)
 
 
 @pytest.mark.parametrize("argv", [[], ["--help"], ["-h"]])

@@ -72,13 +72,18 @@ class Arrivals:
             if end is None:
                 raise ConfigError(name, "is required by ramp-up-strategy")
 
+    @property
+    def is_at_once(self) -> bool:
+        """Whether nothing delays a request."""
+        return self.ramp_up_strategy is None and self.request_rate == math.inf
+
     def times(self, count: int, source: np.random.Generator) -> list[float]:
         """Returns the arrival time of each request, ascending.
 
         Without a ramp-up the times are scaled so that the last request is due after
         `count` ÷ `request_rate`, so every run has exactly the requested rate.
         """
-        if self.ramp_up_strategy is None and self.request_rate == math.inf:
+        if self.is_at_once:
             return [0.0] * count
         rates = np.asarray(self.rates(count))
         gaps = source.gamma(self.burstiness, 1 / (rates * self.burstiness))

@@ -59,7 +59,9 @@ class Endpoint:
             "stream_options": options,
         }
         if self.backend is Backend.OPENAI_CHAT:
-            body["messages"] = [{"role": "user", "content": prompt.content}]
+            body["messages"] = prompt.messages or [
+                {"role": "user", "content": prompt.content}
+            ]
         else:
             body["prompt"] = prompt.content
         if self.ignore_eos:

@@ -11,6 +11,7 @@ from tqdm import tqdm
 from hookline.config.option_fields import check_options
 from hookline.config.options import option
 from hookline.llm import LLM
+from hookline.outputs import RequestOutput
 from hookline_bench.offline import (
     exactly,
     opened,
@@ -24,6 +25,7 @@ from hookline_bench.percentiles import (
     percentage_word,
     summarize,
 )
+from hookline_bench.phase_times import phase_fields
 from hookline_bench.random_prompts import Prompt, PromptShape, id_prompts
 from hookline_bench.result_file import write_json
 from hookline_server.cli.output import say
@@ -78,6 +80,14 @@ class LatencySettings:
         check_options(self)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Batch:
+    """A measured batch."""
+
+    seconds: float
+    outputs: Sequence[RequestOutput]
+
+
 def run(argv: list[str]) -> int:
     """Measures and reports."""
     settings, config, arguments = read_offline(
@@ -87,36 +97,36 @@ def run(argv: list[str]) -> int:
         # Every batch has the same prompts, which would be computed only once.
         config = without_prefix_caching(config)
     with opened(config) as llm:
-        latencies = _latencies(llm, settings)
-    say("\n".join(_lines(latencies)))
+        batches = _batches(llm, settings)
+    say("\n".join(_lines([batch.seconds for batch in batches])))
     if settings.output_json is not None:
-        fields = {"model_id": config.model.model, **_fields(latencies)}
+        fields = {"model_id": config.model.model, **_fields(batches)}
         write_json(Path(settings.output_json), fields)
     return 0
 
 
-def _latencies(llm: LLM, settings: LatencySettings) -> list[float]:
+def _batches(llm: LLM, settings: LatencySettings) -> list[Batch]:
     shape = PromptShape(
         input_tokens=settings.input_len, output_tokens=settings.output_len
     )
     source = np.random.default_rng(0)
     prompts = id_prompts(shape, settings.batch_size, vocabulary(llm), source)
     for _ in _bar("Warmup iterations", settings.num_iters_warmup, settings):
-        _seconds(llm, prompts)
+        _batch(llm, prompts)
     return [
-        _seconds(llm, prompts)
+        _batch(llm, prompts)
         for _ in _bar("Bench iterations", settings.num_iters, settings)
     ]
 
 
-def _seconds(llm: LLM, prompts: Sequence[Prompt]) -> float:
+def _batch(llm: LLM, prompts: Sequence[Prompt]) -> Batch:
     start = time.perf_counter()
-    llm.generate(
+    outputs = llm.generate(
         [prompt.content for prompt in prompts],
         [exactly(each) for each in prompts],
         use_tqdm=False,
     )
-    return time.perf_counter() - start
+    return Batch(seconds=time.perf_counter() - start, outputs=outputs)
 
 
 def _bar(title: str, count: int, settings: LatencySettings) -> Iterable[int]:
@@ -130,11 +140,13 @@ def _lines(latencies: Sequence[float]) -> Iterable[str]:
         yield f"{percentage_word(percentage)}% percentile latency: {value} seconds"
 
 
-def _fields(latencies: Sequence[float]) -> dict[str, object]:
+def _fields(batches: Sequence[Batch]) -> dict[str, object]:
+    latencies = [batch.seconds for batch in batches]
     summary = summarize(latencies, QUARTILES_AND_TAILS)
     return {
         "avg_latency": summary.mean,
-        "latencies": list(latencies),
+        "latencies": latencies,
+        **phase_fields([batch.outputs for batch in batches]),
         "percentiles": {
             percentage_word(percentage): value
             for percentage, value in summary.percentiles.items()

@@ -1,6 +1,6 @@
 """Random prompts of given lengths."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import ceil, floor
 from pathlib import Path
@@ -26,11 +26,13 @@ class Prompt:
         content: Text or token ids.
         prompt_tokens: Its length, including special tokens.
         output_tokens: Length of the completion.
+        messages: A conversation that is sent in place of the content, as a chat.
     """
 
     content: str | Sequence[int]
     prompt_tokens: int
     output_tokens: int
+    messages: Sequence[Mapping[str, object]] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,15 +118,44 @@ def text_prompts(
     """Makes prompts of random text with these numbers of tokens."""
     ids = plain_ids(tokenizer)
     around = tokenizer.num_special_tokens_to_add(is_pair=False)
-    return [
-        Prompt(
-            content=text,
-            prompt_tokens=length + around,
-            output_tokens=made.output_tokens,
+    prompts = []
+    for made in id_prompts(shape, count, ids, source):
+        num_tokens = max(made.prompt_tokens - around, 1)
+        tokens = [int(each) for each in made.content[:num_tokens]]
+        text, length = fitted_text(tokens, tokenizer, ids, source)
+        prompts.append(
+            Prompt(
+                content=text,
+                prompt_tokens=length + around,
+                output_tokens=made.output_tokens,
+            )
         )
-        for made in id_prompts(shape, count, ids, source)
-        for text, length in [_fitted(made, tokenizer, around, ids, source)]
-    ]
+    return prompts
+
+
+def fitted_text(
+    tokens: Sequence[int],
+    tokenizer: Tokenizer,
+    ids: Sequence[int],
+    source: np.random.Generator,
+) -> tuple[str, int]:
+    """Returns text of nearly as many tokens as given, and its actual length.
+
+    Args:
+        tokens: The tokens to begin with.
+        tokenizer: The tokenizer that counts.
+        ids: The tokens to add from if the text has too few.
+        source: The source of what is added.
+    """
+    num_tokens = len(tokens)
+    for _ in range(ATTEMPTS):
+        text = tokenizer.decode(tokens, skip_special_tokens=False)
+        found = tokenizer.encode(text, add_special_tokens=False).ids
+        if len(found) == num_tokens:
+            break
+        missing = source.integers(0, len(ids), max(num_tokens - len(found), 0))
+        tokens = [*found[:num_tokens], *(ids[each] for each in missing)]
+    return text, len(found)
 
 
 def plain_ids(tokenizer: Tokenizer) -> list[int]:
@@ -156,23 +187,3 @@ def _folder(name: str) -> Path:
     except ModelLoadError as error:
         detail = f"{name!r} is neither a folder nor an installed model"
         raise ConfigError("tokenizer", detail) from error
-
-
-def _fitted(
-    made: Prompt,
-    tokenizer: Tokenizer,
-    around: int,
-    ids: Sequence[int],
-    source: np.random.Generator,
-) -> tuple[str, int]:
-    """Returns text of nearly the given length, and its actual length."""
-    num_tokens = max(made.prompt_tokens - around, 1)
-    tokens = [int(each) for each in made.content[:num_tokens]]
-    for _ in range(ATTEMPTS):
-        text = tokenizer.decode(tokens, skip_special_tokens=False)
-        found = tokenizer.encode(text, add_special_tokens=False).ids
-        if len(found) == num_tokens:
-            break
-        missing = max(num_tokens - len(found), 0)
-        tokens = [*found[:num_tokens], *source.choice(ids, missing).tolist()]
-    return text, len(found)

@@ -24,21 +24,27 @@ def write_json(path: Path, fields: Mapping[str, object]) -> None:
 
 
 def serve_fields(
-    settings: ServeSettings, model: str, tokenizer: str, now: datetime
+    settings: ServeSettings,
+    model: str,
+    tokenizer: str,
+    now: datetime,
+    *,
+    num_prompts: int,
 ) -> dict[str, object]:
     """Returns the fields that describe the run."""
     arrivals = settings.arrivals
-    rate = arrivals.request_rate
     fields: dict[str, object] = {
         "date": now.strftime("%Y%m%d-%H%M%S"),
         "endpoint_type": settings.backend,
         "backend": settings.backend,
-        "label": settings.label,
+        "label": settings.result.label,
         "model_id": model,
         "tokenizer_id": tokenizer,
-        "num_prompts": settings.num_prompts,
-        **settings.metadata,
-        "request_rate": "inf" if math.isinf(rate) else rate,
+        "dataset_name": settings.dataset.name,
+        "dataset_path": settings.dataset.path,
+        "num_prompts": num_prompts,
+        **settings.result.metadata,
+        "request_rate": _rate(settings),
         "burstiness": arrivals.burstiness,
         "max_concurrency": settings.max_concurrency,
     }
@@ -51,17 +57,27 @@ def serve_fields(
 
 def serve_path(settings: ServeSettings, model: str, now: datetime) -> Path:
     """Returns the path of the result of `hookline bench serve`."""
-    name = settings.result_filename
+    name = settings.result.result_filename
     if name is None:
-        parts = [settings.label or settings.backend, _load(settings)]
+        parts = [settings.result.label or settings.backend, _load(settings)]
         parts += [model.rsplit("/", maxsplit=1)[-1], now.strftime("%Y%m%d-%H%M%S")]
         name = "-".join(parts) + ".json"
-    return Path(settings.result_dir) / name
+    return Path(settings.result.result_dir) / name
+
+
+def _rate(settings: ServeSettings) -> float | str:
+    """Returns the requested rate, or what takes its place."""
+    if settings.dataset.has_times:
+        return "trace"
+    rate = settings.arrivals.request_rate
+    return "inf" if math.isinf(rate) else rate
 
 
 def _load(settings: ServeSettings) -> str:
     arrivals = settings.arrivals
     load = f"{arrivals.request_rate:g}qps"
+    if settings.dataset.has_times:
+        load = "trace"
     if arrivals.ramp_up_strategy is not None:
         ends = (arrivals.ramp_up_start_rps, arrivals.ramp_up_end_rps)
         load = f"ramp-up-{arrivals.ramp_up_strategy}-{ends[0]:g}qps-{ends[1]:g}qps"

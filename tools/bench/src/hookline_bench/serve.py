@@ -7,6 +7,7 @@ import re
 import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from pathlib import Path
 
 import numpy as np
 from tqdm import tqdm
@@ -14,13 +15,7 @@ from tqdm import tqdm
 from hookline.exceptions import ConfigError
 from hookline_bench.client import Client, Endpoint
 from hookline_bench.load import Run, drive, open_session, wait_until_ready
-from hookline_bench.random_prompts import (
-    Prompt,
-    id_prompts,
-    plain_ids,
-    read_tokenizer,
-    text_prompts,
-)
+from hookline_bench.random_prompts import Prompt, read_tokenizer
 from hookline_bench.result_file import serve_fields, serve_path, write_json
 from hookline_bench.serve_numbers import serve_numbers
 from hookline_bench.serve_report import ServeReport, details
@@ -31,6 +26,7 @@ from hookline_bench.spec_decode import (
     growth,
     spec_decode_counts,
 )
+from hookline_bench.workload import Workload, make_workload
 from hookline_server.cli.options.arguments import Arguments
 from hookline_server.cli.options.derived import derived
 from hookline_server.cli.options.parser import make_parser, parse
@@ -71,8 +67,7 @@ async def _bench(settings: ServeSettings) -> int:
     )
     tokenizer = settings.tokenizer or model
     source = np.random.default_rng(settings.seed)
-    prompts, warmups = _prompts(settings, tokenizer, source)
-    times = settings.arrivals.times(len(prompts), source)
+    load = make_workload(settings, read_tokenizer(tokenizer), source)
     endpoint = Endpoint(
         url=settings.url,
         backend=settings.backend,
@@ -84,14 +79,13 @@ async def _bench(settings: ServeSettings) -> int:
     )
     async with open_session() as session:
         client = Client(session, endpoint, time.perf_counter)
-        await _prepare(client, settings, warmups)
+        await _prepare(client, settings, load.warmups)
         before = await _speculation(settings)
-        run = await _measured(client, settings, prompts, times)
+        run = await _measured(client, settings, load)
         speculation = growth(before, await _speculation(settings))
     report = _report(settings, run, speculation)
     _tell(run, report)
-    if settings.save_result or settings.save_detailed:
-        _save(settings, model, tokenizer, run, report)
+    _save(settings, model, tokenizer, run, report)
     return 0 if report.numbers.completed else FAILED
 
 
@@ -105,17 +99,12 @@ async def _prepare(
     await drive(client, others, now, max_concurrency=settings.max_concurrency)
 
 
-async def _measured(
-    client: Client,
-    settings: ServeSettings,
-    prompts: Sequence[Prompt],
-    times: Sequence[float],
-) -> Run:
-    with tqdm(total=len(prompts), disable=settings.disable_tqdm) as bar:
+async def _measured(client: Client, settings: ServeSettings, load: Workload) -> Run:
+    with tqdm(total=len(load.prompts), disable=settings.disable_tqdm) as bar:
         return await drive(
             client,
-            prompts,
-            times,
+            load.prompts,
+            load.times,
             max_concurrency=settings.max_concurrency,
             when_done=bar.update,
         )
@@ -149,24 +138,16 @@ def _save(
     settings: ServeSettings, model: str, tokenizer: str, run: Run, report: ServeReport
 ) -> None:
     now = datetime.now(UTC).astimezone()
-    fields = serve_fields(settings, model, tokenizer, now) | report.fields()
-    if settings.save_detailed:
-        fields |= details(run)
-    write_json(serve_path(settings, model, now), fields)
-
-
-def _prompts(
-    settings: ServeSettings, tokenizer_name: str, source: np.random.Generator
-) -> tuple[list[Prompt], list[Prompt]]:
-    """Returns the measured prompts, and those of the ready check and the warmup."""
-    tokenizer = read_tokenizer(tokenizer_name)
-    shape, measured = settings.shape, settings.num_prompts
-    count = measured + 1 + settings.num_warmups
-    if settings.prompt_token_ids:
-        prompts = id_prompts(shape, count, plain_ids(tokenizer), source)
-    else:
-        prompts = text_prompts(shape, count, tokenizer, source)
-    return prompts[:measured], prompts[measured:]
+    count = len(run.answers)
+    fields = serve_fields(settings, model, tokenizer, now, num_prompts=count)
+    fields |= report.fields()
+    detailed = fields | details(run)
+    result = settings.result
+    if result.output_json is not None:
+        write_json(Path(result.output_json), detailed)
+    if result.save_result or result.save_detailed:
+        path = serve_path(settings, model, now)
+        write_json(path, detailed if result.save_detailed else fields)
 
 
 def _headers(settings: ServeSettings) -> dict[str, str]:

@@ -9,8 +9,10 @@ from hookline.exceptions import ConfigError
 from hookline.json_options import parse_object
 from hookline_bench.arrivals import Arrivals
 from hookline_bench.client import ENDPOINTS, Backend
+from hookline_bench.datasets.settings import DatasetName, DatasetSettings
 from hookline_bench.options import DISABLE_TQDM, NUM_PROMPTS, PROMPTS
 from hookline_bench.random_prompts import PromptShape
+from hookline_bench.result_settings import ResultSettings
 from hookline_bench.serve_numbers import LATENCY_METRICS
 from hookline_bench.values import goodput, pair
 
@@ -93,6 +95,9 @@ class ServeSettings:
         ),
     )
     num_prompts: int = field(default=1000, metadata=NUM_PROMPTS)
+    dataset: DatasetSettings = field(
+        default_factory=DatasetSettings, metadata=section(PROMPTS)
+    )
     shape: PromptShape = field(default_factory=PromptShape, metadata=section(PROMPTS))
     tokenizer: str | None = field(
         default=None,
@@ -186,46 +191,8 @@ class ServeSettings:
         ),
     )
     disable_tqdm: bool = field(default=False, metadata=DISABLE_TQDM)
-    save_result: bool = field(
-        default=False,
-        metadata=option("Write the result to a JSON file.", group=_RESULT),
-    )
-    save_detailed: bool = field(
-        default=False,
-        metadata=option(
-            "Write the result with the measurements of each request.", group=_RESULT
-        ),
-    )
-    result_dir: str = field(
-        default=".",
-        metadata=option(
-            "Folder of the file.",
-            group=_RESULT,
-            metavar="FOLDER",
-            shown_default="the current folder",
-        ),
-    )
-    result_filename: str | None = field(
-        default=None,
-        metadata=option(
-            "Name of the file.",
-            group=_RESULT,
-            metavar="NAME",
-            shown_default="made of label, rate, concurrency, model and time",
-        ),
-    )
-    label: str | None = field(
-        default=None,
-        metadata=option(
-            "Label of the run.",
-            group=_RESULT,
-            metavar="TEXT",
-            shown_default="the backend",
-        ),
-    )
-    metadata: dict[str, str] = field(
-        default_factory=dict,
-        metadata=option("Additional field of the file.", group=_RESULT, read=pair),
+    result: ResultSettings = field(
+        default_factory=ResultSettings, metadata=section(_RESULT)
     )
 
     def __post_init__(self) -> None:
@@ -234,7 +201,17 @@ class ServeSettings:
             raise ConfigError("base-url", f"{self.root!r} does not begin with http://")
         if self.prompt_token_ids and self.backend is Backend.OPENAI_CHAT:
             raise ConfigError("prompt-token-ids", "chat requests can only carry text")
+        self._check_dataset()
         self._check_numbers()
+
+    def _check_dataset(self) -> None:
+        name = self.dataset.name
+        if self.dataset.has_times and not self.arrivals.is_at_once:
+            detail = f"the requests of {name} have times of their own"
+            raise ConfigError("request-rate", detail)
+        if name is not DatasetName.RANDOM and self.shape != PromptShape():
+            detail = f"{name} has lengths of its own and takes no --random-… options"
+            raise ConfigError("dataset-name", detail)
 
     def _check_numbers(self) -> None:
         for name in self.percentile_metrics:

@@ -57,6 +57,16 @@ class StartupSettings:
             "Number of starts with caches.", group=BENCHMARK, metavar="COUNT", minimum=0
         ),
     )
+    ready_check_timeout: float = field(
+        default=600.0,
+        metadata=option(
+            "Maximum time to wait until a server is ready.",
+            flag="ready-check-timeout-sec",
+            group=BENCHMARK,
+            metavar="SECONDS",
+            above=0,
+        ),
+    )
     output_json: str | None = field(default=None, metadata=OUTPUT_JSON)
     disable_tqdm: bool = field(default=False, metadata=DISABLE_TQDM)
 
@@ -97,7 +107,7 @@ def _starts(
         for name, start, count in plan:
             bar.set_description(f"{name} starts")
             for _ in range(count):
-                starts[name].append(start(argv))
+                starts[name].append(start(argv, settings.ready_check_timeout))
                 bar.update()
     del starts["warmup"]
     return {name: done for name, done in starts.items() if done}

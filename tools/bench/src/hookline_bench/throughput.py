@@ -1,7 +1,7 @@
 """`hookline bench throughput`: requests and tokens per second, offline."""
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -10,6 +10,7 @@ import numpy as np
 from hookline.config.option_fields import check_options
 from hookline.config.options import option, section
 from hookline.llm import LLM
+from hookline.outputs import RequestOutput
 from hookline_bench.offline import exactly, opened, read_offline, vocabulary
 from hookline_bench.options import (
     BENCHMARK,
@@ -18,6 +19,7 @@ from hookline_bench.options import (
     OUTPUT_JSON,
     PROMPTS,
 )
+from hookline_bench.phase_times import phase_fields
 from hookline_bench.random_prompts import PromptShape, id_prompts
 from hookline_bench.result_file import write_json
 from hookline_server.cli.output import say
@@ -52,9 +54,19 @@ class Throughput:
     """The work done, and the time it took."""
 
     seconds: float
-    requests: int
-    prompt_tokens: int
-    output_tokens: int
+    outputs: Sequence[RequestOutput]
+
+    @property
+    def requests(self) -> int:
+        return len(self.outputs)
+
+    @property
+    def prompt_tokens(self) -> int:
+        return sum(len(output.prompt_token_ids) for output in self.outputs)
+
+    @property
+    def output_tokens(self) -> int:
+        return sum(_output_tokens(output) for output in self.outputs)
 
     @property
     def all_tokens(self) -> int:
@@ -78,6 +90,14 @@ class Throughput:
             "total_num_tokens": self.all_tokens,
             "requests_per_second": self.requests / self.seconds,
             "tokens_per_second": self.all_tokens / self.seconds,
+            "input_lens": [len(each.prompt_token_ids) for each in self.outputs],
+            "output_lens": [_output_tokens(each) for each in self.outputs],
+            "latencies": [
+                each.metrics.e2e_seconds
+                for each in self.outputs
+                if each.metrics is not None
+            ],
+            **phase_fields([[each] for each in self.outputs]),
         }
 
 
@@ -107,9 +127,8 @@ def _throughput(llm: LLM, settings: ThroughputSettings, *, seed: int) -> Through
     outputs = llm.generate(
         contents[first:], params[first:], use_tqdm=not settings.disable_tqdm
     )
-    return Throughput(
-        seconds=time.perf_counter() - start,
-        requests=len(outputs),
-        prompt_tokens=sum(len(output.prompt_token_ids) for output in outputs),
-        output_tokens=sum(len(each.outputs[0].token_ids) for each in outputs),
-    )
+    return Throughput(seconds=time.perf_counter() - start, outputs=outputs)
+
+
+def _output_tokens(output: RequestOutput) -> int:
+    return len(output.outputs[0].token_ids)

@@ -1,0 +1,1 @@
+"""Compares the results of two runs of a benchmark."""

@@ -1,0 +1,1 @@
+"""Prompts of the load: made at random, or read from files."""

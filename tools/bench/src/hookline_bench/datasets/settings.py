@@ -1,0 +1,91 @@
+"""Where the prompts of a load come from."""
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from hookline.config.option_fields import check_options
+from hookline.config.options import option
+from hookline.exceptions import ConfigError
+
+
+class DatasetName(StrEnum):
+    """The kind of a dataset; only random prompts need no file."""
+
+    RANDOM = "random"
+    SHAREGPT = "sharegpt"
+    CUSTOM = "custom"
+    MOONCAKE = "mooncake"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DatasetSettings:
+    """Options of datasets."""
+
+    name: DatasetName = field(
+        default=DatasetName.RANDOM,
+        metadata=option(
+            "Source of the prompts: random, ShareGPT's JSON, JSON lines of prompts or "
+            "messages, or a trace in Mooncake's format, whose requests are sent at "
+            "its times.",
+            flag="dataset-name",
+        ),
+    )
+    path: str | None = field(
+        default=None,
+        metadata=option("File of the dataset.", flag="dataset-path", metavar="FILE"),
+    )
+    sharegpt_output_len: int | None = field(
+        default=None,
+        metadata=option(
+            "Number of tokens per completion of sharegpt.",
+            metavar="TOKENS",
+            minimum=1,
+            shown_default="as many as the file's reply has",
+        ),
+    )
+    custom_output_len: int | None = field(
+        default=None,
+        metadata=option(
+            "Number of tokens per completion of custom, for lines without "
+            "output_tokens.",
+            metavar="TOKENS",
+            minimum=1,
+            shown_default="256",
+        ),
+    )
+    mooncake_slowdown_factor: float | None = field(
+        default=None,
+        metadata=option(
+            "Factor by which the times of mooncake are stretched.",
+            metavar="NUMBER",
+            above=0,
+            shown_default="1",
+        ),
+    )
+
+    def __post_init__(self) -> None:
+        check_options(self)
+        needs_file = self.name is not DatasetName.RANDOM
+        if needs_file and self.path is None:
+            raise ConfigError("dataset-path", f"is required by dataset-name {self.name}")
+        if self.path is not None and not needs_file:
+            raise ConfigError("dataset-name", "is required by dataset-path")
+        self._check_own_options()
+
+    def _check_own_options(self) -> None:
+        own = {
+            DatasetName.SHAREGPT: ("sharegpt-output-len", self.sharegpt_output_len),
+            DatasetName.CUSTOM: ("custom-output-len", self.custom_output_len),
+            DatasetName.MOONCAKE: (
+                "mooncake-slowdown-factor",
+                self.mooncake_slowdown_factor,
+            ),
+        }
+        for name, (flag, value) in own.items():
+            if value is not None and self.name is not name:
+                raise ConfigError(flag, f"needs dataset-name {name}")
+
+    @property
+    def has_times(self) -> bool:
+        """Whether the dataset says when its requests are sent."""
+        return self.name is DatasetName.MOONCAKE
