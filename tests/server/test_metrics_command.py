@@ -9,7 +9,7 @@ from threading import Thread
 
 import pytest
 
-from hookline.metrics import CATALOGUE, DIALECTS
+from hookline.metrics import CATALOGUE, DIALECTS, NOT_APPLICABLE
 from hookline_server.cli import main
 from hookline_server.cli.metrics_tools.catalogue import rows
 
@@ -74,15 +74,46 @@ def test_every_name_is_listed(shown: Shown) -> None:
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_one_dialect_can_be_listed(shown: Shown, dialect: str) -> None:
     """
-    `list --dialect` has that dialect's names, a line each under the headings.
+    `list --dialect` has that dialect's names, a line each under the headings, and those
+    that do not apply with the reason.
     """
     status, text = shown("list", "--dialect", dialect)
 
     head, *lines = text.splitlines()
     assert status == 0
-    assert head.split() == ["name", "dialect", "kind", "stability", "labels"]
+    headings = ["name", "dialect", "kind", "stability", "labels", "state"]
+    assert head.split() == headings
     assert [line.split()[1] for line in lines] == [dialect] * len(lines)
-    assert len(lines) == len(rows([dialect]))
+    reasons = NOT_APPLICABLE.get(dialect, {})
+    assert len(lines) == len(rows([dialect])) + len(reasons)
+    for name, reason in reasons.items():
+        (line,) = [line for line in lines if line.split()[0] == name]
+        assert line.endswith(f"  not applicable: {reason}")
+
+
+def test_list_says_what_a_metric_needs(shown: Shown) -> None:
+    """
+    A metric of an optional feature is fed with that feature's option.
+    """
+    _, text = shown("list")
+
+    needs = {row.name: row.feature for row in rows()}
+    states = {line.split()[0]: line.rpartition("  ")[2] for line in text.splitlines()}
+    assert {"kv-cache-metrics", None} <= set(needs.values())
+    for name, feature in needs.items():
+        assert states[name] == (f"fed with --{feature}" if feature else "fed")
+
+
+def test_names_that_do_not_apply_are_explained(shown: Shown) -> None:
+    """
+    `describe` says why another engine's name is absent.
+    """
+    status, text = shown("describe", "vllm:mm_cache_hits_total")
+
+    assert status == 0
+    assert text == (
+        "vllm:mm_cache_hits_total\n  not applicable: there is no multimodal input\n"
+    )
 
 
 @pytest.mark.parametrize("name", sorted({row.name for row in rows()}))

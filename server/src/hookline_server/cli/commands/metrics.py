@@ -9,7 +9,14 @@ from typing import cast
 from hookline.did_you_mean import did_you_mean, unknown
 from hookline.metrics import DIALECTS
 from hookline_server.cli.errors import UsageError
-from hookline_server.cli.metrics_tools.catalogue import MetricRow, named, others, rows
+from hookline_server.cli.metrics_tools.catalogue import (
+    AbsentName,
+    MetricRow,
+    absent,
+    named,
+    others,
+    rows,
+)
 from hookline_server.cli.metrics_tools.diff import MetricDiff, compare, only
 from hookline_server.cli.metrics_tools.shapes import shapes_of
 from hookline_server.cli.metrics_tools.web_page import TOKEN
@@ -25,7 +32,7 @@ usage: hookline metrics list [--dialect D] [--json]
 A and B are each `installed`, a file that `list --json` wrote, or a page of metrics (a
 file or a URL). The exit status of `diff` is 1 if B lacks or changes anything of A."""
 
-HEADINGS = ("name", "dialect", "kind", "stability", "labels")
+HEADINGS = ("name", "dialect", "kind", "stability", "labels", "state")
 WIDTH = 88
 
 DIALECT = Option(
@@ -52,11 +59,13 @@ def run(argv: list[str]) -> int:
 def _list(argv: list[str]) -> int:
     options = [DIALECT, JSON]
     given = parse(make_parser("metrics list", "Lists the metrics.", options), argv)
-    found = rows(_dialects(given))
+    dialects = _dialects(given)
+    found = rows(dialects)
     if "run.json" in given:
         say(json.dumps([dataclasses.asdict(row) for row in found], indent=2))
     else:
-        say(table([HEADINGS, *(_cells(row) for row in found)]))
+        missing = (_absent_cells(each) for each in absent(dialects))
+        say(table([HEADINGS, *(_cells(row) for row in found), *missing]))
     return 0
 
 
@@ -65,6 +74,9 @@ def _describe(argv: list[str]) -> int:
     parser = make_parser("metrics describe", description, [], operands=["NAME"])
     name = str(parse(parser, argv)["NAME"])
     found = named(name)
+    if why := [each.reason for each in absent() if each.name == name]:
+        say(f"{name}\n  not applicable: {why[0]}")
+        return 0
     if not found:
         hint = did_you_mean(name, [row.name for row in rows()])
         raise UsageError(f"unknown metric {name!r}{hint}")
@@ -101,7 +113,13 @@ def _dialects(given: Mapping[str, object]) -> tuple[str, ...]:
 
 def _cells(row: MetricRow) -> tuple[str, ...]:
     labels = ", ".join(row.labels) or "-"
-    return row.name, row.dialect, row.kind, row.stability, labels
+    state = "fed" if row.feature is None else f"fed with --{row.feature}"
+    return row.name, row.dialect, row.kind, row.stability, labels, state
+
+
+def _absent_cells(absent_name: AbsentName) -> tuple[str, ...]:
+    state = f"not applicable: {absent_name.reason}"
+    return absent_name.name, absent_name.dialect, "-", "-", "-", state
 
 
 def _description(row: MetricRow) -> Iterable[str]:

@@ -3,7 +3,14 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from hookline.metrics import CATALOGUE, DIALECTS, Alias, Kind, Metric
+from hookline.metrics import (
+    CATALOGUE,
+    DIALECTS,
+    NOT_APPLICABLE,
+    Alias,
+    Kind,
+    Metric,
+)
 from hookline.metrics.buckets import BucketFamily, bounds_of
 
 
@@ -44,6 +51,15 @@ class MetricRow:
     metric: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AbsentName:
+    """A name of a dialect that no scrape shows, and why."""
+
+    name: str
+    dialect: str
+    reason: str
+
+
 def rows(dialects: Sequence[str] = DIALECTS) -> list[MetricRow]:
     """Returns every name of these dialects once, sorted by dialect and name."""
     found: dict[tuple[str, str], MetricRow] = {}
@@ -51,6 +67,15 @@ def rows(dialects: Sequence[str] = DIALECTS) -> list[MetricRow]:
         # Several metrics can share a name; they are added up.
         found.setdefault((row.dialect, row.name), row)
     return [found[key] for key in sorted(found)]
+
+
+def absent(dialects: Sequence[str] = DIALECTS) -> list[AbsentName]:
+    """Returns the names of these dialects that do not apply to Hookline, sorted."""
+    return [
+        AbsentName(name=name, dialect=dialect, reason=reason)
+        for dialect in sorted(dialects)
+        for name, reason in sorted(NOT_APPLICABLE.get(dialect, {}).items())
+    ]
 
 
 def named(name: str) -> list[MetricRow]:
