@@ -295,8 +295,12 @@ def test_objectives_may_be_several_words() -> None:
             "dataset-name: custom has lengths of its own",
         ),
         (
-            ["serve", "--dataset-name=mooncake", "--dataset-path=x"]
-            + ["--request-rate=2"],
+            [
+                "serve",
+                "--dataset-name=mooncake",
+                "--dataset-path=x",
+                "--request-rate=2",
+            ],
             "request-rate: the requests of mooncake have times of their own",
         ),
         (["serve", "--custom-output-len=3"], "needs dataset-name custom"),

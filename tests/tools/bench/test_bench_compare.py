@@ -184,7 +184,10 @@ def test_wrong_files_are_one_clear_line(
         (["no-such", "no-such"], "cannot read no-such: No such file or directory"),
         (["a", "b", "--confidence-level=1"], "confidence-level: must be less than 1"),
         (["a", "b", "--min-change=-1"], "min-change: must be at least 0"),
-        (["a", "b", "--metric-percentiles=101"], "metric-percentiles: must be 0 to 100"),
+        (
+            ["a", "b", "--metric-percentiles=101"],
+            "metric-percentiles: must be 0 to 100",
+        ),
         (["a", "b", "--num-resamples=9"], "num-resamples: must be at least 100"),
     ],
     ids=" ".join,

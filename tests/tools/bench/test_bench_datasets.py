@@ -57,9 +57,7 @@ def conversation(*turns: str) -> dict[str, object]:
     return {"id": "x", "conversations": [{"from": "any", "value": t} for t in turns]}
 
 
-def test_sharegpt_asks_for_the_first_turn(
-    tmp_path: Path, tokenizer: Tokenizer
-) -> None:
+def test_sharegpt_asks_for_the_first_turn(tmp_path: Path, tokenizer: Tokenizer) -> None:
     """
     The first turn is the prompt, and the second gives the length; single turns, and
     very short or long ones, are left out.
@@ -195,7 +193,7 @@ def test_traces_can_be_text(tmp_path: Path, tokenizer: Tokenizer) -> None:
 @pytest.mark.parametrize(
     ("name", "content", "complaint"),
     [
-        ("custom", '{"prompt": "a"}\n\n{"prompt": 3}', "line 3 of .*`str`"),
+        ("custom", '{"prompt": "a"}\n\n{"prompt": 3}', "line 3 of .*`str"),
         ("custom", '{"prompt": "a"', "line 1 of .*truncated"),
         ("custom", "{}", "line 1 of .*needs either prompt or messages"),
         ("custom", '{"prompt": "a", "messages": []}', "needs either prompt or mess"),

@@ -141,7 +141,7 @@ def _save(
     count = len(run.answers)
     fields = serve_fields(settings, model, tokenizer, now, num_prompts=count)
     fields |= report.fields()
-    detailed = fields | details(run)
+    detailed = {**fields, **details(run)}
     result = settings.result
     if result.output_json is not None:
         write_json(Path(result.output_json), detailed)

@@ -81,7 +81,9 @@ def _start(
                 if server.poll() is not None:
                     raise UsageError(_last_line(log))
                 if time.perf_counter() - began > most_seconds:
-                    raise UsageError(f"the server is not ready after {most_seconds:g} s")
+                    raise UsageError(
+                        f"the server is not ready after {most_seconds:g} s"
+                    )
                 time.sleep(POLL_SECONDS)
             seconds = time.perf_counter() - began
             return Start(seconds=seconds, phases=_phases(port))

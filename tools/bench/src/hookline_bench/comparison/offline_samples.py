@@ -27,7 +27,7 @@ def phase_samples(fields: Mapping[str, object]) -> Iterator[Sample]:
     """Yields the samples of `bench throughput` and `bench latency`.
 
     Raises:
-        ValueError: A list is missing or wrong.
+        msgspec.ValidationError: A list is missing or wrong.
     """
     lists = msgspec.convert(fields, PhaseLists)
     phases: Mapping[str, list[float | None]] = {
@@ -53,7 +53,7 @@ def start_samples(fields: Mapping[str, object]) -> Iterator[Sample]:
     """Yields the samples of `bench startup`: whole starts, then their phases.
 
     Raises:
-        ValueError: A list is wrong.
+        msgspec.ValidationError: A list is wrong.
     """
     for name, seconds in fields.items():
         if not (name.startswith(_STARTS) and name.endswith(_TIMES)):

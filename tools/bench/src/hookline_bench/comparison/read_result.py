@@ -81,7 +81,7 @@ def read_result(path: str) -> Result:
         )
     try:
         samples = tuple(READERS[benchmark](fields))
-    except ValueError as error:  # also what msgspec raises
+    except (ValueError, msgspec.ValidationError) as error:
         raise UsageError(f"cannot compare {path}: {error}") from error
     return Result(
         benchmark=benchmark,

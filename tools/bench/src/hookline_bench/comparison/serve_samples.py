@@ -24,7 +24,8 @@ def serve_samples(fields: Mapping[str, object]) -> Iterator[Sample]:
     """Yields the samples; failed requests count only as failed.
 
     Raises:
-        ValueError: The lists are missing, wrong, or of different lengths.
+        msgspec.ValidationError: A list is missing or wrong.
+        ValueError: The lists have different lengths.
     """
     lists = msgspec.convert(fields, ServeLists)
     good = _good(lists)

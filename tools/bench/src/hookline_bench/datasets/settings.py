@@ -67,7 +67,9 @@ class DatasetSettings:
         check_options(self)
         needs_file = self.name is not DatasetName.RANDOM
         if needs_file and self.path is None:
-            raise ConfigError("dataset-path", f"is required by dataset-name {self.name}")
+            raise ConfigError(
+                "dataset-path", f"is required by dataset-name {self.name}"
+            )
         if self.path is not None and not needs_file:
             raise ConfigError("dataset-name", "is required by dataset-path")
         self._check_own_options()
