@@ -24,12 +24,17 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from hookline import EngineConfig
 from hookline.events import StepRecord
 from hookline.metrics import Recorder
-from hookline.metrics.buckets import BucketFamily, bounds_of
 from hookline.payloads import StepFinished
 from hookline.stats import IterationStats, SchedulerStats
 from hookline_testing.payloads import FINISHED, make_started, make_step
 
 STEPS_A_ROUND = 300
+THEIR_BOUNDS = (
+    *(0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.75),
+    *(1, 2.5, 5, 7.5, 10, 20, 40, 80),
+)
+"""vLLM's buckets of inter-token latency; ours are finer."""
+
 FIXED_GAUGES, FIXED_COUNTERS, FIXED_HISTOGRAMS = 4, 12, 2
 
 
@@ -74,7 +79,6 @@ def direct_calls(requests: int) -> Callable[[], None]:
     registry = CollectorRegistry()
     labels = ["model_name", "engine"]
     values = ("tiny", "0")
-    latency = bounds_of(BucketFamily.INTER_TOKEN_LATENCY, 1)
     gauges = [
         Gauge(f"g{n}", "g", labels, registry=registry).labels(*values)
         for n in range(FIXED_GAUGES)
@@ -84,7 +88,7 @@ def direct_calls(requests: int) -> Callable[[], None]:
         for n in range(FIXED_COUNTERS)
     ]
     histograms = [
-        Histogram(f"h{n}", "h", labels, buckets=latency, registry=registry).labels(
+        Histogram(f"h{n}", "h", labels, buckets=THEIR_BOUNDS, registry=registry).labels(
             *values
         )
         for n in range(FIXED_HISTOGRAMS + 1)

@@ -146,7 +146,7 @@ def test_histograms_list_their_buckets(shown: Shown) -> None:
     _, fixed = shown("describe", "hookline_time_to_first_token_seconds")
     _, open_ended = shown("describe", "hookline_request_prompt_tokens")
 
-    assert "0.001 0.005 0.01" in fixed
+    assert "0.0005 0.001 0.002" in fixed
     assert "(time_to_first_token)" in fixed
     assert "up to the model's context length (request_tokens)" in open_ended
 

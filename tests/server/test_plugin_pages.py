@@ -40,6 +40,7 @@ async def test_page_runs_in_a_thread() -> None:
     assert response.headers["Content-Type"] == "text/plain; version=0.0.4"
     assert thread != threading.get_ident()
     assert request.query == {"a": "2"}
+    assert request.query_values == {"a": ("1", "2")}
     assert request.headers["accept"] == "text/*"
 
 
@@ -56,6 +57,25 @@ async def test_pages_errors_are_its_own() -> None:
 
         assert response.status == 404
         assert await response.read() == b"no"
+
+
+async def test_page_may_be_compressed() -> None:
+    """
+    A page's own headers are sent, so that a client can decode what the page has
+    compressed.
+    """
+    engine = FakeEngine()
+    engine.pages["/packed"] = lambda _: PageResponse(
+        body=gzip.compress(b"x 1\n"),
+        content_type="text/plain",
+        headers={"Content-Encoding": "gzip", "Vary": "Accept-Encoding"},
+    )
+    async with client_of(engine) as client:
+        response = await client.get("/packed")
+
+        assert await response.read() == b"x 1\n"
+        assert response.headers["Content-Type"] == "text/plain"
+        assert response.headers["Vary"] == "Accept-Encoding"
 
 
 @pytest.mark.parametrize("error", [ValueError("boom"), SystemExit(3)])

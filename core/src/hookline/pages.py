@@ -1,7 +1,7 @@
 """Pages that loggers add to the server: what handlers take and return."""
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
@@ -13,11 +13,13 @@ class PageRequest:
     Attributes:
         headers: Header values by lower-case name.
         query: The last value of each parameter.
+        query_values: All values of each parameter.
         body: Body of a POST, decoded; empty for other methods.
     """
 
     headers: Mapping[str, str]
     query: Mapping[str, str]
+    query_values: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     body: bytes = b""
 
 
@@ -29,11 +31,14 @@ class PageResponse:
         body: Bytes; text must be encoded.
         content_type: MIME type with parameters, such as `text/html; charset=utf-8`.
         status: HTTP status.
+        headers: Headers in addition to Content-Type, such as Content-Encoding for a
+            body that the handler has compressed.
     """
 
     body: bytes
     content_type: str
     status: int = 200
+    headers: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

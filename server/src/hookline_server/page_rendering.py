@@ -109,13 +109,15 @@ class PageRendering:
 
 async def page_request(request: web.Request) -> PageRequest:
     """Returns a request for a page's handler; reads the body."""
+    values: dict[str, tuple[str, ...]] = {}
+    for name, value in request.query.items():
+        values[name] = (*values.get(name, ()), value)
     return PageRequest(
         headers=frozen_map(
             {name.lower(): value for name, value in request.headers.items()}
         ),
-        query=frozen_map(
-            {name: request.query.getall(name)[-1] for name in request.query}
-        ),
+        query=frozen_map({name: given[-1] for name, given in values.items()}),
+        query_values=frozen_map(values),
         body=await read_body(request) if request.body_exists else b"",
     )
 
@@ -134,6 +136,5 @@ def _rendered(handler: PageHandler, asked: PageRequest) -> Page:
     if not isinstance(body, bytes):
         kind = type(body).__name__
         raise TypeError(f"PageResponse.body is bytes, not {kind}; encode text first")
-    return Page(
-        body=body, status=page.status, headers={"Content-Type": page.content_type}
-    )
+    headers = {**page.headers, "Content-Type": page.content_type}
+    return Page(body=body, status=page.status, headers=headers)

@@ -1,10 +1,12 @@
 """The same sums in other dialects."""
 
 import copy
+import dataclasses
 
 import pytest
 
-from hookline.config import EngineConfig, MetricsConfig
+from hookline.clock import NANOSECONDS, VirtualClock
+from hookline.config import EngineConfig, MetricsConfig, ObserverConfig
 from hookline.metrics import Alias, Family, Kind, Label, Metric, Recorder
 from hookline.metrics.label_guard import LabelGuards
 from hookline.metrics.metric import Scope
@@ -30,7 +32,7 @@ def told(alias: Alias) -> Family:
     selection = Selection(EngineConfig())
     selection.chosen = (Chosen(METRIC, (alias,)),)
     guards = LabelGuards(MetricsConfig())
-    sums = Sums(selection, guards, scope=Scope.ENGINE, labels=("m", "0"))
+    sums = Sums(selection, guards, scope=Scope.ENGINE, since=1.0, labels=("m", "0"))
     [only] = sums.metrics
     for number, colour in enumerate(("red", "green", "blue"), start=1):
         only.accumulator.take([((colour,), number, 1)])
@@ -174,3 +176,41 @@ def test_vllm_finish_reason_label_is_theirs() -> None:
     assert [sample.labels[2] for sample in family.samples] == [
         *("stop", "length", "abort", "error")
     ]
+
+
+def test_series_know_since_when_they_count() -> None:
+    """Counts of several engines count since the first one's start, gauges never."""
+    clock = VirtualClock(100 * NANOSECONDS)
+    config = EngineConfig(
+        observers=ObserverConfig(metrics=MetricsConfig(dialects=("sglang", "hookline")))
+    )
+    recorder = Recorder(config, clock=clock)
+    for index in range(2):
+        clock.sleep(10)
+        facts = dataclasses.replace(FACTS, engine_index=index)
+        recorder.engine_started(make_started(facts))
+
+    def since(name: str) -> list[float | None]:
+        return [each.since for each in family_named(recorder, name).samples]
+
+    assert since("hookline_generation_tokens") == [110.0, 120.0]
+    assert set(since("sglang:inter_token_latency_seconds")) == {110.0}
+    assert since("hookline_requests_running") == [None, None]
+    assert set(since("hookline_event_loop_stalls")) == {100.0}
+
+
+def test_restarted_engine_counts_since_its_first_start() -> None:
+    """An engine that continues its counts keeps their beginning; another model counts
+    anew."""
+    clock = VirtualClock(100 * NANOSECONDS)
+    recorder = Recorder(clock=clock)
+    larger = dataclasses.replace(FACTS, max_model_len=2 * FACTS.max_model_len)
+
+    found = []
+    for facts in (FACTS, FACTS, larger):
+        recorder.engine_started(make_started(facts))
+        [sample] = family_named(recorder, "hookline_generation_tokens").samples
+        found.append(sample.since)
+        clock.sleep(10)
+
+    assert found == [100.0, 100.0, 120.0]

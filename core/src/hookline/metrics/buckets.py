@@ -28,6 +28,11 @@ class BucketFamily(StrEnum):
     SGLANG_TOKENS = "sglang_tokens"
 
 
+def _refined(theirs: tuple[float, ...], *more: float) -> tuple[float, ...]:
+    """Adds bounds to another engine's, whose queries by `le` need all of theirs."""
+    return tuple(sorted({*theirs, *more}))
+
+
 # fmt: off
 _FIXED: Mapping[BucketFamily, tuple[float, ...]] = MappingProxyType({
     BucketFamily.REQUEST_LATENCY: (
@@ -38,13 +43,19 @@ _FIXED: Mapping[BucketFamily, tuple[float, ...]] = MappingProxyType({
         0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.2, 0.3, 0.5, 0.8, 1, 1.5, 2,
         2.5, 5, 10, 15, 20, 30, 40, 50, 60, 120, 240, 480, 960, 1920, 7680,
     ),
-    BucketFamily.TIME_TO_FIRST_TOKEN: (
-        0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75,
-        1, 2.5, 5, 7.5, 10, 20, 40, 80, 160, 640, 2560,
+    BucketFamily.TIME_TO_FIRST_TOKEN: _refined(
+        (
+            0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75,
+            1, 2.5, 5, 7.5, 10, 20, 40, 80, 160, 640, 2560,
+        ),
+        0.0005, 0.002, 0.003, 0.0075, 0.015, 0.03, 0.15, 1.5,
     ),
-    BucketFamily.INTER_TOKEN_LATENCY: (
-        0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.75,
-        1, 2.5, 5, 7.5, 10, 20, 40, 80,
+    BucketFamily.INTER_TOKEN_LATENCY: _refined(
+        (
+            0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.75,
+            1, 2.5, 5, 7.5, 10, 20, 40, 80,
+        ),
+        0.0005, 0.001, 0.002, 0.003, 0.004, 0.005, 0.0075, 0.015, 0.02, 0.035, 1.5,
     ),
     BucketFamily.ITERATION_TOKENS: (
         1, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384,
@@ -72,12 +83,19 @@ _FIXED: Mapping[BucketFamily, tuple[float, ...]] = MappingProxyType({
     BucketFamily.MODEL_MILLISECONDS: (
         1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000, 20_000, 60_000,
     ),
-    BucketFamily.SGLANG_TTFT: (
-        0.1, 0.2, 0.4, 0.6, 0.8, 1, 2, 4, 6, 8, 10, 20, 40, 60, 80, 100, 200, 400,
+    BucketFamily.SGLANG_TTFT: _refined(
+        (
+            0.1, 0.2, 0.4, 0.6, 0.8, 1, 2, 4, 6, 8, 10, 20, 40, 60, 80, 100, 200, 400,
+        ),
+        0.0005, 0.001, 0.002, 0.003, 0.005, 0.0075, 0.01, 0.015, 0.02, 0.03, 0.04,
+        0.06, 0.08,
     ),
-    BucketFamily.SGLANG_INTER_TOKEN: (
-        0.002, 0.004, 0.006, 0.008, 0.01, 0.015, 0.02, 0.025, 0.03, 0.035, 0.04, 0.06,
-        0.08, 0.1, 0.2, 0.4, 0.6, 0.8, 1, 2, 4, 6, 8,
+    BucketFamily.SGLANG_INTER_TOKEN: _refined(
+        (
+            0.002, 0.004, 0.006, 0.008, 0.01, 0.015, 0.02, 0.025, 0.03, 0.035, 0.04,
+            0.06, 0.08, 0.1, 0.2, 0.4, 0.6, 0.8, 1, 2, 4, 6, 8,
+        ),
+        0.0005, 0.001, 0.003, 0.005, 10, 20, 40, 60,
     ),
     BucketFamily.SGLANG_E2E: (
         0.1, 0.2, 0.4, 0.6, 0.8, 1, 2, 4, 6, 8, 10, 20, 40, 60, 80, 100, 200, 400,

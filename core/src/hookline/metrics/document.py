@@ -10,6 +10,13 @@ from hookline.metrics.metric import COMMON_LABELS, OWN_DIALECT, Alias, Metric, S
 
 _EXAMPLE_LENGTH = 32768
 
+_REFINED = (
+    BucketFamily.TIME_TO_FIRST_TOKEN,
+    BucketFamily.INTER_TOKEN_LATENCY,
+    BucketFamily.SGLANG_TTFT,
+    BucketFamily.SGLANG_INTER_TOKEN,
+)
+
 _HEAD = f"""\
 # Metrics
 
@@ -79,7 +86,9 @@ def _buckets() -> str:
         lines.append(f"| `{family}` | {bounds} |")
     note = (
         f"`{BucketFamily.REQUEST_TOKENS}` ends at the model's context length, "
-        f"here {_EXAMPLE_LENGTH} tokens."
+        f"here {_EXAMPLE_LENGTH} tokens. {_quoted(_REFINED)} have all bounds of vLLM "
+        "or SGLang and further ones: from 0.5 ms to 60 s no bucket ends above twice "
+        "its start."
     )
     return "\n".join((*lines, "", note, ""))
 

@@ -55,7 +55,12 @@ class Recorder:
         self._selection = Selection(config)
         self._guards = LabelGuards(config.observers.metrics)
         self._engines: dict[int, _Engine] = {}
-        self._front_end = Sums(self._selection, self._guards, scope=Scope.FRONT_END)
+        self._front_end = Sums(
+            self._selection,
+            self._guards,
+            scope=Scope.FRONT_END,
+            since=self._wall_seconds(),
+        )
         self._in_flight: set[tuple[str, str]] = set()
         self._builders = [
             (chosen, FamilyBuilder(chosen.metric, alias, self._selection))
@@ -157,7 +162,10 @@ class Recorder:
             sums.feed(request, self._trace_at(request.facts.trace_id))
 
     def _trace_at(self, trace_id: str) -> TraceAt | None:
-        return (trace_id, self._clock.wall() / NANOSECONDS) if trace_id else None
+        return (trace_id, self._wall_seconds()) if trace_id else None
+
+    def _wall_seconds(self) -> float:
+        return self._clock.wall() / NANOSECONDS
 
     def _sources(self) -> dict[str, list[tuple[Sums, TrackedMetric]]]:
         found: dict[str, list[tuple[Sums, TrackedMetric]]] = {}
@@ -182,6 +190,7 @@ class Recorder:
             self._selection,
             self._guards,
             scope=Scope.ENGINE,
+            since=self._wall_seconds(),
             labels=labels,
             max_model_len=max_model_len,
         )

@@ -2,7 +2,7 @@
 
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 from hookline.metrics.accumulators import Exemplar, HistogramSeries
@@ -34,10 +34,18 @@ class HistogramValue:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One series: its label values, in the family's order, and its value."""
+    """One series.
+
+    Attributes:
+        labels: Label values, in the family's order.
+        value: Its value.
+        since: When its count began, in seconds since the epoch; None for gauges, and
+            if it is not known.
+    """
 
     labels: Labels
     value: float | HistogramValue
+    since: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,24 +94,26 @@ class FamilyBuilder:
 
     def build(self, sources: Iterable[tuple[Sums, TrackedMetric]]) -> Family:
         """Returns the family, with the sources' values added up."""
-        sums: dict[Labels, float | HistogramValue] = {}
+        alias, metric = self._alias, self._metric
+        kind = metric.kind_of(alias)
+        samples: dict[Labels, Sample] = {}
         for source, tracked in sources:
             bounds = self._bounds(source)
+            since = None if kind is Kind.GAUGE else source.since
             for own, value in tracked.accumulator.values.items():
                 labels = self._translated(source.labels + own)
                 if labels is None:
                     continue
-                number = self._number(value, bounds)
-                before = sums.get(labels)
-                sums[labels] = number if before is None else _added(before, number)
-        alias, metric = self._alias, self._metric
+                sample = Sample(labels, self._number(value, bounds), since)
+                before = samples.get(labels)
+                samples[labels] = sample if before is None else _joined(before, sample)
         return Family(
             name=alias.name,
-            kind=metric.kind_of(alias),
+            kind=kind,
             unit=metric.unit if alias.scale == 1 else "1",
             help=metric.help_of(alias),
             label_names=self._label_names,
-            samples=tuple(Sample(labels, value) for labels, value in sums.items()),
+            samples=tuple(samples.values()),
         )
 
     def _bounds(self, source: Sums) -> Bounds:
@@ -138,19 +148,15 @@ def merged(families: Sequence[Family]) -> Family:
     first = families[0]
     if len(families) == 1:
         return first
-    sums: dict[Labels, float | HistogramValue] = {}
+    samples: dict[Labels, Sample] = {}
     for family in families:
         order = [family.label_names.index(name) for name in first.label_names]
         for sample in family.samples:
             labels = tuple(sample.labels[index] for index in order)
-            before = sums.get(labels)
-            sums[labels] = (
-                sample.value if before is None else _added(before, sample.value)
-            )
-    samples = tuple(Sample(labels, value) for labels, value in sums.items())
-    return Family(
-        first.name, first.kind, first.unit, first.help, first.label_names, samples
-    )
+            ordered = Sample(labels, sample.value, sample.since)
+            before = samples.get(labels)
+            samples[labels] = ordered if before is None else _joined(before, ordered)
+    return replace(first, samples=tuple(samples.values()))
 
 
 def _projected(series: HistogramSeries, bounds: Bounds, scale: float) -> HistogramValue:
@@ -171,6 +177,13 @@ def _projected(series: HistogramSeries, bounds: Bounds, scale: float) -> Histogr
                 exemplar.trace_id, exemplar.value * scale, exemplar.at
             )
     return HistogramValue(bounds, counts, series.sum * scale, exemplars)
+
+
+def _joined(one: Sample, other: Sample) -> Sample:
+    """Adds up a series of two sources; it counts since the earlier one's start."""
+    times = [each.since for each in (one, other) if each.since is not None]
+    value = _added(one.value, other.value)
+    return Sample(one.labels, value, min(times, default=None))
 
 
 def _added(

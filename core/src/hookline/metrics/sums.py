@@ -35,6 +35,7 @@ class Sums:
     Attributes:
         labels: Values of the labels common to all its series.
         max_model_len: The engine's context length, which bounds token buckets.
+        since: When it began to count, in seconds since the epoch.
         metrics: The source's metrics with their accumulators.
     """
 
@@ -44,11 +45,13 @@ class Sums:
         guards: LabelGuards,
         *,
         scope: Scope,
+        since: float,
         labels: Labels = (),
         max_model_len: int = 1,
     ) -> None:
         self.labels = labels
         self.max_model_len = max_model_len
+        self.since = since
         self.metrics = tuple(
             TrackedMetric(chosen, _accumulator(selection, chosen, max_model_len))
             for chosen in selection.chosen

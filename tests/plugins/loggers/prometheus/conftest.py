@@ -41,6 +41,7 @@ from hookline.stats import (
 )
 from hookline_prometheus import PrometheusLogger
 from hookline_prometheus.exposition import MediaType
+from hookline_prometheus.options import Options
 from hookline_registry import LaneStats
 from hookline_testing.payloads import (
     FACTS,
@@ -55,7 +56,7 @@ MakeLogger = Callable[..., PrometheusLogger]
 Feed = Callable[[PrometheusLogger], None]
 Scrape = Callable[[PrometheusLogger, str], tuple[str, str]]
 Parse = Callable[[str, str], dict[str, Metric]]
-ToMetrics = Callable[[Iterable[Family], MediaType], list[Metric]]
+ToMetrics = Callable[..., list[Metric]]
 RenderTheirs = Callable[[list[Metric], MediaType], bytes]
 
 NOW = 1_800_000_000 * NANOSECONDS
@@ -131,7 +132,9 @@ ANSWERED = HttpAnswered(
 def make_logger() -> MakeLogger:
     """Makes a logger of these dialects, all by default, with every feature on."""
 
-    def make(*dialects: str, **metrics: object) -> PrometheusLogger:
+    def make(
+        *dialects: str, options: Options | None = None, **metrics: object
+    ) -> PrometheusLogger:
         chosen = MetricsConfig(
             dialects=dialects or DIALECTS,
             max_tenants=2,
@@ -144,7 +147,7 @@ def make_logger() -> MakeLogger:
                 metrics=chosen, detailed_traces=(DetailedTrace.ALL,)
             ),
         )
-        return PrometheusLogger(config, clock=VirtualClock(NOW))
+        return PrometheusLogger(config, options, clock=VirtualClock(NOW))
 
     return make
 
@@ -203,9 +206,18 @@ def parse() -> Parse:
 def to_metrics() -> ToMetrics:
     """Makes families prometheus_client's own, as they are to be in a format."""
 
-    def make(families: Iterable[Family], media_type: MediaType) -> list[Metric]:
-        has_exemplars = media_type is MediaType.OPENMETRICS
-        return [_metric(family, has_exemplars=has_exemplars) for family in families]
+    def make(
+        families: Iterable[Family], media_type: MediaType, *, has_created: bool = False
+    ) -> list[Metric]:
+        is_openmetrics = media_type is MediaType.OPENMETRICS
+        return [
+            _metric(
+                family,
+                has_exemplars=is_openmetrics,
+                has_created=is_openmetrics and has_created,
+            )
+            for family in families
+        ]
 
     return make
 
@@ -233,20 +245,22 @@ def render_theirs() -> RenderTheirs:
     return render
 
 
-def _metric(family: Family, *, has_exemplars: bool) -> Metric:
+def _metric(family: Family, *, has_exemplars: bool, has_created: bool) -> Metric:
     unit = family.unit if family.name.endswith(f"_{family.unit}") else ""
     metric = Metric(family.name, family.help, family.kind.value, unit)
     suffix = "_total" if family.kind is Kind.COUNTER else ""
     for sample in family.samples:
         labels = dict(zip(family.label_names, sample.labels, strict=True))
         value = sample.value
-        if not isinstance(value, HistogramValue):
+        if isinstance(value, HistogramValue):
+            if family.kind is Kind.HISTOGRAM:
+                _add_buckets(metric, labels, value, has_exemplars=has_exemplars)
+            metric.add_sample(f"{family.name}_count", labels, value.count)
+            metric.add_sample(f"{family.name}_sum", labels, value.sum)
+        else:
             metric.add_sample(f"{family.name}{suffix}", labels, value)
-            continue
-        if family.kind is Kind.HISTOGRAM:
-            _add_buckets(metric, labels, value, has_exemplars=has_exemplars)
-        metric.add_sample(f"{family.name}_count", labels, value.count)
-        metric.add_sample(f"{family.name}_sum", labels, value.sum)
+        if has_created and sample.since is not None:
+            metric.add_sample(f"{family.name}_created", labels, sample.since)
     return metric
 
 

@@ -13,7 +13,7 @@ from hookline.metrics import Exemplar, Family, HistogramValue, Kind, Sample
 from hookline_prometheus.exposition import MediaType
 from hookline_prometheus.family_block import FamilyBlock
 
-ToMetrics = Callable[[Iterable[Family], MediaType], list[Metric]]
+ToMetrics = Callable[..., list[Metric]]
 RenderTheirs = Callable[[list[Metric], MediaType], bytes]
 
 END = b"# EOF\n"
@@ -63,40 +63,47 @@ def families(draw: st.DrawFn) -> Family:
     values: st.SearchStrategy[float | HistogramValue] = (
         FLOATS if is_plain else histograms
     )
-    samples = [Sample(row, draw(values)) for row in sorted(rows)]
+    times = st.none() if kind is Kind.GAUGE else st.none() | st.floats(0, 4e9)
+    samples = [Sample(row, draw(values), draw(times)) for row in sorted(rows)]
     name = draw(st.sampled_from(["x_seconds", "v:x_total", "v:x_info", "x"]))
     text = draw(st.text())
     return family_of(*samples, labels=tuple(names), name=name, kind=kind, help=text)
 
 
-@given(family=families())
+@given(family=families(), has_created=st.booleans())
 @pytest.mark.parametrize("media_type", MediaType)
 def test_family_is_written_as_prometheus_client_does(
     media_type: MediaType,
     to_metrics: ToMetrics,
     render_theirs: RenderTheirs,
     family: Family,
+    has_created: bool,
 ) -> None:
     """Byte for byte the same in both formats; nothing for a family without samples."""
-    block = FamilyBlock(family, media_type)
+    block = FamilyBlock(family, media_type, has_created=has_created)
 
     lines = block.render(family.samples)
 
-    theirs = render_theirs(to_metrics([family], media_type), media_type)
+    metrics = to_metrics([family], media_type, has_created=has_created)
+    theirs = render_theirs(metrics, media_type)
     assert lines == (theirs if family.samples else b"")
 
 
 @given(before=families(), data=st.data())
 def test_reused_parts_give_the_same_bytes(before: Family, data: st.DataObject) -> None:
     """After a change a family looks as though it had never been another."""
-    block = FamilyBlock(before, MediaType.OPENMETRICS)
+    block = FamilyBlock(before, MediaType.OPENMETRICS, has_created=True)
     block.render(before.samples)
     changed = data.draw(st.permutations(before.samples))[1:]
-    now = tuple(Sample(each.labels, before.samples[0].value) for each in changed)
+    now = tuple(
+        Sample(each.labels, before.samples[0].value, before.samples[0].since)
+        for each in changed
+    )
 
     lines = block.render(now)
 
-    assert lines == FamilyBlock(before, MediaType.OPENMETRICS).render(now)
+    fresh = FamilyBlock(before, MediaType.OPENMETRICS, has_created=True)
+    assert lines == fresh.render(now)
     assert set(block._series) == {sample.labels for sample in now}
 
 

@@ -15,6 +15,7 @@ from hookline_prometheus import PrometheusLogger
 from hookline_prometheus.exposition import MediaType
 from hookline_prometheus.page import Page
 from hookline_prometheus.process_families import KEPT_SECONDS, ProcessFamilies
+from hookline_prometheus.rendered_page import RenderedPage
 from hookline_testing.payloads import make_started, make_state, make_step
 
 Scrape = Callable[[PrometheusLogger, str], tuple[str, str]]
@@ -57,14 +58,14 @@ class GatedFamilies(ProcessFamilies):
 class Scraper(threading.Thread):
     """Renders on another thread and keeps the result."""
 
-    def __init__(self, render: Callable[[], bytes]) -> None:
+    def __init__(self, render: Callable[[], RenderedPage]) -> None:
         super().__init__()
         self.body = b""
         self._render = render
         self.start()
 
     def run(self) -> None:
-        self.body = self._render()
+        self.body = self._render().text
 
 
 @pytest.fixture
@@ -140,7 +141,7 @@ def test_waiting_scrapes_share_a_rendering(logger: PrometheusLogger) -> None:
             assert lock.arrivals.acquire(timeout=60)
     for scraper in scrapers:
         scraper.join()
-    later = page.render()
+    later = page.render().text
 
     assert scrapers[0].body is scrapers[1].body is scrapers[2].body
     assert later == scrapers[0].body

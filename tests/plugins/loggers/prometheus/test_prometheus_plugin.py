@@ -119,13 +119,51 @@ def test_configuration_chooses_the_dialects(dialects: tuple[str, ...]) -> None:
     assert found - {"process", "python"} == set(dialects)
 
 
-def test_option_is_one_clear_error() -> None:
-    """The logger has no options; any option is an error."""
-    with pytest.raises(ConfigError) as caught:
-        create(dialects="vllm")
+def test_options_are_declared_with_their_defaults() -> None:
+    """The command line offers the option, with what holds without it."""
+    declared: dict[str, str | None] = {}
 
-    message = "prometheus.dialects: no such option; prometheus takes none"
+    class Declared:
+        def add(self, key: str, *, help: str, default: str | None = None) -> None:  # noqa: A002
+            assert help
+            declared[key] = default
+
+    hookline_prometheus.add_cli_options(Declared())
+
+    assert declared == {"created_series": "false"}
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (
+            {"dialects": "vllm"},
+            "prometheus.dialects: no such option; options: created_series",
+        ),
+        (
+            {"created_series": "yes"},
+            "prometheus.created_series: must be true or false, not 'yes'",
+        ),
+    ],
+)
+def test_bad_option_is_one_clear_error(options: dict[str, str], message: str) -> None:
+    """An unknown option or value is an error that names what is possible."""
+    with pytest.raises(ConfigError) as caught:
+        create(**options)
+
     assert str(caught.value) == message
+
+
+@pytest.mark.parametrize("text", ["true", "false"])
+def test_option_brings_created_samples(text: str) -> None:
+    """The option decides whether a page in OpenMetrics has `_created` samples."""
+    logger = create(created_series=text)
+    logger.engine_started(make_started())
+    headers = {"accept": "application/openmetrics-text"}
+
+    page = logger.page(PageRequest(headers=headers, query={})).body
+
+    assert (b"\nhookline_generation_tokens_created{" in page) is (text == "true")
 
 
 def test_invalid_configuration_is_refused() -> None:

@@ -1,16 +1,18 @@
 """Stat logger `prometheus`: the metrics catalogue on `/metrics`."""
 
-from hookline.exceptions import ConfigError
 from hookline.hookspecs import hookimpl
-from hookline.payloads import LoggerContext
+from hookline.payloads import CliOptions, LoggerContext
 from hookline_prometheus.logger import PrometheusLogger
+from hookline_prometheus.options import CREATED_SERIES, DEFAULT, HELP, Options
 
-__all__ = ["PrometheusLogger", "create_stat_logger"]
+__all__ = ["PrometheusLogger", "add_cli_options", "create_stat_logger"]
+
+
+@hookimpl
+def add_cli_options(options: CliOptions) -> None:
+    options.add(CREATED_SERIES, help=HELP, default=DEFAULT)
 
 
 @hookimpl
 def create_stat_logger(context: LoggerContext) -> PrometheusLogger:
-    if context.options:
-        option = f"{context.name}.{min(context.options)}"
-        raise ConfigError(option, f"no such option; {context.name} takes none")
-    return PrometheusLogger(context.config)
+    return PrometheusLogger(context.config, Options.read(context))

@@ -8,6 +8,8 @@ media type alone determines the format.
 from dataclasses import dataclass
 from enum import StrEnum
 
+from hookline_prometheus.accept import Accepted, parse
+
 _NEVER = "allow-utf-8"
 
 
@@ -31,48 +33,23 @@ class Format:
 
 def choose_format(accept: str) -> Format:
     """Returns the client's most preferred format, classic text if none matches."""
-    ranges = [_MediaRange.parse(part) for part in accept.split(",")]
-    for accepted in sorted(ranges, key=lambda item: item.quality, reverse=True):
+    ranges = sorted(parse(accept), key=lambda each: each.quality, reverse=True)
+    for accepted in ranges:
         if accepted.quality > 0 and (found := _format_of(accepted)):
             return found
     return Format(MediaType.TEXT, "text/plain; version=0.0.4; charset=utf-8")
 
 
-@dataclass(frozen=True, slots=True)
-class _MediaRange:
-    """One media range of an Accept header."""
-
-    media_type: str
-    parameters: dict[str, str]
-    quality: float
-
-    @classmethod
-    def parse(cls, text: str) -> "_MediaRange":
-        media_type, *rest = (part.strip() for part in text.split(";"))
-        pairs = (part.partition("=") for part in rest)
-        parameters = {
-            key.strip().lower(): value.strip().strip('"') for key, _, value in pairs
-        }
-        return cls(media_type.lower(), parameters, _quality(parameters.pop("q", "1")))
-
-
-def _quality(text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        return 0.0
-
-
-def _format_of(accepted: _MediaRange) -> Format | None:
+def _format_of(accepted: Accepted) -> Format | None:
     version = accepted.parameters.get("version", "")
     escaping = accepted.parameters.get("escaping", "")
     suffix = f"; escaping={escaping if escaping == _NEVER else 'underscores'}"
-    if accepted.media_type == MediaType.OPENMETRICS and version in {"", "1.0.0"}:
+    if accepted.name == MediaType.OPENMETRICS and version in {"", "1.0.0"}:
         content_type = f"{MediaType.OPENMETRICS}; version=1.0.0; charset=utf-8"
         return Format(MediaType.OPENMETRICS, content_type + (suffix if version else ""))
-    if accepted.media_type == MediaType.TEXT and version == "1.0.0":
+    if accepted.name == MediaType.TEXT and version == "1.0.0":
         content_type = "text/plain; version=1.0.0; charset=utf-8" + suffix
         return Format(MediaType.TEXT, content_type)
-    if accepted.media_type in {MediaType.TEXT, "text/*", "*/*"}:
+    if accepted.name in {MediaType.TEXT, "text/*", "*/*"}:
         return Format(MediaType.TEXT, "text/plain; version=0.0.4; charset=utf-8")
     return None

@@ -7,6 +7,7 @@ from itertools import accumulate
 from hookline.metrics import Family, HistogramValue, Kind, Sample
 from hookline_prometheus.exposition import MediaType
 from hookline_prometheus.syntax import (
+    Pairs,
     bucket_blocks,
     count,
     exemplar_part,
@@ -21,21 +22,37 @@ Bounds = tuple[float, ...]
 
 @dataclass(frozen=True, slots=True)
 class _Series:
-    """A series' lines without their numbers, and the bucket bounds they are for."""
+    """A series' lines without their numbers, and what they are for.
+
+    Attributes:
+        bounds: Bucket bounds of a histogram.
+        since: When its count began.
+        heads: The lines up to their numbers.
+        created: The line that tells when the count began; empty without one.
+    """
 
     bounds: Bounds
+    since: float | None
     heads: Sequence[str]
+    created: str
 
 
 class FamilyBlock:
     """Renders one family; not thread-safe."""
 
-    def __init__(self, family: Family, media_type: MediaType) -> None:
-        """Keeps what all snapshots of the family have in common."""
+    def __init__(
+        self, family: Family, media_type: MediaType, *, has_created: bool = False
+    ) -> None:
+        """Keeps what all snapshots of the family have in common.
+
+        `has_created` adds `_created` samples, which only OpenMetrics has.
+        """
+        is_openmetrics = media_type is MediaType.OPENMETRICS
         self._name = family.name
         self._kind = family.kind
         self._label_names = family.label_names
-        self._has_exemplars = media_type is MediaType.OPENMETRICS
+        self._has_exemplars = is_openmetrics
+        self._has_created = has_created and is_openmetrics
         self._header = header(family, media_type)
         self._series: dict[tuple[str, ...], _Series] = {}
         self._samples: tuple[Sample, ...] = ()
@@ -58,19 +75,26 @@ class FamilyBlock:
                 f"{head} {text}\n"
                 for head, text in zip(found.heads, numbers, strict=True)
             ]
+            lines.append(found.created)
         self._series = series  # drops series that have disappeared
         return "".join(lines)
 
     def _series_of(self, sample: Sample) -> _Series:
-        value = sample.value
+        value, since = sample.value, sample.since
         bounds = value.bounds if isinstance(value, HistogramValue) else ()
         known = self._series.get(sample.labels)
-        if known is not None and known.bounds == bounds:
+        if known is not None and (known.bounds, known.since) == (bounds, since):
             return known
-        return _Series(bounds, self._heads(sample, bounds))
-
-    def _heads(self, sample: Sample, bounds: Bounds) -> Sequence[str]:
         pairs = label_pairs(self._label_names, sample.labels)
+        heads = self._heads(pairs, bounds)
+        return _Series(bounds, since, heads, self._created(pairs, since))
+
+    def _created(self, pairs: Pairs, since: float | None) -> str:
+        if since is None or not self._has_created:
+            return ""
+        return f"{self._name}_created{label_block(pairs)} {number(since)}\n"
+
+    def _heads(self, pairs: Pairs, bounds: Bounds) -> Sequence[str]:
         name, labels = self._name, label_block(pairs)
         match self._kind:
             case Kind.COUNTER:

@@ -14,7 +14,10 @@ from hookline.payloads import (
     StateChanged,
     StepFinished,
 )
+from hookline_prometheus.content_coding import GZIP, accepts_gzip
 from hookline_prometheus.exposition import MediaType, choose_format
+from hookline_prometheus.name_selection import selected_names
+from hookline_prometheus.options import Options
 from hookline_prometheus.page import Page
 from hookline_prometheus.process_families import ProcessFamilies
 
@@ -26,17 +29,29 @@ class PrometheusLogger:
         recorder: The engine's metrics.
     """
 
-    def __init__(self, config: EngineConfig, *, clock: Clock | None = None) -> None:
+    def __init__(
+        self,
+        config: EngineConfig,
+        options: Options | None = None,
+        *,
+        clock: Clock | None = None,
+    ) -> None:
         """Creates the recorder that the configuration describes.
 
         Raises:
             ConfigError: The metrics configuration is invalid.
         """
+        options = options or Options()
         clock = clock or SystemClock()
         self.recorder = Recorder(config, clock=clock)
         self._process = ProcessFamilies(clock)
         self._pages = {
-            media_type: Page(media_type, self.recorder, self._process)
+            media_type: Page(
+                media_type,
+                self.recorder,
+                self._process,
+                has_created=options.has_created_series,
+            )
             for media_type in MediaType
         }
 
@@ -74,9 +89,16 @@ class PrometheusLogger:
         routes.get("/metrics", self.page)
 
     def page(self, request: PageRequest) -> PageResponse:
-        """Answers a scrape in the client's preferred format."""
+        """Answers a scrape in the client's preferred format and coding."""
         chosen = choose_format(request.headers.get("accept", ""))
+        page = self._pages[chosen.media_type]
+        names = selected_names(request.query_values)
+        rendered = page.select(names) if names else page.render()
+        headers = {"Vary": "Accept, Accept-Encoding"}
+        body = rendered.text
+        if accepts_gzip(request.headers.get("accept-encoding", "")):
+            headers["Content-Encoding"] = GZIP
+            body = rendered.gzipped()
         return PageResponse(
-            body=self._pages[chosen.media_type].render(),
-            content_type=chosen.content_type,
+            body=body, content_type=chosen.content_type, headers=headers
         )

@@ -1,11 +1,14 @@
 """The metrics page in one format: the catalogue, then the process families."""
 
 import threading
+from collections.abc import Iterable
 
 from hookline.metrics import Family, Recorder
 from hookline_prometheus.exposition import MediaType
 from hookline_prometheus.family_block import FamilyBlock
+from hookline_prometheus.name_selection import Names, has_family
 from hookline_prometheus.process_families import ProcessFamilies
+from hookline_prometheus.rendered_page import RenderedPage
 
 
 class Page:
@@ -15,38 +18,60 @@ class Page:
     """
 
     def __init__(
-        self, media_type: MediaType, recorder: Recorder, process: ProcessFamilies
+        self,
+        media_type: MediaType,
+        recorder: Recorder,
+        process: ProcessFamilies,
+        *,
+        has_created: bool = False,
     ) -> None:
         self._media_type = media_type
+        self._has_created = has_created
         self._recorder = recorder
         self._process = process
         self._lock = threading.Lock()
         self._blocks: dict[str, FamilyBlock] = {}
         self._begun = 0
         self._finished = 0
-        self._bytes = b""
+        self._page = RenderedPage(b"")
 
-    def render(self) -> bytes:
+    def render(self) -> RenderedPage:
         """Renders the page from a snapshot taken after the call; thread-safe."""
         seen = self._begun
         with self._lock:
             if self._finished <= seen:  # the cached page began before this call
                 self._begun += 1
-                self._bytes = self._rendered()
+                self._page = self._rendered()
                 self._finished = self._begun
-            return self._bytes
+            return self._page
 
-    def _rendered(self) -> bytes:
+    def select(self, names: Names) -> RenderedPage:
+        """Renders the selected families, as they are on the whole page; thread-safe."""
+        with self._lock:
+            families = self._families()
+            chosen = [family for family in families if has_family(names, family)]
+            process = self._process.select(self._media_type, names)
+            return self._joined(chosen, process)
+
+    def _rendered(self) -> RenderedPage:
+        families = self._families()
+        return self._joined(families, self._process.render(self._media_type))
+
+    def _families(self) -> Iterable[Family]:
         families = self._recorder.snapshot()
         # Drops blocks of families that have disappeared.
         self._blocks = {family.name: self._block(family) for family in families}
+        return families
+
+    def _joined(self, families: Iterable[Family], process: bytes) -> RenderedPage:
         parts = [
             self._blocks[family.name].render(family.samples) for family in families
         ]
-        # Last, because it ends with OpenMetrics' `# EOF`.
-        parts.append(self._process.render(self._media_type))
-        return b"".join(parts)
+        # The process's families are last: they end with OpenMetrics' `# EOF`.
+        return RenderedPage(b"".join((*parts, process)))
 
     def _block(self, family: Family) -> FamilyBlock:
         known = self._blocks.get(family.name)
-        return known or FamilyBlock(family, self._media_type)
+        return known or FamilyBlock(
+            family, self._media_type, has_created=self._has_created
+        )

@@ -7,6 +7,7 @@ scrape reads them only without heartbeats.
 """
 
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 
 from prometheus_client import (
     CollectorRegistry,
@@ -22,6 +23,7 @@ from prometheus_client.openmetrics.exposition import (
 
 from hookline.clock import NANOSECONDS, Clock
 from hookline_prometheus.exposition import MediaType
+from hookline_prometheus.name_selection import Names, has_metric
 
 RENEWED_SECONDS = 0.5
 """Minimum age of a reading before a state change, such as a heartbeat, replaces it."""
@@ -30,24 +32,16 @@ KEPT_SECONDS = 2.0
 """Maximum age of a reading that is served."""
 
 
-class _Reading:
-    """A reading of the families, with its rendered pages cached by format."""
+@dataclass(frozen=True, slots=True)
+class _Families:
+    """Families that prometheus_client can render."""
 
-    def __init__(self, metrics: Iterable[Metric], at: int) -> None:
-        self.at = at
-        self._metrics = tuple(metrics)
-        self._pages: dict[MediaType, bytes] = {}
+    metrics: tuple[Metric, ...]
 
     def collect(self) -> Iterable[Metric]:
-        return self._metrics
+        return self.metrics
 
-    def page(self, media_type: MediaType) -> bytes:
-        page = self._pages.get(media_type)
-        if page is None:
-            page = self._pages[media_type] = self._rendered(media_type)
-        return page
-
-    def _rendered(self, media_type: MediaType) -> bytes:
+    def rendered(self, media_type: MediaType) -> bytes:
         # The escaping of prometheus_client 0.23 to 0.26 breaks names with colons.
         generate: Callable[..., bytes] = (
             generate_openmetrics
@@ -55,6 +49,26 @@ class _Reading:
             else generate_text
         )
         return generate(self, escaping="allow-utf-8")
+
+
+class _Reading:
+    """A reading of the families, with its rendered pages cached by format."""
+
+    def __init__(self, metrics: Iterable[Metric], at: int) -> None:
+        self.at = at
+        self._families = _Families(tuple(metrics))
+        self._pages: dict[MediaType, bytes] = {}
+
+    def page(self, media_type: MediaType) -> bytes:
+        page = self._pages.get(media_type)
+        if page is None:
+            page = self._pages[media_type] = self._families.rendered(media_type)
+        return page
+
+    def selection(self, media_type: MediaType, names: Names) -> bytes:
+        metrics = self._families.metrics
+        chosen = tuple(metric for metric in metrics if has_metric(names, metric))
+        return _Families(chosen).rendered(media_type)
 
 
 class ProcessFamilies:
@@ -75,9 +89,16 @@ class ProcessFamilies:
 
     def render(self, media_type: MediaType) -> bytes:
         """Renders the families' lines and the format's end marker."""
+        return self._fresh_reading().page(media_type)
+
+    def select(self, media_type: MediaType, names: Names) -> bytes:
+        """Renders the selected families' lines and the format's end marker."""
+        return self._fresh_reading().selection(media_type, names)
+
+    def _fresh_reading(self) -> _Reading:
         if self._is_older(KEPT_SECONDS):
             self._reading = self._read()
-        return self._reading.page(media_type)
+        return self._reading
 
     def _is_older(self, seconds: float) -> bool:
         return self._clock.now() - self._reading.at >= seconds * NANOSECONDS
