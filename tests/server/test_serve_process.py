@@ -134,7 +134,7 @@ def test_client_that_leaves_is_aborted(slow_server: Server, is_streamed: bool) -
 
 def test_http_requests_are_metered(slow_server: Server) -> None:
     """
-    A request is in flight until its client has left, and is then counted as an error.
+    A request is in flight until its client has left, and is then counted as that.
     """
     name = "hookline_http_requests_total"
     # A route where no other client has left, for leavings are told a little later.
@@ -151,7 +151,7 @@ def test_http_requests_are_metered(slow_server: Server) -> None:
     connection.close()
 
     slow_server.wait_for("hookline_http_requests_in_flight", 0, **route)
-    slow_server.wait_for(name, 1, **route, status="4xx")
+    slow_server.wait_for(name, 1, **route, status="client_disconnect")
 
 
 @pytest.mark.parametrize(

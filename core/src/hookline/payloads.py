@@ -223,6 +223,11 @@ class StateChanged:
     clock: ClockPair | None = None
 
 
+CLIENT_LEFT = 499
+"""Status of an HTTP request whose client disconnected before the response's end, as in
+nginx; no such response is sent."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HttpExchange:
     """An answered HTTP request.
@@ -231,7 +236,8 @@ class HttpExchange:
         route: Route template, such as `/v1/models/{model}`, or `unmatched`; never the
             path itself.
         method: HTTP method; `OTHER` for unusual ones.
-        status: Status of the response; 499 if the client disconnected before its end.
+        status: Status of the response; `CLIENT_LEFT` if the client disconnected before
+            its end.
         seconds: Time from the request's head to the last byte of the response.
         request_bytes: Size of the request body.
         response_bytes: Size of the response body.

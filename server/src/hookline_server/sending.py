@@ -5,6 +5,7 @@ import logging
 
 from aiohttp import web
 
+from hookline.payloads import CLIENT_LEFT
 from hookline_server.api_error import ApiError
 from hookline_server.auth.route_scopes import LIVENESS
 from hookline_server.connections.connection import Connection
@@ -12,9 +13,6 @@ from hookline_server.errors import Handler, error_response
 from hookline_server.logs.request_context import enter_request
 from hookline_server.request_identity import request_id
 from hookline_server.sse import SENT_BYTES
-
-CLIENT_LEFT = 499
-"""Status of a request whose client has left, for logs and metrics."""
 
 logger = logging.getLogger(__name__)
 

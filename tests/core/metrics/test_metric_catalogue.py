@@ -33,6 +33,8 @@ VLLM_FAMILIES = {
     "vllm:kv_cache_usage_perc",
     "vllm:kv_offload_load_bytes_total",
     "vllm:kv_offload_store_bytes_total",
+    "vllm:model_execute_time_milliseconds",
+    "vllm:model_forward_time_milliseconds",
     "vllm:num_preemptions_total",
     "vllm:num_requests_kv_fetch_by_stage",
     "vllm:engine_sleep_state",
@@ -73,8 +75,6 @@ VLLM_HIDDEN = {
     "vllm:gpu_prefix_cache_hit_rate",
     "vllm:gpu_prefix_cache_hits_total",
     "vllm:gpu_prefix_cache_queries_total",
-    "vllm:model_execute_time_milliseconds",
-    "vllm:model_forward_time_milliseconds",
     "vllm:spec_decode_draft_acceptance_rate",
     "vllm:time_in_queue_requests",
     "vllm:time_per_output_token_seconds",
@@ -171,7 +171,7 @@ def test_aliases_translate_only_labels_there_are(metric: Metric) -> None:
 
     for dialect in DIALECTS:
         for alias in metric.aliases(dialect):
-            named = {*alias.rename, *alias.drop, *alias.values}
+            named = {*alias.rename, *alias.drop, *alias.values, *alias.without}
             assert named <= set(metric.label_names)
             assert not set(alias.add) & set(metric.label_names) - alias.drop
             for name, translation in alias.values.items():

@@ -129,6 +129,8 @@ def _difference(alias: Alias) -> str:
         else:
             pairs = ", ".join(f"`{ours}` is `{name}`" for ours, name in values.items())
             parts.append(f"`{label}`: {pairs}")
+    for label, contained in alias.without.items():
+        parts.append(f"without values of `{label}` that contain {_quoted(contained)}")
     if gone := sorted(alias.drop - set(alias.values)):
         parts.append(f"without {_quoted(gone)}")
     if alias.add:

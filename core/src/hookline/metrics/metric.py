@@ -93,6 +93,8 @@ class Alias:
         rename: The dialect's label name by our label name.
         values: By our label name, the dialect's value by our value; samples with an
             unlisted value are left out.
+        without: By our label name, parts of values; samples whose value contains one of
+            them are left out.
         drop: Labels of ours that the dialect does not have.
         add: Constant labels of the dialect.
         buckets: The dialect's upper bounds, if they differ.
@@ -106,6 +108,7 @@ class Alias:
     name: str
     rename: Mapping[str, str] = field(default_factory=dict)
     values: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    without: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     drop: frozenset[str] = frozenset()
     add: Mapping[str, str] = field(default_factory=dict)
     buckets: BucketFamily | None = None

@@ -77,7 +77,7 @@ class FamilyBuilder:
         self._alias = alias
         self._selection = selection
         self._constants = (*alias.add.values(), *selection.labels.values())
-        self._is_plain = not (alias.values or alias.drop)
+        self._is_plain = not (alias.values or alias.without or alias.drop)
         self._label_names = (
             *(
                 alias.rename.get(name, name)
@@ -133,6 +133,8 @@ class FamilyBuilder:
         if self._is_plain:
             return labels + self._constants
         alias = self._alias
+        if alias.without and self._is_left_out(labels):
+            return None
         theirs: list[str] = []
         for name, label in zip(self._metric.label_names, labels, strict=True):
             known = alias.values.get(name)
@@ -141,6 +143,15 @@ class FamilyBuilder:
             if name not in alias.drop:
                 theirs.append(known[label] if known else label)
         return (*theirs, *self._constants)
+
+    def _is_left_out(self, labels: Labels) -> bool:
+        """Whether a label's value contains a part that the dialect leaves out."""
+        without = self._alias.without
+        return any(
+            part in label
+            for name, label in zip(self._metric.label_names, labels, strict=True)
+            for part in without.get(name, ())
+        )
 
 
 def merged(families: Sequence[Family]) -> Family:

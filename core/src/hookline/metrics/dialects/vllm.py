@@ -24,12 +24,42 @@ _ENGINE_INFO = Alias(
 )
 
 
+_UNOBSERVED = {
+    "route": (
+        *("/metrics", "/health", "/load", "/ping", "/version", "/server_info"),
+        *("/live", "/ready"),
+    )
+}
+"""Parts of the routes that vLLM's HTTP metrics leave out, and those of our probes."""
+
+
+def _http(
+    name: str, *, buckets: BucketFamily | None = None, kind: Kind | None = None
+) -> tuple[Alias, ...]:
+    return (
+        Alias(
+            name=f"http_{name}",
+            rename={"route": "handler"},
+            without=_UNOBSERVED,
+            buckets=buckets,
+            kind=kind,
+        ),
+    )
+
+
 def _named(name: str, buckets: BucketFamily | None = None) -> tuple[Alias, ...]:
     return (Alias(name=f"vllm:{name}", buckets=buckets),)
 
 
 def _latency(name: str) -> tuple[Alias, ...]:
     return _named(name, BucketFamily.REQUEST_LATENCY)
+
+
+def _milliseconds(name: str) -> tuple[Alias, ...]:
+    """Names of vLLM's version 0, shown because they exist only where asked for."""
+    return (
+        Alias(name=f"vllm:{name}", scale=1000, buckets=BucketFamily.MODEL_MILLISECONDS),
+    )
 
 
 def _offloaded(name: str, direction: str) -> Alias:
@@ -178,34 +208,38 @@ NAMES: Mapping[str, tuple[Alias, ...]] = {
     "hookline_spec_decode_num_accepted_tokens_per_pos": _named(
         "spec_decode_num_accepted_tokens_per_pos"
     ),
+    "hookline_request_model_forward_seconds": _milliseconds(
+        "model_forward_time_milliseconds"
+    ),
+    "hookline_request_model_execute_seconds": _milliseconds(
+        "model_execute_time_milliseconds"
+    ),
     "hookline_http_requests": (
-        Alias(name="http_requests", rename={"route": "handler"}),
+        Alias(
+            name="http_requests",
+            rename={"route": "handler"},
+            values={
+                "status": {
+                    **{status: status for status in ("2xx", "3xx", "4xx", "5xx")},
+                    # Nobody reads vLLM's answer to a client that left; it is a 200.
+                    "client_disconnect": "2xx",
+                }
+            },
+            without=_UNOBSERVED,
+        ),
     ),
     "hookline_http_request_duration_seconds": (
-        Alias(
-            name="http_request_duration_seconds",
-            rename={"route": "handler"},
-            buckets=BucketFamily.HTTP_LATENCY,
-        ),
+        *_http("request_duration_seconds", buckets=BucketFamily.HTTP_LATENCY),
         Alias(
             name="http_request_duration_highr_seconds",
+            without=_UNOBSERVED,
             drop=frozenset({"route", "method"}),
             buckets=BucketFamily.HTTP_LATENCY_HIGH_RESOLUTION,
         ),
     ),
-    "hookline_http_request_size_bytes": (
-        Alias(
-            name="http_request_size_bytes",
-            rename={"route": "handler"},
-            kind=Kind.SUMMARY,
-        ),
-    ),
-    "hookline_http_response_size_bytes": (
-        Alias(
-            name="http_response_size_bytes",
-            rename={"route": "handler"},
-            kind=Kind.SUMMARY,
-        ),
+    "hookline_http_request_size_bytes": _http("request_size_bytes", kind=Kind.SUMMARY),
+    "hookline_http_response_size_bytes": _http(
+        "response_size_bytes", kind=Kind.SUMMARY
     ),
 }
 

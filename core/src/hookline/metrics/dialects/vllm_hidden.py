@@ -53,24 +53,6 @@ NAMES: Mapping[str, tuple[Alias, ...]] = {
         "request_queue_time_seconds",
         buckets=BucketFamily.REQUEST_LATENCY,
     ),
-    "hookline_request_model_forward_seconds": (
-        Alias(
-            name="vllm:model_forward_time_milliseconds",
-            hidden_since=HIDDEN_SINCE,
-            replaced_by="hookline_request_model_forward_seconds",
-            scale=1000,
-            buckets=BucketFamily.MODEL_MILLISECONDS,
-        ),
-    ),
-    "hookline_request_model_execute_seconds": (
-        Alias(
-            name="vllm:model_execute_time_milliseconds",
-            hidden_since=HIDDEN_SINCE,
-            replaced_by="hookline_request_model_execute_seconds",
-            scale=1000,
-            buckets=BucketFamily.MODEL_MILLISECONDS,
-        ),
-    ),
     "hookline_spec_decode_acceptance_ratio": _old(
         "spec_decode_draft_acceptance_rate",
         "spec_decode_num_accepted_tokens_total",

@@ -5,14 +5,23 @@ from collections.abc import Callable, Iterable
 from hookline.metrics.buckets import BucketFamily
 from hookline.metrics.metric import Kind, Label, Metric, Point, Scope
 from hookline.metrics.readings import HttpLoad, Reading
-from hookline.payloads import HttpExchange
+from hookline.payloads import CLIENT_LEFT, HttpExchange
 
 ROUTE = Label("route", cap=64)
 METHOD = Label("method", cap=8)
+DISCONNECT = "client_disconnect"
+STATUS = Label("status", ("2xx", "3xx", "4xx", "5xx", DISCONNECT))
 
 
 def _load(load: HttpLoad) -> Iterable[Point]:
     return [(key, count, 1) for key, count in load.in_flight.items()]
+
+
+def _answered(exchange: HttpExchange) -> Iterable[Point]:
+    # Not 4xx: neither side has made an error, and rates of errors would show it.
+    has_left = exchange.status == CLIENT_LEFT
+    status = DISCONNECT if has_left else f"{exchange.status // 100}xx"
+    return (((exchange.route, exchange.method, status), 1, 1),)
 
 
 def _bytes(name: str, text: str, number: Callable[[HttpExchange], int]) -> Metric:
@@ -35,20 +44,11 @@ HTTP_METRICS: tuple[Metric, ...] = (
         name="hookline_http_requests",
         kind=Kind.COUNTER,
         unit="requests",
-        help="HTTP requests answered, by route template, method and status class; a "
-        "client that disconnected before the end counts as 4xx.",
-        labels=(ROUTE, METHOD, Label("status", ("2xx", "3xx", "4xx", "5xx"))),
+        help="HTTP requests answered, by route template, method and status class; "
+        "client_disconnect counts those whose client disconnected before the end.",
+        labels=(ROUTE, METHOD, STATUS),
         scope=Scope.FRONT_END,
-        value=Reading(
-            HttpExchange,
-            lambda exchange: (
-                (
-                    (exchange.route, exchange.method, f"{exchange.status // 100}xx"),
-                    1,
-                    1,
-                ),
-            ),
-        ),
+        value=Reading(HttpExchange, _answered),
     ),
     Metric(
         name="hookline_http_requests_in_flight",
