@@ -1,9 +1,35 @@
 """The listening socket."""
 
+import socket
+
 import pytest
 
 from hookline.config.readers import read_size
-from hookline_server.listening import ListenError, listen, url
+from hookline.front_end_parts import ServerAddress
+from hookline_server.listening import (
+    ListenError,
+    bound_port,
+    listen,
+    server_address,
+    url,
+)
+
+
+@pytest.mark.parametrize(
+    ("host", "expected"),
+    [
+        ("127.0.0.1", "127.0.0.1"),
+        ("0.0.0.0", socket.gethostname()),  # noqa: S104
+    ],
+)
+def test_observers_know_where_the_server_listens(host: str, expected: str) -> None:
+    """
+    The address is the socket's, or the machine's name where it has all addresses.
+    """
+    with listen(host, 0) as bound:
+        address = server_address(bound)
+
+        assert address == ServerAddress(host=expected, port=bound_port(bound))
 
 
 def test_port_in_use_is_one_error() -> None:

@@ -30,6 +30,32 @@ async def test_clients_id_is_cleaned_and_echoed(given: str, expected: str) -> No
     assert engine.streams[0].facts.client_id == expected
 
 
+@pytest.mark.parametrize("is_streamed", [False, True])
+@pytest.mark.parametrize(
+    ("path", "asked"),
+    [
+        ("/v1/completions", {"prompt": "a"}),
+        ("/v1/chat/completions", {"messages": [{"role": "user", "content": "a"}]}),
+    ],
+)
+async def test_observers_know_the_response_s_id(
+    path: str, asked: dict[str, object], is_streamed: bool
+) -> None:
+    """
+    The engine's facts have the id that the client reads in its response.
+    """
+    engine = FakeEngine()
+    body = {"model": "fake", "stream": is_streamed, **asked}
+
+    async with client_of(engine) as client:
+        response = await client.post(path, json=body)
+        text = await response.text()
+
+    found = engine.streams[0].facts.response_id
+    assert f'"id":"{found}"' in text
+    assert found != engine.streams[0].facts.client_id
+
+
 async def test_a_missing_id_is_generated() -> None:
     """
     Requests without an id, or with an unusable one, get ids of their own.

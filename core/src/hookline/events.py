@@ -215,6 +215,11 @@ class StepRecord(msgspec.Struct, frozen=True, array_like=True):
     thread_use: ThreadUse = NO_THREADS
 
     @property
+    def schedule_ns(self) -> int:
+        """Time of planning this step."""
+        return self.scheduled_at - self.started_at
+
+    @property
     def execute_ns(self) -> int:
         """Execution time of this step alone, without overlap with other steps."""
         return self.executed_at - self.scheduled_at - self.waited_ns

@@ -114,6 +114,19 @@ class EngineHealth:
     oldest_unheard_seconds: float
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerAddress:
+    """Where a server listens; sent once.
+
+    Attributes:
+        host: Address of the API, or the machine's name if it listens on all addresses.
+        port: Port of the API.
+    """
+
+    host: str
+    port: int
+
+
 FrontEndPart = (
     LogStats
     | ConnectionStats
@@ -121,5 +134,6 @@ FrontEndPart = (
     | EventLoopStats
     | TransportStats
     | EngineHealth
+    | ServerAddress
 )
 """The state of one part of a front end. Its counts are totals since the start."""

@@ -33,6 +33,8 @@ class RequestFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
     Attributes:
         client_id: The client's own id; never a key.
+        response_id: Id of the response that the client gets; empty if responses have no
+            ids, as offline.
         tenant: Tenant that the request is accounted to.
         lora: Name of the LoRA adapter.
         priority: Lower runs first under the priority policy.
@@ -46,6 +48,7 @@ class RequestFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     """
 
     client_id: str = ""
+    response_id: str = ""
     tenant: str | None = None
     lora: str | None = None
     priority: int = 0

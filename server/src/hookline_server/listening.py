@@ -1,8 +1,11 @@
 """Listening sockets, which are bound before the engine starts."""
 
+import ipaddress
 import os
 import socket
 from dataclasses import dataclass
+
+from hookline.front_end_parts import ServerAddress
 
 BACKLOG = 1024
 
@@ -79,6 +82,14 @@ def bound_port(bound: socket.socket) -> int:
     """Returns the port of a bound socket."""
     port: int = bound.getsockname()[1]
     return port
+
+
+def server_address(bound: socket.socket) -> ServerAddress:
+    """Returns the address of a bound socket as observers know it."""
+    host, port = bound.getsockname()[:2]
+    if ipaddress.ip_address(host).is_unspecified:
+        host = socket.gethostname()
+    return ServerAddress(host=host, port=port)
 
 
 def url(bound: socket.socket) -> str:

@@ -38,11 +38,16 @@ async def echo_request_id(request: web.Request, response: web.StreamResponse) ->
 
 
 def request_facts(
-    request: web.Request, *, priority: int = 0, slo: Slo | None = None
+    request: web.Request,
+    *,
+    response_id: str = "",
+    priority: int = 0,
+    slo: Slo | None = None,
 ) -> RequestFacts:
-    """Returns the facts of a request for observers."""
+    """Returns the facts of a request for observers; a refused one has no response."""
     return RequestFacts(
         client_id=request_id(request),
+        response_id=response_id,
         tenant=tenant_of(request),
         weight=weight_of(request),
         priority=priority,

@@ -10,7 +10,7 @@ from aiohttp import web
 from hookline_server.app import create_app
 from hookline_server.context import OPEN_STREAMS, key_ring
 from hookline_server.engine import ServingEngine
-from hookline_server.listening import Listening
+from hookline_server.listening import Listening, server_address
 from hookline_server.loading import create_loading_app
 from hookline_server.pages_app import PAGES_APP
 from hookline_server.settings import ServerSettings
@@ -69,6 +69,8 @@ async def _serve_engine(
     # Sites end in reverse order, so the pages end before the API.
     async with sites(served, settings.connection_limits) as connections:
         engine.report(connections.stats)
+        address = server_address(listening.api)
+        engine.report(lambda: address)
         when_ready(app)
         watching = asyncio.create_task(_log_failure(engine))
         await stopping.wait()

@@ -261,7 +261,7 @@ def test_iteration_adds_up_all_requests_of_a_step() -> None:
     assert step.first_tokens == (FirstToken(seconds=1.0, is_streamed=True),)
     assert step.inter_token_seconds == ((1.5, 1),)
     assert [each.request_id for each in step.finished] == [2]
-    assert step.finished_groups == (FinishedGroup(n=1, max_output_tokens=1),)
+    assert step.finished_groups == (FinishedGroup(requests=step.finished),)
 
 
 def test_group_ends_with_its_last_completion() -> None:
@@ -271,8 +271,11 @@ def test_group_ends_with_its_last_completion() -> None:
 
     engine.run()
 
-    groups = [each.finished_groups for each in engine.iterations if each.finished]
-    assert groups == [(), (FinishedGroup(n=2, max_output_tokens=2),)]
+    first, last = [each for each in engine.iterations if each.finished]
+    completions = (*first.finished, *last.finished)
+    assert first.finished_groups == ()
+    assert last.finished_groups == (FinishedGroup(requests=completions),)
+    assert last.finished_groups[0].max_output_tokens == 2
     assert engine.accounting.finished == {"length": 2}
 
 

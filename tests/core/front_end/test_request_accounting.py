@@ -176,7 +176,7 @@ def test_a_request_from_arrival_to_end() -> None:
     assert seen(request) == (3.25, 6.5, 0.5)
     assert (request.reason, request.output_tokens) == (FinishReason.LENGTH, 5)
     assert (request.prompt_tokens, request.local_cached_tokens) == (10, 3)
-    assert last.finished_groups == (FinishedGroup(n=1, max_output_tokens=5),)
+    assert last.finished_groups == (FinishedGroup(requests=(request,)),)
 
 
 def test_times_are_placed_on_one_wall_clock() -> None:
@@ -208,8 +208,10 @@ def test_several_completions_are_one_group() -> None:
     one = front.take(2, finished=[length(1, 2, 6), length(3, 2, 1)])
     two = front.take(3, finished=[length(2, 3, 2)])
 
-    assert one.finished_groups == (FinishedGroup(n=1, max_output_tokens=1),)
-    assert two.finished_groups == (FinishedGroup(n=2, max_output_tokens=6),)
+    [short], [long] = one.finished_groups, two.finished_groups
+    assert (short.n, short.max_output_tokens) == (1, 1)
+    assert (long.n, long.max_output_tokens) == (2, 6)
+    assert long.requests == (one.finished[0], *two.finished)
     indices = [each.completion_index for each in (*one.finished, *two.finished)]
     assert indices == [0, 0, 1]
 
@@ -373,8 +375,11 @@ def test_step_times_are_charged_where_asked_for(*, is_detailed: bool) -> None:
 
     [request] = front.take(6, finished=[length(1, 6, 0)]).finished
 
-    wanted = (1.0, 4.0) if is_detailed else (None, None)
-    assert (request.forward_seconds, request.execute_seconds) == wanted
+    found = (
+        *(request.forward_seconds, request.execute_seconds),
+        request.schedule_seconds,
+    )
+    assert found == ((1.0, 4.0, 2.0) if is_detailed else (None, None, None))
 
 
 @pytest.mark.parametrize("prompt", [None, [4, 5, 6]])

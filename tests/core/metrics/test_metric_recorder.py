@@ -277,7 +277,7 @@ FIRST_STEP = IterationStats(
     first_tokens=(FirstToken(seconds=0.02), FirstToken(seconds=0.3)),
     inter_token_seconds=((0.01, 3), (0.04, 1)),
     finished=(JUDGED,),
-    finished_groups=(FinishedGroup(n=2, max_output_tokens=5),),
+    finished_groups=(FinishedGroup(requests=(FINISHED, FINISHED)),),
     evictions=(
         BlockEviction(
             3000 * MILLISECOND,
@@ -289,7 +289,7 @@ FIRST_STEP = IterationStats(
 
 OUTSIDE_STEPS = IterationStats(
     finished=(ABORTED, REJECTED, LIMITED),
-    finished_groups=(FinishedGroup(n=1, max_output_tokens=0),),
+    finished_groups=(FinishedGroup(requests=(ABORTED,)),),
 )
 
 LANE = LaneStats(

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterator
 from itertools import pairwise
 
+import msgspec
 import pytest
 
 from hookline import LLM, FinishReason, RequestError, RequestFacts, SamplingParams
@@ -216,6 +217,23 @@ def test_rejected_request_is_reported_with_a_state(llm: LLM, site: PluginSite) -
     assert request.reason is FinishReason.REJECTED
     assert request.cause == EMPTY
     assert request.facts == FACTS[1]
+
+
+def test_rejected_request_is_traced_like_any_other(llm: LLM, site: PluginSite) -> None:
+    """A caller's trace is continued where its request is rejected, too."""
+    trace = "4bf92f3577b34da6a3ce929d0e0e4736"
+    context = {"traceparent": f"00-{trace}-00f067aa0ba902b7-01"}
+    facts = msgspec.structs.replace(FACTS[1], trace_context=context, trace_id="")
+
+    llm.front_end.reject(facts, EMPTY)
+
+    [request] = [
+        each
+        for payload in told(llm, site)
+        if isinstance(payload, StateChanged)
+        for each in payload.iteration.finished
+    ]
+    assert request.facts.trace_id == trace
 
 
 def test_dead_engine_is_reported_after_its_requests(llm: LLM, site: PluginSite) -> None:

@@ -11,7 +11,7 @@ from hookline.core.commands import SCHEMA_VERSION
 from hookline.frozen import plain
 from hookline.transport.messages import ToClient, ToEngine
 
-DIGESTS = {11: "3746be596913f67e6b3648d3c96b942f8cc97556e1624573ece6dae35ac09a8b"}
+DIGESTS = {12: "95688745544f948c9f69aaa4f71ccd2f6e6f430d1cca157cdc98de98e831e322"}
 """SHA-256 of the schemas of all messages, by schema version."""
 
 

@@ -26,7 +26,7 @@ from hookline.frontend.request_account import (
 )
 from hookline.frontend.wall_time import WallTime
 from hookline.request import FinishReason, RequestFacts
-from hookline.stats import FinishedGroup, IterationStats
+from hookline.stats import IterationStats
 
 
 class RequestAccounting:
@@ -216,7 +216,7 @@ class RequestAccounting:
             return
         for request_id, _ in record.request_tokens:
             if (account := self._accounts.get(request_id)) is not None:
-                account.timeline.computed(record.forward_ns, record.execute_ns)
+                account.timeline.computed(record)
 
     def _take_tokens(
         self, event: NewTokens, iteration: IterationBuilder, received_at: int
@@ -241,12 +241,9 @@ class RequestAccounting:
         self._count_finished(summary.reason)
         iteration.finished.append(summary)
         group = account.group
-        group.num_open -= 1
-        group.max_output_tokens = max(group.max_output_tokens, summary.output_tokens)
-        if not group.num_open:
-            iteration.finished_groups.append(
-                FinishedGroup(n=group.size, max_output_tokens=group.max_output_tokens)
-            )
+        group.ended.append(summary)
+        if group.is_over:
+            iteration.finished_groups.append(group.summary())
 
     def _no_longer_waits(self, account: RequestAccount) -> None:
         if not account.timeline.was_scheduled:

@@ -208,6 +208,7 @@ class FrontEnd:
     def reject(self, facts: RequestFacts, cause: Rejected) -> None:
         """Counts a request that reached no engine; the first engine's series get it."""
         engine = self.engines.first
+        facts = self._context.complete(facts)
         iteration = engine.accounting.reject(facts, cause)
         if self._observers.is_listening:
             output = StepOutput(engine.index, engine.stats_at, "rejected", engine.stats)

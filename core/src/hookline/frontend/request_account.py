@@ -11,7 +11,7 @@ from hookline.outputs import RequestMetrics
 from hookline.request import RequestFacts
 from hookline.sampling_params import SamplingParams
 from hookline.slo import judge
-from hookline.stats import FinishedRequest
+from hookline.stats import FinishedGroup, FinishedRequest
 
 
 class RequestGroup:
@@ -19,15 +19,23 @@ class RequestGroup:
 
     Attributes:
         size: Number of completions.
-        num_open: Completions that the engine has not ended yet.
-        max_output_tokens: Length of the longest one that has ended.
+        ended: Those that the engine has ended, in the order of their ends.
     """
 
-    __slots__ = ("max_output_tokens", "num_open", "size")
+    __slots__ = ("ended", "size")
 
     def __init__(self, size: int) -> None:
-        self.size = self.num_open = size
-        self.max_output_tokens = 0
+        self.size = size
+        self.ended: list[FinishedRequest] = []
+
+    @property
+    def is_over(self) -> bool:
+        return len(self.ended) == self.size
+
+    def summary(self) -> FinishedGroup:
+        """The summary of the whole request once it is over, for observers."""
+        ordered = sorted(self.ended, key=lambda each: each.completion_index)
+        return FinishedGroup(requests=tuple(ordered))
 
 
 class RequestAccount:
@@ -140,6 +148,7 @@ class RequestAccount:
             tpot_seconds=timeline.tpot_seconds,
             forward_seconds=seconds_between(0, timeline.forward_ns),
             execute_seconds=seconds_between(0, timeline.execute_ns),
+            schedule_seconds=seconds_between(0, timeline.schedule_ns),
             times=timeline.times(wall, ended_at),
             is_streamed=admitted.is_streamed,
             completion_index=admitted.completion_index,

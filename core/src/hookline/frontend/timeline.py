@@ -1,7 +1,14 @@
 """The times and token counts of one request, taken from the engine's events."""
 
 from hookline.clock import NANOSECONDS
-from hookline.events import Finished, NewTokens, Preempted, Queued, Scheduled
+from hookline.events import (
+    Finished,
+    NewTokens,
+    Preempted,
+    Queued,
+    Scheduled,
+    StepRecord,
+)
 from hookline.frontend.preemptions import Preemptions
 from hookline.frontend.wall_time import WallTime
 from hookline.stats import MAX_STALLS, RequestTimes
@@ -24,6 +31,7 @@ class Timeline:
         forward_ns: Time in the model's forward pass, summed over the request's steps;
             None unless measured for each request.
         execute_ns: Time in the executor, likewise.
+        schedule_ns: Time in the scheduler, likewise.
         preemptions: Time and tokens lost to preemptions.
     """
 
@@ -43,6 +51,7 @@ class Timeline:
         "local_cached_tokens",
         "output_tokens",
         "preemptions",
+        "schedule_ns",
     )
 
     def __init__(self, arrived_at: int) -> None:
@@ -54,6 +63,7 @@ class Timeline:
         self.accepted_tokens = 0
         self.forward_ns: int | None = None
         self.execute_ns: int | None = None
+        self.schedule_ns: int | None = None
         self.preemptions = Preemptions()
         self._queued: int | None = None
         self._first_scheduled: int | None = None
@@ -81,10 +91,11 @@ class Timeline:
             self.external_cached_tokens -= event.failed_external_tokens
         self.preemptions.begin(event)
 
-    def computed(self, forward_ns: int, execute_ns: int) -> None:
+    def computed(self, record: StepRecord) -> None:
         """Adds the times of a step that the request was part of."""
-        self.forward_ns = (self.forward_ns or 0) + forward_ns
-        self.execute_ns = (self.execute_ns or 0) + execute_ns
+        self.forward_ns = (self.forward_ns or 0) + record.forward_ns
+        self.execute_ns = (self.execute_ns or 0) + record.execute_ns
+        self.schedule_ns = (self.schedule_ns or 0) + record.schedule_ns
 
     def new_tokens(self, event: NewTokens, received_at: int) -> int | None:
         """Counts new tokens.

@@ -70,6 +70,7 @@ class FinishedRequest:
         forward_seconds: Time in the model's forward pass, summed over the request's
             steps; None unless detailed traces are enabled.
         execute_seconds: Time in the executor, likewise.
+        schedule_seconds: Time in the scheduler, likewise.
         times: When its phases began; None if it was rejected.
         is_streamed: Whether the client got tokens as they were generated.
         completion_index: Index among the `n` completions of the client's request.
@@ -104,6 +105,7 @@ class FinishedRequest:
     preempted_prefill_seconds: float = 0.0
     forward_seconds: float | None = None
     execute_seconds: float | None = None
+    schedule_seconds: float | None = None
     times: RequestTimes | None = None
     is_streamed: bool = False
     completion_index: int = 0
@@ -126,9 +128,17 @@ class FinishedGroup:
     """A client's request, all of whose `n` completions have ended.
 
     Attributes:
-        n: Number of completions.
-        max_output_tokens: Length of the longest completion in tokens.
+        requests: Its completions by their index, at least one.
     """
 
-    n: int
-    max_output_tokens: int
+    requests: tuple[FinishedRequest, ...]
+
+    @property
+    def n(self) -> int:
+        """Number of completions."""
+        return len(self.requests)
+
+    @property
+    def max_output_tokens(self) -> int:
+        """Length of the longest completion in tokens."""
+        return max(request.output_tokens for request in self.requests)

@@ -44,16 +44,22 @@ async def chat_completions(request: web.Request) -> web.StreamResponse:
         )
         check_logprobs(body, params, engine.facts.max_model_len)
         prompt = await _prompt(engine, body, client_of(request))
+    identity = make_identity(request, "chatcmpl")
     submission = Submission(
         prompts=[prompt],
         params=params,
-        facts=request_facts(request, priority=body.priority or 0, slo=slo),
+        facts=request_facts(
+            request,
+            response_id=identity.id,
+            priority=body.priority or 0,
+            slo=slo,
+        ),
         cache_salt=body.cache_salt,
         is_streamed=body.is_streamed,
         kv_transfer_params=body.kv_transfer_params,
         client=client_of(request),
     )
-    answer = ChatAnswer(make_identity(request, "chatcmpl"), body, engine)
+    answer = ChatAnswer(identity, body, engine)
     with _fields_named(body):
         return await deliver(request, submission, answer)
 

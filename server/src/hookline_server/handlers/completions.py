@@ -49,17 +49,22 @@ async def completions(request: web.Request) -> web.StreamResponse:
         check_logprobs(body, params, engine.facts.max_model_len, num_prompts=len(given))
         found = await _tokenized(engine, body, given, client_of(request))
         echo = await _echo(engine, body, found)
+    identity = make_identity(request, "cmpl")
     submission = Submission(
         prompts=found,
         params=params,
-        facts=request_facts(request, priority=body.priority or 0, slo=slo),
+        facts=request_facts(
+            request,
+            response_id=identity.id,
+            priority=body.priority or 0,
+            slo=slo,
+        ),
         cache_salt=body.cache_salt,
         is_streamed=body.is_streamed,
         may_be_shorter=body.max_tokens is None,
         kv_transfer_params=body.kv_transfer_params,
         client=client_of(request),
     )
-    identity = make_identity(request, "cmpl")
     return await deliver(
         request, submission, CompletionAnswer(identity, body, engine, echo)
     )

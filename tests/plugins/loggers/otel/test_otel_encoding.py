@@ -33,6 +33,7 @@ from hookline.finish_cause import (
     Rejected,
     StoppedByString,
 )
+from hookline.front_end_parts import ServerAddress
 from hookline.request import FinishReason, RequestFacts
 from hookline.stats import FinishedRequest, RequestTimes
 from hookline_faults.otlp import CLIENT_SPAN, TRACE_ID, TRACED
@@ -40,10 +41,13 @@ from hookline_otel.attributes import (
     cut,
     genai_attributes,
     hookline_attributes,
+    operation_attributes,
     vllm_attributes,
 )
+from hookline_otel.completions import Completions
 from hookline_otel.envelope import Envelope
 from hookline_otel.options import Semconv
+from hookline_otel.origin import Origin
 from hookline_otel.phases import phases_of
 from hookline_otel.request_trace import RequestTrace
 from hookline_otel.spans import Pairs
@@ -51,6 +55,7 @@ from hookline_otel.trace_context import MAX_STATE, find_parent
 from hookline_otel.wire import AttributeValue, attribute, varint
 
 LOCAL, REMOTE = 0x100, 0x300
+ORIGIN = Origin("tiny", 2, ServerAddress(host="host.example", port=8000))
 
 texts = st.text(st.characters(codec="utf-8"))
 integers = st.integers(-(2**63), 2**63 - 1)
@@ -77,6 +82,7 @@ times = st.builds(
 facts = st.builds(
     RequestFacts,
     client_id=any_texts,
+    response_id=any_texts,
     tenant=st.none() | any_texts,
     trace_id=st.just(TRACE_ID),
     trace_context=st.just({}) | st.just(TRACED.facts.trace_context),
@@ -169,7 +175,7 @@ def test_request_is_what_its_messages_would_be(
 ) -> None:
     """Any request's spans are those that the messages' own classes describe."""
     trace = RequestTrace(
-        request=request, model="tiny", engine_index=2, semconv=semconv, observed_at=0
+        request=Completions((request,)), origin=ORIGIN, semconv=semconv, observed_at=0
     )
 
     root, *children = map(Span.FromString, trace.encode())
@@ -185,11 +191,16 @@ def test_request_is_what_its_messages_would_be(
 
 
 def expected_attributes(request: FinishedRequest, semconv: Semconv) -> Pairs:
+    alone = Completions((request,))
+    if semconv.has_genai or alone.is_rejected:
+        yield from operation_attributes(alone, ORIGIN)
+    if alone.is_rejected:
+        return
     if semconv.has_genai:
-        yield from genai_attributes(request, "tiny")
-        yield from hookline_attributes(request, 2)
+        yield from genai_attributes(alone, "tiny")
+        yield from hookline_attributes(alone, 2)
     if semconv.has_vllm:
-        yield from vllm_attributes(request)
+        yield from vllm_attributes(alone)
 
 
 def expected_root(request: FinishedRequest, semconv: Semconv, span_id: bytes) -> Span:
@@ -209,7 +220,7 @@ def expected_root(request: FinishedRequest, semconv: Semconv, span_id: bytes) ->
         trace_state="vendor=1" if has_parent else "",
         flags=REMOTE if has_parent else LOCAL,
         name=f"{request.facts.operation} tiny" if semconv.has_genai else "llm_request",
-        kind=Span.SPAN_KIND_SERVER if semconv.has_vllm else Span.SPAN_KIND_INTERNAL,
+        kind=Span.SPAN_KIND_SERVER,
         start_time_unix_nano=places.arrived,
         end_time_unix_nano=end,
         events=[

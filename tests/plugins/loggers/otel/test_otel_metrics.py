@@ -14,6 +14,7 @@ from opentelemetry.proto.metrics.v1.metrics_pb2 import (
 import hookline_otel
 from hookline.config import EngineConfig, MetricsConfig, ObserverConfig
 from hookline.events import ClockPair
+from hookline.finish_cause import Rejected
 from hookline.metrics import Kind
 from hookline.payloads import (
     EngineFailed,
@@ -25,8 +26,9 @@ from hookline.payloads import (
 )
 from hookline.request import FinishReason, RequestFacts
 from hookline.stats import FinishedRequest, IterationStats, SchedulerStats
-from hookline_faults.otlp import START, TRACE_ID, TRACED, Receiver
+from hookline_faults.otlp import START, TRACE_ID, TRACED, Receiver, ended
 from hookline_otel.endpoint import OtlpProtocol
+from hookline_otel.genai_metrics import MAX_ERRORS
 from hookline_otel.logger import OtelLogger
 from hookline_otel.metric_source import make_recorder
 from hookline_testing.payloads import CAUSES, FACTS, make_started, make_state, make_step
@@ -70,7 +72,7 @@ def push(receiver: Receiver, *requests: FinishedRequest) -> dict[str, Metric]:
     """The last push of an engine that lived for these requests."""
     logger = create(receiver)
     logger.engine_started(STARTED)
-    logger.step_finished(make_step(IterationStats(finished=requests)))
+    logger.step_finished(make_step(ended(*requests)))
     logger.engine_stopped(STOPPED)
     return receiver.inbox.last_metrics
 
@@ -98,7 +100,7 @@ def test_catalogue_arrives_with_its_numbers(receiver: Receiver) -> None:
     """Over either protocol, counters, gauges and histograms have their values."""
     logger = create(receiver, traces_endpoint=receiver.url)
     logger.engine_started(STARTED)
-    iteration = IterationStats(finished=(TRACED, TRACED))
+    iteration = ended(TRACED, TRACED)
     state = SchedulerStats(running=2, waiting=3, received=9)
 
     logger.step_finished(make_step(iteration, state))
@@ -244,8 +246,8 @@ def test_conventions_histograms_have_their_buckets(
         (FinishReason.STOP, None, True),
         (FinishReason.LENGTH, None, True),
         (FinishReason.ABORT, None, False),
-        (FinishReason.ERROR, "error", False),
-        (FinishReason.REJECTED, "rejected", False),
+        (FinishReason.ERROR, "engine_error", False),
+        (FinishReason.REJECTED, "overloaded", False),
     ],
 )
 def test_conventions_histograms_separate_successes(
@@ -289,6 +291,21 @@ def test_clients_add_no_series(grpc_receiver: Receiver) -> None:
     assert point.count == 100
 
 
+def test_errors_add_few_series(grpc_receiver: Receiver) -> None:
+    """However many codes there are, the kinds of error are bounded."""
+    requests = [
+        replace(TRACED, cause=Rejected(f"code_{number}", "")) for number in range(100)
+    ]
+
+    metrics = push(grpc_receiver, *requests)
+
+    points = metrics["gen_ai.server.request.duration"].histogram.data_points
+    counts = {labels(point)["error.type"]: point.count for point in points}
+    assert len(counts) == MAX_ERRORS + 1
+    assert counts["code_0"] == 1
+    assert counts["_OTHER"] == 100 - MAX_ERRORS
+
+
 def test_illegal_trace_id_spoils_no_push(grpc_receiver: Receiver) -> None:
     """An exemplar that cannot be sent is left out."""
     facts = RequestFacts(trace_id="not hexadecimal")
@@ -305,7 +322,7 @@ def test_lost_spans_are_metrics(grpc_receiver: Receiver) -> None:
         grpc_receiver, traces_endpoint=grpc_receiver.url, metrics_interval="0.05"
     )
     logger.engine_started(STARTED)
-    logger.state_changed(make_state(IterationStats(finished=(TRACED,))))
+    logger.state_changed(make_state(ended(TRACED)))
     grpc_receiver.inbox.wait_for(lambda inbox: len(inbox.spans) == 6)
     pushes = len(grpc_receiver.inbox.metrics)
 

@@ -16,14 +16,15 @@ import hookline_otel
 from hookline.clock import VirtualClock
 from hookline.config import EngineConfig
 from hookline.payloads import EngineStopped, LoggerContext
-from hookline.stats import IterationStats
-from hookline_faults.otlp import START, TRACED, Receiver
+from hookline_faults.otlp import START, TRACED, Receiver, ended
 from hookline_otel import delivery
+from hookline_otel.completions import Completions
 from hookline_otel.delivery import Delivery
 from hookline_otel.endpoint import Endpoint, OtlpProtocol, Signal
 from hookline_otel.envelope import Envelope
 from hookline_otel.logger import OtelLogger
 from hookline_otel.options import Semconv
+from hookline_otel.origin import Origin
 from hookline_otel.outage_log import WARN_SECONDS, OutageLog
 from hookline_otel.request_trace import RequestTrace
 from hookline_otel.resource import make_resource, make_scope
@@ -39,9 +40,8 @@ NOWHERE = "http://127.0.0.1:9"
 """The port `discard`, where nothing listens."""
 
 TRACE = RequestTrace(
-    request=TRACED,
-    model="tiny",
-    engine_index=0,
+    request=Completions((TRACED,)),
+    origin=Origin("tiny", 0),
     semconv=Semconv.GENAI,
     observed_at=START,
 )
@@ -135,7 +135,7 @@ def test_collector_that_is_down_costs_a_count_and_a_warning(
     )
     logger.engine_started(make_started())
     for _ in range(100):
-        logger.step_finished(make_step(IterationStats(finished=(TRACED,))))
+        logger.step_finished(make_step(ended(TRACED)))
 
     logger.engine_stopped(STOPPED)
 
@@ -158,7 +158,7 @@ def test_collector_that_refuses_is_quoted(caplog: pytest.LogCaptureFixture) -> N
         logger = create(
             traces_endpoint=f"{receiver.url}/nowhere", protocol=OtlpProtocol.HTTP
         )
-        logger.step_finished(make_step(IterationStats(finished=(TRACED,))))
+        logger.step_finished(make_step(ended(TRACED)))
 
         logger.engine_started(make_started())
         logger.engine_stopped(STOPPED)
@@ -175,14 +175,13 @@ import hookline_otel
 from hookline.config import EngineConfig
 from hookline_testing.payloads import make_started, make_step
 from hookline.payloads import LoggerContext
-from hookline.stats import IterationStats
-from hookline_faults.otlp import TRACED
+from hookline_faults.otlp import TRACED, ended
 
 options = {"traces_endpoint": sys.argv[1]}
 context = LoggerContext(name="otel", config=EngineConfig(), options=options)
 logger = hookline_otel.create_stat_logger(context)
 logger.engine_started(make_started())
-logger.step_finished(make_step(IterationStats(finished=(TRACED,))))
+logger.step_finished(make_step(ended(TRACED)))
 """
 
 
@@ -213,9 +212,9 @@ def test_hanging_collector_delays_no_exit(protocol: OtlpProtocol) -> None:
             flush_seconds="0.2",
         )
         logger.engine_started(make_started())
-        logger.step_finished(make_step(IterationStats(finished=(TRACED,))))
+        logger.step_finished(make_step(ended(TRACED)))
         receiver.inbox.wait_for(lambda inbox: bool(inbox.traces and inbox.metrics))
-        logger.step_finished(make_step(IterationStats(finished=(TRACED,))))
+        logger.step_finished(make_step(ended(TRACED)))
 
         logger.engine_stopped(STOPPED)
 

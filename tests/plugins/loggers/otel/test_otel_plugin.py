@@ -14,7 +14,9 @@ from hookline.config import (
     ExecutorConfig,
     ObserverConfig,
 )
+from hookline.finish_cause import Rejected
 from hookline.payloads import LoggerContext
+from hookline.request import RequestFacts
 from hookline_faults.otlp import Receiver, draw
 from hookline_otel.endpoint import OtlpProtocol
 from hookline_otel.logger import OtelLogger
@@ -70,19 +72,22 @@ def test_logger_needs_no_facts_gathered() -> None:
     assert {caller.name for caller in callers} == FREE_OF_FACTS
 
 
+def tracing(url: str) -> EngineConfig:
+    """A simulated engine that traces every request."""
+    return EngineConfig(
+        executor=ExecutorConfig(name="simulated"),
+        observers=ObserverConfig(
+            stat_loggers=("otel",),
+            options={"otel": {"traces_endpoint": url}},
+            trace_ratio=1.0,
+        ),
+    )
+
+
 def test_engine_exports_its_requests() -> None:
     """Spans of a real engine's start and requests arrive in their places."""
     with Receiver(OtlpProtocol.GRPC) as receiver:
-        config = EngineConfig(
-            executor=ExecutorConfig(name="simulated"),
-            observers=ObserverConfig(
-                stat_loggers=("otel",),
-                options={"otel": {"traces_endpoint": receiver.url}},
-                trace_ratio=1.0,
-            ),
-        )
-
-        with LLM.from_config(config) as llm:
+        with LLM.from_config(tracing(receiver.url)) as llm:
             llm.generate(["one", "two"], SamplingParams(max_tokens=3, ignore_eos=True))
 
         lines = draw(receiver.inbox.spans).splitlines()
@@ -90,6 +95,22 @@ def test_engine_exports_its_requests() -> None:
         assert names[0] == "engine start"
         request = ["text_completion demo", "├ queue", "├ prefill", "└ decode"]
         assert names[-8:] == request * 2
+
+
+def test_rejections_and_completions_are_one_span_each() -> None:
+    """Two completions of a real engine are one request, and a rejection is another."""
+    with Receiver(OtlpProtocol.GRPC) as receiver:
+        with LLM.from_config(tracing(receiver.url)) as llm:
+            params = SamplingParams(n=2, max_tokens=3, ignore_eos=True)
+            llm.generate("one", params)
+            llm.front_end.reject(RequestFacts(), Rejected("overloaded", ""))
+
+        spans = receiver.inbox.spans
+    served, rejected = [each for each in spans if each.name == "text_completion demo"]
+    assert sum(each.parent_span_id == served.span_id for each in spans) == 6
+    assert served.trace_id != rejected.trace_id
+    [error] = [each for each in rejected.attributes if each.key == "error.type"]
+    assert error.value.string_value == "overloaded"
 
 
 MAKE_WITH_HTTP = """

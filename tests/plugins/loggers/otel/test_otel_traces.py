@@ -10,11 +10,23 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
 
 import hookline_otel
 from hookline.config import EngineConfig
-from hookline.finish_cause import Failed
-from hookline.payloads import EngineStopped, LoggerContext, StartupPhase
+from hookline.finish_cause import (
+    Failed,
+    FinishCause,
+    LengthReached,
+    Rejected,
+    StoppedByToken,
+)
+from hookline.front_end_parts import ServerAddress
+from hookline.payloads import (
+    EngineStopped,
+    FrontEndChanged,
+    LoggerContext,
+    StartupPhase,
+)
 from hookline.request import FinishReason, RequestFacts
 from hookline.sampling_params import SamplingParams
-from hookline.stats import FinishedRequest, IterationStats, RequestTimes
+from hookline.stats import FinishedGroup, FinishedRequest, IterationStats, RequestTimes
 from hookline_faults.otlp import (
     CLIENT_SPAN,
     START,
@@ -24,10 +36,15 @@ from hookline_faults.otlp import (
     Receiver,
     at,
     draw,
+    ended,
 )
+from hookline_otel.attributes import genai_attributes, vllm_attributes
+from hookline_otel.completions import Completions
 from hookline_otel.endpoint import OtlpProtocol
 from hookline_otel.logger import OtelLogger
-from hookline_testing.payloads import CAUSES, FACTS, make_started, make_state, make_step
+from hookline_otel.options import Semconv
+from hookline_otel.outcome import error_type
+from hookline_testing.payloads import CAUSES, FACTS, make_started, make_step
 
 STOPPED = EngineStopped(engine_index=0, reason="closed")
 KINDS = Span.SpanKind
@@ -66,9 +83,14 @@ def send(receiver: Receiver, *requests: FinishedRequest, **options: str) -> list
     """Lets an engine live for these requests; what the collector got of them."""
     logger = create(receiver, **options)
     logger.engine_started(make_started())
-    logger.step_finished(make_step(IterationStats(finished=requests)))
+    logger.step_finished(make_step(ended(*requests)))
     logger.engine_stopped(STOPPED)
     return receiver.inbox.spans
+
+
+def roots(spans: Iterable[Span]) -> list[Span]:
+    """Those whose parent is the client's span."""
+    return [span for span in spans if span.parent_span_id.hex() == CLIENT_SPAN]
 
 
 def attributes(span: Span) -> dict[str, Value]:
@@ -119,7 +141,8 @@ def test_request_is_a_tree_of_spans(receiver: Receiver) -> None:
     assert root.status.code == Status.STATUS_CODE_UNSET
     assert {span.trace_id for span in spans} == {root.trace_id}
     assert len({span.span_id for span in spans}) == len(spans) == 6
-    assert all(span.kind == KINDS.SPAN_KIND_INTERNAL for span in spans)
+    assert root.kind == KINDS.SPAN_KIND_SERVER
+    assert all(span.kind == KINDS.SPAN_KIND_INTERNAL for span in spans[1:])
 
 
 GENAI = {
@@ -138,12 +161,12 @@ GENAI = {
     "gen_ai.response.id": "chatcmpl-7",
     "gen_ai.response.model": "tiny",
     "gen_ai.response.finish_reasons": ["stop"],
+    "gen_ai.response.time_to_first_chunk": 1.5,
     "gen_ai.usage.input_tokens": 12,
     "gen_ai.usage.output_tokens": 5,
     "gen_ai.usage.cache_read.input_tokens": 5,
     "hookline.engine_index": 0,
     "hookline.request_id": 1,
-    "hookline.completion_index": 0,
     "hookline.tenant": "acme",
     "hookline.queue_seconds": 0.5,
     "hookline.prefill_seconds": 1.0,
@@ -172,37 +195,40 @@ VLLM = {
 
 
 @pytest.mark.parametrize(
-    ("semconv", "name", "kind", "expected"),
+    ("semconv", "name", "expected"),
     [
-        ("genai", "chat tiny", KINDS.SPAN_KIND_INTERNAL, GENAI),
-        ("vllm", "llm_request", KINDS.SPAN_KIND_SERVER, VLLM),
-        ("both", "chat tiny", KINDS.SPAN_KIND_SERVER, {**GENAI, **VLLM}),
+        ("genai", "chat tiny", GENAI),
+        ("vllm", "llm_request", VLLM),
+        ("both", "chat tiny", {**GENAI, **VLLM}),
     ],
 )
 def test_attributes_follow_the_conventions_asked_for(
     grpc_receiver: Receiver,
     semconv: str,
     name: str,
-    kind: Span.SpanKind.ValueType,
     expected: dict[str, Value],
 ) -> None:
-    """Name, kind and attributes are those of the option; a temperature of 0 stays."""
+    """Name and attributes are those of the option; a temperature of 0 stays."""
     root = send(grpc_receiver, TRACED, semconv=semconv)[0]
 
-    assert (root.name, root.kind) == (name, kind)
+    assert (root.name, root.kind) == (name, KINDS.SPAN_KIND_SERVER)
     assert attributes(root) == expected
 
 
 def test_detailed_times_are_exported_if_measured(grpc_receiver: Receiver) -> None:
-    """Forward and execute seconds stand in both dialects once they are measured."""
-    request = replace(TRACED, forward_seconds=1.25, execute_seconds=2.5)
+    """Steps' times stand in both dialects once they are measured."""
+    request = replace(
+        TRACED, forward_seconds=1.25, execute_seconds=2.5, schedule_seconds=0.125
+    )
 
     found = attributes(send(grpc_receiver, request, semconv="both")[0])
 
     assert found["hookline.forward_seconds"] == 1.25
     assert found["hookline.execute_seconds"] == 2.5
+    assert found["hookline.schedule_seconds"] == 0.125
     assert found["gen_ai.latency.time_in_model_forward"] == 1.25
     assert found["gen_ai.latency.time_in_model_execute"] == 2.5
+    assert found["gen_ai.latency.time_in_scheduler"] == 0.125
 
 
 def test_untraced_request_has_no_span(grpc_receiver: Receiver) -> None:
@@ -242,8 +268,7 @@ def test_without_a_client_span_the_request_is_a_root(
         (FinishReason.STOP, Status.STATUS_CODE_UNSET, None),
         (FinishReason.LENGTH, Status.STATUS_CODE_UNSET, None),
         (FinishReason.ABORT, Status.STATUS_CODE_UNSET, None),
-        (FinishReason.ERROR, Status.STATUS_CODE_ERROR, "error"),
-        (FinishReason.REJECTED, Status.STATUS_CODE_ERROR, "rejected"),
+        (FinishReason.ERROR, Status.STATUS_CODE_ERROR, "engine_error"),
         (FinishReason.TIMEOUT, Status.STATUS_CODE_ERROR, "timeout"),
     ],
 )
@@ -253,7 +278,7 @@ def test_status_shows_failures(
     code: Status.StatusCode.ValueType,
     kind: str | None,
 ) -> None:
-    """Only what failed or was refused is an error, with its cause."""
+    """Only what failed or was late is an error, with its cause."""
     root = send(grpc_receiver, replace(TRACED, cause=CAUSES[reason]))[0]
 
     assert root.status.code == code
@@ -339,20 +364,186 @@ def test_phases_end_with_the_request(
     assert draw(spans) == tree
 
 
+REJECTED = replace(
+    TRACED, times=None, cause=CAUSES[FinishReason.REJECTED], e2e_seconds=0.25
+)
+
+
 def test_rejected_request_ends_when_it_is_reported(
     grpc_receiver: Receiver,
 ) -> None:
     """It brings no times, but takes as long as it took."""
-    rejected = replace(
-        TRACED, times=None, cause=CAUSES[FinishReason.REJECTED], e2e_seconds=0.25
+    assert draw(send(grpc_receiver, REJECTED)) == "chat tiny · 250 ms"
+
+
+@pytest.mark.parametrize(
+    ("code", "error"),
+    [
+        ("overloaded", "overloaded"),
+        ("context_length_exceeded", "context_length_exceeded"),
+        ("what the client wrote", "_OTHER"),
+        ("x" * 65, "_OTHER"),
+        ("", "_OTHER"),
+    ],
+)
+def test_error_type_is_a_short_code(code: str, error: str) -> None:
+    """It is the code that the client got, and never free text."""
+    rejected = replace(REJECTED, cause=Rejected(code, "17 requests are open"))
+
+    assert error_type(rejected) == error
+
+
+@pytest.mark.parametrize("semconv", list(Semconv))
+def test_rejected_request_names_its_cause(
+    grpc_receiver: Receiver, semconv: Semconv
+) -> None:
+    """The error is the client's code, and nothing of an answer is made up."""
+    [root] = send(grpc_receiver, REJECTED, semconv=semconv)
+
+    assert root.parent_span_id.hex() == CLIENT_SPAN
+    assert root.status.code == Status.STATUS_CODE_ERROR
+    assert attributes(root) == {
+        "gen_ai.operation.name": "chat",
+        "gen_ai.provider.name": "hookline",
+        "gen_ai.request.model": "tiny",
+        "error.type": "overloaded",
+        "hookline.tenant": "acme",
+    }
+
+
+@pytest.mark.parametrize(
+    ("response_id", "client_id", "found"),
+    [("chatcmpl-7", "7", "chatcmpl-7"), ("", "mine", "mine"), ("", "", "1")],
+)
+def test_response_id_is_the_one_that_the_client_got(
+    response_id: str, client_id: str, found: str
+) -> None:
+    """Offline it is that of the output: the caller's id, or else the engine's."""
+    facts = msgspec.structs.replace(
+        TRACED.facts, response_id=response_id, client_id=client_id
     )
+
+    request = Completions((replace(TRACED, facts=facts),))
+
+    assert dict(genai_attributes(request, "tiny"))["gen_ai.response.id"] == found
+    assert dict(vllm_attributes(request))["gen_ai.request.id"] == found
+
+
+def test_unstreamed_response_has_no_first_chunk(grpc_receiver: Receiver) -> None:
+    """Time to the first chunk is a number of streams only."""
+    [root] = roots(send(grpc_receiver, replace(TRACED, is_streamed=False)))
+
+    found = attributes(root)
+    assert "gen_ai.response.time_to_first_chunk" not in found
+    assert found["hookline.ttft_seconds"] == 1.5
+
+
+def test_span_names_the_server(grpc_receiver: Receiver) -> None:
+    """Once the server is known, its address stands in each span."""
+    logger = create(grpc_receiver)
+    logger.engine_started(make_started())
+    address = ServerAddress(host="host.example", port=8000)
+    logger.front_end_changed(FrontEndChanged(parts=(address,)))
+
+    logger.step_finished(make_step(ended(TRACED, REJECTED)))
+
+    logger.engine_stopped(STOPPED)
+    found = [attributes(root) for root in roots(grpc_receiver.inbox.spans)]
+    assert [each["server.address"] for each in found] == ["host.example"] * 2
+    assert [each["server.port"] for each in found] == [8000] * 2
+
+
+SEVERAL = """\
+chat tiny · 8000 ms
+· event 1500 ms first token
+├ queue · 0 → 1000 ms
+├ queue · 0 → 1000 ms
+├ prefill · 1000 → 2000 ms
+├ prefill · 1000 → 1500 ms
+├ decode · 1500 → 4000 ms
+└ decode · 2000 → 8000 ms"""
+
+
+def completion(
+    index: int, cause: FinishCause, *, first: float, last: float
+) -> FinishedRequest:
+    """One of two completions, which begin together."""
+    return replace(
+        TRACED,
+        request_id=5 + index,
+        completion_index=index,
+        params=SamplingParams(n=2),
+        cause=cause,
+        output_tokens=10 * (index + 1),
+        local_cached_tokens=4 * index,
+        external_cached_tokens=0,
+        ttft_seconds=first,
+        decode_seconds=last - first,
+        e2e_seconds=last,
+        preemptions=1,
+        recomputed_tokens=3,
+        times=RequestTimes(
+            arrived=at(0),
+            queued=at(0),
+            scheduled=at(1),
+            first_token=at(first),
+            last_token=at(last),
+            ended=at(last),
+        ),
+    )
+
+
+def test_completions_of_a_request_are_one_span(grpc_receiver: Receiver) -> None:
+    """It comes with the last completion, has all reasons, and tells phases apart."""
+    long = completion(0, StoppedByToken(0), first=2, last=8)
+    short = completion(1, LengthReached(), first=1.5, last=4)
     logger = create(grpc_receiver)
     logger.engine_started(make_started())
 
-    logger.state_changed(make_state(IterationStats(finished=(rejected,))))
+    logger.step_finished(make_step(IterationStats(finished=(short,))))
+    group = FinishedGroup(requests=(long, short))
+    over = IterationStats(finished=(long,), finished_groups=(group,))
+    logger.step_finished(make_step(over))
 
     logger.engine_stopped(STOPPED)
-    assert draw(grpc_receiver.inbox.spans) == "chat tiny · 250 ms"
+    spans = grpc_receiver.inbox.spans
+    assert draw(spans) == SEVERAL
+    found = attributes(spans[0])
+    assert found["gen_ai.request.choice.count"] == 2
+    assert found["gen_ai.response.finish_reasons"] == ["stop", "length"]
+    assert found["gen_ai.response.time_to_first_chunk"] == 1.5
+    assert found["gen_ai.usage.input_tokens"] == 12
+    assert found["gen_ai.usage.output_tokens"] == 30
+    assert found["gen_ai.usage.cache_read.input_tokens"] == 0
+    assert found["hookline.decode_seconds"] == 6.0
+    assert found["hookline.e2e_seconds"] == 8.0
+    assert (found["hookline.preemptions"], found["hookline.recomputed_tokens"]) == (
+        2,
+        6,
+    )
+    parts = [attributes(span)["hookline.completion_index"] for span in spans[1:]]
+    assert sorted(map(str, parts)) == ["0"] * 3 + ["1"] * 3
+
+
+def test_one_failed_completion_is_an_error(grpc_receiver: Receiver) -> None:
+    """The span of a request has the error of any of its completions."""
+    good = completion(0, StoppedByToken(0), first=2, last=8)
+    bad = completion(1, Failed("it broke"), first=2, last=3)
+    logger = create(grpc_receiver)
+    logger.engine_started(make_started())
+
+    group = FinishedGroup(requests=(good, bad))
+    over = IterationStats(finished=group.requests, finished_groups=(group,))
+    logger.step_finished(make_step(over))
+
+    logger.engine_stopped(STOPPED)
+    root = grpc_receiver.inbox.spans[0]
+    assert (root.status.code, root.status.message) == (
+        Status.STATUS_CODE_ERROR,
+        "it broke",
+    )
+    assert attributes(root)["error.type"] == "engine_error"
+    assert attributes(root)["gen_ai.response.finish_reasons"] == ["stop", "error"]
 
 
 def test_engine_start_is_a_trace(grpc_receiver: Receiver) -> None:
@@ -432,7 +623,7 @@ def test_spans_arrive_while_the_engine_runs(grpc_receiver: Receiver) -> None:
     logger = create(grpc_receiver)
     logger.engine_started(make_started())
 
-    logger.step_finished(make_step(IterationStats(finished=(TRACED,))))
+    logger.step_finished(make_step(ended(TRACED)))
 
     grpc_receiver.inbox.wait_for(lambda inbox: len(inbox.spans) == 6)
     logger.engine_stopped(STOPPED)

@@ -98,7 +98,9 @@ ITERATION = IterationStats(
     first_tokens=(FirstToken(seconds=0.02, is_streamed=True, trace_id=TRACE_ID),),
     inter_token_seconds=((0.01, 3), (0.03, 1)),
     finished=(REQUEST, REJECTED, LIMITED),
-    finished_groups=(FinishedGroup(n=1, max_output_tokens=55),),
+    finished_groups=(
+        FinishedGroup(requests=(dataclasses.replace(REQUEST, output_tokens=55),)),
+    ),
     evictions=(BlockEviction(lifetime=NANOSECONDS, idle=5, reuse_gaps=(7, 9)),),
 )
 """Of everything there is, at least once."""

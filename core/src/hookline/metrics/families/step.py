@@ -13,7 +13,7 @@ def _phases(step: StepReading) -> Iterable[Point]:
     record = step.record
     return by_label(
         {
-            "schedule": (record.scheduled_at - record.started_at) / NANOSECONDS,
+            "schedule": record.schedule_ns / NANOSECONDS,
             "execute": record.execute_ns / NANOSECONDS,
             "update": (record.ended_at - record.executed_at) / NANOSECONDS,
         }

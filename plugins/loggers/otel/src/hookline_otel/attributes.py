@@ -1,7 +1,7 @@
 """Attributes of a request's span: GenAI conventions, Hookline's and vLLM's."""
 
-from hookline.stats import FinishedRequest
-from hookline_otel.outcome import error_type
+from hookline_otel.completions import Completions
+from hookline_otel.origin import Origin
 from hookline_otel.spans import Pairs
 
 PROVIDER = "hookline"
@@ -12,14 +12,24 @@ MAX_TEXT = 256
 """Maximum characters of an attribute whose value a client chooses."""
 
 
-def genai_attributes(request: FinishedRequest, model: str) -> Pairs:
-    """Yields the attributes of an inference span from the GenAI conventions."""
-    params = request.params
-    cached = request.local_cached_tokens + request.external_cached_tokens
-    yield "gen_ai.operation.name", request.facts.operation
+def operation_attributes(request: Completions, origin: Origin) -> Pairs:
+    """Yields what is known of every request, a rejected one included."""
+    server = origin.server
+    yield "gen_ai.operation.name", request.first.facts.operation
     yield "gen_ai.provider.name", PROVIDER
-    yield "gen_ai.request.model", model
-    yield "gen_ai.request.stream", request.is_streamed
+    yield "gen_ai.request.model", origin.model
+    yield "server.address", None if server is None else server.host
+    yield "server.port", None if server is None else server.port
+    yield "error.type", request.error_type
+    tenant = request.first.facts.tenant
+    yield "hookline.tenant", None if tenant is None else cut(tenant)
+
+
+def genai_attributes(request: Completions, model: str) -> Pairs:
+    """Yields the attributes of an inference span from the GenAI conventions."""
+    first, params = request.first, request.first.params
+    cached = first.local_cached_tokens + first.external_cached_tokens
+    yield "gen_ai.request.stream", first.is_streamed
     yield "gen_ai.request.choice.count", None if params.n == 1 else params.n
     yield "gen_ai.request.max_tokens", params.max_tokens
     yield "gen_ai.request.temperature", params.temperature
@@ -29,52 +39,58 @@ def genai_attributes(request: FinishedRequest, model: str) -> Pairs:
     yield "gen_ai.request.presence_penalty", params.presence_penalty
     yield "gen_ai.request.stop_sequences", tuple(map(cut, params.stop)) or None
     yield "gen_ai.request.seed", params.seed
-    yield "gen_ai.response.id", cut(request.facts.client_id) or None
+    yield "gen_ai.response.id", cut(request.response_id)
     yield "gen_ai.response.model", model
-    yield "gen_ai.response.finish_reasons", (request.reason.value,)
-    yield "gen_ai.usage.input_tokens", request.prompt_tokens
+    reasons = tuple(each.reason.value for each in request.all)
+    yield "gen_ai.response.finish_reasons", reasons
+    first_chunk = request.ttft_seconds if first.is_streamed else None
+    yield "gen_ai.response.time_to_first_chunk", first_chunk
+    yield "gen_ai.usage.input_tokens", first.prompt_tokens
     yield "gen_ai.usage.output_tokens", request.output_tokens
     yield "gen_ai.usage.cache_read.input_tokens", cached
-    yield "error.type", error_type(request) or None
 
 
-def hookline_attributes(request: FinishedRequest, engine_index: int) -> Pairs:
-    """Yields attributes without a convention; names as in `FinishedRequest`."""
-    tenant = request.facts.tenant
+def hookline_attributes(request: Completions, engine_index: int) -> Pairs:
+    """Yields attributes without a convention; names as in `FinishedRequest`.
+
+    Intervals are those of the slowest completion, so that they add up.
+    """
+    slowest = request.slowest
     yield "hookline.engine_index", engine_index
-    yield "hookline.request_id", request.request_id
-    yield "hookline.completion_index", request.completion_index
-    yield "hookline.tenant", None if tenant is None else cut(tenant)
-    yield "hookline.queue_seconds", request.queue_seconds
-    yield "hookline.prefill_seconds", request.prefill_seconds
-    yield "hookline.decode_seconds", request.decode_seconds
-    yield "hookline.preempted_seconds", request.preempted_seconds
+    yield "hookline.request_id", request.first.request_id
+    yield "hookline.queue_seconds", slowest.queue_seconds
+    yield "hookline.prefill_seconds", slowest.prefill_seconds
+    yield "hookline.decode_seconds", slowest.decode_seconds
+    yield "hookline.preempted_seconds", slowest.preempted_seconds
     yield "hookline.ttft_seconds", request.ttft_seconds
-    yield "hookline.e2e_seconds", request.e2e_seconds
-    yield "hookline.forward_seconds", request.forward_seconds
-    yield "hookline.execute_seconds", request.execute_seconds
-    yield "hookline.preemptions", request.preemptions
-    yield "hookline.recomputed_tokens", request.recomputed_tokens
+    yield "hookline.e2e_seconds", slowest.e2e_seconds
+    yield "hookline.forward_seconds", slowest.forward_seconds
+    yield "hookline.execute_seconds", slowest.execute_seconds
+    yield "hookline.schedule_seconds", slowest.schedule_seconds
+    yield "hookline.preemptions", sum(each.preemptions for each in request.all)
+    recomputed = sum(each.recomputed_tokens for each in request.all)
+    yield "hookline.recomputed_tokens", recomputed
 
 
-def vllm_attributes(request: FinishedRequest) -> Pairs:
+def vllm_attributes(request: Completions) -> Pairs:
     """Yields the attributes of vLLM's request spans; times in seconds, as in vLLM."""
-    params = request.params
-    yield "gen_ai.request.id", cut(request.facts.client_id) or str(request.request_id)
+    first, params, slowest = request.first, request.first.params, request.slowest
+    yield "gen_ai.request.id", cut(request.response_id)
     yield "gen_ai.request.n", params.n
     yield "gen_ai.request.max_tokens", params.max_tokens
     yield "gen_ai.request.temperature", params.temperature
     yield "gen_ai.request.top_p", params.top_p
-    yield "gen_ai.usage.prompt_tokens", request.prompt_tokens
+    yield "gen_ai.usage.prompt_tokens", first.prompt_tokens
     yield "gen_ai.usage.completion_tokens", request.output_tokens
-    yield "gen_ai.latency.e2e", request.e2e_seconds
+    yield "gen_ai.latency.e2e", slowest.e2e_seconds
     yield "gen_ai.latency.time_to_first_token", request.ttft_seconds
-    yield "gen_ai.latency.time_in_queue", request.queue_seconds
-    yield "gen_ai.latency.time_in_model_prefill", request.prefill_seconds
-    yield "gen_ai.latency.time_in_model_decode", request.decode_seconds
-    yield "gen_ai.latency.time_in_model_inference", request.inference_seconds
-    yield "gen_ai.latency.time_in_model_forward", request.forward_seconds
-    yield "gen_ai.latency.time_in_model_execute", request.execute_seconds
+    yield "gen_ai.latency.time_in_queue", slowest.queue_seconds
+    yield "gen_ai.latency.time_in_model_prefill", slowest.prefill_seconds
+    yield "gen_ai.latency.time_in_model_decode", slowest.decode_seconds
+    yield "gen_ai.latency.time_in_model_inference", slowest.inference_seconds
+    yield "gen_ai.latency.time_in_model_forward", slowest.forward_seconds
+    yield "gen_ai.latency.time_in_model_execute", slowest.execute_seconds
+    yield "gen_ai.latency.time_in_scheduler", slowest.schedule_seconds
 
 
 def cut(text: str) -> str:

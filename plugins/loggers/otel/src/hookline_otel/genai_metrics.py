@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from hookline.metrics import Family, HistogramValue, Kind, Sample
 from hookline.stats import FinishedRequest
 from hookline_otel.attributes import PROVIDER
-from hookline_otel.outcome import error_type, is_success
+from hookline_otel.outcome import OTHER, error_type, is_success
 
 Labels = tuple[str, ...]
 
@@ -20,6 +20,8 @@ LABELS = (
     "error.type",
 )
 OPERATIONS = ("chat", "text_completion")
+MAX_ERRORS = 32
+"""Maximum number of values of `error.type`; further ones become `_OTHER`."""
 
 
 @dataclass(slots=True)
@@ -71,19 +73,28 @@ class GenAiMetrics:
     """Histograms over finished requests; thread-safe.
 
     No client-chosen value is a label, so the number of series is small: operations ×
-    the engines' models × kinds of error.
+    the engines' models × at most `MAX_ERRORS` kinds of error.
     """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._histograms = _histograms()
+        self._errors: set[str] = set()
 
     def observe(self, requests: Sequence[FinishedRequest], model: str) -> None:
         with self._lock:
             for request in requests:
-                labels = _labels(request, model)
+                labels = _labels(request, model, self._error(request))
                 for histogram in self._histograms:
                     histogram.observe(labels, request)
+
+    def _error(self, request: FinishedRequest) -> str:
+        error = error_type(request)
+        if error and error not in self._errors:
+            if len(self._errors) >= MAX_ERRORS:
+                return OTHER
+            self._errors.add(error)
+        return error
 
     def families(self) -> Iterable[Family]:
         with self._lock:
@@ -124,7 +135,7 @@ def _time_per_output_token(request: FinishedRequest) -> float | None:
     return (request.e2e_seconds - first) / later
 
 
-def _labels(request: FinishedRequest, model: str) -> Labels:
+def _labels(request: FinishedRequest, model: str, error: str) -> Labels:
     operation = request.facts.operation
-    known = operation if operation in OPERATIONS else "_OTHER"
-    return (known, PROVIDER, model, model, error_type(request))
+    known = operation if operation in OPERATIONS else OTHER
+    return (known, PROVIDER, model, model, error)

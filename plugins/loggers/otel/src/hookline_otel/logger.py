@@ -2,10 +2,11 @@
 
 import atexit
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from hookline.clock import Clock
+from hookline.front_end_parts import ServerAddress
 from hookline.hookspecs import hookimpl
 from hookline.payloads import (
     EngineFailed,
@@ -16,11 +17,14 @@ from hookline.payloads import (
     StateChanged,
     StepFinished,
 )
-from hookline.stats import FinishedRequest
+from hookline.stats import IterationStats
+from hookline_otel.completions import Completions
 from hookline_otel.export_thread import INTERRUPT_SECONDS
 from hookline_otel.metric_sender import MetricSender
 from hookline_otel.metric_source import MetricSource
 from hookline_otel.options import Semconv
+from hookline_otel.origin import Origin
+from hookline_otel.outcome import is_rejected
 from hookline_otel.request_trace import RequestTrace
 from hookline_otel.span_sender import SpanSender
 from hookline_otel.start_trace import StartTrace
@@ -61,6 +65,7 @@ class OtelLogger:
         self._model = model
         self._models: dict[int, str] = {}
         self._running: set[int] = set()
+        self._server: ServerAddress | None = None
 
     @hookimpl
     def engine_started(self, started: EngineStarted) -> None:
@@ -90,15 +95,13 @@ class OtelLogger:
     def step_finished(self, step: StepFinished) -> None:
         if self.metrics is not None:
             self.metrics.source.recorder.step_finished(step)
-        if step.iteration.finished:
-            self._take(step.engine_index, step.iteration.finished)
+        self._take(step.engine_index, step.iteration)
 
     @hookimpl
     def state_changed(self, state: StateChanged) -> None:
         if self.metrics is not None:
             self.metrics.source.recorder.state_changed(state)
-        if state.iteration.finished:
-            self._take(state.engine_index, state.iteration.finished)
+        self._take(state.engine_index, state.iteration)
 
     @hookimpl
     def http_answered(self, answered: HttpAnswered) -> None:
@@ -107,6 +110,9 @@ class OtelLogger:
 
     @hookimpl
     def front_end_changed(self, changed: FrontEndChanged) -> None:
+        for part in changed.parts:
+            if isinstance(part, ServerAddress):
+                self._server = part
         if self.metrics is not None:
             self.metrics.source.recorder.front_end_changed(changed)
 
@@ -132,19 +138,21 @@ class OtelLogger:
         if not self._running:
             self.close()
 
-    def _take(self, engine_index: int, finished: Sequence[FinishedRequest]) -> None:
+    def _take(self, engine_index: int, iteration: IterationStats) -> None:
+        if not iteration.finished:
+            return
         model = self._models.get(engine_index, self._model)
         if self.metrics is not None:
-            self.metrics.source.genai.observe(finished, model)
+            self.metrics.source.genai.observe(iteration.finished, model)
         if self.spans is None:
             return
-        for request in finished:
-            if is_trace_id(request.facts.trace_id):
+        origin = Origin(model, engine_index, self._server)
+        for request in _over(iteration):
+            if is_trace_id(request.first.facts.trace_id):
                 self.spans.offer(
                     RequestTrace(
                         request=request,
-                        model=model,
-                        engine_index=engine_index,
+                        origin=origin,
                         semconv=self._semconv,
                         observed_at=self._clock.wall(),
                     )
@@ -154,3 +162,12 @@ class OtelLogger:
     def _senders(self) -> list[SpanSender | MetricSender]:
         metrics = None if self.metrics is None else self.metrics.sender
         return [sender for sender in (self.spans, metrics) if sender is not None]
+
+
+def _over(iteration: IterationStats) -> Iterable[Completions]:
+    """Yields the requests whose last completion has ended, and rejected ones."""
+    for group in iteration.finished_groups:
+        yield Completions(group.requests)
+    for request in iteration.finished:
+        if is_rejected(request):
+            yield Completions((request,))

@@ -6,14 +6,22 @@ from hookline.stats import RequestTimes
 
 
 class Phase(NamedTuple):
-    """A named time range, in nanoseconds since the epoch."""
+    """A named time range, in nanoseconds since the epoch.
+
+    Attributes:
+        name: Name of the phase.
+        start: When it began.
+        end: When it ended.
+        completion_index: Its completion, if the request has several.
+    """
 
     name: str
     start: int
     end: int
+    completion_index: int | None = None
 
 
-def phases_of(times: RequestTimes) -> list[Phase]:
+def phases_of(times: RequestTimes, completion_index: int | None = None) -> list[Phase]:
     """Returns the phases that the request reached, cut off at its end.
 
     A request with a single output token has no decode phase.
@@ -27,7 +35,7 @@ def phases_of(times: RequestTimes) -> list[Phase]:
         *(("preempted", start, end) for start, end in times.preempted),
     )
     return [
-        Phase(name, start, end)
+        Phase(name, start, end, completion_index)
         for name, start, end in table
         if start is not None and end is not None
     ]

@@ -1,5 +1,6 @@
-"""A finished request as spans: a root, and a child for each phase."""
+"""A finished request as spans: a root, and children for each completion's phases."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
 
@@ -9,11 +10,13 @@ from hookline_otel.attributes import (
     cut,
     genai_attributes,
     hookline_attributes,
+    operation_attributes,
     vllm_attributes,
 )
+from hookline_otel.completions import Completions
 from hookline_otel.options import Semconv
-from hookline_otel.outcome import error_type
-from hookline_otel.phases import phases_of
+from hookline_otel.origin import Origin
+from hookline_otel.phases import Phase, phases_of
 from hookline_otel.spans import Pairs, Root, SpanKind, encode_trace
 from hookline_otel.trace_context import find_parent
 
@@ -25,57 +28,57 @@ class RequestTrace:
     """A finished request that is traced.
 
     Attributes:
-        request: The request; has a trace id.
-        model: Served name of the model.
-        engine_index: Index of the engine.
+        request: Its completions; they have a trace id.
+        origin: Where it was served.
         semconv: Conventions that the span follows.
         observed_at: Nanoseconds since the epoch at which the logger saw the request;
             the end of a rejected request, which has no times.
     """
 
-    request: FinishedRequest
-    model: str
-    engine_index: int
+    request: Completions
+    origin: Origin
     semconv: Semconv
     observed_at: int
 
     @property
     def span_count(self) -> int:
-        return 1 + len(phases_of(self._times))
+        return 1 + len(self._phases)
 
     def encode(self) -> list[bytes]:
-        times = self._times
-        return encode_trace(self._root(times), phases_of(times))
+        return encode_trace(self._root(), self._phases)
 
-    def _root(self, times: RequestTimes) -> Root:
-        request = self.request
-        facts = request.facts
+    def _root(self) -> Root:
+        facts, failed = self.request.first.facts, self.request.failed
+        times = [self._times(each) for each in self.request.all]
         return Root(
             name=self._name,
-            start=times.arrived,
-            end=times.ended,
+            start=min(each.arrived for each in times),
+            end=max(each.ended for each in times),
             trace_id=bytes.fromhex(facts.trace_id),
             parent=find_parent(facts.trace_context, facts.trace_id),
-            kind=SpanKind.SERVER if self.semconv.has_vllm else SpanKind.INTERNAL,
+            kind=SpanKind.SERVER,
             attributes=self._attributes,
             events=_events(times),
-            error=cut(request.cause.label) if error_type(request) else None,
+            error=None if failed is None else cut(failed.cause.label),
         )
 
     @property
     def _name(self) -> str:
         if not self.semconv.has_genai:
             return LEGACY_NAME
-        return f"{self.request.facts.operation} {self.model}"
+        return f"{self.request.first.facts.operation} {self.origin.model}"
 
     @property
     def _attributes(self) -> Pairs:
-        request, semconv = self.request, self.semconv
+        request, origin, semconv = self.request, self.origin, self.semconv
+        if request.is_rejected:
+            return operation_attributes(request, origin)
         if not semconv.has_genai:
             return vllm_attributes(request)
         pairs = chain(
-            genai_attributes(request, self.model),
-            hookline_attributes(request, self.engine_index),
+            operation_attributes(request, origin),
+            genai_attributes(request, origin.model),
+            hookline_attributes(request, origin.engine_index),
         )
         if not semconv.has_vllm:
             return pairs
@@ -83,15 +86,28 @@ class RequestTrace:
         return dict(chain(pairs, vllm_attributes(request))).items()
 
     @property
-    def _times(self) -> RequestTimes:
-        if self.request.times is not None:
-            return self.request.times
-        took = round(self.request.e2e_seconds * NANOSECONDS)
+    def _phases(self) -> list[Phase]:
+        request = self.request
+        return [
+            phase
+            for each in request.all
+            for phase in phases_of(
+                self._times(each),
+                each.completion_index if request.has_several else None,
+            )
+        ]
+
+    def _times(self, completion: FinishedRequest) -> RequestTimes:
+        if completion.times is not None:
+            return completion.times
+        took = round(completion.e2e_seconds * NANOSECONDS)
         return RequestTimes(arrived=self.observed_at - took, ended=self.observed_at)
 
 
-def _events(times: RequestTimes) -> list[tuple[str, int]]:
-    events = [("preempted", start) for start, _ in times.preempted]
-    if times.first_token is not None:
-        events.append(("first token", times.first_token))
+def _events(times: Sequence[RequestTimes]) -> list[tuple[str, int]]:
+    """The first token of any completion, and all preemptions."""
+    events = [("preempted", start) for each in times for start, _ in each.preempted]
+    first_tokens = [each.first_token for each in times if each.first_token is not None]
+    if first_tokens:
+        events.append(("first token", min(first_tokens)))
     return sorted(events, key=lambda event: event[1])

@@ -107,8 +107,15 @@ def encode_trace(root: Root, parts: Sequence[Phase]) -> list[bytes]:
             + ids[number * SPAN_ID_BYTES : (number + 1) * SPAN_ID_BYTES]
             + constant_text(_NAME, part.name)
             + _TIMES(b"\x39", low, b"\x41", _clamp(part.end, low, end))
+            + _completion(part.completion_index)
         )
     return spans
+
+
+def _completion(index: int | None) -> bytes:
+    if index is None:
+        return b""
+    return attribute(_ATTRIBUTE, "hookline.completion_index", index)
 
 
 def _root(root: Root, identity: bytes, start: int, end: int) -> bytes:

@@ -1,7 +1,14 @@
 """Test helpers for OTLP exporters: a collector, span trees, sample requests."""
 
 from hookline_faults.otlp.collector import Identity, Inbox, Receiver
-from hookline_faults.otlp.samples import CLIENT_SPAN, START, TRACE_ID, TRACED, at
+from hookline_faults.otlp.samples import (
+    CLIENT_SPAN,
+    START,
+    TRACE_ID,
+    TRACED,
+    at,
+    ended,
+)
 from hookline_faults.otlp.tree import draw
 
 __all__ = [
@@ -14,4 +21,5 @@ __all__ = [
     "Receiver",
     "at",
     "draw",
+    "ended",
 ]

@@ -3,9 +3,14 @@
 from dataclasses import replace
 
 from hookline.clock import NANOSECONDS
-from hookline.request import RequestFacts
+from hookline.request import FinishReason, RequestFacts
 from hookline.sampling_params import SamplingParams
-from hookline.stats import FinishedRequest, RequestTimes
+from hookline.stats import (
+    FinishedGroup,
+    FinishedRequest,
+    IterationStats,
+    RequestTimes,
+)
 from hookline_testing.payloads import FINISHED
 
 START = 1_700_000_000 * NANOSECONDS
@@ -21,7 +26,8 @@ def at(seconds: float) -> int:
 TRACED: FinishedRequest = replace(
     FINISHED,
     facts=RequestFacts(
-        client_id="chatcmpl-7",
+        client_id="7",
+        response_id="chatcmpl-7",
         tenant="acme",
         trace_id=TRACE_ID,
         trace_context={
@@ -45,3 +51,13 @@ TRACED: FinishedRequest = replace(
     is_streamed=True,
 )
 """A traced request, preempted before and after its first token."""
+
+
+def ended(*requests: FinishedRequest) -> IterationStats:
+    """Returns the statistics of requests of one completion that end together."""
+    groups = tuple(
+        FinishedGroup(requests=(request,))
+        for request in requests
+        if request.reason is not FinishReason.REJECTED  # reached no engine
+    )
+    return IterationStats(finished=requests, finished_groups=groups)
