@@ -65,7 +65,11 @@ def test_example_file_works(tmp_path: Path) -> None:
     file.write_text(content)
 
     arguments = read_arguments(
-        "serve", "", TABLES["serve"], [f"--config={file}"], default_loggers=()
+        "serve",
+        "",
+        TABLES["serve"],
+        [f"--config={file}"],
+        default_loggers=("prometheus", "logging"),
     )
     made = engine_config(arguments, in_process=False)
 

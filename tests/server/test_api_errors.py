@@ -5,7 +5,9 @@ from typing import Any
 
 import pytest
 
+from hookline.exceptions import ChatTemplateError
 from hookline.finish_cause import Rejected
+from hookline_server.api_error import ApiError, error_body
 from hookline_server.settings import ServerSettings
 from hookline_testing.scripted_server import FakeEngine, client_of
 
@@ -211,6 +213,48 @@ async def test_an_error_repeats_only_the_beginning_of_a_long_text() -> None:
     assert "x" * 256 in error["message"]
     assert len(error["message"]) < 400
     assert rejected == Rejected("model_not_found", error["message"])
+
+
+@pytest.mark.parametrize("length", [0, 985])
+async def test_observers_get_no_key_that_a_message_repeats(length: int) -> None:
+    """
+    The client's message is whole; what observers get has no key, not even half of one.
+    """
+    error = ApiError(400, "x" * length + " sk-0123456789abcdef", code="invalid_request")
+
+    told = error.rejection.message
+
+    assert "sk-0123456789abcdef" in error_body(error).decode()
+    assert "0123" not in told
+    assert len(told) <= 1000
+
+
+class StrictEngine(FakeEngine):
+    """Its chat template refuses whatever it gets, and quotes it."""
+
+    async def render_chat(
+        self,
+        messages: list[dict[str, object]],
+        *,
+        add_generation_prompt: bool = True,  # noqa: ARG002
+        client: str = "",  # noqa: ARG002
+    ) -> list[int]:
+        raise ChatTemplateError(f"cannot say {messages[0]['content']}")
+
+
+async def test_observers_get_no_message_that_a_template_quotes() -> None:
+    """
+    The client gets the chat template's own words; observers get only what was wrong.
+    """
+    engine = StrictEngine()
+    body = {"model": "fake", "messages": [{"role": "user", "content": "my diary"}]}
+
+    error = await refused(CHAT, json.dumps(body).encode(), status=400, engine=engine)
+
+    assert error["message"].endswith("cannot say my diary")
+    assert engine.rejected == [
+        Rejected("invalid_request", "the chat template rejects the messages")
+    ]
 
 
 async def test_too_long_prompt_names_both_lengths() -> None:

@@ -204,7 +204,6 @@ UNKNOWN = '{"method": "nothing", "num_speculative_tokens": 2}'
         (["serve", "--simulated-step-seconds=nan"], "not a finite number"),
         (["serve", "--shutdown-timeout=-1"], "shutdown-timeout"),
         (["serve", "--stat-logger", "nope"], "no plugin 'nope'"),
-        (["serve", "--stat-logger", "none", "--stat-logger", "logging"], "combined"),
         (["serve", "--stat-logger=none", "--stat-logger-option=a.b=c"], "not in use"),
         (["serve", "--stat-logger-option=junk"], "NAME.KEY=VALUE"),
         (["serve", "--speculative-config=ngram"], "is not JSON"),

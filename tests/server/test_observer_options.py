@@ -14,7 +14,7 @@ from hookline_server.cli.options.arguments import (
 )
 from hookline_server.cli.options.engine import ENGINE_OPTIONS
 from hookline_server.cli.options.implied import completed
-from hookline_server.cli.options.loggers import named_loggers
+from hookline_server.cli.options.loggers import loggers_in_use
 from hookline_server.cli.options.server import SERVER_OPTIONS
 
 OPTIONS = [*SERVER_OPTIONS, *ENGINE_OPTIONS]
@@ -234,9 +234,10 @@ def test_endpoint_adds_otel_to_the_loggers(signal: str) -> None:
     """
     argv = [f"--otlp-{signal}-endpoint", "http://collector"]
 
-    assert named_loggers(argv, ("logging",)) == ("logging", "otel")
-    assert named_loggers([*argv, "--stat-logger=a"], ("logging",)) == ("a", "otel")
-    assert named_loggers([*argv, "--stat-logger=otel"], ()) == ("otel",)
+    assert loggers_in_use(argv, ("logging",)) == ("logging", "otel")
+    assert loggers_in_use([*argv, "--stat-logger=a"], ()) == ("a", "otel")
+    assert loggers_in_use([*argv, "--stat-logger=otel"], ()) == ("otel",)
+    assert loggers_in_use([*argv, "--stat-logger=none"], ("logging",)) == ("otel",)
 
 
 def test_endpoint_in_a_file_chooses_otel(tmp_path: Path) -> None:
@@ -246,17 +247,45 @@ def test_endpoint_in_a_file_chooses_otel(tmp_path: Path) -> None:
     file = tmp_path / "serve.yaml"
     file.write_text("otlp_traces_endpoint: http://collector\n")
 
-    assert named_loggers(["--config", str(file)], ("a",)) == ("a", "otel")
+    assert loggers_in_use(["--config", str(file)], ("a",)) == ("a", "otel")
 
 
-def test_endpoint_contradicts_no_logger(capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    ("argv", "in_use"),
+    [
+        ((), ("prometheus", "logging")),
+        (("request_log",), ("prometheus", "logging", "request_log")),
+        (("logging", "request_log"), ("prometheus", "logging", "request_log")),
+        (("none",), ()),
+        (("none", "request_log"), ("request_log",)),
+        (("request_log", "none"), ("request_log",)),
+    ],
+)
+def test_named_loggers_are_added_unless_none_is_named(
+    argv: tuple[str, ...], in_use: tuple[str, ...], tmp_path: Path
+) -> None:
     """
-    An endpoint adds a logger, so it conflicts with `--stat-logger none`.
+    A named logger takes no default one away; `none` does, anywhere in the list.
     """
-    status = main(["serve", "--stat-logger=none", "--otlp-traces-endpoint=http://c"])
+    defaults = ("prometheus", "logging")
+    file = tmp_path / "serve.yaml"
+    file.write_text(f"stat-logger: [{', '.join(argv)}]\n")
 
-    assert status == 2
-    assert "none cannot be combined" in capsys.readouterr().err
+    typed = loggers_in_use([f"--stat-logger={name}" for name in argv], defaults)
+
+    assert typed == loggers_in_use(["--config", str(file)], defaults) == in_use
+
+
+def test_typed_loggers_replace_those_of_a_file(tmp_path: Path) -> None:
+    """
+    The command line takes precedence over the file, and the defaults stay.
+    """
+    file = tmp_path / "serve.yaml"
+    file.write_text("stat-logger: [none, request_log]\n")
+
+    typed = loggers_in_use([f"--config={file}", "--stat-logger=otel"], ("logging",))
+
+    assert typed == ("logging", "otel")
 
 
 def test_endpoints_are_options_of_otel() -> None:

@@ -5,6 +5,7 @@ process. The front end turns events into the hooks of `hookspecs`.
 """
 
 from collections.abc import Mapping, Sequence
+from enum import StrEnum
 
 import msgspec
 
@@ -43,6 +44,14 @@ class Scheduled(msgspec.Struct, frozen=True, array_like=True, gc=False):
     remote_kv: tuple[int, int] | None = None
 
 
+class PreemptionCause(StrEnum):
+    """Why a running request lost its KV blocks."""
+
+    NO_FREE_BLOCKS = "no_free_blocks"
+    LOAD_FAILED = "load_failed"
+    SLEEP = "sleep"
+
+
 class Preempted(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """PREEMPTED: the request lost its KV blocks and returned to the waiting queue.
 
@@ -50,12 +59,18 @@ class Preempted(msgspec.Struct, frozen=True, array_like=True, gc=False):
         computed_tokens: Tokens whose keys and values were freed.
         failed_external_tokens: Those of them whose load by a KV connector failed; 0
             unless a failed load caused the preemption.
+        cause: Why it was preempted: `no_free_blocks`, `load_failed` (by a KV connector)
+            or `sleep` (of the engine, with the mode `keep`).
+        beneficiary_id: The request that needed its blocks; None if it needed blocks
+            itself and no request ranked lower, or if the cause is another one.
     """
 
     request_id: int
     at: int
     computed_tokens: int
     failed_external_tokens: int = 0
+    cause: PreemptionCause = PreemptionCause.NO_FREE_BLOCKS
+    beneficiary_id: int | None = None
 
 
 class NewTokens(msgspec.Struct, frozen=True, array_like=True):

@@ -104,6 +104,18 @@ class PromptTooLongError(RequestError):
         self.max_model_len = max_model_len
 
 
+class ChatTemplateError(RequestError):
+    """Messages that the model's chat template rejects.
+
+    Attributes:
+        summary: The error without the template's own words, which may quote messages.
+    """
+
+    def __init__(self, detail: str) -> None:
+        self.summary = "the chat template rejects the messages"
+        super().__init__(f"{self.summary}: {detail}", param="messages")
+
+
 class TextLimitError(RequestError):
     """A text that takes too much time or memory to render or tokenize.
 

@@ -95,7 +95,8 @@ class Rejected(_Cause, frozen=True, tag="rejected"):
 
     Attributes:
         kind: Error code from a small fixed set, such as `context_length_exceeded`.
-        message: The error message that the client got, possibly cut.
+        message: The error message that the client got, possibly cut; without what looks
+            like a key, and without what may quote a prompt.
         limit: Name of the limit that it exceeded, from `request_limits`; or empty.
     """
 

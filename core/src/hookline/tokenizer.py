@@ -8,7 +8,7 @@ from jinja2 import TemplateError
 from tokenizers import decoders
 from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
-from hookline.exceptions import ModelLoadError, RequestError
+from hookline.exceptions import ChatTemplateError, ModelLoadError, RequestError
 
 ChatMessage = Mapping[str, object]
 
@@ -109,8 +109,7 @@ class Tokenizer:
                 tokenize=False,
             )
         except (TemplateError, TypeError, ValueError, KeyError) as error:
-            reason = f"the chat template rejects the messages: {error}"
-            raise RequestError(reason, param="messages") from error
+            raise ChatTemplateError(str(error)) from error
         return self.encode(str(text), add_special_tokens=False)
 
     def is_special(self, token_id: int) -> bool:

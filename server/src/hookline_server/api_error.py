@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from hookline.exceptions import (
+    ChatTemplateError,
     CommandError,
     CommandTimeoutError,
     EngineDeadError,
@@ -17,6 +18,7 @@ from hookline.exceptions import (
     RequestError,
 )
 from hookline.finish_cause import Rejected
+from hookline_server.logs.redaction import without_secrets
 from hookline_server.protocol.errors import ErrorBody, ErrorDetail
 from hookline_server.protocol.wire import encode
 
@@ -37,8 +39,7 @@ TYPES = {
 }
 
 MAX_LOGGED_MESSAGE = 1000
-"""Maximum length of an error message for observers; some contain the client's input."""
-
+"""Maximum length of an error message for observers; some repeat names and values."""
 
 STATUSES: Mapping[type[HooklineError], tuple[int, str]] = {
     EngineRestartingError: (503, "engine_restarting"),
@@ -68,6 +69,8 @@ class ApiError(Exception):
         param: Name of the invalid field, as in the request; None if not applicable.
         retry_after_seconds: When to try again; None if that is of no use.
         limit: Name of the limit in metrics that the request exceeds, or empty.
+        logged: Message for observers, which must not repeat a prompt; as a rule that
+            of the client.
     """
 
     def __init__(
@@ -79,6 +82,7 @@ class ApiError(Exception):
         param: str | None = None,
         retry_after_seconds: int | None = None,
         limit: str = "",
+        logged: str | None = None,
     ) -> None:
         super().__init__(message)
         self.status = status
@@ -88,13 +92,14 @@ class ApiError(Exception):
             retry_after_seconds = RETRY_AFTER.get(code, OTHER_RETRY_AFTER)
         self.retry_after_seconds = retry_after_seconds
         self.limit = limit
+        self.logged = message if logged is None else logged
 
     @property
     def rejection(self) -> Rejected:
-        """The error as the cause of a request's end."""
-        return Rejected(
-            kind=self.code, message=str(self)[:MAX_LOGGED_MESSAGE], limit=self.limit
-        )
+        """The error as the cause of a request's end, for observers."""
+        # Cut last, so that no half of a secret is left at the end.
+        message = without_secrets(self.logged)[:MAX_LOGGED_MESSAGE]
+        return Rejected(kind=self.code, message=message, limit=self.limit)
 
 
 def as_api_error(
@@ -120,7 +125,8 @@ def as_api_error(
     too_long = isinstance(error, PromptTooLongError)
     code = "context_length_exceeded" if too_long else "invalid_request"
     param = error.param if isinstance(error, RequestError) else None
-    return ApiError(400, str(error), code=code, param=param)
+    logged = error.summary if isinstance(error, ChatTemplateError) else None
+    return ApiError(400, str(error), code=code, param=param, logged=logged)
 
 
 def body_too_large(max_bytes: int) -> ApiError:

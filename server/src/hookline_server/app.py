@@ -13,6 +13,7 @@ from hookline_server.errors import answer_errors, shape_error
 from hookline_server.handlers.chat_completions import chat_completions
 from hookline_server.handlers.completions import completions
 from hookline_server.handlers.health import DEEP_HEALTH_ROUTES, HEALTH_ROUTES
+from hookline_server.handlers.missing_metrics import explain_missing_metrics
 from hookline_server.handlers.models import list_models, show_model
 from hookline_server.handlers.prefix_cache import reset_prefix_cache
 from hookline_server.handlers.sleep import SLEEP_ROUTES
@@ -76,4 +77,5 @@ def create_app(engine: ServingEngine, settings: ServerSettings) -> web.Applicati
     )
     app[PAGES] = Pages(app[PAGES_APP], page_counts)
     engine.add_routes(app[PAGES].of)
+    explain_missing_metrics(app)
     return app

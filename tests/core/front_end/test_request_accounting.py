@@ -338,17 +338,14 @@ def test_events_of_unknown_requests_count_for_the_step_only() -> None:
     assert front.accounting.received == 0
 
 
-def test_facts_are_those_of_the_output_s_requests() -> None:
-    """Facts come for each request in flight that has an event."""
+def test_facts_are_those_of_requests_in_flight() -> None:
+    """Facts come for each request that is asked about and in flight."""
     front = OtherFrontEnd()
     facts = RequestFacts(client_id="mine")
     front.admit(1, facts=facts)
     front.admit(2)
-    output = StepOutput(
-        0, 0, "step", SchedulerStats(), finished=[length(1, 1, 0), length(9, 1, 0)]
-    )
 
-    assert front.accounting.facts_of(output) == {1: facts}
+    assert front.accounting.facts_of([1, 9]) == {1: facts}
 
 
 @pytest.mark.parametrize("is_detailed", [False, True])

@@ -165,6 +165,10 @@ def test_facts_arrive_with_each_event(llm: LLM, site: PluginSite) -> None:
         if isinstance(payload, REQUEST_HOOKS):
             for event in payload.events:
                 assert payload.facts[event.request_id] == expected[event.request_id]
+        if isinstance(payload, RequestsPreempted):
+            for event in payload.events:
+                if (other := event.beneficiary_id) is not None:
+                    assert payload.facts[other] == expected[other]
     sums = {
         request.request_id: request.facts
         for payload in payloads

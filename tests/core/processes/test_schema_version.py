@@ -11,7 +11,7 @@ from hookline.core.commands import SCHEMA_VERSION
 from hookline.frozen import plain
 from hookline.transport.messages import ToClient, ToEngine
 
-DIGESTS = {12: "95688745544f948c9f69aaa4f71ccd2f6e6f430d1cca157cdc98de98e831e322"}
+DIGESTS = {13: "fb873f2c2f55e17b8c618d9df66434fac18d06f5d9a18b6bfd1fdc86b661bd35"}
 """SHA-256 of the schemas of all messages, by schema version."""
 
 

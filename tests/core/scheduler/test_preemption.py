@@ -3,8 +3,9 @@
 import pytest
 
 from hookline.config import CacheConfig, Policy, SchedulerConfig
+from hookline.core.commands import SleepMode
 from hookline.core.engine_core import EngineCore
-from hookline.events import Preempted, Scheduled, StepOutput
+from hookline.events import Preempted, PreemptionCause, Scheduled, StepOutput
 from hookline.finish_cause import Aborted
 from hookline.request import FinishReason
 from hookline_testing.simulation import (
@@ -79,6 +80,53 @@ def test_urgent_late_request_preempts_a_running_one() -> None:
     outputs = run_to_end(core)
 
     assert [event.request_id for event in preemptions(outputs)] == [1]
+
+
+@pytest.mark.parametrize(
+    ("policy", "priorities", "victim", "beneficiary"),
+    [
+        (Policy.FCFS, (1, 0), 2, 1),
+        (Policy.PRIORITY, (0, 1), 2, 1),
+        (Policy.PRIORITY, (1, 0), 1, 2),
+    ],
+)
+def test_preemption_names_who_needed_the_blocks(
+    policy: Policy, priorities: tuple[int, int], victim: int, beneficiary: int
+) -> None:
+    """The beneficiary is the request that lacked a block."""
+    core = small_core(policy=policy)
+    for request_id, priority in enumerate(priorities, start=1):
+        core.add(engine_request(request_id, [request_id] * 3, 5, priority=priority))
+
+    (event,) = preemptions(run_to_end(core))
+
+    assert (event.request_id, event.beneficiary_id) == (victim, beneficiary)
+    assert event.cause is PreemptionCause.NO_FREE_BLOCKS
+
+
+def test_request_that_ranks_last_gives_up_its_own_blocks() -> None:
+    """It needs a block itself, so that nobody is named as its beneficiary."""
+    core = small_core(policy=Policy.PRIORITY)
+    core.add(engine_request(1, [1] * 3, 5, priority=1))
+    core.step()
+    core.step()
+    core.add(engine_request(2, [2] * 3, 5, priority=0))
+
+    (event,) = preemptions(run_to_end(core))
+
+    assert (event.request_id, event.beneficiary_id) == (1, None)
+
+
+def test_sleep_preempts_for_nobody() -> None:
+    """What sleep takes from a request is of use to no other, and the cause says so."""
+    core = small_core()
+    core.add(engine_request(1, [1] * 3, 5))
+    core.step()
+
+    core.hold(SleepMode.KEEP)
+    (event,) = core.state("sleep").preempted
+
+    assert (event.cause, event.beneficiary_id) == (PreemptionCause.SLEEP, None)
 
 
 def test_preempted_request_takes_its_old_place() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from hookline.clock import VirtualClock
 from hookline.config import SchedulerConfig
-from hookline.events import StepOutput
+from hookline.events import PreemptionCause, StepOutput
 from hookline.finish_cause import Aborted, Failed
 from hookline.kv_transfer import (
     KVLayout,
@@ -148,6 +148,7 @@ def test_failed_load_is_computed(*, is_async: bool, lead: bool) -> None:
     assert [event.failed_external_tokens for event in lost] == (
         [] if is_async else [20 - good]
     )
+    assert {event.cause for event in lost} <= {PreemptionCause.LOAD_FAILED}
     *_, last = [event for output in outputs for event in output.scheduled]
     assert last.local_cached_tokens + last.external_cached_tokens == good > 0
 

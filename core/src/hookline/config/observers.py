@@ -124,7 +124,8 @@ class ObserverConfig:
     stat_loggers: tuple[str, ...] = field(
         default=(),
         metadata=option(
-            "Installed stat logger, or module:Class; none disables all.",
+            "Installed stat logger, or module:Class, besides the default ones; none "
+            "leaves these out.",
             flag="stat-logger",
             metavar="NAME",
             shown_default="prometheus and logging for serve, otherwise none",

@@ -82,23 +82,16 @@ class RequestAccounting:
         """Received − finished − in flight; 0, or there is a bug."""
         return self.received - sum(self.finished.values()) - len(self._accounts)
 
-    def facts_of(self, output: StepOutput) -> dict[int, RequestFacts]:
-        """Facts about every request in flight that the output has an event for.
+    def facts_of(self, request_ids: Iterable[int]) -> dict[int, RequestFacts]:
+        """Facts about those of the requests that are in flight.
 
         Call it before `take`, which forgets finished requests.
         """
-        events: Iterable[Iterable[object]] = (
-            output.queued,
-            output.scheduled,
-            output.preempted,
-            output.new_tokens,
-            output.finished,
-        )
-        ids = {event.request_id for kind in events for event in kind}  # type: ignore[attr-defined]
+        accounts = self._accounts
         return {
-            request_id: self._accounts[request_id].admitted.facts
-            for request_id in ids
-            if request_id in self._accounts
+            request_id: accounts[request_id].admitted.facts
+            for request_id in request_ids
+            if request_id in accounts
         }
 
     # -- what the front end reports ----------------------------------------------

@@ -255,8 +255,7 @@ class FrontEnd:
 
     def _take_output(self, engine: EngineState, output: StepOutput) -> None:
         engine.update(output)
-        needs_facts = self._observers.needs_facts
-        facts = engine.accounting.facts_of(output) if needs_facts else {}
+        facts = engine.accounting.facts_of(self._observers.requests_told(output))
         iteration, stopped = engine.outputs.take(output)
         for cause, request_ids in stopped.items():
             self.engines.send(engine, Finish(request_ids, cause))

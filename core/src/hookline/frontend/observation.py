@@ -15,6 +15,7 @@ from hookline.frontend.sealing import (
     seal_tokens,
     sealed_finished,
 )
+from hookline.frontend.told_requests import told_requests
 from hookline.frozen import frozen_map
 from hookline.metrics import Recorder
 from hookline.pages import RoutesOf
@@ -47,13 +48,6 @@ from hookline_registry import (
 )
 
 LOGGERS_GROUP = "hookline.loggers"
-HOOKS_WITH_FACTS = (
-    "requests_queued",
-    "requests_scheduled",
-    "requests_preempted",
-    "tokens_generated",
-    "requests_finished",
-)
 
 
 class Observers:
@@ -61,7 +55,6 @@ class Observers:
 
     Attributes:
         is_listening: Whether there is a logger or a recorder.
-        needs_facts: Whether a logger implements a hook with request facts.
         needs_http: Whether a logger implements `http_answered`.
     """
 
@@ -97,7 +90,6 @@ class Observers:
         )
         self._recorder = recorder
         self.is_listening = bool(self._lanes) or recorder is not None
-        self.needs_facts = any(map(self._fanout.listens, HOOKS_WITH_FACTS))
         self.needs_http = self._fanout.listens("http_answered")
 
     def _load(self, name: str, config: EngineConfig) -> list[str]:
@@ -184,6 +176,10 @@ class Observers:
             else self._step(output, output.record, iteration)
         )
         self._deliver(batch)
+
+    def requests_told(self, output: StepOutput) -> set[int]:
+        """Ids of the requests whose facts `observe` needs with this output."""
+        return told_requests(output, self._fanout.listens)
 
     def http_answered(self, answered: HttpAnswered) -> None:
         self._tell("http_answered", answered=answered)

@@ -2,7 +2,7 @@
 
 import logging
 
-from hookline.events import Finished, Preempted, Queued
+from hookline.events import Finished, Preempted, PreemptionCause, Queued
 from hookline.finish_cause import Failed, FinishCause, TimedOut
 from hookline.kv_cache import KVCacheManager
 from hookline.request import EngineRequest, Request, RequestStatus
@@ -113,17 +113,33 @@ class RequestLifecycle:
         for request in self._deadlines.passed(now):
             self.end(request, TimedOut(), now)
 
-    def preempt(self, victim: Request, now: int, num_failed: int = 0) -> None:
+    def preempt(
+        self,
+        victim: Request,
+        now: int,
+        cause: PreemptionCause,
+        *,
+        beneficiary: Request | None = None,
+        num_failed: int = 0,
+    ) -> None:
         """Frees a running request's blocks and queues it again.
 
         Args:
             victim: The request.
             now: Time, ns.
+            cause: Why it is preempted.
+            beneficiary: The request that needs its blocks; None if no other one does.
             num_failed: Tokens that a failed load should have brought; 0 otherwise.
         """
-        self.events.preempted.append(
-            Preempted(victim.request_id, now, victim.num_computed_tokens, num_failed)
+        event = Preempted(
+            victim.request_id,
+            now,
+            victim.num_computed_tokens,
+            num_failed,
+            cause,
+            None if beneficiary is None else beneficiary.request_id,
         )
+        self.events.preempted.append(event)
         self._cache.free(victim)
         victim.transfer.external_tokens = range(0)
         self.queues.running.remove(victim)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from hookline.events import NewTokens
+from hookline.events import NewTokens, PreemptionCause
 from hookline.finish_cause import Failed
 from hookline.kv_cache import KVCacheManager
 from hookline.request import Request, RequestStatus
@@ -129,5 +129,6 @@ class ResultUpdate:
                 lifecycle.queues.wait(request, now)
             elif end.reason:
                 if request.status is RequestStatus.RUNNING:
-                    lifecycle.preempt(request, now, end.lost_tokens)
+                    cause = PreemptionCause.LOAD_FAILED
+                    lifecycle.preempt(request, now, cause, num_failed=end.lost_tokens)
                 request.transfer.unproven = None

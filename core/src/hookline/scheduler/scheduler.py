@@ -10,7 +10,7 @@ Drafts get what is left of it and of the free blocks.
 from collections.abc import Sequence
 
 from hookline.config import SchedulerConfig
-from hookline.events import CacheEvent
+from hookline.events import CacheEvent, PreemptionCause
 from hookline.finish_cause import FinishCause
 from hookline.kv_cache import KVCacheManager
 from hookline.request import EngineRequest, Request, RequestStatus
@@ -107,8 +107,9 @@ class Scheduler:
         self.finish(list(self._lifecycle.requests), cause, now)
 
     def preempt_all(self, now: int) -> None:
+        """Preempts all running requests, because the engine is going to sleep."""
         for request in list(self._queues.running):
-            self._lifecycle.preempt(request, now)
+            self._lifecycle.preempt(request, now, PreemptionCause.SLEEP)
 
     # -- steps -------------------------------------------------------------------
 
@@ -173,8 +174,11 @@ class Scheduler:
         while blocks is None:
             victim = max(self._queues.running, key=self._queues.waiting.rank)
             builder.drop(victim)
-            self._lifecycle.preempt(victim, now)
-            if victim is request:
+            beneficiary = None if victim is request else request
+            self._lifecycle.preempt(
+                victim, now, PreemptionCause.NO_FREE_BLOCKS, beneficiary=beneficiary
+            )
+            if beneficiary is None:
                 return None
             blocks = self._cache.allocate_more(request, num_tokens)
         return blocks

@@ -8,7 +8,12 @@ from typing import BinaryIO
 
 import msgspec
 
-from hookline.exceptions import EngineDeadError, PromptTooLongError, RequestError
+from hookline.exceptions import (
+    ChatTemplateError,
+    EngineDeadError,
+    PromptTooLongError,
+    RequestError,
+)
 from hookline.front_end_parts import TextQueueName, TextStats
 from hookline.text.bounds import TextBounds
 from hookline.text.messages import (
@@ -156,8 +161,7 @@ class TextPool:
         if isinstance(answer, Encoded):
             return answer.lists()
         if isinstance(answer, TemplateRefused):
-            reason = f"the chat template rejects the messages: {answer.reason}"
-            raise RequestError(reason, param=param)
+            raise ChatTemplateError(answer.reason)
         limit = self._bounds.max_model_len
         raise PromptTooLongError(limit + 1, limit, is_minimum=True)
 

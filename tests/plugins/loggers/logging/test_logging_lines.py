@@ -1,16 +1,25 @@
 """Which lines the logging plugin writes, and when."""
 
+import dataclasses
 import io
 import json
 
 import pytest
 
 from hookline.clock import VirtualClock
-from hookline.payloads import EngineFailed, EngineStopped
+from hookline.events import Preempted, PreemptionCause
+from hookline.payloads import EngineFailed, EngineStopped, RequestsPreempted
+from hookline.request import RequestFacts
 from hookline.stats import IterationStats, PrefixCacheCounts, SchedulerStats
 from hookline_logging import LineFormat, StateLogger
 from hookline_logging.output import make_log
-from hookline_testing.payloads import FINISHED, make_started, make_state, make_step
+from hookline_testing.payloads import (
+    FACTS,
+    FINISHED,
+    make_started,
+    make_state,
+    make_step,
+)
 
 TOKENS = IterationStats(
     prompt_tokens_computed=30, prompt_tokens_local=20, generation_tokens=10
@@ -230,6 +239,80 @@ def test_failure_is_one_error(bench: Bench) -> None:
             "open_requests": 3,
         }
     ]
+
+
+def preempted(*events: Preempted, engine_index: int = 0) -> RequestsPreempted:
+    """Preemptions of requests of which 1 and 2 have ids of their clients."""
+    facts = {
+        1: RequestFacts(client_id="slow"),
+        2: RequestFacts(client_id="urgent"),
+        3: RequestFacts(),
+    }
+    return RequestsPreempted(engine_index=engine_index, events=events, facts=facts)
+
+
+def test_preemption_has_a_line_with_both_requests(bench: Bench) -> None:
+    """A warning names victim, beneficiary and cause."""
+    bench.logger.requests_preempted(preempted(Preempted(1, 0, 48, beneficiary_id=2)))
+
+    assert bench.lines() == [
+        {
+            "event": "request preempted",
+            "level": "warning",
+            "engine": 0,
+            "victim": "slow",
+            "beneficiary": "urgent",
+            "cause": "no_free_blocks",
+            "freed_tokens": 48,
+        }
+    ]
+
+
+def test_preemption_without_a_beneficiary_names_none(bench: Bench) -> None:
+    """A failed load is of use to nobody, and a request without a client's id is known
+    by the engine's."""
+    failed = Preempted(3, 0, 16, 16, PreemptionCause.LOAD_FAILED)
+
+    bench.logger.requests_preempted(preempted(failed))
+
+    (line,) = bench.lines()
+    assert (line["victim"], line["cause"]) == ("#3", "load_failed")
+    assert "beneficiary" not in line
+
+
+def test_preemptions_have_one_line_a_second(bench: Bench) -> None:
+    """However many there are, a second has one line; the next one counts the others."""
+    for _ in range(8):
+        bench.logger.requests_preempted(
+            preempted(Preempted(1, 0, 16), Preempted(2, 0, 16))
+        )
+        bench.clock.sleep(0.25)
+
+    counts = [line.get("left_out") for line in bench.lines()]
+    assert counts == [None, 7]
+
+
+def test_each_engine_has_its_own_limit_of_preemption_lines(bench: Bench) -> None:
+    """One engine's preemptions do not hide those of another."""
+    other = dataclasses.replace(FACTS, engine_index=1)
+    bench.logger.engine_started(make_started(other))
+    bench.lines()
+
+    for index in (0, 1):
+        event = Preempted(1, 0, 16)
+        bench.logger.requests_preempted(preempted(event, engine_index=index))
+
+    assert [line["engine"] for line in bench.lines()] == [0, 1]
+
+
+def test_state_counts_the_interval_s_preemptions(bench: Bench) -> None:
+    """Those without a line are in the engine's next state, and only in that one."""
+    thrashing = IterationStats(generation_tokens=1, preemptions=3)
+    bench.logger.step_finished(make_step(thrashing, RUNNING))
+
+    bench.beat(10, RUNNING)
+
+    assert [line.get("preemptions") for line in bench.lines()] == [3, None]
 
 
 def test_hit_rate_is_over_the_last_thousand_requests(bench: Bench) -> None:

@@ -8,6 +8,7 @@ from hookline.payloads import (
     EngineFailed,
     EngineStarted,
     EngineStopped,
+    RequestsPreempted,
     StateChanged,
     StepFinished,
 )
@@ -16,10 +17,10 @@ from hookline_logging.window import EngineWindow
 
 
 class StateLogger:
-    """Writes one line per interval for each active engine.
+    """Writes one line per interval for each active engine, and of its preemptions.
 
     The line that finds no request running or waiting is the last one until work comes
-    again.
+    again. Preemptions have lines of their own, at most one a second.
     """
 
     def __init__(
@@ -61,6 +62,14 @@ class StateLogger:
             reason=failed.reason,
             open_requests=failed.open_requests,
         )
+
+    @hookimpl
+    def requests_preempted(self, preempted: RequestsPreempted) -> None:
+        index = preempted.engine_index
+        if (window := self._windows.get(index)) is None:
+            return
+        if fields := window.preemption_lines.take(self._clock.now(), preempted):
+            self._log.warning("request preempted", engine=index, **fields)
 
     @hookimpl
     def step_finished(self, step: StepFinished) -> None:

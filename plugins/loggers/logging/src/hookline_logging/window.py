@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 
 from hookline.clock import NANOSECONDS
 from hookline.stats import HitRateWindow, IterationStats, SchedulerStats
+from hookline_logging.preemption_lines import PreemptionLines
 
 
 @dataclass(slots=True)
@@ -18,14 +19,18 @@ class EngineWindow:
         prompt_tokens: Prompt tokens in this window.
         generation_tokens: Generated tokens in this window.
         state: Latest state of the scheduler.
+        preemptions: Number of preemptions in this window.
         hit_rate: Prefix cache hit rate of recent requests, across windows.
+        preemption_lines: Lines about single preemptions, across windows.
     """
 
     began_at: int | None = None
     prompt_tokens: int = 0
     generation_tokens: int = 0
+    preemptions: int = 0
     state: SchedulerStats = field(default_factory=SchedulerStats)
     hit_rate: HitRateWindow = field(default_factory=HitRateWindow)
+    preemption_lines: PreemptionLines = field(default_factory=PreemptionLines)
 
     def add(self, now: int, iteration: IterationStats, state: SchedulerStats) -> None:
         """Adds a step, or a change of state outside a step."""
@@ -33,6 +38,7 @@ class EngineWindow:
         self.hit_rate.observe(state.prefix_cache)
         self.prompt_tokens += iteration.prompt_tokens
         self.generation_tokens += iteration.generation_tokens
+        self.preemptions += iteration.preemptions
         happened = iteration.generation_tokens or iteration.finished
         if self.began_at is None and (happened or self.is_busy):
             self.began_at = now
@@ -65,6 +71,8 @@ class EngineWindow:
             "prompt_tokens_per_second": _rate(self.prompt_tokens, seconds),
             "generation_tokens_per_second": _rate(self.generation_tokens, seconds),
         }
+        if self.preemptions:
+            numbers["preemptions"] = self.preemptions
         if (rate := self.hit_rate.rate) is not None:
             numbers["prefix_cache_hit_rate"] = round(rate, 4)
         return numbers
@@ -74,6 +82,7 @@ class EngineWindow:
         self.began_at = now if self.is_busy else None
         self.prompt_tokens = 0
         self.generation_tokens = 0
+        self.preemptions = 0
 
 
 def _rate(tokens: int, seconds: float) -> float:

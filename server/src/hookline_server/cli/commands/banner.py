@@ -10,6 +10,7 @@ from aiohttp import web
 from hookline_server.auth.key import Scope
 from hookline_server.auth.key_ring import KEY_RING
 from hookline_server.context import ENGINE, SETTINGS
+from hookline_server.handlers import missing_metrics
 from hookline_server.pages import PAGES
 
 EVERYWHERE = {"0.0.0.0": "127.0.0.1", "[::]": "[::1]"}  # noqa: S104
@@ -33,6 +34,8 @@ def banner(app: web.Application, *, root: str, pages_root: str, seconds: float) 
 
 def _pages(app: web.Application, root: str) -> Iterable[str]:
     yield from (f"  {path[1:]:<8} {root}{path}" for path in app[PAGES].paths)
+    if not missing_metrics.is_served(app):
+        yield f"  metrics  not served; {missing_metrics.ADVICE}"
     if app[SETTINGS].metrics_port is not None:
         yield f"  probes   {root}/health"
 

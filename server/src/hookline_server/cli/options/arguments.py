@@ -14,11 +14,7 @@ from hookline_server.cli.errors import UsageError
 from hookline_server.cli.options.config_file import file_arguments
 from hookline_server.cli.options.engine import FLAGS
 from hookline_server.cli.options.implied import completed
-from hookline_server.cli.options.loggers import (
-    chosen,
-    declared_options,
-    named_loggers,
-)
+from hookline_server.cli.options.loggers import declared_options, loggers_in_use
 from hookline_server.cli.options.option import CONFIG_FILE, Option
 from hookline_server.cli.options.parser import make_parser, parse
 
@@ -68,7 +64,7 @@ def read_arguments(
     default_loggers: Sequence[str],
 ) -> Arguments:
     """Reads the command line and its configuration file; `--help` ends here."""
-    loggers = named_loggers(argv, default_loggers)
+    loggers = loggers_in_use(argv, default_loggers)
     everything = [*options, *declared_options(loggers)]
     parser = make_parser(command, description, everything)
     given = parse(parser, argv)
@@ -92,7 +88,7 @@ def engine_config(arguments: Arguments, *, in_process: bool) -> EngineConfig:
         raise ConfigError(flag, error.detail) from error
     observers = dataclasses.replace(
         config.observers,
-        stat_loggers=chosen(arguments.loggers),
+        stat_loggers=arguments.loggers,
         options=_logger_options(arguments),
     )
     made = dataclasses.replace(

@@ -4,7 +4,6 @@ from collections.abc import Iterable, Sequence
 
 from hookline import hookspecs
 from hookline_registry import PluginRegistry, installed
-from hookline_server.cli.errors import UsageError
 from hookline_server.cli.options.config_file import read_file
 from hookline_server.cli.options.engine import OTLP_OPTIONS
 from hookline_server.cli.options.option import Option
@@ -43,11 +42,11 @@ def default_loggers() -> tuple[str, ...]:
     return tuple(name for name in BUILT_IN if name in names)
 
 
-def named_loggers(argv: Sequence[str], defaults: Sequence[str]) -> tuple[str, ...]:
-    """Returns the loggers that a command line or its configuration file names.
+def loggers_in_use(argv: Sequence[str], defaults: Sequence[str]) -> tuple[str, ...]:
+    """Returns the default loggers and those that the user names, each once.
 
-    The command line is read a first time for this, because its options depend on the
-    loggers that it names.
+    The command line is read a first time for this, because its options depend on these
+    loggers. `none`, there or in the configuration file, leaves the defaults out.
     """
     parser = Parser(add_help=False, allow_abbrev=False)
     parser.add_argument("--stat-logger", action="append")
@@ -56,21 +55,13 @@ def named_loggers(argv: Sequence[str], defaults: Sequence[str]) -> tuple[str, ..
         parser.add_argument(f"--{option.flag}", dest=option.flag)
     first = vars(parser.parse_known_args(argv)[0])
     file = {} if first["config"] is None else read_file(first["config"])
-    names = first["stat_logger"] or file.get("stat-logger", list(defaults))
+    names = first["stat_logger"] or file.get("stat-logger", [])
     found = [str(name) for name in (names if isinstance(names, list) else [names])]
     flags = [option.flag for option in OTLP_OPTIONS]
     if any(first[flag] is not None or flag in file for flag in flags):
         found.append(OTEL)
-    return chosen(found)
-
-
-def chosen(names: Sequence[str]) -> tuple[str, ...]:
-    """Returns the names in order, each once; `none` must stand alone."""
-    if NONE in names:
-        if set(names) != {NONE}:
-            raise UsageError("--stat-logger none cannot be combined with other loggers")
-        return ()
-    return tuple(dict.fromkeys(names))
+    kept = () if NONE in found else defaults
+    return tuple(dict.fromkeys(name for name in (*kept, *found) if name != NONE))
 
 
 def declared_options(loggers: Iterable[str]) -> list[Option]:
