@@ -1,0 +1,161 @@
+"""The compose file fits the repository, the server's options and itself."""
+
+import re
+import shutil
+import subprocess
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import pytest
+import yaml
+
+from hookline.config import EngineConfig
+from hookline_server.cli.options.arguments import engine_config, read_arguments
+from hookline_server.cli.options.engine import ENGINE_OPTIONS
+from hookline_server.cli.options.loggers import default_loggers
+from hookline_server.cli.options.server import SERVER_OPTIONS
+from hookline_server.settings import ServerSettings
+
+ROOT = Path(__file__).parents[2]
+FOLDER = ROOT / "deploy" / "compose"
+
+
+def content(name: str) -> Any:
+    return yaml.safe_load((FOLDER / name).read_text("utf-8"))
+
+
+COMPOSE = content("compose.yml")
+SERVICES = COMPOSE["services"]
+
+
+def mounts(service: str) -> dict[PurePosixPath, Path]:
+    """The files of the repository that a service sees, by their paths in it."""
+    volumes = [each.split(":") for each in SERVICES[service]["volumes"]]
+    return {
+        PurePosixPath(target): FOLDER / source
+        for source, target, *_ in volumes
+        if source not in COMPOSE["volumes"]
+    }
+
+
+def options_of(command: list[str]) -> tuple[EngineConfig, ServerSettings]:
+    """What the server makes of a command."""
+    serve, *argv = command
+    assert serve == "serve"
+    options = [*SERVER_OPTIONS, *ENGINE_OPTIONS]
+    arguments = read_arguments(
+        serve, "", options, argv, default_loggers=default_loggers()
+    )
+    settings = arguments.make("server", ServerSettings)
+    return engine_config(arguments, in_process=False), settings
+
+
+@pytest.mark.parametrize("service", SERVICES)
+def test_mounted_files_are_there(service: str) -> None:
+    """
+    Each file or folder that a service mounts is in the repository.
+    """
+    missing = [path for path in mounts(service).values() if not path.exists()]
+
+    assert missing == []
+
+
+def test_image_is_made_of_files_that_are_there() -> None:
+    """
+    The image's recipe and what it leaves in the build context exist.
+    """
+    build = SERVICES["server"]["build"]
+    context = (FOLDER / build["context"]).resolve()
+    recipe = context / build["dockerfile"]
+    ignored = Path(f"{recipe}.dockerignore").read_text()
+    kept = [line[1:] for line in ignored.splitlines() if line.startswith("!")]
+    installed = re.findall(r"\./(\S+)", recipe.read_text())
+
+    assert context == ROOT
+    assert len(installed) == 2
+    assert all((ROOT / name).exists() for name in kept)
+    for pattern in installed:
+        for folder in ROOT.glob(pattern):
+            assert (folder / "pyproject.toml").exists()
+            assert folder.relative_to(ROOT).parts[0] in kept
+
+
+def test_server_takes_the_options_of_the_commands() -> None:
+    """
+    The image's command and that of the compose file are valid, and reach all addresses.
+    """
+    recipe = (FOLDER / "Dockerfile").read_text()
+    (own,) = re.findall(r"^CMD (.+)$", recipe, re.MULTILINE)
+    for command in (SERVICES["server"]["command"], yaml.safe_load(own)):
+        config, settings = options_of(command)
+
+        assert settings.host == "0.0.0.0"  # noqa: S104
+        assert "prometheus" in config.observers.stat_loggers
+
+
+def test_services_find_one_another() -> None:
+    """
+    Prometheus scrapes the server's port, and Grafana asks that Prometheus, as often.
+    """
+    config, (source,) = (
+        content("prometheus.yml"),
+        content("grafana/datasources.yml")["datasources"],
+    )
+    (job,) = config["scrape_configs"]
+    port = options_of(SERVICES["server"]["command"])[1].port
+
+    assert job["static_configs"] == [{"targets": [f"server:{port}"]}]
+    assert SERVICES["server"]["ports"] == [f"127.0.0.1:{port}:{port}"]
+    assert source["url"] == "http://prometheus:9090"
+    assert source["jsonData"]["timeInterval"] == config["global"]["scrape_interval"]
+
+
+def test_every_port_is_this_machine_s_alone() -> None:
+    """
+    No service without a key is published to the network.
+    """
+    ports = [port for service in SERVICES.values() for port in service["ports"]]
+
+    assert all(port.startswith("127.0.0.1:") for port in ports)
+
+
+def test_grafana_has_the_generated_dashboard() -> None:
+    """
+    The dashboard lies where Grafana is told to look, and is its home.
+    """
+    (provider,) = content("grafana/dashboards.yml")["providers"]
+    home = PurePosixPath(
+        SERVICES["grafana"]["environment"]["GF_DASHBOARDS_DEFAULT_HOME_DASHBOARD_PATH"]
+    )
+
+    assert home.parent == PurePosixPath(provider["options"]["path"])
+    assert mounts("grafana")[home].samefile(ROOT / "deploy/grafana/hookline.json")
+
+
+def test_server_has_time_to_drain() -> None:
+    """
+    It is killed later than it ends by itself.
+    """
+    settings = options_of(SERVICES["server"]["command"])[1]
+    grace = float(SERVICES["server"]["stop_grace_period"].removesuffix("s"))
+
+    assert grace > settings.shutdown_timeout + 10
+
+
+def test_promtool_accepts_the_configuration(promtool: Path, tmp_path: Path) -> None:
+    """
+    With the files where the container has them, configuration and rules are valid.
+    """
+    for target, source in mounts("prometheus").items():
+        shutil.copy(source, tmp_path / target.name)
+
+    done = subprocess.run(
+        [promtool, "check", "config", "prometheus.yml"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+
+    assert done.returncode == 0, done.stdout + done.stderr
