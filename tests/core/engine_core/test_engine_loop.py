@@ -131,13 +131,12 @@ def test_heartbeat_while_busy() -> None:
     ]
 
 
-def test_heartbeat_contains_arrival_times() -> None:
-    """A state has the arrival times of the oldest running and waiting requests."""
-    driven = Driven(heartbeat_seconds=2.0)
+def test_step_contains_arrival_times() -> None:
+    """Every output has those of the oldest running and waiting requests."""
+    driven = Driven()
     driven.turn(add(1, 9), add(2, 9))
-    driven.turn(add(3))
 
-    assert driven.turn() == "heartbeat"
+    assert driven.turn(add(3)) == "step"
     stats = driven.told.stats
     assert (stats.running, stats.waiting) == (2, 1)
     assert stats.oldest_running_at == 0
@@ -246,16 +245,15 @@ def test_reset_with_an_abort_is_one_state() -> None:
 
 
 def test_gauges_after_an_abort_among_others_are_sent_with_the_step() -> None:
-    """The step's state excludes the aborted request; ages follow later."""
-    driven = Driven(heartbeat_seconds=2.5)
+    """The step's state, ages included, excludes the aborted request."""
+    driven = Driven()
     driven.turn(add(1, 9))
     driven.turn(add(2, 9))
     driven.turn(abort(1))
     stats = driven.told.stats
 
     assert (stats.running, stats.waiting, stats.kv_blocks_used) == (1, 0, 1)
-    assert driven.turn() == "heartbeat"
-    assert driven.told.stats.oldest_running_at == 1 * NANOSECONDS
+    assert stats.oldest_running_at == 1 * NANOSECONDS
 
 
 def test_no_age_outlives_its_request() -> None:

@@ -70,10 +70,12 @@ class LiveEngine:
         if health is not None and health.unheard:
             age = round(health.oldest_unheard_seconds * NANOSECONDS)
             oldest = at - age - (now - self._judged_at)
+            if stats.oldest_waiting_at is not None:
+                oldest = min(oldest, stats.oldest_waiting_at)
             stats = msgspec.structs.replace(
                 stats,
                 waiting=stats.waiting + health.unheard,
-                oldest_waiting_at=min(oldest, stats.oldest_waiting_at or oldest),
+                oldest_waiting_at=oldest,
             )
         return StateReading(stats, at, state.facts)
 

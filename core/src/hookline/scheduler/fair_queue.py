@@ -1,9 +1,10 @@
 """The waiting queue of the policy `fair`: tenants in turn, by what they were served."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import islice
 
 from hookline.request import Request
+from hookline.scheduler.oldest_request import OldestRequest
 from hookline.scheduler.tenant_shares import (
     OUTPUT_COST,
     PROMPT_COST,
@@ -19,6 +20,7 @@ class FairQueue:
 
     Attributes:
         num_tokens: Number of tokens that the requests have yet to compute.
+        oldest: The request that was queued first, of whatever tenant.
     """
 
     def __init__(self) -> None:
@@ -28,6 +30,7 @@ class FairQueue:
         self._last: Tenant | None = None
         self._members: dict[int, Request] = {}
         self.num_tokens = 0
+        self.oldest = OldestRequest()
 
     def __len__(self) -> int:
         return len(self._members)
@@ -37,9 +40,6 @@ class FairQueue:
 
     def __contains__(self, request_id: int) -> bool:
         return request_id in self._members
-
-    def __iter__(self) -> Iterator[Request]:
-        return iter(self._members.values())
 
     def stats(self) -> dict[str, TenantStats]:
         """Returns the tenants that have been known longest, idle ones included."""
@@ -83,6 +83,7 @@ class FairQueue:
             self._lift(tenant)
         self._members[request.request_id] = request
         self.num_tokens += request.num_tokens
+        self.oldest.add(request)
         tenant.queue.push(request)
         self._enter(tenant)
 
@@ -128,3 +129,4 @@ class FairQueue:
     def _leave(self, request: Request) -> None:
         del self._members[request.request_id]
         self.num_tokens -= request.num_tokens
+        self.oldest.remove(request)

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from hookline.clock import NANOSECONDS
 from hookline.config import Policy, SchedulerConfig
 from hookline.request import Request
+from hookline.scheduler.oldest_request import OldestRequest
 
 MOST_LEVELS = 100
 """With aging, priorities beyond it count as this one, so that every wait is bounded."""
@@ -64,6 +65,7 @@ class WaitingQueue:
     Attributes:
         num_tokens: Number of tokens that the requests have yet to compute: all they
             have, since a waiting request has no blocks.
+        oldest: The request that was queued first, whatever its rank.
     """
 
     def __init__(self, order: Order | None = None) -> None:
@@ -75,6 +77,7 @@ class WaitingQueue:
         self._members: dict[int, Request] = {}
         self._latest = (0, 0)
         self.num_tokens = 0
+        self.oldest = OldestRequest()
 
     def __len__(self) -> int:
         return len(self._members)
@@ -101,6 +104,7 @@ class WaitingQueue:
     def push(self, request: Request) -> None:
         self._members[request.request_id] = request
         self.num_tokens += request.num_tokens
+        self.oldest.add(request)
         if request.rank is None:
             self._arrive(request)
         else:
@@ -165,6 +169,7 @@ class WaitingQueue:
     def _leave(self, request: Request) -> None:
         del self._members[request.request_id]
         self.num_tokens -= request.num_tokens
+        self.oldest.remove(request)
         group = _group(request)
         if group is not None and self._heads.get(group) is request:
             self._advance(group)

@@ -7,11 +7,12 @@ it takes the place in the queue again that its arrival or priority gives it.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from hookline.request import Request, RequestStatus
+from hookline.scheduler.oldest_request import OldestRequest
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,11 +68,13 @@ class _Held:
 class HeldRequests:
     """Requests that stand aside, each at one gate, in the order of their wait's begin.
 
-    Args:
-        gates: Gates that every request has to pass, in this order.
+    Attributes:
+        oldest: The one that was queued first.
     """
 
     def __init__(self, gates: Sequence[ReadinessGate] = ()) -> None:
+        """Starts empty; every request has to pass the gates, in this order."""
+        self.oldest = OldestRequest()
         self._gates = gates
         timeouts = [gate.timeout_ns for gate in gates if gate.timeout_ns is not None]
         self._shortest_timeout = min(timeouts, default=None)
@@ -80,9 +83,6 @@ class HeldRequests:
 
     def __len__(self) -> int:
         return len(self._held)
-
-    def __iter__(self) -> Iterator[Request]:
-        return (each.request for each in self._held.values())
 
     def __contains__(self, request: Request) -> bool:
         held = self._held.get(request.request_id)
@@ -104,11 +104,13 @@ class HeldRequests:
         request.status = gate.status
         self._held[request.request_id] = _Held(request, gate, now)
         self._counts[gate.status] += 1
+        self.oldest.add(request)
 
     def release(self, request: Request) -> None:
         """Lets a request go whose wait is over; the caller queues or ends it."""
         held = self._held.pop(request.request_id)
         self._counts[held.gate.status] -= 1
+        self.oldest.remove(request)
         is_new = request.num_cached_tokens is None
         request.status = RequestStatus.WAITING if is_new else RequestStatus.PREEMPTED
 

@@ -1,6 +1,6 @@
 """The requests of an engine: waiting, held by a gate, or running."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from hookline.config import Policy, SchedulerConfig
 from hookline.request import Request, RequestStatus
@@ -34,8 +34,6 @@ class RequestQueues:
         self.running = RunningBatch()
         # The last quarter of the places is for requests' first choices.
         self._most_followers = max(1, 3 * config.max_num_seqs // 4)
-        self._oldest_waiting_at: int | None = None
-        self._oldest_running_at: int | None = None
         self.tenants: dict[str, TenantStats] = {}
 
     def wait(self, request: Request, now: int) -> None:
@@ -70,22 +68,17 @@ class RequestQueues:
         return None
 
     def audit(self) -> None:
-        """Looks at every request for `oldest_…_at`, and at every tenant."""
+        """Looks at every tenant."""
         if self.fair is not None:
             self.tenants = self.fair.stats()
-        self._oldest_waiting_at = _oldest((*self.waiting, *self.held))
-        self._oldest_running_at = _oldest(self.running)
 
     @property
     def oldest_waiting_at(self) -> int | None:
         """Time when the oldest waiting or held request was queued, ns; None if none."""
-        return self._oldest_waiting_at if self.waiting or self.held else None
+        found = (self.waiting.oldest.queued_at, self.held.oldest.queued_at)
+        return min((at for at in found if at is not None), default=None)
 
     @property
     def oldest_running_at(self) -> int | None:
         """Time when the oldest running request was queued, ns; None if none."""
-        return self._oldest_running_at if self.running else None
-
-
-def _oldest(requests: Iterable[Request]) -> int | None:
-    return min((request.queued_at for request in requests), default=None)
+        return self.running.oldest.queued_at

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from hookline.request import Request
+from hookline.scheduler.oldest_request import OldestRequest
 
 
 class RunningBatch:
@@ -10,10 +11,12 @@ class RunningBatch:
 
     Attributes:
         num_followers: Number of requests with `is_follower`.
+        oldest: The one that was queued first.
     """
 
     def __init__(self) -> None:
         self.num_followers = 0
+        self.oldest = OldestRequest()
         self._requests: list[Request] = []
         self._released: list[int] = []
 
@@ -25,11 +28,13 @@ class RunningBatch:
 
     def add(self, request: Request) -> None:
         self._requests.append(request)
+        self.oldest.add(request)
         self.num_followers += request.is_follower
 
     def remove(self, request: Request) -> None:
         """Removes a request; the next plan releases it in the worker."""
         self._requests.remove(request)
+        self.oldest.remove(request)
         self.num_followers -= request.is_follower
         self._released.append(request.request_id)
 

@@ -250,7 +250,7 @@ class Scheduler:
         )
 
     def audit(self) -> None:
-        """Checks conservation laws and finds ages, over every live request."""
+        """Checks conservation laws over every live request, and looks at tenants."""
         lifecycle, held_blocks = self._lifecycle, self._transfers.held()
         requests = lifecycle.requests.values()
         lifecycle.ledger.audit(requests, self._cache.pool, held_blocks)
