@@ -18,6 +18,7 @@ from hookline.sampling_params import SamplingParams
 from hookline.stats import (
     FinishedGroup,
     FinishedRequest,
+    FirstScheduled,
     FirstToken,
     SchedulerStats,
 )
@@ -258,7 +259,10 @@ def test_iteration_adds_up_all_requests_of_a_step() -> None:
     step = engine.iterations[-1]
     assert step.generation_tokens == 2
     assert step.prompt_tokens == 4
-    assert step.first_tokens == (FirstToken(seconds=1.0, is_streamed=True),)
+    assert step.first_scheduled == (FirstScheduled(queue_seconds=0.0),)
+    assert step.first_tokens == (
+        FirstToken(seconds=1.0, prefill_seconds=1.0, is_streamed=True),
+    )
     assert step.inter_token_seconds == ((1.5, 1),)
     assert [each.request_id for each in step.finished] == [2]
     assert step.finished_groups == (FinishedGroup(requests=step.finished),)

@@ -35,6 +35,7 @@ from hookline.slo import Phase, Slo
 from hookline.stats import (
     FinishedGroup,
     FinishedRequest,
+    FirstScheduled,
     FirstToken,
     IterationStats,
     SchedulerStats,
@@ -163,9 +164,10 @@ def test_a_request_from_arrival_to_end() -> None:
     later = front.take(5.25, new_tokens=[tokens(7, 5.0, 4)])
     last = front.take(6.5, finished=[length(7, 6.0, 5)])
 
-    assert admitted == IterationStats()
+    waited = FirstScheduled(queue_seconds=0.5, trace_id="t")
+    assert admitted == IterationStats(first_scheduled=(waited,))
     assert first.first_tokens == (
-        FirstToken(seconds=3.25, is_streamed=True, trace_id="t"),
+        FirstToken(seconds=3.25, prefill_seconds=2.0, is_streamed=True, trace_id="t"),
     )
     assert (first.prompt_tokens_computed, first.prompt_tokens) == (5, 10)
     assert (first.prompt_tokens_local, first.prompt_tokens_external) == (3, 2)
@@ -293,6 +295,21 @@ def test_rejected_requests_are_counted_and_summed_up() -> None:
     assert (request.facts, request.cause, request.times) == (facts, cause, None)
     assert front.accounting.finished == {"rejected": 1}
     assert (front.accounting.received, front.accounting.residue) == (1, 0)
+
+
+def test_a_request_that_begins_again_waits_and_is_prefilled_once() -> None:
+    """What a dead engine has begun is not observed again."""
+    front = OtherFrontEnd()
+    accounts = front.admit(1)
+
+    before = front.take(1, queued=[queued(1, 0)], scheduled=[scheduled(1, 0.5)])
+    front.accounting.restart(accounts)
+    again = front.take(3, queued=[queued(1, 2)], scheduled=[scheduled(1, 2.25)])
+    token = front.take(4, new_tokens=[tokens(1, 4)])
+
+    assert [each.queue_seconds for each in before.first_scheduled] == [0.5]
+    assert again.first_scheduled == ()
+    assert [each.prefill_seconds for each in token.first_tokens] == [1.75]
 
 
 def test_engine_that_died() -> None:

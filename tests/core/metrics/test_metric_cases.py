@@ -1,4 +1,4 @@
-"""From events to histograms: each case of a request's life, as exact numbers.
+"""From events to metrics: each case of a request's life, as exact numbers.
 
 A simulated engine runs on a clock that only its steps move, a second each. Every
 histogram's count, sum and filled buckets stand in the table below.
@@ -123,6 +123,25 @@ class Case:
                     name = family.name + (f"{{{','.join(own)}}}" if own else "")
                     found[name] = described(value)
         return found
+
+    def gauge(self, name: str) -> float:
+        value = self._value(name)
+        assert isinstance(value, float | int)
+        return value
+
+    def count(self, name: str) -> int:
+        """The number of a histogram's observations."""
+        value = self._value(name)
+        assert isinstance(value, HistogramValue)
+        return value.count
+
+    def _value(self, name: str) -> float | HistogramValue:
+        [sample] = next(
+            family.samples
+            for family in self.recorder.snapshot()
+            if family.name == f"hookline_{name}"
+        )
+        return sample.value
 
 
 def described(value: HistogramValue) -> dict[str, object]:
@@ -290,3 +309,51 @@ def test_case_gives_exactly_these_histograms(name: str) -> None:
     found = CASES[name]().histograms()
 
     assert found == EXPECTED[name]
+
+
+def test_running_requests_have_an_age_at_every_scrape() -> None:
+    """Also those that come after an idle state and end before a heartbeat."""
+    case = Case()
+    told = []
+
+    for _ in range(3):
+        case.engine.submit([1] * 3, tokens(3))
+        while case.turn():
+            case.clock.sleep(0.25)
+            running = case.gauge("requests_running")
+            told.append((running, case.gauge("oldest_running_age_seconds")))
+
+    assert told == [(1, 1.25), (1, 2.5), (0, 0), (0, 0)] * 3
+
+
+def test_ages_are_of_the_oldest_request_of_the_moment() -> None:
+    """They change with the step that lets a request run or end."""
+    case = Case(max_num_seqs=1)
+    case.engine.submit([1] * 3, tokens(2))
+    case.engine.submit([2] * 3, tokens(2))
+    told = []
+
+    while case.turn():
+        waiting = case.gauge("oldest_waiting_age_seconds")
+        told.append((waiting, case.gauge("oldest_running_age_seconds")))
+
+    assert told == [(1, 1), (2, 0), (0, 3), (0, 0), (0, 0)]
+
+
+def test_queue_and_prefill_are_observed_when_they_are_known() -> None:
+    """Neither waits for the request's end, and each request is observed once."""
+    case = Case(max_num_seqs=1, threshold=4)
+    case.engine.submit([1] * 10, tokens(20))
+    case.engine.submit([2] * 3, tokens(1))
+    phases = ("request_queue_seconds", "request_prefill_seconds")
+    told = []
+
+    for _ in range(4):
+        case.turn()
+        told.append(tuple(map(case.count, phases)))
+    ended = case.count("request_e2e_seconds")
+    case.run()
+
+    assert told == [(1, 0), (1, 0), (1, 1), (1, 1)]
+    assert ended == 0
+    assert tuple(map(case.count, phases)) == (2, 2)

@@ -1,6 +1,7 @@
 """The catalogue is complete, and its names keep the rules of Prometheus."""
 
 import re
+from collections import Counter
 
 import pytest
 
@@ -13,6 +14,7 @@ from hookline.metrics import (
     Kind,
     Metric,
 )
+from hookline.metrics.dialects.help_texts import HELP
 from hookline.metrics.metric import Stability
 
 VLLM_FAMILIES = {
@@ -242,6 +244,54 @@ def test_hidden_names_say_what_replaces_them() -> None:
                     text = metric.help_of(alias)
                     assert text.startswith("DEPRECATED, use ")
                     assert alias.replaced_by
+
+
+def test_names_of_other_samples_have_their_own_help() -> None:
+    """A name that picks, relabels or adds up samples does not borrow our text."""
+    told = [
+        alias
+        for metric in CATALOGUE
+        for dialect in DIALECTS
+        for alias in metric.aliases(dialect)
+    ]
+    parts = Counter(alias.name for alias in told)
+
+    borrowed = {
+        alias.name
+        for alias in told
+        if not alias.help
+        and (
+            alias.values
+            or alias.without
+            or alias.drop - {"engine"}
+            or parts[alias.name] > 1
+        )
+    }
+
+    assert borrowed == set()
+    assert set(HELP) <= set(parts)
+    assert all(text.endswith(".") and text.isascii() for text in HELP.values())
+
+
+@pytest.mark.parametrize(
+    ("name", "ours"),
+    [
+        ("vllm:num_requests_waiting", "by what"),
+        ("vllm:prompt_tokens_cached", "computed here"),
+        ("vllm:request_success", "rejected)"),
+    ],
+)
+def test_help_speaks_of_its_own_samples_alone(name: str, ours: str) -> None:
+    """These names leave out labels or samples that our metric's help explains."""
+    [(metric, alias)] = [
+        (metric, alias)
+        for metric in CATALOGUE
+        for alias in metric.aliases("vllm")
+        if alias.name == name
+    ]
+
+    assert ours in metric.help
+    assert ours not in metric.help_of(alias)
 
 
 def test_own_dialect_is_first() -> None:

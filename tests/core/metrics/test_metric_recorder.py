@@ -43,6 +43,7 @@ from hookline.slo import Phase, Slo, SloMiss
 from hookline.stats import (
     BlockEviction,
     FinishedGroup,
+    FirstScheduled,
     FirstToken,
     IterationStats,
     PrefixCacheCounts,
@@ -274,7 +275,14 @@ FIRST_STEP = IterationStats(
     generation_tokens=6,
     preemptions=2,
     recomputed_tokens=9,
-    first_tokens=(FirstToken(seconds=0.02), FirstToken(seconds=0.3)),
+    first_scheduled=(
+        FirstScheduled(queue_seconds=0.25),
+        FirstScheduled(queue_seconds=0.5),
+    ),
+    first_tokens=(
+        FirstToken(seconds=0.02),
+        FirstToken(seconds=0.3, prefill_seconds=1.0),
+    ),
     inter_token_seconds=((0.01, 3), (0.04, 1)),
     finished=(JUDGED,),
     finished_groups=(FinishedGroup(requests=(FINISHED, FINISHED)),),
@@ -303,7 +311,11 @@ LANE = LaneStats(
     last_error="ValueError",
 )
 
-TOLD_AT_FIRST = {"hookline_label_values_folded", "hookline_kv_transfer_failures"}
+TOLD_AT_FIRST = {
+    "hookline_label_values_folded",
+    "hookline_kv_transfer_failures",
+    "hookline_requests_rejected",
+}
 """Some of their series, though others may come."""
 
 EXPECTED: dict[str, Numbers] = {
@@ -465,6 +477,8 @@ EXPECTED: dict[str, Numbers] = {
     "hookline_request_model_forward_seconds": {(): ({5: 1}, 3)},
     "hookline_request_model_execute_seconds": {(): ({5: 1}, 4)},
     "hookline_requests_rejected": {
+        ("overloaded",): 0,
+        ("overloaded_tokens",): 0,
         ("limit_exceeded",): 1,
         ("rate_limit_exceeded",): 1,
     },
@@ -699,6 +713,92 @@ def test_rejected_request_is_counted_and_not_measured(recorder: Recorder) -> Non
     assert numbers(recorder, "hookline_requests_finished")[("rejected",)] == 1
     for name in ("e2e_seconds", "queue_seconds", "prompt_tokens", "preemptions"):
         assert numbers(recorder, f"hookline_request_{name}") == {(): ({}, 0)}
+
+
+def test_phases_are_observed_before_the_end_in_every_dialect() -> None:
+    """Queue and prefill count when they are over, and not again with the request."""
+    metrics = MetricsConfig(dialects=("hookline", "sglang", "vllm"))
+    recorder = Recorder(EngineConfig(observers=ObserverConfig(metrics=metrics)))
+    recorder.engine_started(make_started())
+    begun = IterationStats(
+        first_scheduled=(FirstScheduled(queue_seconds=0.5),),
+        first_tokens=(FirstToken(seconds=1.5, prefill_seconds=1.0),),
+    )
+
+    wanted = {
+        "hookline_request_queue_seconds": (1, 0.5),
+        "sglang:queue_time_seconds": (1, 0.5),
+        "vllm:request_queue_time_seconds": (1, 0.5),
+        "hookline_request_prefill_seconds": (1, 1.0),
+        "sglang:per_stage_req_latency_seconds": (1, 1.0),
+        "vllm:request_prefill_time_seconds": (1, 1.0),
+    }
+
+    recorder.step_finished(make_step(begun))
+    before = phase_sums(recorder, *wanted)
+    recorder.step_finished(make_step(IterationStats(finished=(FINISHED,))))
+
+    assert before == wanted
+    assert phase_sums(recorder, *wanted) == wanted
+
+
+def phase_sums(recorder: Recorder, *names: str) -> dict[str, tuple[int, float]]:
+    """Count and sum of these histograms, each of one series."""
+    found = {}
+    for family in recorder.snapshot():
+        if family.name in names:
+            [sample] = family.samples
+            assert isinstance(sample.value, HistogramValue)
+            found[family.name] = (sample.value.count, sample.value.sum)
+    return found
+
+
+def test_rejections_exist_before_the_first() -> None:
+    """Both limits of the queue have a series from the start, in vLLM's names, too."""
+    metrics = MetricsConfig(dialects=("vllm",))
+    recorder = Recorder(EngineConfig(observers=ObserverConfig(metrics=metrics)))
+    recorder.engine_started(make_started())
+    name = "vllm:admission_rejections"
+    rejected = dataclasses.replace(ABORTED, cause=Rejected("overloaded_tokens", ""))
+
+    before = by_last_label(recorder, name)
+    recorder.state_changed(make_state(IterationStats(finished=(rejected, LIMITED))))
+
+    assert before == {"max_num_queued_reqs": 0, "max_num_queued_tokens": 0}
+    assert by_last_label(recorder, name) == {
+        "max_num_queued_reqs": 0,
+        "max_num_queued_tokens": 1,
+    }
+
+
+def by_last_label(recorder: Recorder, name: str) -> dict[str, object]:
+    family = next(each for each in recorder.snapshot() if each.name == name)
+    return {sample.labels[-1]: sample.value for sample in family.samples}
+
+
+def test_cached_tokens_have_the_source_of_their_tier() -> None:
+    """In vLLM's names hits are of the device, a tier, or an unknown place."""
+    metrics = MetricsConfig(dialects=("vllm",))
+    recorder = Recorder(EngineConfig(observers=ObserverConfig(metrics=metrics)))
+    recorder.engine_started(make_started())
+    name = "vllm:prompt_tokens_cached_by_source"
+    tiers = {"cpu": TierStats(hit_tokens=32), "disk": TierStats(hit_tokens=16)}
+    stats = SchedulerStats(
+        prefix_cache=PrefixCacheCounts(2, 200, 64),
+        external_cache=PrefixCacheCounts(2, 136, 56),
+        transfers=TransferStats(tiers=tiers),
+    )
+
+    before = by_last_label(recorder, name)
+    recorder.step_finished(make_step(scheduler=stats))
+
+    assert before == {"device": 0, "host": 0, "disk": 0, "external_unspecified": 0}
+    assert by_last_label(recorder, name) == {
+        "device": 64,
+        "host": 32,
+        "disk": 16,
+        "external_unspecified": 8,
+    }
 
 
 def test_request_of_one_token_has_no_time_per_output_token(recorder: Recorder) -> None:

@@ -134,6 +134,13 @@ def test_no_value_is_none(value: str) -> None:
     assert guard.folded == 0
 
 
+def test_known_values_are_never_folded() -> None:
+    """They keep their series, however many others came before them."""
+    guard = LabelGuard(1, known=("a",))
+
+    assert [guard.fold(value) for value in "bca"] == ["b", "other", "a"]
+
+
 @given(st.lists(st.text(max_size=3)), st.integers(0, 4))
 def test_guard_bounds_the_number_of_values(values: list[str], cap: int) -> None:
     """There are never more than `cap` values besides other and none."""

@@ -191,8 +191,11 @@ class RequestAccounting:
         for scheduled in output.scheduled:
             iteration.recomputed_tokens += scheduled.recomputed_tokens
             if (account := self._accounts.get(scheduled.request_id)) is not None:
+                is_first = not account.timeline.was_scheduled
                 self._no_longer_waits(account)
                 account.timeline.scheduled(scheduled)
+                if is_first and not account.had_schedule:
+                    iteration.first_scheduled(account.admitted, account.timeline)
         self._take_preempted(failed, iteration)
 
     def _take_preempted(

@@ -7,6 +7,7 @@ from hookline.stats import (
     BlockEviction,
     FinishedGroup,
     FinishedRequest,
+    FirstScheduled,
     FirstToken,
     IterationStats,
 )
@@ -20,12 +21,21 @@ class IterationBuilder:
         self._generated = 0
         self.preemptions = 0
         self.recomputed_tokens = 0
+        self._first_scheduled: list[FirstScheduled] = []
         self._first_tokens: list[FirstToken] = []
         # Requests that decode together share an interval: few keys, not hundreds.
         self._inter_token: dict[tuple[int, int], int] = {}
         self.finished: list[FinishedRequest] = []
         self.finished_groups: list[FinishedGroup] = []
         self.evictions: list[BlockEviction] = []
+
+    def first_scheduled(self, admitted: AdmittedRequest, timeline: Timeline) -> None:
+        """Notes how long a request has waited for the engine."""
+        if (seconds := timeline.queue_seconds) is not None:
+            trace_id = admitted.facts.trace_id
+            self._first_scheduled.append(
+                FirstScheduled(queue_seconds=seconds, trace_id=trace_id)
+            )
 
     def first_token(self, admitted: AdmittedRequest, timeline: Timeline) -> None:
         """Counts a request's prompt and the time to its first token."""
@@ -37,6 +47,7 @@ class IterationBuilder:
             self._first_tokens.append(
                 FirstToken(
                     seconds=seconds,
+                    prefill_seconds=timeline.prefill_seconds,
                     is_streamed=admitted.is_streamed,
                     trace_id=admitted.facts.trace_id,
                 )
@@ -57,6 +68,7 @@ class IterationBuilder:
             generation_tokens=self._generated,
             preemptions=self.preemptions,
             recomputed_tokens=self.recomputed_tokens,
+            first_scheduled=tuple(self._first_scheduled),
             first_tokens=tuple(self._first_tokens),
             inter_token_seconds=tuple(
                 (interval / NANOSECONDS / tokens, count)

@@ -48,6 +48,7 @@ class RequestAccount:
         cause: Why it ended for its client; None while the client waits.
         ended_at: When it ended for its client, in ns on the front end's clock.
         output_token_ids: Generated tokens; None unless they are kept for observers.
+        had_schedule: Whether an engine that has ended had scheduled it.
         had_token: Whether an engine that has ended had generated a token of it.
     """
 
@@ -56,6 +57,7 @@ class RequestAccount:
         "cause",
         "ended_at",
         "group",
+        "had_schedule",
         "had_token",
         "output_token_ids",
         "timeline",
@@ -70,10 +72,12 @@ class RequestAccount:
         self.cause: FinishCause | None = None
         self.ended_at: int | None = None
         self.output_token_ids: list[int] | None = [] if keeps_tokens else None
+        self.had_schedule = False
         self.had_token = False
 
     def restart(self) -> None:
         """Forgets what an engine did that has ended; the arrival stays."""
+        self.had_schedule = self.had_schedule or self.timeline.was_scheduled
         self.had_token = self.had_token or self.timeline.output_tokens > 0
         self.timeline = Timeline(self.admitted.arrived_at)
         if self.output_token_ids is not None:

@@ -75,8 +75,11 @@ def _facts(metric: Metric) -> Iterable[str]:
 
 def _labels(metric: Metric) -> Iterable[str]:
     for label in metric.labels:
-        values = ", ".join(f"`{value}`" for value in label.values)
-        yield f"`{label.name}`{f' ({values})' if values else ''}"
+        values = [f"`{value}`" for value in label.values or label.known]
+        if label.known:
+            values.append("and others")
+        listed = f" ({', '.join(values)})" if values else ""
+        yield f"`{label.name}`{listed}"
 
 
 def _buckets() -> str:

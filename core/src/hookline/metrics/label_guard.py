@@ -13,9 +13,17 @@ NONE = "none"
 class LabelGuard:
     """Passes a limited set of values of a label; replaces all others by `other`."""
 
-    def __init__(self, cap: int, allowed: tuple[str, ...] = ()) -> None:
-        """Passes the allowed values or, without any, the first `cap` values."""
-        self._values = set(allowed[:cap])
+    def __init__(
+        self,
+        cap: int,
+        allowed: tuple[str, ...] = (),
+        known: tuple[str, ...] = (),
+    ) -> None:
+        """Passes the allowed values or, without any, the first `cap` values.
+
+        It always passes the values that are known in advance.
+        """
+        self._values = {*allowed[:cap], *known}
         self._room = 0 if allowed else cap
         self.folded = 0
 
@@ -56,4 +64,4 @@ class LabelGuards:
     def _make(self, label: Label) -> LabelGuard:
         if label.name == "tenant":
             return LabelGuard(self._config.max_tenants, self._config.tenants)
-        return LabelGuard(label.cap)
+        return LabelGuard(label.cap, known=label.known)

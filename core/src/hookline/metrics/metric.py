@@ -75,12 +75,15 @@ class Label:
     Attributes:
         values: All possible values, so that each series exists before its first event;
             empty if they are not known in advance.
+        known: Values known in advance among others that are not; their series, too,
+            exist before their first event.
         cap: Maximum number of values if they are not known in advance; further values
             become `other`.
     """
 
     name: str
     values: tuple[str, ...] = ()
+    known: tuple[str, ...] = ()
     cap: int = 32
 
 

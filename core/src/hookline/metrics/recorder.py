@@ -156,6 +156,8 @@ class Recorder:
         for parts in (iteration.finished_groups, iteration.evictions):
             for part in parts:
                 sums.feed(part)
+        for begun in iteration.first_scheduled:
+            sums.feed(begun, self._trace_at(begun.trace_id))
         for first in iteration.first_tokens:
             sums.feed(first, self._trace_at(first.trace_id))
         for request in iteration.finished:

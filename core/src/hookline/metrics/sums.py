@@ -64,7 +64,8 @@ class Sums:
             readers = self._readers.setdefault(metric.value.kind, [])
             read = _guarded(metric, guards)
             readers.append((read, each.accumulator.take))
-            for values in product(*(label.values for label in metric.labels)):
+            told = (label.values or label.known for label in metric.labels)
+            for values in product(*told):
                 each.accumulator.create(values)
 
     def feed(self, part: object, trace_at: TraceAt | None = None) -> None:

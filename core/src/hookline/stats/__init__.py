@@ -7,7 +7,7 @@ from hookline.stats.finished_request import (
     FinishedRequest,
     RequestTimes,
 )
-from hookline.stats.iteration_stats import FirstToken, IterationStats
+from hookline.stats.iteration_stats import FirstScheduled, FirstToken, IterationStats
 from hookline.stats.prefix_cache import HitRateWindow, PrefixCacheCounts
 from hookline.stats.scheduler_stats import (
     MOST_TENANTS,
@@ -26,6 +26,7 @@ __all__ = [
     "BlockEviction",
     "FinishedGroup",
     "FinishedRequest",
+    "FirstScheduled",
     "FirstToken",
     "HitRateWindow",
     "IterationStats",

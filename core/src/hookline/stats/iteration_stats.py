@@ -7,16 +7,32 @@ from hookline.stats.finished_request import FinishedGroup, FinishedRequest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FirstScheduled:
+    """The first SCHEDULED of a request.
+
+    Attributes:
+        queue_seconds: Time since QUEUED, on the engine's clock.
+        trace_id: Id of the request's trace; empty if it is not traced.
+    """
+
+    queue_seconds: float
+    trace_id: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FirstToken:
     """The first token of a request.
 
     Attributes:
         seconds: Time since the request's arrival, on the front end's clock.
+        prefill_seconds: Time since its first SCHEDULED, on the engine's clock; None if
+            that is not known.
         is_streamed: Whether the client gets tokens as they are generated.
         trace_id: Id of the request's trace; empty if it is not traced.
     """
 
     seconds: float
+    prefill_seconds: float | None = None
     is_streamed: bool = False
     trace_id: str = ""
 
@@ -33,6 +49,8 @@ class IterationStats:
         generation_tokens: Number of generated tokens.
         preemptions: Number of preemptions.
         recomputed_tokens: Tokens that resumed requests must compute again.
+        first_scheduled: One entry for each request that was scheduled for the first
+            time.
         first_tokens: One entry for each request that got its first token.
         inter_token_seconds: (interval per token, number of tokens) of later tokens;
             equal intervals share an entry.
@@ -47,6 +65,7 @@ class IterationStats:
     generation_tokens: int = 0
     preemptions: int = 0
     recomputed_tokens: int = 0
+    first_scheduled: tuple[FirstScheduled, ...] = ()
     first_tokens: tuple[FirstToken, ...] = ()
     inter_token_seconds: tuple[tuple[float, int], ...] = ()
     finished: tuple[FinishedRequest, ...] = ()

@@ -25,7 +25,12 @@ from hookline.payloads import (
     LoggerContext,
 )
 from hookline.request import FinishReason, RequestFacts
-from hookline.stats import FinishedRequest, IterationStats, SchedulerStats
+from hookline.stats import (
+    FinishedRequest,
+    FirstScheduled,
+    IterationStats,
+    SchedulerStats,
+)
 from hookline_faults.otlp import START, TRACE_ID, TRACED, Receiver, ended
 from hookline_otel.endpoint import OtlpProtocol
 from hookline_otel.genai_metrics import MAX_ERRORS
@@ -100,7 +105,8 @@ def test_catalogue_arrives_with_its_numbers(receiver: Receiver) -> None:
     """Over either protocol, counters, gauges and histograms have their values."""
     logger = create(receiver, traces_endpoint=receiver.url)
     logger.engine_started(STARTED)
-    iteration = ended(TRACED, TRACED)
+    waited = FirstScheduled(queue_seconds=0.5, trace_id=TRACE_ID)
+    iteration = IterationStats(first_scheduled=(waited, waited))
     state = SchedulerStats(running=2, waiting=3, received=9)
 
     logger.step_finished(make_step(iteration, state))
@@ -312,7 +318,7 @@ def test_illegal_trace_id_spoils_no_push(grpc_receiver: Receiver) -> None:
 
     metrics = push(grpc_receiver, replace(TRACED, facts=facts))
 
-    points = metrics["hookline_request_queue_seconds"].histogram.data_points
+    points = metrics["hookline_request_e2e_seconds"].histogram.data_points
     assert [(point.count, len(point.exemplars)) for point in points] == [(1, 0)]
 
 

@@ -32,6 +32,7 @@ from hookline.request import RequestFacts
 from hookline.stats import (
     BlockEviction,
     FinishedGroup,
+    FirstScheduled,
     FirstToken,
     IterationStats,
     SchedulerStats,
@@ -95,7 +96,12 @@ LIMITED = dataclasses.replace(
 ITERATION = IterationStats(
     prompt_tokens_computed=7,
     generation_tokens=4,
-    first_tokens=(FirstToken(seconds=0.02, is_streamed=True, trace_id=TRACE_ID),),
+    first_scheduled=(FirstScheduled(queue_seconds=0.25, trace_id=TRACE_ID),),
+    first_tokens=(
+        FirstToken(
+            seconds=0.02, prefill_seconds=0.5, is_streamed=True, trace_id=TRACE_ID
+        ),
+    ),
     inter_token_seconds=((0.01, 3), (0.03, 1)),
     finished=(REQUEST, REJECTED, LIMITED),
     finished_groups=(

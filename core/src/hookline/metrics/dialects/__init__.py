@@ -1,13 +1,19 @@
 """The metric names of other engines, one module per dialect."""
 
+import dataclasses
 from collections.abc import Mapping
 
-from hookline.metrics.dialects import sglang, vllm, vllm_hidden
+from hookline.metrics.dialects import sglang, vllm, vllm_cache_sources, vllm_hidden
+from hookline.metrics.dialects.help_texts import HELP
 from hookline.metrics.metric import Alias, Metric
 
 Names = Mapping[str, tuple[Alias, ...]]
 
-ONLY_THERE: tuple[Metric, ...] = (*vllm_hidden.ONLY_THERE, *sglang.ONLY_THERE)
+ONLY_THERE: tuple[Metric, ...] = (
+    *vllm_cache_sources.ONLY_THERE,
+    *vllm_hidden.ONLY_THERE,
+    *sglang.ONLY_THERE,
+)
 """Metrics that only exist in another engine's dialect."""
 
 NOT_APPLICABLE: Mapping[str, Mapping[str, str]] = {
@@ -23,7 +29,17 @@ def names_of(metric_name: str) -> Names:
         "sglang": sglang.NAMES.get(metric_name, ()),
         "vllm": (
             *vllm.NAMES.get(metric_name, ()),
+            *vllm_cache_sources.NAMES.get(metric_name, ()),
             *vllm_hidden.NAMES.get(metric_name, ()),
         ),
     }
-    return {dialect: aliases for dialect, aliases in found.items() if aliases}
+    return {
+        dialect: tuple(_described(alias) for alias in aliases)
+        for dialect, aliases in found.items()
+        if aliases
+    }
+
+
+def _described(alias: Alias) -> Alias:
+    """Gives an alias the help text of its name, if it has one of its own."""
+    return dataclasses.replace(alias, help=HELP.get(alias.name, alias.help))

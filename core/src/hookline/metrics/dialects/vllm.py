@@ -107,18 +107,9 @@ NAMES: Mapping[str, tuple[Alias, ...]] = {
     "hookline_kv_cache_usage_ratio": _named("kv_cache_usage_perc"),
     "hookline_preemptions": _named("num_preemptions"),
     "hookline_prefix_cache_queried_tokens": _named("prefix_cache_queries"),
-    "hookline_prefix_cache_hit_tokens": (
-        *_named("prefix_cache_hits"),
-        Alias(name="vllm:prompt_tokens_cached_by_source", add={"source": "device"}),
-    ),
+    "hookline_prefix_cache_hit_tokens": _named("prefix_cache_hits"),
     "hookline_external_cache_queried_tokens": _named("external_prefix_cache_queries"),
-    "hookline_external_cache_hit_tokens": (
-        *_named("external_prefix_cache_hits"),
-        Alias(
-            name="vllm:prompt_tokens_cached_by_source",
-            add={"source": "external_unspecified"},
-        ),
-    ),
+    "hookline_external_cache_hit_tokens": _named("external_prefix_cache_hits"),
     "hookline_step_tokens": _named("iteration_tokens_total"),
     "hookline_prompt_tokens": (
         Alias(name="vllm:prompt_tokens", drop=frozenset({"source"})),

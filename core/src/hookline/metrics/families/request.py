@@ -1,18 +1,19 @@
-"""Metrics of finished requests, each observed once, when the request finishes.
+"""Metrics of requests, each observed once for a request.
 
-Rejected requests never reached an engine: they are counted by reason, but not observed
-in the histograms.
+Queue and prefill time are observed as soon as they are known, everything else when the
+request finishes. Rejected requests never reached an engine: they are counted by reason,
+but not observed in the histograms.
 """
 
 from collections.abc import Callable, Iterable
 
 from hookline.finish_cause import Rejected
 from hookline.metrics.buckets import BucketFamily
-from hookline.metrics.metric import Feature, Kind, Label, Metric, Point
+from hookline.metrics.metric import Feature, Kind, Label, Metric, Point, Value
 from hookline.metrics.readings import Reading, by_label, one
 from hookline.request import FinishReason
 from hookline.request_limits import LIMITS
-from hookline.stats import FinishedGroup, FinishedRequest
+from hookline.stats import FinishedGroup, FinishedRequest, FirstScheduled, FirstToken
 
 
 def _of_request(
@@ -58,7 +59,7 @@ def _over_limit(request: FinishedRequest) -> Iterable[Point]:
 def _latency(
     name: str,
     text: str,
-    number: Callable[[FinishedRequest], float | None],
+    value: Value,
     *,
     feature: Feature | None = None,
 ) -> Metric:
@@ -68,7 +69,7 @@ def _latency(
         unit="seconds",
         help=text,
         buckets=BucketFamily.REQUEST_PHASE,
-        value=_of_request(number),
+        value=value,
         feature=feature,
     )
 
@@ -151,54 +152,55 @@ REQUEST_METRICS: tuple[Metric, ...] = (
     _latency(
         "e2e",
         "End-to-end latency: end - arrival, on the front end's clock.",
-        lambda request: request.e2e_seconds,
+        _of_request(lambda request: request.e2e_seconds),
     ),
     _latency(
         "preparation",
         "Time in the front end before the engine: sent to the engine - arrival. "
         "Checks and tokenizing, and waiting for both; once per request, whatever n.",
-        _preparation,
+        _of_request(_preparation),
     ),
     _latency(
         "queue",
-        "Time in the waiting queue: first SCHEDULED - QUEUED; waiting after a "
-        "preemption is not included.",
-        lambda request: request.queue_seconds,
+        "Time in the waiting queue: first SCHEDULED - QUEUED, observed at SCHEDULED; "
+        "waiting after a preemption is not included.",
+        Reading(FirstScheduled, lambda first: one(first.queue_seconds)),
     ),
     _latency(
         "prefill",
-        "Prefill time: first NEW_TOKENS - first SCHEDULED; preemption included.",
-        lambda request: request.prefill_seconds,
+        "Prefill time: first NEW_TOKENS - first SCHEDULED, observed at NEW_TOKENS; "
+        "preemption included.",
+        Reading(FirstToken, lambda first: one(first.prefill_seconds)),
     ),
     _latency(
         "decode",
         "Decode time: last NEW_TOKENS - first NEW_TOKENS; preemption included.",
-        lambda request: request.decode_seconds,
+        _of_request(lambda request: request.decode_seconds),
     ),
     _latency(
         "inference",
         "Inference time, prefill + decode: last NEW_TOKENS - first SCHEDULED; "
         "preemption included.",
-        lambda request: request.inference_seconds,
+        _of_request(lambda request: request.inference_seconds),
     ),
     _latency(
         "preempted",
         "Time spent preempted: sum of SCHEDULED again - PREEMPTED, also part of "
         "prefill or decode; observed only for requests that were preempted.",
-        _stalled,
+        _of_request(_stalled),
     ),
     _latency(
         "model_forward",
         "Time in the model's forward pass, summed over the request's steps; a step's "
         "time counts fully for each of its requests.",
-        lambda request: request.forward_seconds,
+        _of_request(lambda request: request.forward_seconds),
         feature=Feature.MODEL_TIMES,
     ),
     _latency(
         "model_execute",
         "Time in the executor (input preparation, forward pass, sampling), summed "
         "over the request's steps.",
-        lambda request: request.execute_seconds,
+        _of_request(lambda request: request.execute_seconds),
         feature=Feature.WORKER_TIMES,
     ),
     Metric(
@@ -207,7 +209,7 @@ REQUEST_METRICS: tuple[Metric, ...] = (
         unit="requests",
         help="Requests rejected by the front end, by the error code sent to the "
         "client; also counted in the finished requests with reason rejected.",
-        labels=(Label("code", cap=32),),
+        labels=(Label("code", known=("overloaded", "overloaded_tokens")),),
         value=Reading(FinishedRequest, _rejection),
     ),
     Metric(

@@ -202,7 +202,7 @@ ENGINE_METRICS: tuple[Metric, ...] = (
         kind=Kind.COUNTER,
         unit="tokens",
         help="Tokens looked up in the local prefix cache, counted once per request, "
-        "at its first admission.",
+        "at its first admission. Each of n completions is a request.",
         value=Reading(
             StateReading, lambda state: one(state.stats.prefix_cache.queried_tokens)
         ),
@@ -212,7 +212,8 @@ ENGINE_METRICS: tuple[Metric, ...] = (
         kind=Kind.COUNTER,
         unit="tokens",
         help="Tokens found in the local prefix cache, counted once per request, at "
-        "its first admission.",
+        "its first admission. Each of n completions is a request: all but the first "
+        "find their prompt but for its last block.",
         value=Reading(
             StateReading, lambda state: one(state.stats.prefix_cache.hit_tokens)
         ),

@@ -129,15 +129,18 @@ TRANSFER_METRICS: tuple[Metric, ...] = (
         Kind.COUNTER,
         "transfers",
         "KV transfers that the worker completed, successfully or not. Transfers "
-        "cancelled at their deadline or with their request only count as failures.",
+        "cancelled at their deadline or with their request only count as failures, "
+        "and saves that hold no blocks of a finished request do not count.",
         lambda transfers: (transfers.loads, transfers.saves),
     ),
     _each_way(
         "seconds",
         Kind.COUNTER,
         "seconds",
-        "Total duration of completed KV transfers; of a synchronous load, the time "
-        "that it delayed its step.",
+        "Total duration of completed KV transfers: of a synchronous load, the time "
+        "that it delayed its step; of a save, the time for which the blocks of a "
+        "finished request were held. 0 for saves that hold no blocks, such as those "
+        "of evicted blocks.",
         lambda transfers: (
             transfers.load_ns / NANOSECONDS,
             transfers.save_ns / NANOSECONDS,

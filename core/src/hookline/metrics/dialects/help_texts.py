@@ -1,0 +1,74 @@
+"""HELP of other dialects' names for which our metric's text would be wrong.
+
+A name that has only some of our samples, other labels, or samples of several of our
+metrics, says something else than the metric that it comes from.
+"""
+
+from collections.abc import Mapping
+
+_NO_PROBES = "Scrapes and probes are left out."
+
+HELP: Mapping[str, str] = {
+    "vllm:cache_config_info": "Configuration of the KV cache, as labels; the value is "
+    "always 1.",
+    "vllm:engine_sleep_state": "1 for the engine's current state, 0 for the others: "
+    "awake, asleep without the KV cache's memory (weights_offloaded), or asleep "
+    "without the weights as well (discard_all).",
+    "vllm:num_requests_waiting": "Waiting requests: for capacity in the batch or the "
+    "KV cache (preempted requests included), for a grammar, or for a KV transfer.",
+    "vllm:num_requests_waiting_by_reason": "Waiting requests by reason: capacity in "
+    "the batch or the KV cache, preempted requests included (capacity), or a grammar "
+    "or KV transfer that is not ready (deferred).",
+    "vllm:num_requests_kv_fetch_by_stage": "Requests that wait for KV from a "
+    "connector; all are in the stage in_progress.",
+    "vllm:prompt_tokens": "Prompt tokens, cached tokens included; counted at the "
+    "request's first token.",
+    "vllm:prompt_tokens_by_source": "Prompt tokens by the source of their KV: computed "
+    "here (local_compute), local prefix cache (local_cache_hit), or KV connector "
+    "(external_kv_transfer); counted at the request's first token. The sum over "
+    "sources is all prompt tokens.",
+    "vllm:prompt_tokens_cached": "Prompt tokens whose KV came from the local prefix "
+    "cache or from a KV connector and was not computed; counted at the request's first "
+    "token.",
+    "vllm:prompt_tokens_cached_by_source": "Tokens found in a cache, by source: the "
+    "local prefix cache (device), the tiers of a KV connector (host, disk), or a "
+    "connector without such tiers (external_unspecified).",
+    "vllm:request_success": "Requests that the engine finished, by reason. Aborted "
+    "requests and those whose deadline passed are included, both as abort; rejected "
+    "requests are not.",
+    "vllm:admission_rejections": "Requests rejected because a limit of the waiting "
+    "queue was reached: that of requests (max_num_queued_reqs) or that of their prompt "
+    "tokens (max_num_queued_tokens).",
+    "vllm:kv_offload_store_bytes": "Bytes of KV blocks stored in host memory.",
+    "vllm:kv_offload_load_bytes": "Bytes of KV blocks loaded from host memory.",
+    "http_requests": "HTTP requests answered, by route template, method and class of "
+    "status; disconnects of clients count as 2xx. " + _NO_PROBES,
+    "http_request_duration_seconds": "Time from an HTTP request's head to the last "
+    "byte of its response, by route template and method. " + _NO_PROBES,
+    "http_request_duration_highr_seconds": "Time from an HTTP request's head to the "
+    "last byte of its response, of all routes and methods together. " + _NO_PROBES,
+    "http_request_size_bytes": "Size of HTTP request bodies, by route template. "
+    + _NO_PROBES,
+    "http_response_size_bytes": "Size of HTTP response bodies, by route template. "
+    + _NO_PROBES,
+    "sglang:num_queue_reqs": "Requests that wait for capacity in the batch or the KV "
+    "cache, preempted requests included.",
+    "sglang:num_grammar_queue_reqs": "Requests that wait for a grammar.",
+    "sglang:num_used_tokens": "Capacity in tokens of the KV blocks held by requests.",
+    "sglang:kv_used_tokens": "Capacity in tokens of the KV blocks held by requests.",
+    "sglang:kv_evictable_tokens": "Capacity in tokens of the free KV blocks that cache "
+    "a prefix.",
+    "sglang:kv_available_tokens": "Capacity in tokens of the empty KV blocks.",
+    "sglang:realtime_tokens": "Prompt and recomputed tokens processed by the model "
+    "(prefill_compute), prompt tokens found in a cache instead (prefill_cache), and "
+    "decoded tokens, draft tokens included (decode).",
+    "sglang:cached_tokens": "Prompt tokens found in a cache, by its source: the local "
+    "prefix cache (device), a KV connector (storage), or both together (total).",
+    "sglang:per_stage_req_latency_seconds": "Duration of a stage of a request. "
+    "prefill_forward: first NEW_TOKENS - first SCHEDULED, observed at NEW_TOKENS; "
+    "preemption included.",
+    "sglang:num_aborted_requests": "Requests that were aborted or whose deadline "
+    "passed.",
+    "sglang:http_requests": "HTTP requests answered, by route template and method.",
+}
+"""HELP by name in the dialect, without `_total`."""
