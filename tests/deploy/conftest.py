@@ -1,23 +1,20 @@
 """Prometheus's programs, where there are any, and the files that they read."""
 
-import os
-import shutil
-import sys
 from pathlib import Path
 
 import pytest
 
+from hookline_testing.prometheus_process import find_program
+
 ROOT = Path(__file__).parents[2]
-UNPACKED = Path(sys.prefix) / "prometheus" / "usr" / "bin"
 
 
 def program(name: str) -> Path:
     """Returns a program of Prometheus; skips the test if it is missing."""
-    path = os.pathsep.join((os.environ.get("PATH", ""), str(UNPACKED)))
-    found = shutil.which(name, path=path)
+    found = find_program(name)
     if found is None:
         pytest.skip(f"no {name} on PATH; tools/fetch_prometheus.sh gets it")
-    return Path(found)
+    return found
 
 
 @pytest.fixture(scope="session")

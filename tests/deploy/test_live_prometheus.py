@@ -1,16 +1,12 @@
 """A real Prometheus with Hookline's rules, scraping a server under load."""
 
 import json
-import math
 import os
 import re
 import signal
 import subprocess
 import sys
 import time
-import urllib.error
-import urllib.parse
-import urllib.request
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -26,6 +22,8 @@ from hookline.metrics import CATALOGUE
 from hookline_dashboards.files import ALERT_GROUPS
 from hookline_dashboards.recordings import RECORDING_GROUPS
 from hookline_dashboards.rows import dashboard_rows
+from hookline_testing import prometheus_process
+from hookline_testing.prometheus_process import Prometheus
 from hookline_testing.server_process import engine_of
 
 Body = dict[str, object]
@@ -132,41 +130,6 @@ class Server:
         return connection
 
 
-class Prometheus:
-    """The HTTP API of a running one."""
-
-    def __init__(self, port: int) -> None:
-        self._root = f"http://127.0.0.1:{port}"
-
-    def query(self, expression: str) -> list[dict[str, Any]]:
-        text = urllib.parse.urlencode({"query": expression})
-        return list(self._get(f"/api/v1/query?{text}")["result"])
-
-    def rules(self) -> list[dict[str, Any]]:
-        groups = self._get("/api/v1/rules")["groups"]
-        return [rule for group in groups for rule in group["rules"]]
-
-    def sample(self, expression: str) -> str | None:
-        """A finite value of the expression and its number of series, if it has one."""
-        series = self.query(expression)
-        values = [float(each["value"][1]) for each in series]
-        finite = [value for value in values if math.isfinite(value)]
-        if not finite:
-            return None
-        return f"{max(finite, key=abs):.4g} ({len(series)} series)"
-
-    def _get(self, path: str) -> Any:
-        try:
-            with urllib.request.urlopen(  # noqa: S310
-                self._root + path, timeout=30
-            ) as response:
-                answer = json.load(response)
-        except urllib.error.HTTPError as error:
-            with error:
-                raise AssertionError(f"{path}: {error.read().decode()}") from error
-        return answer["data"]
-
-
 @contextmanager
 def process(*command: str | Path, **options: Any) -> Iterator[subprocess.Popen[str]]:
     with subprocess.Popen(command, text=True, **options) as started:
@@ -203,28 +166,16 @@ def scraping(
     config["scrape_configs"][0]["authorization"] = {"credentials": KEY}
     config["scrape_configs"][0]["static_configs"] = [{"targets": [f"127.0.0.1:{port}"]}]
     config["rule_files"] = [str(rules_folder / name) for name in config["rule_files"]]
-    (folder / "prometheus.yml").write_text(yaml.safe_dump(config))
-    command = (
-        program,
-        f"--config.file={folder / 'prometheus.yml'}",
-        f"--storage.tsdb.path={folder / 'data'}",
-        "--web.listen-address=127.0.0.1:0",
-    )
-    log = folder / "prometheus.log"
-    with log.open("w") as errors, process(*command, stderr=errors) as started:
-        yield Prometheus(_port(started, log))
+    with prometheus_process.scraping(program, folder, config) as prometheus:
+        yield prometheus
 
 
-def _port(started: subprocess.Popen[str], log: Path) -> int:
-    """The port that Prometheus took, once it answers queries."""
-    deadline = time.monotonic() + LIMIT
-    while "Server is ready" not in (told := log.read_text()):
-        assert started.poll() is None, told
-        assert time.monotonic() < deadline, told
-        time.sleep(0.1)
-    found = re.search(r"address=127\.0\.0\.1:([1-9]\d*)", told)
-    assert found is not None, told
-    return int(found[1])
+def sample(prometheus: Prometheus, expression: str) -> str | None:
+    """A finite value of the expression and their number, if it has one."""
+    values = prometheus.values(expression)
+    if not values:
+        return None
+    return f"{max(values, key=abs):.4g} ({len(values)} series)"
 
 
 @contextmanager
@@ -276,7 +227,7 @@ def wait_for_samples(
     deadline = time.monotonic() + LIMIT
     while time.monotonic() < deadline:
         for expression in [each for each, value in found.items() if value is None]:
-            found[expression] = prometheus.sample(expression)
+            found[expression] = sample(prometheus, expression)
         if None not in found.values():
             break
         time.sleep(0.5)
