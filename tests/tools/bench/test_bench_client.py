@@ -112,6 +112,21 @@ async def test_times_are_those_of_the_chunks() -> None:
     assert (found.prompt_tokens, found.output_tokens) == (9, 4)
 
 
+async def test_cached_tokens_are_those_of_the_usage() -> None:
+    """
+    How much of the prompt came from a cache is known if the server says it.
+    """
+    usage = USAGE.replace(
+        b'"completion_tokens"',
+        b'"prompt_tokens_details":{"cached_tokens":8},"completion_tokens"',
+    )
+
+    told = await ScriptedServer([(1.0, TOKEN), (2.0, usage + DONE)]).ask()
+    untold = await ScriptedServer([(1.0, TOKEN), (2.0, USAGE + DONE)]).ask()
+
+    assert (told.cached_tokens, untold.cached_tokens) == (8, 0)
+
+
 async def test_without_usage_tokens_are_counted() -> None:
     """
     Without usage each chunk counts one token, and the prompt its planned length.

@@ -16,6 +16,7 @@ class Answer:
         ended_at: End of the stream, or time of the failure.
         prompt_tokens: As reported by the server, otherwise the planned length.
         output_tokens: As reported by the server, otherwise counted.
+        cached_tokens: Prompt tokens from a cache, as reported by the server, or 0.
         times: Arrival of each chunk with tokens.
         counts: Number of tokens in each of these chunks.
         error: Reason of the failure; None if it succeeded.
@@ -26,6 +27,7 @@ class Answer:
     ended_at: float
     prompt_tokens: int
     output_tokens: int = 0
+    cached_tokens: int = 0
     times: Sequence[float] = ()
     counts: Sequence[int] = ()
     error: str | None = None
@@ -65,12 +67,14 @@ class TokenTimes:
         reported: Number of tokens in each chunk, if the server reports it.
         prompt_tokens: As reported by the server, or None.
         completion_tokens: Likewise; the total so far.
+        cached_tokens: Prompt tokens from a cache, likewise.
     """
 
     times: list[float] = field(default_factory=list)
     reported: list[int | None] = field(default_factory=list)
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
+    cached_tokens: int | None = None
 
     def take(self, payload: bytes, now: float) -> None:
         """Records one event.
@@ -86,6 +90,8 @@ class TokenTimes:
             before = self.completion_tokens or 0
             self.prompt_tokens = chunk.usage.prompt_tokens
             self.completion_tokens = chunk.usage.completion_tokens
+            if (details := chunk.usage.prompt_tokens_details) is not None:
+                self.cached_tokens = details.cached_tokens
             if self.completion_tokens is not None:
                 count = self.completion_tokens - before
         if not chunk.choices:

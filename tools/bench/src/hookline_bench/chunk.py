@@ -7,11 +7,18 @@ from hookline_bench.event_reader import EventStreamError
 END = b"[DONE]"
 
 
+class PromptDetails(msgspec.Struct, frozen=True):
+    """Prompt tokens by where their KV came from."""
+
+    cached_tokens: int | None = None
+
+
 class ChunkUsage(msgspec.Struct, frozen=True):
     """Number of tokens so far."""
 
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
+    prompt_tokens_details: PromptDetails | None = None
 
 
 class Delta(msgspec.Struct, frozen=True):

@@ -100,6 +100,7 @@ class Client:
             ended_at=self._clock(),
             prompt_tokens=tokens.prompt_tokens or prompt.prompt_tokens,
             output_tokens=sum(counts) if total is None else total,
+            cached_tokens=tokens.cached_tokens or 0,
             times=tokens.times,
             counts=counts,
             error=error,

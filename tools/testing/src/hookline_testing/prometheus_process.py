@@ -29,20 +29,27 @@ class Prometheus:
     def __init__(self, port: int) -> None:
         self._root = f"http://127.0.0.1:{port}"
 
-    def query(self, expression: str) -> list[dict[str, Any]]:
+    def query(
+        self, expression: str, *, at: float | None = None
+    ) -> list[dict[str, Any]]:
         """Series of an instant query; AssertionError with the reason if it is invalid.
 
         A scalar counts as one series without labels.
+
+        Args:
+            expression: What is asked for.
+            at: Unix time of the query; now if None.
         """
-        text = urllib.parse.urlencode({"query": expression})
+        when = {} if at is None else {"time": f"{at:.3f}"}
+        text = urllib.parse.urlencode({"query": expression, **when})
         found = self._get(f"/api/v1/query?{text}")
         if found["resultType"] == "scalar":
             return [{"metric": {}, "value": found["result"]}]
         return list(found["result"])
 
-    def values(self, expression: str) -> list[float]:
+    def values(self, expression: str, *, at: float | None = None) -> list[float]:
         """The expression's finite values, one for each series that has one."""
-        found = [float(each["value"][1]) for each in self.query(expression)]
+        found = [float(each["value"][1]) for each in self.query(expression, at=at)]
         return [value for value in found if math.isfinite(value)]
 
     def rules(self) -> list[dict[str, Any]]:

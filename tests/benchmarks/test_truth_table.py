@@ -1,0 +1,42 @@
+"""A server's numbers, through a real Prometheus, are what its client measured."""
+
+from pathlib import Path
+
+import pytest
+from truth_table import measure
+
+from hookline_testing.prometheus_process import find_program
+
+SAMPLING_TOLERANCE = 0.15
+"""Of gauges: the ends of a run of twelve seconds fall between two scrapes."""
+
+
+@pytest.mark.slow
+def test_panels_say_what_the_client_measured(tmp_path: Path) -> None:
+    """
+    Counts are equal. Means agree within 10 %: the client's contain the way to the
+    server and back, which is short beside simulated steps of 20 ms and a long queue.
+    """
+    program = find_program("prometheus")
+    if program is None:
+        pytest.skip("no prometheus on PATH; tools/fetch_prometheus.sh gets it")
+
+    rows = measure(
+        program,
+        tmp_path,
+        "--executor=simulated",
+        "--simulated-step-seconds=0.02",
+        requests=100,
+        rate=40.0,
+        seats=8,
+    )
+
+    counts = [row for row in rows if row.panel.is_count]
+    means = [row for row in rows if row.panel.is_mean]
+    gauges = {row.panel.name: row for row in rows if "{run}" in row.panel.expression}
+    assert [row for row in counts if row.client != row.server] == []
+    assert len(counts) == 4
+    for row in means:
+        assert row.server == pytest.approx(row.client, rel=0.1), row
+    for row in gauges.values():
+        assert row.server == pytest.approx(row.client, rel=SAMPLING_TOLERANCE), row
