@@ -8,12 +8,14 @@ import sys
 from pathlib import Path
 
 HERE = Path(__file__).parent
+ALL_DIALECTS = "--metrics-dialect=hookline,vllm,sglang"
 BENCHMARKS = (
     ("ready to serve the demo model", ["startup.py"]),
     ("against transformers", ["offline.py"]),
     ("feeding the catalogue", ["catalogue.py"]),
     ("cost of all loggers", ["logger_cost.py", "--output-tokens", "512"]),
-    ("answers of /metrics under load", ["scrape.py"]),
+    ("sizes and times of /metrics", ["exposition.py"]),
+    ("answers of /metrics under load", ["scrape.py", "--", ALL_DIALECTS]),
     ("saturation and the knee", ["saturation.py"]),
 )
 
