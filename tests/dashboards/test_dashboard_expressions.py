@@ -58,6 +58,22 @@ def test_list_without_a_placeholder_is_an_error(tmp_path: Path) -> None:
         read_dashboards(tmp_path)
 
 
+@pytest.mark.parametrize(
+    ("text", "labels"),
+    [
+        ("a", set()),
+        ("sum by (pod, model) (a)", {"pod", "model"}),
+        ("histogram_quantile(0.5, sum by (le, pod) (rate(a_bucket[1m])))", {"pod"}),
+        ("sum by (x) (a) / on () group_left () sum(b)", {"x"}),
+    ],
+)
+def test_grouping_labels_must_be_in_the_data(text: str, labels: set[str]) -> None:
+    """
+    Prometheus groups by labels that no series has, too: that is no data for a legend.
+    """
+    assert Expression(text).grouping == labels
+
+
 def test_all_lists_can_be_read() -> None:
     """
     Each file names its dashboard, and no placeholder is left over.

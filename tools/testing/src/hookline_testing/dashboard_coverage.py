@@ -1,8 +1,10 @@
 """Which expressions of dashboards have data, and the table of it."""
 
+import math
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from hookline_testing.dashboard_expressions import Dashboard, Expression
 from hookline_testing.prometheus_process import Prometheus
@@ -14,7 +16,7 @@ class Coverage:
 
     Attributes:
         dashboard: The dashboard.
-        with_data: Those that had at least one finite value.
+        with_data: Those that had a finite value, and the labels that they group by.
     """
 
     dashboard: Dashboard
@@ -57,7 +59,17 @@ def cover(
 def _with_data(
     prometheus: Prometheus, expressions: Iterable[Expression]
 ) -> list[Expression]:
-    return [each for each in expressions if prometheus.values(each.text)]
+    return [
+        each
+        for each in expressions
+        if any(_is_data(series, each) for series in prometheus.query(each.text))
+    ]
+
+
+def _is_data(series: Mapping[str, Any], expression: Expression) -> bool:
+    """Whether a series has a finite value and each label that it is grouped by."""
+    is_finite = math.isfinite(float(series["value"][1]))
+    return is_finite and expression.grouping <= set(series["metric"])
 
 
 def table(coverages: Sequence[Coverage]) -> str:

@@ -6,6 +6,7 @@ expression stands for each value of its list `h`; several lists make all combina
 reports its names. All others must have data.
 """
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import product
@@ -14,6 +15,7 @@ from typing import Any
 
 import yaml
 
+GROUPING = re.compile(r"\bby \(([^)]+)\)")
 RESERVED = frozenset({"expr", "absent", "elsewhere"})
 
 
@@ -30,6 +32,13 @@ class Expression:
     text: str
     absent: str = ""
     is_foreign: bool = False
+
+    @property
+    def grouping(self) -> frozenset[str]:
+        """Labels by which it groups; `le` goes where a quantile is taken."""
+        found = GROUPING.search(self.text)
+        labels = found[1].split(",") if found else ()
+        return frozenset(label.strip() for label in labels) - {"le"}
 
 
 @dataclass(frozen=True, slots=True)
