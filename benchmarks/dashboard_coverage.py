@@ -38,7 +38,7 @@ def main() -> None:
         loaded_pods() as pods,
         scraping(program, Path(folder), scrape_config(pods)) as prometheus,
     ):
-        nap(pods)
+        nap(pods, prometheus)
         found = cover(prometheus, dashboards, patience_seconds=options.patience)
     print(table(found))
     if options.reasons:

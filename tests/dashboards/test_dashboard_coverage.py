@@ -23,7 +23,7 @@ def test_every_expression_has_data_or_a_reason(tmp_path: Path) -> None:
         loaded_pods() as pods,
         scraping(program, tmp_path, scrape_config(pods)) as prometheus,
     ):
-        nap(pods)
+        nap(pods, prometheus)
         found = cover(prometheus, read_dashboards(LISTS), patience_seconds=60.0)
 
     print(f"{table(found)}\n\n{reasons(found)}")  # noqa: T201 - for pytest -s

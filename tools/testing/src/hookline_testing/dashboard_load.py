@@ -14,6 +14,7 @@ from http import HTTPStatus
 from http.client import HTTPConnection, HTTPResponse
 from threading import Event
 
+from hookline_testing.prometheus_process import Prometheus
 from hookline_testing.server_process import Server, serving
 
 Body = dict[str, object]
@@ -42,6 +43,8 @@ PODS = {
         '--kv-transfer-config={"kv_connector": "cpu_offload"}',
     ),
 }
+ASLEEP = 'hookline_engine_sleep_state{state="kv_cache_released"} == 1'
+NAP_SECONDS = 60.0
 COMPLETIONS, CHAT = "/v1/completions", "/v1/chat/completions"
 
 
@@ -80,12 +83,18 @@ def scrape_config(pods: dict[str, Server]) -> dict[str, object]:
     }
 
 
-def nap(pods: dict[str, Server]) -> None:
-    """Puts an engine to sleep for a moment; those with a KV connector cannot."""
+def nap(pods: dict[str, Server], prometheus: Prometheus) -> None:
+    """Puts an engine to sleep until Prometheus has seen it.
+
+    Engines with a KV connector cannot sleep.
+    """
     server = pods[PREFILL]
     status, _ = server.post("/sleep?level=1", {})
     assert status == HTTPStatus.OK
-    time.sleep(2.0)  # so that a scrape sees it
+    deadline = time.monotonic() + NAP_SECONDS
+    while not prometheus.values(ASLEEP):
+        assert time.monotonic() < deadline, "Prometheus has not seen the sleep"
+        time.sleep(0.2)
     status, _ = server.post("/wake_up", {})
     assert status == HTTPStatus.OK
 
