@@ -35,6 +35,7 @@ def assert_is_within(
     assert loss.same_top > same_top
 
 
+@pytest.mark.exhaustive
 def test_int8_and_fp8_lose_little() -> None:
     """Perplexity, divergence and most probable tokens hardly change, by torch."""
     texts = texts_of("demo", sequences=1, tokens=160)

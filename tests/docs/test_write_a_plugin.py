@@ -34,6 +34,7 @@ def test_plugin_is_short(files: dict[str, str]) -> None:
     assert len(lines) <= MOST_LINES
 
 
+@pytest.mark.exhaustive
 @pytest.mark.timeout(180)
 def test_plugin_works_where_it_is_installed(
     files: dict[str, str], install_example: Callable[[Mapping[str, str]], Installed]

@@ -103,6 +103,7 @@ def test_wrong_parameters_are_named(server: Server) -> None:
     assert server.get("/is_sleeping") == (200, '{"is_sleeping":false,"level":0}')
 
 
+@pytest.mark.exhaustive
 def test_requests_may_be_refused_during_sleep() -> None:
     """
     With `--sleep-policy refuse` they get a 503 until the wake-up; running ones go on.

@@ -250,6 +250,7 @@ def test_a_killed_process_leaves_the_other(configs: list[EngineConfig]) -> None:
     ]
 
 
+@pytest.mark.exhaustive
 def test_a_killed_process_is_replaced_beside_the_other(
     configs: list[EngineConfig], site: PluginSite
 ) -> None:

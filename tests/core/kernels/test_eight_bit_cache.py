@@ -93,6 +93,7 @@ def _raw(side: torch.Tensor) -> torch.Tensor:
 
 
 @pytest.mark.parametrize(("dtype", "cache_dtype"), PAIRS, ids=str)
+@pytest.mark.exhaustive
 def test_attention_reads_what_was_written(
     dtype: torch.dtype, cache_dtype: torch.dtype
 ) -> None:

@@ -12,7 +12,6 @@ from hookline.exceptions import ConfigError
 from hookline.worker.machine import choose_machine
 from hookline_kernels.cpu import isa
 from hookline_kernels.cpu.isa import Isa, current_isa, host_isas
-from hookline_testing.essential import essential
 
 LOWER = [each for each in host_isas() if each is not host_isas()[-1]]
 PROBE = """
@@ -73,9 +72,8 @@ def test_a_tier_that_the_machine_lacks_is_refused(
         choose_machine(ExecutorConfig())
 
 
-@pytest.mark.parametrize(
-    "tier", essential(LOWER, *LOWER[:1]), ids=lambda each: each.value
-)
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("tier", LOWER, ids=lambda each: each.value)
 def test_a_lower_tier_limits_compilers_and_libraries(tier: Isa, tmp_path: Path) -> None:
     """In another process, whose kernels are right, and cached apart."""
     script = tmp_path / "probe.py"

@@ -81,6 +81,7 @@ def choose(cache: Path, *missing: str) -> tuple[list[str], str]:
     return run(CHOOSE, cache, *missing)
 
 
+@pytest.mark.exhaustive
 def test_a_second_process_finds_the_first_ones_kernel(tmp_path: Path) -> None:
     """It is compiled once, into a folder that only its owner can open."""
     first, _ = choose(tmp_path)

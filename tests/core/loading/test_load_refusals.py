@@ -262,6 +262,7 @@ def test_the_configured_part_of_the_cache_is_prefaulted(
     assert asked == ([(6, 8192)] if wanted else [])
 
 
+@pytest.mark.exhaustive
 def test_by_default_the_cache_of_65536_tokens_is_prefaulted(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -122,17 +122,15 @@ def test_outputs_after_waking_equal_those_before(
     core.close()
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("method", "level"),
-    essential(
-        [
-            ("ngram", SleepLevel.WEIGHTS),
-            ("medusa", SleepLevel.WEIGHTS),
-            ("eagle", SleepLevel.KV_CACHE),
-            ("eagle", SleepLevel.WEIGHTS),
-        ],
+    [
+        ("ngram", SleepLevel.WEIGHTS),
+        ("medusa", SleepLevel.WEIGHTS),
+        ("eagle", SleepLevel.KV_CACHE),
         ("eagle", SleepLevel.WEIGHTS),
-    ),
+    ],
 )
 def test_drafts_are_made_after_waking(method: str, level: SleepLevel) -> None:
     """Proposers get the new weights, and their layers the same memory."""
@@ -153,6 +151,7 @@ def test_drafts_are_made_after_waking(method: str, level: SleepLevel) -> None:
     assert sum(each.record.draft_tokens for each in outputs if each.record) > 0
 
 
+@pytest.mark.exhaustive
 def test_deeper_sleep_may_follow_a_light_one(llama: Oracle) -> None:
     """Waking from both is one waking; a light one does not undo a deep one."""
     core = build_core(config_of(llama.folder), SystemClock())
@@ -208,6 +207,7 @@ def test_unsuitable_weights_are_refused_and_sleep_continues(
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+@pytest.mark.exhaustive
 def test_memory_is_returned_to_the_system(configured: Damage) -> None:
     """Level 1 returns the cache of 48 MiB, level 2 also weights of over 40 MiB."""
     folder = configured(

@@ -206,6 +206,7 @@ def test_long_prompts_are_not_recorded(
     assert counts.several == 0 < counts.done
 
 
+@pytest.mark.exhaustive
 def test_prompts_in_torch_do_not_keep_decodes_from_replay(
     llama: Oracle, counts: Counts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -223,6 +224,7 @@ def test_prompts_in_torch_do_not_keep_decodes_from_replay(
     assert counts.done >= 40 * 5 - 2
 
 
+@pytest.mark.exhaustive
 def test_parts_in_torch_are_tried_less_and_less_often(
     tmp_path: Path, counts: Counts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -235,6 +237,7 @@ def test_parts_in_torch_are_tried_less_and_less_often(
     assert 3 < counts.tries < 10
 
 
+@pytest.mark.exhaustive
 def test_what_is_shared_is_attended_to_once(
     tiled: Oracle, counts: Counts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -264,6 +267,7 @@ def test_what_is_shared_is_attended_to_once(
     assert 10 < counts.done < 2 * 20 + 25
 
 
+@pytest.mark.exhaustive
 def test_texts_longer_than_the_rotary_table(
     llama: Oracle, counts: Counts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -296,6 +300,7 @@ def test_a_wrong_program_is_never_used(
     assert counts.done == 1  # the trial
 
 
+@pytest.mark.exhaustive
 def test_few_are_kept(
     llama: Oracle, counts: Counts, monkeypatch: pytest.MonkeyPatch
 ) -> None:

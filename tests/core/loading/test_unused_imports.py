@@ -4,6 +4,8 @@ import json
 import subprocess
 import sys
 
+import pytest
+
 LEFT_OUT = ("sympy", "torch._inductor", "torch.distributed.tensor", "triton")
 
 IMPORT_MODELS = """
@@ -38,6 +40,7 @@ def test_engine_process_on_a_cpu_leaves_out_what_it_never_uses() -> None:
     assert run(PRINT_FOUND, is_own=True) == []
 
 
+@pytest.mark.exhaustive
 def test_what_is_left_out_is_loaded_when_it_is_used() -> None:
     """
     The compiler is complete once somebody compiles.
@@ -45,6 +48,7 @@ def test_what_is_left_out_is_loaded_when_it_is_used() -> None:
     assert run(COMPILE, is_own=True) == ["module", [2.0, 2.0], []]
 
 
+@pytest.mark.exhaustive
 def test_process_of_a_caller_has_everything() -> None:
     """
     Offline engines run in a process that is not theirs.

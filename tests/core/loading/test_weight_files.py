@@ -15,6 +15,7 @@ from hookline.models.description import describe
 from hookline.models.loading import load_model
 from hookline.models.own_attention import replace_attention
 from hookline.models.weight_files import ShardingPlan, WeightFiles
+from hookline_testing.essential import essential
 from hookline_testing.oracle import FAMILIES, make_oracle
 
 from .conftest import Damage
@@ -129,7 +130,7 @@ except ModelLoadError as error:
 """
 
 
-@pytest.mark.parametrize("answers", ["", "y\n" * 5])
+@pytest.mark.parametrize("answers", essential(["", "y\n" * 5], "y\n" * 5))
 def test_code_of_the_folder_is_never_run(configured: Damage, answers: str) -> None:
     """Nor is anybody asked whether to run it."""
     folder = configured(

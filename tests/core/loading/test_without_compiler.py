@@ -51,6 +51,7 @@ def serve(oracle: Oracle, *options: str) -> tuple[list[str], str]:
     return done.stdout.splitlines(), done.stderr
 
 
+@pytest.mark.exhaustive
 def test_without_the_compiler_requests_are_served_with_warnings(llama: Oracle) -> None:
     """Such an installation is slow, not down, and each part logs why."""
     (tokens, _), log = serve(llama, "blocked", "auto", "float32")

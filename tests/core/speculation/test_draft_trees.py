@@ -107,9 +107,8 @@ def test_every_family_is_left_as_it_is(
     assert check(speculating_llm, family, "batched") > 0.5
 
 
-@pytest.mark.parametrize(
-    "mode", essential(sorted(set(MODES) - {"batched"}), "preempted")
-)
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("mode", sorted(set(MODES) - {"batched"}))
 def test_every_mode_is_left_as_it_is(
     speculating_llm: SpeculatingLLM, llama: Oracle, mode: str
 ) -> None:

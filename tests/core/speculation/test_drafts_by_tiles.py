@@ -87,6 +87,7 @@ def test_tiles_attend_as_decodes_do(window: int | None) -> None:
     assert (found - wanted).norm() / wanted.norm() < 0.01
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("form", ["chain", "tree"])
 def test_bfloat16_output_is_what_float32_finds_likely(
     speculating_llm: SpeculatingLLM, llama: Oracle, form: str

@@ -248,6 +248,7 @@ def guess_once_more(
     return verify_tree(arrays, rows, sampled, tokens)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("wrong", [prefer_the_first, guess_once_more])
 def test_a_wrong_rule_for_trees_is_found_out(wrong: VerifyTree) -> None:
     """The same check fails for rules that accept what was not sampled."""
@@ -276,6 +277,7 @@ def accept_too_much(
     return reject(*given, **points)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("wrong", [leave_out_the_draft, accept_too_much])
 def test_a_wrong_sampler_is_found_out(wrong: Callable[..., KernelVerified]) -> None:
     """The same check fails for samplers that are wrong in what they draw or accept."""

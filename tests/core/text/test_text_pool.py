@@ -131,6 +131,7 @@ async def test_a_process_that_ends_is_replaced(pool: TextPool) -> None:
     assert await encode(pool, "b") == [pool._tokenizer.encode("b")]
 
 
+@pytest.mark.exhaustive
 async def test_a_stopped_process_is_replaced(
     pool: TextPool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -185,6 +186,7 @@ async def test_closing_ends_open_jobs(pool: TextPool) -> None:
         await say(pool, "Hi")
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("content", ["loops", "Hi"])
 def test_a_text_process_ends_with_its_front_end(tmp_path: Path, content: str) -> None:
     """However that ends, and though a child that it has forked holds its sockets."""

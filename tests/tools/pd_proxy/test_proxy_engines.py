@@ -23,6 +23,7 @@ from hookline.kv_transfer import KVRole, KVTransferConfig
 from hookline_faults.scripted_instances import FakeInstance, numbers_of, routed
 from hookline_server.app import create_app
 from hookline_server.settings import ServerSettings
+from hookline_testing.essential import essential
 
 PROMPTS = [
     "def read_lines(path):\n    " * 12,
@@ -86,7 +87,7 @@ async def text(client: TestClient[Any, Any], prompt: str) -> str:
     return str(answer["choices"][0]["text"])
 
 
-@pytest.mark.parametrize("connector", ["p2p", "shared_storage"])
+@pytest.mark.parametrize("connector", essential(["p2p", "shared_storage"], "p2p"))
 async def test_tokens_are_those_of_one_engine(connector: str, tmp_path: Path) -> None:
     """The answers are a plain engine's, and the decode instance loads their prompts."""
     async with served(connector, tmp_path) as instances:

@@ -228,6 +228,7 @@ def test_hidden_states_are_not_in_graph_memory(
             torch.testing.assert_close(state.cpu(), expected, rtol=2e-3, atol=2e-3)
 
 
+@pytest.mark.exhaustive
 def test_experts_are_launched_and_right(
     tmp_path: Path, serve: Serve, recorder: Recorder
 ) -> None:

@@ -257,6 +257,7 @@ def test_cached_blocks_are_not_requested(make_engine: MakeEngine) -> None:
     assert (giving.transfers.failures, taking.transfers.failures) == ({}, {})
 
 
+@pytest.mark.exhaustive
 def test_unrequested_blocks_expire(make_engine: MakeEngine) -> None:
     """The producer's own deadline gives them back."""
     pair = Pair(make_engine)
@@ -267,6 +268,7 @@ def test_unrequested_blocks_expire(make_engine: MakeEngine) -> None:
     assert giving.transfers.failures == {"save": {"deadline": 1}}
 
 
+@pytest.mark.exhaustive
 def test_late_consumer_learns_that_blocks_expired(
     make_engine: MakeEngine, right: list[int]
 ) -> None:

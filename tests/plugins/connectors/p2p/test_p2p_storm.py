@@ -102,6 +102,7 @@ class Storm:
             consumer.abort(request)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("mode", ["pull", "push"])
 def test_all_requests_end_rightly(make_engine: MakeEngine, mode: str) -> None:
     """Under aborts and partitions no token is wrong and no block or request is left."""

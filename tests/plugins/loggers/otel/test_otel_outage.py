@@ -30,6 +30,7 @@ from hookline_otel.request_trace import RequestTrace
 from hookline_otel.resource import make_resource, make_scope
 from hookline_otel.span_sender import SpanCounts, SpanSender
 from hookline_otel.transport import Refusal, Transport
+from hookline_testing.essential import essential
 from hookline_testing.payloads import make_started, make_step
 
 STOPPED = EngineStopped(engine_index=0, reason="closed")
@@ -185,7 +186,7 @@ logger.step_finished(make_step(ended(TRACED)))
 """
 
 
-@pytest.mark.parametrize("is_hanging", [False, True])
+@pytest.mark.parametrize("is_hanging", essential([False, True], False))
 def test_exiting_program_sends_its_spans(is_hanging: bool) -> None:
     """Spans of an engine that was not stopped are sent without delaying the exit."""
     with Receiver(OtlpProtocol.GRPC) as receiver:

@@ -26,7 +26,6 @@ from hookline_eagle.head import Head, output_of
 from hookline_eagle.proposer import EagleProposer
 from hookline_eagle.rotary import angle_table
 from hookline_kernels import CPU
-from hookline_testing.essential import essential
 
 MakeHead = Callable[..., Head]
 Plain = Callable[..., tuple[torch.Tensor, list[int]]]
@@ -154,7 +153,8 @@ def test_missing_positions_are_tolerated(tmp_path: Path, make_head: MakeHead) ->
     assert len(found.token_ids) == 4
 
 
-@pytest.mark.parametrize("third", essential([False, True], True))
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("third", [False, True])
 def test_drawn_drafts_follow_their_probabilities(
     third: bool, tmp_path: Path, make_head: MakeHead, plain: Plain
 ) -> None:

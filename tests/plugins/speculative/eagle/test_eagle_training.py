@@ -11,7 +11,6 @@ from hookline.exceptions import ConfigError
 from hookline_eagle.checkpoint import load_head
 from hookline_eagle.options import TrainingOptions
 from hookline_server.cli import main
-from hookline_testing.essential import essential
 from hookline_testing.oracle import Oracle
 
 SMALL = ["--tokens=7680", "--row-tokens=32", "--prompt-tokens=8", "--dtype=float32"]
@@ -30,7 +29,8 @@ def train(model: Path, out: Path, *more: str, **options: object) -> int:
     )
 
 
-@pytest.mark.parametrize("source", essential(["continued", "said"], "said"))
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("source", ["continued", "said"])
 def test_trained_head_is_right_more_often(
     source: str, tmp_path: Path, llama: Oracle, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -22,7 +22,7 @@ from hookline_medusa.checkpoint import save_heads
 from hookline_medusa.heads import Head
 from hookline_testing import assert_conserved
 from hookline_testing.essential import essential
-from hookline_testing.oracle import ESSENTIAL_FAMILIES, FAMILIES, Oracle, make_oracle
+from hookline_testing.oracle import FAMILIES, Oracle, make_oracle
 
 MakeHeads = Callable[..., tuple[Head, ...]]
 
@@ -92,7 +92,7 @@ def check(oracle: Oracle, config: EngineConfig, many: list[list[int]]) -> int:
     return sum(output.outputs[0].draft_tokens for output in outputs)
 
 
-@pytest.mark.parametrize("name", essential(sorted(FAMILIES), *ESSENTIAL_FAMILIES))
+@pytest.mark.parametrize("name", essential(sorted(FAMILIES), "gemma2", "llama"))
 def test_every_family_is_left_as_it_is(
     name: str, tmp_path: Path, make_heads: MakeHeads
 ) -> None:
@@ -117,7 +117,7 @@ def test_every_mode_is_left_as_it_is(
     assert check(llama, config, prompts(count)) > 0
 
 
-@pytest.mark.parametrize("name", essential(sorted(FAMILIES), *ESSENTIAL_FAMILIES))
+@pytest.mark.parametrize("name", essential(sorted(FAMILIES), "gemma2", "llama"))
 def test_trees_leave_every_family_as_it_is(name: str, tmp_path: Path) -> None:
     """With heads that are right where a text repeats a token."""
     oracle = make_oracle(name, tmp_path / "model")
