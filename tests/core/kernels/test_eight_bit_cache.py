@@ -34,9 +34,9 @@ SHAPES = (
     (1, 3, 64, 64, 1),
 )
 
-USUAL = [(torch.bfloat16, torch.int8), (torch.float32, torch.float8_e4m3fn)]
+USUAL = (torch.bfloat16, torch.int8)
 PAIRS = [
-    pytest.param(*pair, marks=() if pair in USUAL else pytest.mark.exhaustive)
+    pytest.param(*pair, marks=() if pair == USUAL else pytest.mark.exhaustive)
     for pair in itertools.product(TOLERANCES, EIGHT_BITS)
 ]
 """Dtypes of queries and cache."""
@@ -93,7 +93,6 @@ def _raw(side: torch.Tensor) -> torch.Tensor:
 
 
 @pytest.mark.parametrize(("dtype", "cache_dtype"), PAIRS, ids=str)
-@pytest.mark.exhaustive
 def test_attention_reads_what_was_written(
     dtype: torch.dtype, cache_dtype: torch.dtype
 ) -> None:
@@ -110,8 +109,12 @@ def test_attention_reads_what_was_written(
 
 
 @pytest.mark.exhaustive
-@pytest.mark.parametrize("cache_dtype", EIGHT_BITS, ids=str)
-@pytest.mark.parametrize("dtype", TOLERANCES, ids=str)
+@pytest.mark.parametrize(
+    ("cache_dtype", "dtype"),
+    # Each case compiles kernels.
+    zip(EIGHT_BITS, itertools.cycle(TOLERANCES), strict=False),
+    ids=str,
+)
 @pytest.mark.parametrize("shape", SHAPES[1:], ids=str)
 def test_all_shapes_read_what_was_written(
     shape: Shape, dtype: torch.dtype, cache_dtype: torch.dtype
