@@ -89,7 +89,8 @@ class RequestOutput:
             those with new output.
         prompt_logprobs: One entry for each prompt token but the first, or None if not
             requested. Streamed requests get them with their first output.
-        cached_tokens: Number of prompt tokens that came from a prefix cache.
+        cached_tokens: Number of prompt tokens that the first completion found in a
+            prefix cache or a KV connector. The others find what the first computes.
         finished: Whether the request has ended, that is, this is its last output.
         request_id: The client's id of the request, or the engine's if it has none.
         prompt: Text of the prompt; None if the prompt was given as token ids.
@@ -121,7 +122,7 @@ class RequestOutput:
             prompt_token_ids=self.prompt_token_ids,
             outputs=[merged[index] for index in sorted(merged)],
             prompt_logprobs=self.prompt_logprobs or later.prompt_logprobs,
-            cached_tokens=max(self.cached_tokens, later.cached_tokens),
+            cached_tokens=later.cached_tokens,
             finished=later.finished,
             request_id=self.request_id,
             prompt=self.prompt,

@@ -23,6 +23,7 @@ from hookline.events import Finished, NewTokens, Queued, Scheduled, StepOutput
 from hookline.finish_cause import LengthReached
 from hookline.metrics import CATALOGUE, HistogramValue, Kind, Recorder
 from hookline.metrics.metric import Feature, Scope
+from hookline.outputs import RequestOutput
 from hookline.payloads import EngineStarted, StateChanged, StepFinished
 from hookline.sampling_params import SamplingParams
 from hookline.stats import IterationStats, SchedulerStats
@@ -128,6 +129,16 @@ class Case:
         value = self._value(name)
         assert isinstance(value, float | int)
         return value
+
+    def by_label(self, name: str) -> dict[str, float]:
+        """The values of a family with one label, without those that are 0."""
+        return {
+            sample.labels[-1]: sample.value
+            for family in self.recorder.snapshot()
+            if family.name == f"hookline_{name}"
+            for sample in family.samples
+            if isinstance(sample.value, float | int) and sample.value
+        }
 
     def count(self, name: str) -> int:
         """The number of a histogram's observations."""
@@ -357,3 +368,72 @@ def test_queue_and_prefill_are_observed_when_they_are_known() -> None:
     assert told == [(1, 0), (1, 0), (1, 1), (1, 1)]
     assert ended == 0
     assert tuple(map(case.count, phases)) == (2, 2)
+
+
+def submitted(case: Case, prompt: list[int], n: int) -> int:
+    """Runs a request and returns the cached tokens that its client was told."""
+    case.engine.submit(prompt, tokens(3, n=n))
+    case.run()
+    outputs = [each for each in case.engine.news if isinstance(each, RequestOutput)]
+    return outputs[-1].cached_tokens
+
+
+def test_prefix_cache_counts_every_choice_and_the_usage_each_prompt() -> None:
+    """Choices find what the first one computed; clients are told what it found."""
+    case = Case(is_caching=True)
+
+    told = [submitted(case, list(range(6)), n=4) for _ in range(2)]
+
+    assert told == [0, 5]
+    assert case.gauge("prefix_cache_queried_tokens") == 2 * 4 * 6
+    assert case.gauge("prefix_cache_hit_tokens") == 3 * 5 + 4 * 5
+    assert case.gauge("prefix_cache_hit_ratio") == 35 / 48
+    assert case.by_label("prompt_tokens") == {"computed": 48 - 35, "local_cache": 35}
+    assert case.by_label("request_group_prompt_tokens") == {
+        "computed": 6 + 1,
+        "local_cache": 5,
+    }
+
+
+@pytest.mark.parametrize("max_num_seqs", [1, 2, 8])
+@pytest.mark.parametrize("threshold", [None, 2])
+@pytest.mark.parametrize("num_kv_blocks", [10, 64])
+def test_sources_of_all_choices_add_up(
+    max_num_seqs: int, threshold: int | None, num_kv_blocks: int
+) -> None:
+    """In chunks, in turns and after preemptions, what is not found is computed."""
+    case = Case(
+        is_caching=True,
+        max_num_seqs=max_num_seqs,
+        threshold=threshold,
+        num_kv_blocks=num_kv_blocks,
+    )
+
+    told = [submitted(case, [1, 2, 3, 4, each], n=3) for each in (5, 5, 6)]
+
+    queried = case.gauge("prefix_cache_queried_tokens")
+    hits = case.gauge("prefix_cache_hit_tokens")
+    groups = case.by_label("request_group_prompt_tokens")
+    is_tight = max_num_seqs == 8 and num_kv_blocks == 10
+    assert case.gauge("preemptions") > 0 or not is_tight
+    assert queried == 3 * 3 * 5
+    assert case.by_label("prompt_tokens") == {
+        "computed": queried - hits,
+        "local_cache": hits,
+    }
+    assert groups == {"computed": 3 * 5 - sum(told), "local_cache": sum(told)}
+
+
+def test_aborted_choices_were_looked_up_and_got_no_prompt() -> None:
+    """What ends before its first token is in the cache's numbers alone."""
+    case = Case(is_caching=True, threshold=2)
+    case.engine.submit(list(range(6)), tokens(3, n=2))
+    request = case.engine.submit(list(range(6, 12)), tokens(3, n=2))
+    case.turn()
+
+    case.engine.abort(request)
+    case.run()
+
+    assert case.gauge("prefix_cache_queried_tokens") == 4 * 6
+    assert sum(case.by_label("prompt_tokens").values()) == 2 * 6
+    assert case.by_label("request_group_prompt_tokens") == {"computed": 6}

@@ -379,6 +379,11 @@ EXPECTED: dict[str, Numbers] = {
     "hookline_request_limit_tokens": {(): ({50: 1}, 30)},
     "hookline_request_prefill_computed_tokens": {(): ({10: 1}, 7)},
     "hookline_request_group_max_generation_tokens": {(): ({1: 1, 5: 1}, 5)},
+    "hookline_request_group_prompt_tokens": {
+        ("computed",): 7,
+        ("local_cache",): 4,
+        ("external",): 1,
+    },
     "hookline_request_completions": {(): ({1: 1, 2: 1}, 3)},
     "hookline_request_preemptions": {(): ({1: 1, 2: 1}, 2)},
     "hookline_request_e2e_seconds": {(): ({0.8: 1, 10: 1}, 6.75)},

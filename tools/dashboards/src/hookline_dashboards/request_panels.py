@@ -96,6 +96,11 @@ def sizes(make: StandardPanels) -> Row:
             make.distribution(
                 "Completions per request (n)", "hookline_request_completions"
             ),
+            make.rates(
+                "Prompt tokens by source, each prompt once",
+                "hookline_request_group_prompt_tokens",
+                style=Style.STACKED,
+            ),
         ),
     )
 

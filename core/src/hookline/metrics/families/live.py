@@ -85,7 +85,7 @@ LIVE_METRICS: tuple[Metric, ...] = (
         "prefix_cache_hit_ratio",
         "ratio",
         "Prefix-cache hit rate in tokens over the most recent 1000 requests, 0 to 1; "
-        "0 before the first request.",
+        "0 before the first request. Each of n completions is a request.",
         lambda live: live.hit_rate,
     ),
     _live(

@@ -35,6 +35,15 @@ def _computed_prompt(request: FinishedRequest) -> float | None:
     return request.prompt_tokens - cached
 
 
+def _prompt_of(group: FinishedGroup) -> Iterable[Point]:
+    first = group.requests[0]
+    if first.prefill_seconds is None:
+        return ()
+    local, external = first.local_cached_tokens, first.external_cached_tokens
+    computed = first.prompt_tokens - local - external
+    return by_label({"computed": computed, "local_cache": local, "external": external})
+
+
 def _stalled(request: FinishedRequest) -> float | None:
     return request.preempted_seconds if request.preemptions else None
 
@@ -131,6 +140,17 @@ REQUEST_METRICS: tuple[Metric, ...] = (
         "when the last of them finishes.",
         buckets=BucketFamily.REQUEST_TOKENS,
         value=Reading(FinishedGroup, lambda group: one(group.max_output_tokens)),
+    ),
+    Metric(
+        name="hookline_request_group_prompt_tokens",
+        kind=Kind.COUNTER,
+        unit="tokens",
+        help="Prompt tokens of clients' requests, each prompt once whatever its n, by "
+        "the source where its first completion got their KV, as in the usage of "
+        "responses; counted when the last completion finishes. Requests that end "
+        "before their first token are not counted.",
+        labels=(Label("source", ("computed", "local_cache", "external")),),
+        value=Reading(FinishedGroup, _prompt_of),
     ),
     Metric(
         name="hookline_request_completions",

@@ -68,7 +68,8 @@ STEP_METRICS: tuple[Metric, ...] = (
         unit="tokens",
         help="Prompt tokens by the source of their KV: computed here, local prefix "
         "cache, or external (KV connector); counted at the request's first "
-        "token. The sum over sources is all prompt tokens.",
+        "token. The sum over sources is all prompt tokens. Each of n completions is a "
+        "request: see hookline_request_group_prompt_tokens.",
         labels=(Label("source", ("computed", "local_cache", "external")),),
         value=Reading(IterationStats, _prompt_tokens),
     ),
