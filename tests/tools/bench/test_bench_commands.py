@@ -189,6 +189,34 @@ async def test_serve_sends_the_prompts_of_a_file(
     assert "Successful requests:" in capsys.readouterr().out
 
 
+async def test_serve_replays_a_trace(tmp_path: Path) -> None:
+    """
+    The requests of a trace are sent in the order of its times, with its lengths, and
+    the result says so.
+    """
+    lines = [
+        {"timestamp": 40, "input_length": 9, "output_length": 2},
+        {"timestamp": 10, "input_length": 7, "output_length": 5},
+    ]
+    dataset, file = tmp_path / "trace.jsonl", tmp_path / "result.json"
+    dataset.write_text("".join(f"{json.dumps(each)}\n" for each in lines))
+    argv = ["--dataset-name=mooncake", f"--dataset-path={dataset}", "--tokenizer=demo"]
+    argv += ["--prompt-token-ids", "--mooncake-slowdown-factor=0.5", "--disable-tqdm"]
+    argv += [f"--output-json={file}", "--ready-check-timeout-sec=0"]
+    engine = FakeEngine(["abc"])
+
+    async with client_of(engine) as client:
+        argv.append(f"--base-url={client.server.make_url('')}")
+        status = await asyncio.to_thread(main, ["bench", "serve", *argv])
+
+    result = json.loads(file.read_text())
+    assert status == 0
+    assert result["input_lens"] == [7, 9]
+    assert [stream.params.max_tokens for stream in engine.streams] == [5, 2]
+    assert result["request_rate"] == "trace"
+    assert result["mooncake_slowdown_factor"] == 0.5
+
+
 async def test_serve_continues_after_failures(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

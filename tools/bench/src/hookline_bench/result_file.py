@@ -48,6 +48,8 @@ def serve_fields(
         "burstiness": arrivals.burstiness,
         "max_concurrency": settings.max_concurrency,
     }
+    if settings.dataset.has_times:
+        fields["mooncake_slowdown_factor"] = settings.dataset.slowdown
     if arrivals.ramp_up_strategy is not None:
         fields["ramp_up_strategy"] = arrivals.ramp_up_strategy
         fields["ramp_up_start_rps"] = arrivals.ramp_up_start_rps

@@ -85,7 +85,7 @@ def _read(
         lines = read_trace(path, count)
         has_ids = settings.prompt_token_ids
         prompts = trace_prompts(lines, tokenizer, settings.seed, has_ids=has_ids)
-        return prompts, seconds_of(lines, dataset.mooncake_slowdown_factor or 1.0)
+        return prompts, seconds_of(lines, dataset.slowdown)
     if dataset.name is DatasetName.SHAREGPT:
         found = sharegpt_prompts(path, tokenizer, dataset.sharegpt_output_len)
     else:

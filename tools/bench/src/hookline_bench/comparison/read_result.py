@@ -39,6 +39,7 @@ CONDITIONS = (
     "tokenizer_id",
     "dataset_name",
     "dataset_path",
+    "mooncake_slowdown_factor",
     "num_prompts",
     "num_requests",
     "request_rate",

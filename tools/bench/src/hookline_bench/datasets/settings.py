@@ -91,3 +91,8 @@ class DatasetSettings:
     def has_times(self) -> bool:
         """Whether the dataset says when its requests are sent."""
         return self.name is DatasetName.MOONCAKE
+
+    @property
+    def slowdown(self) -> float:
+        """The factor by which the dataset's times are stretched."""
+        return self.mooncake_slowdown_factor or 1.0
