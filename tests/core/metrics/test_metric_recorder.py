@@ -260,7 +260,9 @@ BUSY = SchedulerStats(
         reclaimed_blocks=14,
         late_reports=13,
         failures={"load": {"deadline": 2, "bad_checksum": 1}, "poll": {"raised": 3}},
-        tiers={"cpu": TierStats(1, 2, 3, 4, 5, 6, 7, 8, 9, 10)},
+        tiers={
+            "cpu": TierStats(1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 1_500_000_000, 250_000_000)
+        },
     ),
     tenants={"acme": TenantStats(3, 0.0), "": TenantStats(1, 2.5)},
 )
@@ -448,6 +450,7 @@ EXPECTED: dict[str, Numbers] = {
     "hookline_kv_tier_limit_bytes": {("cpu",): 4},
     "hookline_kv_tier_lookup_tokens": {("cpu", "hit"): 5, ("cpu", "miss"): 6},
     "hookline_kv_tier_moved_bytes": {("cpu", "in"): 7, ("cpu", "out"): 8},
+    "hookline_kv_tier_moved_seconds": {("cpu", "in"): 1.5, ("cpu", "out"): 0.25},
     "hookline_kv_tier_evicted_blocks": {("cpu",): 9},
     "hookline_kv_tier_dropped_blocks": {("cpu",): 10},
     "hookline_spec_decode_num_drafts": {(): 1},

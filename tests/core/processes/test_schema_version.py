@@ -11,7 +11,7 @@ from hookline.core.commands import SCHEMA_VERSION
 from hookline.frozen import plain
 from hookline.transport.messages import ToClient, ToEngine
 
-DIGESTS = {13: "fb873f2c2f55e17b8c618d9df66434fac18d06f5d9a18b6bfd1fdc86b661bd35"}
+DIGESTS = {14: "63ee51847c6ab2c40fe66a62e49abd56a838d77d0e2209f646176ce509e74441"}
 """SHA-256 of the schemas of all messages, by schema version."""
 
 

@@ -21,6 +21,8 @@ class TierStats(msgspec.Struct, frozen=True, array_like=True, gc=False):
         out_bytes: Total bytes loaded from the tier.
         evicted_blocks: Total blocks evicted to make room.
         dropped_blocks: Total blocks that could not be stored.
+        in_ns: Total time of storing `in_bytes`, ns, summed over threads.
+        out_ns: Total time of loading `out_bytes`, likewise.
     """
 
     blocks: int = 0
@@ -33,6 +35,8 @@ class TierStats(msgspec.Struct, frozen=True, array_like=True, gc=False):
     out_bytes: int = 0
     evicted_blocks: int = 0
     dropped_blocks: int = 0
+    in_ns: int = 0
+    out_ns: int = 0
 
 
 MOST_TIERS = 8

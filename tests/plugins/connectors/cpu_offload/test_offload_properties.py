@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from hookline.clock import VirtualClock
+from hookline.clock import NANOSECONDS, VirtualClock
 from hookline.config import SchedulerConfig
 from hookline.core.engine_core import WAIT
 from hookline.events import StepOutput
@@ -77,6 +77,7 @@ def engine_with(
     lost: float = 0.0,
     timeout_seconds: float = 1000.0,
     scheduler_side: SchedulerSide | None = None,
+    worker_side: WorkerSide | None = None,
 ) -> ConnectedCore:
     """An engine core without a model, with this connector."""
 
@@ -85,7 +86,7 @@ def engine_with(
         clock: VirtualClock,  # noqa: ARG001
     ) -> tuple[SchedulerConnector, WorkerConnector]:
         mine = scheduler_side or LosingScheduler(options, lost)
-        return mine, LosingWorker(options, lost)
+        return mine, worker_side or LosingWorker(options, lost)
 
     return connected_core(
         DictStore(),
@@ -293,6 +294,50 @@ def test_disk_takes_what_memory_has_no_room_for(tmp_path: Path) -> None:
     assert tiers["disk"].hit_tokens == 40
     assert tiers["disk"].missed_tokens == 0
     assert tiers["disk"].out_bytes == 10 * BLOCK_BYTES
+    engine.core.close()
+
+
+class TickingClock(VirtualClock):
+    """A second passes between any two looks at it."""
+
+    def now(self) -> int:
+        self.sleep(1.0)
+        return super().now()
+
+
+def test_copies_from_and_to_memory_are_timed() -> None:
+    """Each copy takes its time; what was not copied took none."""
+    options = OffloadOptions(cpu_bytes_to_use=40 * BLOCK_BYTES)
+    worker = WorkerSide(options, TickingClock())
+    engine = engine_with(options, num_blocks=16, worker_side=worker)
+    before = ask(engine, 0)["cpu"]
+
+    told = [ask(engine, number)["cpu"] for number in (1, 2, 0)]
+
+    assert (before.in_ns, before.out_ns) == (0, 0)
+    assert [each.out_ns for each in told] == [0, 0, NANOSECONDS]
+    assert [each.in_ns > 0 for each in told] == [each.in_bytes > 0 for each in told]
+    assert told[-1].in_ns % NANOSECONDS == 0
+    assert told[-1].in_ns > told[0].in_ns
+
+
+def test_writes_to_disk_and_reads_are_timed(tmp_path: Path) -> None:
+    """In the threads that do them, so that waiting for a thread is no part."""
+    disk = DiskOptions(path=tmp_path)
+    options = OffloadOptions(cpu_bytes_to_use=10 * BLOCK_BYTES, disk=disk)
+    worker = WorkerSide(options, TickingClock())
+    engine = engine_with(options, num_blocks=16, worker_side=worker)
+    for number in (0, 1, 2, 3):
+        ask(engine, number)
+    assert worker._disk is not None
+    worker._disk._writer.submit(int).result()  # all is written
+
+    told = [ask(engine, 0)["disk"] for _ in range(2)][-1]
+
+    assert told.in_bytes > 0
+    assert told.in_ns >= NANOSECONDS
+    assert told.out_bytes > 0
+    assert told.out_ns >= NANOSECONDS
     engine.core.close()
 
 

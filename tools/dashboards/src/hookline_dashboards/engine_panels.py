@@ -39,6 +39,7 @@ _TIER_TITLES = {
     "limit_bytes": "Tier capacity in bytes",
     "lookup_tokens": "Tier lookups by result",
     "moved_bytes": "Tier throughput",
+    "moved_seconds": "Tier time by direction",
     "evicted_blocks": "Tier evictions",
     "dropped_blocks": "Tier blocks dropped",
 }

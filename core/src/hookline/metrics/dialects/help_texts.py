@@ -41,6 +41,8 @@ HELP: Mapping[str, str] = {
     "tokens (max_num_queued_tokens).",
     "vllm:kv_offload_store_bytes": "Bytes of KV blocks stored in host memory.",
     "vllm:kv_offload_load_bytes": "Bytes of KV blocks loaded from host memory.",
+    "vllm:kv_offload_store_time": "Seconds spent copying KV blocks to host memory.",
+    "vllm:kv_offload_load_time": "Seconds spent copying KV blocks from host memory.",
     "http_requests": "HTTP requests answered, by route template, method and class of "
     "status; disconnects of clients count as 2xx. " + _NO_PROBES,
     "http_request_duration_seconds": "Time from an HTTP request's head to the last "

@@ -191,6 +191,10 @@ NAMES: Mapping[str, tuple[Alias, ...]] = {
         _offloaded("kv_offload_store_bytes", "in"),
         _offloaded("kv_offload_load_bytes", "out"),
     ),
+    "hookline_kv_tier_moved_seconds": (
+        _offloaded("kv_offload_store_time", "in"),
+        _offloaded("kv_offload_load_time", "out"),
+    ),
     "hookline_spec_decode_num_drafts": _named("spec_decode_num_drafts"),
     "hookline_spec_decode_num_draft_tokens": _named("spec_decode_num_draft_tokens"),
     "hookline_spec_decode_num_accepted_tokens": _named(

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable
 
+from hookline.clock import NANOSECONDS
 from hookline.metrics.metric import Kind, Label, Metric, Point
 from hookline.metrics.readings import Reading, StateReading, by_label
 from hookline.stats import MOST_TIERS, TierStats
@@ -94,6 +95,14 @@ TIER_METRICS: tuple[Metric, ...] = (
         "Bytes of KV blocks stored into a tier and loaded from it.",
         Label("direction", ("in", "out")),
         lambda tier: (tier.in_bytes, tier.out_bytes),
+    ),
+    _both(
+        "moved_seconds",
+        "seconds",
+        "Time spent storing KV blocks into a tier and loading them from it, summed "
+        "over threads; waiting for a thread is not included.",
+        Label("direction", ("in", "out")),
+        lambda tier: (tier.in_ns / NANOSECONDS, tier.out_ns / NANOSECONDS),
     ),
     _of_each(
         "evicted_blocks",

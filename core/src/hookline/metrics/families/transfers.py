@@ -139,8 +139,8 @@ TRANSFER_METRICS: tuple[Metric, ...] = (
         "seconds",
         "Total duration of completed KV transfers: of a synchronous load, the time "
         "that it delayed its step; of a save, the time for which the blocks of a "
-        "finished request were held. 0 for saves that hold no blocks, such as those "
-        "of evicted blocks.",
+        "finished request were held. Saves that hold no blocks, such as those of "
+        "evicted blocks, are not included: see hookline_kv_tier_moved_seconds.",
         lambda transfers: (
             transfers.load_ns / NANOSECONDS,
             transfers.save_ns / NANOSECONDS,

@@ -4,6 +4,7 @@ import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
+from hookline.clock import Clock
 from hookline.kv_transfer import KVLayout
 from hookline.kv_transfer.blocks import Bytes, KVBlocks
 from hookline_cpu_offload.options import DiskOptions
@@ -31,9 +32,10 @@ class Disk:
         written_bytes: Bytes of written blocks.
         read_bytes: Bytes of read blocks.
         dropped_blocks: Blocks not written, as too many waited or the disk was full.
+        written_ns: Time spent writing, ns.
     """
 
-    def __init__(self, options: DiskOptions, blocks: KVBlocks) -> None:
+    def __init__(self, options: DiskOptions, blocks: KVBlocks, clock: Clock) -> None:
         """Starts its threads."""
         self._store = open_store(options, blocks.layout)
         self._block_bytes = blocks.layout.total_bytes
@@ -41,9 +43,13 @@ class Disk:
         self._pending = 0
         self._lock = threading.Lock()
         self._error: OSError | None = None
+        self._clock = clock
         self.written_bytes = self.read_bytes = self.dropped_blocks = 0
+        self.written_ns = 0
         name = "hookline-cpu-offload"
-        self._readers = BlockReaders(self._store, blocks, _READERS, f"{name}-read")
+        self._readers = BlockReaders(
+            self._store, blocks, _READERS, f"{name}-read", clock=clock
+        )
         self._writer = ThreadPoolExecutor(1, f"{name}-write")
         self._writer.submit(self._store.shrink)  # so that its size is known
 
@@ -54,6 +60,11 @@ class Disk:
     @property
     def num_bytes(self) -> int:
         return self._store.num_bytes
+
+    @property
+    def read_ns(self) -> int:
+        """Time spent reading and filling blocks, ns, summed over threads."""
+        return self._readers.busy_ns
 
     def write(
         self, block_hashes: Sequence[bytes], copy: Callable[[], Bytes], num_bytes: int
@@ -108,7 +119,7 @@ class Disk:
         self._writer.shutdown()
 
     def _write(self, block_hashes: list[bytes], contents: Bytes) -> None:
-        done = 0
+        done, started_at = 0, self._clock.now()
         try:
             for block_hash, content in zip(block_hashes, contents, strict=True):
                 self._store.write(block_hash, content)
@@ -118,5 +129,6 @@ class Disk:
         finally:
             with self._lock:
                 self._pending -= contents.nbytes
+                self.written_ns += self._clock.now() - started_at
                 self.written_bytes += done * contents.shape[1]
                 self.dropped_blocks += len(block_hashes) - done

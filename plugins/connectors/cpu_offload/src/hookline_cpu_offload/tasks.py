@@ -60,6 +60,10 @@ class Report(msgspec.Struct, array_like=True):
         disk_blocks: Known number of blocks on disk.
         disk_bytes: Size of their files.
         disk_dropped_blocks: Number of blocks that were not written.
+        taken_ns: Time of the copies into host memory, ns.
+        given_ns: Time of the copies from host memory, ns.
+        disk_written_ns: Time of writing to disk, ns.
+        disk_read_ns: Time of reading from disk into the cache, ns, summed over threads.
     """
 
     lost: list[tuple[int, bytes]] = []
@@ -70,3 +74,7 @@ class Report(msgspec.Struct, array_like=True):
     disk_blocks: int = 0
     disk_bytes: int = 0
     disk_dropped_blocks: int = 0
+    taken_ns: int = 0
+    given_ns: int = 0
+    disk_written_ns: int = 0
+    disk_read_ns: int = 0

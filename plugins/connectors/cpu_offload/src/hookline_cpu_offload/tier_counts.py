@@ -68,6 +68,8 @@ class TierCounts:
                 out_bytes=report.given_bytes,
                 evicted_blocks=self._num_evicted,
                 dropped_blocks=self._num_dropped,
+                in_ns=report.taken_ns,
+                out_ns=report.given_ns,
             )
         }
         if self._disk is not None:
@@ -81,5 +83,7 @@ class TierCounts:
                 in_bytes=report.disk_written_bytes,
                 out_bytes=report.disk_read_bytes,
                 dropped_blocks=report.disk_dropped_blocks,
+                in_ns=report.disk_written_ns,
+                out_ns=report.disk_read_ns,
             )
         return tiers

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from hookline.clock import Clock, SystemClock
 from hookline.kv_transfer import (
     ConnectorMetadata,
     FailedTransfer,
@@ -40,14 +41,16 @@ class WorkerSide:
 
     capabilities = WorkerCapabilities(needs_layers=False)
 
-    def __init__(self, options: OffloadOptions) -> None:
+    def __init__(self, options: OffloadOptions, clock: Clock | None = None) -> None:
         self._options = options
+        self._clock = clock or SystemClock()
         self._disk: Disk | None = None
         self._lock = threading.Lock()
         self._loaded: list[int] = []
         self._failed: list[FailedTransfer] = []
         self._lost: list[tuple[int, bytes]] = []
         self._taken_bytes = self._given_bytes = 0
+        self._taken_ns = self._given_ns = 0
         self._told = Report()
 
     def register_kv_caches(self, blocks: KVBlocks) -> None:
@@ -57,7 +60,7 @@ class WorkerSide:
         if self._options.disk is not None:
             from hookline_cpu_offload.disk import Disk  # noqa: PLC0415
 
-            self._disk = Disk(self._options.disk, blocks)
+            self._disk = Disk(self._options.disk, blocks, self._clock)
 
     def start_load_kv(self, metadata: ConnectorMetadata) -> None:
         tasks = msgspec.msgpack.decode(metadata.payload, type=Tasks)
@@ -116,6 +119,7 @@ class WorkerSide:
         """Copies evicted blocks into slots."""
         block_ids = [move.block_id for move in moves]
         slots = [move.slot for move in moves]
+        started_at = self._clock.now()
         self._arena.open(slots)
         try:
             for layer in range(self._blocks.layout.num_layers):
@@ -126,6 +130,7 @@ class WorkerSide:
             raise
         self._arena.settle(slots, [move.block_hash for move in moves])
         self._taken_bytes += len(moves) * self._blocks.layout.total_bytes
+        self._taken_ns += self._clock.now() - started_at
 
     def _lose(self, moves: list[Move]) -> None:
         with self._lock:
@@ -170,10 +175,12 @@ class WorkerSide:
         """Copies slots into blocks."""
         block_ids = [move.block_id for move in moves]
         slots = [move.slot for move in moves]
+        started_at = self._clock.now()
         for layer in range(self._blocks.layout.num_layers):
             source = self._arena.layers[layer]
             self._blocks.copy_in(transfer_id, layer, block_ids, source, slots)
         self._given_bytes += len(moves) * self._blocks.layout.total_bytes
+        self._given_ns += self._clock.now() - started_at
 
     def _read_ended(
         self, task: LoadTask, on_disk: list[int], good: int, read: int, reason: str
@@ -193,13 +200,21 @@ class WorkerSide:
 
     def _report(self, lost: list[tuple[int, bytes]]) -> Report:
         disk = self._disk
-        report = Report(lost, self._taken_bytes, self._given_bytes)
+        report = Report(
+            lost,
+            self._taken_bytes,
+            self._given_bytes,
+            taken_ns=self._taken_ns,
+            given_ns=self._given_ns,
+        )
         if disk is not None:
             report.disk_written_bytes = disk.written_bytes
             report.disk_read_bytes = disk.read_bytes
             report.disk_blocks = disk.num_blocks
             report.disk_bytes = disk.num_bytes
             report.disk_dropped_blocks = disk.dropped_blocks
+            report.disk_written_ns = disk.written_ns
+            report.disk_read_ns = disk.read_ns
         return report
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from hookline.clock import Clock, SystemClock
 from hookline.kv_transfer import TransferClosedError
 from hookline.kv_transfer.blocks import Bytes, KVBlocks
 from hookline_registry import Failure, isolate
@@ -54,10 +55,20 @@ class _Load:
 
 
 class BlockReaders:
-    """Reader threads, each with a reused buffer."""
+    """Reader threads, each with a reused buffer.
+
+    Attributes:
+        busy_ns: Time spent reading and filling blocks, ns, summed over threads.
+    """
 
     def __init__(
-        self, store: BlockStore, blocks: KVBlocks, num_threads: int, name: str
+        self,
+        store: BlockStore,
+        blocks: KVBlocks,
+        num_threads: int,
+        name: str,
+        *,
+        clock: Clock | None = None,
     ) -> None:
         """Creates the readers; threads start on demand."""
         layout = blocks.layout
@@ -65,6 +76,9 @@ class BlockReaders:
         self._columns = layout.columns
         self._shape = max(1, _PIECE_BYTES // layout.total_bytes), layout.total_bytes
         self._own = threading.local()
+        self._clock = clock or SystemClock()
+        self._lock = threading.Lock()
+        self.busy_ns = 0
         self._threads = ThreadPoolExecutor(num_threads, name)
 
     def submit(
@@ -89,7 +103,10 @@ class BlockReaders:
         self._threads.shutdown(cancel_futures=True)
 
     def _read(self, load: _Load, start: int) -> None:
+        started_at = self._clock.now()
         outcome = isolate(self._read_piece, load, start)
+        with self._lock:
+            self.busy_ns += self._clock.now() - started_at
         if isinstance(outcome, Failure):
             if isinstance(outcome.error, TransferClosedError):
                 load.is_given_up = True
