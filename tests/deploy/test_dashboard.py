@@ -8,9 +8,11 @@ from typing import Any
 import pytest
 
 from hookline.metrics import CATALOGUE, Kind
+from hookline.metrics.catalogue import DIALECTS
 from hookline_dashboards.description import metrics_of
 from hookline_dashboards.expressions import Names
 from hookline_dashboards.files import generated_files
+from hookline_dashboards.grafana import uid
 from hookline_dashboards.panel import Panel, Row
 from hookline_dashboards.rows import NOT_SHOWN, dashboard_rows
 
@@ -22,8 +24,12 @@ WIDTH = 24
 
 @pytest.fixture(scope="module")
 def drawn() -> dict[str, Any]:
+    return dashboard_of("hookline")
+
+
+def dashboard_of(dialect: str) -> dict[str, Any]:
     loaded: dict[str, Any] = json.loads(
-        generated_files()["deploy/grafana/hookline.json"]
+        generated_files()[f"deploy/grafana/{uid(dialect)}.json"]
     )
     return loaded
 
@@ -141,15 +147,21 @@ def test_closed_rows_hold_their_panels(drawn: dict[str, Any]) -> None:
         assert len(row["panels"]) == (0 if data.is_open else len(data.panels))
 
 
-def test_panels_can_be_read_by_a_stranger(drawn: dict[str, Any]) -> None:
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_panels_can_be_read_by_a_stranger(dialect: str) -> None:
     """Each panel has its metrics' HELP, its unit, its data source and its queries."""
+    names = Names(CATALOGUE, dialect)
+    rows = dashboard_rows(CATALOGUE, dialect)
+    drawn = dashboard_of(dialect)
     panels = [panel for panel in all_panels(drawn) if panel["type"] != "row"]
 
-    assert len(panels) == len(PANELS)
-    for panel, (_, data) in zip(panels, PANELS, strict=True):
+    for panel, data in zip(
+        panels, [panel for row in rows for panel in row.panels], strict=True
+    ):
         references = [target["refId"] for target in panel["targets"]]
+        (first, *_) = names.series_in(data.queries[0].expression)
         assert panel["title"] == data.title
-        assert metrics_of(data, NAMES)[0].help in panel["description"]
+        assert panel["description"].startswith(f"`{first.name}`: {first.help}")
         assert panel["fieldConfig"]["defaults"]["unit"] == data.unit
         assert panel["datasource"]["uid"] == "${datasource}"
         assert len(set(references)) == len(references) == len(data.queries)

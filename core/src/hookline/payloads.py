@@ -61,6 +61,8 @@ class EngineFacts:
         kernels: Description of the kernels in use, and why faster ones are not.
         isa: Tier of instructions of the CPU's kernels, such as `avx512`; empty without
             such kernels.
+        version: Version of Hookline.
+        config_hash: Short hash of all options; engines with equal options share it.
         startup: Phases of the startup, in order; a phase may contain others.
     """
 
@@ -81,6 +83,8 @@ class EngineFacts:
     cost: ModelCost = field(default_factory=ModelCost)
     kernels: str = ""
     isa: str = ""
+    version: str = ""
+    config_hash: str = ""
     startup: tuple[StartupPhase, ...] = ()
 
 

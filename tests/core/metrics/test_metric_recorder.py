@@ -324,7 +324,7 @@ EXPECTED: dict[str, Numbers] = {
     "hookline_engine_info": {
         (
             *("LlamaForCausalLM", "float32", "float32", "16", "40", "100", "8", "64"),
-            *("true", "simulated", "avx512"),
+            *("true", "simulated", "avx512", "0.1.0", "0123456789ab"),
         ): 1
     },
     "hookline_engine_sleep_state": {
@@ -573,7 +573,8 @@ EXPECTED: dict[str, Numbers] = {
                 "max_model_len",
             ),
             *("max_num_seqs", "max_num_batched_tokens", "enable_prefix_caching"),
-            *("executor", "isa", "phase", "code", "tenant", "route", "method"),
+            *("executor", "isa", "version", "config_hash", "phase"),
+            *("code", "tenant", "route", "method"),
             *("logger", "label", "position", "reason", "tier"),
         )
     },

@@ -11,7 +11,7 @@ from hookline.core.commands import SCHEMA_VERSION
 from hookline.frozen import plain
 from hookline.transport.messages import ToClient, ToEngine
 
-DIGESTS = {14: "63ee51847c6ab2c40fe66a62e49abd56a838d77d0e2209f646176ce509e74441"}
+DIGESTS = {15: "2fff15f066d8f0c5b0d24ba7387a452be4bd4be55ea8a44ac6cd7faf1dd426d4"}
 """SHA-256 of the schemas of all messages, by schema version."""
 
 

@@ -1,6 +1,9 @@
 """Facts of an engine core at its start."""
 
+from importlib.metadata import version
+
 from hookline.config import EngineConfig
+from hookline.core.config_hash import config_hash
 from hookline.payloads import EngineFacts
 from hookline.step import ModelShape
 
@@ -25,4 +28,6 @@ def engine_facts(config: EngineConfig, shape: ModelShape) -> EngineFacts:
         cost=shape.cost,
         kernels=shape.kernels,
         isa=shape.isa,
+        version=version("hookline"),
+        config_hash=config_hash(config),
     )

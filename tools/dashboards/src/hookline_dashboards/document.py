@@ -1,10 +1,11 @@
 """Renders docs/dashboards.md: panels, alerts and recorded series."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from hookline.metrics.metric import Metric
+from hookline.metrics.metric import OWN_DIALECT, Metric
 from hookline_dashboards.description import metrics_of
 from hookline_dashboards.expressions import Names
+from hookline_dashboards.grafana import uid
 from hookline_dashboards.panel import Row
 from hookline_dashboards.rows import NOT_SHOWN
 from hookline_dashboards.rule import Alert, Group, Recording
@@ -43,6 +44,15 @@ Dashboards, New, Import:
 or newer and a Prometheus data source with the scrape interval of Prometheus's
 configuration, as all rates are over `$__rate_interval`. The variables at the top select
 models, servers and engines. Collapsed rows send no queries until they are expanded.
+
+Blue lines mark deploys: an engine began to run a version, kernels (`isa`) or
+configuration (`config_hash`) that it did not run in the hour before, by
+`hookline_engine_info`. The links of a panel lead to the panels that explain it, those
+at the top to the dashboards of other dialects.
+
+Servers without the dialect `hookline` (`--metrics-dialect`) have dashboards of their
+own below, with those of the same panels whose numbers the dialect has. They mark no
+deploys.
 """
 
 _ALERTS = f"""\
@@ -52,14 +62,20 @@ the label `severity`: critical immediately, warning within the working day.
 """
 
 
-def document(rows: Iterable[Row], names: Names, groups: Iterable[Group]) -> str:
-    """Returns the page as Markdown."""
+def document(
+    rows: Mapping[str, Sequence[Row]],
+    names: Mapping[str, Names],
+    groups: Iterable[Group],
+) -> str:
+    """Returns the page as Markdown, from rows and names by dialect."""
     rules = [rule for group in groups for rule in group.rules]
     alerts = [rule for rule in rules if isinstance(rule, Alert)]
     recordings = [rule for rule in rules if isinstance(rule, Recording)]
     lines = [_HEAD, "## Panels", ""]
-    for row in rows:
-        lines.extend(_row(row, names))
+    for row in rows[OWN_DIALECT]:
+        lines.extend(_row(row, names[OWN_DIALECT]))
+    for dialect in sorted(rows.keys() - {OWN_DIALECT}):
+        lines.extend(_dialect(dialect, rows[dialect]))
     lines.extend(("### Metrics without a panel", ""))
     lines.extend(f"- `{name}`: {reason}" for name, reason in NOT_SHOWN.items())
     lines.extend(("", "## Alerts", "", _ALERTS))
@@ -76,6 +92,14 @@ def _row(row: Row, names: Names) -> Iterator[str]:
     for panel in row.panels:
         metrics = ", ".join(map(_metric, metrics_of(panel, names)))
         yield f"| {panel.title} | {metrics} |"
+    yield ""
+
+
+def _dialect(dialect: str, rows: Iterable[Row]) -> Iterator[str]:
+    path = f"deploy/grafana/{uid(dialect)}.json"
+    yield from (f"### Dialect {dialect}", "", f"[`{path}`](../{path}) has:", "")
+    for row in rows:
+        yield f"- {row.title}: {'; '.join(panel.title for panel in row.panels)}"
     yield ""
 
 

@@ -1,96 +1,113 @@
 """PromQL expressions over metrics of the catalogue; unknown names are errors."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
-from hookline.metrics.metric import Kind, Labels, Metric, Scope
+from hookline.metrics.metric import OWN_DIALECT, Kind, Labels, Metric
+from hookline_dashboards.dialect_series import Series, series_of
 
-_NAME = re.compile(r"(?<![\w:])hookline_\w+")
-_PARTS = ("_bucket", "_sum", "_count")
-_WINDOW = "$__rate_interval"
-_CHOSEN: Mapping[Scope, str] = {
-    Scope.ENGINE: 'model_name=~"$model_name",engine=~"$engine",instance=~"$instance"',
-    Scope.FRONT_END: 'instance=~"$instance"',
+_NAMES = {
+    OWN_DIALECT: re.compile(r"(?<![\w:])hookline_\w+"),
+    "vllm": re.compile(r"(?<![\w:])(?:vllm:|http_)\w+"),
+    "sglang": re.compile(r"(?<![\w:])sglang:\w+"),
 }
+_WINDOW = "$__rate_interval"
 
 
 class Names:
-    """The metrics of Hookline's dialect by name.
+    """The metrics of Hookline by their names in one dialect.
 
     Attributes:
-        metrics: Metrics by their name in the catalogue.
+        dialect: The dialect.
+        metrics: All metrics by their name in the catalogue.
     """
 
-    def __init__(self, catalogue: Iterable[Metric]) -> None:
-        self.metrics = {metric.name: metric for metric in catalogue if metric.is_own}
+    def __init__(self, catalogue: Iterable[Metric], dialect: str = OWN_DIALECT) -> None:
+        everything = {metric.name: metric for metric in catalogue}
+        self.dialect = dialect
+        self.metrics = {
+            name: metric for name, metric in everything.items() if metric.is_own
+        }
+        self._series = {
+            name: series_of(metric, everything, dialect)
+            for name, metric in self.metrics.items()
+        }
         self._exposed = {
-            name: metric
-            for metric in self.metrics.values()
-            for name in _exposed_names(metric)
+            exposed: series
+            for several in self._series.values()
+            for series in several
+            for exposed in series.exposed_names()
         }
 
-    def used_in(self, expression: str) -> tuple[Metric, ...]:
-        """Returns the metrics in an expression, in order.
+    def series(self, name: str) -> tuple[Series, ...]:
+        """Returns the series that show a metric, empty if the dialect lacks it."""
+        return self._series[name]
+
+    def series_in(self, expression: str) -> tuple[Series, ...]:
+        """Returns the series in an expression, in order.
 
         Raises:
             KeyError: No metric is exposed under a name. Names of recorded series, which
                 contain a colon, are skipped.
         """
-        found = (self._exposed[name] for name in _NAME.findall(expression))
+        names = _NAMES[self.dialect].findall(expression)
+        found = (self._exposed[name] for name in names)
+        return tuple({series.name: series for series in found}.values())
+
+    def used_in(self, expression: str) -> tuple[Metric, ...]:
+        """Returns the metrics in an expression, in order; raises as `series_in`."""
+        found = (series.metric for series in self.series_in(expression))
         return tuple({metric.name: metric for metric in found}.values())
 
 
-class Expressions:
-    """Expressions over the selected engines and the panel's interval."""
-
-    def __init__(self, names: Names) -> None:
-        self._metrics = names.metrics
-
-    def latest(self, name: str) -> str:
-        """Returns all series of a gauge."""
-        return self._series(name)
-
-    def total(self, name: str, by: Labels = ()) -> str:
-        """Returns the sum of a gauge over all engines."""
-        return f"sum{_by(by)} ({self._series(name)})"
-
-    def per_second(self, name: str, by: Labels = ()) -> str:
-        """Returns a counter's rate, or the rate of a histogram's observations.
-
-        Seconds per second are averaged over engines; everything else is summed.
-        """
-        metric = self._metrics[name]
-        if metric.kind is Kind.HISTOGRAM:
-            return self._rate(name, by, "_count")
-        return self._rate(name, by, how="avg" if metric.unit == "seconds" else "sum")
-
-    def mean(self, name: str, by: Labels = ()) -> str:
-        """Returns the mean of a histogram's observations."""
-        return f"{self._rate(name, by, '_sum')} / {self._rate(name, by, '_count')}"
-
-    def quantile(self, share: float, name: str, by: Labels = ()) -> str:
-        """Returns a quantile of a histogram's observations."""
-        return (
-            f"histogram_quantile({share}, {self._rate(name, ('le', *by), '_bucket')})"
-        )
-
-    def buckets(self, name: str) -> str:
-        """Returns the number of observations per histogram bucket."""
-        series = self._series(name, "_bucket")
-        return f"sum by (le) (increase({series}[{_WINDOW}]))"
-
-    def _rate(self, name: str, by: Labels, part: str = "", how: str = "sum") -> str:
-        return f"{how}{_by(by)} (rate({self._series(name, part)}[{_WINDOW}]))"
-
-    def _series(self, name: str, part: str = "") -> str:
-        metric = self._metrics[name]
-        return f"{metric.exposed(name)}{part}{{{_CHOSEN[metric.scope]}}}"
+def latest(series: Series) -> str:
+    """Returns all series of a gauge."""
+    return selected(series)
 
 
-def _exposed_names(metric: Metric) -> Iterable[str]:
-    if metric.kind is Kind.HISTOGRAM:
-        return [f"{metric.name}{part}" for part in _PARTS]
-    return [metric.exposed(metric.name)]
+def total(series: Series, by: Labels = ()) -> str:
+    """Returns the sum of a gauge over all engines."""
+    return f"sum{_by(by)} ({selected(series)})"
+
+
+def per_second(series: Series, by: Labels = ()) -> str:
+    """Returns a counter's rate, or the rate of a histogram's observations.
+
+    Seconds per second are averaged over engines; everything else is summed.
+    """
+    if series.metric.kind is Kind.HISTOGRAM:
+        return _rate(series, by, "_count")
+    return _rate(series, by, how="avg" if series.metric.unit == "seconds" else "sum")
+
+
+def mean(series: Series, by: Labels = ()) -> str:
+    """Returns the mean of a histogram's observations."""
+    return f"{_rate(series, by, '_sum')} / {_rate(series, by, '_count')}"
+
+
+def quantile(share: float, series: Series, by: Labels = ()) -> str:
+    """Returns a quantile of a histogram's observations."""
+    return f"histogram_quantile({share}, {_rate(series, ('le', *by), '_bucket')})"
+
+
+def buckets(series: Series) -> str:
+    """Returns the number of observations per histogram bucket."""
+    return f"sum by (le) (increase({selected(series, '_bucket')}[{_WINDOW}]))"
+
+
+def selected(series: Series, part: str = "") -> str:
+    """Returns the series of the selected models, engines and servers."""
+    scope = [name for name in series.metric.scope.labels if name in series.labels]
+    matchers = (
+        *(f'{name}="{value}"' for name, value in series.constants.items()),
+        *(f'{series.labels[name]}=~"${name}"' for name in scope),
+        'instance=~"$instance"',
+    )
+    return f"{series.name}{part}{{{','.join(matchers)}}}"
+
+
+def _rate(series: Series, by: Labels, part: str = "", how: str = "sum") -> str:
+    return f"{how}{_by(by)} (rate({selected(series, part)}[{_WINDOW}]))"
 
 
 def _by(labels: Labels) -> str:

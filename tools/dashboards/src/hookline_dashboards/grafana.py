@@ -2,26 +2,40 @@
 
 import json
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Mapping, Sequence
 
+from hookline.metrics.metric import OWN_DIALECT
+from hookline_dashboards.deploys import deploys
 from hookline_dashboards.description import describe
 from hookline_dashboards.expressions import Names
-from hookline_dashboards.grafana_look import Json, look
+from hookline_dashboards.grafana_look import DATASOURCE, Json, look
+from hookline_dashboards.links import SEE_ALSO, to_dashboards, to_panels
 from hookline_dashboards.panel import Panel, Row, Style
 
 _SCHEMA_VERSION = 39
-_DATASOURCE: Json = {"type": "prometheus", "uid": "${datasource}"}
 _COLUMNS = 3
 _WIDTH, _HEIGHT = 8, 8
 _FORMATS = {Style.TABLE: "table", Style.HEATMAP: "heatmap"}
+_TITLES: Mapping[str, str] = {
+    OWN_DIALECT: "Hookline",
+    "vllm": "Hookline by vLLM's metrics",
+    "sglang": "Hookline by SGLang's metrics",
+}
+_LISTED = "hookline_requests_running"
 
 
-def dashboard(rows: Iterable[Row], names: Names) -> str:
+def uid(dialect: str) -> str:
+    """Returns the identity of a dialect's dashboard, and the stem of its file."""
+    return OWN_DIALECT if dialect == OWN_DIALECT else f"{OWN_DIALECT}-{dialect}"
+
+
+def dashboard(rows: Sequence[Row], names: Names) -> str:
     """Returns the JSON file for Grafana's import; deterministic."""
     drawn = {
-        "uid": "hookline",
-        "title": "Hookline",
-        "description": "Hookline's engines. Generated from the metrics catalogue.",
+        "uid": uid(names.dialect),
+        "title": _TITLES[names.dialect],
+        "description": "Hookline's engines, by metrics of the dialect "
+        f"{names.dialect}. Generated from the metrics catalogue.",
         "tags": ["hookline", "llm"],
         "schemaVersion": _SCHEMA_VERSION,
         "version": 1,
@@ -30,15 +44,15 @@ def dashboard(rows: Iterable[Row], names: Names) -> str:
         "refresh": "10s",
         "time": {"from": "now-30m", "to": "now"},
         "timezone": "browser",
-        "annotations": {"list": []},
-        "links": [],
-        "templating": {"list": _variables()},
+        "annotations": {"list": list(deploys(names))},
+        "links": to_dashboards(),
+        "templating": {"list": _variables(names)},
         "panels": list(_drawn(rows, names)),
     }
     return json.dumps(drawn, indent=2) + "\n"
 
 
-def _variables() -> list[Json]:
+def _variables(names: Names) -> list[Json]:
     datasource: Json = {
         "name": "datasource",
         "label": "Data source",
@@ -46,27 +60,24 @@ def _variables() -> list[Json]:
         "query": "prometheus",
         "refresh": 1,
     }
+    (series,) = names.series(_LISTED)
+    engine = series.labels["engine"]
+    model = f'{series.name}{{model_name=~"$model_name"}}'
+    server = f'{series.name}{{model_name=~"$model_name",instance=~"$instance"}}'
     return [
         datasource,
-        _variable("model_name", "Model", "hookline_engine_up"),
-        _variable(
-            "instance", "Server", 'hookline_engine_up{model_name=~"$model_name"}'
-        ),
-        _variable(
-            "engine",
-            "Engine",
-            'hookline_engine_up{model_name=~"$model_name",instance=~"$instance"}',
-        ),
+        _variable("model_name", "Model", f"label_values({series.name}, model_name)"),
+        _variable("instance", "Server", f"label_values({model}, instance)"),
+        _variable("engine", "Engine", f"label_values({server}, {engine})"),
     ]
 
 
-def _variable(name: str, label: str, series: str) -> Json:
-    query = f"label_values({series}, {name})"
+def _variable(name: str, label: str, query: str) -> Json:
     return {
         "name": name,
         "label": label,
         "type": "query",
-        "datasource": _DATASOURCE,
+        "datasource": DATASOURCE,
         "definition": query,
         "query": {"query": query, "refId": name},
         "refresh": 2,
@@ -78,10 +89,11 @@ def _variable(name: str, label: str, series: str) -> Json:
     }
 
 
-def _drawn(rows: Iterable[Row], names: Names) -> Iterator[Json]:
+def _drawn(rows: Sequence[Row], names: Names) -> Iterator[Json]:
     top = 0
+    ids = {panel.title: _panel_id(row, panel) for row in rows for panel in row.panels}
     for row in rows:
-        panels = list(_placed(row, names, top + 1))
+        panels = list(_placed(row, names, top + 1, ids))
         yield {
             "id": _stable_id(row.title),
             "type": "row",
@@ -97,14 +109,15 @@ def _drawn(rows: Iterable[Row], names: Names) -> Iterator[Json]:
         top += 1
 
 
-def _placed(row: Row, names: Names, top: int) -> Iterator[Json]:
+def _placed(row: Row, names: Names, top: int, ids: Mapping[str, int]) -> Iterator[Json]:
     for index, panel in enumerate(row.panels):
         line, column = divmod(index, _COLUMNS)
         yield {
-            "id": _stable_id(f"{row.title}/{panel.title}"),
+            "id": ids[panel.title],
             "title": panel.title,
             "description": describe(panel, names),
-            "datasource": _DATASOURCE,
+            "links": to_panels(SEE_ALSO.get(panel.title, ()), uid(names.dialect), ids),
+            "datasource": DATASOURCE,
             "gridPos": {
                 "h": _HEIGHT,
                 "w": _WIDTH,
@@ -121,7 +134,7 @@ def _targets(panel: Panel) -> Iterator[Json]:
     for number, query in enumerate(panel.queries):
         yield {
             "refId": chr(ord("A") + number),
-            "datasource": _DATASOURCE,
+            "datasource": DATASOURCE,
             "editorMode": "code",
             "expr": query.expression,
             "legendFormat": query.legend,
@@ -129,6 +142,10 @@ def _targets(panel: Panel) -> Iterator[Json]:
             "instant": is_table,
             "range": not is_table,
         }
+
+
+def _panel_id(row: Row, panel: Panel) -> int:
+    return _stable_id(f"{row.title}/{panel.title}")
 
 
 def _stable_id(path: str) -> int:

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from hookline_dashboards.panel import Alarm, Panel, Style
 
 Json = dict[str, object]
+DATASOURCE: Json = {"type": "prometheus", "uid": "${datasource}"}
 
 _QUIET = "transparent"
 _STEPS: Mapping[Alarm, Sequence[tuple[float | None, str]]] = {

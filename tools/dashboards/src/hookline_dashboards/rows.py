@@ -1,8 +1,9 @@
 """The dashboard as data: its rows, and the metrics without a panel."""
 
-from collections.abc import Iterable, Mapping
+import dataclasses
+from collections.abc import Iterable, Iterator, Mapping
 
-from hookline.metrics.metric import Metric
+from hookline.metrics.metric import OWN_DIALECT, Metric
 from hookline_dashboards import engine_panels, request_panels, server_panels
 from hookline_dashboards.expressions import Names
 from hookline_dashboards.panel import Row
@@ -34,8 +35,16 @@ NOT_SHOWN: Mapping[str, str] = {
 """Metrics without a panel, and why."""
 
 
-def dashboard_rows(catalogue: Iterable[Metric]) -> tuple[Row, ...]:
-    """Returns the rows, without those that have no metrics in the catalogue."""
-    make = StandardPanels(Names(catalogue))
-    rows = (row(make) for row in _ROWS)
-    return tuple(row for row in rows if row.panels)
+def dashboard_rows(
+    catalogue: Iterable[Metric], dialect: str = OWN_DIALECT
+) -> tuple[Row, ...]:
+    """Returns the rows with the panels whose numbers a dialect has."""
+    make = StandardPanels(Names(catalogue, dialect))
+    return tuple(_with_queries(row(make) for row in _ROWS))
+
+
+def _with_queries(rows: Iterable[Row]) -> Iterator[Row]:
+    for row in rows:
+        panels = tuple(panel for panel in row.panels if panel.queries)
+        if panels:
+            yield dataclasses.replace(row, panels=panels)

@@ -1,9 +1,18 @@
 """Standard panels for counters, gauges and histograms."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from hookline.metrics.metric import Kind, Labels, Metric, Scope
-from hookline_dashboards.expressions import Expressions, Names
+from hookline_dashboards.dialect_series import Series
+from hookline_dashboards.expressions import (
+    Names,
+    buckets,
+    latest,
+    mean,
+    per_second,
+    quantile,
+    total,
+)
 from hookline_dashboards.panel import Alarm, Panel, Query, Style, Unit
 
 _QUANTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99}
@@ -18,12 +27,13 @@ _RATES = {
 class StandardPanels:
     """Creates panels of metrics, by their names in the catalogue.
 
-    All metrics of a panel must have the same unit.
+    All metrics of a panel must have the same unit. A panel has no queries if the
+    dialect has none of its numbers.
     """
 
     def __init__(self, names: Names) -> None:
+        self._names = names
         self._metrics = names.metrics
-        self._expressions = Expressions(names)
 
     def each(
         self, title: str, *names: str, alarm: Alarm = Alarm.NONE, is_table: bool = False
@@ -33,8 +43,9 @@ class StandardPanels:
             title=title,
             unit=self._level(names[0]),
             queries=tuple(
-                Query(self._expressions.latest(name), self._source(name, names))
+                Query(latest(series), _source(series, is_alone=len(names) == 1))
                 for name in names
+                for series in self._names.series(name)
             ),
             style=Style.TABLE if is_table else Style.LINES,
             alarm=alarm,
@@ -51,13 +62,7 @@ class StandardPanels:
         return Panel(
             title=title,
             unit=self._level(names[0]),
-            queries=tuple(
-                Query(
-                    self._expressions.total(name, self._labels(name)),
-                    self._legend(name, names),
-                )
-                for name in names
-            ),
+            queries=self._by_labels(total, names, style),
             style=style,
             alarm=alarm,
         )
@@ -73,13 +78,7 @@ class StandardPanels:
         return Panel(
             title=title,
             unit=_RATES.get(self._metrics[names[0]].unit, Unit.PER_SECOND),
-            queries=tuple(
-                Query(
-                    self._expressions.per_second(name, self._labels(name)),
-                    self._legend(name, names),
-                )
-                for name in names
-            ),
+            queries=self._by_labels(per_second, names, style),
             style=style,
             alarm=alarm,
         )
@@ -89,47 +88,50 @@ class StandardPanels:
         return Panel(
             title=title,
             unit=self._level(names[0]),
-            queries=tuple(
-                Query(
-                    self._expressions.mean(name, self._labels(name)),
-                    self._legend(name, names),
-                )
-                for name in names
-            ),
+            queries=self._by_labels(mean, names, Style.STACKED),
             style=Style.STACKED,
         )
 
     def share(self, title: str, part: str, whole: str) -> Panel:
         """Returns a panel of the ratio of two counters' rates."""
-        rate = self._expressions.per_second
-        query = Query(f"{rate(part)} / {rate(whole)}", "share")
-        return Panel(title=title, unit=Unit.RATIO, queries=(query,))
+        queries = tuple(
+            Query(f"{per_second(above)} / {per_second(below)}", "share")
+            for above in self._names.series(part)
+            for below in self._names.series(whole)
+        )
+        return Panel(title=title, unit=Unit.RATIO, queries=queries)
 
     def distribution(self, title: str, name: str) -> Panel:
         """Returns a panel of a histogram's quantiles and mean."""
         queries = [
-            Query(self._expressions.quantile(share, name), word)
-            for word, share in _QUANTILES.items()
+            Query(expression, word)
+            for series in self._names.series(name)
+            for word, expression in (
+                *((word, quantile(q, series)) for word, q in _QUANTILES.items()),
+                ("mean", mean(series)),
+            )
         ]
-        queries.append(Query(self._expressions.mean(name), "mean"))
         return Panel(title=title, unit=self._level(name), queries=tuple(queries))
 
     def tails(self, title: str, name: str) -> Panel:
         """Returns a panel of a histogram's p99, by the metric's own labels."""
-        labels = self._labels(name)
-        query = Query(
-            self._expressions.quantile(_QUANTILES["p99"], name, labels),
-            f"p99 {_braced(labels)}",
+        queries = tuple(
+            Query(
+                quantile(_QUANTILES["p99"], series, _labels(series)),
+                f"p99 {_braced(_labels(series))}",
+            )
+            for series in self._names.series(name)
         )
-        return Panel(title=title, unit=self._level(name), queries=(query,))
+        return Panel(title=title, unit=self._level(name), queries=queries)
 
     def heatmap(self, title: str, name: str) -> Panel:
         """Returns a heatmap of a histogram's buckets."""
-        query = Query(self._expressions.buckets(name), "{{le}}")
         return Panel(
             title=title,
             unit=self._level(name),
-            queries=(query,),
+            queries=tuple(
+                Query(buckets(series), "{{le}}") for series in self._names.series(name)
+            ),
             style=Style.HEATMAP,
         )
 
@@ -160,22 +162,51 @@ class StandardPanels:
     def _level(self, name: str) -> Unit:
         return _LEVELS.get(self._metrics[name].unit, Unit.COUNT)
 
-    def _labels(self, name: str) -> Labels:
-        return tuple(label.name for label in self._metrics[name].labels)
+    def _by_labels(
+        self,
+        expression: Callable[[Series, Labels], str],
+        names: tuple[str, ...],
+        style: Style,
+    ) -> tuple[Query, ...]:
+        """Returns one query per series; a stack needs all labels: its parts."""
+        found = [series for name in names for series in self._names.series(name)]
+        if style is Style.STACKED and any(map(_lacks_labels, found)):
+            return ()
+        return tuple(
+            Query(
+                expression(series, _labels(series)),
+                _legend(series, is_alone=len(names) == 1),
+            )
+            for series in found
+        )
 
-    def _source(self, name: str, together: tuple[str, ...]) -> str:
-        """Returns a legend with source, labels, and the metric if several."""
-        is_engine = self._metrics[name].scope is Scope.ENGINE
-        source = ("instance", "engine") if is_engine else ("instance",)
-        labels = _braced((*source, *self._labels(name)))
-        return labels if len(together) == 1 else f"{labels} {_words(name)}"
 
-    def _legend(self, name: str, together: tuple[str, ...]) -> str:
-        """Returns a legend with the labels, and the metric if there are several."""
-        labels = _braced(self._labels(name))
-        if labels and len(together) == 1:
-            return labels
-        return f"{_words(name)} {labels}".strip()
+def _lacks_labels(series: Series) -> bool:
+    return len(_labels(series)) < len(series.metric.labels)
+
+
+def _labels(series: Series) -> Labels:
+    """Returns the dialect's names of the metric's own labels."""
+    own = (label.name for label in series.metric.labels)
+    return tuple(series.labels[name] for name in own if name in series.labels)
+
+
+def _source(series: Series, *, is_alone: bool) -> str:
+    """Returns a legend with source, labels, and the metric if several."""
+    is_engine = series.metric.scope is Scope.ENGINE and "engine" in series.labels
+    source = ("instance", series.labels["engine"]) if is_engine else ("instance",)
+    labels = _braced((*source, *_labels(series)))
+    if is_alone:
+        return f"{labels} {series.only}".strip()
+    return f"{labels} {_words(series.metric.name)} {series.only}".strip()
+
+
+def _legend(series: Series, *, is_alone: bool) -> str:
+    """Returns a legend with the labels, and the metric if there are several."""
+    labels = f"{_braced(_labels(series))} {series.only}".strip()
+    if labels and is_alone:
+        return labels
+    return f"{_words(series.metric.name)} {labels}".strip()
 
 
 def _braced(labels: Labels) -> str:

@@ -34,6 +34,8 @@ FACTS = EngineFacts(
     eos_token_ids=(0,),
     executor="simulated",
     isa="avx512",
+    version="0.1.0",
+    config_hash="0123456789ab",
 )
 
 RECORD = StepRecord(

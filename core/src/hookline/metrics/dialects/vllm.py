@@ -19,6 +19,8 @@ _ENGINE_INFO = Alias(
             "max_num_batched_tokens",
             "executor",
             "isa",
+            "version",
+            "config_hash",
         }
     ),
 )

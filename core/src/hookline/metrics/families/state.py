@@ -28,6 +28,8 @@ def _info(facts: EngineFacts) -> Iterable[Point]:
         "true" if facts.enable_prefix_caching else "false",
         facts.executor,
         facts.isa or "none",
+        facts.version,
+        facts.config_hash,
     )
     return ((values, 1.0, 1),)
 
@@ -91,7 +93,8 @@ ENGINE_METRICS: tuple[Metric, ...] = (
         kind=Kind.GAUGE,
         unit="1",
         help="Engine configuration, as labels; the value is always 1. `isa` is the "
-        "tier of instructions of the CPU's kernels, or none.",
+        "tier of instructions of the CPU's kernels, or none. `config_hash` "
+        "changes with any option.",
         labels=tuple(
             Label(name)
             for name in (
@@ -106,6 +109,8 @@ ENGINE_METRICS: tuple[Metric, ...] = (
                 "enable_prefix_caching",
                 "executor",
                 "isa",
+                "version",
+                "config_hash",
             )
         ),
         value=Reading(EngineFacts, _info),

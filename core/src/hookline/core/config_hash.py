@@ -1,0 +1,21 @@
+"""A short hash that tells one engine configuration from another."""
+
+import dataclasses
+import hashlib
+
+import msgspec
+
+from hookline.config import EngineConfig
+from hookline.frozen import plain
+
+_DIGITS = 12
+
+
+def config_hash(config: EngineConfig) -> str:
+    """Returns a hash of all options except the engine's index.
+
+    It is equal for equal options, in every process and for every engine of a server.
+    """
+    shared = dataclasses.replace(config, engine_index=0)
+    text = msgspec.json.encode(shared, enc_hook=plain, order="deterministic")
+    return hashlib.sha256(text).hexdigest()[:_DIGITS]
