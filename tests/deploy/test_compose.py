@@ -69,7 +69,7 @@ def test_image_is_made_of_files_that_are_there() -> None:
     recipe = context / build["dockerfile"]
     ignored = Path(f"{recipe}.dockerignore").read_text()
     kept = [line[1:] for line in ignored.splitlines() if line.startswith("!")]
-    installed = re.findall(r"\./(\S+)", recipe.read_text())
+    installed = re.findall(r" \./(\S+)", recipe.read_text())
 
     assert context == ROOT
     assert len(installed) == 2
@@ -130,6 +130,29 @@ def test_grafana_has_the_generated_dashboard() -> None:
 
     assert home.parent == PurePosixPath(provider["options"]["path"])
     assert mounts("grafana")[home].samefile(ROOT / "deploy/grafana/hookline.json")
+
+
+def test_grafana_has_the_dashboards_of_all_dialects() -> None:
+    """
+    Each generated dashboard is mounted beside the home dashboard.
+    """
+    mounted = {path.name for path in mounts("grafana") if path.suffix == ".json"}
+
+    assert mounted == {path.name for path in (ROOT / "deploy/grafana").glob("*.json")}
+
+
+def test_image_takes_another_index_for_torch() -> None:
+    """
+    The recipe's argument is the one that the compose file passes, and names torch's
+    tested version, which is in the constraints.
+    """
+    recipe = (FOLDER / "Dockerfile").read_text()
+    arguments = re.findall(r"^ARG (\w+)", recipe, re.MULTILINE)
+    constraints = (ROOT / "constraints.txt").read_text().splitlines()
+
+    assert list(SERVICES["server"]["build"]["args"]) == arguments
+    assert "grep '^torch==' constraints.txt" in recipe
+    assert len([line for line in constraints if line.startswith("torch==")]) == 1
 
 
 def test_server_has_time_to_drain() -> None:
