@@ -97,11 +97,26 @@ def test_list_says_what_a_metric_needs(shown: Shown) -> None:
     """
     _, text = shown("list")
 
-    needs = {row.name: row.feature for row in rows()}
+    needs = {row.name: row.feature for row in rows() if row.zero is None}
     states = {line.split()[0]: line.rpartition("  ")[2] for line in text.splitlines()}
     assert {"kv-cache-metrics", None} <= set(needs.values())
     for name, feature in needs.items():
         assert states[name] == (f"fed with --{feature}" if feature else "fed")
+
+
+def test_list_says_what_is_zero_by_nature(shown: Shown) -> None:
+    """
+    A metric that nothing feeds says why it is always 0, and how that deviates.
+    """
+    _, text = shown("list")
+    [line] = [each for each in text.splitlines() if "num_requests_swapped" in each]
+
+    _, described = shown("describe", "vllm:num_requests_swapped")
+
+    assert line.endswith(
+        "zero by nature: preempted requests are recomputed, never swapped out"
+    )
+    assert "deviates  version 0 counts requests" in described
 
 
 def test_names_that_do_not_apply_are_explained(shown: Shown) -> None:

@@ -95,7 +95,9 @@ def test_preempted_decode() -> None:
     assert phases(stalled) == (0.0, 1.0, 7.0, 8.0)
     assert seen(stalled) == (1.0, 8.0, 1.75)
     assert stalled.preempted_seconds == 3.0
+    assert (stalled.queue_seconds, stalled.last_scheduled_seconds) == (0.0, 5.0)
     assert (stalled.preemptions, stalled.recomputed_tokens) == (1, 4)
+    assert engine.finished[1].last_scheduled_seconds == 0.0
     assert phases(engine.finished[1]) == (0.0, 1.0, 4.0, 5.0)
     assert engine.finished[1].preempted_seconds == 0.0
     gaps = [gap for each in engine.iterations for gap in each.inter_token_seconds]

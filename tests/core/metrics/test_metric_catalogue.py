@@ -77,6 +77,7 @@ VLLM_HIDDEN = {
     "vllm:gpu_prefix_cache_hit_rate",
     "vllm:gpu_prefix_cache_hits_total",
     "vllm:gpu_prefix_cache_queries_total",
+    "vllm:num_requests_swapped",
     "vllm:spec_decode_draft_acceptance_rate",
     "vllm:time_in_queue_requests",
     "vllm:time_per_output_token_seconds",

@@ -142,6 +142,7 @@ class RequestAccount:
                 admitted.arrived_at, admitted.prepared_at
             ),
             queue_seconds=timeline.queue_seconds,
+            last_scheduled_seconds=timeline.last_scheduled_seconds,
             prefill_seconds=timeline.prefill_seconds,
             decode_seconds=timeline.decode_seconds,
             inference_seconds=timeline.inference_seconds,

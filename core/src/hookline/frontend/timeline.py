@@ -39,6 +39,7 @@ class Timeline:
         "_first_scheduled",
         "_first_token",
         "_first_token_received",
+        "_last_scheduled",
         "_last_token",
         "_queued",
         "_remote_kv",
@@ -67,6 +68,7 @@ class Timeline:
         self.preemptions = Preemptions()
         self._queued: int | None = None
         self._first_scheduled: int | None = None
+        self._last_scheduled: int | None = None
         self._first_token: int | None = None
         self._first_token_received: int | None = None
         self._last_token: int | None = None
@@ -82,6 +84,7 @@ class Timeline:
             self._first_scheduled = event.at
             self.local_cached_tokens = event.local_cached_tokens
             self.external_cached_tokens = event.external_cached_tokens
+        self._last_scheduled = event.at
         if event.remote_kv is not None and len(self._remote_kv) < MAX_STALLS:
             self._remote_kv.append(event.remote_kv)
         self.preemptions.resume(event, has_token=self._first_token is not None)
@@ -131,6 +134,10 @@ class Timeline:
     @property
     def queue_seconds(self) -> float | None:
         return seconds_between(self._queued, self._first_scheduled)
+
+    @property
+    def last_scheduled_seconds(self) -> float | None:
+        return seconds_between(self._queued, self._last_scheduled)
 
     @property
     def prefill_seconds(self) -> float | None:

@@ -33,6 +33,8 @@ NEW_TOKENS are the engine's events, on the engine's clock.
 
 `hookline metrics list`, `describe NAME` and `diff A B` print the catalogue on
 the command line; `LLM.get_metrics()` returns the values offline.
+[deviations.md](deviations.md) says how values under other engines' names differ from
+those of the engines themselves.
 
 ## What may change
 
@@ -121,10 +123,11 @@ def _table(aliases: Iterable[tuple[Metric, Alias]]) -> Iterable[str]:
         ours = metric.help
         if metric.is_own:
             ours = f"`{metric.exposed(metric.name)}`"
-        yield f"| `{metric.exposed(alias.name)}` | {ours} | {_difference(alias)} |"
+        yield f"| `{metric.exposed(alias.name)}` | {ours} | {difference(alias)} |"
 
 
-def _difference(alias: Alias) -> str:
+def difference(alias: Alias) -> str:
+    """Says how an alias's labels, buckets, unit and kind differ from its metric's."""
     parts = [f"label `{ours}` is `{name}`" for ours, name in alias.rename.items()]
     for label, values in alias.values.items():
         if label in alias.drop:

@@ -104,6 +104,9 @@ class Alias:
         scale: Factor from our unit to the dialect's.
         kind: The dialect's kind, if it differs.
         help: The dialect's help text, if it differs.
+        zero: Why the value is always 0 here; None if something feeds it.
+        deviation: How the value differs from the one that the dialect's own engine
+            shows, apart from labels, buckets and units; None if it does not.
         hidden_since: The version from which a deprecated name is hidden by default.
         replaced_by: The replacement of a deprecated name.
     """
@@ -118,6 +121,8 @@ class Alias:
     scale: float = 1.0
     kind: Kind | None = None
     help: str | None = None
+    zero: str | None = None
+    deviation: str | None = None
     hidden_since: str | None = None
     replaced_by: str | None = None
 

@@ -123,6 +123,10 @@ def one(value: float | None) -> Iterable[Point]:
     return () if value is None else (((), value, 1),)
 
 
+ALWAYS_ZERO = Reading(StateReading, lambda _: one(0))
+"""The value of a family that other engines have and that is 0 by nature here."""
+
+
 def by_label(values: Mapping[str, float]) -> Iterable[Point]:
     """Returns one point per value of the metric's only label."""
     return [((label,), value, 1) for label, value in values.items()]

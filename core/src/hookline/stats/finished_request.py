@@ -57,6 +57,7 @@ class FinishedRequest:
         preemptions: How often it was preempted.
         recomputed_tokens: Tokens computed again after preemptions.
         queue_seconds: From QUEUED to the first SCHEDULED.
+        last_scheduled_seconds: From QUEUED to the most recent SCHEDULED.
         prefill_seconds: From the first SCHEDULED to the first NEW_TOKENS.
         decode_seconds: From the first NEW_TOKENS to the last.
         inference_seconds: From the first SCHEDULED to the last NEW_TOKENS.
@@ -116,6 +117,7 @@ class FinishedRequest:
     draft_tokens: int = 0
     accepted_tokens: int = 0
     preparation_seconds: float | None = None
+    last_scheduled_seconds: float | None = None
 
     @property
     def reason(self) -> FinishReason:

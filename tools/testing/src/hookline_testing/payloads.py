@@ -81,6 +81,7 @@ FINISHED = FinishedRequest(
     decode_seconds=4.0,
     inference_seconds=5.0,
     preempted_seconds=0.75,
+    last_scheduled_seconds=1.25,
     ttft_seconds=1.5,
     e2e_seconds=6.0,
     tpot_seconds=1.0,

@@ -4,6 +4,7 @@ import dataclasses
 from collections.abc import Mapping
 
 from hookline.metrics.dialects import sglang, vllm, vllm_cache_sources, vllm_hidden
+from hookline.metrics.dialects.deviations import DEVIATIONS
 from hookline.metrics.dialects.help_texts import HELP
 from hookline.metrics.metric import Alias, Metric
 
@@ -41,5 +42,9 @@ def names_of(metric_name: str) -> Names:
 
 
 def _described(alias: Alias) -> Alias:
-    """Gives an alias the help text of its name, if it has one of its own."""
-    return dataclasses.replace(alias, help=HELP.get(alias.name, alias.help))
+    """Gives an alias the help text and the deviation of its name, if it has them."""
+    return dataclasses.replace(
+        alias,
+        help=HELP.get(alias.name, alias.help),
+        deviation=DEVIATIONS.get(alias.name, alias.deviation),
+    )

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 from hookline.metrics.buckets import BucketFamily
 from hookline.metrics.metric import Alias, Kind, Metric
-from hookline.metrics.readings import Reading, one
+from hookline.metrics.readings import ALWAYS_ZERO, Reading, one
 from hookline.stats import IterationStats
 
 HIDDEN_SINCE = "0.1"
@@ -20,6 +20,7 @@ def _old(
     *,
     scale: float = 1.0,
     buckets: BucketFamily | None = None,
+    zero: str | None = None,
 ) -> tuple[Alias, ...]:
     return (
         Alias(
@@ -28,6 +29,7 @@ def _old(
             replaced_by=f"vllm:{replaced_by}",
             scale=scale,
             buckets=buckets,
+            zero=zero,
         ),
     )
 
@@ -58,6 +60,11 @@ NAMES: Mapping[str, tuple[Alias, ...]] = {
         "spec_decode_num_accepted_tokens_total",
     ),
     "vllm_tokens": _old("tokens", "generation_tokens_total"),
+    "vllm_swapped_requests": _old(
+        "num_requests_swapped",
+        "num_preemptions_total",
+        zero="preempted requests are recomputed, never swapped out",
+    ),
 }
 
 ONLY_THERE: tuple[Metric, ...] = (
@@ -74,10 +81,17 @@ ONLY_THERE: tuple[Metric, ...] = (
             ),
         ),
     ),
+    Metric(
+        name="vllm_swapped_requests",
+        kind=Kind.GAUGE,
+        unit="requests",
+        help="Always 0: preempted requests are recomputed, never swapped out.",
+        is_own=False,
+        value=ALWAYS_ZERO,
+    ),
 )
 
 NOT_APPLICABLE: Mapping[str, str] = {
-    "vllm:num_requests_swapped": "preempted requests are recomputed, never swapped out",
     "vllm:cpu_cache_usage_perc": "there is one block pool",
     "vllm:cpu_prefix_cache_hit_rate": "there is one block pool",
     "vllm:spec_decode_efficiency": "derive it from draft and accepted tokens",

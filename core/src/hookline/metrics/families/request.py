@@ -187,6 +187,13 @@ REQUEST_METRICS: tuple[Metric, ...] = (
         Reading(FirstScheduled, lambda first: one(first.queue_seconds)),
     ),
     _latency(
+        "last_scheduled",
+        "Time to the last admission: most recent SCHEDULED - QUEUED, observed when the "
+        "request finishes. It differs from the queue time only after a preemption, and "
+        "then includes what ran before.",
+        _of_request(lambda request: request.last_scheduled_seconds),
+    ),
+    _latency(
         "prefill",
         "Prefill time: first NEW_TOKENS - first SCHEDULED, observed at NEW_TOKENS; "
         "preemption included.",

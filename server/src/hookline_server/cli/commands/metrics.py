@@ -113,8 +113,13 @@ def _dialects(given: Mapping[str, object]) -> tuple[str, ...]:
 
 def _cells(row: MetricRow) -> tuple[str, ...]:
     labels = ", ".join(row.labels) or "-"
-    state = "fed" if row.feature is None else f"fed with --{row.feature}"
-    return row.name, row.dialect, row.kind, row.stability, labels, state
+    return row.name, row.dialect, row.kind, row.stability, labels, _state(row)
+
+
+def _state(row: MetricRow) -> str:
+    if row.zero is not None:
+        return f"zero by nature: {row.zero}"
+    return "fed" if row.feature is None else f"fed with --{row.feature}"
 
 
 def _absent_cells(absent_name: AbsentName) -> tuple[str, ...]:
@@ -146,6 +151,10 @@ def _facts(row: MetricRow) -> Iterable[tuple[str, str]]:
         yield "use", f"{row.replaced_by} instead"
     if row.feature is not None:
         yield "needs", f"--{row.feature}"
+    if row.zero is not None:
+        yield "zero", row.zero
+    if row.deviation is not None:
+        yield "deviates", row.deviation
     if also := ", ".join(other.name for other in others(row)):
         yield "also", also
 

@@ -33,6 +33,8 @@ class MetricRow:
         replaced_by: Name to use instead of a deprecated one.
         feature: Option that enables it; None if it is always exposed.
         metric: Hookline's own name of the metric.
+        zero: Why the value is always 0; None if something feeds it.
+        deviation: How it differs from the value of the dialect's own engine.
     """
 
     name: str
@@ -49,6 +51,8 @@ class MetricRow:
     replaced_by: str | None
     feature: str | None
     metric: str
+    zero: str | None
+    deviation: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,6 +119,8 @@ def _row(metric: Metric, dialect: str, alias: Alias) -> MetricRow:
         replaced_by=alias.replaced_by or metric.replaced_by,
         feature=None if metric.feature is None else metric.feature.value,
         metric=metric.name,
+        zero=alias.zero,
+        deviation=alias.deviation,
     )
 
 

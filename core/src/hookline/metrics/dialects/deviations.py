@@ -1,0 +1,83 @@
+"""How values under other engines' names deviate from those of the engines themselves.
+
+Labels, buckets and units are not repeated here: aliases say how these differ.
+"""
+
+from collections.abc import Mapping
+
+_QUEUE = (
+    "none in value: the original's code, too, ends the queue at the first admission, "
+    "though vLLM's documentation says the most recent SCHEDULED; that interval is "
+    "hookline_request_last_scheduled_seconds"
+)
+_EARLY = "observed when the interval is known; vLLM observes it when the request ends"
+_ABORTS = (
+    "requests that clients left are included; vLLM forgets them before the engine's "
+    "last output and does not count them"
+)
+_TPOT = "requests with fewer than two tokens are not observed; vLLM records 0 for them"
+_INTERVALS = (
+    "an observation for each token; vLLM has one for each output, whatever its tokens"
+)
+_CURRENT = (
+    "up to date at each scrape; SGLang sets it with batches of prompts and, by "
+    "default, every 40 decode steps"
+)
+_WINDOW = (
+    "over the last 60 seconds; SGLang takes the decode steps since its last log line"
+)
+_PROBES = "probes under /live and /ready are left out as well"
+
+DEVIATIONS: Mapping[str, str] = {
+    "vllm:num_requests_waiting": "up to date at each scrape; vLLM's gauges move with "
+    "steps alone",
+    "vllm:num_requests_kv_fetch_by_stage": "all waiting requests are in_progress; the "
+    "stages waiting_to_start and completed_waiting do not exist here",
+    "vllm:cache_config_info": "only the labels that have a meaning here, and not every "
+    "field of vLLM's configuration",
+    "vllm:prompt_tokens_cached_by_source": "the source p2p is part of "
+    "external_unspecified",
+    "vllm:request_success": f"{_ABORTS}; deadlines that passed count as abort, and the "
+    "reason repetition does not exist",
+    "vllm:request_prompt_tokens": _ABORTS,
+    "vllm:request_generation_tokens": _ABORTS,
+    "vllm:e2e_request_latency_seconds": f"{_ABORTS}; on a monotonic clock, where vLLM "
+    "takes the wall clock",
+    "vllm:time_to_first_token_seconds": "on a monotonic clock, where vLLM takes the "
+    "wall clock",
+    "vllm:request_queue_time_seconds": f"{_QUEUE}; {_EARLY}",
+    "vllm:request_prefill_time_seconds": "from the first SCHEDULED as in vLLM's code, "
+    f"not the most recent as in its documentation; {_EARLY}",
+    "vllm:request_inference_time_seconds": "from the first SCHEDULED as in vLLM's "
+    f"code, not the most recent as in its documentation; {_ABORTS}",
+    "vllm:request_decode_time_seconds": "from the first token of all, preemptions "
+    f"included, as in vLLM's code; {_ABORTS}",
+    "vllm:request_time_per_output_token_seconds": _TPOT,
+    "vllm:inter_token_latency_seconds": _INTERVALS,
+    "vllm:time_per_output_token_seconds": _INTERVALS,
+    "vllm:iteration_tokens_total": "all tokens of each step, chunks of prompts "
+    "included; vLLM counts a prompt whole in the step that ends its prefill",
+    "vllm:time_in_queue_requests": _QUEUE,
+    "vllm:num_requests_swapped": "version 0 counts requests whose KV is in its swap "
+    "space",
+    "http_requests": _PROBES,
+    "http_request_duration_seconds": _PROBES,
+    "http_request_duration_highr_seconds": _PROBES,
+    "http_request_size_bytes": _PROBES,
+    "http_response_size_bytes": _PROBES,
+    "sglang:num_running_reqs": _CURRENT,
+    "sglang:num_queue_reqs": _CURRENT,
+    "sglang:token_usage": _CURRENT,
+    "sglang:gen_throughput": "tokens per second of a sliding window; SGLang divides "
+    "the tokens between two log lines by the time between them",
+    "sglang:cache_hit_rate": "over the most recent 1000 requests; SGLang shows the "
+    "last prefill batch",
+    "sglang:queue_time_seconds": _QUEUE,
+    "sglang:per_stage_req_latency_seconds": "only the stage prefill_forward",
+    "sglang:num_aborted_requests": "requests whose deadline passed are included",
+    "sglang:cached_tokens": "counted at the first token; SGLang counts when the "
+    "request ends",
+    "sglang:spec_accept_rate": _WINDOW,
+    "sglang:spec_accept_length": _WINDOW,
+}
+"""The deviation by name in the dialect, without `_total`."""
