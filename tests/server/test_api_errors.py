@@ -305,6 +305,22 @@ async def test_prompts_without_room_are_refused_before_the_first(
     assert engine.rejected == [Rejected("overloaded", error["message"])]
 
 
+async def test_requests_after_the_engines_death_are_reported() -> None:
+    """
+    Each is a rejection with what the client was told.
+    """
+    engine = FakeEngine()
+    engine.fail("killed by signal 9")
+    body = {"model": "fake", "prompt": ["a", "b"]}
+
+    async with client_of(engine) as client:
+        response = await client.post("/v1/completions", json=body)
+        error = (await response.json())["error"]
+
+    assert (response.status, error["code"]) == (503, "engine_unavailable")
+    assert engine.rejected == [Rejected("engine_unavailable", error["message"])]
+
+
 async def test_prompts_with_just_enough_room_are_served() -> None:
     """
     The last of the open completions that are allowed is allowed.

@@ -265,12 +265,16 @@ async def test_gauges_after_a_rejection(server: Server) -> None:
 
 async def test_gauges_after_the_engines_death() -> None:
     """
-    A dead engine runs nothing and holds nothing, and what was open ended in error.
+    It runs and holds nothing; what was open ended in error, later requests are refused.
     """
     with serving("simulated") as server:
         async with server.client() as client, client.busy():
             server.kill_engine()
-            after = await client.until_gauges(DEAD)
+            await client.until_gauges(DEAD)
+            status = await client.ask(SHORT)
+            after = await client.until(lambda now: now.rejected == 1)
 
+    assert status == 503
+    assert after.gauges == DEAD
     assert after.finished("error") == ASKED
     assert (after.open, after.residue) == (0, 0)

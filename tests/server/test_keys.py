@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -27,6 +28,7 @@ from hookline_testing.scripted_server import FakeEngine, client_of
 BODY = {"model": "fake", "prompt": "abc"}
 CHAT = {"model": "fake", "messages": [{"role": "user", "content": "a"}]}
 KEY = {"Authorization": "Bearer k"}
+TRACEPARENT = f"00-{'a' * 32}-{'b' * 16}-01"
 
 
 def with_key(**given: object) -> ServerSettings:
@@ -36,6 +38,39 @@ def with_key(**given: object) -> ServerSettings:
         enable_sleep_mode=True,
         enable_reset_prefix_cache=True,
     )
+
+
+@pytest.mark.parametrize(
+    ("headers", "code"),
+    [
+        ({}, "invalid_api_key"),
+        ({"Authorization": "Bearer stolen"}, "invalid_api_key"),
+        (KEY, "permission_denied"),
+    ],
+)
+@pytest.mark.parametrize("path", ["/v1/completions", "/v1/chat/completions"])
+async def test_strangers_are_reported_without_what_they_claim(
+    path: str, headers: dict[str, str], code: str
+) -> None:
+    """
+    Observers hear of the refusal; neither key, prompt, tenant nor trace is in it.
+    """
+    engine = FakeEngine()
+    settings = replace(with_key(scopes={Scope.METRICS}), tenant_header="X-Tenant")
+    claimed = {"X-Tenant": "other", "traceparent": TRACEPARENT, "X-Request-Id": "r1"}
+
+    async with client_of(engine, settings) as client:
+        response = await client.post(path, json=BODY, headers=headers | claimed)
+        await client.post("/tokenize", json=BODY, headers=headers)
+
+    assert response.status in {401, 403}
+    [rejected] = engine.rejected
+    [facts] = engine.rejected_facts
+    assert rejected.kind == code
+    assert "stolen" not in rejected.message
+    assert facts.client_id == "r1"
+    assert facts.tenant is None
+    assert not facts.trace_context
 
 
 @pytest.mark.parametrize(

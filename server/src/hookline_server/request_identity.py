@@ -57,6 +57,14 @@ def request_facts(
     )
 
 
+def stranger_facts(request: web.Request) -> RequestFacts:
+    """Returns the facts of a request without a valid key: its id, and no claims.
+
+    Tenants and traces that it names could be those of others.
+    """
+    return RequestFacts(client_id=request_id(request), operation=_operation(request))
+
+
 def requested_slo(request: web.Request) -> Slo | None:
     """Returns the objectives in the request's header, or None without the header.
 

@@ -172,7 +172,7 @@ def _rejection_counted(engine: ServingEngine, submission: Submission) -> Iterato
     """Counts a rejected submission once, even if it has several prompts."""
     try:
         yield
-    except RequestError as error:
+    except (RequestError, EngineDeadError) as error:
         engine.reject(submission.facts, as_api_error(error).rejection)
         raise
 

@@ -11,7 +11,7 @@ from hookline_server.auth.request_key import API_KEY
 from hookline_server.auth.route_scopes import ROUTE_SCOPES
 from hookline_server.context import ENGINE
 from hookline_server.errors import Handler
-from hookline_server.request_identity import request_facts
+from hookline_server.request_identity import request_facts, stranger_facts
 from hookline_server.tenants import tenant_of
 
 COUNTED_PATHS = ("/v1/completions", "/v1/chat/completions")
@@ -30,7 +30,11 @@ async def authenticate(request: web.Request, handler: Handler) -> web.StreamResp
     scope = request.app[ROUTE_SCOPES].of(request)
     if scope is None or not ring.guards(scope):
         return await handler(request)
-    request[API_KEY] = key = _key(request, scope)
+    try:
+        request[API_KEY] = key = _key(request, scope)
+    except ApiError as error:
+        _report_stranger(request, error)
+        raise
     if scope is Scope.SERVE and ring.budgets.are_any:
         budgets = ring.budgets.of(key, tenant_of(request))
         if budgets:
@@ -54,6 +58,13 @@ def _key(request: web.Request, scope: Scope) -> ApiKey:
             code="permission_denied",
         )
     return key
+
+
+def _report_stranger(request: web.Request, error: ApiError) -> None:
+    """Reports a refused completion to the observers, if there is an engine."""
+    engine = request.app.get(ENGINE)
+    if engine is not None and request.path in COUNTED_PATHS:
+        engine.reject(stranger_facts(request), error.rejection)
 
 
 async def _limited(

@@ -31,8 +31,8 @@ from hookline_server.tenants import client_of
 
 async def chat_completions(request: web.Request) -> web.StreamResponse:
     """Generates replies to a conversation."""
-    engine = ready_engine(request)
     with rejections_counted(request):
+        engine = ready_engine(request)
         slo = requested_slo(request)
         body = await read_message(request, ChatRequest)
         check_permissions(request, body)

@@ -36,8 +36,8 @@ from hookline_server.tenants import client_of
 
 async def completions(request: web.Request) -> web.StreamResponse:
     """Generates completions of each prompt."""
-    engine = ready_engine(request)
     with rejections_counted(request):
+        engine = ready_engine(request)
         slo = requested_slo(request)
         body = await read_message(request, CompletionRequest)
         check_permissions(request, body)

@@ -151,6 +151,7 @@ class FakeEngine:
         free_steps: Number of first steps that do not wait for the gate.
         streams: All submitted streams.
         rejected: Reasons of rejections.
+        rejected_facts: The facts of the rejected requests.
         commands: Commands that `call` got.
         replies: Reply of `call` to each kind of command; an exception is raised.
         pages: Registered by `add_routes`.
@@ -182,6 +183,7 @@ class FakeEngine:
         self.submitted = asyncio.Event()
         self.streams: list[FakeStream] = []
         self.rejected: list[Rejected] = []
+        self.rejected_facts: list[RequestFacts] = []
         self.commands: list[object] = []
         self.replies: dict[type, object] = {ResetPrefixCache: True}
         self.chats: list[list[dict[str, object]]] = []
@@ -297,8 +299,9 @@ class FakeEngine:
         if taken + completions > self.max_open:
             raise OverloadedError(self.max_open)
 
-    def reject(self, facts: RequestFacts, cause: Rejected) -> None:  # noqa: ARG002
+    def reject(self, facts: RequestFacts, cause: Rejected) -> None:
         self.rejected.append(cause)
+        self.rejected_facts.append(facts)
 
     async def call(self, command: EngineCommand[R]) -> tuple[R, ...]:
         """Returns the reply configured in `replies`."""
