@@ -31,6 +31,8 @@ NOT_SHOWN: Mapping[str, str] = {
     "hookline_kv_pool_blocks": _IN_INFO,
     "hookline_context_length_tokens": _IN_INFO,
     "hookline_engine_stalled": "`hookline_engine_up` is 0 meanwhile",
+    "hookline_request_last_scheduled_seconds": "queue time and time preempted are "
+    "shown apart",
 }
 """Metrics without a panel, and why."""
 
