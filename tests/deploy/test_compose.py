@@ -9,12 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from hookline.config import EngineConfig
-from hookline_server.cli.options.arguments import engine_config, read_arguments
-from hookline_server.cli.options.engine import ENGINE_OPTIONS
-from hookline_server.cli.options.loggers import default_loggers
-from hookline_server.cli.options.server import SERVER_OPTIONS
-from hookline_server.settings import ServerSettings
+from hookline_testing.serve_options import options_of
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "deploy" / "compose"
@@ -36,18 +31,6 @@ def mounts(service: str) -> dict[PurePosixPath, Path]:
         for source, target, *_ in volumes
         if source not in COMPOSE["volumes"]
     }
-
-
-def options_of(command: list[str]) -> tuple[EngineConfig, ServerSettings]:
-    """What the server makes of a command."""
-    serve, *argv = command
-    assert serve == "serve"
-    options = [*SERVER_OPTIONS, *ENGINE_OPTIONS]
-    arguments = read_arguments(
-        serve, "", options, argv, default_loggers=default_loggers()
-    )
-    settings = arguments.make("server", ServerSettings)
-    return engine_config(arguments, in_process=False), settings
 
 
 @pytest.mark.parametrize("service", SERVICES)

@@ -53,6 +53,26 @@ at the top to the dashboards of other dialects.
 Servers without the dialect `hookline` (`--metrics-dialect`) have dashboards of their
 own below, with those of the same panels whose numbers the dialect has. They mark no
 deploys.
+
+`docker compose -f deploy/compose/compose.yml up` starts a server with a Prometheus and
+a Grafana that have all of this.
+
+## Kubernetes
+
+[`deploy/helm/hookline/`](../deploy/helm/hookline/) is a Helm chart: servers with
+probes, a Service, an autoscaler on saturation, and, for Prometheus's operator and
+Grafana's chart, a ServiceMonitor, the rules and the dashboards. The image is that of
+`deploy/compose/Dockerfile`, in a registry of yours:
+
+```sh
+helm install demo deploy/helm/hookline \\
+    --set image.repository=registry.example/hookline \\
+    --set serviceMonitor.enabled=true,prometheusRule.enabled=true \\
+    --set dashboards.enabled=true
+```
+
+[`values.yaml`](../deploy/helm/hookline/values.yaml) explains each value; `config` has
+the options of `hookline serve`, and API keys are in a Secret that `apiKeys` names.
 """
 
 _ALERTS = f"""\

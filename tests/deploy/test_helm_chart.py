@@ -1,0 +1,177 @@
+"""The Helm chart fits its values, the server's options, rules and dashboards."""
+
+import json
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from hookline.metrics import CATALOGUE
+from hookline_testing.serve_options import options_of
+
+ROOT = Path(__file__).parents[2]
+CHART = ROOT / "deploy" / "helm" / "hookline"
+VALUES: dict[str, Any] = yaml.safe_load((CHART / "values.yaml").read_text("utf-8"))
+SCHEMA: dict[str, Any] = json.loads((CHART / "values.schema.json").read_text("utf-8"))
+TEMPLATES = {path.name: path.read_text("utf-8") for path in CHART.glob("templates/*")}
+EVERYTHING = {
+    "apiKeys": {"existingSecret": "keys"},
+    "serviceMonitor": {"enabled": True, "authorization": {"existingSecret": "token"}},
+    "prometheusRule": {"enabled": True},
+    "dashboards": {"enabled": True},
+}
+ALWAYS = ["ConfigMap", "Deployment", "Service"]
+
+
+def closed_objects(
+    schema: dict[str, Any], values: dict[str, Any]
+) -> list[tuple[set[str], set[str]]]:
+    """The keys that the schema allows and that the values have, object by object."""
+    if schema.get("additionalProperties") is not False:
+        return []
+    inner = [
+        pair
+        for key, value in values.items()
+        if isinstance(value, dict)
+        for pair in closed_objects(schema["properties"][key], value)
+    ]
+    return [(set(schema["properties"]) - {"global"}, set(values)), *inner]
+
+
+def test_schema_has_exactly_the_values() -> None:
+    """
+    A value that is not in values.yaml is refused, and each that is there is known.
+    """
+    objects = closed_objects(SCHEMA, VALUES)
+
+    assert len(objects) >= 8
+    for allowed, there in objects:
+        assert allowed == there
+
+
+@pytest.mark.parametrize("name", TEMPLATES)
+def test_templates_read_values_that_are_there(name: str) -> None:
+    """
+    Each path into the values leads somewhere.
+    """
+    for path in re.findall(r"\.Values((?:\.\w+)+)", TEMPLATES[name]):
+        value: Any = VALUES
+        for key in path.strip(".").split("."):
+            assert key in value
+            value = value[key]
+
+
+def test_every_value_is_read_by_a_template() -> None:
+    """
+    No value is without effect.
+    """
+    text = "".join(TEMPLATES.values())
+
+    assert [key for key in VALUES if f".Values.{key}" not in text] == []
+
+
+def test_server_takes_the_configuration_and_the_arguments(tmp_path: Path) -> None:
+    """
+    The values' options and the arguments of the container are those of `serve`.
+    """
+    keys = tmp_path / VALUES["apiKeys"]["key"]
+    keys.write_text(yaml.safe_dump({"keys": [{"name": "one", "key": "sk-one"}]}))
+    path = tmp_path / "serve.yaml"
+    path.write_text(yaml.safe_dump(VALUES["config"]))
+    given = re.findall(r"^ +- (--[\w-]+)=", TEMPLATES["deployment.yaml"], re.MULTILINE)
+    values = {
+        "--config": path,
+        "--host": "0.0.0.0",  # noqa: S104
+        "--port": VALUES["service"]["port"],
+        "--api-keys": keys,
+    }
+    command = ["serve", *(f"{flag}={values[flag]}" for flag in given)]
+
+    config, settings = options_of(command)
+
+    assert set(given) == set(values)
+    assert config.model.model == VALUES["config"]["model"]
+    assert settings.port == VALUES["service"]["port"]
+    assert VALUES["terminationGracePeriodSeconds"] > settings.shutdown_timeout + 10
+
+
+def test_files_are_the_generated_ones() -> None:
+    """
+    The chart has every dashboard and rule of the repository, as links to the files.
+    """
+    found = {path.resolve() for path in CHART.glob("files/*/*")}
+    dashboards = {path.stem for path in (ROOT / "deploy/grafana").glob("*.json")}
+    names = SCHEMA["properties"]["dashboards"]["properties"]["names"]
+
+    assert found == {
+        *(ROOT / "deploy/grafana").glob("*.json"),
+        *(ROOT / "deploy/prometheus").glob("*_rules.yml"),
+    }
+    assert set(names["items"]["enum"]) == dashboards
+
+
+def test_scrapes_have_the_job_that_the_alerts_expect() -> None:
+    """
+    The job is the label that names the application: hookline.
+    """
+    alerts = (ROOT / "deploy/prometheus/alert_rules.yml").read_text("utf-8")
+
+    assert "jobLabel: app.kubernetes.io/name" in TEMPLATES["monitoring.yaml"]
+    assert "app.kubernetes.io/name: hookline" in TEMPLATES["_helpers.tpl"]
+    assert 'up{job="hookline"}' in alerts
+
+
+def test_autoscaler_reads_a_metric_of_the_catalogue() -> None:
+    """
+    Both kinds of autoscaler read the saturation.
+    """
+    named = re.findall(r"\bhookline_\w+", TEMPLATES["autoscaler.yaml"])
+
+    assert set(named) == {"hookline_saturation_ratio"}
+    assert len(named) == 2
+    assert set(named) <= {metric.name for metric in CATALOGUE}
+
+
+@pytest.mark.parametrize(
+    ("values", "more"),
+    [
+        ({}, []),
+        ({"autoscaling": {"kind": "hpa"}}, ["HorizontalPodAutoscaler"]),
+        ({"autoscaling": {"kind": "keda"}}, ["ScaledObject"]),
+        (
+            EVERYTHING,
+            ["ConfigMap", "PrometheusRule", "PrometheusRule", "ServiceMonitor"],
+        ),
+    ],
+    ids=["default", "hpa", "keda", "everything"],
+)
+def test_helm_renders_kubernetes_objects(
+    tmp_path: Path, values: dict[str, Any], more: list[str]
+) -> None:
+    """
+    Helm takes the values and makes the objects that they ask for.
+    """
+    helm = shutil.which("helm")
+    if helm is None:
+        pytest.skip("no helm on PATH")
+    path = tmp_path / "values.yaml"
+    path.write_text(yaml.safe_dump(values))
+
+    done = subprocess.run(
+        [helm, "template", "release", CHART, "--values", path],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+
+    assert done.returncode == 0, done.stderr
+    objects = [each for each in yaml.safe_load_all(done.stdout) if each]
+    assert sorted(each["kind"] for each in objects) == sorted([*ALWAYS, *more])
+    assert len({(each["kind"], each["metadata"]["name"]) for each in objects}) == len(
+        objects
+    )
