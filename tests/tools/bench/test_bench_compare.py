@@ -145,6 +145,23 @@ def test_starts_are_compared_by_phase(
     assert "warm load model mean (s)  load model  1.000" in shown
 
 
+def test_nothing_judged_is_no_success(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """
+    Results too short to judge anything do not pass for results without a change.
+    """
+    file = tmp_path / "startup.json"
+    file.write_text(
+        json.dumps({"avg_warm_startup_time": 2.0, "warm_startup_times": [2.0] * 3})
+    )
+
+    assert compare(str(file), str(file)) == 3
+
+    last = capsys.readouterr().out.splitlines()[-1]
+    assert last == "The results have too few values to judge a change."
+
+
 @pytest.mark.parametrize(
     ("content", "complaint"),
     [

@@ -19,9 +19,12 @@ from hookline_server.cli.output import say
 
 DESCRIPTION = (
     "Compares two result files of one benchmark, A (before) and B (after). The exit "
-    "status is 1 if B is worse by more than noise."
+    "status is 1 if B is worse by more than noise, and 3 if there are too few values "
+    "to judge anything."
 )
 WORSE = 1
+UNJUDGED = 3
+"""Neither 0, so that no gate passes unseen, nor 2, which is for invalid options."""
 
 _JUDGEMENT = "judgement"
 
@@ -95,7 +98,7 @@ COMPARE_OPTIONS = tuple(derived(CompareSettings, "bench"))
 
 
 def run(argv: list[str]) -> int:
-    """Compares and reports; returns 1 if the second result is worse."""
+    """Compares and reports; returns 1 if the second is worse, 3 if nobody can say."""
     parser = make_parser(
         "bench compare", DESCRIPTION, COMPARE_OPTIONS, operands=["A", "B"]
     )
@@ -112,4 +115,6 @@ def run(argv: list[str]) -> int:
     say("\n".join(comparison.lines()))
     if settings.output_json is not None:
         write_json(Path(settings.output_json), comparison.fields())
-    return WORSE if comparison.regressions else 0
+    if comparison.regressions:
+        return WORSE
+    return 0 if comparison.is_judged else UNJUDGED

@@ -24,6 +24,11 @@ class Comparison:
         """The changes for the worse."""
         return [each for each in self.changes if each.verdict is Verdict.WORSE]
 
+    @property
+    def is_judged(self) -> bool:
+        """Whether there are values enough to judge any metric."""
+        return any(each.verdict is not Verdict.TOO_FEW for each in self.changes)
+
     def lines(self) -> Iterable[str]:
         """Yields the lines of the report."""
         for name, (before, after) in self._conditions().items():
@@ -58,7 +63,7 @@ class Comparison:
         if self.regressions:
             names = [f"{each.metric} {each.statistic}" for each in self.regressions]
             return f"B is worse in {', '.join(names)}."
-        if all(each.verdict is Verdict.TOO_FEW for each in self.changes):
+        if not self.is_judged:
             return "The results have too few values to judge a change."
         return "B is worse in nothing."
 
