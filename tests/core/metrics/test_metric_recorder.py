@@ -803,12 +803,45 @@ def test_cached_tokens_have_the_source_of_their_tier() -> None:
     before = by_last_label(recorder, name)
     recorder.step_finished(make_step(scheduler=stats))
 
-    assert before == {"device": 0, "host": 0, "disk": 0, "external_unspecified": 0}
+    nowhere = {"device": 0, "host": 0, "disk": 0, "p2p": 0, "external_unspecified": 0}
+    assert before == nowhere
     assert by_last_label(recorder, name) == {
+        **nowhere,
         "device": 64,
         "host": 32,
         "disk": 16,
         "external_unspecified": 8,
+    }
+
+
+@pytest.mark.parametrize(
+    ("named", "source"),
+    [
+        ("p2p", "p2p"),
+        ("disk", "disk"),
+        ("", "external_unspecified"),
+        ("attic", "external_unspecified"),
+    ],
+)
+def test_cached_tokens_have_the_source_that_a_connector_names(
+    named: str, source: str
+) -> None:
+    """A connector without tiers has one source; what vLLM does not know is none."""
+    metrics = MetricsConfig(dialects=("vllm",))
+    recorder = Recorder(EngineConfig(observers=ObserverConfig(metrics=metrics)))
+    recorder.engine_started(make_started())
+    stats = SchedulerStats(
+        prefix_cache=PrefixCacheCounts(2, 200, 64),
+        external_cache=PrefixCacheCounts(2, 136, 56),
+        transfers=TransferStats(hit_source=named),
+    )
+
+    recorder.step_finished(make_step(scheduler=stats))
+
+    told = by_last_label(recorder, "vllm:prompt_tokens_cached_by_source")
+    assert {name: hits for name, hits in told.items() if hits} == {
+        "device": 64,
+        source: 56,
     }
 
 

@@ -11,7 +11,7 @@ from hookline.core.commands import SCHEMA_VERSION
 from hookline.frozen import plain
 from hookline.transport.messages import ToClient, ToEngine
 
-DIGESTS = {15: "2fff15f066d8f0c5b0d24ba7387a452be4bd4be55ea8a44ac6cd7faf1dd426d4"}
+DIGESTS = {16: "441991a5fbffb62d559c8633a25d482fbe7d38f28289e97fd03ba35952d9359c"}
 """SHA-256 of the schemas of all messages, by schema version."""
 
 

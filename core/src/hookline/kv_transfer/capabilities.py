@@ -12,10 +12,13 @@ class SchedulerCapabilities:
             side; it must then be a `ReceivingConnector`.
         has_tiers: Whether it reports statistics of storage tiers; it must then be a
             `TieredConnector`.
+        hit_source: Where all tokens that it loads come from: `host`, `disk` or `p2p`;
+            empty if that is not known, or if its tiers tell.
     """
 
     receives_payloads: bool = False
     has_tiers: bool = False
+    hit_source: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -54,6 +54,11 @@ class ConnectorGuard:
         self._tiered = connector if has_tiers(connector) else None
 
     @property
+    def hit_source(self) -> str:
+        """Where the connector's tokens come from; empty if it does not say."""
+        return str(self._connector.capabilities.hit_source)[:MOST_LETTERS]
+
+    @property
     def breaker_open(self) -> bool:
         """Whether loads are paused, except for a trial."""
         return self._guard.breaker.state != "closed"

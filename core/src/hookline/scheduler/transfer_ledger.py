@@ -100,6 +100,7 @@ class TransferLedger:
         oldest_save_at: int | None,
         breaker_open: bool,
         tiers: dict[str, TierStats],
+        hit_source: str,
     ) -> TransferStats:
         """Returns the totals together with the current state."""
         return TransferStats(
@@ -122,4 +123,5 @@ class TransferLedger:
             late_reports=self.late_reports,
             failures={stage: dict(counts) for stage, counts in self.failures.items()},
             tiers=tiers,
+            hit_source=hit_source,
         )

@@ -53,6 +53,7 @@ class Transfers:
         if guard is None or config is None:
             return
         cache.add_listener(self._changes)
+        self._hit_source = guard.hit_source
         self._may_load, self._may_save = config.loads, config.saves
         policy = config.kv_load_failure_policy
         self.failure_ends = policy is LoadFailurePolicy.FAIL
@@ -206,6 +207,7 @@ class Transfers:
             oldest_save_at=next((each.started_at for each in self._saves), None),
             breaker_open=self._guard.breaker_open,
             tiers=self._guard.tier_stats(),
+            hit_source=self._hit_source,
         )
 
     def close(self) -> None:

@@ -70,6 +70,8 @@ class TransferStats(msgspec.Struct, frozen=True, array_like=True):
         tiers: The connector's storage tiers, by name.
         reclaimed_blocks: Total blocks that were held for a save and freed before it,
             because a waiting request needed them.
+        hit_source: Where the connector's tokens come from, if all come from one place:
+            `host`, `disk` or `p2p`; otherwise empty.
     """
 
     loading: int = 0
@@ -91,6 +93,7 @@ class TransferStats(msgspec.Struct, frozen=True, array_like=True):
     failures: Mapping[str, Mapping[str, int]] = EMPTY
     tiers: Mapping[str, TierStats] = EMPTY
     reclaimed_blocks: int = 0
+    hit_source: str = ""
 
     def at_rest(self) -> "TransferStats":
         """Returns the same totals with nothing in progress."""

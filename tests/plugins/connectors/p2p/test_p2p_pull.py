@@ -25,6 +25,7 @@ def test_consumer_continues_the_producers_prompt(make_engine: MakeEngine) -> Non
     assert took < 1.0
     assert consumer.tokens[request] == producer.tokens[alone]
     assert taking.external_cache.hit_tokens == 40
+    assert taking.transfers.hit_source == "p2p"
     assert (taking.transfers.failures, giving.transfers.failures) == ({}, {})
     assert (giving.transfers.saves, taking.transfers.loads) == (1, 1)
     assert taking.transfers.loaded_bytes == 10 * 4 * 8

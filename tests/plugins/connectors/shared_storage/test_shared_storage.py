@@ -251,6 +251,7 @@ def test_engines_share_what_was_computed(
     second, loading = run(site, tmp_path / "kv", load_async=load_async)
 
     assert first == second
+    assert loading.transfers.hit_source == "disk"
     hits = [each.external_cache.hit_tokens for each in (saving, loading)]
     assert hits == [0, 20]
     assert loading.transfers.failures == {}

@@ -35,8 +35,8 @@ DEVIATIONS: Mapping[str, str] = {
     "stages waiting_to_start and completed_waiting do not exist here",
     "vllm:cache_config_info": "only the labels that have a meaning here, and not every "
     "field of vLLM's configuration",
-    "vllm:prompt_tokens_cached_by_source": "the source p2p is part of "
-    "external_unspecified",
+    "vllm:prompt_tokens_cached_by_source": "host and disk of the connector cpu_offload "
+    "count when a load begins, so that loads that fail are included",
     "vllm:request_success": f"{_ABORTS}; deadlines that passed count as abort, and the "
     "reason repetition does not exist",
     "vllm:request_prompt_tokens": _ABORTS,

@@ -31,8 +31,8 @@ HELP: Mapping[str, str] = {
     "cache or from a KV connector and was not computed; counted at the request's first "
     "token.",
     "vllm:prompt_tokens_cached_by_source": "Tokens found in a cache, by source: the "
-    "local prefix cache (device), the tiers of a KV connector (host, disk), or a "
-    "connector without such tiers (external_unspecified).",
+    "local prefix cache (device), the place that a KV connector loads from (host, "
+    "disk, p2p), or a connector that names none (external_unspecified).",
     "vllm:request_success": "Requests that the engine finished, by reason. Aborted "
     "requests and those whose deadline passed are included, both as abort; rejected "
     "requests are not.",

@@ -9,19 +9,22 @@ _NAME = "vllm:prompt_tokens_cached_by_source"
 _SOURCES = {"cpu": "host", "disk": "disk"}
 """vLLM's source by our name of a tier."""
 
+_PLACES = (*_SOURCES.values(), "p2p")
 _UNSPECIFIED = "external_unspecified"
 
 
 def _external(state: StateReading) -> Iterable[Point]:
-    """Returns the hits of each tier, and those of connectors that report no tiers."""
+    """Returns the hits of each tier; others are of the source the connector names."""
     stats = state.stats
     tiers = stats.transfers.tiers
-    hits = {
-        source: tiers[tier].hit_tokens if tier in tiers else 0
-        for tier, source in _SOURCES.items()
-    }
+    hits = dict.fromkeys((*_PLACES, _UNSPECIFIED), 0)
+    for tier, source in _SOURCES.items():
+        if tier in tiers:
+            hits[source] = tiers[tier].hit_tokens
     rest = stats.external_cache.hit_tokens - sum(hits.values())
-    return by_label({**hits, _UNSPECIFIED: max(rest, 0)})
+    named = stats.transfers.hit_source
+    hits[named if named in _PLACES else _UNSPECIFIED] += max(rest, 0)
+    return by_label(hits)
 
 
 NAMES: Mapping[str, tuple[Alias, ...]] = {
@@ -34,8 +37,8 @@ ONLY_THERE: tuple[Metric, ...] = (
         name="vllm_external_hit_tokens",
         kind=Kind.COUNTER,
         unit="tokens",
-        help="Tokens loaded by the KV connector, by the tier that had them.",
-        labels=(Label("source", (*_SOURCES.values(), _UNSPECIFIED)),),
+        help="Tokens loaded by the KV connector, by the place that had them.",
+        labels=(Label("source", (*_PLACES, _UNSPECIFIED)),),
         is_own=False,
         value=Reading(StateReading, _external),
     ),

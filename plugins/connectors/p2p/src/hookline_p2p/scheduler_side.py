@@ -28,7 +28,7 @@ from hookline_p2p.transport import Peer
 class SchedulerSide:
     """Orders transfers by requests' parameters alone; does no communication."""
 
-    capabilities = SchedulerCapabilities()
+    capabilities = SchedulerCapabilities(hit_source="p2p")
 
     def __init__(self, options: P2POptions) -> None:
         self._options = options

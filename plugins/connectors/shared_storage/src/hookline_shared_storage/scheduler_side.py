@@ -28,7 +28,7 @@ _WRITING_SECONDS = 10.0
 class SchedulerSide:
     """Looks up files without reading them."""
 
-    capabilities = SchedulerCapabilities()
+    capabilities = SchedulerCapabilities(hit_source="disk")
 
     def __init__(self, options: StorageOptions) -> None:
         self._options = options
