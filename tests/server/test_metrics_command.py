@@ -104,6 +104,20 @@ def test_list_says_what_a_metric_needs(shown: Shown) -> None:
         assert states[name] == (f"fed with --{feature}" if feature else "fed")
 
 
+def test_list_shortens_many_labels(shown: Shown) -> None:
+    """
+    A metric with many labels does not move the state of all others out of sight.
+    """
+    _, text = shown("list", "--dialect", "vllm")
+    [line] = [each for each in text.splitlines() if "cache_config_info" in each]
+
+    _, described = shown("describe", "vllm:cache_config_info")
+
+    assert line.index("fed") < 150
+    assert "..." in line
+    assert "..." not in described
+
+
 def test_list_says_what_is_zero_by_nature(shown: Shown) -> None:
     """
     A metric that nothing feeds says why it is always 0, and how that deviates.

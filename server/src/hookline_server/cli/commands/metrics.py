@@ -34,6 +34,8 @@ file or a URL). The exit status of `diff` is 1 if B lacks or changes anything of
 
 HEADINGS = ("name", "dialect", "kind", "stability", "labels", "state")
 WIDTH = 88
+LABELS_WIDTH = 48
+"""Width of the labels in the list; `describe` shows all of them."""
 
 DIALECT = Option(
     flag="dialect",
@@ -112,7 +114,8 @@ def _dialects(given: Mapping[str, object]) -> tuple[str, ...]:
 
 
 def _cells(row: MetricRow) -> tuple[str, ...]:
-    labels = ", ".join(row.labels) or "-"
+    named = ", ".join(row.labels) or "-"
+    labels = textwrap.shorten(named, LABELS_WIDTH, placeholder=" ...")
     return row.name, row.dialect, row.kind, row.stability, labels, _state(row)
 
 
