@@ -92,6 +92,8 @@ SGLANG_FAMILIES = {
     *("sglang:full_token_usage", "sglang:gen_throughput"),
     *("sglang:generation_tokens_histogram", "sglang:generation_tokens_total"),
     *("sglang:http_requests_active", "sglang:http_requests_total"),
+    *("sglang:http_responses_total", "sglang:cache_config_info"),
+    *("sglang:spec_verify_calls_total", "sglang:time_per_output_token_seconds"),
     *("sglang:inter_token_latency_seconds", "sglang:kv_available_tokens"),
     *("sglang:kv_evictable_tokens", "sglang:kv_used_tokens"),
     *("sglang:max_total_num_tokens", "sglang:num_aborted_requests_total"),

@@ -75,6 +75,14 @@ DEVIATIONS: Mapping[str, str] = {
     "sglang:queue_time_seconds": _QUEUE,
     "sglang:per_stage_req_latency_seconds": "only the stage prefill_forward",
     "sglang:num_aborted_requests": "requests whose deadline passed are included",
+    "sglang:http_responses": "status_code is the class, such as 2xx; SGLang has each "
+    "code",
+    "sglang:spec_verify_calls": "counted with each step; SGLang counts when the "
+    "request ends",
+    "sglang:cache_config_info": "only page_size and num_pages, which readers of the "
+    "model server protocol take; SGLang 0.5.23 has dropped it",
+    "sglang:time_per_output_token_seconds": "decode time / (generated tokens - 1), as "
+    "request_time_per_output_token_seconds, which replaced it in SGLang",
     "sglang:cached_tokens": "counted at the first token; SGLang counts when the "
     "request ends",
     "sglang:spec_accept_rate": _WINDOW,

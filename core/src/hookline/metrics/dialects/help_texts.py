@@ -9,6 +9,8 @@ from collections.abc import Mapping
 _NO_PROBES = "Scrapes and probes are left out."
 
 HELP: Mapping[str, str] = {
+    "sglang:cache_config_info": "Size and number of the KV cache's pages, as labels; "
+    "the value is always 1.",
     "vllm:cache_config_info": "Configuration of the KV cache, as labels; the value is "
     "always 1.",
     "vllm:engine_sleep_state": "1 for the engine's current state, 0 for the others: "

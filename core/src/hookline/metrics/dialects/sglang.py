@@ -64,7 +64,34 @@ def _tokenizer(
     )
 
 
+_CACHE_CONFIG = Alias(
+    name="sglang:cache_config_info",
+    rename={
+        "engine": "dp_rank",
+        "block_size": "page_size",
+        "num_kv_blocks": "num_pages",
+    },
+    drop=frozenset(
+        {
+            "architecture",
+            "dtype",
+            "cache_dtype",
+            "max_model_len",
+            "max_num_seqs",
+            "max_num_batched_tokens",
+            "enable_prefix_caching",
+            "executor",
+            "isa",
+            "version",
+            "config_hash",
+        }
+    ),
+    add=_RANKS,
+)
+
+
 NAMES: Mapping[str, tuple[Alias, ...]] = {
+    "hookline_engine_info": (_CACHE_CONFIG,),
     "hookline_requests_running": (_scheduler("num_running_reqs"),),
     "hookline_requests_waiting": (
         _scheduler("num_queue_reqs", only=("reason", "capacity")),
@@ -94,6 +121,7 @@ NAMES: Mapping[str, tuple[Alias, ...]] = {
             values={"phase": {"prefill": "prefill_compute", "decode": "decode"}},
         ),
     ),
+    "hookline_spec_decode_num_drafts": (_tokenizer("spec_verify_calls"),),
     "hookline_spec_decode_acceptance_ratio": (_scheduler("spec_accept_rate"),),
     "hookline_spec_decode_mean_accepted_length": (_scheduler("spec_accept_length"),),
     "hookline_estimated_flops": (_scheduler("estimated_flops_per_gpu"),),
@@ -133,6 +161,11 @@ NAMES: Mapping[str, tuple[Alias, ...]] = {
     "hookline_request_generation_tokens": (
         _tokenizer("generation_tokens_histogram", buckets=BucketFamily.SGLANG_TOKENS),
     ),
+    "hookline_request_time_per_output_token_seconds": (
+        _tokenizer(
+            "time_per_output_token_seconds", buckets=BucketFamily.SGLANG_INTER_TOKEN
+        ),
+    ),
     "hookline_requests_finished": (
         _tokenizer(
             "num_aborted_requests",
@@ -145,6 +178,10 @@ NAMES: Mapping[str, tuple[Alias, ...]] = {
             name="sglang:http_requests",
             rename={"route": "endpoint"},
             drop=frozenset({"status"}),
+        ),
+        Alias(
+            name="sglang:http_responses",
+            rename={"route": "endpoint", "status": "status_code"},
         ),
     ),
     "hookline_http_requests_in_flight": (
