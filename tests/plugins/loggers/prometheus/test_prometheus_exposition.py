@@ -27,10 +27,6 @@ PROMETHEUS_3 = (
     "text/plain;version=1.0.0;escaping=allow-utf-8;q=0.3,"
     "text/plain;version=0.0.4;q=0.2,/;q=0.1"
 )
-PROTOBUF_FIRST = (
-    "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;"
-    "encoding=delimited;q=0.6," + PROMETHEUS_3
-)
 BROWSER = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
 
 VARIANTS = {
@@ -62,7 +58,6 @@ VARIANTS = {
     ";;,=,": TEXT,
     PROMETHEUS_2: f"{ESCAPED}underscores",
     PROMETHEUS_3: f"{ESCAPED}allow-utf-8",
-    PROTOBUF_FIRST: f"{ESCAPED}allow-utf-8",
 }
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from hookline.metrics import Family, Recorder
 from hookline_prometheus.exposition import MediaType
 from hookline_prometheus.family_block import FamilyBlock
+from hookline_prometheus.family_message import FamilyMessage
 from hookline_prometheus.name_selection import Names, has_family
 from hookline_prometheus.process_families import ProcessFamilies
 from hookline_prometheus.rendered_page import RenderedPage
@@ -30,7 +31,7 @@ class Page:
         self._recorder = recorder
         self._process = process
         self._lock = threading.Lock()
-        self._blocks: dict[str, FamilyBlock] = {}
+        self._blocks: dict[str, FamilyBlock | FamilyMessage] = {}
         self._begun = 0
         self._finished = 0
         self._page = RenderedPage(b"")
@@ -70,8 +71,10 @@ class Page:
         # The process's families are last: they end with OpenMetrics' `# EOF`.
         return RenderedPage(b"".join((*parts, process)))
 
-    def _block(self, family: Family) -> FamilyBlock:
+    def _block(self, family: Family) -> FamilyBlock | FamilyMessage:
         known = self._blocks.get(family.name)
-        return known or FamilyBlock(
-            family, self._media_type, has_created=self._has_created
-        )
+        if known is not None:
+            return known
+        if self._media_type is MediaType.PROTOBUF:
+            return FamilyMessage(family, has_created=self._has_created)
+        return FamilyBlock(family, self._media_type, has_created=self._has_created)

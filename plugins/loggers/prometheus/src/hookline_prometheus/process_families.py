@@ -22,7 +22,9 @@ from prometheus_client.openmetrics.exposition import (
 )
 
 from hookline.clock import NANOSECONDS, Clock
+from hookline.metrics import Family, Kind, Sample
 from hookline_prometheus.exposition import MediaType
+from hookline_prometheus.family_message import FamilyMessage
 from hookline_prometheus.name_selection import Names, has_metric
 
 RENEWED_SECONDS = 0.5
@@ -42,6 +44,8 @@ class _Families:
         return self.metrics
 
     def rendered(self, media_type: MediaType) -> bytes:
+        if media_type is MediaType.PROTOBUF:
+            return b"".join(map(_message, self.metrics))
         # The escaping of prometheus_client 0.23 to 0.26 breaks names with colons.
         generate: Callable[..., bytes] = (
             generate_openmetrics
@@ -49,6 +53,26 @@ class _Families:
             else generate_text
         )
         return generate(self, escaping="allow-utf-8")
+
+
+def _message(metric: Metric) -> bytes:
+    """Encodes a family, whose samples all have the same label names."""
+    kind = Kind(metric.type)
+    name = f"{metric.name}_total" if kind is Kind.COUNTER else metric.name
+    samples = [sample for sample in metric.samples if sample.name == name]
+    if not samples:
+        return b""
+    family = Family(
+        name=metric.name,
+        kind=kind,
+        unit=metric.unit,
+        help=metric.documentation,
+        label_names=tuple(samples[0].labels),
+        samples=tuple(
+            Sample(tuple(sample.labels.values()), sample.value) for sample in samples
+        ),
+    )
+    return FamilyMessage(family).render(family.samples)
 
 
 class _Reading:
@@ -88,7 +112,7 @@ class ProcessFamilies:
             self._reading = self._read()
 
     def render(self, media_type: MediaType) -> bytes:
-        """Renders the families' lines and the format's end marker."""
+        """Renders the families' lines and the format's end, if it has one."""
         return self._fresh_reading().page(media_type)
 
     def select(self, media_type: MediaType, names: Names) -> bytes:

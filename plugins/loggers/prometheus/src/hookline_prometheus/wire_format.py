@@ -1,0 +1,42 @@
+"""Encodes fields in the wire format of Protocol Buffers."""
+
+import struct
+
+_VARINT = 0
+_FIXED64 = 1
+_LENGTH_DELIMITED = 2
+
+
+def varint(value: int) -> bytes:
+    """Encodes a non-negative integer, seven bits a byte."""
+    encoded = bytearray()
+    while value > 0x7F:
+        encoded.append(value & 0x7F | 0x80)
+        value >>= 7
+    encoded.append(value)
+    return bytes(encoded)
+
+
+def integer(field: int, value: int) -> bytes:
+    """Encodes a field of a non-negative integer or an enumeration."""
+    return varint(field << 3 | _VARINT) + varint(value)
+
+
+def double(field: int, value: float) -> bytes:
+    return varint(field << 3 | _FIXED64) + struct.pack("<d", value)
+
+
+def message(field: int, *parts: bytes) -> bytes:
+    """Encodes a field of a message, whose fields are the parts."""
+    return varint(field << 3 | _LENGTH_DELIMITED) + delimited(*parts)
+
+
+def text(field: int, value: str) -> bytes:
+    """Encodes a field of text; lone surrogates become backslash escapes."""
+    return message(field, value.encode(errors="backslashreplace"))
+
+
+def delimited(*parts: bytes) -> bytes:
+    """Encodes a message after its length."""
+    body = b"".join(parts)
+    return varint(len(body)) + body
