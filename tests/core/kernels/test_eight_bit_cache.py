@@ -112,7 +112,7 @@ def test_attention_reads_what_was_written(
 @pytest.mark.parametrize(
     ("cache_dtype", "dtype"),
     # Each case compiles kernels.
-    zip(EIGHT_BITS, itertools.cycle(TOLERANCES), strict=False),
+    list(zip(EIGHT_BITS, itertools.cycle(TOLERANCES), strict=False)),
     ids=str,
 )
 @pytest.mark.parametrize("shape", SHAPES[1:], ids=str)

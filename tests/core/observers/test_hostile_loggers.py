@@ -76,9 +76,12 @@ HANGING = {"sleeps": "release.wait(10)", "blocks": "release.wait()"}
 ALLOCATING = {"allocates": "held[:] = [bytes(64 * 2**20)]"}
 
 
+OF_THIS_RUN = {"at", "lanes", "clock", "times", "startup", "config_hash"}
+
+
 @dataclass(frozen=True)
 class Run:
-    """What came of a run: all of it but times.
+    """What came of a run: all of it but times and the hash of the options.
 
     Attributes:
         tokens: Of each prompt's completion.
@@ -141,7 +144,10 @@ def run(site: PluginSite, oracle: Oracle, *hostile: str) -> Run:
 
 
 def timeless(value: object) -> object:
-    """The value without its times; of seconds only how many there are."""
+    """The value without its times; of seconds only how many there are.
+
+    It also lacks the hash of the options, among which are the loggers.
+    """
     if isinstance(value, msgspec.Struct):
         return {
             name: timeless(getattr(value, name))
@@ -153,8 +159,7 @@ def timeless(value: object) -> object:
         return {
             field.name: timeless(getattr(value, field.name))
             for field in fields(value)
-            if field.name not in {"at", "lanes", "clock", "times", "startup"}
-            and not is_seconds(field.name)
+            if field.name not in OF_THIS_RUN and not is_seconds(field.name)
         } | {
             "inter_tokens": sum(
                 count for _, count in getattr(value, "inter_token_seconds", ())
