@@ -100,6 +100,7 @@ SGLANG_FAMILIES = {
     *("sglang:num_grammar_queue_reqs", "sglang:num_pages", "sglang:num_queue_reqs"),
     *("sglang:num_requests_total", "sglang:num_retracted_requests_total"),
     *("sglang:num_running_reqs", "sglang:num_used_tokens", "sglang:page_size"),
+    "sglang:prefill_effective_tokens_total",
     *("sglang:per_stage_req_latency_seconds", "sglang:prompt_tokens_histogram"),
     *("sglang:prompt_tokens_total", "sglang:queue_time_seconds"),
     *("sglang:realtime_tokens_total", "sglang:request_time_per_output_token_seconds"),

@@ -352,6 +352,13 @@ EXPECTED: dict[str, Numbers] = {
     "hookline_preemptions": {(): 2},
     "hookline_prefix_cache_queried_tokens": {(): 32},
     "hookline_prefix_cache_hit_tokens": {(): 4},
+    "hookline_cached_tokens": {
+        ("device",): 4,
+        ("host",): 5,
+        ("disk",): 0,
+        ("p2p",): 0,
+        ("unspecified",): 0,
+    },
     "hookline_computed_tokens": {(): 50},
     "hookline_recomputed_tokens": {(): 9},
     "hookline_discarded_tokens": {(): 4},
@@ -772,27 +779,58 @@ def test_rejections_exist_before_the_first() -> None:
     name = "vllm:admission_rejections"
     rejected = dataclasses.replace(ABORTED, cause=Rejected("overloaded_tokens", ""))
 
-    before = by_last_label(recorder, name)
+    before = by_own_label(recorder, name)
     recorder.state_changed(make_state(IterationStats(finished=(rejected, LIMITED))))
 
     assert before == {"max_num_queued_reqs": 0, "max_num_queued_tokens": 0}
-    assert by_last_label(recorder, name) == {
+    assert by_own_label(recorder, name) == {
         "max_num_queued_reqs": 0,
         "max_num_queued_tokens": 1,
     }
 
 
-def by_last_label(recorder: Recorder, name: str) -> dict[str, object]:
+def by_own_label(recorder: Recorder, name: str) -> dict[str, object]:
+    """The samples by the one label whose values differ."""
     family = next(each for each in recorder.snapshot() if each.name == name)
-    return {sample.labels[-1]: sample.value for sample in family.samples}
+    columns = zip(*(sample.labels for sample in family.samples), strict=True)
+    [own] = [column for column in columns if len(set(column)) > 1]
+    return {
+        label: sample.value for label, sample in zip(own, family.samples, strict=True)
+    }
 
 
-def test_cached_tokens_have_the_source_of_their_tier() -> None:
-    """In vLLM's names hits are of the device, a tier, or an unknown place."""
-    metrics = MetricsConfig(dialects=("vllm",))
+SOURCES = {
+    "hookline_cached_tokens": {
+        "device": 64,
+        "host": 32,
+        "disk": 16,
+        "p2p": 0,
+        "unspecified": 8,
+    },
+    "vllm:prompt_tokens_cached_by_source": {
+        "device": 64,
+        "host": 32,
+        "disk": 16,
+        "p2p": 0,
+        "external_unspecified": 8,
+    },
+    "sglang:cached_tokens": {"device": 64, "host": 32, "storage": 24},
+    "sglang:prefill_effective_tokens": {
+        "input": 7,
+        "device_hit": 64,
+        "host_hit": 32,
+        "storage_hit": 24,
+    },
+}
+"""Places of cached tokens by their name in each dialect."""
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_cached_tokens_have_the_source_of_their_tier(name: str) -> None:
+    """Hits are of the device, a tier, or an unknown place; each token is of one."""
+    metrics = MetricsConfig(dialects=("hookline", "sglang", "vllm"))
     recorder = Recorder(EngineConfig(observers=ObserverConfig(metrics=metrics)))
     recorder.engine_started(make_started())
-    name = "vllm:prompt_tokens_cached_by_source"
     tiers = {"cpu": TierStats(hit_tokens=32), "disk": TierStats(hit_tokens=16)}
     stats = SchedulerStats(
         prefix_cache=PrefixCacheCounts(2, 200, 64),
@@ -800,18 +838,12 @@ def test_cached_tokens_have_the_source_of_their_tier() -> None:
         transfers=TransferStats(tiers=tiers),
     )
 
-    before = by_last_label(recorder, name)
-    recorder.step_finished(make_step(scheduler=stats))
+    before = by_own_label(recorder, name)
+    iteration = IterationStats(prompt_tokens_computed=7)
+    recorder.step_finished(make_step(iteration, stats))
 
-    nowhere = {"device": 0, "host": 0, "disk": 0, "p2p": 0, "external_unspecified": 0}
-    assert before == nowhere
-    assert by_last_label(recorder, name) == {
-        **nowhere,
-        "device": 64,
-        "host": 32,
-        "disk": 16,
-        "external_unspecified": 8,
-    }
+    assert before == dict.fromkeys(SOURCES[name], 0)
+    assert by_own_label(recorder, name) == SOURCES[name]
 
 
 @pytest.mark.parametrize(
@@ -838,7 +870,7 @@ def test_cached_tokens_have_the_source_that_a_connector_names(
 
     recorder.step_finished(make_step(scheduler=stats))
 
-    told = by_last_label(recorder, "vllm:prompt_tokens_cached_by_source")
+    told = by_own_label(recorder, "vllm:prompt_tokens_cached_by_source")
     assert {name: hits for name, hits in told.items() if hits} == {
         "device": 64,
         source: 56,

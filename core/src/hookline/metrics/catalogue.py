@@ -3,6 +3,7 @@
 import dataclasses
 
 from hookline.metrics.dialects import ONLY_THERE, names_of
+from hookline.metrics.families.cache_sources import CACHE_SOURCE_METRICS
 from hookline.metrics.families.connections import CONNECTION_METRICS
 from hookline.metrics.families.event_loop import EVENT_LOOP_METRICS
 from hookline.metrics.families.http import HTTP_METRICS
@@ -24,6 +25,7 @@ from hookline.metrics.metric import OWN_DIALECT, Metric
 
 _OWN: tuple[Metric, ...] = (
     *ENGINE_METRICS,
+    *CACHE_SOURCE_METRICS,
     *RESIDENCY_METRICS,
     *LIVE_METRICS,
     *STEP_METRICS,

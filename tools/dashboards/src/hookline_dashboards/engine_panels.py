@@ -122,6 +122,11 @@ def cache(make: StandardPanels) -> Row:
                 "hookline_prompt_tokens",
                 style=Style.STACKED,
             ),
+            make.rates(
+                "Cached tokens by place",
+                "hookline_cached_tokens",
+                style=Style.STACKED,
+            ),
             make.distribution(
                 "KV block lifetime", "hookline_kv_block_lifetime_seconds"
             ),

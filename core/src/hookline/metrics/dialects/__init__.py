@@ -3,7 +3,7 @@
 import dataclasses
 from collections.abc import Mapping
 
-from hookline.metrics.dialects import sglang, vllm, vllm_cache_sources, vllm_hidden
+from hookline.metrics.dialects import sglang, vllm, vllm_hidden
 from hookline.metrics.dialects.deviations import DEVIATIONS
 from hookline.metrics.dialects.help_texts import HELP
 from hookline.metrics.metric import Alias, Metric
@@ -11,7 +11,6 @@ from hookline.metrics.metric import Alias, Metric
 Names = Mapping[str, tuple[Alias, ...]]
 
 ONLY_THERE: tuple[Metric, ...] = (
-    *vllm_cache_sources.ONLY_THERE,
     *vllm_hidden.ONLY_THERE,
     *sglang.ONLY_THERE,
 )
@@ -30,7 +29,6 @@ def names_of(metric_name: str) -> Names:
         "sglang": sglang.NAMES.get(metric_name, ()),
         "vllm": (
             *vllm.NAMES.get(metric_name, ()),
-            *vllm_cache_sources.NAMES.get(metric_name, ()),
             *vllm_hidden.NAMES.get(metric_name, ()),
         ),
     }

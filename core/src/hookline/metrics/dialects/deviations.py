@@ -26,6 +26,10 @@ _CURRENT = (
 _WINDOW = (
     "over the last 60 seconds; SGLang takes the decode steps since its last log line"
 )
+_PLACES = (
+    "host and disk of the connector cpu_offload count when a load begins, so that "
+    "loads that fail and those of preempted requests are included"
+)
 _PROBES = "probes under /live and /ready are left out as well"
 
 DEVIATIONS: Mapping[str, str] = {
@@ -35,8 +39,7 @@ DEVIATIONS: Mapping[str, str] = {
     "stages waiting_to_start and completed_waiting do not exist here",
     "vllm:cache_config_info": "only the labels that have a meaning here, and not every "
     "field of vLLM's configuration",
-    "vllm:prompt_tokens_cached_by_source": "host and disk of the connector cpu_offload "
-    "count when a load begins, so that loads that fail are included",
+    "vllm:prompt_tokens_cached_by_source": _PLACES,
     "vllm:request_success": f"{_ABORTS}; deadlines that passed count as abort, and the "
     "reason repetition does not exist",
     "vllm:request_prompt_tokens": _ABORTS,
@@ -83,8 +86,10 @@ DEVIATIONS: Mapping[str, str] = {
     "model server protocol take; SGLang 0.5.23 has dropped it",
     "sglang:time_per_output_token_seconds": "decode time / (generated tokens - 1), as "
     "request_time_per_output_token_seconds, which replaced it in SGLang",
-    "sglang:cached_tokens": "counted at the first token; SGLang counts when the "
-    "request ends",
+    "sglang:cached_tokens": f"{_PLACES}; SGLang counts when the request ends, names "
+    "the backend behind storage, and counts as total only requests of unknown sources",
+    "sglang:prefill_effective_tokens": f"{_PLACES}, and input at the first token; "
+    "SGLang counts with the batches of prompts",
     "sglang:spec_accept_rate": _WINDOW,
     "sglang:spec_accept_length": _WINDOW,
 }

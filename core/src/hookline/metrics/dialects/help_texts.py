@@ -66,8 +66,12 @@ HELP: Mapping[str, str] = {
     "sglang:realtime_tokens": "Prompt and recomputed tokens processed by the model "
     "(prefill_compute), prompt tokens found in a cache instead (prefill_cache), and "
     "decoded tokens, draft tokens included (decode).",
-    "sglang:cached_tokens": "Prompt tokens found in a cache, by its source: the local "
-    "prefix cache (device), a KV connector (storage), or both together (total).",
+    "sglang:cached_tokens": "Tokens found in a cache, by the tier that had them: the "
+    "local prefix cache (device), host memory (host), or any other place that a KV "
+    "connector loads from (storage).",
+    "sglang:prefill_effective_tokens": "Prompt tokens that were computed (input), and "
+    "tokens found in the local prefix cache (device_hit), in host memory (host_hit), "
+    "or in any other place that a KV connector loads from (storage_hit).",
     "sglang:per_stage_req_latency_seconds": "Duration of a stage of a request. "
     "prefill_forward: first NEW_TOKENS - first SCHEDULED, observed at NEW_TOKENS; "
     "preemption included.",

@@ -110,6 +110,17 @@ NAMES: Mapping[str, tuple[Alias, ...]] = {
     "hookline_preemptions": _named("num_preemptions"),
     "hookline_prefix_cache_queried_tokens": _named("prefix_cache_queries"),
     "hookline_prefix_cache_hit_tokens": _named("prefix_cache_hits"),
+    "hookline_cached_tokens": (
+        Alias(
+            name="vllm:prompt_tokens_cached_by_source",
+            values={
+                "source": {
+                    **{place: place for place in ("device", "host", "disk", "p2p")},
+                    "unspecified": "external_unspecified",
+                }
+            },
+        ),
+    ),
     "hookline_external_cache_queried_tokens": _named("external_prefix_cache_queries"),
     "hookline_external_cache_hit_tokens": _named("external_prefix_cache_hits"),
     "hookline_step_tokens": _named("iteration_tokens_total"),

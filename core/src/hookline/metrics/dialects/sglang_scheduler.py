@@ -1,0 +1,39 @@
+"""Names of SGLang's scheduler: its queues, steps and speculation."""
+
+from hookline.metrics.buckets import BucketFamily
+from hookline.metrics.dialects.sglang_labels import Names, scheduler, tokenizer
+
+NAMES: Names = {
+    "hookline_requests_running": (scheduler("num_running_reqs"),),
+    "hookline_requests_waiting": (
+        scheduler("num_queue_reqs", only={"reason": "capacity"}),
+        scheduler("num_grammar_queue_reqs", only={"reason": "grammar"}),
+    ),
+    "hookline_generation_tokens_per_second": (scheduler("gen_throughput"),),
+    "hookline_context_length_tokens": (scheduler("context_len"),),
+    "hookline_preemptions": (scheduler("num_retracted_requests"),),
+    "hookline_scheduled_tokens": (
+        scheduler(
+            "realtime_tokens",
+            rename={"phase": "mode"},
+            values={"phase": {"prefill": "prefill_compute", "decode": "decode"}},
+        ),
+    ),
+    "hookline_spec_decode_num_drafts": (tokenizer("spec_verify_calls"),),
+    "hookline_spec_decode_acceptance_ratio": (scheduler("spec_accept_rate"),),
+    "hookline_spec_decode_mean_accepted_length": (scheduler("spec_accept_length"),),
+    "hookline_estimated_flops": (scheduler("estimated_flops_per_gpu"),),
+    "hookline_estimated_read_bytes": (scheduler("estimated_read_bytes_per_gpu"),),
+    "hookline_estimated_write_bytes": (scheduler("estimated_write_bytes_per_gpu"),),
+    "hookline_request_queue_seconds": (
+        scheduler("queue_time_seconds", buckets=BucketFamily.SGLANG_QUEUE),
+    ),
+    "hookline_request_prefill_seconds": (
+        scheduler(
+            "per_stage_req_latency_seconds",
+            add={"stage": "prefill_forward"},
+            buckets=BucketFamily.SGLANG_STAGE,
+        ),
+    ),
+    "hookline_startup_seconds": (tokenizer("startup_time_seconds"),),
+}
