@@ -101,6 +101,7 @@ class Finished(msgspec.Struct, frozen=True, array_like=True):
         cause: Why it ended.
         output_tokens: Number of tokens that it generated.
         kv_transfer_params: Parameters from the KV connector for the client, or None.
+        stored_prompt_tokens: Number of prompt tokens that it added to the prefix cache.
     """
 
     request_id: int
@@ -108,6 +109,7 @@ class Finished(msgspec.Struct, frozen=True, array_like=True):
     cause: FinishCause
     output_tokens: int
     kv_transfer_params: Mapping[str, object] | None = None
+    stored_prompt_tokens: int = 0
 
     @property
     def reason(self) -> FinishReason:

@@ -41,6 +41,8 @@ class RequestFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
         trace_context: W3C trace headers, by lower-case name.
         trace_id: Trace that the request's spans belong to, 32 hexadecimal digits; empty
             if it is not traced.
+        span_id: Id of the request's span in that trace, 16 hexadecimal digits; empty if
+            it is not traced.
         slo: Its latency objectives, those of the engine included.
         operation: Operation name of the OpenTelemetry GenAI conventions:
             `text_completion` or `chat`.
@@ -54,6 +56,7 @@ class RequestFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     priority: int = 0
     trace_context: Mapping[str, str] = EMPTY
     trace_id: str = ""
+    span_id: str = ""
     slo: Slo | None = None
     operation: str = "text_completion"
     weight: Weight = 1.0
@@ -177,6 +180,8 @@ class Request:
         block_ids: Blocks of the KV cache, in order of position.
         block_hashes: Chained hashes of the full blocks of `token_ids`.
         num_hashed_blocks: Number of `block_ids` that the prefix cache has seen.
+        num_stored_prompt_tokens: Number of prompt tokens that it computed and added to
+            the prefix cache; again if they were evicted meanwhile.
         prompt_logprobs: Collected over the prompt's chunks, if requested.
         draft_token_ids: Drafts of the next tokens, verified by the next step with room.
         num_drafts: Number of drafts that the step in flight verifies.
@@ -204,6 +209,7 @@ class Request:
         "num_hashed_blocks",
         "num_pending_tokens",
         "num_prompt_tokens",
+        "num_stored_prompt_tokens",
         "params",
         "priority",
         "prompt_logprobs",
@@ -240,6 +246,7 @@ class Request:
         self.block_ids: list[int] = []
         self.block_hashes: list[bytes] = []
         self.num_hashed_blocks = 0
+        self.num_stored_prompt_tokens = 0
         self.transfer = TransferState(inner.kv_transfer_params)
         self.status = RequestStatus.WAITING
         self.rank: tuple[int, int, int] | None = None

@@ -95,7 +95,7 @@ class OtherFrontEnd:
                     request_id=request_id,
                     arrived_at=ns(at + AHEAD),
                     prompt_tokens=10,
-                    facts=facts or RequestFacts(trace_id="t"),
+                    facts=facts or RequestFacts(trace_id="t", span_id="s"),
                     params=SamplingParams(n=len(request_ids)),
                     is_streamed=True,
                     completion_index=index,
@@ -164,10 +164,16 @@ def test_a_request_from_arrival_to_end() -> None:
     later = front.take(5.25, new_tokens=[tokens(7, 5.0, 4)])
     last = front.take(6.5, finished=[length(7, 6.0, 5)])
 
-    waited = FirstScheduled(queue_seconds=0.5, trace_id="t")
+    waited = FirstScheduled(queue_seconds=0.5, trace_id="t", span_id="s")
     assert admitted == IterationStats(first_scheduled=(waited,))
     assert first.first_tokens == (
-        FirstToken(seconds=3.25, prefill_seconds=2.0, is_streamed=True, trace_id="t"),
+        FirstToken(
+            seconds=3.25,
+            prefill_seconds=2.0,
+            is_streamed=True,
+            trace_id="t",
+            span_id="s",
+        ),
     )
     assert (first.prompt_tokens_computed, first.prompt_tokens) == (5, 10)
     assert (first.prompt_tokens_local, first.prompt_tokens_external) == (3, 2)

@@ -50,6 +50,20 @@ def test_request_without_a_trace_gets_one_by_chance() -> None:
     assert all(re.fullmatch("[0-9a-f]{32}", one) for one in traced)
 
 
+def test_traced_request_gets_a_span_of_its_own() -> None:
+    """Each has a new id in its caller's trace; facts that have ids keep them."""
+    context = RequestContext(ObserverConfig())
+    traced = RequestFacts(trace_context=headers("01"))
+
+    first, second = (context.complete(traced) for _ in range(2))
+
+    assert first.span_id != second.span_id
+    assert all(re.fullmatch("[0-9a-f]{16}", each.span_id) for each in (first, second))
+    assert SPAN not in {first.span_id, second.span_id}
+    assert context.complete(first) == first
+    assert context.complete(RequestFacts()).span_id == ""
+
+
 def test_requests_are_not_traced_without_a_receiver() -> None:
     """Without a receiver no request starts a trace."""
     assert trace_id(None, {}) == ""

@@ -1,6 +1,12 @@
 """The sums behind the metrics."""
 
-from hookline.metrics.accumulators import Counter, Histogram, RunningTotal
+from hookline.metrics.accumulators import (
+    Counter,
+    Exemplar,
+    Histogram,
+    RunningTotal,
+    TraceAt,
+)
 
 A = ("tiny", "0")
 B = ("tiny", "1")
@@ -49,15 +55,15 @@ def test_histogram_keeps_the_newest_exemplar_of_each_bucket() -> None:
     """An exemplar replaces the one before it in its bucket and no other."""
     histogram = Histogram((1.0, 2.0))
 
-    histogram.take([(A, 0.5, 1)], ("a", 10.0))
-    histogram.take([(A, 1.5, 1)], ("b", 11.0))
-    histogram.take([(A, 0.6, 1)], ("c", 12.0))
+    histogram.take([(A, 0.5, 1)], TraceAt("a", "1", 10.0))
+    histogram.take([(A, 1.5, 1)], TraceAt("b", "2", 11.0))
+    histogram.take([(A, 0.6, 1)], TraceAt("c", "3", 12.0))
     histogram.take([(A, 0.7, 1)])
 
     exemplars = histogram.values[A].exemplars
-    assert {bucket: each.trace_id for bucket, each in exemplars.items()} == {
-        0: "c",
-        1: "b",
+    assert exemplars == {
+        0: Exemplar("c", 0.6, 12.0, "3"),
+        1: Exemplar("b", 1.5, 11.0, "2"),
     }
 
 

@@ -47,6 +47,7 @@ FACTS = [
         priority=index,
         trace_context={"traceparent": f"00-{index:032x}-{index:016x}-01"},
         trace_id=f"{index:032x}" if index else "",
+        span_id=f"{index:016x}" if index else "",
     )
     for index in range(len(PROMPTS))
 ]

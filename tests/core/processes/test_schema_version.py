@@ -11,7 +11,7 @@ from hookline.core.commands import SCHEMA_VERSION
 from hookline.frozen import plain
 from hookline.transport.messages import ToClient, ToEngine
 
-DIGESTS = {16: "441991a5fbffb62d559c8633a25d482fbe7d38f28289e97fd03ba35952d9359c"}
+DIGESTS = {17: "b0cb181d064e4940ac60c82865d8da274090979a5d2e4401b64b603f4d37c371"}
 """SHA-256 of the schemas of all messages, by schema version."""
 
 

@@ -41,6 +41,26 @@ def test_finished_request_leaves_its_prefix() -> None:
     assert output.stats.prefix_cache == PrefixCacheCounts(2, 13, 6)
 
 
+def test_request_tells_how_much_of_its_prompt_it_stored() -> None:
+    """Of two equal prompts in one step the second stores nothing; outputs never count.
+
+    A later request stores only the blocks that it computed.
+    """
+    core = caching_core()
+    core.add(engine_request(1, PROMPT, 5))
+    core.add(engine_request(2, PROMPT, 5))
+    outputs = run_to_end(core)
+    core.add(engine_request(3, [*PROMPT, 11, 12, 13], 1))
+    outputs += run_to_end(core)
+
+    stored = {
+        event.request_id: event.stored_prompt_tokens
+        for output in outputs
+        for event in output.finished
+    }
+    assert stored == {1: 6, 2: 0, 3: 2}
+
+
 def test_generated_tokens_are_reused_too() -> None:
     """A conversation's next turn finds the answer of the turn before."""
     core = caching_core()

@@ -32,9 +32,12 @@ class IterationBuilder:
     def first_scheduled(self, admitted: AdmittedRequest, timeline: Timeline) -> None:
         """Notes how long a request has waited for the engine."""
         if (seconds := timeline.queue_seconds) is not None:
-            trace_id = admitted.facts.trace_id
             self._first_scheduled.append(
-                FirstScheduled(queue_seconds=seconds, trace_id=trace_id)
+                FirstScheduled(
+                    queue_seconds=seconds,
+                    trace_id=admitted.facts.trace_id,
+                    span_id=admitted.facts.span_id,
+                )
             )
 
     def first_token(self, admitted: AdmittedRequest, timeline: Timeline) -> None:
@@ -50,6 +53,7 @@ class IterationBuilder:
                     prefill_seconds=timeline.prefill_seconds,
                     is_streamed=admitted.is_streamed,
                     trace_id=admitted.facts.trace_id,
+                    span_id=admitted.facts.span_id,
                 )
             )
 

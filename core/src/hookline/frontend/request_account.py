@@ -133,6 +133,7 @@ class RequestAccount:
             prompt_tokens=admitted.prompt_tokens,
             local_cached_tokens=timeline.local_cached_tokens,
             external_cached_tokens=timeline.external_cached_tokens,
+            stored_prompt_tokens=timeline.stored_prompt_tokens,
             output_tokens=timeline.output_tokens,
             draft_tokens=timeline.draft_tokens,
             accepted_tokens=timeline.accepted_tokens,

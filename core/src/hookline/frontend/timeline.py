@@ -25,6 +25,8 @@ class Timeline:
         local_cached_tokens: Prompt tokens from the engine's prefix cache at the first
             admission.
         external_cached_tokens: Prompt tokens from a KV connector, likewise.
+        stored_prompt_tokens: Prompt tokens added to the engine's prefix cache; known at
+            the end.
         output_tokens: Number of tokens generated so far.
         draft_tokens: Number of draft tokens verified so far.
         accepted_tokens: Number of `draft_tokens` that were accepted.
@@ -53,12 +55,14 @@ class Timeline:
         "output_tokens",
         "preemptions",
         "schedule_ns",
+        "stored_prompt_tokens",
     )
 
     def __init__(self, arrived_at: int) -> None:
         self.arrived_at = arrived_at
         self.local_cached_tokens = 0
         self.external_cached_tokens = 0
+        self.stored_prompt_tokens = 0
         self.output_tokens = 0
         self.draft_tokens = 0
         self.accepted_tokens = 0
@@ -118,6 +122,7 @@ class Timeline:
         return event.at - previous
 
     def finished(self, event: Finished) -> None:
+        self.stored_prompt_tokens = event.stored_prompt_tokens
         self.preemptions.end(event.at, has_token=self._first_token is not None)
 
     # -- intervals ---------------------------------------------------------------

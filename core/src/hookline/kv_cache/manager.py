@@ -69,17 +69,28 @@ class KVCacheManager:
             return
         self._update_hashes(request)
         first = request.num_hashed_blocks
-        self.cache_blocks(request, first, request.block_ids[first:full])
+        added = self.cache_blocks(request, first, request.block_ids[first:full])
+        prompt_blocks = request.num_prompt_tokens // self.block_size
+        if first < prompt_blocks:
+            num_added = sum(index < prompt_blocks for index in added)
+            request.num_stored_prompt_tokens += num_added * self.block_size
         request.num_hashed_blocks = full
 
     def cache_blocks(
         self, request: Request, first: int, block_ids: Sequence[int]
-    ) -> None:
-        """Caches blocks that hold a request's content from its block `first` on."""
+    ) -> list[int]:
+        """Caches blocks that hold a request's content from its block `first` on.
+
+        Returns:
+            The positions of those whose content was not cached yet.
+        """
+        added = []
         for index, block_id in enumerate(block_ids, first):
             if self.pool.cache_block(block_id, request.block_hashes[index]):
+                added.append(index)
                 for listener in self.pool.listeners:
                     listener.block_cached(block_id, request, index)
+        return added
 
     def cache_loaded_blocks(self, request: Request, num_blocks: int) -> None:
         """Caches a request's first blocks, which a finished load has filled."""

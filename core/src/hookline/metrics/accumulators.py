@@ -3,11 +3,23 @@
 from bisect import bisect_left
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from hookline.metrics.metric import Labels, Point
 
-TraceAt = tuple[str, float]
-"""A trace id and a time in seconds since the epoch."""
+
+class TraceAt(NamedTuple):
+    """The trace of a request that was observed, and when it was.
+
+    Attributes:
+        trace_id: Trace of the request.
+        span_id: Span of the request; empty if it is not known.
+        at: Time of the observation, in seconds since the epoch.
+    """
+
+    trace_id: str
+    span_id: str
+    at: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,11 +30,13 @@ class Exemplar:
         trace_id: Trace of the request.
         value: The observed value.
         at: Time of the observation, in seconds since the epoch.
+        span_id: Span of the request; empty if it is not known.
     """
 
     trace_id: str
     value: float
     at: float
+    span_id: str = ""
 
 
 class Gauge:
@@ -130,7 +144,9 @@ class Histogram:
             counts[bucket] += count
             series.sum += value * count
             if trace_at is not None:
-                series.exemplars[bucket] = Exemplar(trace_at[0], value, trace_at[1])
+                series.exemplars[bucket] = Exemplar(
+                    trace_at.trace_id, value, trace_at.at, trace_at.span_id
+                )
 
     def _series(self, labels: Labels) -> HistogramSeries:
         if labels not in self.values:

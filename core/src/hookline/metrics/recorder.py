@@ -23,7 +23,8 @@ from hookline.payloads import (
     StateChanged,
     StepFinished,
 )
-from hookline.stats import IterationStats
+from hookline.request import RequestFacts
+from hookline.stats import FirstScheduled, FirstToken, IterationStats
 
 
 @dataclass(slots=True)
@@ -157,14 +158,18 @@ class Recorder:
             for part in parts:
                 sums.feed(part)
         for begun in iteration.first_scheduled:
-            sums.feed(begun, self._trace_at(begun.trace_id))
+            sums.feed(begun, self._trace_at(begun))
         for first in iteration.first_tokens:
-            sums.feed(first, self._trace_at(first.trace_id))
+            sums.feed(first, self._trace_at(first))
         for request in iteration.finished:
-            sums.feed(request, self._trace_at(request.facts.trace_id))
+            sums.feed(request, self._trace_at(request.facts))
 
-    def _trace_at(self, trace_id: str) -> TraceAt | None:
-        return (trace_id, self._wall_seconds()) if trace_id else None
+    def _trace_at(
+        self, request: FirstScheduled | FirstToken | RequestFacts
+    ) -> TraceAt | None:
+        if not request.trace_id:
+            return None
+        return TraceAt(request.trace_id, request.span_id, self._wall_seconds())
 
     def _wall_seconds(self) -> float:
         return self._clock.wall() / NANOSECONDS

@@ -184,9 +184,7 @@ def _projected(series: HistogramSeries, bounds: Bounds, scale: float) -> Histogr
         bucket = bisect_left(starts, index + 1)
         known = exemplars.get(bucket)
         if known is None or known.at <= exemplar.at:
-            exemplars[bucket] = Exemplar(
-                exemplar.trace_id, exemplar.value * scale, exemplar.at
-            )
+            exemplars[bucket] = replace(exemplar, value=exemplar.value * scale)
     return HistogramValue(bounds, counts, series.sum * scale, exemplars)
 
 

@@ -105,7 +105,14 @@ class RequestLifecycle:
         outputs = request.num_output_tokens
         self.ledger.end(cause.reason, outputs)
         self.events.finished.append(
-            Finished(request.request_id, now, cause, outputs, transfer_params)
+            Finished(
+                request.request_id,
+                now,
+                cause,
+                outputs,
+                transfer_params,
+                request.num_stored_prompt_tokens,
+            )
         )
 
     def expire(self, now: int) -> None:

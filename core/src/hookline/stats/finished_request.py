@@ -53,6 +53,8 @@ class FinishedRequest:
         prompt_tokens: Number of prompt tokens.
         local_cached_tokens: Prompt tokens from this engine's prefix cache.
         external_cached_tokens: Prompt tokens from a KV connector.
+        stored_prompt_tokens: Prompt tokens that it computed and added to this engine's
+            prefix cache; again if they were evicted meanwhile.
         output_tokens: Number of generated tokens.
         preemptions: How often it was preempted.
         recomputed_tokens: Tokens computed again after preemptions.
@@ -117,6 +119,7 @@ class FinishedRequest:
     draft_tokens: int = 0
     accepted_tokens: int = 0
     preparation_seconds: float | None = None
+    stored_prompt_tokens: int = 0
     last_scheduled_seconds: float | None = None
 
     @property

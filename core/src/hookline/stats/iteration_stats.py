@@ -13,10 +13,12 @@ class FirstScheduled:
     Attributes:
         queue_seconds: Time since QUEUED, on the engine's clock.
         trace_id: Id of the request's trace; empty if it is not traced.
+        span_id: Id of the request's span in it; empty if it is not traced.
     """
 
     queue_seconds: float
     trace_id: str = ""
+    span_id: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,12 +31,14 @@ class FirstToken:
             that is not known.
         is_streamed: Whether the client gets tokens as they are generated.
         trace_id: Id of the request's trace; empty if it is not traced.
+        span_id: Id of the request's span in it; empty if it is not traced.
     """
 
     seconds: float
     prefill_seconds: float | None = None
     is_streamed: bool = False
     trace_id: str = ""
+    span_id: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,11 +15,13 @@ import hookline_otel
 from hookline.config import EngineConfig, MetricsConfig, ObserverConfig
 from hookline.events import ClockPair
 from hookline.finish_cause import Rejected
+from hookline.front_end_parts import ServerAddress
 from hookline.metrics import Kind
 from hookline.payloads import (
     EngineFailed,
     EngineStarted,
     EngineStopped,
+    FrontEndChanged,
     HttpAnswered,
     HttpExchange,
     LoggerContext,
@@ -31,7 +33,7 @@ from hookline.stats import (
     IterationStats,
     SchedulerStats,
 )
-from hookline_faults.otlp import START, TRACE_ID, TRACED, Receiver, ended
+from hookline_faults.otlp import SPAN_ID, START, TRACE_ID, TRACED, Receiver, ended
 from hookline_otel.endpoint import OtlpProtocol
 from hookline_otel.genai_metrics import MAX_ERRORS
 from hookline_otel.logger import OtelLogger
@@ -105,7 +107,7 @@ def test_catalogue_arrives_with_its_numbers(receiver: Receiver) -> None:
     """Over either protocol, counters, gauges and histograms have their values."""
     logger = create(receiver, traces_endpoint=receiver.url)
     logger.engine_started(STARTED)
-    waited = FirstScheduled(queue_seconds=0.5, trace_id=TRACE_ID)
+    waited = FirstScheduled(queue_seconds=0.5, trace_id=TRACE_ID, span_id=SPAN_ID)
     iteration = IterationStats(first_scheduled=(waited, waited))
     state = SchedulerStats(running=2, waiting=3, received=9)
 
@@ -137,7 +139,10 @@ def test_catalogue_arrives_with_its_numbers(receiver: Receiver) -> None:
     assert sum(queued.bucket_counts) == 2
     assert len(queued.bucket_counts) == len(queued.explicit_bounds) + 1
     assert not queued.HasField("min")
-    assert {exemplar.trace_id.hex() for exemplar in queued.exemplars} == {TRACE_ID}
+    [exemplar] = queued.exemplars
+    assert exemplar.as_double == 0.5
+    assert (exemplar.trace_id.hex(), exemplar.span_id.hex()) == (TRACE_ID, SPAN_ID)
+    assert START < exemplar.time_unix_nano <= queued.time_unix_nano
 
 
 def test_every_family_of_the_catalogue_is_pushed(grpc_receiver: Receiver) -> None:
@@ -244,6 +249,26 @@ def test_conventions_histograms_have_their_buckets(
     assert (point.count, point.sum) == (1, value)
     assert point.bucket_counts[bucket] == 1
     assert labels(point) == LABELS
+    [exemplar] = point.exemplars
+    assert exemplar.as_double == value
+    assert (exemplar.trace_id.hex(), exemplar.span_id.hex()) == (TRACE_ID, SPAN_ID)
+
+
+def test_conventions_histograms_name_the_server(grpc_receiver: Receiver) -> None:
+    """Address and port of the API are attributes; the port is a number."""
+    logger = create(grpc_receiver)
+    logger.engine_started(STARTED)
+    logger.step_finished(make_step(ended(TRACED)))
+
+    address = ServerAddress(host="host.example", port=8000)
+    logger.front_end_changed(FrontEndChanged(parts=(address,)))
+
+    logger.engine_stopped(STOPPED)
+    metric = grpc_receiver.inbox.last_metrics["gen_ai.server.time_to_first_token"]
+    [point] = metric.histogram.data_points
+    found = {pair.key: pair.value for pair in point.attributes}
+    assert found["server.address"].string_value == "host.example"
+    assert found["server.port"].int_value == 8000
 
 
 @pytest.mark.parametrize(
@@ -312,9 +337,17 @@ def test_errors_add_few_series(grpc_receiver: Receiver) -> None:
     assert counts["_OTHER"] == 100 - MAX_ERRORS
 
 
-def test_illegal_trace_id_spoils_no_push(grpc_receiver: Receiver) -> None:
+@pytest.mark.parametrize(
+    "facts",
+    [
+        RequestFacts(trace_id="not hexadecimal", span_id=SPAN_ID),
+        RequestFacts(trace_id=TRACE_ID, span_id="not hexadecimal"),
+    ],
+)
+def test_illegal_ids_spoil_no_push(
+    grpc_receiver: Receiver, facts: RequestFacts
+) -> None:
     """An exemplar that cannot be sent is left out."""
-    facts = RequestFacts(trace_id="not hexadecimal")
 
     metrics = push(grpc_receiver, replace(TRACED, facts=facts))
 

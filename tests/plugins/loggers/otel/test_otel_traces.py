@@ -29,6 +29,7 @@ from hookline.sampling_params import SamplingParams
 from hookline.stats import FinishedGroup, FinishedRequest, IterationStats, RequestTimes
 from hookline_faults.otlp import (
     CLIENT_SPAN,
+    SPAN_ID,
     START,
     TRACE_ID,
     TRACED,
@@ -165,6 +166,7 @@ GENAI = {
     "gen_ai.usage.input_tokens": 12,
     "gen_ai.usage.output_tokens": 5,
     "gen_ai.usage.cache_read.input_tokens": 5,
+    "gen_ai.usage.cache_write.input_tokens": 4,
     "hookline.engine_index": 0,
     "hookline.request_id": 1,
     "hookline.tenant": "acme",
@@ -284,7 +286,11 @@ def test_status_shows_failures(
     assert root.status.code == code
     assert root.status.message == (CAUSES[reason].label if kind else "")
     assert attributes(root).get("error.type") == kind
-    assert attributes(root)["gen_ai.response.finish_reasons"] == [reason.value]
+    found, is_normal = attributes(root), reason in {"stop", "length"}
+    theirs = reason.value if is_normal else "error"
+    assert found["gen_ai.response.finish_reasons"] == [theirs]
+    ours = found.get("hookline.finish_reasons")
+    assert ours == (None if is_normal else [reason.value])
 
 
 @pytest.mark.parametrize(
@@ -491,6 +497,46 @@ def completion(
             ended=at(last),
         ),
     )
+
+
+def test_stored_tokens_count_once(grpc_receiver: Receiver) -> None:
+    """Completions share the prompt that they store; storing it again adds nothing."""
+    pair = [completion(0, LengthReached(), first=2, last=8), TRACED]
+    stored = [replace(each, stored_prompt_tokens=8) for each in pair]
+    group = FinishedGroup(requests=tuple(stored))
+    logger = create(grpc_receiver)
+    logger.engine_started(make_started())
+
+    logger.step_finished(
+        make_step(IterationStats(finished=group.requests, finished_groups=(group,)))
+    )
+
+    logger.engine_stopped(STOPPED)
+    found = attributes(grpc_receiver.inbox.spans[0])
+    assert found["gen_ai.usage.cache_write.input_tokens"] == 12
+
+
+def test_request_that_is_not_streamed_says_nothing_of_streams(
+    grpc_receiver: Receiver,
+) -> None:
+    """By the conventions the attribute is set for streams only."""
+    root = send(grpc_receiver, replace(TRACED, is_streamed=False))[0]
+
+    assert "gen_ai.request.stream" not in attributes(root)
+    assert "gen_ai.response.time_to_first_chunk" not in attributes(root)
+
+
+def test_span_has_the_id_that_the_front_end_chose(grpc_receiver: Receiver) -> None:
+    """Exemplars and log lines point to it; an illegal id is replaced."""
+    chosen, illegal = (
+        replace(TRACED, facts=msgspec.structs.replace(TRACED.facts, span_id=each))
+        for each in (SPAN_ID, "not hexadecimal")
+    )
+
+    ids = [span.span_id.hex() for span in roots(send(grpc_receiver, chosen, illegal))]
+
+    assert ids[0] == SPAN_ID
+    assert len(ids[1]) == 16
 
 
 def test_completions_of_a_request_are_one_span(grpc_receiver: Receiver) -> None:

@@ -16,6 +16,7 @@ from prometheus_client.parser import text_string_to_metric_families as parse_tex
 from prometheus_client.samples import Exemplar
 from prometheus_client.utils import floatToGoString
 
+from hookline import metrics
 from hookline.clock import NANOSECONDS, VirtualClock
 from hookline.config import (
     CacheConfig,
@@ -282,7 +283,7 @@ def _add_buckets(
     write: Callable[[float], str] = floatToGoString
     limits = (*map(write, value.bounds), "+Inf")
     exemplars = {
-        index: Exemplar({"trace_id": each.trace_id}, each.value, each.at)
+        index: Exemplar(_exemplar_labels(each), each.value, each.at)
         for index, each in value.exemplars.items()
         if has_exemplars
     }
@@ -293,3 +294,8 @@ def _add_buckets(
             count,
             exemplar=exemplars.get(index),
         )
+
+
+def _exemplar_labels(exemplar: metrics.Exemplar) -> dict[str, str]:
+    span = {"span_id": exemplar.span_id} if exemplar.span_id else {}
+    return {"trace_id": exemplar.trace_id, **span}

@@ -28,6 +28,7 @@ EXEMPLARS = st.builds(
     trace_id=st.text("0123456789abcdef", min_size=1, max_size=32),
     value=st.floats(allow_nan=False),
     at=st.floats(0, 4e9),
+    span_id=st.text("0123456789abcdef", max_size=16),
 )
 
 
@@ -150,8 +151,11 @@ def test_undecodable_label_value_keeps_its_bytes() -> None:
 
 
 def test_exemplar_that_openmetrics_forbids_is_left_out() -> None:
-    """A trace id that is too long costs its exemplar, not the page."""
-    exemplars = {0: Exemplar("f" * 120, 0.5, 1.0), 1: Exemplar("f" * 121, 2.0, 1.0)}
+    """Ids that are too long cost their exemplar, not the page."""
+    exemplars = {
+        0: Exemplar("f" * 100, 0.5, 1.0, "f" * 13),
+        1: Exemplar("f" * 100, 2.0, 1.0, "f" * 14),
+    }
     value = HistogramValue((1.0,), (1, 1), 2.5, exemplars)
     family = family_of(Sample((), value), kind="histogram")
 

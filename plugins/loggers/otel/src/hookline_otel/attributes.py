@@ -2,6 +2,7 @@
 
 from hookline_otel.completions import Completions
 from hookline_otel.origin import Origin
+from hookline_otel.outcome import finish_reason, is_success
 from hookline_otel.spans import Pairs
 
 PROVIDER = "hookline"
@@ -29,7 +30,8 @@ def genai_attributes(request: Completions, model: str) -> Pairs:
     """Yields the attributes of an inference span from the GenAI conventions."""
     first, params = request.first, request.first.params
     cached = first.local_cached_tokens + first.external_cached_tokens
-    yield "gen_ai.request.stream", first.is_streamed
+    stored = sum(each.stored_prompt_tokens for each in request.all)
+    yield "gen_ai.request.stream", first.is_streamed or None
     yield "gen_ai.request.choice.count", None if params.n == 1 else params.n
     yield "gen_ai.request.max_tokens", params.max_tokens
     yield "gen_ai.request.temperature", params.temperature
@@ -41,13 +43,15 @@ def genai_attributes(request: Completions, model: str) -> Pairs:
     yield "gen_ai.request.seed", params.seed
     yield "gen_ai.response.id", cut(request.response_id)
     yield "gen_ai.response.model", model
-    reasons = tuple(each.reason.value for each in request.all)
-    yield "gen_ai.response.finish_reasons", reasons
+    yield "gen_ai.response.finish_reasons", tuple(map(finish_reason, request.all))
     first_chunk = request.ttft_seconds if first.is_streamed else None
     yield "gen_ai.response.time_to_first_chunk", first_chunk
     yield "gen_ai.usage.input_tokens", first.prompt_tokens
     yield "gen_ai.usage.output_tokens", request.output_tokens
     yield "gen_ai.usage.cache_read.input_tokens", cached
+    # What was evicted and stored again counts once.
+    written = min(stored, first.prompt_tokens - cached)
+    yield "gen_ai.usage.cache_write.input_tokens", written
 
 
 def hookline_attributes(request: Completions, engine_index: int) -> Pairs:
@@ -70,6 +74,9 @@ def hookline_attributes(request: Completions, engine_index: int) -> Pairs:
     yield "hookline.preemptions", sum(each.preemptions for each in request.all)
     recomputed = sum(each.recomputed_tokens for each in request.all)
     yield "hookline.recomputed_tokens", recomputed
+    is_cut_short = not all(map(is_success, request.all))
+    reasons = tuple(each.reason.value for each in request.all)
+    yield "hookline.finish_reasons", reasons if is_cut_short else None
 
 
 def vllm_attributes(request: Completions) -> Pairs:

@@ -5,7 +5,9 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from hookline.metrics import Family, HistogramValue, Kind, Sample
+from hookline.clock import NANOSECONDS, Clock
+from hookline.front_end_parts import ServerAddress
+from hookline.metrics import Exemplar, Family, HistogramValue, Kind, Sample
 from hookline.stats import FinishedRequest
 from hookline_otel.attributes import PROVIDER
 from hookline_otel.outcome import OTHER, error_type, is_success
@@ -19,6 +21,7 @@ LABELS = (
     "gen_ai.response.model",
     "error.type",
 )
+SERVER_LABELS = ("server.address", "server.port")
 OPERATIONS = ("chat", "text_completion")
 MAX_ERRORS = 32
 """Maximum number of values of `error.type`; further ones become `_OTHER`."""
@@ -28,6 +31,7 @@ MAX_ERRORS = 32
 class _Series:
     counts: list[int]
     sum: float = 0.0
+    exemplars: dict[int, Exemplar] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -44,25 +48,35 @@ class _Histogram:
     read: Callable[[FinishedRequest], float | None]
     series: dict[Labels, _Series] = field(default_factory=dict)
 
-    def observe(self, labels: Labels, request: FinishedRequest) -> None:
+    def observe(self, labels: Labels, request: FinishedRequest, at: float) -> None:
         if (value := self.read(request)) is None:
             return
         if (series := self.series.get(labels)) is None:
             series = self.series[labels] = _Series([0] * (len(self.bounds) + 1))
-        series.counts[bisect_left(self.bounds, value)] += 1
+        bucket, facts = bisect_left(self.bounds, value), request.facts
+        series.counts[bucket] += 1
         series.sum += value
+        if facts.trace_id:
+            series.exemplars[bucket] = Exemplar(
+                facts.trace_id, value, at, facts.span_id
+            )
 
-    def family(self) -> Family:
+    def family(self, server: Labels) -> Family:
         return Family(
             name=self.name,
             kind=Kind.HISTOGRAM,
             unit="seconds",
             help=self.help,
-            label_names=LABELS,
+            label_names=(*LABELS, *SERVER_LABELS),
             samples=tuple(
                 Sample(
-                    labels,
-                    HistogramValue(self.bounds, tuple(series.counts), series.sum),
+                    (*labels, *server),
+                    HistogramValue(
+                        self.bounds,
+                        tuple(series.counts),
+                        series.sum,
+                        dict(series.exemplars),
+                    ),
                 )
                 for labels, series in self.series.items()
             ),
@@ -73,20 +87,29 @@ class GenAiMetrics:
     """Histograms over finished requests; thread-safe.
 
     No client-chosen value is a label, so the number of series is small: operations ×
-    the engines' models × at most `MAX_ERRORS` kinds of error.
+    the engines' models × at most `MAX_ERRORS` kinds of error. All are of one server.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._server: Labels = ("", "")
         self._lock = threading.Lock()
         self._histograms = _histograms()
         self._errors: set[str] = set()
 
+    def serve_at(self, server: ServerAddress) -> None:
+        """Adds the server's address to all series."""
+        with self._lock:
+            self._server = (server.host, str(server.port))
+
     def observe(self, requests: Sequence[FinishedRequest], model: str) -> None:
+        """Adds finished requests; those that are traced become exemplars."""
+        at = self._clock.wall() / NANOSECONDS
         with self._lock:
             for request in requests:
                 labels = _labels(request, model, self._error(request))
                 for histogram in self._histograms:
-                    histogram.observe(labels, request)
+                    histogram.observe(labels, request, at)
 
     def _error(self, request: FinishedRequest) -> str:
         error = error_type(request)
@@ -98,7 +121,7 @@ class GenAiMetrics:
 
     def families(self) -> Iterable[Family]:
         with self._lock:
-            return [histogram.family() for histogram in self._histograms]
+            return [histogram.family(self._server) for histogram in self._histograms]
 
 
 def _histograms() -> tuple[_Histogram, ...]:

@@ -113,6 +113,8 @@ class OtelLogger:
         for part in changed.parts:
             if isinstance(part, ServerAddress):
                 self._server = part
+                if self.metrics is not None:
+                    self.metrics.source.genai.serve_at(part)
         if self.metrics is not None:
             self.metrics.source.recorder.front_end_changed(changed)
 

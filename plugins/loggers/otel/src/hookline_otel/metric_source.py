@@ -34,7 +34,7 @@ class MetricSource:
         clock: Clock,
     ) -> None:
         self.recorder = make_recorder(config)
-        self.genai = GenAiMetrics()
+        self.genai = GenAiMetrics(clock)
         self._started_at = clock.wall()
         self._has_engine = False
         self._resource = resource

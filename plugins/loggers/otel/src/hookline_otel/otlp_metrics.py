@@ -22,7 +22,7 @@ from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 
 from hookline.clock import NANOSECONDS
 from hookline.metrics import Family, HistogramValue, Kind, Sample
-from hookline_otel.trace_context import is_trace_id
+from hookline_otel.trace_context import is_span_id, is_trace_id
 
 _UNITS = {"seconds": "s", "bytes": "By", "ratio": "1", "1": "1"}
 """Units in UCUM notation; other units are counted things, written in braces."""
@@ -30,9 +30,8 @@ _UNITS = {"seconds": "s", "bytes": "By", "ratio": "1", "1": "1"}
 # The encoder omits None, as the protocol allows; the SDK's type does not permit it.
 _NOT_KNOWN = cast("float", None)
 
-
-_NO_SPAN = 0
-"""The encoder writes an exemplar's trace id only if it has a span id as well."""
+_INTEGERS = frozenset({"server.port"})
+"""Labels whose values are integers by the conventions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,17 +96,22 @@ def _histogram_points(family: Family, window: Window) -> Iterable[HistogramDataP
 
 def _exemplars(value: HistogramValue) -> Iterable[Exemplar]:
     for exemplar in value.exemplars.values():
-        if is_trace_id(exemplar.trace_id):
+        # The encoder writes a trace id only with a span id.
+        if is_trace_id(exemplar.trace_id) and is_span_id(exemplar.span_id):
             yield Exemplar(
                 filtered_attributes={},
                 value=float(exemplar.value),
                 time_unix_nano=round(exemplar.at * NANOSECONDS),
-                span_id=_NO_SPAN,
+                span_id=int(exemplar.span_id, 16),
                 trace_id=int(exemplar.trace_id, 16),
             )
 
 
-def _attributes(family: Family, sample: Sample) -> Mapping[str, str]:
+def _attributes(family: Family, sample: Sample) -> Mapping[str, str | int]:
     # An empty label equals a missing one.
     pairs = zip(family.label_names, sample.labels, strict=True)
-    return {name: value for name, value in pairs if value}
+    return {
+        name: int(value) if name in _INTEGERS else value
+        for name, value in pairs
+        if value
+    }

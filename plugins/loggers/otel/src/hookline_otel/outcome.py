@@ -29,6 +29,11 @@ def error_type(request: FinishedRequest) -> str:
     return _ERRORS.get(cause.reason, "")
 
 
+def finish_reason(request: FinishedRequest) -> str:
+    """Returns the conventions' finish reason: `error` unless it finished normally."""
+    return request.reason.value if is_success(request) else "error"
+
+
 def is_success(request: FinishedRequest) -> bool:
     """Whether the request finished normally (`stop` or `length`)."""
     return request.reason in {FinishReason.STOP, FinishReason.LENGTH}

@@ -18,7 +18,7 @@ from hookline_otel.options import Semconv
 from hookline_otel.origin import Origin
 from hookline_otel.phases import Phase, phases_of
 from hookline_otel.spans import Pairs, Root, SpanKind, encode_trace
-from hookline_otel.trace_context import find_parent
+from hookline_otel.trace_context import find_parent, is_span_id
 
 LEGACY_NAME = "llm_request"
 
@@ -55,6 +55,7 @@ class RequestTrace:
             start=min(each.arrived for each in times),
             end=max(each.ended for each in times),
             trace_id=bytes.fromhex(facts.trace_id),
+            span_id=bytes.fromhex(facts.span_id) if is_span_id(facts.span_id) else None,
             parent=find_parent(facts.trace_context, facts.trace_id),
             kind=SpanKind.SERVER,
             attributes=self._attributes,

@@ -70,6 +70,7 @@ class Root:
         start: Nanoseconds since the epoch.
         end: Nanoseconds since the epoch; raised to `start` if the clock was set back.
         trace_id: Id of the trace, 16 bytes.
+        span_id: Id of the span, 8 bytes; None takes a new one.
         parent: The client's span, if any.
         kind: Kind of the span.
         attributes: Attributes of the span.
@@ -81,6 +82,7 @@ class Root:
     start: int
     end: int
     trace_id: bytes
+    span_id: bytes | None = None
     parent: ClientSpan | None = None
     kind: SpanKind = SpanKind.INTERNAL
     attributes: Pairs = ()
@@ -95,7 +97,7 @@ def encode_trace(root: Root, parts: Sequence[Phase]) -> list[bytes]:
     shared = _TRACE_ID + root.trace_id
     if root.parent is not None and root.parent.state:
         shared += nested(_STATE, root.parent.state.encode())
-    root_id = ids[:SPAN_ID_BYTES]
+    root_id = root.span_id or ids[:SPAN_ID_BYTES]
     start, end = root.start, max(root.start, root.end)
     spans = [_root(root, shared + _SPAN_ID + root_id, start, end)]
     shared += _KIND + varint(SpanKind.INTERNAL) + _PARENT_IS_HERE

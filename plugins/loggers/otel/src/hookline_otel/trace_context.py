@@ -10,6 +10,7 @@ MAX_STATE = 512
 _TRACEPARENT = re.compile(r"[0-9a-f]{2}-([0-9a-f]{32})-([0-9a-f]{16})-[0-9a-f]{2}")
 _TRACE_ID = re.compile(r"[0-9a-f]{32}")
 _STATE_MEMBER = re.compile(r"[a-z0-9][a-z0-9_*/@-]{0,255}=[\x20-\x3c\x3e-\x7e]{1,256}")
+_SPAN_ID = re.compile(r"[0-9a-f]{16}")
 _NO_TRACE = "0" * 32
 _NO_SPAN = "0" * 16
 
@@ -29,6 +30,11 @@ class ClientSpan(NamedTuple):
 def is_trace_id(text: str) -> bool:
     """Whether the text is a valid trace id; request facts may hold any text."""
     return text != _NO_TRACE and _TRACE_ID.fullmatch(text) is not None
+
+
+def is_span_id(text: str) -> bool:
+    """Whether the text is a valid span id; request facts may hold any text."""
+    return text != _NO_SPAN and _SPAN_ID.fullmatch(text) is not None
 
 
 def find_parent(headers: Mapping[str, str], trace_id: str) -> ClientSpan | None:

@@ -9,7 +9,7 @@ from types import MappingProxyType
 
 from hookline.clock import NANOSECONDS
 from hookline.metrics import Exemplar, Family, HistogramValue, Kind, Sample
-from hookline_prometheus.syntax import LONGEST_EXEMPLAR
+from hookline_prometheus.syntax import exemplar_labels
 from hookline_prometheus.wire_format import delimited, double, integer, message, text
 
 _TYPES: Mapping[Kind, int] = MappingProxyType(
@@ -113,11 +113,12 @@ class FamilyMessage:
 
 
 def _exemplar(exemplar: Exemplar) -> bytes:
-    """Encodes a bucket's exemplar; empty if the trace id is too long."""
-    if len("trace_id") + len(exemplar.trace_id) > LONGEST_EXEMPLAR:
+    """Encodes a bucket's exemplar; empty if its labels are too long."""
+    pairs = exemplar_labels(exemplar)
+    if not pairs:
         return b""
-    label = message(1, text(1, "trace_id"), text(2, exemplar.trace_id))
-    return message(3, label, double(2, exemplar.value), _timestamp(3, exemplar.at))
+    labels = [message(1, text(1, name), text(2, value)) for name, value in pairs]
+    return message(3, *labels, double(2, exemplar.value), _timestamp(3, exemplar.at))
 
 
 def _timestamp(field: int, at: float) -> bytes:

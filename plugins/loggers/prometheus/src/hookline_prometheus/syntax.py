@@ -57,11 +57,20 @@ def bucket_blocks(pairs: Pairs, bounds: Sequence[float]) -> Sequence[str]:
     return [f'{{{before}le="{limit}"{after}}}' for limit in limits]
 
 
+def exemplar_labels(exemplar: Exemplar) -> Pairs:
+    """Returns an exemplar's labels; none if OpenMetrics forbids their length."""
+    pairs = [("span_id", exemplar.span_id), ("trace_id", exemplar.trace_id)]
+    known = [(name, value) for name, value in pairs if value]
+    is_legal = sum(len(name) + len(value) for name, value in known) <= LONGEST_EXEMPLAR
+    return known if is_legal else []
+
+
 def exemplar_part(exemplar: Exemplar) -> str:
-    """Formats a bucket's exemplar; empty if the trace id is too long."""
-    if len("trace_id") + len(exemplar.trace_id) > LONGEST_EXEMPLAR:
+    """Formats a bucket's exemplar; empty if its labels are too long."""
+    pairs = exemplar_labels(exemplar)
+    if not pairs:
         return ""
-    labels = label_block([("trace_id", escaped(exemplar.trace_id))])
+    labels = label_block([(name, escaped(value)) for name, value in pairs])
     return f" # {labels} {number(exemplar.value)} {exemplar.at}"
 
 

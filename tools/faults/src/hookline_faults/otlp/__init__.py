@@ -3,6 +3,7 @@
 from hookline_faults.otlp.collector import Identity, Inbox, Receiver
 from hookline_faults.otlp.samples import (
     CLIENT_SPAN,
+    SPAN_ID,
     START,
     TRACE_ID,
     TRACED,
@@ -13,6 +14,7 @@ from hookline_faults.otlp.tree import draw
 
 __all__ = [
     "CLIENT_SPAN",
+    "SPAN_ID",
     "START",
     "TRACED",
     "TRACE_ID",

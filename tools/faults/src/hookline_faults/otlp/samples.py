@@ -16,6 +16,7 @@ from hookline_testing.payloads import FINISHED
 START = 1_700_000_000 * NANOSECONDS
 TRACE_ID = "0af7651916cd43dd8448eb211c80319c"
 CLIENT_SPAN = "b7ad6b7169203331"
+SPAN_ID = "00f067aa0ba902b7"
 
 
 def at(seconds: float) -> int:
@@ -30,6 +31,7 @@ TRACED: FinishedRequest = replace(
         response_id="chatcmpl-7",
         tenant="acme",
         trace_id=TRACE_ID,
+        span_id=SPAN_ID,
         trace_context={
             "traceparent": f"00-{TRACE_ID}-{CLIENT_SPAN}-01",
             "tracestate": "vendor=1",
@@ -49,6 +51,7 @@ TRACED: FinishedRequest = replace(
         preempted=((at(0.75), at(1.25)), (at(3), at(3.25))),
     ),
     is_streamed=True,
+    stored_prompt_tokens=4,
 )
 """A traced request, preempted before and after its first token."""
 
