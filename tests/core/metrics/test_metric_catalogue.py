@@ -40,6 +40,7 @@ VLLM_FAMILIES = {
     "vllm:num_preemptions_total",
     "vllm:num_requests_kv_fetch_by_stage",
     "vllm:engine_sleep_state",
+    "vllm:lora_requests_info",
     "vllm:num_requests_running",
     "vllm:num_requests_waiting",
     "vllm:num_requests_waiting_by_reason",
@@ -73,12 +74,18 @@ VLLM_FAMILIES = {
 """Of vLLM 0.33: those that an engine for texts can feed."""
 
 VLLM_HIDDEN = {
+    "vllm:avg_generation_throughput_toks_per_s",
+    "vllm:avg_prompt_throughput_toks_per_s",
+    "vllm:cpu_cache_usage_perc",
+    "vllm:cpu_prefix_cache_hit_rate",
     "vllm:gpu_cache_usage_perc",
     "vllm:gpu_prefix_cache_hit_rate",
     "vllm:gpu_prefix_cache_hits_total",
     "vllm:gpu_prefix_cache_queries_total",
     "vllm:num_requests_swapped",
     "vllm:spec_decode_draft_acceptance_rate",
+    "vllm:spec_decode_efficiency",
+    "vllm:spec_decode_num_emitted_tokens_total",
     "vllm:time_in_queue_requests",
     "vllm:time_per_output_token_seconds",
     "vllm:tokens_total",

@@ -1,5 +1,6 @@
 """Which sampled tokens are kept, by arrays."""
 
+import msgspec
 import numpy as np
 
 from hookline.events import StepRecord
@@ -139,3 +140,28 @@ def test_speedup_is_estimated_from_steps_without_drafts() -> None:
     assert after.acceptance == 11 / 20
     assert after.mean_length == 1 + 11 / 10
     assert (before.most_drafts, after.most_drafts) == (0, 5)
+
+
+def test_efficiency_is_of_what_drafts_could_have_emitted() -> None:
+    """Drafts are held against the limit that they were made under, and one token."""
+    found = SpeculationYield()
+    found.step(step(requests=2, milliseconds=10, most=4))
+    silent = found.reading(10 * MILLISECOND)
+    found.step(step(requests=2, milliseconds=20, accepted=3, drafts=2, most=1))
+    found.step(step(requests=2, milliseconds=30, accepted=1, drafts=2, most=1))
+
+    after = found.reading(30 * MILLISECOND)
+    expired = found.reading(100_000 * MILLISECOND)
+
+    assert silent.efficiency == 0.0
+    assert after.efficiency == (3 + 2 + 1 + 2) / (2 * (4 + 1) + 2 * (1 + 1))
+    assert expired.efficiency == 0.0
+
+
+def test_efficiency_never_exceeds_one() -> None:
+    """A step whose limit is not known has at least accepted what it has accepted."""
+    found = SpeculationYield()
+    record = step(requests=1, milliseconds=10, accepted=2, drafts=1)
+    found.step(msgspec.structs.replace(record, accepted_by_position=[1, 1]))
+
+    assert found.reading(10 * MILLISECOND).efficiency == 1.0

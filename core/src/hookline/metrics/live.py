@@ -36,6 +36,7 @@ class LiveEngine:
         )
         self._saturation = Saturation(facts)
         self._generated = RateWindow(RATE_SECONDS)
+        self._prompted = RateWindow(RATE_SECONDS)
         self._met = RateWindow(SLO_SECONDS)
         self._missed = RateWindow(SLO_SECONDS)
         self._hits = HitRateWindow()
@@ -85,6 +86,7 @@ class LiveEngine:
         self._saturation.step(step)
         self._speculation.step(step.record)
         self._generated.add(at, step.iteration.generation_tokens)
+        self._prompted.add(at, step.iteration.prompt_tokens)
         self._judge(step.iteration.finished, at)
         self._set(step, at)
 
@@ -107,6 +109,7 @@ class LiveEngine:
         is_quiet = not self._is_up or self.is_stalled or not self.state.stats.running
         return LiveReading(
             generation_rate=0.0 if is_quiet else self._generated.rate(at),
+            prompt_rate=0.0 if is_quiet else self._prompted.rate(at),
             hit_rate=self._hits.rate or 0.0,
             saturation=self._saturation.value() if self._is_up else 0.0,
             saturation_parts=self._saturation.parts()

@@ -44,6 +44,8 @@ class LiveReading:
 
     Attributes:
         generation_rate: Generated tokens per second over the last 10 seconds.
+        prompt_rate: Prompt tokens per second over the last 10 seconds, counted at their
+            requests' first tokens.
         hit_rate: Prefix-cache hit rate over the most recent requests, 0 to 1.
         saturation: Load relative to the saturation point, from 0.
         saturation_parts: Components of `saturation`.
@@ -59,6 +61,7 @@ class LiveReading:
     """
 
     generation_rate: float
+    prompt_rate: float
     hit_rate: float
     saturation: float
     saturation_parts: Mapping[str, float]

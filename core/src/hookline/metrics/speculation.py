@@ -16,6 +16,9 @@ class SpeculationReading:
 
     Attributes:
         acceptance: Accepted ÷ draft tokens; 0 without drafts.
+        efficiency: Emitted tokens ÷ the most that drafts of the maximum length could
+            have emitted, 0 to 1; 0 without drafts. A draft emits the tokens accepted
+            from it and one of the target model.
         mean_length: 1 + accepted tokens ÷ drafts; 1 without drafts.
         speedup: Estimated time without speculation ÷ time with it; 1 without an
             estimate.
@@ -24,6 +27,7 @@ class SpeculationReading:
     """
 
     acceptance: float = 0.0
+    efficiency: float = 0.0
     mean_length: float = 1.0
     speedup: float = 1.0
     most_drafts: int = 0
@@ -41,6 +45,7 @@ class SpeculationYield:
         self._drafts = RateWindow(SECONDS)
         self._draft_tokens = RateWindow(SECONDS)
         self._accepted = RateWindow(SECONDS)
+        self._possible = RateWindow(SECONDS)
         self._without = RateWindow(SECONDS)
         self._with = RateWindow(SECONDS)
         self._plain_ns: dict[int, float] = {}
@@ -48,8 +53,11 @@ class SpeculationYield:
 
     def step(self, record: StepRecord) -> None:
         at = record.ended_at
-        self._most_drafts = record.most_drafts
+        # The step before limited the drafts that this one has verified.
+        limit, self._most_drafts = self._most_drafts, record.most_drafts
         if record.drafts:
+            longest = max(limit or record.most_drafts, len(record.accepted_by_position))
+            self._possible.add(at, record.drafts * (longest + 1))
             self._drafts.add(at, record.drafts)
             self._draft_tokens.add(at, record.draft_tokens)
             self._accepted.add(at, record.accepted_tokens)
@@ -74,8 +82,10 @@ class SpeculationYield:
         """Returns the efficiency as of `at`, on the clock of the steps."""
         drafts, tokens = self._drafts.total(at), self._draft_tokens.total(at)
         accepted, spent = self._accepted.total(at), self._with.total(at)
+        possible = self._possible.total(at)
         return SpeculationReading(
             acceptance=accepted / tokens if tokens else 0.0,
+            efficiency=(accepted + drafts) / possible if possible else 0.0,
             mean_length=1 + accepted / drafts if drafts else 1.0,
             speedup=self._without.total(at) / spent if spent > 0 else 1.0,
             most_drafts=self._most_drafts,

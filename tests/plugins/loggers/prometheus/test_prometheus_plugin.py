@@ -44,6 +44,11 @@ NAMES_OF_OTHERS = {
         '"seconds" instead of "milliseconds"'
         for part in ("execute", "forward")
     ),
+    *(
+        f"vllm:avg_{kind}_throughput_toks_per_s metric names should not contain "
+        "abbreviated units"
+        for kind in ("prompt", "generation")
+    ),
     'vllm:iteration_tokens_total non-counter metrics should not have "_total" suffix',
 }
 """What promtool says about names that other engines chose; dashboards need them."""

@@ -3,7 +3,7 @@
 import dataclasses
 from collections.abc import Mapping
 
-from hookline.metrics.dialects import sglang, vllm, vllm_hidden
+from hookline.metrics.dialects import sglang, vllm, vllm_hidden, vllm_v0
 from hookline.metrics.dialects.deviations import DEVIATIONS
 from hookline.metrics.dialects.help_texts import HELP
 from hookline.metrics.metric import Alias, Metric
@@ -12,12 +12,13 @@ Names = Mapping[str, tuple[Alias, ...]]
 
 ONLY_THERE: tuple[Metric, ...] = (
     *vllm_hidden.ONLY_THERE,
+    *vllm_v0.ONLY_THERE,
     *sglang.ONLY_THERE,
 )
 """Metrics that only exist in another engine's dialect."""
 
 NOT_APPLICABLE: Mapping[str, Mapping[str, str]] = {
-    "vllm": {**vllm.NOT_APPLICABLE, **vllm_hidden.NOT_APPLICABLE},
+    "vllm": vllm.NOT_APPLICABLE,
     "sglang": sglang.NOT_APPLICABLE,
 }
 """Metric families of each dialect that Hookline does not export, and why."""
@@ -30,6 +31,7 @@ def names_of(metric_name: str) -> Names:
         "vllm": (
             *vllm.NAMES.get(metric_name, ()),
             *vllm_hidden.NAMES.get(metric_name, ()),
+            *vllm_v0.NAMES.get(metric_name, ()),
         ),
     }
     return {

@@ -30,6 +30,10 @@ _PLACES = (
     "host and disk of the connector cpu_offload count when a load begins, so that "
     "loads that fail and those of preempted requests are included"
 )
+_SINCE_START = "over the last 60 seconds; version 0 takes all since its start"
+_LOG_INTERVAL = (
+    "over the last 10 seconds; version 0 takes the time since its last log line"
+)
 _PROBES = "probes under /live and /ready are left out as well"
 
 DEVIATIONS: Mapping[str, str] = {
@@ -61,6 +65,19 @@ DEVIATIONS: Mapping[str, str] = {
     "vllm:iteration_tokens_total": "all tokens of each step, chunks of prompts "
     "included; vLLM counts a prompt whole in the step that ends its prefill",
     "vllm:time_in_queue_requests": _QUEUE,
+    "vllm:spec_decode_draft_acceptance_rate": _SINCE_START,
+    "vllm:spec_decode_efficiency": f"{_SINCE_START}; of a tree of drafts every token "
+    "counts as if all could be accepted",
+    "vllm:spec_decode_num_emitted_tokens": "the target model's token of a draft that "
+    "ended its request counts",
+    "vllm:cpu_cache_usage_perc": "version 0 shows its swap space; the host tier keeps "
+    "blocks of prefixes alone",
+    "vllm:cpu_prefix_cache_hit_rate": "in tokens beyond those of the local prefix "
+    "cache; version 0 counts the blocks of its swap space",
+    "vllm:avg_prompt_throughput_toks_per_s": _LOG_INTERVAL,
+    "vllm:avg_generation_throughput_toks_per_s": _LOG_INTERVAL,
+    "vllm:lora_requests_info": "vLLM has it with --enable-lora alone, a series for "
+    "each combination of adapters, and shows the wall clock's time",
     "vllm:num_requests_swapped": "version 0 counts requests whose KV is in its swap "
     "space",
     "http_requests": _PROBES,

@@ -16,6 +16,9 @@ HELP: Mapping[str, str] = {
     "vllm:engine_sleep_state": "1 for the engine's current state, 0 for the others: "
     "awake, asleep without the KV cache's memory (weights_offloaded), or asleep "
     "without the weights as well (discard_all).",
+    "vllm:lora_requests_info": "LoRA adapters of running and of waiting requests, as "
+    "labels; the value is the time of their last change. The labels are empty and the "
+    "value is always 0: LoRA adapters are not supported.",
     "vllm:num_requests_waiting": "Waiting requests: for capacity in the batch or the "
     "KV cache (preempted requests included), for a grammar, or for a KV transfer.",
     "vllm:num_requests_waiting_by_reason": "Waiting requests by reason: capacity in "

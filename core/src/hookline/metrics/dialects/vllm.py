@@ -254,7 +254,6 @@ NAMES: Mapping[str, tuple[Alias, ...]] = {
 NOT_APPLICABLE: Mapping[str, str] = {
     "vllm:mm_cache_queries_total": "there is no multimodal input",
     "vllm:mm_cache_hits_total": "there is no multimodal input",
-    "vllm:lora_requests_info": "LoRA adapters are not supported",
     "vllm:corrupted_requests_total": "logits are not checked for NaN",
     "vllm:watermark_requests_total": "outputs are not watermarked",
     "vllm:tool_call_parser_invocations_total": "tool calls are not parsed",

@@ -1,35 +1,28 @@
-"""vLLM's removed and renamed metric names, hidden by default.
+"""vLLM's renamed metric names, hidden by default.
 
-These are the names of vLLM's version 0, and those of version 1 that were renamed since,
-for dashboards that still use them. `--show-hidden-metrics-for-version 0.0` shows them.
+They are for dashboards that still use them. `--show-hidden-metrics-for-version 0.0`
+shows them. Names of version 0 that were dropped without another are in `vllm_v0`.
 """
 
 from collections.abc import Mapping
 
 from hookline.metrics.buckets import BucketFamily
 from hookline.metrics.metric import Alias, Kind, Metric
-from hookline.metrics.readings import ALWAYS_ZERO, Reading, one
+from hookline.metrics.readings import Reading, one
 from hookline.stats import IterationStats
 
 HIDDEN_SINCE = "0.1"
 
 
 def _old(
-    name: str,
-    replaced_by: str,
-    *,
-    scale: float = 1.0,
-    buckets: BucketFamily | None = None,
-    zero: str | None = None,
+    name: str, replaced_by: str, *, buckets: BucketFamily | None = None
 ) -> tuple[Alias, ...]:
     return (
         Alias(
             name=f"vllm:{name}",
             hidden_since=HIDDEN_SINCE,
             replaced_by=f"vllm:{replaced_by}",
-            scale=scale,
             buckets=buckets,
-            zero=zero,
         ),
     )
 
@@ -60,11 +53,6 @@ NAMES: Mapping[str, tuple[Alias, ...]] = {
         "spec_decode_num_accepted_tokens_total",
     ),
     "vllm_tokens": _old("tokens", "generation_tokens_total"),
-    "vllm_swapped_requests": _old(
-        "num_requests_swapped",
-        "num_preemptions_total",
-        zero="preempted requests are recomputed, never swapped out",
-    ),
 }
 
 ONLY_THERE: tuple[Metric, ...] = (
@@ -81,19 +69,4 @@ ONLY_THERE: tuple[Metric, ...] = (
             ),
         ),
     ),
-    Metric(
-        name="vllm_swapped_requests",
-        kind=Kind.GAUGE,
-        unit="requests",
-        help="Always 0: preempted requests are recomputed, never swapped out.",
-        is_own=False,
-        value=ALWAYS_ZERO,
-    ),
 )
-
-NOT_APPLICABLE: Mapping[str, str] = {
-    "vllm:cpu_cache_usage_perc": "there is one block pool",
-    "vllm:cpu_prefix_cache_hit_rate": "there is one block pool",
-    "vllm:spec_decode_efficiency": "derive it from draft and accepted tokens",
-    "vllm:spec_decode_num_emitted_tokens_total": "drafts + accepted tokens",
-}
