@@ -1,12 +1,14 @@
 """Every error has OpenAI's shape, the right status, and names the field."""
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
 
 from hookline.exceptions import ChatTemplateError
 from hookline.finish_cause import Rejected
+from hookline.frozen import EMPTY
 from hookline_server.api_error import ApiError, error_body
 from hookline_server.settings import ServerSettings
 from hookline_testing.scripted_server import FakeEngine, client_of
@@ -119,7 +121,7 @@ async def test_wrong_field_of_a_completion_is_named(
         ),
         (
             {"messages": [{"role": "assistant", "tool_calls": [{}]}]},
-            "messages[0].tool_calls",
+            "messages[0].tool_calls[0].function",
         ),
         ({"messages": [{"role": "user", "content": "x" * 64}]}, "messages"),
         ({"max_completion_tokens": 0}, "max_completion_tokens"),
@@ -127,7 +129,7 @@ async def test_wrong_field_of_a_completion_is_named(
         ({"top_logprobs": 2}, "top_logprobs"),
         ({"logprobs": True, "top_logprobs": 21}, "top_logprobs"),
         ({"logprobs": 5}, "logprobs"),
-        ({"tools": [{"type": "function"}]}, "tools"),
+        ({"tools": [{"type": "function"}]}, "tools[0].function"),
         ({"tool_choice": "required"}, "tool_choice"),
         ({"response_format": {"type": "json_schema"}}, "response_format"),
         ({"modalities": ["text", "audio"]}, "modalities"),
@@ -236,6 +238,7 @@ class StrictEngine(FakeEngine):
         self,
         messages: list[dict[str, object]],
         *,
+        variables: Mapping[str, object] = EMPTY,  # noqa: ARG002
         add_generation_prompt: bool = True,  # noqa: ARG002
         client: str = "",  # noqa: ARG002
     ) -> list[int]:

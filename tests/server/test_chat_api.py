@@ -104,7 +104,7 @@ async def test_harmless_values_of_unsupported_fields_are_taken() -> None:
     """
     answer = await chat(
         FakeEngine(),
-        tools=[{"type": "function"}],
+        tools=[{"type": "function", "function": {"name": "f"}}],
         tool_choice="none",
         response_format={"type": "text"},
         modalities=["text"],

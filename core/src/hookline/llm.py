@@ -1,7 +1,7 @@
 """Offline inference: `LLM` runs an engine and returns complete outputs."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from types import TracebackType
@@ -131,6 +131,8 @@ class LLM:
         *,
         use_tqdm: bool = True,
         add_generation_prompt: bool = True,
+        tools: Sequence[Mapping[str, object]] | None = None,
+        chat_template_kwargs: Mapping[str, object] | None = None,
     ) -> list[RequestOutput]:
         """Generates replies to conversations, using the model's chat template.
 
@@ -141,6 +143,8 @@ class LLM:
             use_tqdm: Whether to show a progress bar on standard error.
             add_generation_prompt: Whether to end the prompt with the start of the
                 assistant's turn.
+            tools: Definitions of functions, for the template to show the model.
+            chat_template_kwargs: Further variables of the template.
 
         Raises:
             RequestError: The template rejects a conversation, or see `generate`.
@@ -148,10 +152,14 @@ class LLM:
         """
         is_one = bool(messages) and isinstance(messages[0], dict)
         conversations = [messages] if is_one else messages
+        variables = dict(chat_template_kwargs or {})
+        if tools:
+            variables["tools"] = list(tools)
         prompts = [
             self._front_end.tokenizer.render_chat(
                 conversation,  # type: ignore[arg-type]
                 add_generation_prompt=add_generation_prompt,
+                variables=variables,
             )
             for conversation in conversations
         ]

@@ -108,6 +108,52 @@ CONTENT_PARTS = Limit(
     name="content_parts", param="messages", most=4096, what="content parts"
 )
 
+TOOLS = Limit(name="tools", param="tools", most=128, what="functions")
+"""OpenAI's limit, too."""
+
+TOOLS_BYTES = Limit(name="tools_bytes", param="tools", most=2**20, what="bytes as JSON")
+
+TOOLS_DEPTH = Limit(
+    name="tools_depth", param="tools", most=64, what="levels of nesting"
+)
+
+TOOL_NAME_LENGTH = Limit(
+    name="tool_name_length", param="tools", most=128, what="characters"
+)
+
+TOOL_CALLS = Limit(name="tool_calls", param="messages", most=4096, what="tool calls")
+
+TOOL_CALL_VALUES = Limit(
+    name="tool_call_values",
+    param="messages",
+    most=2**17,
+    what="JSON values in the arguments of tool calls",
+)
+
+TOOL_CALL_DEPTH = Limit(
+    name="tool_call_depth",
+    param="messages",
+    most=64,
+    what="levels of nesting",
+)
+
+DOCUMENTS = Limit(name="documents", param="documents", most=1024, what="documents")
+
+TEMPLATE_BYTES = Limit(
+    name="chat_template_kwargs",
+    param="chat_template_kwargs",
+    most=2**20,
+    what="bytes as JSON",
+)
+"""For `documents`, too."""
+
+TEMPLATE_DEPTH = Limit(
+    name="chat_template_kwargs_depth",
+    param="chat_template_kwargs",
+    most=16,
+    what="levels of nesting",
+)
+
 TRANSFER_BYTES = Limit(
     name="kv_transfer_params",
     param="kv_transfer_params",
@@ -158,6 +204,16 @@ LIMITS: tuple[Limit, ...] = (
     PARAMETER_ENTRIES,
     MESSAGES,
     CONTENT_PARTS,
+    TOOLS,
+    TOOLS_BYTES,
+    TOOLS_DEPTH,
+    TOOL_NAME_LENGTH,
+    TOOL_CALLS,
+    TOOL_CALL_VALUES,
+    TOOL_CALL_DEPTH,
+    DOCUMENTS,
+    TEMPLATE_BYTES,
+    TEMPLATE_DEPTH,
     TRANSFER_BYTES,
     TRANSFER_DEPTH,
     EXTRA_ARGS_BYTES,

@@ -2,13 +2,14 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 from jinja2 import TemplateError
 from tokenizers import decoders
 from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
 from hookline.exceptions import ChatTemplateError, ModelLoadError, RequestError
+from hookline.frozen import EMPTY
 
 ChatMessage = Mapping[str, object]
 
@@ -93,9 +94,15 @@ class Tokenizer:
         )
 
     def render_chat(
-        self, messages: Sequence[ChatMessage], *, add_generation_prompt: bool = True
+        self,
+        messages: Sequence[ChatMessage],
+        *,
+        add_generation_prompt: bool = True,
+        variables: Mapping[str, object] = EMPTY,
     ) -> list[int]:
         """Applies the model's chat template and returns the token ids.
+
+        `variables` are further ones of the template, such as `tools`.
 
         Raises:
             RequestError: The model has no chat template, or it rejects the messages.
@@ -105,6 +112,7 @@ class Tokenizer:
         try:
             text = self._inner.apply_chat_template(
                 cast("list[dict[str, str]]", [dict(message) for message in messages]),
+                **cast("dict[str, Any]", dict(variables)),
                 add_generation_prompt=add_generation_prompt,
                 tokenize=False,
             )

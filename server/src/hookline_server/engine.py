@@ -1,13 +1,14 @@
 """The engine interface that the server needs; `AsyncEngine` implements it."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Protocol, TypeVar
 
 from hookline.core.commands import EngineCommand
 from hookline.finish_cause import Rejected
 from hookline.front_end_parts import FrontEndPart
 from hookline.frontend.probe_result import ProbeResult
+from hookline.frozen import EMPTY
 from hookline.outputs import RequestOutput
 from hookline.pages import RoutesOf
 from hookline.payloads import EngineFacts, HttpAnswered
@@ -110,10 +111,13 @@ class ServingEngine(Protocol):
         self,
         messages: list[dict[str, object]],
         *,
+        variables: Mapping[str, object] = EMPTY,
         add_generation_prompt: bool = True,
         client: str = "",
     ) -> list[int]:
         """Applies the chat template and tokenizes; clients are served in turn.
+
+        `variables` are further ones of the template, such as `tools`.
 
         Raises:
             RequestError: There is no template, or it rejects the messages.

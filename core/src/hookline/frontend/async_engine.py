@@ -2,7 +2,7 @@
 
 import asyncio
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
 from hookline.clock import SystemClock
@@ -27,6 +27,7 @@ from hookline.frontend.reporting import FrontEndReporter, ReadPart
 from hookline.frontend.starting import start_front_end
 from hookline.frontend.text_service import TextService
 from hookline.frontend.watchdog import Watchdog
+from hookline.frozen import EMPTY
 from hookline.pages import RoutesOf
 from hookline.payloads import EngineFacts, HttpAnswered
 from hookline.request import RequestFacts
@@ -160,10 +161,13 @@ class AsyncEngine:
         self,
         messages: Sequence[ChatMessage],
         *,
+        variables: Mapping[str, object] = EMPTY,
         add_generation_prompt: bool = True,
         client: str = "",
     ) -> list[int]:
         """Applies the chat template and tokenizes, in a text process.
+
+        `variables` are further ones of the template, such as `tools`.
 
         Raises:
             RequestError: The model has no template, it rejects the messages, or they
@@ -171,7 +175,10 @@ class AsyncEngine:
             OverloadedError: Too much text is waiting.
         """
         return await self._texts.render_chat(
-            messages, add_generation_prompt=add_generation_prompt, client=client
+            messages,
+            variables=variables,
+            add_generation_prompt=add_generation_prompt,
+            client=client,
         )
 
     def token_text(self, token_id: int) -> str:

@@ -1,13 +1,14 @@
 """Text work for an event loop: tokenizing, chat templates and detokenizing."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 from hookline.exceptions import EngineDeadError, RequestError
 from hookline.front_end_parts import TextStats
 from hookline.frontend.encoded_texts import EncodedTexts, bad_word_spellings
+from hookline.frozen import EMPTY
 from hookline.sampling_params import SamplingParams
 from hookline.text.bounds import TextBounds
 from hookline.text.pool import TextPool
@@ -111,10 +112,13 @@ class TextService:
         self,
         messages: Sequence[ChatMessage],
         *,
+        variables: Mapping[str, object] = EMPTY,
         add_generation_prompt: bool,
         client: str,
     ) -> list[int]:
         """Applies the chat template and tokenizes.
+
+        `variables` are further ones of the template, such as `tools`.
 
         Raises:
             RequestError: The model has no template, it rejects the messages, or they
@@ -122,7 +126,10 @@ class TextService:
             OverloadedError: Too much text is waiting.
         """
         return await self._pool.render_chat(
-            messages, add_generation_prompt=add_generation_prompt, client=client
+            messages,
+            variables=variables,
+            add_generation_prompt=add_generation_prompt,
+            client=client,
         )
 
     async def decode(

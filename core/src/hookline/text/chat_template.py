@@ -15,6 +15,8 @@ from jinja2.ext import Extension, loopcontrols
 from jinja2.parser import Parser
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
+from hookline.frozen import EMPTY
+
 MAX_REASON_LENGTH = 1000
 TEMPLATE_ERRORS = (
     jinja2.TemplateError,
@@ -49,26 +51,31 @@ class ChatTemplate:
         self,
         messages: Sequence[Mapping[str, object]],
         *,
+        variables: Mapping[str, object] = EMPTY,
         add_generation_prompt: bool,
         max_chars: int,
     ) -> str:
         """Returns the conversation as a prompt.
 
+        `variables` are further ones, such as `tools`; they cannot replace the
+        tokenizer's special tokens, nor what the other arguments are.
+
         Raises:
             TemplateRefusedError: The template is invalid or rejects the messages.
             OutputTooLongError: The prompt would exceed `max_chars` characters.
         """
-        variables = {
-            **self._variables,
-            "messages": messages,
+        given = {
             "tools": None,
             "documents": None,
+            **variables,
+            **self._variables,
+            "messages": messages,
             "add_generation_prompt": add_generation_prompt,
         }
         try:
             if self._compiled is None:
                 self._compiled = _environment().from_string(self._source)
-            return _bounded(self._compiled, variables, max_chars)
+            return _bounded(self._compiled, given, max_chars)
         except TEMPLATE_ERRORS as error:
             reason = str(error) or type(error).__name__
             raise TemplateRefusedError(reason[:MAX_REASON_LENGTH]) from error

@@ -46,12 +46,14 @@ class Render(msgspec.Struct, frozen=True, array_like=True, tag=True):
 
     Attributes:
         messages: The conversation.
+        variables: Further variables of the template, such as `tools`.
         add_generation_prompt: Whether to end with the start of the assistant's turn.
         max_tokens: See `Encode`.
         max_chars: Characters after which rendering stops.
     """
 
     messages: Sequence[Mapping[str, object]]
+    variables: Mapping[str, object]
     add_generation_prompt: bool
     max_tokens: int | None
     max_chars: int

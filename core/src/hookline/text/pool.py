@@ -15,6 +15,7 @@ from hookline.exceptions import (
     RequestError,
 )
 from hookline.front_end_parts import TextQueueName, TextStats
+from hookline.frozen import EMPTY
 from hookline.text.bounds import TextBounds
 from hookline.text.messages import (
     Answer,
@@ -112,10 +113,13 @@ class TextPool:
         self,
         messages: Sequence[Mapping[str, object]],
         *,
+        variables: Mapping[str, object] = EMPTY,
         add_generation_prompt: bool,
         client: str,
     ) -> list[int]:
         """Applies the chat template and returns the token ids.
+
+        `variables` are further ones of the template, such as `tools`.
 
         Raises:
             PromptTooLongError: The prompt is clearly too long for the model.
@@ -125,10 +129,11 @@ class TextPool:
         """
         if not self._tokenizer.has_chat_template:
             raise RequestError("this model has no chat template", param="messages")
-        size = sum(map(_size, messages))
+        size = sum(map(_size, messages)) + _size_as_json(variables)
         queue = self._queues["chat" if size <= SMALL_CHARS else "long"]
         job = Render(
             messages,
+            dict(variables),
             add_generation_prompt,
             self._bounds.max_model_len,
             self._bounds.max_bytes,
@@ -157,6 +162,9 @@ class TextPool:
             answer: Answer = await queue.do(client, job, size)
         except UnicodeEncodeError as error:
             reason = f"{param} has characters that are not valid Unicode"
+            raise RequestError(reason, param=param) from error
+        except OverflowError as error:  # only JSON of the client has integers
+            reason = f"{param} has an integer of more than 64 bits"
             raise RequestError(reason, param=param) from error
         if isinstance(answer, Encoded):
             return answer.lists()
@@ -195,4 +203,10 @@ def setup_of(tokenizer: Tokenizer) -> Setup:
 
 def _size(message: Mapping[str, object]) -> int:
     texts = (len(value) for value in message.values() if isinstance(value, str))
-    return MESSAGE_CHARS + sum(texts)
+    calls = message.get("tool_calls")
+    return MESSAGE_CHARS + sum(texts) + (_size_as_json(calls) if calls else 0)
+
+
+def _size_as_json(value: object) -> int:
+    """Returns the length as JSON, which is quicker than a walk; 0 if empty."""
+    return len(msgspec.json.encode(value)) if value else 0

@@ -86,6 +86,7 @@ class TextWorker:
         assert self._template is not None  # the front end knows
         return self._template.render(
             job.messages,
+            variables=job.variables,
             add_generation_prompt=job.add_generation_prompt,
             max_chars=job.max_chars,
         )

@@ -67,6 +67,7 @@ class TextProcess:
         """Sends a job; does not wait.
 
         Raises:
+            OverflowError: An integer has more than 64 bits.
             UnicodeEncodeError: A text has characters that are not Unicode's.
         """
         data = frame(job)

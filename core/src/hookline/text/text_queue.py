@@ -110,6 +110,7 @@ class TextQueue:
         Raises:
             TextQueueFullError: Too much text is waiting.
             TextLimitError: The job exceeds a limit, or the process ended.
+            OverflowError: An integer of the job has more than 64 bits.
             UnicodeEncodeError: A text has characters that are not Unicode's.
         """
         if (
@@ -164,7 +165,7 @@ class TextQueue:
         assert self._process is not None
         try:
             self._process.send(waiting.job)
-        except UnicodeEncodeError as error:
+        except (OverflowError, UnicodeEncodeError) as error:
             waiting.answer.set_exception(error)
             return
         if not self._sent and self._is_ready:

@@ -23,6 +23,8 @@ from hookline_server.protocol.generation import (
     sampling_params,
 )
 from hookline_server.protocol.message import template_messages
+from hookline_server.protocol.template_variables import template_variables
+from hookline_server.protocol.tool_use import Choice, ToolUse, tool_use
 from hookline_server.request_identity import request_facts, requested_slo
 from hookline_server.request_message import read_message
 from hookline_server.streams import Submission
@@ -43,7 +45,13 @@ async def chat_completions(request: web.Request) -> web.StreamResponse:
             body, max_tokens=body.output_tokens, logprobs=body.likeliest_tokens
         )
         check_logprobs(body, params, engine.facts.max_model_len)
-        prompt = await _prompt(engine, body, client_of(request))
+        use = tool_use(body)
+        if use.choice is not Choice.NONE:
+            field = "functions" if use.is_legacy else "tools"
+            raise RequestError(
+                f"{field}: this server cannot call functions", param=field
+            )
+        prompt = await _prompt(engine, body, use, client_of(request))
     identity = make_identity(request, "chatcmpl")
     submission = Submission(
         prompts=[prompt],
@@ -64,9 +72,12 @@ async def chat_completions(request: web.Request) -> web.StreamResponse:
         return await deliver(request, submission, answer)
 
 
-async def _prompt(engine: ServingEngine, body: ChatRequest, client: str) -> list[int]:
+async def _prompt(
+    engine: ServingEngine, body: ChatRequest, use: ToolUse, client: str
+) -> list[int]:
     return await engine.render_chat(
         template_messages(body.messages),
+        variables=template_variables(body, use.tools),
         add_generation_prompt=body.add_generation_prompt is not False,
         client=client,
     )

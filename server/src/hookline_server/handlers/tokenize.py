@@ -5,6 +5,7 @@ from aiohttp import web
 from hookline_server.engine import ServingEngine
 from hookline_server.handlers.common import check_model, json_response, ready_engine
 from hookline_server.protocol.message import template_messages
+from hookline_server.protocol.template_variables import template_variables
 from hookline_server.protocol.tokens import (
     DetokenizeRequest,
     DetokenizeResponse,
@@ -13,6 +14,7 @@ from hookline_server.protocol.tokens import (
     check_tokenize,
     check_tokens,
 )
+from hookline_server.protocol.tools import read_tools
 from hookline_server.request_message import read_message
 from hookline_server.tenants import client_of
 
@@ -53,6 +55,7 @@ async def _tokens(
     if body.messages is not None:
         return await engine.render_chat(
             template_messages(body.messages),
+            variables=template_variables(body, read_tools(body.tools or ())),
             add_generation_prompt=body.add_generation_prompt is not False,
             client=client,
         )

@@ -1,4 +1,4 @@
-"""Bounds the number of values in a JSON body before any of them is decoded."""
+"""Bounds the number of values in a JSON body, and their depth."""
 
 from typing import NamedTuple
 
@@ -47,3 +47,13 @@ def check_structure(body: bytes) -> None:
     counts = count(body)
     JSON_CONTAINERS.check(counts.containers)
     JSON_VALUES.check(counts.values)
+
+
+def depth(value: object, most: int) -> int:
+    """Returns the levels of lists and objects, counted up to `most`."""
+    if isinstance(value, dict):
+        value = list(value.values())
+    if most == 0 or not isinstance(value, list):
+        return 0
+    inner = [each for each in value if isinstance(each, (dict, list))]
+    return 1 + max((depth(each, most - 1) for each in inner), default=0)

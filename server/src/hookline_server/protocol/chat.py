@@ -23,11 +23,13 @@ class ChatRequest(GenerationRequest, frozen=True, kw_only=True):
     add_generation_prompt: bool | None = None
     continue_final_message: bool | None = None
     chat_template: object = None
-    chat_template_kwargs: object = None
-    documents: object = None
-    tools: object = None
+    chat_template_kwargs: dict[str, object] | None = None
+    documents: list[object] | None = None
+    reasoning_effort: str | None = None
+    tools: list[object] | None = None
     tool_choice: object = None
-    functions: object = None
+    parallel_tool_calls: bool | None = None
+    functions: list[object] | None = None
     function_call: object = None
     response_format: object = None
     modalities: object = None

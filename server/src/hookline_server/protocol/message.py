@@ -5,7 +5,8 @@ from collections.abc import Sequence
 import msgspec
 
 from hookline.exceptions import RequestError
-from hookline.request_limits import CONTENT_PARTS, MESSAGES
+from hookline.request_limits import CONTENT_PARTS, MESSAGES, TOOL_CALLS
+from hookline_server.protocol.past_calls import PastCalls
 from hookline_server.protocol.wire import Name
 
 ROLES = {
@@ -14,15 +15,17 @@ ROLES = {
     "user": "user",
     "assistant": "assistant",
     "tool": "tool",
+    "function": "tool",
 }
 """Role in the API → role in chat templates."""
 
 
 class ContentPart(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A content part; only text parts are supported."""
+    """A content part; only text and refusals are supported."""
 
     type: Name
     text: str | None = None
+    refusal: str | None = None
 
 
 class ChatMessage(msgspec.Struct, frozen=True, kw_only=True):
@@ -32,33 +35,37 @@ class ChatMessage(msgspec.Struct, frozen=True, kw_only=True):
     content: str | list[ContentPart] | None = None
     name: Name | None = None
     tool_call_id: Name | None = None
-    tool_calls: object = None
+    tool_calls: list[object] | None = None
     function_call: object = None
+    refusal: str | None = None
+    reasoning_content: str | None = None
+    reasoning: str | None = None
     audio: object = None
 
 
 def template_messages(messages: Sequence[ChatMessage]) -> list[dict[str, object]]:
-    """Returns the message for the chat template; may raise `RequestError`."""
+    """Returns the messages for the chat template; may raise `RequestError`."""
     MESSAGES.check(len(messages))
     contents = (message.content for message in messages)
     CONTENT_PARTS.check(sum(len(each) for each in contents if isinstance(each, list)))
+    TOOL_CALLS.check(sum(len(message.tool_calls or ()) for message in messages))
+    past_calls = PastCalls()
     return [
-        _template_message(message, f"messages[{position}]")
+        _template_message(message, f"messages[{position}]", past_calls)
         for position, message in enumerate(messages)
     ]
 
 
-def _template_message(message: ChatMessage, place: str) -> dict[str, object]:
+def _template_message(
+    message: ChatMessage, place: str, past_calls: PastCalls
+) -> dict[str, object]:
     if message.role not in ROLES:
         raise RequestError(
             f"{place}.role must be one of {', '.join(ROLES)}, not {message.role!r}",
             param=f"{place}.role",
         )
-    for name in ("tool_calls", "function_call", "audio"):
-        if getattr(message, name):
-            raise RequestError(
-                f"{place}.{name} is not supported", param=f"{place}.{name}"
-            )
+    if message.audio:
+        raise RequestError(f"{place}.audio is not supported", param=f"{place}.audio")
     rendered: dict[str, object] = {
         "role": ROLES[message.role],
         "content": _text(message, f"{place}.content"),
@@ -67,13 +74,43 @@ def _template_message(message: ChatMessage, place: str) -> dict[str, object]:
         rendered["name"] = message.name
     if message.tool_call_id is not None:
         rendered["tool_call_id"] = message.tool_call_id
-    return rendered
+    if calls := _calls(message, place, past_calls):
+        rendered["tool_calls"] = calls
+    return rendered | _reasoning(message)
+
+
+def _calls(
+    message: ChatMessage, place: str, past_calls: PastCalls
+) -> list[dict[str, object]]:
+    for name in ("tool_calls", "function_call"):
+        if getattr(message, name) and message.role != "assistant":
+            raise RequestError(
+                f"{place}.{name}: only messages of the assistant have calls",
+                param=f"{place}.{name}",
+            )
+    if message.tool_calls:
+        return past_calls.calls(message.tool_calls, f"{place}.tool_calls")
+    if message.function_call:
+        return past_calls.legacy_call(message.function_call, f"{place}.function_call")
+    return []
+
+
+def _reasoning(message: ChatMessage) -> dict[str, str]:
+    """Returns an assistant's reasoning by the names that templates have for it."""
+    reasoning = message.reasoning_content or message.reasoning
+    if not reasoning or message.role != "assistant":
+        return {}
+    names = {"reasoning_content": reasoning, "reasoning": reasoning}
+    # The template of gpt-oss refuses a message with both.
+    return names if message.content else {**names, "thinking": reasoning}
 
 
 def _text(message: ChatMessage, place: str) -> str:
     content = message.content
     if content is None:
         if message.role == "assistant":
+            return message.refusal or ""
+        if message.role == "function":
             return ""
         raise RequestError(f"{place} is missing", param=place)
     if isinstance(content, str):
@@ -84,11 +121,13 @@ def _text(message: ChatMessage, place: str) -> str:
 
 
 def _part_text(part: ContentPart, place: str) -> str:
-    if part.type != "text":
+    if part.type not in ("text", "refusal"):
         raise RequestError(
             f"{place}: content of type {part.type!r} is not supported, only text is",
             param=place,
         )
-    if part.text is None:
-        raise RequestError(f"{place}.text is missing", param=f"{place}.text")
-    return part.text
+    text = part.text if part.type == "text" else part.refusal
+    if text is None:
+        field = f"{place}.{part.type}"
+        raise RequestError(f"{field} is missing", param=field)
+    return text

@@ -15,6 +15,10 @@ class TokenizeRequest(msgspec.Struct, frozen=True, kw_only=True):
     messages: list[ChatMessage] | None = None
     add_special_tokens: bool | None = None
     add_generation_prompt: bool | None = None
+    tools: list[object] | None = None
+    chat_template_kwargs: dict[str, object] | None = None
+    documents: list[object] | None = None
+    reasoning_effort: str | None = None
     return_token_strs: bool | None = None
 
 

@@ -8,6 +8,7 @@ import msgspec
 from msgspec import UnsetType
 
 from hookline.request_limits import TRANSFER_BYTES, TRANSFER_DEPTH
+from hookline_server.protocol.body_structure import depth
 
 FIELD = "kv_transfer_params"
 
@@ -22,14 +23,4 @@ def check_transfer_params(params: dict[str, object]) -> None:
         LimitError: They are nested too deeply, or too large.
     """
     TRANSFER_BYTES.check(len(msgspec.json.encode(params)))  # quicker than the walk
-    TRANSFER_DEPTH.check(_depth(params, TRANSFER_DEPTH.most + 1))
-
-
-def _depth(value: object, most: int) -> int:
-    """Returns the levels of nesting below the value, counted up to `most`."""
-    if isinstance(value, dict):
-        value = list(value.values())
-    if most == 0 or not isinstance(value, list):
-        return 0
-    inner = [each for each in value if isinstance(each, (dict, list))]
-    return 1 + max((_depth(each, most - 1) for each in inner), default=0)
+    TRANSFER_DEPTH.check(depth(params, TRANSFER_DEPTH.most + 1))

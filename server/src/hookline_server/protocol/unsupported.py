@@ -8,8 +8,6 @@ from hookline.exceptions import RequestError
 
 HARMLESS: Mapping[str, tuple[object, ...]] = {
     "response_format": ({"type": "text"},),
-    "tool_choice": ("none", "auto"),
-    "function_call": ("none", "auto"),
     "modalities": (["text"],),
 }
 """Values that request no more than the default behaviour."""
@@ -17,11 +15,7 @@ HARMLESS: Mapping[str, tuple[object, ...]] = {
 WHAT: Mapping[str, str] = {
     "audio": "audio output",
     "chat_template": "a chat template in the request",
-    "chat_template_kwargs": "arguments for the chat template",
     "continue_final_message": "continuing the final message",
-    "documents": "documents for the chat template",
-    "function_call": "calling functions",
-    "functions": "calling functions",
     "guided_choice": "structured output",
     "guided_grammar": "structured output",
     "guided_json": "structured output",
@@ -32,8 +26,6 @@ WHAT: Mapping[str, str] = {
     "response_format": "structured output",
     "structured_outputs": "structured output",
     "suffix": "completion before a suffix",
-    "tool_choice": "calling tools",
-    "tools": "calling tools",
     "web_search_options": "web search",
 }
 
@@ -47,7 +39,4 @@ def refuse(request: msgspec.Struct) -> None:
 
 def _asks(request: msgspec.Struct, name: str) -> bool:
     value = getattr(request, name)
-    if not value or value in HARMLESS.get(name, ()):
-        return False
-    # Tools that the model must not call have no effect.
-    return name != "tools" or getattr(request, "tool_choice", None) != "none"
+    return bool(value) and value not in HARMLESS.get(name, ())

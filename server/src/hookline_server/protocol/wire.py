@@ -43,9 +43,27 @@ def decode(body: bytes, kind: type[T]) -> T:
         raise RequestError(f"the body is not valid JSON: {error}") from error
 
 
-def _shape_error(message: str) -> RequestError:
+def convert(value: object, kind: type[T], place: str) -> T:
+    """Converts decoded JSON to a struct; ignores fields that it does not have.
+
+    Args:
+        value: The decoded JSON.
+        kind: The struct.
+        place: Where the value stands in the body, such as `tools[0]`.
+
+    Raises:
+        RequestError: The value does not match the struct.
+    """
+    try:
+        return msgspec.convert(value, kind)
+    except msgspec.ValidationError as error:
+        raise _shape_error(str(error), place) from error
+
+
+def _shape_error(message: str, place: str = "") -> RequestError:
     match = _PLACE.match(message)
     what, param = (match["what"], match["param"]) if match else (message, "")
+    param = ".".join(filter(None, (place, param)))
     missing = _MISSING.match(what)
     if missing:
         param = f"{param}.{missing['field']}" if param else missing["field"]

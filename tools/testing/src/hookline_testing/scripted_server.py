@@ -1,7 +1,13 @@
 """A scripted engine and a client of the server in front of it."""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterator,
+    Callable,
+    Mapping,
+    Sequence,
+)
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import TypeVar, cast
@@ -20,6 +26,7 @@ from hookline.exceptions import (
 from hookline.finish_cause import Rejected
 from hookline.front_end_parts import FrontEndPart
 from hookline.frontend.probe_result import ProbeOutcome, ProbeResult
+from hookline.frozen import EMPTY
 from hookline.outputs import CompletionOutput, RequestOutput
 from hookline.pages import PageHandler, RoutesOf
 from hookline.payloads import EngineFacts, HttpAnswered
@@ -160,6 +167,8 @@ class FakeEngine:
         answered: The reports of HTTP requests.
         reported: Set at each report.
         transfer_params: Parameters of its KV connector for clients.
+        chats: Messages of each rendered conversation.
+        variables: Further variables of each rendered conversation.
         clients: Whose turn each text took.
     """
 
@@ -187,6 +196,7 @@ class FakeEngine:
         self.commands: list[object] = []
         self.replies: dict[type, object] = {ResetPrefixCache: True}
         self.chats: list[list[dict[str, object]]] = []
+        self.variables: list[dict[str, object]] = []
         self.clients: list[str] = []
         self.pages: dict[str, PageHandler] = {}
         self.loggers: list[object] = []
@@ -243,11 +253,13 @@ class FakeEngine:
         self,
         messages: list[dict[str, object]],
         *,
+        variables: Mapping[str, object] = EMPTY,
         add_generation_prompt: bool = True,
         client: str = "",
     ) -> list[int]:
         self.clients.append(client)
         self.chats.append(messages)
+        self.variables.append(dict(variables))
         text = "".join(f"{message['content']}\n" for message in messages)
         return [ord(character) for character in text + ">" * add_generation_prompt]
 

@@ -1,0 +1,82 @@
+"""Calls of functions in a conversation's history."""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from hookline.exceptions import RequestError
+from hookline.request_limits import TOOL_CALL_DEPTH, TOOL_CALL_VALUES
+from hookline_server.protocol.body_structure import count, depth
+from hookline_server.protocol.wire import Name, convert
+
+
+class _Function(msgspec.Struct, frozen=True, kw_only=True):
+    name: Name
+    arguments: str | dict[str, object] | None = None
+
+
+class _Call(msgspec.Struct, frozen=True, kw_only=True):
+    id: Name | None = None
+    type: Name = "function"
+    function: dict[str, object]
+
+
+class PastCalls:
+    """Converts the calls of one conversation for its chat template."""
+
+    def __init__(self) -> None:
+        self._values = 0
+
+    def calls(self, given: Sequence[object], place: str) -> list[dict[str, object]]:
+        """Converts `tool_calls` of a message.
+
+        Templates get arguments as objects. Those that are not the JSON of an object, as
+        a model may have written them, are passed on as they are.
+
+        Raises:
+            LimitError: The arguments have too many values, or are nested too deeply.
+            RequestError: One is not a call of a function.
+        """
+        return [
+            self._call(each, f"{place}[{index}]") for index, each in enumerate(given)
+        ]
+
+    def legacy_call(self, given: object, place: str) -> list[dict[str, object]]:
+        """Converts `function_call` of a message; raises what `calls` does."""
+        return [{"type": "function", "function": self._function(given, place)}]
+
+    def _call(self, given: object, place: str) -> dict[str, object]:
+        call = convert(given, _Call, place)
+        if call.type != "function":
+            raise RequestError(
+                f"{place}.type must be 'function', not {call.type!r}",
+                param=f"{place}.type",
+            )
+        function = self._function(call.function, f"{place}.function")
+        named: dict[str, object] = {} if call.id is None else {"id": call.id}
+        return {**named, "type": "function", "function": function}
+
+    def _function(self, given: object, place: str) -> dict[str, object]:
+        function = convert(given, _Function, place)
+        arguments: object = function.arguments
+        param = f"{place}.arguments"
+        if isinstance(arguments, str):
+            self._count(arguments.encode(), param)
+            arguments = _parsed(arguments)
+        if isinstance(arguments, dict):
+            levels = depth(arguments, TOOL_CALL_DEPTH.most + 1)
+            TOOL_CALL_DEPTH.check(levels, param=param)
+        return {"name": function.name, "arguments": arguments or {}}
+
+    def _count(self, arguments: bytes, param: str) -> None:
+        """Counts what parsing costs, before anything is parsed."""
+        self._values += count(arguments).values
+        TOOL_CALL_VALUES.check(self._values, param=param)
+
+
+def _parsed(arguments: str) -> object:
+    try:
+        parsed = msgspec.json.decode(arguments)
+    except (msgspec.DecodeError, RecursionError):
+        return arguments
+    return parsed if isinstance(parsed, dict) or parsed is None else arguments

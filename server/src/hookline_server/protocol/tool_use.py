@@ -1,0 +1,146 @@
+"""Which functions a request lets the model call, and how."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Protocol
+
+import msgspec
+
+from hookline.exceptions import RequestError
+from hookline_server.protocol.tools import Tool, read_functions, read_tools
+from hookline_server.protocol.wire import Name, convert
+
+
+class Choice(Enum):
+    """What the model may do with its tools."""
+
+    NONE = "none"
+    AUTO = "auto"
+    REQUIRED = "required"
+    NAMED = "named"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolUse:
+    """The tools of one request.
+
+    Attributes:
+        tools: Those that the model is told of; none if it must not call any.
+        choice: Whether it must call one.
+        name: The function that it must call, with `Choice.NAMED`.
+        is_parallel: Whether one reply may have several calls.
+        is_legacy: Whether the client uses `functions` and `function_call`.
+    """
+
+    tools: tuple[Tool, ...] = ()
+    choice: Choice = Choice.NONE
+    name: str | None = None
+    is_parallel: bool = True
+    is_legacy: bool = False
+
+
+NO_TOOLS = ToolUse()
+
+
+class ToolFields(Protocol):
+    """The fields of a request that concern tools."""
+
+    @property
+    def tools(self) -> list[object] | None: ...
+    @property
+    def tool_choice(self) -> object: ...
+    @property
+    def parallel_tool_calls(self) -> bool | None: ...
+    @property
+    def functions(self) -> list[object] | None: ...
+    @property
+    def function_call(self) -> object: ...
+
+
+class _Named(msgspec.Struct, frozen=True):
+    name: Name
+
+
+class _NamedTool(msgspec.Struct, frozen=True, kw_only=True):
+    type: Name = "function"
+    function: _Named
+
+
+def tool_use(request: ToolFields) -> ToolUse:
+    """Reads the tools of a request.
+
+    Raises:
+        LimitError: The tools are too many, too large or nested too deeply.
+        RequestError: A field is wrong, or two of them contradict each other.
+    """
+    if request.functions:
+        return _legacy_use(request, request.functions)
+    if request.function_call not in (None, "none", "auto"):
+        raise RequestError("function_call requires functions", param="function_call")
+    tools = read_tools(request.tools or ())
+    choice, name = _choice(request.tool_choice, tools)
+    if choice is Choice.NONE:
+        return NO_TOOLS
+    return ToolUse(
+        tools=tools,
+        choice=choice,
+        name=name,
+        is_parallel=request.parallel_tool_calls is not False,
+    )
+
+
+def _legacy_use(request: ToolFields, functions: Sequence[object]) -> ToolUse:
+    if request.tools:
+        raise RequestError(
+            "specify either tools or functions, the former name", param="functions"
+        )
+    tools = read_functions(functions)
+    given = request.function_call
+    if given is None or isinstance(given, str):
+        choice, name = _word(given, tools, ("none", "auto"), "function_call"), None
+    else:
+        name = convert(given, _Named, "function_call").name
+        choice = Choice.NAMED
+        _check_known(name, tools, "function_call.name")
+    if choice is Choice.NONE:
+        return NO_TOOLS
+    return ToolUse(
+        tools=tools, choice=choice, name=name, is_parallel=False, is_legacy=True
+    )
+
+
+def _choice(given: object, tools: Sequence[Tool]) -> tuple[Choice, str | None]:
+    if given is None or isinstance(given, str):
+        words = ("none", "auto", "required")
+        return _word(given, tools, words, "tool_choice"), None
+    named = convert(given, _NamedTool, "tool_choice")
+    if named.type != "function":
+        raise RequestError(
+            f"tool_choice.type must be 'function', not {named.type!r}",
+            param="tool_choice.type",
+        )
+    _check_known(named.function.name, tools, "tool_choice.function.name")
+    return Choice.NAMED, named.function.name
+
+
+def _word(
+    given: str | None, tools: Sequence[Tool], words: Sequence[str], field: str
+) -> Choice:
+    if given is not None and given not in words:
+        raise RequestError(
+            f"{field} must be one of {', '.join(words)} or name a function, not "
+            f"{given[:64]!r}",
+            param=field,
+        )
+    if given == "required" and not tools:
+        raise RequestError("tool_choice 'required' requires tools", param=field)
+    return Choice(given or "auto") if tools else Choice.NONE
+
+
+def _check_known(name: str, tools: Sequence[Tool], field: str) -> None:
+    if all(tool.name != name for tool in tools):
+        raise RequestError(
+            f"{field} is {name!r}, which is not among the request's functions",
+            param=field,
+        )

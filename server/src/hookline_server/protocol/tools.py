@@ -1,0 +1,123 @@
+"""The functions that a model may call, as clients define them."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from hookline.exceptions import RequestError
+from hookline.request_limits import (
+    TOOL_NAME_LENGTH,
+    TOOLS,
+    TOOLS_BYTES,
+    TOOLS_DEPTH,
+)
+from hookline_server.protocol.body_structure import depth
+from hookline_server.protocol.wire import Name, convert
+
+_NAME = re.compile(r"[A-Za-z0-9_.-]+")
+_NO_PARAMETERS: dict[str, object] = {"type": "object", "properties": {}}
+
+
+class _Function(msgspec.Struct, frozen=True, kw_only=True):
+    name: str
+    description: str | None = None
+    parameters: dict[str, object] | None = None
+    strict: bool | None = None
+
+
+class _Tool(msgspec.Struct, frozen=True, kw_only=True):
+    type: Name = "function"
+    function: dict[str, object]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tool:
+    """A function that the model may call.
+
+    Attributes:
+        name: Its name.
+        description: What it does, for the model; empty if the client did not say.
+        parameters: JSON schema of its arguments, which are an object.
+        strict: Whether calls must follow the schema, even if no call is forced.
+    """
+
+    name: str
+    description: str
+    parameters: dict[str, object]
+    strict: bool
+
+    def for_template(self) -> dict[str, object]:
+        """Returns the tool as chat templates expect it."""
+        function = {
+            "name": self.name,
+            "description": self.description,
+            "parameters": self.parameters,
+        }
+        return {"type": "function", "function": function}
+
+
+def read_tools(given: Sequence[object]) -> tuple[Tool, ...]:
+    """Reads the field `tools`.
+
+    Raises:
+        LimitError: They are too many, too large or nested too deeply.
+        RequestError: One is no definition of a function, or two have one name.
+    """
+    _check_sizes(given, "tools")
+    definitions = [_definition(each, index) for index, each in enumerate(given)]
+    return _distinct(definitions, "tools[{}].function")
+
+
+def read_functions(given: Sequence[object]) -> tuple[Tool, ...]:
+    """Reads `functions`, the former name of `tools`; raises what `read_tools` does."""
+    _check_sizes(given, "functions")
+    return _distinct(given, "functions[{}]")
+
+
+def _check_sizes(given: Sequence[object], field: str) -> None:
+    TOOLS.check(len(given), param=field)
+    TOOLS_BYTES.check(len(msgspec.json.encode(given)), param=field)
+    TOOLS_DEPTH.check(depth(given, TOOLS_DEPTH.most + 1), param=field)
+
+
+def _definition(given: object, index: int) -> object:
+    tool = convert(given, _Tool, f"tools[{index}]")
+    if tool.type != "function":
+        raise RequestError(
+            f"tools[{index}].type must be 'function', not {tool.type!r}",
+            param=f"tools[{index}].type",
+        )
+    return tool.function
+
+
+def _function(given: object, place: str) -> Tool:
+    function = convert(given, _Function, place)
+    TOOL_NAME_LENGTH.check(len(function.name), param=f"{place}.name")
+    if not _NAME.fullmatch(function.name):
+        raise RequestError(
+            f"{place}.name must consist of letters, digits, '_', '-' and '.', not "
+            f"{function.name!r}",
+            param=f"{place}.name",
+        )
+    return Tool(
+        name=function.name,
+        description=function.description or "",
+        parameters=function.parameters or _NO_PARAMETERS,
+        strict=bool(function.strict),
+    )
+
+
+def _distinct(definitions: Sequence[object], place: str) -> tuple[Tool, ...]:
+    tools: dict[str, Tool] = {}
+    for index, each in enumerate(definitions):
+        here = place.format(index)
+        tool = _function(each, here)
+        if tool.name in tools:
+            raise RequestError(
+                f"{here}.name {tool.name!r} is the name of another function, too",
+                param=f"{here}.name",
+            )
+        tools[tool.name] = tool
+    return tuple(tools.values())

@@ -1,0 +1,282 @@
+"""Tools, calls and template arguments of a chat: what reaches the template, and what is
+refused."""
+
+import json
+from io import BytesIO
+from typing import Any
+
+import pytest
+
+from hookline_testing.scripted_server import FakeEngine, client_of
+
+WEATHER = {
+    "name": "get_weather",
+    "description": "Tells the weather.",
+    "parameters": {"type": "object", "properties": {"city": {"type": "string"}}},
+}
+TOOLS = [{"type": "function", "function": WEATHER}]
+HELLO = {"role": "user", "content": "Hi"}
+
+
+def nested(levels: int) -> object:
+    value: object = 1
+    for _ in range(levels):
+        value = [value]
+    return value
+
+
+async def answered(engine: FakeEngine, status: int = 200, **fields: object) -> Any:
+    body = {"model": "fake", "messages": [HELLO], **fields}
+    data = BytesIO(json.dumps(body).encode())  # aiohttp warns of long bytes
+    async with client_of(engine) as client:
+        response = await client.post("/v1/chat/completions", data=data)
+        assert response.status == status, await response.text()
+        return await response.json()
+
+
+def call(arguments: object, **fields: object) -> dict[str, object]:
+    function = {"name": "get_weather", "arguments": arguments}
+    return {"id": "call_1", "type": "function", "function": function, **fields}
+
+
+async def test_history_with_calls_reaches_the_template() -> None:
+    """
+    Arguments are objects there, content is never null, and a result keeps its id.
+    """
+    engine = FakeEngine()
+    asked = {
+        "role": "assistant",
+        "content": None,
+        "tool_calls": [call('{"city": "x"}')],
+    }
+    result = {"role": "tool", "tool_call_id": "call_1", "content": "rain"}
+
+    await answered(engine, messages=[HELLO, asked, result])
+
+    [[_, assistant, tool]] = engine.chats
+    assert assistant == {
+        "role": "assistant",
+        "content": "",
+        "tool_calls": [call({"city": "x"})],
+    }
+    assert tool == {"role": "tool", "tool_call_id": "call_1", "content": "rain"}
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ("", {}),
+        (None, {}),
+        ("null", {}),
+        ({"a": 1}, {"a": 1}),
+        ('{"a": ', '{"a": '),
+        ("[1]", "[1]"),
+    ],
+)
+async def test_arguments_that_are_no_object_are_kept(
+    given: object, expected: object
+) -> None:
+    """
+    A model may have written them: the conversation goes on all the same.
+    """
+    engine = FakeEngine()
+
+    await answered(
+        engine, messages=[HELLO, {"role": "assistant", "tool_calls": [call(given)]}]
+    )
+
+    assert engine.chats[0][1]["tool_calls"] == [call(expected)]
+
+
+async def test_former_names_become_tools() -> None:
+    """
+    `function_call` in history is a tool call, and the role function is tool.
+    """
+    engine = FakeEngine()
+    asked = {
+        "role": "assistant",
+        "content": None,
+        "function_call": {"name": "get_weather", "arguments": "{}"},
+    }
+    result = {"role": "function", "name": "get_weather", "content": "rain"}
+
+    await answered(engine, messages=[HELLO, asked, result])
+
+    [[_, assistant, tool]] = engine.chats
+    assert assistant["tool_calls"] == [
+        {"type": "function", "function": {"name": "get_weather", "arguments": {}}}
+    ]
+    assert tool == {"role": "tool", "name": "get_weather", "content": "rain"}
+
+
+async def test_reasoning_and_refusals_of_history_reach_the_template() -> None:
+    """
+    Reasoning has the names that templates know; a refusal is the message's text.
+    """
+    engine = FakeEngine()
+    part = {"type": "refusal", "refusal": "No."}
+
+    await answered(
+        engine,
+        messages=[
+            {"role": "assistant", "content": "b", "reasoning_content": "a"},
+            {"role": "assistant", "content": [part]},
+            {"role": "assistant", "content": None, "refusal": "Never."},
+            {"role": "assistant", "reasoning": "a", "tool_calls": [call("{}")]},
+        ],
+    )
+
+    thought, part_refusal, refusal, with_calls = engine.chats[0]
+    assert (thought["reasoning_content"], thought["reasoning"]) == ("a", "a")
+    assert "thinking" not in thought
+    assert (part_refusal["content"], refusal["content"]) == ("No.", "Never.")
+    assert with_calls["thinking"] == "a"
+
+
+async def test_variables_reach_the_template() -> None:
+    """
+    Arguments, documents and the effort; no reasoning switches it off by name.
+    """
+    engine = FakeEngine()
+
+    await answered(
+        engine,
+        chat_template_kwargs={"enable_thinking": True, "custom": [1]},
+        documents=[{"title": "t", "text": "x"}],
+        reasoning_effort="none",
+    )
+
+    assert engine.variables == [
+        {
+            "enable_thinking": True,
+            "thinking": False,
+            "custom": [1],
+            "documents": [{"title": "t", "text": "x"}],
+            "reasoning_effort": "none",
+        }
+    ]
+
+
+@pytest.mark.parametrize("choice", ["none", None])
+async def test_tools_that_must_not_be_called_are_not_shown(choice: object) -> None:
+    """
+    With the choice none, or without tools, the template gets none.
+    """
+    engine = FakeEngine()
+    tools = TOOLS if choice == "none" else []
+
+    await answered(engine, tools=tools, tool_choice=choice)
+
+    assert engine.variables == [{}]
+
+
+async def test_tokens_of_a_chat_with_tools_can_be_counted() -> None:
+    """
+    /tokenize takes tools and template arguments, too.
+    """
+    engine = FakeEngine()
+    body = {"messages": [HELLO], "tools": TOOLS, "chat_template_kwargs": {"a": 1}}
+
+    async with client_of(engine) as client:
+        response = await client.post("/tokenize", json=body)
+        assert response.status == 200
+
+    assert engine.variables == [{"a": 1, "tools": TOOLS}]
+
+
+def tool(**function: object) -> list[object]:
+    return [{"type": "function", "function": function}]
+
+
+BAD: list[tuple[dict[str, object], str]] = [
+    ({"tools": "all"}, "tools"),
+    ({"tools": [1]}, "tools[0]"),
+    ({"tools": [*TOOLS, {"type": "web_search"}]}, "tools[1].function"),
+    ({"tools": [{"type": "custom", "function": WEATHER}]}, "tools[0].type"),
+    ({"tools": tool()}, "tools[0].function.name"),
+    ({"tools": tool(name=5)}, "tools[0].function.name"),
+    ({"tools": tool(name="")}, "tools[0].function.name"),
+    ({"tools": tool(name="a b")}, "tools[0].function.name"),
+    ({"tools": tool(name="a" * 129)}, "tools[0].function.name"),
+    ({"tools": tool(name="a", parameters=[])}, "tools[0].function.parameters"),
+    ({"tools": tool(name="a", parameters={"a": nested(70)})}, "tools"),
+    ({"tools": tool(name="a", description="d" * 2**20)}, "tools"),
+    ({"tools": [*TOOLS, *TOOLS]}, "tools[1].function.name"),
+    ({"tools": tool(name="a") * 129}, "tools"),
+    ({"tools": TOOLS, "tool_choice": "any"}, "tool_choice"),
+    ({"tools": TOOLS, "tool_choice": 5}, "tool_choice"),
+    (
+        {"tools": TOOLS, "tool_choice": {"type": "x", "function": {"name": "a"}}},
+        "tool_choice.type",
+    ),
+    ({"tools": TOOLS, "tool_choice": {"type": "function"}}, "tool_choice.function"),
+    (
+        {"tools": TOOLS, "tool_choice": {"function": {"name": "other"}}},
+        "tool_choice.function.name",
+    ),
+    ({"tool_choice": "required"}, "tool_choice"),
+    ({"parallel_tool_calls": 1}, "parallel_tool_calls"),
+    ({"functions": [WEATHER], "tools": TOOLS}, "functions"),
+    ({"functions": [{}]}, "functions[0].name"),
+    ({"functions": [WEATHER], "function_call": {"name": "x"}}, "function_call.name"),
+    ({"functions": [WEATHER], "function_call": "required"}, "function_call"),
+    ({"function_call": {"name": "x"}}, "function_call"),
+    ({"chat_template_kwargs": []}, "chat_template_kwargs"),
+    ({"chat_template_kwargs": {"tokenize": True}}, "chat_template_kwargs.tokenize"),
+    ({"chat_template_kwargs": {"bos_token": ""}}, "chat_template_kwargs.bos_token"),
+    ({"chat_template_kwargs": {"__class__": 1}}, "chat_template_kwargs"),
+    ({"chat_template_kwargs": {"a": nested(17)}}, "chat_template_kwargs"),
+    ({"chat_template_kwargs": {"a": "b" * 2**20}}, "chat_template_kwargs"),
+    ({"documents": ["text"]}, "documents[0]"),
+    ({"documents": [{}] * 1025}, "documents"),
+    ({"reasoning_effort": "much"}, "reasoning_effort"),
+]
+CALL = ".tool_calls[0]"
+ARGUMENTS = f"{CALL}.function.arguments"
+BAD_CALLS: list[tuple[object, str]] = [
+    (5, CALL),
+    ({"id": "a"}, f"{CALL}.function"),
+    (call("{}", type="x"), f"{CALL}.type"),
+    (call(5), ARGUMENTS),
+    (call({"a": nested(70)}), ARGUMENTS),
+    (call(f'{{"a": [{"1," * 2**17}1]}}'), ARGUMENTS),
+]
+BAD_MESSAGES: list[tuple[dict[str, object], str]] = [
+    ({"role": "user", "content": "a", "tool_calls": [call("{}")]}, ".tool_calls"),
+    ({"role": "assistant", "function_call": {"a": 1}}, ".function_call.name"),
+    ({"role": "assistant", "content": [{"type": "refusal"}]}, ".content[0].refusal"),
+    ({"role": "tool", "tool_call_id": "call_1"}, ".content"),
+]
+BAD_MESSAGES += [
+    ({"role": "assistant", "tool_calls": [each]}, place) for each, place in BAD_CALLS
+]
+BAD += [
+    ({"messages": [message]}, f"messages[0]{place}") for message, place in BAD_MESSAGES
+]
+
+
+@pytest.mark.parametrize(("fields", "param"), BAD, ids=range(len(BAD)))
+async def test_wrong_field_is_named(fields: dict[str, object], param: str) -> None:
+    """
+    Each mistake is one 400 that names its field, before anything is rendered.
+    """
+    engine = FakeEngine()
+
+    error = (await answered(engine, 400, **fields))["error"]
+
+    assert error["param"] == param
+    assert param in error["message"]
+    assert not engine.chats
+
+
+async def test_deep_json_is_a_400() -> None:
+    """
+    Nesting that no recursion survives ends in one error.
+    """
+    deep = "[" * 100_000 + "]" * 100_000
+    body = f'{{"model": "fake", "messages": {json.dumps([HELLO])}, "tools": {deep}}}'
+
+    async with client_of(FakeEngine()) as client:
+        response = await client.post("/v1/chat/completions", data=body)
+
+    assert response.status == 400
