@@ -11,6 +11,15 @@ from hookline.json_options import read_object
 
 OPTION = "kv-transfer-config"
 
+VLLM_NAMES = {
+    "ExampleConnector": "shared_storage",
+    "NixlConnector": "p2p",
+    "OffloadingConnector": "cpu_offload",
+    "P2pNcclConnector": "p2p",
+    "SharedStorageConnector": "shared_storage",
+}
+"""vLLM's names of connectors, and those that do the same here."""
+
 
 class KVRole(StrEnum):
     """Direction of an engine's transfers: saves KV, loads KV, or both."""
@@ -32,7 +41,8 @@ class KVTransferConfig:
     """The KV connector, the direction of its transfers and their timeouts.
 
     Attributes:
-        kv_connector: Name in the entry-point group `hookline.connectors`.
+        kv_connector: Name in the entry-point group `hookline.connectors`, or one of
+            vLLM's in `VLLM_NAMES`.
         kv_role: A producer loads nothing, a consumer saves nothing.
         kv_load_failure_policy: Recompute the blocks of a failed load, or fail the
             request.
@@ -88,6 +98,7 @@ class KVTransferConfig:
         if "kv_connector" not in given:
             raise ConfigError(OPTION, "kv_connector is missing")
         values = dict(given)
+        values["kv_connector"] = _own_name(given["kv_connector"])
         for name, kind in (
             ("kv_role", KVRole),
             ("kv_load_failure_policy", LoadFailurePolicy),
@@ -104,3 +115,9 @@ class KVTransferConfig:
             ConfigError: It is not a JSON object, or a key or value is wrong.
         """
         return cls.from_mapping(read_object(OPTION, text))
+
+
+def _own_name(connector: object) -> object:
+    if isinstance(connector, str):
+        return VLLM_NAMES.get(connector, connector)
+    return connector

@@ -48,6 +48,7 @@ def run(argv: list[str]) -> int:
         [*SERVER_OPTIONS, *ENGINE_OPTIONS],
         [*options_from_environment(("api-key", "metrics-token"), os.environ), *argv],
         default_loggers=default_loggers(),
+        operand="model",
     )
     config = engine_config(arguments, in_process=False)
     settings = arguments.make("server", ServerSettings)

@@ -17,6 +17,7 @@ from hookline_server.cli.options.implied import completed
 from hookline_server.cli.options.loggers import declared_options, loggers_in_use
 from hookline_server.cli.options.option import CONFIG_FILE, Option
 from hookline_server.cli.options.parser import make_parser, parse
+from hookline_server.cli.options.spelling import respelt
 
 T = TypeVar("T")
 
@@ -62,12 +63,26 @@ def read_arguments(
     argv: Sequence[str],
     *,
     default_loggers: Sequence[str],
+    operand: str | None = None,
 ) -> Arguments:
-    """Reads the command line and its configuration file; `--help` ends here."""
-    loggers = loggers_in_use(argv, default_loggers)
+    """Reads the command line and its configuration file; `--help` ends here.
+
+    Args:
+        command: The subcommand.
+        description: One sentence for the help.
+        options: All options but those of loggers.
+        argv: What was typed behind the subcommand.
+        default_loggers: Stat loggers that are used unless `none` is named.
+        operand: Flag of an option whose value may also stand without the flag.
+
+    Raises:
+        UsageError: An argument is unknown or wrong.
+    """
+    typed_here = respelt(argv, options)
+    loggers = loggers_in_use(typed_here, default_loggers)
     everything = [*options, *declared_options(loggers)]
-    parser = make_parser(command, description, everything)
-    given = parse(parser, argv)
+    parser = make_parser(command, description, everything, operand=operand)
+    given = parse(parser, typed_here)
     if CONFIG_FILE in given:
         typed = given
         given = parse(parser, file_arguments(str(typed[CONFIG_FILE]), everything))

@@ -7,6 +7,7 @@ from typing import NoReturn, cast
 from hookline.did_you_mean import did_you_mean
 from hookline_server.cli.errors import UsageError
 from hookline_server.cli.options.option import Kind, Option
+from hookline_server.cli.options.other_engines import advice
 
 OPERANDS = ("--prompt", "--model")
 """Options whose value other programs take without a flag."""
@@ -17,9 +18,12 @@ class Parser(argparse.ArgumentParser):
 
     Attributes:
         flags: Names of the options, with leading dashes.
+        operand: Option whose value may also stand without its flag; None if no option's
+            may.
     """
 
     flags: tuple[str, ...] = ()
+    operand: Option | None = None
 
     def error(self, message: str) -> NoReturn:
         raise UsageError(message)
@@ -28,12 +32,14 @@ class Parser(argparse.ArgumentParser):
         """Raises `UsageError` if arguments are left that no option takes."""
         if not rest:
             return
-        first = rest[0].partition("=")[0]
+        flagged = [each for each in rest if each.startswith("-")]
+        first = (flagged or rest)[0].partition("=")[0]
         shown = " ".join(rest)
         if first.startswith("-"):
+            if (instead := advice(first.replace("_", "-"))) is not None:
+                raise UsageError(f"{first} is not an option of Hookline: {instead}")
             # Without values: a misspelt option may be followed by a key.
-            flags = (each.partition("=")[0] for each in rest if each.startswith("-"))
-            shown = " ".join(flags)
+            shown = " ".join(each.partition("=")[0] for each in flagged)
             hint = did_you_mean(first.replace("_", "-"), self.flags)
         else:
             found = [flag for flag in OPERANDS if flag in self.flags]
@@ -71,9 +77,20 @@ def make_parser(
     options: Iterable[Option],
     *,
     operands: Sequence[str] = (),
+    operand: str | None = None,
 ) -> Parser:
-    """Returns a parser whose result holds the operands and the options that are set."""
+    """Returns a parser whose result holds the operands and the options that are set.
+
+    Args:
+        command: The subcommand.
+        description: One sentence for the help.
+        options: All options.
+        operands: Names of arguments without a flag that must be given.
+        operand: Flag of an option whose value may also stand without the flag.
+    """
     shown = "".join(f" {name}" for name in operands)
+    if operand is not None:
+        shown = f" [{operand.upper()}]"
     parser = Parser(
         prog=f"hookline {command}",
         usage=f"hookline {command} [OPTIONS]{shown}",
@@ -89,6 +106,8 @@ def make_parser(
             groups[option.group] = parser.add_argument_group(option.group)
         _add(groups[option.group], option)
         parser.flags += (f"--{option.flag}",)
+        if option.flag == operand:
+            parser.operand = option
     return parser
 
 
@@ -98,9 +117,19 @@ def parse(parser: Parser, argv: Sequence[str]) -> dict[str, object]:
     Raises:
         UsageError: An argument is unknown or wrong.
     """
-    found, rest = parser.parse_known_args(argv)
+    namespace, rest = parser.parse_known_args(argv)
+    found = vars(namespace)
+    operand = parser.operand
+    # argparse's own optional operands must not stand behind options.
+    if operand is not None and len(rest) == 1 and not rest[0].startswith("-"):
+        if found.setdefault(operand.target, rest[0]) != rest[0]:
+            given = found[operand.target]
+            raise UsageError(
+                f"{rest[0]} and --{operand.flag} {given} contradict each other"
+            )
+        rest = []
     parser.refuse(rest)
-    return vars(found)
+    return found
 
 
 def _add(group: argparse._ArgumentGroup, option: Option) -> None:

@@ -1,0 +1,71 @@
+"""What to use in place of options of vLLM and SGLang that Hookline lacks."""
+
+from collections.abc import Mapping
+
+_NO_REMOTE_CODE = "code of model folders never runs; leave it out"
+_TLS = "put a proxy in front that ends TLS"
+_LOG = "use --log-level"
+_ONE_MODEL = "one server serves one model"
+_NO_SWAP = 'use --kv-transfer-config \'{"kv_connector": "cpu_offload"}\''
+_BACKEND = "--kernels and HOOKLINE_CPU_ISA choose kernels"
+_ACCESS_LOG = "requests are logged at --log-level info, probes and scrapes never"
+
+ADVICE: Mapping[str, str] = {
+    "allow-credentials": "name the allowed origins with --allowed-origins",
+    "attention-backend": _BACKEND,
+    "chat-template": "the chat template is that of the model's folder",
+    "chunked-prefill-size": "use --max-num-batched-tokens",
+    "compilation-config": _BACKEND,
+    "context-length": "use --max-model-len",
+    "cpu-offload-gb": "weights are not offloaded",
+    "disable-access-log-for-endpoints": _ACCESS_LOG,
+    "disable-custom-all-reduce": "there is one rank",
+    "disable-log-requests": "prompts are never logged; leave it out",
+    "disable-radix-cache": "use --no-enable-prefix-caching",
+    "disable-uvicorn-access-log": _ACCESS_LOG,
+    "dp-size": "use --data-parallel-size",
+    "enable-log-requests": "use --stat-logger request_log",
+    "enable-lora": "LoRA adapters are not supported",
+    "enable-metrics": "metrics are on by default; leave it out",
+    "kv-offloading-size": _NO_SWAP,
+    "log-requests": "use --stat-logger request_log",
+    "lora-modules": "LoRA adapters are not supported",
+    "max-log-len": "prompts are never logged; leave it out",
+    "max-lora-rank": "LoRA adapters are not supported",
+    "max-running-requests": "use --max-num-seqs",
+    "max-total-tokens": "use --num-kv-blocks",
+    "mem-fraction-static": "use --gpu-memory-utilization",
+    "middleware": "stat loggers bring pages, see docs/hooks.md",
+    "model-path": "use --model",
+    "num-gpu-blocks-override": "use --num-kv-blocks",
+    "page-size": "use --block-size",
+    "random-seed": "use --seed",
+    "revision": "nothing is downloaded; --model names a folder",
+    "root-path": "set the path in the proxy in front",
+    "schedule-conservativeness": "use --scheduling-policy and --max-num-queued-reqs",
+    "schedule-policy": "use --scheduling-policy",
+    "speculative-algorithm": "use --speculative-config",
+    "speculative-model": "use --speculative-config",
+    "ssl-ca-certs": _TLS,
+    "ssl-certfile": _TLS,
+    "ssl-keyfile": _TLS,
+    "swap-space": _NO_SWAP,
+    "task": _ONE_MODEL,
+    "tokenizer-mode": "the tokenizer is that of the model's folder",
+    "tokenizer-path": "use --tokenizer",
+    "tp": "use --tensor-parallel-size",
+    "tp-size": "use --tensor-parallel-size",
+    "trust-remote-code": _NO_REMOTE_CODE,
+    "uvicorn-log-level": _LOG,
+    "watchdog-timeout": "use --step-timeout",
+}
+"""By flag, without leading dashes."""
+
+
+def advice(flag: str) -> str | None:
+    """Returns what to do instead of an option of another engine; None for others.
+
+    Args:
+        flag: The option's name with its leading dashes.
+    """
+    return ADVICE.get(flag.removeprefix("--").removeprefix("no-"))

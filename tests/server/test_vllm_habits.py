@@ -1,0 +1,129 @@
+"""Command lines as vLLM's users type them."""
+
+import pytest
+
+from hookline.config import EngineConfig
+from hookline_server.cli import main
+from hookline_server.cli.options.arguments import (
+    Arguments,
+    engine_config,
+    read_arguments,
+)
+from hookline_server.cli.options.engine import ENGINE_OPTIONS
+from hookline_server.cli.options.other_engines import ADVICE
+from hookline_server.cli.options.server import SERVER_OPTIONS
+
+OPTIONS = [*SERVER_OPTIONS, *ENGINE_OPTIONS]
+
+
+def read(*argv: str) -> Arguments:
+    return read_arguments(
+        "serve", "Serves.", OPTIONS, argv, default_loggers=("logging",), operand="model"
+    )
+
+
+def config(*argv: str) -> EngineConfig:
+    return engine_config(read(*argv), in_process=False)
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ("folder", "--max-num-seqs", "4"),
+        ("--max-num-seqs=4", "folder"),
+        ("--max-num-seqs", "4", "folder"),
+        ("--model", "folder", "--max-num-seqs", "4"),
+        ("--max_num_seqs", "4", "--model", "folder", "folder"),
+    ],
+)
+def test_a_model_needs_no_flag(argv: tuple[str, ...]) -> None:
+    """The model may stand before and behind options; underscores are dashes."""
+    made = config(*argv)
+
+    assert made.model.model == "folder"
+    assert made.scheduler.max_num_seqs == 4
+
+
+def test_keys_of_json_options_are_options() -> None:
+    """Keys join the option's JSON and win; texts need no quotes, lists grow by `+`."""
+    made = config(
+        "--speculative-config.method",
+        "ngram",
+        "--speculative_config",
+        '{"method": "other", "num_speculative_tokens": 2, "prompt": {"b": 1, "c": 2}}',
+        "--speculative-config.num_speculative_tokens=3",
+        "--speculative-config.prompt.b=true",
+        "--speculative-config.words+=first",
+        "--speculative-config.words+",
+        "second",
+    ).speculative
+
+    assert made is not None
+    assert (made.method, made.num_speculative_tokens) == ("ngram", 3)
+    assert made.options == {
+        "prompt": {"b": True, "c": 2},
+        "words": ["first", "second"],
+    }
+
+
+@pytest.mark.parametrize(
+    ("theirs", "ours"),
+    [
+        ("SharedStorageConnector", "shared_storage"),
+        ("NixlConnector", "p2p"),
+        ("OffloadingConnector", "cpu_offload"),
+        ("of_the_users", "of_the_users"),
+    ],
+)
+def test_connectors_have_the_names_of_vllm(theirs: str, ours: str) -> None:
+    """vLLM's names mean the connector that does the same; others stay as they are."""
+    made = config(f"--kv-transfer-config.kv_connector={theirs}").kv_transfer
+
+    assert made is not None
+    assert made.kv_connector == ours
+
+
+def test_short_names_and_disabled_statistics() -> None:
+    """`-tp 1` is one rank, and no logger is in use after `--disable-log-stats`."""
+    arguments = read("-tp", "1", "--disable-log-stats")
+
+    assert (
+        engine_config(arguments, in_process=False).parallel == EngineConfig().parallel
+    )
+    assert arguments.loggers == ()
+
+
+@pytest.mark.parametrize(
+    ("argv", "complaint"),
+    [
+        ("a b", "unrecognized arguments: a b; did you mean --model a?"),
+        ("a --model b", "a and --model b contradict each other"),
+        ("a --max-num-seq 3", "--max-num-seq; did you mean --max-num-seqs?"),
+        ("--speculative-config.method", "expected one argument"),
+        (
+            "--speculative-config.a=1 --speculative-config.a.b=1",
+            "a has a value already",
+        ),
+        ("--speculative-config.a=1 --speculative-config.a+=1", "a is not a list"),
+        ("--speculative-config x --speculative-config.a=1", "'x' is not a JSON object"),
+        ("--dtype.a=1", "unrecognized arguments: --dtype.a; did you mean --dtype?"),
+    ],
+)
+def test_what_cannot_be_read_is_one_line(
+    argv: str, complaint: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each mistake ends with one line that names it."""
+    assert main(["serve", *argv.split()]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.endswith(complaint)
+
+
+@pytest.mark.parametrize("flag", ADVICE)
+def test_options_of_other_engines_get_advice(
+    flag: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An option of vLLM or SGLang that is missing here is answered by what to use."""
+    assert main(["serve", "demo", f"--{flag.replace('-', '_')}", "1"]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "is not an option of Hookline: " in line
+    assert flag not in {each.flag for each in OPTIONS}
