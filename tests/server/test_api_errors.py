@@ -42,6 +42,7 @@ async def refused(
         ({"max_tokens": 10**30}, "max_tokens"),
         ({"max_tokens": 10**9}, "max_tokens"),
         ({"temperature": -0.1}, "temperature"),
+        ({"temperature": 2.1}, "temperature"),
         ({"temperature": "hot"}, "temperature"),
         ({"top_p": 0}, "top_p"),
         ({"top_p": 1.1}, "top_p"),

@@ -37,7 +37,7 @@ COMMANDS = {
         timeout-keep-alive header-timeout body-timeout write-timeout request-timeout
         enable-reset-prefix-cache log-level metrics-host metrics-port
         metrics-token tenant-header tenant-keys tenant max-tenants enable-sleep-mode
-        deep-health-timeout
+        deep-health-timeout allowed-origins allowed-methods allowed-headers
         """,
     "generate": ENGINE
     + """

@@ -205,7 +205,6 @@ async def test_log_probabilities_of_a_stream_are_not_limited_in_number() -> None
     "fields",
     [
         {"temperature": 2},
-        {"temperature": 10.0},
         {"top_p": 1, "top_k": -1},
         {"top_k": 0, "min_p": 1.0},
         {"top_k": 10**9},

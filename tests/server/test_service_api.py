@@ -59,8 +59,28 @@ async def test_models_are_listed() -> None:
     assert listing == {"object": "list", "data": [card]}
     assert card["id"] == "fake"
     assert card["object"] == "model"
+    assert card["root"] == "folder/of/fake"
     assert card["max_model_len"] == 64
     assert other.status == 404
+
+
+async def test_the_load_is_the_number_of_open_prompts() -> None:
+    """
+    Prompts that are served or wait count, and no others.
+    """
+    engine = FakeEngine()
+    engine.gate.clear()
+    engine.free_steps = 1
+    body = {"model": "fake", "prompt": ["a", "b"], "stream": True}
+    async with client_of(engine) as client:
+        idle = await (await client.get("/load")).json()
+        async with client.post("/v1/completions", json=body) as stream:
+            assert stream.status == 200
+            busy = await (await client.get("/load")).json()
+            engine.gate.set()
+            await stream.read()
+
+    assert (idle, busy) == ({"server_load": 0}, {"server_load": 2})
 
 
 async def test_text_and_tokens_are_converted_both_ways() -> None:

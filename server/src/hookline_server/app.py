@@ -7,12 +7,14 @@ from hookline_server import context
 from hookline_server.auth.allowance import show_limits
 from hookline_server.auth.authentication import authenticate
 from hookline_server.auth.key_ring import KEY_RING
+from hookline_server.cors import Cors
 from hookline_server.deadlines import Deadlines
 from hookline_server.engine import ServingEngine
 from hookline_server.errors import answer_errors, shape_error
 from hookline_server.handlers.chat_completions import chat_completions
 from hookline_server.handlers.completions import completions
 from hookline_server.handlers.health import DEEP_HEALTH_ROUTES, HEALTH_ROUTES
+from hookline_server.handlers.load import show_load
 from hookline_server.handlers.missing_metrics import explain_missing_metrics
 from hookline_server.handlers.models import list_models, show_model
 from hookline_server.handlers.prefix_cache import reset_prefix_cache
@@ -38,6 +40,7 @@ ROUTES = (
     web.post("/detokenize", detokenize),
     *HEALTH_ROUTES,
     *DEEP_HEALTH_ROUTES,
+    web.get("/load", show_load),
     web.get("/version", show_version),
 )
 
@@ -51,6 +54,9 @@ def create_app(engine: ServingEngine, settings: ServerSettings) -> web.Applicati
     meter = HttpMeter(engine, page_counts.stats) if engine.needs_http else None
     outermost: tuple[Middleware, ...]
     outermost = (send,) if meter is None else (meter.middleware, send)
+    cors = Cors(settings.cors) if settings.cors.allowed_origins else None
+    if cors is not None:
+        outermost = (*outermost, cors.middleware)
     deadlines = Deadlines(settings.request_timeout)
     app = web.Application(
         middlewares=(*outermost, answer_errors, authenticate, deadlines.middleware),
@@ -64,6 +70,8 @@ def create_app(engine: ServingEngine, settings: ServerSettings) -> web.Applicati
     app.cleanup_ctx.append(app[context.HEAP].lifetime)
     app.on_response_prepare.append(shape_error)
     app.on_response_prepare.append(echo_request_id)
+    if cors is not None:
+        app.on_response_prepare.append(cors.mark)
     if app[KEY_RING].may_have_limits:
         app.on_response_prepare.append(show_limits)
     app.on_response_prepare.append(close_if_long)

@@ -49,10 +49,12 @@ class ServingEngine(Protocol):
 
     Attributes:
         facts: The model, sizes and limits.
+        model: Folder or name from which the model was loaded.
         failed: Set when the engine has died.
     """
 
     facts: EngineFacts
+    model: str
     failed: asyncio.Event
 
     @property

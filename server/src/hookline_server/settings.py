@@ -4,11 +4,12 @@ import re
 from dataclasses import dataclass, field
 
 from hookline.config.option_fields import check_options
-from hookline.config.options import option
+from hookline.config.options import option, section
 from hookline.config.readers import read_size
 from hookline.exceptions import ConfigError
 from hookline_server.auth.key_file import KeyFile, key_file
 from hookline_server.connections.limits import ConnectionLimits
+from hookline_server.cors import CorsSettings
 from hookline_server.logs.options import LogFormat, LogLevel
 
 MEBIBYTE = 1024 * 1024
@@ -144,6 +145,9 @@ class ServerSettings:
     enable_sleep_mode: bool = field(
         default=False,
         metadata=option("Serve POST /sleep, POST /wake_up and GET /is_sleeping."),
+    )
+    cors: CorsSettings = field(
+        default_factory=CorsSettings, metadata=section("browsers (CORS)")
     )
     log_level: LogLevel = field(
         default=LogLevel.INFO,

@@ -45,6 +45,7 @@ class AsyncEngine:
 
     Attributes:
         facts: The model, sizes and limits; those of the first of several engines.
+        model: Folder or name from which the model was loaded.
         failed: Set when the last engine dies.
     """
 
@@ -66,6 +67,7 @@ class AsyncEngine:
         self._is_quiet.set()
         self._reporter = FrontEndReporter(self._loop, front_end.front_end_changed)
         self.facts: EngineFacts = front_end.facts
+        self.model = str(config.model.model)
         self.failed = asyncio.Event()
         self._receiver = threading.Thread(
             target=self._receive, name="engine-outputs", daemon=True

@@ -19,10 +19,11 @@ async def show_model(request: web.Request) -> web.Response:
 
 
 def _card(request: web.Request) -> ModelCard:
-    facts = request.app[ENGINE].facts
+    engine = request.app[ENGINE]
+    facts = engine.facts
     return ModelCard(
         id=facts.model_name,
         created=request.app[STARTED],
-        root=facts.model_name,
+        root=engine.model,
         max_model_len=facts.max_model_len,
     )

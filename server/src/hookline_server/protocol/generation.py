@@ -19,6 +19,9 @@ from hookline_server.protocol.wire import Int64
 
 MAX_CACHE_SALT_LENGTH = 256
 
+HIGHEST_TEMPERATURE = 2.0
+"""OpenAI's limit; beyond it models produce noise."""
+
 LARGEST_BIAS = 100.0
 """Larger biases count as this, as in vLLM."""
 
@@ -161,6 +164,12 @@ def sampling_params(
     prompt_logprobs: int | None = None,
 ) -> SamplingParams:
     """Returns the engine's parameters; raises `RequestError` for invalid values."""
+    if request.temperature is not None and request.temperature > HIGHEST_TEMPERATURE:
+        raise RequestError(
+            f"temperature must be at most {HIGHEST_TEMPERATURE:g}, not "
+            f"{request.temperature:g}",
+            param="temperature",
+        )
     given: dict[str, object] = {
         "n": request.n,
         "max_tokens": max_tokens,

@@ -179,6 +179,7 @@ class FakeEngine:
         finish_reason: FinishReason = FinishReason.LENGTH,
     ) -> None:
         self.facts = FACTS
+        self.model = "folder/of/fake"
         self.failed = asyncio.Event()
         self.failure: str | None = None
         self.script = tuple(script)

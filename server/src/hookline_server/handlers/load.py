@@ -1,0 +1,22 @@
+"""`/load`."""
+
+import msgspec
+from aiohttp import web
+
+from hookline_server.context import OPEN_STREAMS
+from hookline_server.handlers.common import json_response
+
+
+class Load(msgspec.Struct, frozen=True):
+    """The load, by vLLM's name.
+
+    Attributes:
+        server_load: Prompts that are being served or wait for it.
+    """
+
+    server_load: int
+
+
+async def show_load(request: web.Request) -> web.Response:
+    """Returns how much the server has to do."""
+    return json_response(Load(request.app[OPEN_STREAMS].count))
