@@ -40,4 +40,9 @@ def test_requests_end_at_their_deadlines() -> None:
         server.wait_for("hookline_requests_running", 0)
         server.wait_for("hookline_requests_waiting", 0, reason="capacity")
         server.wait_for("hookline_kv_blocks", 0, state="used")
-        server.wait_for("hookline_requests_finished_total", 2, reason="timeout")
+        # On a machine so busy that the engine is late, the server ends them itself.
+        server.wait_for_sum(
+            "hookline_requests_finished_total",
+            2,
+            [{"reason": "timeout"}, {"reason": "abort"}],
+        )

@@ -170,11 +170,10 @@ def test_proposer_changes_no_answer(tmp_path: Path) -> None:
         environment={"PYTHONPATH": str(tmp_path)},
     ) as server:
         found = all_answers(server)
-        failures = server.metric(
+        server.wait_for_any(
             "hookline_spec_decode_proposer_failures_total", cause="raised"
         )
 
-    assert failures > 0
     assert found == right_answers(*arguments)
 
 
@@ -192,9 +191,8 @@ def test_connector_changes_no_answer(tmp_path: Path) -> None:
         environment={"PYTHONPATH": str(tmp_path)},
     ) as server:
         found = all_answers(server)
-        failures = server.metric(
+        server.wait_for_any(
             "hookline_kv_transfer_failures_total", stage="lookup", reason="raised"
         )
 
-    assert failures > 0
     assert found == right_answers(*arguments)

@@ -10,7 +10,7 @@ import tempfile
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from http.client import HTTPConnection, HTTPResponse
 from pathlib import Path
@@ -109,6 +109,20 @@ class Server:
         deadline = time.monotonic() + PATIENCE_SECONDS
         while self.find(name, **labels) != value:
             assert time.monotonic() < deadline, f"{name} did not become {value}"
+            time.sleep(0.05)
+
+    def wait_for_sum(
+        self, name: str, value: float, series: Sequence[dict[str, str]]
+    ) -> None:
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while sum(self.find(name, **labels) or 0 for labels in series) != value:
+            assert time.monotonic() < deadline, f"{name} did not add up to {value}"
+            time.sleep(0.05)
+
+    def wait_for_any(self, name: str, **labels: str) -> None:
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while not self.find(name, **labels):
+            assert time.monotonic() < deadline, f"{name} is still 0"
             time.sleep(0.05)
 
     def end(self, number: int = signal.SIGTERM) -> int:
