@@ -12,7 +12,7 @@ import msgspec
 from hookline.finish_cause import FinishCause
 from hookline.frozen import EMPTY
 from hookline.request import FinishReason, TokenLogprobs
-from hookline.stats import NO_THREADS, BlockEviction, SchedulerStats, ThreadUse
+from hookline.stats import NO_THREADS, BlockEviction, KVLoad, SchedulerStats, ThreadUse
 
 
 class Queued(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -63,6 +63,9 @@ class Preempted(msgspec.Struct, frozen=True, array_like=True, gc=False):
             or `sleep` (of the engine, with the mode `keep`).
         beneficiary_id: The request that needed its blocks; None if it needed blocks
             itself and no request ranked lower, or if the cause is another one.
+        prompt_tokens: Number of its prompt tokens.
+        output_tokens: Number of tokens generated for it before, by steps whose results
+            were known.
     """
 
     request_id: int
@@ -71,6 +74,8 @@ class Preempted(msgspec.Struct, frozen=True, array_like=True, gc=False):
     failed_external_tokens: int = 0
     cause: PreemptionCause = PreemptionCause.NO_FREE_BLOCKS
     beneficiary_id: int | None = None
+    prompt_tokens: int = 0
+    output_tokens: int = 0
 
 
 class NewTokens(msgspec.Struct, frozen=True, array_like=True):
@@ -203,6 +208,9 @@ class StepRecord(msgspec.Struct, frozen=True, array_like=True):
             speculation is off.
         kernels_compiling: Torch computed it, because its kernels are being compiled.
         thread_use: The CPU threads that computed it.
+        evicted_blocks: Blocks evicted from the prefix cache while it was scheduled, or
+            before and not yet counted by a step.
+        eviction_ns: Time of the allocations that evicted them, part of the scheduling.
     """
 
     step: int
@@ -230,6 +238,8 @@ class StepRecord(msgspec.Struct, frozen=True, array_like=True):
     most_drafts: int = 0
     kernels_compiling: bool = False
     thread_use: ThreadUse = NO_THREADS
+    evicted_blocks: int = 0
+    eviction_ns: int = 0
 
     @property
     def schedule_ns(self) -> int:
@@ -262,6 +272,7 @@ class StepOutput(msgspec.Struct, frozen=True, array_like=True):
         evictions: Evictions of sampled blocks, if residency is measured.
         clock: Sent periodically, to convert times to wall-clock time.
         cache_changes: Changes of the prefix cache, if they are published.
+        loads: Loads by a KV connector that ended.
     """
 
     engine_index: int
@@ -277,3 +288,4 @@ class StepOutput(msgspec.Struct, frozen=True, array_like=True):
     evictions: list[BlockEviction] = []
     clock: ClockPair | None = None
     cache_changes: CacheChanges | None = None
+    loads: list[KVLoad] = []

@@ -2,7 +2,9 @@
 
 import pytest
 
+from hookline.clock import NANOSECONDS, VirtualClock
 from hookline.kv_cache import BlockPool
+from hookline_testing.slow_evictions import SlowEvictions
 
 
 def cached(pool: BlockPool, *hashes: bytes) -> list[int]:
@@ -203,3 +205,24 @@ def test_forgotten_block_can_be_entered_again() -> None:
     pool.cache_block(block_id, b"a")
 
     assert pool.find_cached(b"a") == block_id
+
+
+def test_evictions_are_counted_and_timed() -> None:
+    """Only allocations that evict take time; a reset evicts nothing."""
+    clock = VirtualClock()
+    pool = BlockPool(4, clock)
+    pool.listeners.append(SlowEvictions(clock, 1))
+    pool.free(cached(pool, b"a", b"b", b"c"))
+    clock.sleep(7)
+
+    pool.allocate(1)
+    empty = pool.evictions.take_work()
+    pool.allocate(2)
+    two = pool.evictions.take_work()
+    pool.reset()
+    none = pool.evictions.take_work()
+
+    assert (empty.blocks, empty.nanoseconds) == (0, 0)
+    assert (two.blocks, two.nanoseconds) == (2, 2 * NANOSECONDS)
+    assert (none.blocks, none.nanoseconds) == (0, 0)
+    assert pool.evictions.total == 2

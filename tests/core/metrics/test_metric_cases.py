@@ -26,9 +26,10 @@ from hookline.metrics.metric import Feature, Scope
 from hookline.outputs import RequestOutput
 from hookline.payloads import EngineStarted, StateChanged, StepFinished
 from hookline.sampling_params import SamplingParams
-from hookline.stats import IterationStats, SchedulerStats
+from hookline.stats import IterationStats, KVLoad, SchedulerStats
 from hookline_testing.observed import ObservedEngine
 from hookline_testing.simulation import simulated_core
+from hookline_testing.slow_evictions import SlowEvictions
 
 TABLE = Path(__file__).with_name("metric_cases.json")
 """By case, then by histogram: {"count", "sum", "buckets": {bound: count}}."""
@@ -68,6 +69,8 @@ class Case:
             max_model_len=min(num_kv_blocks, 32),
         )
         self.clock = clock
+        self.core = core
+        self.outputs: list[StepOutput] = []
         self.engine = ObservedEngine(core, clock, is_detailed=True)
         metrics = MetricsConfig(dialects=("hookline",))
         observers = ObserverConfig(
@@ -95,6 +98,7 @@ class Case:
         self.record(output, self.engine.take(output))
 
     def record(self, output: StepOutput, iteration: IterationStats) -> None:
+        self.outputs.append(output)
         if output.record is not None:
             step = StepFinished(
                 engine_index=0,
@@ -218,6 +222,31 @@ def prefix_hit() -> Case:
     return case
 
 
+def evictions() -> Case:
+    """A prompt that evicts three blocks of the one before it, and an output one."""
+    case = Case(num_kv_blocks=8, is_caching=True)
+    case.core._scheduler._cache.add_listener(SlowEvictions(case.clock, 0.000_25))
+    case.engine.submit([1, 2, 3, 4, 5], tokens(1))
+    case.run()
+    case.engine.submit([6, 7, 8, 9, 10, 11], tokens(2))
+    case.run()
+    return case
+
+
+def told(case: Case, **events: object) -> StepOutput:
+    """An output made by hand."""
+    return StepOutput(0, case.clock.now(), "step", SchedulerStats(), **events)  # type: ignore[arg-type]
+
+
+def kv_loads() -> Case:
+    """Two loads end with one output, and one fails with the next."""
+    case = Case()
+    good = [KVLoad(3_000_000, 32), KVLoad(40_000_000, 16)]
+    case.take(told(case, loads=good))
+    case.take(told(case, loads=[KVLoad(2_000_000_000)]))
+    return case
+
+
 def several_tokens_a_step() -> Case:
     """A request gets three tokens, and four more after two seconds."""
     case = Case()
@@ -226,14 +255,11 @@ def several_tokens_a_step() -> Case:
     def at(seconds: float) -> int:
         return round(seconds * NANOSECONDS)
 
-    def told(**events: object) -> StepOutput:
-        return StepOutput(0, case.clock.now(), "step", SchedulerStats(), **events)  # type: ignore[arg-type]
-
     begun = Scheduled(1, at(2.5), 0, 0, 0, is_resumed=False)
-    case.take(told(queued=[Queued(1, at(1), 3)], scheduled=[begun]))
-    case.take(told(new_tokens=[NewTokens(1, at(3), [5, 6, 7])]))
-    case.take(told(new_tokens=[NewTokens(1, at(5), [8] * 4)]))
-    case.take(told(finished=[Finished(1, at(6), LengthReached(), 7)]))
+    case.take(told(case, queued=[Queued(1, at(1), 3)], scheduled=[begun]))
+    case.take(told(case, new_tokens=[NewTokens(1, at(3), [5, 6, 7])]))
+    case.take(told(case, new_tokens=[NewTokens(1, at(5), [8] * 4)]))
+    case.take(told(case, finished=[Finished(1, at(6), LengthReached(), 7)]))
     return case
 
 
@@ -294,6 +320,8 @@ CASES: dict[str, Callable[[], Case]] = {
         preempted_prefill,
         chunked_prefill,
         prefix_hit,
+        evictions,
+        kv_loads,
         several_tokens_a_step,
         one_token,
         several_completions,
@@ -437,3 +465,61 @@ def test_aborted_choices_were_looked_up_and_got_no_prompt() -> None:
     assert case.gauge("prefix_cache_queried_tokens") == 4 * 6
     assert sum(case.by_label("prompt_tokens").values()) == 2 * 6
     assert case.by_label("request_group_prompt_tokens") == {"computed": 6}
+
+
+@pytest.mark.parametrize("threshold", [None, 2])
+@pytest.mark.parametrize("num_kv_blocks", [10, 14, 64])
+def test_preempted_tokens_are_those_of_the_events(
+    threshold: int | None, num_kv_blocks: int
+) -> None:
+    """Each preemption counts the prompt, and the output as far as it had come."""
+    case = Case(num_kv_blocks=num_kv_blocks, threshold=threshold)
+    prompts = {1: 2, 2: 5, 3: 3}
+    for request_id, length in prompts.items():
+        case.engine.submit([request_id] * length, tokens(5))
+    outputs, waiting = dict.fromkeys(prompts, 0), set()
+    expected = {"prompt": 0, "output": 0}
+
+    while case.turn():
+        # What a step preempts, and what it schedules, precedes its tokens.
+        for event in case.outputs[-1].preempted:
+            expected["prompt"] += prompts[event.request_id]
+            expected["output"] += outputs[event.request_id]
+            waiting.add(event.request_id)
+        waiting -= {event.request_id for event in case.outputs[-1].scheduled}
+        for new in case.outputs[-1].new_tokens:
+            outputs[new.request_id] += len(new.token_ids)
+        nonzero = {kind: number for kind, number in expected.items() if number}
+        assert case.by_label("preempted_tokens") == nonzero
+        assert case.gauge("requests_preempted") == len(waiting)
+
+    assert (case.gauge("preemptions") > 0) == (num_kv_blocks < 20)
+    assert case.gauge("requests_preempted") == 0
+
+
+def test_aborted_request_is_no_longer_preempted() -> None:
+    """A request that its client leaves while it waits for its second turn."""
+    case = Case(num_kv_blocks=8)
+    case.engine.submit([1] * 3, tokens(5))
+    late = case.engine.submit([2] * 3, tokens(5))
+    while not case.gauge("requests_preempted"):
+        case.turn()
+
+    case.engine.abort(late)
+    case.turn()
+
+    assert case.gauge("requests_preempted") == 0
+    assert case.by_label("preempted_tokens")["prompt"] == 3
+
+
+def test_evicted_tokens_are_those_of_the_steps() -> None:
+    """The total and the steps' counts agree; their time is part of scheduling."""
+    case = evictions()
+    records = [each.record for each in case.outputs if each.record is not None]
+
+    evicted = [record.evicted_blocks for record in records]
+    assert evicted == [0, 3, 1]
+    assert case.gauge("prefix_cache_evicted_tokens") == sum(evicted)
+    assert [record.eviction_ns for record in records] == [
+        record.schedule_ns for record in records
+    ]

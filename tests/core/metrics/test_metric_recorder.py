@@ -46,6 +46,7 @@ from hookline.stats import (
     FirstScheduled,
     FirstToken,
     IterationStats,
+    KVLoad,
     PrefixCacheCounts,
     Residue,
     SchedulerStats,
@@ -163,6 +164,8 @@ STEP = StepRecord(
         preempted_ns=125 * MILLISECOND,
         throttled_ns=500 * MILLISECOND,
     ),
+    evicted_blocks=2,
+    eviction_ns=20_000,
 )
 
 FRONT_END = FrontEndChanged(
@@ -266,6 +269,10 @@ BUSY = SchedulerStats(
         },
     ),
     tenants={"acme": TenantStats(3, 0.0), "": TenantStats(1, 2.5)},
+    preempted=1,
+    preempted_prompt_tokens=24,
+    preempted_output_tokens=5,
+    evicted_blocks=3,
 )
 
 EARLIER = SchedulerStats(running=9, kv_blocks=40, received=3)
@@ -296,6 +303,7 @@ FIRST_STEP = IterationStats(
             (20 * MILLISECOND, 30 * MILLISECOND),
         ),
     ),
+    loads=(KVLoad(4 * MILLISECOND, 32), KVLoad(500 * MILLISECOND)),
 )
 
 OUTSIDE_STEPS = IterationStats(
@@ -350,6 +358,13 @@ EXPECTED: dict[str, Numbers] = {
     },
     "hookline_requests_received": {(): 14},
     "hookline_preemptions": {(): 2},
+    "hookline_preempted_tokens": {("prompt",): 24, ("output",): 5},
+    "hookline_requests_preempted": {(): 1},
+    "hookline_prefix_cache_evicted_tokens": {(): 48},
+    "hookline_prefix_cache_eviction_seconds": {(): ({0.000025: 1}, 0.00002)},
+    "hookline_kv_transfer_load_seconds": {(): ({0.005: 1, 0.5: 1}, 0.504)},
+    "hookline_kv_tier_used_tokens": {("cpu",): 16},
+    "hookline_kv_tier_limit_tokens": {("cpu",): 32},
     "hookline_prefix_cache_queried_tokens": {(): 32},
     "hookline_prefix_cache_hit_tokens": {(): 4},
     "hookline_cached_tokens": {
@@ -875,6 +890,51 @@ def test_cached_tokens_have_the_source_that_a_connector_names(
         "device": 64,
         source: 56,
     }
+
+
+HOST = {
+    "hicache_host_used_tokens": 48,
+    "hicache_host_total_tokens": 128,
+    "hicache_backup_tokens": 80,
+    "hicache_backup_bytes": 2560,
+    "hicache_dropped_tokens": 32,
+    "load_back_tokens": 24,
+    "load_back_bytes": 1024,
+}
+"""SGLang's names of a tier in host memory, in blocks of 16 tokens and 512 bytes."""
+
+
+@pytest.mark.parametrize("name", HOST)
+def test_host_memory_has_sglangs_names(name: str) -> None:
+    """Of the tier `cpu` alone; without one, no series says 0."""
+    metrics = MetricsConfig(dialects=("sglang",))
+    recorder = Recorder(EngineConfig(observers=ObserverConfig(metrics=metrics)))
+    recorder.engine_started(make_started())
+    host = TierStats(
+        blocks=3,
+        max_blocks=8,
+        bytes=3 * 512,
+        max_bytes=8 * 512,
+        hit_tokens=24,
+        missed_tokens=8,
+        in_bytes=5 * 512,
+        out_bytes=2 * 512,
+        evicted_blocks=1,
+        dropped_blocks=2,
+    )
+    disk = TierStats(blocks=90, max_blocks=99, in_bytes=7, hit_tokens=7)
+
+    def told(**tiers: TierStats) -> list[object]:
+        stats = SchedulerStats(transfers=TransferStats(tiers=tiers))
+        recorder.step_finished(make_step(scheduler=stats))
+        [family] = [
+            each for each in recorder.snapshot() if each.name == f"sglang:{name}"
+        ]
+        return [sample.value for sample in family.samples]
+
+    assert told() == []
+    assert told(disk=disk) == []
+    assert told(cpu=host, disk=disk) == [HOST[name]]
 
 
 def test_request_of_one_token_has_no_time_per_output_token(recorder: Recorder) -> None:

@@ -11,7 +11,7 @@ from hookline.core.commands import SCHEMA_VERSION
 from hookline.frozen import plain
 from hookline.transport.messages import ToClient, ToEngine
 
-DIGESTS = {17: "b0cb181d064e4940ac60c82865d8da274090979a5d2e4401b64b603f4d37c371"}
+DIGESTS = {18: "5a145ba448044a06cff7020c0afe689e62d4b87773c743b50483b96698374095"}
 """SHA-256 of the schemas of all messages, by schema version."""
 
 

@@ -113,8 +113,11 @@ def test_nothing_is_wrong_and_nothing_is_left(
     engine = connected_core(
         store, num_blocks=num_blocks, transfer=transfer, scheduler=scheduler
     )
+    outputs: list[StepOutput] = []
     for _ in range(2):
-        tokens = tokens_by_request(drive(engine, source, prompts))
+        driven = drive(engine, source, prompts)
+        outputs += driven
+        tokens = tokens_by_request(driven)
 
         for at, found in tokens.items():
             assert found == right[at][: len(found)]
@@ -125,3 +128,26 @@ def test_nothing_is_wrong_and_nothing_is_left(
         assert sum(stats.finished.values()) == stats.received
         if policy is LoadFailurePolicy.RECOMPUTE:
             assert "error" not in stats.finished
+    compare_totals(engine, outputs)
+
+
+def compare_totals(engine: ConnectedCore, outputs: list[StepOutput]) -> None:
+    """Totals are the sums over what outputs have told."""
+    stats = engine.core.state("test").stats
+    preempted = [event for output in outputs for event in output.preempted]
+    assert stats.preempted == 0
+    assert stats.preemptions == len(preempted)
+    assert stats.preempted_prompt_tokens == sum(
+        event.prompt_tokens for event in preempted
+    )
+    assert stats.preempted_output_tokens == sum(
+        event.output_tokens for event in preempted
+    )
+    loads = [load for output in outputs for load in output.loads]
+    assert stats.transfers.loads == len(loads)
+    assert stats.transfers.load_ns == sum(load.nanoseconds for load in loads)
+    records = [output.record for output in outputs if output.record is not None]
+    untold = engine.core._scheduler.take_eviction_work()
+    assert stats.evicted_blocks == untold.blocks + sum(
+        record.evicted_blocks for record in records
+    )

@@ -144,8 +144,11 @@ class EngineCore:
         if (plan := self._scheduler.schedule(started_at)) is None:
             return None
         scheduled_at = self.clock.now()
+        evictions = self._scheduler.take_eviction_work()
         started = self._executor.start(plan)
-        self._in_flight.append(StepInFlight(plan, started, started_at, scheduled_at))
+        self._in_flight.append(
+            StepInFlight(plan, started, started_at, scheduled_at, evictions)
+        )
         return plan
 
     def _await_oldest(self) -> tuple[StepInFlight, StepResult]:
@@ -266,6 +269,7 @@ class EngineCore:
             evictions=self._scheduler.drain_evictions(),
             clock=clock,
             cache_changes=self._cache_changes(),
+            loads=events.loads,
         )
 
     def _stats(self) -> SchedulerStats:

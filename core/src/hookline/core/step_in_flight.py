@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from hookline.events import StepRecord
+from hookline.kv_cache import EvictionWork
 from hookline.scheduler.step_events import VerifiedDrafts
 from hookline.step import StepPlan, StepResult
 from hookline.worker.executor import StartedStep
@@ -17,12 +18,14 @@ class StepInFlight:
         started: The executor's handle.
         started_at: Start of scheduling, monotonic ns.
         scheduled_at: Time when the executor got the plan, monotonic ns.
+        evictions: Evictions from the prefix cache that made room for it.
     """
 
     plan: StepPlan
     started: StartedStep
     started_at: int
     scheduled_at: int
+    evictions: EvictionWork
 
     def record(
         self,
@@ -71,4 +74,6 @@ class StepInFlight:
             most_drafts=result.most_drafts,
             kernels_compiling=result.kernels_compiling,
             thread_use=result.thread_use,
+            evicted_blocks=self.evictions.blocks,
+            eviction_ns=self.evictions.nanoseconds,
         )

@@ -140,6 +140,7 @@ class RequestAccounting:
         """Counts the events of one output; events of unknown requests are ignored."""
         iteration = IterationBuilder()
         iteration.evictions += output.evictions
+        iteration.loads += output.loads
         if output.clock is not None:
             self.wall.set_engine(output.clock)
             self.wall.set_front_end(self._clock)

@@ -10,6 +10,7 @@ from hookline.stats import (
     FirstScheduled,
     FirstToken,
     IterationStats,
+    KVLoad,
 )
 
 
@@ -28,6 +29,7 @@ class IterationBuilder:
         self.finished: list[FinishedRequest] = []
         self.finished_groups: list[FinishedGroup] = []
         self.evictions: list[BlockEviction] = []
+        self.loads: list[KVLoad] = []
 
     def first_scheduled(self, admitted: AdmittedRequest, timeline: Timeline) -> None:
         """Notes how long a request has waited for the engine."""
@@ -81,4 +83,5 @@ class IterationBuilder:
             finished=tuple(self.finished),
             finished_groups=tuple(self.finished_groups),
             evictions=tuple(self.evictions),
+            loads=tuple(self.loads),
         )

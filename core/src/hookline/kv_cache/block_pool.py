@@ -13,7 +13,9 @@ empty      0           yes        no
 
 from collections.abc import Sequence
 
+from hookline.clock import Clock
 from hookline.kv_cache.cache_listener import CacheListener
+from hookline.kv_cache.evictions import Evictions
 from hookline.kv_cache.free_list import Block, FreeList
 
 
@@ -25,9 +27,11 @@ class BlockPool:
 
     Attributes:
         listeners: Informed of evictions and resets.
+        evictions: Number and time of evictions.
     """
 
-    def __init__(self, num_blocks: int) -> None:
+    def __init__(self, num_blocks: int, clock: Clock | None = None) -> None:
+        self.evictions = Evictions(clock)
         self.listeners: list[CacheListener] = []
         self._blocks = [Block(block_id) for block_id in range(num_blocks)]
         self._free = FreeList(self._blocks)
@@ -76,6 +80,7 @@ class BlockPool:
                 self._evict(block)
             block.references = 1
             allocated.append(block.block_id)
+        self.evictions.end()
         self._num_references += count
         return allocated
 
@@ -151,6 +156,7 @@ class BlockPool:
     def _evict(self, block: Block) -> None:
         """Removes a reusable block from the prefix cache."""
         assert block.block_hash is not None
+        self.evictions.count()
         self._num_reusable -= 1
         for listener in self.listeners:
             listener.block_evicted(block.block_id, block.block_hash)

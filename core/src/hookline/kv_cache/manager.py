@@ -24,7 +24,7 @@ class KVCacheManager:
             self._measured = MeasuredBlockPool(
                 num_blocks, share=config.residency_sample, clock=clock
             )
-        self.pool = self._measured or BlockPool(num_blocks)
+        self.pool = self._measured or BlockPool(num_blocks, clock)
         self.block_size = config.block_size
         self._is_caching = config.enable_prefix_caching
         self._hasher = BlockHasher(config.block_size, config.hash_algorithm)

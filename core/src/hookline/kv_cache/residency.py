@@ -33,7 +33,7 @@ class MeasuredBlockPool(BlockPool):
     """
 
     def __init__(self, num_blocks: int, *, share: float, clock: Clock) -> None:
-        super().__init__(num_blocks)
+        super().__init__(num_blocks, clock)
         self._share = share
         self._clock = clock
         self._draw = Random(0).random  # noqa: S311 - a sample, not a secret

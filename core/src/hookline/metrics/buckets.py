@@ -16,6 +16,8 @@ class BucketFamily(StrEnum):
     REQUEST_TOKENS = "request_tokens"
     STEP_DURATION = "step_duration"
     KV_CACHE_RESIDENCY = "kv_cache_residency"
+    PREFIX_CACHE_EVICTION = "prefix_cache_eviction"
+    KV_LOAD = "kv_load"
     HTTP_LATENCY = "http_latency"
     HTTP_LATENCY_HIGH_RESOLUTION = "http_latency_highr"
     HTTP_BYTES = "http_bytes"
@@ -26,6 +28,7 @@ class BucketFamily(StrEnum):
     SGLANG_QUEUE = "sglang_queue_time"
     SGLANG_STAGE = "sglang_per_stage_latency"
     SGLANG_TOKENS = "sglang_tokens"
+    SGLANG_CACHE = "sglang_cache_duration"
 
 
 def _refined(theirs: tuple[float, ...], *more: float) -> tuple[float, ...]:
@@ -69,6 +72,14 @@ _FIXED: Mapping[BucketFamily, tuple[float, ...]] = MappingProxyType({
     BucketFamily.KV_CACHE_RESIDENCY: (
         0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 30,
         60, 120, 300, 600, 1200, 1800,
+    ),
+    BucketFamily.PREFIX_CACHE_EVICTION: (
+        0.000001, 0.0000025, 0.000005, 0.00001, 0.000025, 0.00005, 0.0001, 0.00025,
+        0.0005, 0.001, 0.0025, 0.005, 0.01, 0.1, 1,
+    ),
+    BucketFamily.KV_LOAD: (
+        0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25,
+        0.5, 1, 2.5, 5, 10, 30, 60, 120,
     ),
     BucketFamily.HTTP_LATENCY: (
         0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300,
@@ -114,6 +125,13 @@ _FIXED: Mapping[BucketFamily, tuple[float, ...]] = MappingProxyType({
         10_000, 12_500, 15_000, 17_500, 20_000, 22_500, 25_000, 27_500, 30_000, 35_000,
         40_000, 60_000, 80_000, 100_000, 200_000, 300_000, 400_000, 600_000, 800_000,
         1_000_000, 1_100_000,
+    ),
+    BucketFamily.SGLANG_CACHE: _refined(
+        (
+            0.001, 0.002, 0.003, 0.004, 0.005, 0.006, 0.007, 0.008, 0.009, 0.01, 0.02,
+            0.03, 0.04, 0.05, 0.1, 0.2, 0.5, 1,
+        ),
+        0.000001, 0.00001, 0.0001, 0.0005, 2, 5, 10, 30, 60,
     ),
 })
 # fmt: on

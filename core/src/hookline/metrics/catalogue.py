@@ -11,6 +11,8 @@ from hookline.metrics.families.live import LIVE_METRICS
 from hookline.metrics.families.log import LOG_METRICS
 from hookline.metrics.families.logger import FOLDED, LOGGER_METRICS
 from hookline.metrics.families.objectives import SLO_METRICS
+from hookline.metrics.families.preemption import PREEMPTION_METRICS
+from hookline.metrics.families.prefix_cache import PREFIX_CACHE_METRICS
 from hookline.metrics.families.request import REQUEST_METRICS
 from hookline.metrics.families.residency import RESIDENCY_METRICS
 from hookline.metrics.families.speculation import SPECULATION_METRICS
@@ -25,6 +27,8 @@ from hookline.metrics.metric import OWN_DIALECT, Metric
 
 _OWN: tuple[Metric, ...] = (
     *ENGINE_METRICS,
+    *PREEMPTION_METRICS,
+    *PREFIX_CACHE_METRICS,
     *CACHE_SOURCE_METRICS,
     *RESIDENCY_METRICS,
     *LIVE_METRICS,

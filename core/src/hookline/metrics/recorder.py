@@ -154,7 +154,7 @@ class Recorder:
 
     def _add(self, sums: Sums, iteration: IterationStats) -> None:
         sums.feed(iteration)
-        for parts in (iteration.finished_groups, iteration.evictions):
+        for parts in (iteration.finished_groups, iteration.evictions, iteration.loads):
             for part in parts:
                 sums.feed(part)
         for begun in iteration.first_scheduled:

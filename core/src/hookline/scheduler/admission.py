@@ -93,6 +93,7 @@ class Admission:
         self._record(lifecycle, request, now)
         request.status = RequestStatus.RUNNING
         lifecycle.queues.running.add(request)
+        lifecycle.queues.preempted.discard(request.request_id)
         computed = request.num_computed_tokens + num_tokens
         self._cache.cache_full_blocks(request, computed)
 

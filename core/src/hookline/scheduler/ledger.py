@@ -3,6 +3,7 @@
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
+from hookline.events import Preempted
 from hookline.kv_cache import BlockPool
 from hookline.request import FinishReason, Request
 from hookline.stats import PrefixCacheCounts, Residue
@@ -16,6 +17,10 @@ class Ledger:
         received: Number of requests received.
         finished: Number of finished requests by reason.
         preemptions: Number of preemptions.
+        preempted_prompt_tokens: Prompt tokens of preempted requests, once for each
+            preemption.
+        preempted_output_tokens: Tokens generated for preempted requests before,
+            likewise.
         sampled_tokens: Output tokens of all requests.
         discarded_tokens: Sampled tokens of requests that had already ended, or whose KV
             load had failed.
@@ -29,6 +34,8 @@ class Ledger:
     received: int = 0
     finished: dict[str, int] = field(default_factory=dict)
     preemptions: int = 0
+    preempted_prompt_tokens: int = 0
+    preempted_output_tokens: int = 0
     sampled_tokens: int = 0
     discarded_tokens: int = 0
     finished_tokens: int = 0
@@ -40,6 +47,11 @@ class Ledger:
     def end(self, reason: FinishReason, output_tokens: int) -> None:
         self.finished[reason] = self.finished.get(reason, 0) + 1
         self.finished_tokens += output_tokens
+
+    def preempt(self, event: Preempted) -> None:
+        self.preemptions += 1
+        self.preempted_prompt_tokens += event.prompt_tokens
+        self.preempted_output_tokens += event.output_tokens
 
     def count_lookup(self, queried_tokens: int, hit_tokens: int) -> None:
         before = self.prefix_cache

@@ -46,6 +46,7 @@ class RequestLifecycle:
     def take_events(self) -> StepEvents:
         """Returns the events since the last call."""
         events, self.events = self.events, StepEvents()
+        events.loads = self._transfers.ledger.take_loads()
         return events
 
     def add(self, inner: EngineRequest, now: int) -> None:
@@ -145,6 +146,8 @@ class RequestLifecycle:
             num_failed,
             cause,
             None if beneficiary is None else beneficiary.request_id,
+            victim.num_prompt_tokens,
+            victim.num_output_tokens,
         )
         self.events.preempted.append(event)
         self._cache.free(victim)
@@ -154,7 +157,8 @@ class RequestLifecycle:
         victim.draft_token_ids = []
         if not victim.num_pending_tokens:
             victim.prompt_logprobs = []
-        self.ledger.preemptions += 1
+        self.ledger.preempt(event)
+        self.queues.preempted.add(victim.request_id)
         self.queues.waiting.push(victim)
 
     def resume_ready(self, now: int) -> None:

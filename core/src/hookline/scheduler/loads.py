@@ -13,6 +13,7 @@ from hookline.kv_transfer.orders import EndedTransfer
 from hookline.request import Request, RequestStatus
 from hookline.scheduler.transfer_ledger import TransferLedger
 from hookline.scheduler.transfer_outbox import Outbox
+from hookline.stats import KVLoad
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +180,8 @@ class Loads:
         # The last block of a failed load is invalid, even if reported otherwise.
         loaded = min(ended.num_blocks, len(load.block_ids) - bool(reason))
         assert reason or loaded == len(load.block_ids)
-        self._ledger.count_load(ended.nanoseconds)
+        tokens = loaded * self._cache.block_size
+        self._ledger.count_load(KVLoad(ended.nanoseconds, tokens))
         self._guard.load_ended(is_good=not reason)
         if reason:
             self._ledger.fail(Stage.LOAD, reason)

@@ -18,6 +18,7 @@ class RequestQueues:
         waiting: Requests that can be admitted.
         held: Requests that wait at a readiness gate.
         running: Requests in the batch.
+        preempted: Ids of the waiting and held requests that were in the batch before.
         fair: The waiting queue under the policy `fair`, which also keeps the tenants'
             accounts; otherwise None.
         tenants: Statistics of its tenants, as of the last audit.
@@ -32,6 +33,7 @@ class RequestQueues:
         )
         self.held = HeldRequests(gates)
         self.running = RunningBatch()
+        self.preempted: set[int] = set()
         # The last quarter of the places is for requests' first choices.
         self._most_followers = max(1, 3 * config.max_num_seqs // 4)
         self.tenants: dict[str, TenantStats] = {}
@@ -51,6 +53,7 @@ class RequestQueues:
             self.held.cancel(request)
         else:
             self.waiting.remove(request)
+        self.preempted.discard(request.request_id)
 
     def next_waiting(self, now: int) -> Request | None:
         """Returns the first request that can be admitted, and leaves it queued.

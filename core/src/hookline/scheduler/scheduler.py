@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from hookline.config import SchedulerConfig
 from hookline.events import CacheEvent, PreemptionCause
 from hookline.finish_cause import FinishCause
-from hookline.kv_cache import KVCacheManager
+from hookline.kv_cache import EvictionWork, KVCacheManager
 from hookline.request import EngineRequest, Request, RequestStatus
 from hookline.scheduler.admission import Admission, chunk
 from hookline.scheduler.draft_planning import DraftPlanning
@@ -221,6 +221,10 @@ class Scheduler:
         """Returns measured evictions since the last call."""
         return self._cache.drain_evictions()
 
+    def take_eviction_work(self) -> EvictionWork:
+        """Returns what evictions took since the last call."""
+        return self._cache.pool.evictions.take_work()
+
     def stats(self) -> SchedulerStats:
         """Returns the state now, and totals since the start."""
         queues, pool, ledger = self._queues, self._cache.pool, self._lifecycle.ledger
@@ -247,6 +251,10 @@ class Scheduler:
             external_cache=self._transfers.ledger.external_cache,
             transfers=self._transfers.stats(),
             tenants=queues.tenants,
+            preempted=len(queues.preempted),
+            preempted_prompt_tokens=ledger.preempted_prompt_tokens,
+            preempted_output_tokens=ledger.preempted_output_tokens,
+            evicted_blocks=pool.evictions.total,
         )
 
     def audit(self) -> None:

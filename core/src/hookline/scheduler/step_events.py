@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 
 from hookline.events import Finished, NewTokens, Preempted, Queued, Scheduled
+from hookline.stats import KVLoad
 
 
 @dataclass(slots=True)
@@ -42,6 +43,7 @@ class StepEvents:
     new_tokens: list[NewTokens] = field(default_factory=list)
     finished: list[Finished] = field(default_factory=list)
     verified: VerifiedDrafts = field(default_factory=VerifiedDrafts)
+    loads: list[KVLoad] = field(default_factory=list)
 
     @property
     def is_empty(self) -> bool:

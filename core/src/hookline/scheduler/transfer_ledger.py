@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 from hookline.kv_transfer.failure_reason import Reason
 from hookline.kv_transfer.orders import Failures, TransferReport
-from hookline.stats import PrefixCacheCounts, TierStats, TransferStats
+from hookline.stats import KVLoad, PrefixCacheCounts, TierStats, TransferStats
 
 MOST_REASONS = 24
 """Distinct failure reasons: connectors may add their own, and labels are bounded."""
@@ -28,6 +28,7 @@ class TransferLedger:
         reclaimed_blocks: Blocks whose save was given up for a waiting request.
         late_reports: Reports on transfers that had ended before.
         failures: Failures by stage and reason.
+        ended_loads: Ended loads that `take_loads` has not returned yet.
     """
 
     external_cache: PrefixCacheCounts = field(default_factory=PrefixCacheCounts)
@@ -42,6 +43,7 @@ class TransferLedger:
     reclaimed_blocks: int = 0
     late_reports: int = 0
     failures: Failures = field(default_factory=dict)
+    ended_loads: list[KVLoad] = field(default_factory=list)
     _reasons: set[str] = field(default_factory=lambda: set(Reason))
 
     def take(self, report: TransferReport) -> None:
@@ -66,9 +68,15 @@ class TransferLedger:
         by_reason = self.failures.setdefault(str(stage), {})
         by_reason[str(reason)] = by_reason.get(str(reason), 0) + count
 
-    def count_load(self, nanoseconds: int) -> None:
+    def count_load(self, load: KVLoad) -> None:
         self.loads += 1
-        self.load_ns += nanoseconds
+        self.load_ns += load.nanoseconds
+        self.ended_loads.append(load)
+
+    def take_loads(self) -> list[KVLoad]:
+        """Returns the ended loads since the last call."""
+        loads, self.ended_loads = self.ended_loads, []
+        return loads
 
     def count_save(self, nanoseconds: int) -> None:
         self.saves += 1

@@ -8,6 +8,7 @@ from hookline.stats.finished_request import (
     RequestTimes,
 )
 from hookline.stats.iteration_stats import FirstScheduled, FirstToken, IterationStats
+from hookline.stats.kv_load import KVLoad
 from hookline.stats.prefix_cache import HitRateWindow, PrefixCacheCounts
 from hookline.stats.scheduler_stats import (
     MOST_TENANTS,
@@ -30,6 +31,7 @@ __all__ = [
     "FirstToken",
     "HitRateWindow",
     "IterationStats",
+    "KVLoad",
     "PrefixCacheCounts",
     "RequestTimes",
     "Residue",

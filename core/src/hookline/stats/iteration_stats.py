@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from hookline.stats.block_eviction import BlockEviction
 from hookline.stats.finished_request import FinishedGroup, FinishedRequest
+from hookline.stats.kv_load import KVLoad
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +62,7 @@ class IterationStats:
         finished: Requests that ended.
         finished_groups: Clients' requests all of whose completions have ended.
         evictions: Evictions of sampled blocks from the prefix cache.
+        loads: Loads by a KV connector that ended.
     """
 
     prompt_tokens_computed: int = 0
@@ -75,6 +77,7 @@ class IterationStats:
     finished: tuple[FinishedRequest, ...] = ()
     finished_groups: tuple[FinishedGroup, ...] = ()
     evictions: tuple[BlockEviction, ...] = ()
+    loads: tuple[KVLoad, ...] = ()
 
     @property
     def prompt_tokens(self) -> int:

@@ -73,6 +73,13 @@ class SchedulerStats(msgspec.Struct, frozen=True, array_like=True):
             without the weights, too.
         tenants: Tenants under the policy `fair`, by name, as of the last audit; the
             name is empty for requests without a tenant.
+        preempted: Number of requests that were preempted and have not been admitted
+            again.
+        preempted_prompt_tokens: Total prompt tokens of preempted requests; each
+            preemption counts them again.
+        preempted_output_tokens: Total tokens generated for preempted requests before,
+            likewise.
+        evicted_blocks: Total blocks evicted from the prefix cache.
     """
 
     running: int = 0
@@ -97,6 +104,10 @@ class SchedulerStats(msgspec.Struct, frozen=True, array_like=True):
     transfers: TransferStats = TransferStats()
     sleep_level: int = 0
     tenants: Mapping[str, TenantStats] = EMPTY
+    preempted: int = 0
+    preempted_prompt_tokens: int = 0
+    preempted_output_tokens: int = 0
+    evicted_blocks: int = 0
 
     @property
     def kv_usage(self) -> float:
@@ -110,6 +121,7 @@ class SchedulerStats(msgspec.Struct, frozen=True, array_like=True):
             running=0,
             waiting=0,
             waiting_tokens=0,
+            preempted=0,
             waiting_for_grammar=0,
             waiting_for_remote_kv=0,
             kv_blocks_used=0,

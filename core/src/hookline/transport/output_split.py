@@ -22,8 +22,8 @@ def split_output(
     """Yields each client's part of an output.
 
     The first client gets what belongs to the engine as a whole, too: the step's record,
-    evictions and changes of the prefix cache. So sums over clients count nothing twice.
-    Every client gets the engine's state.
+    evictions, loads and changes of the prefix cache. So sums over clients count nothing
+    twice. Every client gets the engine's state.
     """
     for place, client in enumerate(clients):
         is_first = place == 0
@@ -43,6 +43,7 @@ def split_output(
                 evictions=output.evictions if is_first else [],
                 clock=output.clock,
                 cache_changes=output.cache_changes if is_first else None,
+                loads=output.loads if is_first else [],
             ),
         )
 

@@ -24,6 +24,7 @@ _TRANSFER_TITLES = {
     "breaker_open": "KV connector breaker open",
     "ended": "Completed KV transfers",
     "seconds": "Time of completed KV transfers",
+    "load_seconds": "Duration of KV loads",
     "bytes": "KV transfer throughput",
     "failures": "KV transfer failures",
     "late_reports": "Late KV transfer reports",
@@ -35,6 +36,8 @@ _TRANSFER_TITLES = {
 _TIER_TITLES = {
     "used_blocks": "Tier blocks used",
     "limit_blocks": "Tier capacity in blocks",
+    "used_tokens": "Tier tokens used",
+    "limit_tokens": "Tier capacity in tokens",
     "used_bytes": "Tier bytes used",
     "limit_bytes": "Tier capacity in bytes",
     "lookup_tokens": "Tier lookups by result",
@@ -70,6 +73,8 @@ def scheduler(make: StandardPanels) -> Row:
                 "hookline_computed_tokens",
             ),
             make.rates("Preemptions", "hookline_preemptions"),
+            make.totals("Preempted requests that wait", "hookline_requests_preempted"),
+            make.rates("Tokens of preempted requests", "hookline_preempted_tokens"),
             make.distribution(
                 "Preemptions per request", "hookline_request_preemptions"
             ),
@@ -126,6 +131,13 @@ def cache(make: StandardPanels) -> Row:
                 "Cached tokens by place",
                 "hookline_cached_tokens",
                 style=Style.STACKED,
+            ),
+            make.rates(
+                "Tokens evicted from the prefix cache",
+                "hookline_prefix_cache_evicted_tokens",
+            ),
+            make.distribution(
+                "Time of evictions per step", "hookline_prefix_cache_eviction_seconds"
             ),
             make.distribution(
                 "KV block lifetime", "hookline_kv_block_lifetime_seconds"

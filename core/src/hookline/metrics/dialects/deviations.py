@@ -19,6 +19,10 @@ _TPOT = "requests with fewer than two tokens are not observed; vLLM records 0 fo
 _INTERVALS = (
     "an observation for each token; vLLM has one for each output, whatever its tokens"
 )
+_RETRACTED = (
+    "preemptions by failed KV loads and by sleep with the mode keep are included; "
+    "SGLang counts those for lack of memory"
+)
 _CURRENT = (
     "up to date at each scrape; SGLang sets it with batches of prompts and, by "
     "default, every 40 decode steps"
@@ -103,6 +107,19 @@ DEVIATIONS: Mapping[str, str] = {
     "model server protocol take; SGLang 0.5.23 has dropped it",
     "sglang:time_per_output_token_seconds": "decode time / (generated tokens - 1), as "
     "request_time_per_output_token_seconds, which replaced it in SGLang",
+    "sglang:num_retracted_requests": _RETRACTED,
+    "sglang:num_retracted_input_tokens": _RETRACTED,
+    "sglang:num_retracted_output_tokens": _RETRACTED,
+    "sglang:num_retracted_reqs": "preempted requests that wait now; SGLang shows how "
+    "many were retracted last since its gauges moved before, mostly 0",
+    "sglang:evicted_tokens": "in full KV blocks; SGLang evicts nodes of its tree",
+    "sglang:eviction_duration_seconds": "one observation for each step that evicts; "
+    "SGLang has one for each call that makes room, of which a step has a few",
+    "sglang:load_back_duration_seconds": "loads of any connector, one for each "
+    "request; SGLang has copies from host memory alone, several requests in one",
+    "sglang:load_back_tokens": "counted when a load begins; SGLang counts when it ends",
+    "sglang:hicache_dropped_tokens": "only the reason host_pressure: blocks are copied "
+    "when they are evicted, never earlier",
     "sglang:cached_tokens": f"{_PLACES}; SGLang counts when the request ends, names "
     "the backend behind storage, and counts as total only requests of unknown sources",
     "sglang:prefill_effective_tokens": f"{_PLACES}, and input at the first token; "

@@ -69,6 +69,16 @@ HELP: Mapping[str, str] = {
     "sglang:realtime_tokens": "Prompt and recomputed tokens processed by the model "
     "(prefill_compute), prompt tokens found in a cache instead (prefill_cache), and "
     "decoded tokens, draft tokens included (decode).",
+    "sglang:num_retracted_input_tokens": "Prompt tokens of requests when they were "
+    "preempted. Each preemption counts them again.",
+    "sglang:num_retracted_output_tokens": "Tokens generated for requests before they "
+    "were preempted. Each preemption counts them again.",
+    "sglang:hicache_host_used_tokens": "Tokens whose KV is stored in host memory.",
+    "sglang:hicache_host_total_tokens": "Capacity of host memory for KV in tokens.",
+    "sglang:hicache_backup_bytes": "Bytes of KV copied to host memory.",
+    "sglang:load_back_bytes": "Bytes of KV loaded from host memory.",
+    "sglang:load_back_tokens": "Tokens whose KV is loaded from host memory; counted "
+    "when the load begins.",
     "sglang:cached_tokens": "Tokens found in a cache, by the tier that had them: the "
     "local prefix cache (device), host memory (host), or any other place that a KV "
     "connector loads from (storage).",

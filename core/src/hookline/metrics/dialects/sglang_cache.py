@@ -2,7 +2,14 @@
 
 from collections.abc import Mapping
 
-from hookline.metrics.dialects.sglang_labels import RANKS, Names, scheduler, tokenizer
+from hookline.metrics.buckets import BucketFamily
+from hookline.metrics.dialects.sglang_labels import (
+    RANKS,
+    Names,
+    radix_cache,
+    scheduler,
+    tokenizer,
+)
 from hookline.metrics.metric import Alias
 
 _CACHE_CONFIG = Alias(
@@ -43,6 +50,10 @@ _SOURCES: Mapping[str, str] = {
 NAMES: Names = {
     "hookline_engine_info": (_CACHE_CONFIG,),
     "hookline_prefix_cache_hit_ratio": (scheduler("cache_hit_rate"),),
+    "hookline_prefix_cache_evicted_tokens": (radix_cache("evicted_tokens"),),
+    "hookline_prefix_cache_eviction_seconds": (
+        radix_cache("eviction_duration_seconds", buckets=BucketFamily.SGLANG_CACHE),
+    ),
     "hookline_kv_cache_usage_ratio": (
         scheduler("token_usage"),
         scheduler("full_token_usage"),

@@ -20,6 +20,7 @@ RANKS = {
     "moe_ep_rank": "0",
 }
 _TOKENIZER = {"engine_type": "unified"}
+_RADIX_CACHE = {"cache_type": "RadixCache", "tp_rank": "0", "pp_rank": "0"}
 
 
 def scheduler(
@@ -33,7 +34,7 @@ def scheduler(
     scale: float = 1.0,
 ) -> Alias:
     """`only` selects one value of each of these labels and drops the labels."""
-    picked = {label: {value: ""} for label, value in (only or {}).items()}
+    picked = _picked(only)
     return Alias(
         name=f"sglang:{name}",
         rename={"engine": "dp_rank", **(rename or {})},
@@ -62,3 +63,26 @@ def tokenizer(
         add={**_TOKENIZER, **(add or {})},
         buckets=buckets,
     )
+
+
+def radix_cache(
+    name: str,
+    *,
+    only: Mapping[str, str] | None = None,
+    add: Mapping[str, str] | None = None,
+    buckets: BucketFamily | None = None,
+) -> Alias:
+    """`only` selects one value of each of these labels and drops the labels."""
+    picked = _picked(only)
+    return Alias(
+        name=f"sglang:{name}",
+        rename={"engine": "dp_rank"},
+        values=picked,
+        drop=frozenset(picked),
+        add={**_RADIX_CACHE, **(add or {})},
+        buckets=buckets,
+    )
+
+
+def _picked(only: Mapping[str, str] | None) -> dict[str, dict[str, str]]:
+    return {label: {value: ""} for label, value in (only or {}).items()}

@@ -12,6 +12,11 @@ NAMES: Names = {
     "hookline_generation_tokens_per_second": (scheduler("gen_throughput"),),
     "hookline_context_length_tokens": (scheduler("context_len"),),
     "hookline_preemptions": (scheduler("num_retracted_requests"),),
+    "hookline_preempted_tokens": (
+        scheduler("num_retracted_input_tokens", only={"kind": "prompt"}),
+        scheduler("num_retracted_output_tokens", only={"kind": "output"}),
+    ),
+    "hookline_requests_preempted": (scheduler("num_retracted_reqs"),),
     "hookline_scheduled_tokens": (
         scheduler(
             "realtime_tokens",

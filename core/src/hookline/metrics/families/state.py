@@ -195,35 +195,6 @@ ENGINE_METRICS: tuple[Metric, ...] = (
         value=Reading(StateReading, lambda state: one(state.stats.received)),
     ),
     Metric(
-        name="hookline_preemptions",
-        kind=Kind.COUNTER,
-        unit="preemptions",
-        help="Preemptions: a running request loses its KV blocks and returns to the "
-        "waiting queue.",
-        value=Reading(StateReading, lambda state: one(state.stats.preemptions)),
-    ),
-    Metric(
-        name="hookline_prefix_cache_queried_tokens",
-        kind=Kind.COUNTER,
-        unit="tokens",
-        help="Tokens looked up in the local prefix cache, counted once per request, "
-        "at its first admission. Each of n completions is a request.",
-        value=Reading(
-            StateReading, lambda state: one(state.stats.prefix_cache.queried_tokens)
-        ),
-    ),
-    Metric(
-        name="hookline_prefix_cache_hit_tokens",
-        kind=Kind.COUNTER,
-        unit="tokens",
-        help="Tokens found in the local prefix cache, counted once per request, at "
-        "its first admission. Each of n completions is a request: all but the first "
-        "find their prompt but for its last block.",
-        value=Reading(
-            StateReading, lambda state: one(state.stats.prefix_cache.hit_tokens)
-        ),
-    ),
-    Metric(
         name="hookline_computed_tokens",
         kind=Kind.COUNTER,
         unit="tokens",

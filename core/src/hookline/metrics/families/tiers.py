@@ -27,6 +27,23 @@ def _of_each(
     )
 
 
+def _in_tokens(name: str, text: str, blocks: Callable[[TierStats], int]) -> Metric:
+    """Returns a gauge of a number of blocks, in tokens."""
+
+    def points(state: StateReading) -> Iterable[Point]:
+        size, tiers = state.facts.block_size, state.stats.transfers.tiers
+        return by_label({tier: blocks(stats) * size for tier, stats in tiers.items()})
+
+    return Metric(
+        name=f"hookline_kv_tier_{name}",
+        kind=Kind.GAUGE,
+        unit="tokens",
+        help=text,
+        labels=(_TIER,),
+        value=Reading(StateReading, points),
+    )
+
+
 def _both(
     name: str,
     unit: str,
@@ -79,6 +96,16 @@ TIER_METRICS: tuple[Metric, ...] = (
         "bytes",
         "Capacity of a tier in bytes.",
         lambda tier: tier.max_bytes,
+    ),
+    _in_tokens(
+        "used_tokens",
+        "Tokens whose KV is stored in a tier of the KV connector.",
+        lambda tier: tier.blocks,
+    ),
+    _in_tokens(
+        "limit_tokens",
+        "Capacity of a tier in tokens.",
+        lambda tier: tier.max_blocks,
     ),
     _both(
         "lookup_tokens",

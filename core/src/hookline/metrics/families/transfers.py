@@ -4,9 +4,10 @@ from collections.abc import Callable, Iterable
 
 from hookline.clock import NANOSECONDS
 from hookline.kv_transfer.failure_reason import Reason, Stage
+from hookline.metrics.buckets import BucketFamily
 from hookline.metrics.metric import Kind, Label, Metric, Point
 from hookline.metrics.readings import Reading, StateReading, by_label, one
-from hookline.stats import TransferStats
+from hookline.stats import KVLoad, TransferStats
 
 _DIRECTION = Label("direction", ("load", "save"))
 
@@ -145,6 +146,15 @@ TRANSFER_METRICS: tuple[Metric, ...] = (
             transfers.load_ns / NANOSECONDS,
             transfers.save_ns / NANOSECONDS,
         ),
+    ),
+    Metric(
+        name="hookline_kv_transfer_load_seconds",
+        kind=Kind.HISTOGRAM,
+        unit="seconds",
+        help="Duration of each completed load, successful or not: its parts of "
+        "hookline_kv_transfer_seconds.",
+        buckets=BucketFamily.KV_LOAD,
+        value=Reading(KVLoad, lambda load: one(load.nanoseconds / NANOSECONDS)),
     ),
     _each_way(
         "bytes",
