@@ -7,9 +7,10 @@ from typing import Annotated
 import msgspec
 from msgspec.structs import force_setattr
 
-from hookline.frozen import EMPTY, frozen_json, frozen_map
+from hookline.frozen import EMPTY, frozen_map
 from hookline.sampling_params import SamplingParams
 from hookline.slo import Slo
+from hookline.transfer_state import TransferState
 
 Weight = Annotated[float, msgspec.Meta(ge=0.001, le=1000.0)]
 """A tenant's share under the policy `fair`, relative to the others'."""
@@ -123,46 +124,6 @@ class RequestStatus(StrEnum):
     RUNNING = "running"
     PREEMPTED = "preempted"
     FINISHED = "finished"
-
-
-class TransferState:
-    """State of a request's KV transfers.
-
-    Attributes:
-        params: The client's parameters for the connector, unchangeable; or None.
-        seen_token_ids: The request's tokens when the connector last saw them.
-        seen_block_hashes: Likewise its block hashes.
-        may_load: Whether to look up the request's KV in the connector.
-        external_tokens: Range of positions whose KV the connector has loaded since the
-            request last waited.
-        waited: Begin and end of the time that the request waited for a load since it
-            was last admitted, ns; the end is 0 until it is known.
-        unproven: Id of the synchronous load in progress that the request's KV depends
-            on; None if there is none.
-        num_doomed_results: Number of results in flight that depend on a failed load;
-            their tokens are dropped.
-    """
-
-    __slots__ = (
-        "external_tokens",
-        "may_load",
-        "num_doomed_results",
-        "params",
-        "seen_block_hashes",
-        "seen_token_ids",
-        "unproven",
-        "waited",
-    )
-
-    def __init__(self, params: Mapping[str, object] | None = None) -> None:
-        self.params = None if params is None else frozen_json(params)
-        self.seen_token_ids: tuple[int, ...] = ()
-        self.seen_block_hashes: tuple[bytes, ...] = ()
-        self.may_load = True
-        self.external_tokens = range(0)
-        self.waited: tuple[int, int] | None = None
-        self.unproven: int | None = None
-        self.num_doomed_results = 0
 
 
 class Request:
