@@ -133,6 +133,8 @@ class BlocksStored(msgspec.Struct, frozen=True, array_like=True, tag="stored"):
         lora: Name of the LoRA adapter, if any.
         cache_salt: Salt of the hashes, if any; only requests with the same salt find
             the blocks.
+        session_id: Session of the request that stored them, if it named one; requests
+            of other sessions share the blocks.
     """
 
     block_hashes: Sequence[bytes]
@@ -140,6 +142,7 @@ class BlocksStored(msgspec.Struct, frozen=True, array_like=True, tag="stored"):
     token_ids: Sequence[int]
     lora: str | None = None
     cache_salt: str | None = None
+    session_id: str | None = None
 
 
 class BlocksRemoved(msgspec.Struct, frozen=True, array_like=True, tag="removed"):

@@ -64,6 +64,9 @@ class EngineFacts:
         version: Version of Hookline.
         config_hash: Short hash of all options; engines with equal options share it.
         startup: Phases of the startup, in order; a phase may contain others.
+        enable_kv_cache_events: Whether changes of the prefix cache are reported.
+        kv_cache_spec_kind: What the KV cache holds, in vLLM's words: `full_attention`,
+            or `mla_attention` for latents.
     """
 
     engine_index: int
@@ -86,6 +89,8 @@ class EngineFacts:
     version: str = ""
     config_hash: str = ""
     startup: tuple[StartupPhase, ...] = ()
+    enable_kv_cache_events: bool = False
+    kv_cache_spec_kind: str = "full_attention"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,6 +15,11 @@ from hookline.transfer_state import TransferState
 Weight = Annotated[float, msgspec.Meta(ge=0.001, le=1000.0)]
 """A tenant's share under the policy `fair`, relative to the others'."""
 
+SESSION_ID = r"[!-~]{1,256}"
+"""What an id of a session is: visible ASCII without spaces, of bounded length."""
+
+SessionId = Annotated[str, msgspec.Meta(pattern=rf"\A{SESSION_ID}\Z")]
+
 Seconds = Annotated[float, msgspec.Meta(ge=0.0, le=1e9)]
 
 
@@ -48,6 +53,9 @@ class RequestFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
         operation: Operation name of the OpenTelemetry GenAI conventions:
             `text_completion` or `chat`.
         weight: Weight of the tenant under the policy `fair`.
+        session_id: Conversation or agent's run that the request belongs to, in its
+            client's words; it is put on the KV events of its blocks. None if it names
+            none, or if cache changes are not reported.
     """
 
     client_id: str = ""
@@ -61,6 +69,7 @@ class RequestFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     slo: Slo | None = None
     operation: str = "text_completion"
     weight: Weight = 1.0
+    session_id: SessionId | None = None
 
     def __post_init__(self) -> None:
         if self.trace_context is not EMPTY:

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from aiohttp import web
 
 from hookline.exceptions import RequestError
-from hookline.request import RequestFacts
+from hookline.payloads import EngineFacts
+from hookline.request import SESSION_ID, RequestFacts
 from hookline.slo import Slo
 from hookline_server.tenants import tenant_of, weight_of
 
@@ -16,12 +17,14 @@ MAX_TRACESTATE_LENGTH = 512
 """Minimum length that the W3C requires to propagate; longer values are dropped."""
 
 SLO_HEADER = "X-Hookline-SLO"
+SESSION_HEADER = "X-Session-ID"
 CHAT_ROUTE = "/v1/chat/completions"
 
 _KEY: web.RequestKey[str] = web.RequestKey("hookline_request_id", str)
 _NOT_IN_ID = re.compile(r"[^A-Za-z0-9._:\-]")
 _TRACEPARENT = re.compile(r"([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-[0-9a-f]{2}")
 _TRACESTATE = re.compile(r"[\x20-\x7e]+")
+_SESSION_ID = re.compile(SESSION_ID)
 
 
 def request_id(request: web.Request) -> str:
@@ -43,6 +46,7 @@ def request_facts(
     response_id: str = "",
     priority: int = 0,
     slo: Slo | None = None,
+    session_id: str | None = None,
 ) -> RequestFacts:
     """Returns the facts of a request for observers; a refused one has no response."""
     return RequestFacts(
@@ -54,6 +58,7 @@ def request_facts(
         trace_context=trace_context(request.headers),
         slo=slo,
         operation=_operation(request),
+        session_id=session_id,
     )
 
 
@@ -78,6 +83,23 @@ def requested_slo(request: web.Request) -> Slo | None:
         return Slo.parse(text)
     except ValueError as error:
         raise RequestError(f"{SLO_HEADER}: {error}", param=SLO_HEADER) from error
+
+
+def named_session(request: web.Request, engine: EngineFacts) -> str | None:
+    """Returns the session that the request names; None if no event would tell it.
+
+    Raises:
+        RequestError: The header is invalid.
+    """
+    if not engine.enable_kv_cache_events:
+        return None
+    text = request.headers.get(SESSION_HEADER, "").strip()
+    if text and _SESSION_ID.fullmatch(text) is None:
+        raise RequestError(
+            f"{SESSION_HEADER} must have 1 to 256 visible ASCII characters, no spaces",
+            param=SESSION_HEADER,
+        )
+    return text or None
 
 
 def trace_context(headers: Mapping[str, str]) -> dict[str, str]:

@@ -154,6 +154,26 @@ def test_run_of_blocks_is_one_event() -> None:
     assert second.token_ids == list(range(50, 58))
 
 
+def test_blocks_have_the_session_that_stored_them() -> None:
+    """Blocks of two sessions are two events, even if one run follows the other."""
+    engine = connected_core(DictStore(max_blocks=0), follows_cache=True)
+    prompt = list(range(3, 11))
+    engine.core.add(engine_request(1, [*prompt, 9], 1, session_id="a"))
+    engine.core.add(engine_request(2, [*prompt, *range(20, 29)], 1, session_id="b"))
+    engine.core.add(engine_request(3, [*range(50, 59)], 1))
+    events = told(engine.run())
+
+    assert [(each.session_id, each.token_ids) for each in stored(events)] == [
+        ("a", prompt),
+        ("b", list(range(20, 28))),
+        (None, list(range(50, 58))),
+    ]
+
+
+def stored(events: Iterable[CacheEvent]) -> list[BlocksStored]:
+    return [each for each in events if isinstance(each, BlocksStored)]
+
+
 def test_evictions_for_a_load_are_reported_at_once() -> None:
     """They are sent although no step runs during the load."""
     store = DictStore(is_async=True, delay_seconds=0.03)

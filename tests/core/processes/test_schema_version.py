@@ -11,7 +11,7 @@ from hookline.core.commands import SCHEMA_VERSION
 from hookline.frozen import plain
 from hookline.transport.messages import ToClient, ToEngine
 
-DIGESTS = {18: "5a145ba448044a06cff7020c0afe689e62d4b87773c743b50483b96698374095"}
+DIGESTS = {19: "db8e14238c1fce14a78bdc7553b9a0eb3ee5956a02fa7e5ff72a99dd49665606"}
 """SHA-256 of the schemas of all messages, by schema version."""
 
 

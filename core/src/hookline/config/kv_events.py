@@ -1,6 +1,7 @@
 """Publication of the prefix cache's changes: `--kv-events-config`.
 
 Keys and defaults are those of vLLM, but without an endpoint only this machine can read.
+`encoding` is Hookline's own: vLLM's versions write one or the other.
 """
 
 from collections.abc import Mapping
@@ -16,6 +17,13 @@ OPTION = "kv-events-config"
 
 LOOPBACK = "tcp://127.0.0.1:5557"
 """Where batches are published unless an endpoint is set; vLLM's port."""
+
+
+class KVEventsEncoding(StrEnum):
+    """Encoding of an event: fields by position, or by name as since vLLM 0.24."""
+
+    ARRAY = "array"
+    MAP = "map"
 
 
 class KVEventsPublisher(StrEnum):
@@ -42,6 +50,8 @@ class KVEventsConfig:
             ones.
         max_queue_size: Maximum number of batches waiting to be published.
         topic: First frame of every message.
+        encoding: `array` for events whose fields have positions, `map` for events whose
+            fields have names, among them `session_id`.
     """
 
     enable_kv_cache_events: bool = False
@@ -52,11 +62,13 @@ class KVEventsConfig:
     hwm: int = 100_000
     max_queue_size: int = 100_000
     topic: str = ""
+    encoding: KVEventsEncoding = KVEventsEncoding.ARRAY
 
     def __post_init__(self) -> None:
         if not isinstance(self.enable_kv_cache_events, bool):
             raise ConfigError(OPTION, "enable_kv_cache_events must be true or false")
         one_of(OPTION, "publisher", KVEventsPublisher, self.publisher)
+        one_of(OPTION, "encoding", KVEventsEncoding, self.encoding)
         check_whole(OPTION, "buffer_steps", self.buffer_steps)
         check_whole(OPTION, "hwm", self.hwm)
         check_whole(OPTION, "max_queue_size", self.max_queue_size)

@@ -30,4 +30,6 @@ def engine_facts(config: EngineConfig, shape: ModelShape) -> EngineFacts:
         isa=shape.isa,
         version=version("hookline"),
         config_hash=config_hash(config),
+        enable_kv_cache_events=config.follows_cache,
+        kv_cache_spec_kind=shape.kv_cache_spec_kind,
     )

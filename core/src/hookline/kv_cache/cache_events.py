@@ -22,13 +22,18 @@ class CacheEventLog:
         return events
 
     def block_cached(self, block_id: int, request: Request, index: int) -> None:
-        """Extends the last event if the block follows it, or adds an event."""
+        """Extends the last event if the block follows it in a session, or adds one."""
         del block_id
         hashes, size = request.block_hashes, self._block_size
         tokens = request.token_ids[index * size : (index + 1) * size]
         parent = hashes[index - 1] if index else None
+        session = request.facts.session_id
         last = self._events[-1] if self._events else None
-        if isinstance(last, BlocksStored) and last.block_hashes[-1] == parent:
+        if (
+            isinstance(last, BlocksStored)
+            and last.block_hashes[-1] == parent
+            and last.session_id == session
+        ):
             # Nobody else has the event yet.
             cast("list[bytes]", last.block_hashes).append(hashes[index])
             cast("list[int]", last.token_ids).extend(tokens)
@@ -40,6 +45,7 @@ class CacheEventLog:
                 token_ids=list(tokens),
                 lora=request.facts.lora,
                 cache_salt=request.inner.cache_salt,
+                session_id=session,
             )
         )
 

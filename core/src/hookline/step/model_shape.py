@@ -26,6 +26,8 @@ class ModelShape:
             such kernels.
         draft_tree: The tree of drafts; None if drafts are chains or there are none.
         kv_layout: Layout of the KV blocks; None without a KV connector.
+        kv_cache_spec_kind: What the KV cache holds: `full_attention`, or
+            `mla_attention` for latents.
     """
 
     architecture: str
@@ -40,3 +42,4 @@ class ModelShape:
     isa: str = ""
     draft_tree: DraftTree | None = None
     kv_layout: KVLayout | None = None
+    kv_cache_spec_kind: str = "full_attention"

@@ -80,7 +80,6 @@ class PagedCache:
             for layer, keys in zip(layers, self.keys, strict=True)
         ]
         self._shapes = tuple(layers)
-        self._shapes = tuple(layers)
         self._attention_of = partial(
             _attention,
             block_size=block_size,
@@ -91,9 +90,15 @@ class PagedCache:
         )
         self.choose_attention(may_compile=may_compile)
         self.layout = "keys by rows" if platform.is_gpu else "keys by columns"
-        if any(layer.is_latent for layer in layers):
+        if self.spec_kind == "mla_attention":
             self.layout = "latent keys by rows"
         self.is_called_around = False
+
+    @property
+    def spec_kind(self) -> str:
+        """What it holds, in vLLM's words: `full_attention` or `mla_attention`."""
+        is_latent = any(layer.is_latent for layer in self._shapes)
+        return "mla_attention" if is_latent else "full_attention"
 
     def with_kernels(self) -> Self:
         """Returns a cache in the same memory, whose attention uses kernels."""

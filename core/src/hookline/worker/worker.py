@@ -275,6 +275,7 @@ class Worker:
             isa=maker.machine.isa,
             draft_tree=tree_of(self._proposer),
             kv_layout=self._runner.kv_layout,
+            kv_cache_spec_kind=kept.cache.spec_kind,
         )
 
     def _build_with_kernels(self) -> tuple[RunnerMaker, Allocation]:

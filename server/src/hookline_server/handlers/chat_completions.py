@@ -25,7 +25,11 @@ from hookline_server.protocol.generation import (
 from hookline_server.protocol.message import template_messages
 from hookline_server.protocol.template_variables import template_variables
 from hookline_server.protocol.tool_use import Choice, ToolUse, tool_use
-from hookline_server.request_identity import request_facts, requested_slo
+from hookline_server.request_identity import (
+    named_session,
+    request_facts,
+    requested_slo,
+)
 from hookline_server.request_message import read_message
 from hookline_server.streams import Submission
 from hookline_server.tenants import client_of
@@ -36,6 +40,7 @@ async def chat_completions(request: web.Request) -> web.StreamResponse:
     with rejections_counted(request):
         engine = ready_engine(request)
         slo = requested_slo(request)
+        session_id = named_session(request, engine.facts)
         body = await read_message(request, ChatRequest)
         check_permissions(request, body)
         check_model(engine, body.model)
@@ -61,6 +66,7 @@ async def chat_completions(request: web.Request) -> web.StreamResponse:
             response_id=identity.id,
             priority=body.priority or 0,
             slo=slo,
+            session_id=session_id,
         ),
         cache_salt=body.cache_salt,
         is_streamed=body.is_streamed,

@@ -28,7 +28,11 @@ from hookline_server.protocol.generation import (
     sampling_params,
 )
 from hookline_server.protocol.tokens import check_tokens
-from hookline_server.request_identity import request_facts, requested_slo
+from hookline_server.request_identity import (
+    named_session,
+    request_facts,
+    requested_slo,
+)
 from hookline_server.request_message import read_message
 from hookline_server.streams import Submission
 from hookline_server.tenants import client_of
@@ -39,6 +43,7 @@ async def completions(request: web.Request) -> web.StreamResponse:
     with rejections_counted(request):
         engine = ready_engine(request)
         slo = requested_slo(request)
+        session_id = named_session(request, engine.facts)
         body = await read_message(request, CompletionRequest)
         check_permissions(request, body)
         check_model(engine, body.model)
@@ -58,6 +63,7 @@ async def completions(request: web.Request) -> web.StreamResponse:
             response_id=identity.id,
             priority=body.priority or 0,
             slo=slo,
+            session_id=session_id,
         ),
         cache_salt=body.cache_salt,
         is_streamed=body.is_streamed,

@@ -135,6 +135,7 @@ def test_logger_alone_is_a_mistake() -> None:
         ({"hwm": 0}, "hwm must be at least 1"),
         ({"buffer_steps": True}, "buffer_steps must be a whole number"),
         ({"topic": 3}, "topic must be text"),
+        ({"encoding": "json"}, "encoding must be one of array, map"),
     ],
 )
 def test_mistakes_are_one_line_errors(given: dict[str, object], detail: str) -> None:

@@ -90,6 +90,7 @@ def engine_request(
     lora: str | None = None,
     cache_salt: str | None = None,
     prompt_logprobs: int | None = None,
+    session_id: str | None = None,
 ) -> EngineRequest:
     """Returns a request as the front end sends it."""
     return EngineRequest(
@@ -98,7 +99,7 @@ def engine_request(
         params=SamplingParams(max_tokens=max_tokens, prompt_logprobs=prompt_logprobs),
         eos_token_ids=(EOS,),
         cache_salt=cache_salt,
-        facts=RequestFacts(priority=priority, lora=lora),
+        facts=RequestFacts(priority=priority, lora=lora, session_id=session_id),
     )
 
 

@@ -5,6 +5,7 @@ from hookline.config.kv_events import OPTION
 from hookline.exceptions import ConfigError
 from hookline.hookspecs import hookimpl
 from hookline.payloads import LoggerContext
+from hookline_kv_events.batch_encoder import encoder_of
 from hookline_kv_events.logger import KVEventsLogger, LostBatchesError
 from hookline_kv_events.publisher import Publisher
 from hookline_kv_events.wire import (
@@ -35,6 +36,6 @@ def create_stat_logger(context: LoggerContext) -> KVEventsLogger:
     return KVEventsLogger(
         Publisher(config, rank),
         SystemClock(),
-        block_size=context.config.cache.block_size,
+        encoder_of(config.encoding, context.config.cache.block_size),
         rank=rank,
     )

@@ -1,18 +1,14 @@
 """The logger: turns cache changes into batches of events and publishes them."""
 
-import msgspec
+from collections.abc import Sequence
 
 from hookline.clock import NANOSECONDS, Clock
+from hookline.events import CacheCleared, CacheEvent
 from hookline.exceptions import HooklineError
 from hookline.hookspecs import hookimpl
 from hookline.payloads import CacheChanged, EngineFailed, EngineStarted, EngineStopped
+from hookline_kv_events.batch_encoder import BatchEncoder
 from hookline_kv_events.publisher import Publisher
-from hookline_kv_events.wire import (
-    AllBlocksCleared,
-    KVEventBatch,
-    WireEvent,
-    wire_event,
-)
 
 
 class LostBatchesError(HooklineError):
@@ -39,28 +35,27 @@ class KVEventsLogger:
     """
 
     def __init__(
-        self, publisher: Publisher, clock: Clock, *, block_size: int, rank: int
+        self, publisher: Publisher, clock: Clock, encoder: BatchEncoder, *, rank: int
     ) -> None:
         """Creates the logger of one engine; `rank` is the engine's index."""
         self._publisher = publisher
         self._clock = clock
-        self._block_size = block_size
+        self._encoder = encoder
         self._rank = rank
-        self._encoder = msgspec.msgpack.Encoder()
+        self._spec_kind = ""
         self._last = 0
         self._lost = 0
 
     @hookimpl
     def engine_started(self, started: EngineStarted) -> None:
-        del started
-        self._publish(0, [AllBlocksCleared()])
+        self._spec_kind = started.facts.kv_cache_spec_kind
+        self._publish(0, [CacheCleared()])
 
     @hookimpl
     def cache_changed(self, changed: CacheChanged) -> None:
         """Publishes the changes; raises `LostBatchesError` once after an overflow."""
         changes = changed.changes
-        events = [wire_event(event, self._block_size) for event in changes.events]
-        self._publish(changes.sequence, events)
+        self._publish(changes.sequence, changes.events)
 
     @hookimpl
     def engine_stopped(self, stopped: EngineStopped) -> None:
@@ -72,22 +67,19 @@ class KVEventsLogger:
         if failed.is_final:
             self._end()
         else:
-            self._publish(self._last + 1, [AllBlocksCleared()])
+            self._publish(self._last + 1, [CacheCleared()])
 
     def _end(self) -> None:
         try:
-            self._publish(self._last + 1, [AllBlocksCleared()])
+            self._publish(self._last + 1, [CacheCleared()])
         finally:
             self._publisher.close()
 
-    def _publish(self, sequence: int, events: list[WireEvent]) -> None:
+    def _publish(self, sequence: int, events: Sequence[CacheEvent]) -> None:
         self._last = sequence
-        batch = KVEventBatch(
-            self._clock.wall() / NANOSECONDS,
-            events,
-            self._rank,
-        )
-        self._publisher.publish(sequence, self._encoder.encode(batch))
+        now = self._clock.wall() / NANOSECONDS
+        batch = self._encoder.encode(now, events, self._rank, self._spec_kind)
+        self._publisher.publish(sequence, batch)
         lost, self._lost = (
             self._publisher.dropped_batches - self._lost,
             (self._publisher.dropped_batches),

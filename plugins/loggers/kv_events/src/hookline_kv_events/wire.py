@@ -1,9 +1,11 @@
 """Wire format of events, as in vLLM since 0.9: positional arrays, tag first.
 
 `vllm/distributed/kv_events.py` defines the fields and their order; its newer versions
-write maps, which fewer readers accept. A hash is sent as an unsigned integer: its last
-8 bytes, big-endian, as in vLLM by default.
+write maps (`map_wire`), which fewer readers accept. A hash is sent as an unsigned
+integer: its last 8 bytes, big-endian, as in vLLM by default.
 """
+
+from collections.abc import Sequence
 
 import msgspec
 
@@ -70,9 +72,32 @@ class KVEventBatch(msgspec.Struct, array_like=True, gc=False):
     data_parallel_rank: int | None = None
 
 
+class ArrayEncoder:
+    """Encodes batches whose events are arrays."""
+
+    def __init__(self, block_size: int) -> None:
+        self._block_size = block_size
+        self._encoder = msgspec.msgpack.Encoder()
+
+    def encode(
+        self, ts: float, events: Sequence[CacheEvent], rank: int, spec_kind: str
+    ) -> bytes:
+        """Returns a batch; see `BatchEncoder`."""
+        del spec_kind  # has no position in these events
+        found = [wire_event(each, self._block_size) for each in events]
+        return self._encoder.encode(KVEventBatch(ts, found, rank))
+
+
 def number_of(block_hash: bytes) -> int:
     """Returns a hash as an integer for the wire."""
     return int.from_bytes(block_hash[-8:], "big")
+
+
+def extra_keys_of(event: BlocksStored) -> list[tuple[str, ...] | None] | None:
+    """Returns the inputs of each hash beside tokens, parent and adapter, if any."""
+    if event.cache_salt is None or event.parent_hash is not None:
+        return None
+    return [(event.cache_salt,), *[None] * (len(event.block_hashes) - 1)]
 
 
 def wire_event(event: CacheEvent, block_size: int) -> WireEvent:
@@ -84,10 +109,6 @@ def wire_event(event: CacheEvent, block_size: int) -> WireEvent:
             return BlockRemoved(list(map(number_of, event.block_hashes)), MEDIUM)
         case BlocksStored():
             parent = event.parent_hash
-            extra_keys: list[tuple[str, ...] | None] | None = None
-            if event.cache_salt is not None and parent is None:
-                extra_keys = [None] * len(event.block_hashes)
-                extra_keys[0] = (event.cache_salt,)
             return BlockStored(
                 block_hashes=list(map(number_of, event.block_hashes)),
                 parent_block_hash=None if parent is None else number_of(parent),
@@ -96,5 +117,5 @@ def wire_event(event: CacheEvent, block_size: int) -> WireEvent:
                 lora_id=None,
                 medium=MEDIUM,
                 lora_name=event.lora,
-                extra_keys=extra_keys,
+                extra_keys=extra_keys_of(event),
             )

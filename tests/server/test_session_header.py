@@ -1,0 +1,89 @@
+"""The session that a client names in a header."""
+
+from dataclasses import replace
+
+import pytest
+
+from hookline.exceptions import RequestError
+from hookline.frontend.input_processor import _check_types
+from hookline.request import RequestFacts
+from hookline.sampling_params import SamplingParams
+from hookline_testing.scripted_server import FACTS, FakeEngine, client_of
+
+FOLLOWED = replace(FACTS, enable_kv_cache_events=True)
+COMPLETION = ("/v1/completions", {"model": "fake", "prompt": "a"})
+CHAT = (
+    "/v1/chat/completions",
+    {"model": "fake", "messages": [{"role": "user", "content": "a"}]},
+)
+WRONG = ["x" * 257, "two words", "Straße", "a\tb"]
+
+
+@pytest.mark.parametrize(
+    ("header", "session"),
+    [(None, None), ("", None), (" run-7 ", "run-7"), ("x" * 256, "x" * 256)],
+)
+@pytest.mark.parametrize(("path", "body"), [COMPLETION, CHAT])
+async def test_header_names_the_session(
+    path: str, body: dict[str, object], header: str | None, session: str | None
+) -> None:
+    """
+    The header, without spaces around it, is a fact of the request; an empty one is not.
+    """
+    engine = FakeEngine()
+    engine.facts = FOLLOWED
+    headers = {} if header is None else {"X-Session-ID": header}
+
+    async with client_of(engine) as client:
+        await client.post(path, json=body, headers=headers, raise_for_status=True)
+
+    assert engine.streams[0].facts.session_id == session
+
+
+@pytest.mark.parametrize("header", WRONG)
+@pytest.mark.parametrize(("path", "body"), [COMPLETION, CHAT])
+async def test_wrong_sessions_are_refused(
+    path: str, body: dict[str, object], header: str
+) -> None:
+    """
+    A header that is too long or has other characters is a 400 that names it.
+    """
+    engine = FakeEngine()
+    engine.facts = FOLLOWED
+
+    async with client_of(engine) as client:
+        response = await client.post(path, json=body, headers={"X-Session-ID": header})
+        error = (await response.json())["error"]
+
+    assert (response.status, error["param"]) == (400, "X-Session-ID")
+    assert "1 to 256" in error["message"]
+    assert header not in error["message"]
+    assert [each.kind for each in engine.rejected] == ["invalid_request"]
+    assert not engine.streams
+
+
+@pytest.mark.parametrize("header", ["run-7", *WRONG])
+async def test_nobody_reads_the_header_without_events(header: str) -> None:
+    """
+    It is neither checked nor sent to the engine while cache changes are not reported.
+    """
+    engine = FakeEngine()
+    path, body = COMPLETION
+
+    async with client_of(engine) as client:
+        await client.post(
+            path, json=body, headers={"X-Session-ID": header}, raise_for_status=True
+        )
+
+    assert engine.streams[0].facts.session_id is None
+
+
+@pytest.mark.parametrize("session", ["", "run-7\n", *WRONG])
+def test_the_engine_has_the_same_bounds(session: str) -> None:
+    """
+    A session that a program names has the bounds of one in a header.
+    """
+    facts = RequestFacts(session_id=session)
+
+    with pytest.raises(RequestError, match="malformed"):
+        _check_types(SamplingParams(), facts, None, None)
