@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from hookline.frozen import frozen_json
+from hookline.frozen import EMPTY, frozen_json
 
 
 class TransferState:
@@ -19,6 +19,8 @@ class TransferState:
             was last admitted, ns; the end is 0 until it is known.
         unproven: Id of the synchronous load in progress that the request's KV depends
             on; None if there is none.
+        tier_tokens: Tokens of its last load by the connector's tier that had them, as
+            far as the connector told when it accepted the load.
         num_doomed_results: Number of results in flight that depend on a failed load;
             their tokens are dropped.
     """
@@ -30,6 +32,7 @@ class TransferState:
         "params",
         "seen_block_hashes",
         "seen_token_ids",
+        "tier_tokens",
         "unproven",
         "waited",
     )
@@ -42,4 +45,5 @@ class TransferState:
         self.external_tokens = range(0)
         self.waited: tuple[int, int] | None = None
         self.unproven: int | None = None
+        self.tier_tokens: Mapping[str, int] = EMPTY
         self.num_doomed_results = 0

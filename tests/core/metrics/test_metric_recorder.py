@@ -267,6 +267,7 @@ BUSY = SchedulerStats(
         tiers={
             "cpu": TierStats(1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 1_500_000_000, 250_000_000)
         },
+        tier_hits={"cpu": 1},
     ),
     tenants={"acme": TenantStats(3, 0.0), "": TenantStats(1, 2.5)},
     preempted=1,
@@ -369,7 +370,7 @@ EXPECTED: dict[str, Numbers] = {
     "hookline_prefix_cache_hit_tokens": {(): 4},
     "hookline_cached_tokens": {
         ("device",): 4,
-        ("host",): 5,
+        ("host",): 1,
         ("disk",): 0,
         ("p2p",): 0,
         ("unspecified",): 0,
@@ -846,11 +847,11 @@ def test_cached_tokens_have_the_source_of_their_tier(name: str) -> None:
     metrics = MetricsConfig(dialects=("hookline", "sglang", "vllm"))
     recorder = Recorder(EngineConfig(observers=ObserverConfig(metrics=metrics)))
     recorder.engine_started(make_started())
-    tiers = {"cpu": TierStats(hit_tokens=32), "disk": TierStats(hit_tokens=16)}
+    hits = {"cpu": 32, "disk": 16, "attic": 3}
     stats = SchedulerStats(
         prefix_cache=PrefixCacheCounts(2, 200, 64),
         external_cache=PrefixCacheCounts(2, 136, 56),
-        transfers=TransferStats(tiers=tiers),
+        transfers=TransferStats(tier_hits=hits),
     )
 
     before = by_own_label(recorder, name)

@@ -11,7 +11,7 @@ from hookline.core.commands import SCHEMA_VERSION
 from hookline.frozen import plain
 from hookline.transport.messages import ToClient, ToEngine
 
-DIGESTS = {19: "db8e14238c1fce14a78bdc7553b9a0eb3ee5956a02fa7e5ff72a99dd49665606"}
+DIGESTS = {20: "fb60175acfcff1ebe1a1b7e91f11dbca9f3ae4249c8ef2e3a271cb1307b3394c"}
 """SHA-256 of the schemas of all messages, by schema version."""
 
 

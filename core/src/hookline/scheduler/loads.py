@@ -1,6 +1,6 @@
 """Loads of KV in progress: their blocks, requests and deadlines."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
 from itertools import takewhile
@@ -13,7 +13,7 @@ from hookline.kv_transfer.orders import EndedTransfer
 from hookline.request import Request, RequestStatus
 from hookline.scheduler.transfer_ledger import TransferLedger
 from hookline.scheduler.transfer_outbox import Outbox
-from hookline.stats import KVLoad
+from hookline.stats import KVLoad, TierStats
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,8 +223,10 @@ class Loads:
     ) -> bool:
         request.transfer.may_load = False  # again only after it ran and was preempted
         view = view_of(request, first * self._cache.block_size)
+        before = self._guard.tier_stats()
         if not self._guard.allocated(view, load):
             return False
+        request.transfer.tier_tokens = _grown(before, self._guard.tier_stats())
         is_first = request.num_cached_tokens is None
         entry = OpenLoad(load, request, first, held, now, is_first)
         self._open[load.transfer_id] = entry
@@ -240,7 +242,7 @@ class Loads:
                 self._cache.cache_loaded_blocks(request, entry.first_block + loaded)
                 spoilt = request.num_computed_tokens - end * size if reason else 0
             if entry.is_first:
-                self._ledger.count_hits(loaded * size)
+                self._ledger.count_hits(loaded * size, request.transfer.tier_tokens)
             if not reason:
                 request.transfer.unproven, request.transfer.may_load = None, True
         request.transfer.external_tokens = self._range(
@@ -256,3 +258,14 @@ class Loads:
     def _range(self, first: int, num_blocks: int) -> range:
         size = self._cache.block_size
         return range(first * size, (first + num_blocks) * size)
+
+
+def _grown(
+    before: Mapping[str, TierStats], after: Mapping[str, TierStats]
+) -> Mapping[str, int]:
+    """Returns the tokens that each tier has found since."""
+    return {
+        tier: max(0, stats.hit_tokens - before[tier].hit_tokens)
+        for tier, stats in after.items()
+        if tier in before
+    }

@@ -1,5 +1,6 @@
 """Totals of KV transfers since the engine's start."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from hookline.kv_transfer.failure_reason import Reason
@@ -16,6 +17,8 @@ class TransferLedger:
 
     Attributes:
         external_cache: Lookups in the connector, one per request.
+        tier_hits: Hits of `external_cache` by the tier that had them, as far as the
+            connector told.
         loads: Ended loads.
         saves: Ended saves of kept blocks.
         load_ns: Total duration of ended loads, ns.
@@ -32,6 +35,7 @@ class TransferLedger:
     """
 
     external_cache: PrefixCacheCounts = field(default_factory=PrefixCacheCounts)
+    tier_hits: dict[str, int] = field(default_factory=dict)
     loads: int = 0
     saves: int = 0
     load_ns: int = 0
@@ -82,7 +86,11 @@ class TransferLedger:
         self.saves += 1
         self.save_ns += nanoseconds
 
-    def count_lookup(self, queried_tokens: int, hit_tokens: int) -> None:
+    def count_lookup(
+        self, queried_tokens: int, hit_tokens: int, tiers: Mapping[str, int]
+    ) -> None:
+        """Counts a lookup, whose hits were in these tiers."""
+        self._count_tiers(hit_tokens, tiers)
         before = self.external_cache
         self.external_cache = PrefixCacheCounts(
             before.requests + 1,
@@ -90,8 +98,9 @@ class TransferLedger:
             before.hit_tokens + hit_tokens,
         )
 
-    def count_hits(self, tokens: int) -> None:
+    def count_hits(self, tokens: int, tiers: Mapping[str, int]) -> None:
         """Adds hits to a lookup that was counted before."""
+        self._count_tiers(tokens, tiers)
         before = self.external_cache
         self.external_cache = PrefixCacheCounts(
             before.requests, before.queried_tokens, before.hit_tokens + tokens
@@ -132,4 +141,13 @@ class TransferLedger:
             failures={stage: dict(counts) for stage, counts in self.failures.items()},
             tiers=tiers,
             hit_source=hit_source,
+            tier_hits=dict(self.tier_hits),
         )
+
+    def _count_tiers(self, hit_tokens: int, tiers: Mapping[str, int]) -> None:
+        """Divides hits among tiers; fewer than the tiers had, if the load failed."""
+        for tier, tokens in tiers.items():
+            counted = min(tokens, hit_tokens)
+            hit_tokens -= counted
+            if counted:
+                self.tier_hits[tier] = self.tier_hits.get(tier, 0) + counted

@@ -106,7 +106,8 @@ class Transfers:
         if self._may_load:
             proven = num_external if request.transfer.unproven is None else 0
             queried = request.num_prompt_tokens - num_local
-            self.ledger.count_lookup(queried, proven)
+            tiers = request.transfer.tier_tokens
+            self.ledger.count_lookup(queried, proven, tiers)
 
     def finish(self, request: Request, now: int) -> dict[str, object] | None:
         """Notifies the connector of a request's end; call it before freeing blocks.

@@ -72,6 +72,8 @@ class TransferStats(msgspec.Struct, frozen=True, array_like=True):
             because a waiting request needed them.
         hit_source: Where the connector's tokens come from, if all come from one place:
             `host`, `disk` or `p2p`; otherwise empty.
+        tier_hits: Total tokens of `SchedulerStats.external_cache` that were found, by
+            the tier that had them; tiers need not tell of all.
     """
 
     loading: int = 0
@@ -94,6 +96,7 @@ class TransferStats(msgspec.Struct, frozen=True, array_like=True):
     tiers: Mapping[str, TierStats] = EMPTY
     reclaimed_blocks: int = 0
     hit_source: str = ""
+    tier_hits: Mapping[str, int] = EMPTY
 
     def at_rest(self) -> "TransferStats":
         """Returns the same totals with nothing in progress."""

@@ -196,6 +196,9 @@ def test_nothing_is_wrong_and_nothing_is_left(
             assert stats.transfers == stats.transfers.at_rest()
             assert sum(stats.finished.values()) == stats.received
             assert tiers["cpu"].max_blocks == num_slots
+            hits = stats.transfers.tier_hits
+            assert sum(hits.values()) == stats.external_cache.hit_tokens
+            assert all(hits[tier] <= tiers[tier].hit_tokens for tier in hits)
             if not lost and not has_disk:  # disks may be late, by a virtual clock
                 assert stats.transfers.failures == {}
 
@@ -234,6 +237,7 @@ def test_evicted_blocks_come_back_from_memory() -> None:
     after = engine.core.state("test").stats
     assert after.computed_tokens - before.computed_tokens == 1
     assert after.external_cache.hit_tokens == 40
+    assert after.transfers.tier_hits == {"cpu": 40}
     cpu = tiers["cpu"]
     assert (cpu.hit_tokens, cpu.missed_tokens) == (40, 3 * 40)
     assert cpu.out_bytes == 10 * BLOCK_BYTES

@@ -30,10 +30,6 @@ _CURRENT = (
 _WINDOW = (
     "over the last 60 seconds; SGLang takes the decode steps since its last log line"
 )
-_PLACES = (
-    "host and disk of the connector cpu_offload count when a load begins, so that "
-    "loads that fail and those of preempted requests are included"
-)
 _SINCE_START = "over the last 60 seconds; version 0 takes all since its start"
 _LOG_INTERVAL = (
     "over the last 10 seconds; version 0 takes the time since its last log line"
@@ -47,7 +43,6 @@ DEVIATIONS: Mapping[str, str] = {
     "stages waiting_to_start and completed_waiting do not exist here",
     "vllm:cache_config_info": "only the labels that have a meaning here, and not every "
     "field of vLLM's configuration",
-    "vllm:prompt_tokens_cached_by_source": _PLACES,
     "vllm:request_success": f"{_ABORTS}; deadlines that passed count as abort, and the "
     "reason repetition does not exist",
     "vllm:request_prompt_tokens": _ABORTS,
@@ -120,10 +115,12 @@ DEVIATIONS: Mapping[str, str] = {
     "sglang:load_back_tokens": "counted when a load begins; SGLang counts when it ends",
     "sglang:hicache_dropped_tokens": "only the reason host_pressure: blocks are copied "
     "when they are evicted, never earlier",
-    "sglang:cached_tokens": f"{_PLACES}; SGLang counts when the request ends, names "
-    "the backend behind storage, and counts as total only requests of unknown sources",
-    "sglang:prefill_effective_tokens": f"{_PLACES}, and input at the first token; "
-    "SGLang counts with the batches of prompts",
+    "sglang:cached_tokens": "counted at the first admission; SGLang counts when the "
+    "request ends, names the backend behind storage, and counts as total only requests "
+    "of unknown sources",
+    "sglang:prefill_effective_tokens": "hits are counted at the first admission, input "
+    "at the first token; SGLang counts with the batches of prompts, those of resumed "
+    "requests included",
     "sglang:spec_accept_rate": _WINDOW,
     "sglang:spec_accept_length": _WINDOW,
 }

@@ -12,15 +12,13 @@ _UNSPECIFIED = "unspecified"
 
 def _found(state: StateReading) -> Iterable[Point]:
     """Returns the hits of each place; those of no tier are where the connector says."""
-    stats = state.stats
-    tiers = stats.transfers.tiers
+    stats, transfers = state.stats, state.stats.transfers
     hits = dict.fromkeys((*_PLACES, _UNSPECIFIED), 0)
-    for tier, place in _PLACE_OF_TIER.items():
-        if tier in tiers:
-            hits[place] = tiers[tier].hit_tokens
+    for tier, tokens in transfers.tier_hits.items():
+        hits[_PLACE_OF_TIER.get(tier, _UNSPECIFIED)] += tokens
+    named = transfers.hit_source
     rest = stats.external_cache.hit_tokens - sum(hits.values())
-    named = stats.transfers.hit_source
-    hits[named if named in _PLACES else _UNSPECIFIED] += max(rest, 0)
+    hits[named if named in _PLACES else _UNSPECIFIED] += rest
     return by_label({"device": stats.prefix_cache.hit_tokens, **hits})
 
 
@@ -29,11 +27,10 @@ CACHE_SOURCE_METRICS: tuple[Metric, ...] = (
         name="hookline_cached_tokens",
         kind=Kind.COUNTER,
         unit="tokens",
-        help="Tokens found in a cache instead of being computed, by the place that "
-        "had them: the local prefix cache (device, once per request, at its first "
-        "admission), or the place that a KV connector loads from: memory (host), disk, "
-        "another instance (p2p), or unspecified if the connector names none. Loads "
-        "from tiers count when they begin.",
+        help="Tokens found in a cache instead of being computed, once per request, at "
+        "its first admission, by the place that had them: the local prefix cache "
+        "(device), or the place that a KV connector loads from: memory (host), disk, "
+        "another instance (p2p), or unspecified if the connector names none.",
         labels=(Label("source", ("device", *_PLACES, _UNSPECIFIED)),),
         value=Reading(StateReading, _found),
     ),
