@@ -85,21 +85,28 @@ def requested_slo(request: web.Request) -> Slo | None:
         raise RequestError(f"{SLO_HEADER}: {error}", param=SLO_HEADER) from error
 
 
-def named_session(request: web.Request, engine: EngineFacts) -> str | None:
+def named_session(
+    request: web.Request, in_body: str | None, engine: EngineFacts
+) -> str | None:
     """Returns the session that the request names; None if no event would tell it.
 
+    The body's `session_id` prevails over the header, as in vLLM.
+
     Raises:
-        RequestError: The header is invalid.
+        RequestError: It is invalid.
     """
     if not engine.enable_kv_cache_events:
         return None
-    text = request.headers.get(SESSION_HEADER, "").strip()
-    if text and _SESSION_ID.fullmatch(text) is None:
+    name, session = "session_id", in_body
+    if session is None:
+        name, session = SESSION_HEADER, request.headers.get(SESSION_HEADER, "").strip()
+        if not session:
+            return None
+    if _SESSION_ID.fullmatch(session) is None:
         raise RequestError(
-            f"{SESSION_HEADER} must have 1 to 256 visible ASCII characters, no spaces",
-            param=SESSION_HEADER,
+            f"{name} must have 1 to 256 visible ASCII characters, no spaces", param=name
         )
-    return text or None
+    return session
 
 
 def trace_context(headers: Mapping[str, str]) -> dict[str, str]:

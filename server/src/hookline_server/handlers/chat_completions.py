@@ -40,11 +40,11 @@ async def chat_completions(request: web.Request) -> web.StreamResponse:
     with rejections_counted(request):
         engine = ready_engine(request)
         slo = requested_slo(request)
-        session_id = named_session(request, engine.facts)
         body = await read_message(request, ChatRequest)
         check_permissions(request, body)
         check_model(engine, body.model)
         check(body)
+        session_id = named_session(request, body.session_id, engine.facts)
         check_sizes(body, engine.facts.vocab_size)
         params = sampling_params(
             body, max_tokens=body.output_tokens, logprobs=body.likeliest_tokens

@@ -43,11 +43,11 @@ async def completions(request: web.Request) -> web.StreamResponse:
     with rejections_counted(request):
         engine = ready_engine(request)
         slo = requested_slo(request)
-        session_id = named_session(request, engine.facts)
         body = await read_message(request, CompletionRequest)
         check_permissions(request, body)
         check_model(engine, body.model)
         check(body)
+        session_id = named_session(request, body.session_id, engine.facts)
         given = prompts(body, engine.facts.max_model_len)
         check_sizes(body, engine.facts.vocab_size, num_prompts=len(given))
         params = _params(body)

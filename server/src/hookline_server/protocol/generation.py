@@ -65,6 +65,7 @@ class GenerationRequest(msgspec.Struct, frozen=True, kw_only=True):
     seed: Int64 | None = None
     priority: Int64 | None = None
     cache_salt: str | None = None
+    session_id: str | None = None
     speculation: bool | None = None
     kv_transfer_params: dict[str, object] | None = None
     vllm_xargs: dict[str, Argument] | None = None

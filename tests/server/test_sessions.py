@@ -1,4 +1,4 @@
-"""The session that a client names in a header."""
+"""The session that a client names in its request or in a header."""
 
 from dataclasses import replace
 
@@ -40,6 +40,42 @@ async def test_header_names_the_session(
     assert engine.streams[0].facts.session_id == session
 
 
+@pytest.mark.parametrize(("path", "body"), [COMPLETION, CHAT])
+async def test_the_body_prevails(path: str, body: dict[str, object]) -> None:
+    """
+    A session in the body is closer to the client than a header, as in vLLM.
+    """
+    engine = FakeEngine()
+    engine.facts = FOLLOWED
+
+    async with client_of(engine) as client:
+        await client.post(
+            path,
+            json={**body, "session_id": "mine"},
+            headers={"X-Session-ID": "run-7"},
+            raise_for_status=True,
+        )
+
+    assert engine.streams[0].facts.session_id == "mine"
+
+
+@pytest.mark.parametrize("session", ["", "run-7\n", *WRONG])
+async def test_wrong_sessions_in_the_body_are_refused(session: str) -> None:
+    """
+    The field has the bounds of the header, and is what the error names.
+    """
+    engine = FakeEngine()
+    engine.facts = FOLLOWED
+    path, body = COMPLETION
+
+    async with client_of(engine) as client:
+        response = await client.post(path, json={**body, "session_id": session})
+        error = (await response.json())["error"]
+
+    assert (response.status, error["param"]) == (400, "session_id")
+    assert not engine.streams
+
+
 @pytest.mark.parametrize("header", WRONG)
 @pytest.mark.parametrize(("path", "body"), [COMPLETION, CHAT])
 async def test_wrong_sessions_are_refused(
@@ -65,14 +101,17 @@ async def test_wrong_sessions_are_refused(
 @pytest.mark.parametrize("header", ["run-7", *WRONG])
 async def test_nobody_reads_the_header_without_events(header: str) -> None:
     """
-    It is neither checked nor sent to the engine while cache changes are not reported.
+    Neither it nor the field is checked or sent while cache changes are not reported.
     """
     engine = FakeEngine()
     path, body = COMPLETION
 
     async with client_of(engine) as client:
         await client.post(
-            path, json=body, headers={"X-Session-ID": header}, raise_for_status=True
+            path,
+            json={**body, "session_id": header},
+            headers={"X-Session-ID": header},
+            raise_for_status=True,
         )
 
     assert engine.streams[0].facts.session_id is None
