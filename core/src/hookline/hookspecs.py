@@ -20,6 +20,7 @@ from hookline.payloads import (
     HttpAnswered,
     LoggerContext,
     ProposerContext,
+    RecordsLogged,
     RequestsFinished,
     RequestsPreempted,
     RequestsQueued,
@@ -99,6 +100,11 @@ def http_answered(answered: HttpAnswered) -> None:
 @hookspec
 def front_end_changed(changed: FrontEndChanged) -> None:
     """Called by a server once per second, if a part of its front end has changed."""
+
+
+@hookspec
+def records_logged(logged: RecordsLogged) -> None:
+    """Called by a server a few times per second, if its log has new records."""
 
 
 @hookspec

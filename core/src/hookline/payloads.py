@@ -18,6 +18,7 @@ from hookline.events import (
     StepRecord,
 )
 from hookline.front_end_parts import FrontEndPart
+from hookline.logs.logged_record import LoggedRecord
 from hookline.request import RequestFacts
 from hookline.stats import IterationStats, SchedulerStats
 from hookline_registry import LaneStats
@@ -306,6 +307,19 @@ class FrontEndChanged:
     """
 
     parts: tuple[FrontEndPart, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordsLogged:
+    """Payload of `records_logged`.
+
+    Attributes:
+        records: Records of the server's log since the previous call, in order.
+        missed: Number of records dropped since then because too many waited.
+    """
+
+    records: tuple[LoggedRecord, ...]
+    missed: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

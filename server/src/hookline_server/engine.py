@@ -11,7 +11,7 @@ from hookline.frontend.probe_result import ProbeResult
 from hookline.frozen import EMPTY
 from hookline.outputs import RequestOutput
 from hookline.pages import RoutesOf
-from hookline.payloads import EngineFacts, HttpAnswered
+from hookline.payloads import EngineFacts, HttpAnswered, RecordsLogged
 from hookline.request import RequestFacts
 from hookline.sampling_params import SamplingParams
 
@@ -27,6 +27,11 @@ class OutputStream(Protocol):
         Raises:
             EngineDeadError: The engine died before that.
         """
+        ...
+
+    @property
+    def facts(self) -> RequestFacts:
+        """The request's facts, as observers get them."""
         ...
 
     @property
@@ -165,8 +170,12 @@ class ServingEngine(Protocol):
         """Raises `OverloadedError` if this many more completions would be too many."""
         ...
 
-    def reject(self, facts: RequestFacts, cause: Rejected) -> None:
-        """Counts a request that was refused before it was submitted."""
+    def reject(self, facts: RequestFacts, cause: Rejected) -> RequestFacts:
+        """Counts a request that was refused before it was submitted.
+
+        Returns:
+            The completed facts, as observers get them.
+        """
         ...
 
     async def call(self, command: EngineCommand[R]) -> tuple[R, ...]:
@@ -184,6 +193,15 @@ class ServingEngine(Protocol):
 
     def http_answered(self, answered: HttpAnswered) -> None:
         """Passes answered HTTP requests to the loggers; call it on the event loop."""
+        ...
+
+    @property
+    def needs_records(self) -> bool:
+        """Whether any logger implements `records_logged`."""
+        ...
+
+    def records_logged(self, logged: RecordsLogged) -> None:
+        """Passes records of the log to the loggers; any thread may call it."""
         ...
 
     def report(self, read: Callable[[], FrontEndPart]) -> None:

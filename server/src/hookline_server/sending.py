@@ -10,7 +10,7 @@ from hookline_server.api_error import ApiError
 from hookline_server.auth.route_scopes import LIVENESS
 from hookline_server.connections.connection import Connection
 from hookline_server.errors import Handler, error_response
-from hookline_server.logs.request_context import enter_request
+from hookline_server.logs.current_request import enter_request
 from hookline_server.request_identity import request_id
 from hookline_server.sse import SENT_BYTES
 

@@ -21,6 +21,7 @@ logger = logging.getLogger(__name__)
 
 StartEngine = Callable[[], Awaitable[ServingEngine]]
 WhenReady = Callable[[web.Application], None]
+WhenDone = Callable[[], None]
 
 
 async def serve(
@@ -29,11 +30,13 @@ async def serve(
     *,
     start_engine: StartEngine,
     when_ready: WhenReady,
+    when_done: WhenDone = lambda: None,
 ) -> None:
     """Serves until SIGTERM or SIGINT; a second signal ends the process.
 
     After the first signal the process ends within `settings.shutdown_timeout` and
-    `FORCED_END_SECONDS`, whatever hangs.
+    `FORCED_END_SECONDS`, whatever hangs. After the last request and before the engine
+    is closed, it calls `when_done`, which may block.
     """
     signals = StopSignals(settings.shutdown_timeout + FORCED_END_SECONDS)
     status = 1
@@ -49,6 +52,7 @@ async def serve(
                     engine, listening, settings, signals.requested, when_ready
                 )
             finally:
+                await asyncio.to_thread(when_done)
                 await engine.close()
         status = 0
     finally:

@@ -16,6 +16,7 @@ from hookline_server.api_error import ApiError, as_api_error
 from hookline_server.auth.allowance import Allowance
 from hookline_server.deadlines import Deadline
 from hookline_server.engine import OutputStream, ServingEngine
+from hookline_server.logs.current_request import enter_span
 from hookline_server.protocol.completion import Prompt
 
 Batch = list[tuple[int, RequestOutput]]
@@ -99,6 +100,7 @@ class OpenStreams:
                     if streams:
                         await asyncio.sleep(0)  # others get their turns
                     streams.append(await _submit(engine, prompt, submission, deadline))
+                    enter_span(streams[-1].facts)
                     self._streams.add(streams[-1])
         except (RequestError, EngineDeadError):
             self._end(streams, "sibling_refused")
@@ -173,7 +175,7 @@ def _rejection_counted(engine: ServingEngine, submission: Submission) -> Iterato
     try:
         yield
     except (RequestError, EngineDeadError) as error:
-        engine.reject(submission.facts, as_api_error(error).rejection)
+        enter_span(engine.reject(submission.facts, as_api_error(error).rejection))
         raise
 
 

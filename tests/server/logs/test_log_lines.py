@@ -102,6 +102,8 @@ def test_a_traceback_cannot_forge_lines(logged: Logged) -> None:
         f'{{"api_key": "{KEY}"}}',
         f"--api-key={KEY}",
         f"the key {KEY} is wrong",
+        f"the key is\n{KEY}",
+        f"Bearer\n{KEY}",
     ],
 )
 def test_secrets_are_removed(logged: Logged, log_format: LogFormat, text: str) -> None:

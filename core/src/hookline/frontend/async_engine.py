@@ -29,7 +29,7 @@ from hookline.frontend.text_service import TextService
 from hookline.frontend.watchdog import Watchdog
 from hookline.frozen import EMPTY
 from hookline.pages import RoutesOf
-from hookline.payloads import EngineFacts, HttpAnswered
+from hookline.payloads import EngineFacts, HttpAnswered, RecordsLogged
 from hookline.request import RequestFacts
 from hookline.sampling_params import SamplingParams
 from hookline.tokenizer import ChatMessage
@@ -242,9 +242,13 @@ class AsyncEngine:
         """Raises `OverloadedError` if this many more completions would be too many."""
         self._admission.check(completions)
 
-    def reject(self, facts: RequestFacts, cause: Rejected) -> None:
-        """Counts a request that was refused before it reached the engine."""
-        self._front_end.reject(facts, cause)
+    def reject(self, facts: RequestFacts, cause: Rejected) -> RequestFacts:
+        """Counts a request that was refused before it reached the engine.
+
+        Returns:
+            The completed facts, as observers get them.
+        """
+        return self._front_end.reject(facts, cause)
 
     async def call(
         self, command: EngineCommand[R], *, timeout_seconds: float = CALL_SECONDS
@@ -287,11 +291,20 @@ class AsyncEngine:
     @property
     def needs_http(self) -> bool:
         """Whether any logger implements `http_answered`."""
-        return self._front_end.needs_http
+        return self._front_end.listens("http_answered")
 
     def http_answered(self, answered: HttpAnswered) -> None:
         """Passes HTTP requests that the server has answered to the loggers."""
         self._front_end.http_answered(answered)
+
+    @property
+    def needs_records(self) -> bool:
+        """Whether any logger implements `records_logged`."""
+        return self._front_end.listens("records_logged")
+
+    def records_logged(self, logged: RecordsLogged) -> None:
+        """Passes records of the server's log to the loggers; thread-safe."""
+        self._front_end.records_logged(logged)
 
     def report(self, read: ReadPart) -> None:
         """Passes what `read` returns to the loggers, whenever it has changed.

@@ -31,7 +31,7 @@ from hookline.frontend.request_context import RequestContext
 from hookline.frontend.supervisor import Supervisor
 from hookline.frontend.text_stream import make_text_streams
 from hookline.pages import RoutesOf
-from hookline.payloads import EngineFacts, HttpAnswered
+from hookline.payloads import EngineFacts, HttpAnswered, RecordsLogged
 from hookline.request import RequestFacts
 from hookline.request_ids import RequestIds
 from hookline.sampling_params import SamplingParams
@@ -205,14 +205,15 @@ class FrontEnd:
         if ids and engine.failure is None and engine.death is None:
             self.engines.send(engine, Finish(ids, aborted))
 
-    def reject(self, facts: RequestFacts, cause: Rejected) -> None:
-        """Counts a request that reached no engine; the first engine's series get it."""
+    def reject(self, facts: RequestFacts, cause: Rejected) -> RequestFacts:
+        """Counts a request that reached no engine for the first; returns its facts."""
         engine = self.engines.first
         facts = self._context.complete(facts)
         iteration = engine.accounting.reject(facts, cause)
         if self._observers.is_listening:
             output = StepOutput(engine.index, engine.stats_at, "rejected", engine.stats)
             self._observers.observe(output, iteration, {})
+        return facts
 
     def call(self, command: EngineCommand[R]) -> list[Future[R]]:
         """Sends a command to each running engine.
@@ -275,14 +276,17 @@ class FrontEnd:
         """Lets each logger register its pages."""
         self._observers.add_routes(routes_of)
 
-    @property
-    def needs_http(self) -> bool:
-        """Whether any logger implements `http_answered`."""
-        return self._observers.needs_http
+    def listens(self, hook: str) -> bool:
+        """Whether any logger implements the hook."""
+        return self._observers.listens(hook)
 
     def http_answered(self, answered: HttpAnswered) -> None:
         """Passes HTTP requests that a server has answered to the loggers."""
         self._observers.http_answered(answered)
+
+    def records_logged(self, logged: RecordsLogged) -> None:
+        """Passes records of the server's log to the loggers; thread-safe."""
+        self._observers.records_logged(logged)
 
     def front_end_changed(self, parts: tuple[FrontEndPart, ...]) -> None:
         """Passes the parts of this front end that have changed to the loggers."""

@@ -28,6 +28,7 @@ from hookline.payloads import (
     FrontEndChanged,
     HttpAnswered,
     LoggerContext,
+    RecordsLogged,
     RequestsFinished,
     RequestsPreempted,
     RequestsQueued,
@@ -55,7 +56,6 @@ class Observers:
 
     Attributes:
         is_listening: Whether there is a logger or a recorder.
-        needs_http: Whether a logger implements `http_answered`.
     """
 
     def __init__(self, config: EngineConfig, recorder: Recorder | None = None) -> None:
@@ -90,7 +90,6 @@ class Observers:
         )
         self._recorder = recorder
         self.is_listening = bool(self._lanes) or recorder is not None
-        self.needs_http = self._fanout.listens("http_answered")
 
     def _load(self, name: str, config: EngineConfig) -> list[str]:
         """Returns the registered names of the logger's module and of its object."""
@@ -117,6 +116,10 @@ class Observers:
     @property
     def lanes(self) -> tuple[LaneStats, ...]:
         return self._fanout.stats
+
+    def listens(self, hook: str) -> bool:
+        """Whether any logger implements the hook."""
+        return self._fanout.listens(hook)
 
     def add_routes(self, routes_of: RoutesOf) -> None:
         """Lets each logger register its pages."""
@@ -187,6 +190,9 @@ class Observers:
     def front_end_changed(self, parts: tuple[FrontEndPart, ...]) -> None:
         changed = FrontEndChanged(parts=parts)
         self._tell("front_end_changed", changed=changed)
+
+    def records_logged(self, logged: RecordsLogged) -> None:
+        self._tell("records_logged", logged=logged)
 
     def flush(self, timeout_seconds: float) -> bool:
         return self._fanout.flush(timeout_seconds)

@@ -8,6 +8,7 @@ from hookline.exceptions import HooklineError
 from hookline.frontend.client_request import ClientRequest, Delivery
 from hookline.frontend.front_end import FrontEnd
 from hookline.outputs import RequestOutput
+from hookline.request import RequestFacts
 
 MOST_DELIVERIES = 64
 """Outputs that wait for a reader one by one; more are merged into one."""
@@ -47,6 +48,12 @@ class OutputStream:
             raise StopAsyncIteration
         self._is_over = self._is_over or merged.finished
         return merged
+
+    @property
+    def facts(self) -> RequestFacts:
+        """The request's facts, as observers get them."""
+        request = self._request
+        return RequestFacts() if request is None else request.prepared.facts
 
     @property
     def prompt_tokens(self) -> int:

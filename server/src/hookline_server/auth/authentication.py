@@ -11,6 +11,7 @@ from hookline_server.auth.request_key import API_KEY
 from hookline_server.auth.route_scopes import ROUTE_SCOPES
 from hookline_server.context import ENGINE
 from hookline_server.errors import Handler
+from hookline_server.logs.current_request import enter_span
 from hookline_server.request_identity import request_facts, stranger_facts
 from hookline_server.tenants import tenant_of
 
@@ -77,5 +78,6 @@ async def _limited(
             return await handler(request)
     except ApiError as error:
         if not is_begun and request.path in COUNTED_PATHS:
-            request.app[ENGINE].reject(request_facts(request), error.rejection)
+            facts = request_facts(request)
+            enter_span(request.app[ENGINE].reject(facts, error.rejection))
         raise

@@ -12,6 +12,7 @@ from hookline_server.answers.answer import Identity
 from hookline_server.api_error import ApiError, as_api_error, body_too_large
 from hookline_server.context import ENGINE
 from hookline_server.engine import ServingEngine
+from hookline_server.logs.current_request import enter_span
 from hookline_server.protocol.wire import encode
 from hookline_server.request_identity import request_facts, request_id
 
@@ -68,9 +69,9 @@ def rejections_counted(request: web.Request) -> Iterator[None]:
         yield
     except (ApiError, RequestError) as error:
         cause = as_api_error(error).rejection
-        request.app[ENGINE].reject(request_facts(request), cause)
+        enter_span(request.app[ENGINE].reject(request_facts(request), cause))
         raise
     except web.HTTPRequestEntityTooLarge:
         cause = body_too_large(request.client_max_size).rejection
-        request.app[ENGINE].reject(request_facts(request), cause)
+        enter_span(request.app[ENGINE].reject(request_facts(request), cause))
         raise

@@ -28,6 +28,14 @@ _CONTROL_BUT_NEWLINE = re.compile(
 )
 
 
+def public_line(text: str) -> str:
+    """Returns a text in one line and without secrets.
+
+    They are replaced first: an escaped newline before a key would hide its beginning.
+    """
+    return in_one_line(without_secrets(text))
+
+
 def in_one_line(text: str) -> str:
     """Returns a text with its controls escaped, shortened to `MAX_LENGTH`."""
     if len(text) <= MAX_LENGTH and text.isprintable():
@@ -40,8 +48,14 @@ def indented(traceback: str) -> str:
 
     Its messages may be made of a client's bytes.
     """
-    lines = _CONTROL_BUT_NEWLINE.sub(_escaped, traceback).splitlines()
-    return "\n".join(f"    {_shortened(line)}" for line in lines)
+    return "\n".join(f"    {line}" for line in safe_lines(traceback))
+
+
+def safe_lines(traceback: str) -> list[str]:
+    """Returns a traceback's lines without secrets and controls, each shortened."""
+    text = _CONTROL_BUT_NEWLINE.sub(_escaped, without_secrets(traceback))
+    lines = text.splitlines()
+    return [_shortened(line) for line in lines]
 
 
 def without_secrets(text: str) -> str:

@@ -8,8 +8,14 @@ from typing import Any
 import structlog
 from structlog.typing import Processor
 
+from hookline.logs.logged_record import FieldValue
 from hookline_server.logs.options import LogFormat
-from hookline_server.logs.redaction import in_one_line, indented, without_secrets
+from hookline_server.logs.redaction import (
+    in_one_line,
+    indented,
+    public_line,
+    without_secrets,
+)
 
 EventDict = MutableMapping[str, Any]
 
@@ -41,7 +47,7 @@ class LineRenderer:
         """Returns the line, or lines, of a record; its traceback is in `exc_text`."""
         event = self._event(record)
         if (trace := record.exc_text) and self._is_json:
-            event["exception"] = trace
+            event["exception"] = without_secrets(trace)
         text = str(self._renderer(None, record.levelname, event))
         if trace and not self._is_json:
             text = f"{text}\n{indented(trace)}"
@@ -57,14 +63,12 @@ class LineRenderer:
         event: EventDict = {
             "timestamp": self._timestamp(record.created),
             "level": record.levelname.lower(),
-            "event": in_one_line(record.getMessage()),
+            "event": public_line(record.getMessage()),
             "logger": record.name,
         }
-        if record.processName not in {None, _MAIN_PROCESS}:
-            event["process"] = record.processName
-        for name, value in record.__dict__.items():
-            if name not in _STANDARD:
-                event[in_one_line(name)] = _safe(value)
+        if process := process_of(record):
+            event["process"] = process
+        event.update(fields_of(record))
         return event
 
     def _timestamp(self, seconds: float) -> str:
@@ -76,10 +80,25 @@ class LineRenderer:
         return f"{self._second_text}.{int((seconds - whole) * 1000):03}Z"
 
 
-def _safe(value: object) -> object:
+def process_of(record: logging.LogRecord) -> str:
+    """Returns the process that wrote a record; empty for this one."""
+    name = record.processName
+    return "" if name in {None, _MAIN_PROCESS} else str(name)
+
+
+def fields_of(record: logging.LogRecord) -> dict[str, FieldValue]:
+    """Returns the further fields of a record, without secrets and controls."""
+    return {
+        in_one_line(name): _safe(value)
+        for name, value in record.__dict__.items()
+        if name not in _STANDARD
+    }
+
+
+def _safe(value: object) -> FieldValue:
     if value is None or isinstance(value, (bool, int, float)):
         return value
-    return in_one_line(value if isinstance(value, str) else repr(value))
+    return public_line(value if isinstance(value, str) else repr(value))
 
 
 def _without_colors(_: object, __: str, event: EventDict) -> str:

@@ -1,23 +1,16 @@
 """The HTTP request that a log line belongs to."""
 
 import logging
-from contextvars import ContextVar
 
 from aiohttp import web
 
+from hookline_server.logs.current_request import current_request, span_of
 from hookline_server.request_identity import request_id, trace_context
-
-_CURRENT: ContextVar[web.Request | None] = ContextVar("request", default=None)
-
-
-def enter_request(request: web.Request) -> None:
-    """Makes the request that of all log lines of the current task."""
-    _CURRENT.set(request)
 
 
 def identify(record: logging.LogRecord) -> bool:
     """Adds the request's id and trace to a record; a filter that lets all through."""
-    request = _CURRENT.get()
+    request = current_request()
     if request is not None and not hasattr(record, "request_id"):
         for name, value in identity_of(request).items():
             setattr(record, name, value)
@@ -25,8 +18,14 @@ def identify(record: logging.LogRecord) -> bool:
 
 
 def identity_of(request: web.Request) -> dict[str, str]:
-    """Returns the fields `request_id` and, for a traced request, `trace_id`."""
+    """Returns the fields `request_id` and, for a traced request, those of its trace.
+
+    These are `trace_id` and `span_id`; without a span of its own, as before it is
+    submitted, only the `trace_id` that the client sent.
+    """
     fields = {"request_id": request_id(request)}
-    if (parent := trace_context(request.headers).get("traceparent")) is not None:
+    if (span := span_of(request)) is not None:
+        fields["trace_id"], fields["span_id"] = span
+    elif (parent := trace_context(request.headers).get("traceparent")) is not None:
         fields["trace_id"] = parent.split("-")[1]
     return fields

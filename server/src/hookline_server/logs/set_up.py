@@ -7,6 +7,7 @@ from hookline.front_end_parts import LogStats
 from hookline.logs.line_writer import LineWriter
 from hookline_server.logs.options import LogFormat, LogLevel
 from hookline_server.logs.rate_limit import RateLimit
+from hookline_server.logs.record_feed import Deliver, RecordFeed
 from hookline_server.logs.redaction import MAX_LENGTH
 from hookline_server.logs.rendering import LineRenderer
 from hookline_server.logs.request_context import identify
@@ -22,7 +23,8 @@ _LAST_LINES_SECONDS = 1.0
 class ServerLog(logging.Handler):
     """Writes every record of the process to a file descriptor, from a thread.
 
-    Logging never blocks: lines that nobody reads are dropped and counted.
+    Logging never blocks: lines that nobody reads are dropped and counted. The records
+    go to the stat loggers, too, once `feed` is called.
     """
 
     def __init__(self, log_format: LogFormat, descriptor: int) -> None:
@@ -32,6 +34,7 @@ class ServerLog(logging.Handler):
         self._writer = LineWriter(
             descriptor, renderer.render, render_dropped=renderer.render_dropped
         )
+        self._feed = RecordFeed()
         self.addFilter(self._limit)
         self.addFilter(identify)
 
@@ -45,6 +48,18 @@ class ServerLog(logging.Handler):
             record.exc_text = _FORMATTER.formatException(record.exc_info)
             record.exc_info = None
         self._writer.write(record, is_urgent=record.levelno >= logging.WARNING)
+        self._feed.put(record)
+
+    def feed(self, deliver: Deliver | None) -> None:
+        """Passes all records so far and to come on; without `deliver`, to nobody."""
+        if deliver is None:
+            self._feed.discard()
+        else:
+            self._feed.start(deliver)
+
+    def end_feed(self) -> None:
+        """Passes on what waits, for at most a second; later records are not."""
+        self._feed.close(_LAST_LINES_SECONDS)
 
     def stats(self) -> LogStats:
         """Returns how many lines were not written so far."""
@@ -53,6 +68,7 @@ class ServerLog(logging.Handler):
     def close(self) -> None:
         """Writes what waits, for at most a second, and ends the thread."""
         logging.root.removeHandler(self)
+        self.end_feed()
         self._writer.close(_LAST_LINES_SECONDS)
         super().close()
 

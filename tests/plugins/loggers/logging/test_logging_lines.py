@@ -268,6 +268,19 @@ def test_preemption_has_a_line_with_both_requests(bench: Bench) -> None:
     ]
 
 
+def test_preemption_of_a_traced_request_names_its_span(bench: Bench) -> None:
+    """The line is joined to the victim's trace."""
+    facts = {1: RequestFacts(client_id="slow", trace_id="ab" * 16, span_id="cd" * 8)}
+    events = (Preempted(1, 0, 48),)
+
+    bench.logger.requests_preempted(
+        RequestsPreempted(engine_index=0, events=events, facts=facts)
+    )
+
+    (line,) = bench.lines()
+    assert (line["trace_id"], line["span_id"]) == ("ab" * 16, "cd" * 8)
+
+
 def test_preemption_without_a_beneficiary_names_none(bench: Bench) -> None:
     """A failed load is of use to nobody, and a request without a client's id is known
     by the engine's."""

@@ -180,8 +180,8 @@ def test_request_is_what_its_messages_would_be(
 
     root, *children = map(Span.FromString, trace.encode())
 
-    assert trace.span_count == 1 + len(children)
-    assert len({span.span_id for span in (root, *children)}) == trace.span_count
+    assert trace.num_parts == 1 + len(children)
+    assert len({span.span_id for span in (root, *children)}) == trace.num_parts
     attributes = found_pairs(root)
     del root.attributes[:]
     assert attributes == pairs(expected_attributes(request, semconv))

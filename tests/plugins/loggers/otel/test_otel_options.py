@@ -44,6 +44,7 @@ def test_every_option_is_taken() -> None:
     options = read(
         traces_endpoint="http://collector:4318",
         metrics_endpoint="https://other/custom",
+        logs_endpoint="http://logs:4318",
         protocol="http/protobuf",
         headers="x-team=a%2Cb, Authorization=Bearer abc=",
         semconv="both",
@@ -55,6 +56,7 @@ def test_every_option_is_taken() -> None:
     assert options == Options(
         traces=Endpoint("http://collector:4318/v1/traces", HTTP),
         metrics=Endpoint("https://other/custom", HTTP),
+        logs=Endpoint("http://logs:4318/v1/logs", HTTP),
         headers={"x-team": "a,b", "authorization": "Bearer abc="},
         semconv=Semconv.BOTH,
         service_name="chat",
@@ -106,6 +108,25 @@ def test_standard_environment_names_endpoints(
     assert (options.traces, options.metrics) == (traces, metrics)
 
 
+@pytest.mark.parametrize(
+    ("options", "logs"),
+    [
+        ({}, None),
+        ({"logs": "true"}, Endpoint("http://shared:4317", GRPC)),
+        ({"logs_endpoint": URL}, Endpoint(URL, GRPC)),
+        ({"logs_endpoint": URL, "logs": "true"}, Endpoint(URL, GRPC)),
+        ({"logs_endpoint": URL, "logs": "false"}, None),
+    ],
+)
+def test_log_is_exported_only_if_asked_for(
+    options: dict[str, str], logs: Endpoint | None
+) -> None:
+    """An endpoint for all signals, which many containers have, is not enough."""
+    environment = {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://shared:4317"}
+
+    assert read(environment, **options).logs == logs
+
+
 def test_option_wins_over_the_environment() -> None:
     """What is typed outranks what is set."""
     options = read(
@@ -126,7 +147,10 @@ NO_URL = "must be a URL such as http://localhost:4317, not "
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({}, "otel.traces_endpoint: no endpoint: set this, metrics_endpoint "),
+        (
+            {},
+            "otel.traces_endpoint: no endpoint: set this, metrics_endpoint, logs",
+        ),
         ({"colour": "red"}, "otel.colour: no such option; options: traces_endpoint,"),
         ({"traces_endpoint": ""}, f"otel.traces_endpoint: {NO_URL}''"),
         (
@@ -153,6 +177,14 @@ NO_URL = "must be a URL such as http://localhost:4317, not "
         (
             {"traces_endpoint": URL, "protocol": "http/json"},
             "otel.protocol: unknown protocol 'http/json'; known: grpc, http/protobuf",
+        ),
+        (
+            {"traces_endpoint": URL, "logs": "yes"},
+            "otel.logs: must be true or false, not 'yes'",
+        ),
+        (
+            {"traces_endpoint": URL, "logs": "true"},
+            "otel.logs: no endpoint: set logs_endpoint or the environment variable",
         ),
         (
             {"traces_endpoint": URL, "semconv": "old"},

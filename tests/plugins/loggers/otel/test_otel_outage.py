@@ -6,6 +6,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
@@ -26,9 +27,10 @@ from hookline_otel.logger import OtelLogger
 from hookline_otel.options import Semconv
 from hookline_otel.origin import Origin
 from hookline_otel.outage_log import WARN_SECONDS, OutageLog
+from hookline_otel.queue_sender import SPANS as SPAN_LOAD
+from hookline_otel.queue_sender import Counts, QueueSender
 from hookline_otel.request_trace import RequestTrace
 from hookline_otel.resource import make_resource, make_scope
-from hookline_otel.span_sender import SpanCounts, SpanSender
 from hookline_otel.transport import Refusal, Transport
 from hookline_testing.essential import essential
 from hookline_testing.payloads import make_started, make_step
@@ -89,19 +91,22 @@ class FlakyTransport:
 class MadTrace:
     """Cannot be written."""
 
-    span_count = 3
+    num_parts = 3
 
     def encode(self) -> list[bytes]:
         raise ValueError("mad")
 
 
 @contextmanager
-def sender(transport: Transport, *, max_waiting: int = 2048) -> Iterator[SpanSender]:
+def sender(
+    transport: Transport, *, max_waiting: int = 2048
+) -> Iterator[QueueSender[bytes]]:
     """Sends over the transport; its thread is not started."""
     endpoint = Endpoint(NOWHERE, OtlpProtocol.GRPC)
     outage = OutageLog(Signal.TRACES, endpoint, VirtualClock())
     envelope = Envelope(make_resource(None), make_scope(Semconv.GENAI))
-    yield SpanSender(Delivery(transport, outage), envelope, max_waiting=max_waiting)
+    load = replace(SPAN_LOAD, max_waiting=max_waiting)
+    yield QueueSender(Delivery(transport, outage), envelope.wrap, load)
 
 
 def create(**options: str) -> OtelLogger:
@@ -165,7 +170,7 @@ def test_collector_that_refuses_is_quoted(caplog: pytest.LogCaptureFixture) -> N
         logger.engine_stopped(STOPPED)
 
         assert logger.spans is not None
-        assert logger.spans.counts == SpanCounts(failed=SPANS)
+        assert logger.spans.counts == Counts(failed=SPANS)
         (line,) = warnings(caplog)
         assert "404" in line
 
@@ -238,10 +243,10 @@ def test_close_returns_from_a_transport_that_hangs(is_polite: bool) -> None:
         spans.close(0.05)
 
         assert spans.thread.is_running is not is_polite
-        assert spans.counts == SpanCounts(failed=SPANS * is_polite, dropped=SPANS)
+        assert spans.counts == Counts(failed=SPANS * is_polite, dropped=SPANS)
         transport.release.set()
         spans.thread.wait(60)
-        assert spans.counts == SpanCounts(failed=SPANS, dropped=SPANS)
+        assert spans.counts == Counts(failed=SPANS, dropped=SPANS)
 
 
 def test_buffer_drops_its_oldest() -> None:
@@ -250,12 +255,12 @@ def test_buffer_drops_its_oldest() -> None:
     with sender(transport, max_waiting=10) as spans:
         for _ in range(25):
             spans.offer(TRACE)
-        assert spans.counts == SpanCounts(dropped=15 * SPANS)
+        assert spans.counts == Counts(dropped=15 * SPANS)
 
         spans.thread.start()
         spans.close(60)
 
-        assert spans.counts == SpanCounts(exported=10 * SPANS, dropped=15 * SPANS)
+        assert spans.counts == Counts(exported=10 * SPANS, dropped=15 * SPANS)
 
 
 def test_full_buffer_is_sent_in_batches() -> None:
@@ -305,7 +310,7 @@ def test_passing_refusal_is_followed_by_another_try(
         spans.close(60)
 
         assert transport.batches == [SPANS] * 3
-        assert spans.counts == SpanCounts(exported=SPANS)
+        assert spans.counts == Counts(exported=SPANS)
         assert not warnings(caplog)
 
 
@@ -319,7 +324,7 @@ def test_long_pause_is_not_waited_for(caplog: pytest.LogCaptureFixture) -> None:
         spans.close(60)
 
         assert transport.batches == [SPANS]
-        assert spans.counts == SpanCounts(failed=SPANS)
+        assert spans.counts == Counts(failed=SPANS)
         (line,) = warnings(caplog)
         assert "later" in line
 
@@ -337,7 +342,7 @@ def test_trace_that_cannot_be_written_harms_no_other(
         spans.close(60)
 
         assert transport.batches == [2 * SPANS]
-        assert spans.counts == SpanCounts(exported=2 * SPANS, failed=3)
+        assert spans.counts == Counts(exported=2 * SPANS, failed=3)
         (line,) = warnings(caplog)
         assert "ValueError: mad" in line
 
@@ -351,7 +356,7 @@ def test_spans_after_the_end_are_dropped() -> None:
         spans.offer(TRACE)
         spans.close(60)
 
-        assert spans.counts == SpanCounts(dropped=SPANS)
+        assert spans.counts == Counts(dropped=SPANS)
 
 
 def test_warnings_are_rare(caplog: pytest.LogCaptureFixture) -> None:

@@ -8,6 +8,7 @@ from hookline.payloads import (
     EngineStopped,
     FrontEndChanged,
     HttpAnswered,
+    RecordsLogged,
     RequestsFinished,
     RequestsPreempted,
     RequestsQueued,
@@ -75,6 +76,10 @@ class RecordingLogger:
     @hookimpl
     def http_answered(self, answered: HttpAnswered) -> None:
         self.calls.append(("http_answered", answered))
+
+    @hookimpl
+    def records_logged(self, logged: RecordsLogged) -> None:
+        self.calls.append(("records_logged", logged))
 
     @hookimpl
     def front_end_changed(self, changed: FrontEndChanged) -> None:

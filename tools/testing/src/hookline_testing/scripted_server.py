@@ -12,6 +12,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import TypeVar, cast
 
+import msgspec
 from aiohttp.test_utils import TestClient, TestServer
 from aiohttp.web import Application, Request
 
@@ -29,7 +30,7 @@ from hookline.frontend.probe_result import ProbeOutcome, ProbeResult
 from hookline.frozen import EMPTY
 from hookline.outputs import CompletionOutput, RequestOutput
 from hookline.pages import PageHandler, RoutesOf
-from hookline.payloads import EngineFacts, HttpAnswered
+from hookline.payloads import EngineFacts, HttpAnswered, RecordsLogged
 from hookline.request import FinishReason, RequestFacts, TokenLogprobs
 from hookline.sampling_params import SamplingParams
 from hookline_registry import PluginRegistry
@@ -165,6 +166,9 @@ class FakeEngine:
         loggers: Loggers with hookimpls of `add_routes`.
         needs_http: Whether the server reports answered HTTP requests.
         answered: The reports of HTTP requests.
+        trace_id: Trace of all requests; empty if they are not traced.
+        needs_records: Whether the server passes on the records of its log.
+        logged: The records of the log.
         reported: Set at each report.
         transfer_params: Parameters of its KV connector for clients.
         chats: Messages of each rendered conversation.
@@ -203,6 +207,9 @@ class FakeEngine:
         self.loggers: list[object] = []
         self.needs_http = True
         self.answered: list[HttpAnswered] = []
+        self.trace_id = ""
+        self.needs_records = False
+        self.logged: list[RecordsLogged] = []
         self.parts: list[FrontEndPart] = []
         self.reported = asyncio.Event()
         self.transfer_params: dict[str, object] | None = None
@@ -297,7 +304,7 @@ class FakeEngine:
             self,
             tokens,
             params,
-            facts or RequestFacts(),
+            self._completed(facts or RequestFacts()),
             is_streamed,
             cache_salt,
             kv_transfer_params,
@@ -312,9 +319,17 @@ class FakeEngine:
         if taken + completions > self.max_open:
             raise OverloadedError(self.max_open)
 
-    def reject(self, facts: RequestFacts, cause: Rejected) -> None:
+    def reject(self, facts: RequestFacts, cause: Rejected) -> RequestFacts:
+        facts = self._completed(facts)
         self.rejected.append(cause)
         self.rejected_facts.append(facts)
+        return facts
+
+    def _completed(self, facts: RequestFacts) -> RequestFacts:
+        if not self.trace_id:
+            return facts
+        span_id = f"{len(self.streams) + len(self.rejected) + 1:016x}"
+        return msgspec.structs.replace(facts, trace_id=self.trace_id, span_id=span_id)
 
     async def call(self, command: EngineCommand[R]) -> tuple[R, ...]:
         """Returns the reply configured in `replies`."""
@@ -336,6 +351,9 @@ class FakeEngine:
     def http_answered(self, answered: HttpAnswered) -> None:
         self.answered.append(answered)
         self.reported.set()
+
+    def records_logged(self, logged: RecordsLogged) -> None:
+        self.logged.append(logged)
 
     def report(self, read: Callable[[], FrontEndPart]) -> None:
         self.parts.append(read())

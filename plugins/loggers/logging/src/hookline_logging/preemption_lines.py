@@ -50,6 +50,9 @@ def _fields(
     }
     if event.beneficiary_id is not None:
         fields["beneficiary"] = _name(event.beneficiary_id, facts)
+    victim = facts.get(event.request_id)
+    if victim is not None and victim.trace_id:
+        fields |= {"trace_id": victim.trace_id, "span_id": victim.span_id}
     return fields
 
 

@@ -1,4 +1,4 @@
-"""Stat logger `otel`: traces and metrics over OTLP.
+"""Stat logger `otel`: traces, metrics and the server's log over OTLP.
 
 Importing this module does not import OpenTelemetry: the command line imports it only to
 show the options.

@@ -5,14 +5,16 @@ from hookline.payloads import LoggerContext
 from hookline_otel.connecting import make_transport
 from hookline_otel.delivery import Delivery
 from hookline_otel.endpoint import Endpoint, Signal
-from hookline_otel.envelope import Envelope
+from hookline_otel.envelope import Envelope, LogEnvelope
+from hookline_otel.log_exporter import LogExporter
+from hookline_otel.log_item import ScopedRecord
 from hookline_otel.logger import Metrics, OtelLogger
 from hookline_otel.metric_sender import MetricSender
 from hookline_otel.metric_source import MetricSource
 from hookline_otel.options import Options
 from hookline_otel.outage_log import OutageLog
+from hookline_otel.queue_sender import LOG_RECORDS, SPANS, QueueSender
 from hookline_otel.resource import make_resource, make_scope
-from hookline_otel.span_sender import SpanSender
 
 
 def build_logger(context: LoggerContext, options: Options) -> OtelLogger:
@@ -25,13 +27,18 @@ def build_logger(context: LoggerContext, options: Options) -> OtelLogger:
     resource = make_resource(options.service_name)
     scope = make_scope(options.semconv)
     spans = _span_sender(options, Envelope(resource, scope))
+    logs = _log_sender(options, LogEnvelope(resource))
     metrics = None
     if (endpoint := options.metrics) is not None:
-        source = MetricSource(context.config, resource, scope, spans=spans, clock=clock)
+        source = MetricSource(
+            context.config, resource, scope, spans=spans, logs=logs, clock=clock
+        )
         metrics = Metrics(source, _metric_sender(endpoint, options, source))
-    return OtelLogger(
+    make = OtelLogger if logs is None else LogExporter
+    return make(
         spans,
         metrics,
+        logs,
         model=context.config.model.served_name,
         semconv=options.semconv,
         flush_seconds=options.flush_seconds,
@@ -39,10 +46,20 @@ def build_logger(context: LoggerContext, options: Options) -> OtelLogger:
     )
 
 
-def _span_sender(options: Options, envelope: Envelope) -> SpanSender | None:
+def _span_sender(options: Options, envelope: Envelope) -> QueueSender[bytes] | None:
     if (endpoint := options.traces) is None:
         return None
-    return SpanSender(_delivery(Signal.TRACES, endpoint, options), envelope)
+    delivery = _delivery(Signal.TRACES, endpoint, options)
+    return QueueSender(delivery, envelope.wrap, SPANS)
+
+
+def _log_sender(
+    options: Options, envelope: LogEnvelope
+) -> QueueSender[ScopedRecord] | None:
+    if (endpoint := options.logs) is None:
+        return None
+    delivery = _delivery(Signal.LOGS, endpoint, options)
+    return QueueSender(delivery, envelope.wrap, LOG_RECORDS)
 
 
 def _metric_sender(

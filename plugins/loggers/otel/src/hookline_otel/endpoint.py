@@ -14,6 +14,7 @@ ENVIRONMENT = "OTEL_EXPORTER_OTLP"
 class Signal(StrEnum):
     TRACES = "traces"
     METRICS = "metrics"
+    LOGS = "logs"
 
 
 class OtlpProtocol(StrEnum):

@@ -5,6 +5,9 @@ from collections.abc import Callable
 
 from hookline_registry import isolate
 
+THREAD_NAME = "hookline-otel-"
+"""Beginning of the names of all export threads."""
+
 INTERRUPT_SECONDS = 0.1
 """Time that an interrupted export gets to return."""
 
@@ -29,7 +32,7 @@ class ExportThread:
         self._is_ending = False
         self._is_interrupted = False
         self._thread = threading.Thread(
-            target=self._run, name=f"hookline-otel-{name}", daemon=True
+            target=self._run, name=f"{THREAD_NAME}{name}", daemon=True
         )
 
     @property

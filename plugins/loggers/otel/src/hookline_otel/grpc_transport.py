@@ -16,6 +16,7 @@ RECONNECT_MS = 500
 _SERVICES: Mapping[Signal, str] = {
     Signal.TRACES: "trace.v1.TraceService",
     Signal.METRICS: "metrics.v1.MetricsService",
+    Signal.LOGS: "logs.v1.LogsService",
 }
 _COMPRESSION: Mapping[Compression, grpc.Compression] = {
     Compression.NONE: grpc.Compression.NoCompression,

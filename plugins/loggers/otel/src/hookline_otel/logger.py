@@ -1,4 +1,4 @@
-"""The logger: turns hook payloads into traces and metrics for the sender threads."""
+"""The logger: turns hook payloads into traces and metrics for the export threads."""
 
 import atexit
 import time
@@ -20,15 +20,18 @@ from hookline.payloads import (
 from hookline.stats import IterationStats
 from hookline_otel.completions import Completions
 from hookline_otel.export_thread import INTERRUPT_SECONDS
+from hookline_otel.log_item import ScopedRecord
 from hookline_otel.metric_sender import MetricSender
 from hookline_otel.metric_source import MetricSource
 from hookline_otel.options import Semconv
 from hookline_otel.origin import Origin
 from hookline_otel.outcome import is_rejected
+from hookline_otel.queue_sender import QueueSender
 from hookline_otel.request_trace import RequestTrace
-from hookline_otel.span_sender import SpanSender
 from hookline_otel.start_trace import StartTrace
 from hookline_otel.trace_context import is_trace_id
+
+_Sender = QueueSender[bytes] | QueueSender[ScopedRecord] | MetricSender
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,12 +48,15 @@ class OtelLogger:
     Attributes:
         spans: None if no endpoint for traces is configured.
         metrics: None if no endpoint for metrics is configured.
+        logs: None unless the log is exported.
+        clock: Clock for the times of exported data.
     """
 
     def __init__(
         self,
-        spans: SpanSender | None,
+        spans: QueueSender[bytes] | None,
         metrics: Metrics | None,
+        logs: QueueSender[ScopedRecord] | None,
         *,
         model: str,
         semconv: Semconv,
@@ -59,9 +65,10 @@ class OtelLogger:
     ) -> None:
         self.spans = spans
         self.metrics = metrics
+        self.logs = logs
+        self.clock = clock
         self._semconv = semconv
         self._flush_seconds = flush_seconds
-        self._clock = clock
         self._model = model
         self._models: dict[int, str] = {}
         self._running: set[int] = set()
@@ -156,14 +163,15 @@ class OtelLogger:
                         request=request,
                         origin=origin,
                         semconv=self._semconv,
-                        observed_at=self._clock.wall(),
+                        observed_at=self.clock.wall(),
                     )
                 )
 
     @property
-    def _senders(self) -> list[SpanSender | MetricSender]:
+    def _senders(self) -> list[_Sender]:
         metrics = None if self.metrics is None else self.metrics.sender
-        return [sender for sender in (self.spans, metrics) if sender is not None]
+        every = (self.spans, metrics, self.logs)
+        return [sender for sender in every if sender is not None]
 
 
 def _over(iteration: IterationStats) -> Iterable[Completions]:

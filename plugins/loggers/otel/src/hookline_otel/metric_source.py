@@ -12,8 +12,9 @@ from hookline.config import EngineConfig
 from hookline.metrics import OWN_DIALECT, Family, Kind, Recorder, Sample
 from hookline.payloads import EngineStarted
 from hookline_otel.genai_metrics import GenAiMetrics
+from hookline_otel.log_item import ScopedRecord
 from hookline_otel.otlp_metrics import Window, metrics_data
-from hookline_otel.span_sender import SpanCounts, SpanSender
+from hookline_otel.queue_sender import Counts, QueueSender
 
 
 class MetricSource:
@@ -30,7 +31,8 @@ class MetricSource:
         resource: Resource,
         scope: InstrumentationScope,
         *,
-        spans: SpanSender | None,
+        spans: QueueSender[bytes] | None,
+        logs: QueueSender[ScopedRecord] | None,
         clock: Clock,
     ) -> None:
         self.recorder = make_recorder(config)
@@ -40,6 +42,7 @@ class MetricSource:
         self._resource = resource
         self._scope = scope
         self._spans = spans
+        self._logs = logs
         self._clock = clock
 
     def engine_started(self, started: EngineStarted) -> None:
@@ -51,18 +54,27 @@ class MetricSource:
 
     def encode(self, failed_pushes: int) -> bytes:
         """Returns a snapshot of all metrics, encoded for the push."""
-        counts = self._spans.counts if self._spans is not None else None
         data = metrics_data(
             (
                 *self.recorder.snapshot(),
                 *self.genai.families(),
-                *_own_families(counts, failed_pushes),
+                *self._own_families(failed_pushes),
             ),
             self._resource,
             self._scope,
             Window(self._started_at, self._clock.wall()),
         )
         return encode_metrics(data).SerializeToString()
+
+    def _own_families(self, failed_pushes: int) -> Iterable[Family]:
+        yield _counter(
+            "failed_metric_exports", "exports", "Failed pushes.", failed_pushes
+        )
+        if self._spans is not None:
+            yield from _counters("spans", "spans", "Spans", self._spans.counts)
+        if self._logs is not None:
+            counts = self._logs.counts
+            yield from _counters("log_records", "records", "Log records", counts)
 
 
 def make_recorder(config: EngineConfig) -> Recorder:
@@ -72,15 +84,11 @@ def make_recorder(config: EngineConfig) -> Recorder:
     return Recorder(replace(config, observers=observers))
 
 
-def _own_families(counts: SpanCounts | None, failed_pushes: int) -> Iterable[Family]:
-    yield _counter("failed_metric_exports", "exports", "Failed pushes.", failed_pushes)
-    if counts is None:
-        return
-    yield _counter("exported_spans", "spans", "Exported spans.", counts.exported)
-    yield _counter("failed_spans", "spans", "Spans whose export failed.", counts.failed)
-    yield _counter(
-        "dropped_spans", "spans", "Spans dropped before export.", counts.dropped
-    )
+def _counters(name: str, unit: str, what: str, counts: Counts) -> Iterable[Family]:
+    exported, failed, dropped = counts.exported, counts.failed, counts.dropped
+    yield _counter(f"exported_{name}", unit, f"{what} exported.", exported)
+    yield _counter(f"failed_{name}", unit, f"{what} whose export failed.", failed)
+    yield _counter(f"dropped_{name}", unit, f"{what} dropped before export.", dropped)
 
 
 def _counter(name: str, unit: str, text: str, value: int) -> Family:

@@ -18,6 +18,11 @@ MAX_FLUSH_SECONDS = 4.0
 HELP: Mapping[str, tuple[str, str | None]] = {
     "traces_endpoint": ("URL for traces, such as http://localhost:4317", None),
     "metrics_endpoint": ("URL for metrics; no metrics are sent without it", None),
+    "logs_endpoint": ("URL for the server's log; turns logs on", None),
+    "logs": (
+        "true exports the server's log; by default only if logs_endpoint is set",
+        None,
+    ),
     "protocol": (
         "grpc or http/protobuf; defaults to OTEL_EXPORTER_OTLP_PROTOCOL, then grpc",
         None,
@@ -57,6 +62,7 @@ class Options:
     Attributes:
         traces: Endpoint of spans; None sends none.
         metrics: Endpoint of metrics; None sends none.
+        logs: Endpoint of the server's log; None sends none.
         headers: Request headers; None uses the standard environment variables.
         semconv: Attributes of request spans.
         service_name: Name of the service; None uses the standard environment variables.
@@ -66,6 +72,7 @@ class Options:
 
     traces: Endpoint | None = None
     metrics: Endpoint | None = None
+    logs: Endpoint | None = None
     headers: dict[str, str] | None = field(default=None, repr=False)
     semconv: Semconv = Semconv.GENAI
     service_name: str | None = None
@@ -88,15 +95,17 @@ class Options:
             )
         traces = find_endpoint(Signal.TRACES, given, environment, name)
         metrics = find_endpoint(Signal.METRICS, given, environment, name)
-        if traces is None and metrics is None:
+        logs = _logs(given, environment, name)
+        if traces is None and metrics is None and logs is None:
             raise ConfigError(
                 f"{name}.traces_endpoint",
-                "no endpoint: set this, metrics_endpoint or the environment variable "
-                "OTEL_EXPORTER_OTLP_ENDPOINT",
+                "no endpoint: set this, metrics_endpoint, logs_endpoint or the "
+                "environment variable OTEL_EXPORTER_OTLP_ENDPOINT",
             )
         return cls(
             traces=traces,
             metrics=metrics,
+            logs=logs,
             headers=read_headers(f"{name}.headers", given.get("headers")),
             semconv=_semconv(f"{name}.semconv", given.get("semconv", "genai")),
             service_name=_name(f"{name}.service_name", given.get("service_name")),
@@ -129,6 +138,31 @@ def read_headers(option: str, text: str | None) -> dict[str, str] | None:
         if not _HEADER_VALUE.fullmatch(headers[key.lower()]):
             raise ConfigError(option, f"the value of {key} is not printable ASCII")
     return headers
+
+
+def _logs(
+    given: Mapping[str, str], environment: Mapping[str, str], name: str
+) -> Endpoint | None:
+    """Returns the endpoint of the log, which the environment alone does not turn on."""
+    is_wanted = _flag(f"{name}.logs", given.get("logs"))
+    if not (is_wanted or (is_wanted is None and "logs_endpoint" in given)):
+        return None
+    endpoint = find_endpoint(Signal.LOGS, given, environment, name)
+    if endpoint is None:
+        raise ConfigError(
+            f"{name}.logs",
+            "no endpoint: set logs_endpoint or the environment variable "
+            "OTEL_EXPORTER_OTLP_LOGS_ENDPOINT or OTEL_EXPORTER_OTLP_ENDPOINT",
+        )
+    return endpoint
+
+
+def _flag(option: str, text: str | None) -> bool | None:
+    if text is None:
+        return None
+    if text not in {"true", "false"}:
+        raise ConfigError(option, f"must be true or false, not {text!r}")
+    return text == "true"
 
 
 def _semconv(option: str, text: str) -> Semconv:

@@ -41,7 +41,7 @@ class RequestTrace:
     observed_at: int
 
     @property
-    def span_count(self) -> int:
+    def num_parts(self) -> int:
         return 1 + len(self._phases)
 
     def encode(self) -> list[bytes]:

@@ -5,7 +5,7 @@ import struct
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Final, Protocol
+from typing import Final
 
 from hookline_otel.phases import Phase
 from hookline_otel.trace_context import ClientSpan
@@ -36,22 +36,6 @@ _EVENT_TIME: Final = struct.Struct("<cQ").pack  # after b"\x09"
 _EVENT_NAME: Final = b"\x12"
 _ERROR: Final = b"\x18\x02"
 _MESSAGE: Final = b"\x12"
-
-
-class Trace(Protocol):
-    """A completed operation that can be exported as spans.
-
-    Spans are encoded only when they are sent, so dropped traces cost nothing.
-    """
-
-    @property
-    def span_count(self) -> int:
-        """Number of spans that `encode` returns."""
-        ...
-
-    def encode(self) -> list[bytes]:
-        """Encodes the spans, parents first; called in the export thread."""
-        ...
 
 
 class SpanKind(IntEnum):

@@ -18,7 +18,7 @@ class StartTrace:
     facts: EngineFacts
 
     @property
-    def span_count(self) -> int:
+    def num_parts(self) -> int:
         return 1 + len(self.facts.startup)
 
     def encode(self) -> list[bytes]:

@@ -72,6 +72,7 @@ def run(argv: list[str]) -> int:
                 settings,
                 start_engine=_engine_starter(config, log),
                 when_ready=when_ready,
+                when_done=log.end_feed,
             )
         )
     return 0
@@ -96,6 +97,7 @@ def _engine_starter(config: EngineConfig, log: ServerLog) -> StartEngine:
         module = await asyncio.to_thread(import_module, "hookline_server.engine_start")
         engine = cast("ServingEngine", await module.start_engine(config))
         engine.report(log.stats)
+        log.feed(engine.records_logged if engine.needs_records else None)
         return engine
 
     return start

@@ -13,6 +13,10 @@ from types import TracebackType
 from typing import Self
 
 import grpc
+from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import (
+    ExportLogsServiceRequest,
+    ExportLogsServiceResponse,
+)
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
     ExportMetricsServiceRequest,
     ExportMetricsServiceResponse,
@@ -21,12 +25,20 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
     ExportTraceServiceRequest,
     ExportTraceServiceResponse,
 )
+from opentelemetry.proto.logs.v1.logs_pb2 import LogRecord
 from opentelemetry.proto.metrics.v1.metrics_pb2 import Metric
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
 from hookline_otel.endpoint import OtlpProtocol
 
-Request = ExportTraceServiceRequest | ExportMetricsServiceRequest
+Request = (
+    ExportTraceServiceRequest | ExportMetricsServiceRequest | ExportLogsServiceRequest
+)
+Response = (
+    ExportTraceServiceResponse
+    | ExportMetricsServiceResponse
+    | ExportLogsServiceResponse
+)
 Headers = dict[str, str]
 
 WAIT_SECONDS = 60.0
@@ -40,6 +52,7 @@ class Inbox:
     Attributes:
         traces: Trace requests, in order of arrival.
         metrics: Metrics requests, in order of arrival.
+        logs: Requests with log records, in order of arrival.
         headers: Headers of every request, by lower-case name.
         gate: While it is cleared, requests are received but not answered.
     """
@@ -47,6 +60,7 @@ class Inbox:
     def __init__(self) -> None:
         self.traces: list[ExportTraceServiceRequest] = []
         self.metrics: list[ExportMetricsServiceRequest] = []
+        self.logs: list[ExportLogsServiceRequest] = []
         self.headers: list[Headers] = []
         self.gate = threading.Event()
         self.gate.set()
@@ -57,6 +71,8 @@ class Inbox:
             self.headers.append(headers)
             if isinstance(request, ExportTraceServiceRequest):
                 self.traces.append(request)
+            elif isinstance(request, ExportLogsServiceRequest):
+                self.logs.append(request)
             else:
                 self.metrics.append(request)
             self._changed.notify_all()
@@ -71,8 +87,9 @@ class Inbox:
         with self._changed:
             if not self._changed.wait_for(lambda: is_enough(self), WAIT_SECONDS):
                 raise TimeoutError(
-                    f"{len(self.traces)} requests with traces and {len(self.metrics)} "
-                    "with metrics have arrived, and no more"
+                    f"{len(self.traces)} requests with traces, {len(self.metrics)} "
+                    f"with metrics and {len(self.logs)} with log records have arrived, "
+                    "and no more"
                 )
 
     @property
@@ -84,6 +101,17 @@ class Inbox:
             for resource in request.resource_spans
             for scope in resource.scope_spans
             for span in scope.spans
+        ]
+
+    @property
+    def records(self) -> list[LogRecord]:
+        """Returns all received log records, in order."""
+        return [
+            record
+            for request in list(self.logs)
+            for resource in request.resource_logs
+            for scope in resource.scope_logs
+            for record in scope.log_records
         ]
 
     @property
@@ -168,6 +196,10 @@ def _start_grpc(
                 f"{_SERVICE}.metrics.v1.MetricsService",
                 {"Export": _grpc_handler(inbox, ExportMetricsServiceRequest)},
             ),
+            grpc.method_handlers_generic_handler(
+                f"{_SERVICE}.logs.v1.LogsService",
+                {"Export": _grpc_handler(inbox, ExportLogsServiceRequest)},
+            ),
         )
     )
     address = f"127.0.0.1:{port}"
@@ -187,7 +219,7 @@ def _start_grpc(
 
 def _grpc_handler(
     inbox: Inbox,
-    kind: type[ExportTraceServiceRequest] | type[ExportMetricsServiceRequest],
+    kind: type[Request],
 ) -> "grpc.RpcMethodHandler[bytes, bytes]":
     def handle(body: bytes, context: grpc.ServicerContext) -> bytes:
         metadata = {key: str(value) for key, value in context.invocation_metadata()}
@@ -245,13 +277,8 @@ def _start_http(
     return server.server_port, close
 
 
-_HTTP_KINDS: dict[
-    str,
-    tuple[
-        type[ExportTraceServiceRequest] | type[ExportMetricsServiceRequest],
-        type[ExportTraceServiceResponse] | type[ExportMetricsServiceResponse],
-    ],
-] = {
+_HTTP_KINDS: dict[str, tuple[type[Request], type[Response]]] = {
     "/v1/traces": (ExportTraceServiceRequest, ExportTraceServiceResponse),
     "/v1/metrics": (ExportMetricsServiceRequest, ExportMetricsServiceResponse),
+    "/v1/logs": (ExportLogsServiceRequest, ExportLogsServiceResponse),
 }
