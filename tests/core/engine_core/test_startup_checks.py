@@ -1,10 +1,11 @@
 """An engine that could never serve a request of full length does not start."""
 
+import msgspec
 import pytest
 
 from hookline.config import CacheConfig, SchedulerConfig
 from hookline.exceptions import ConfigError
-from hookline.request import FinishReason
+from hookline.request import FinishReason, RequestFacts
 from hookline.stats import Residue
 from hookline_testing.simulation import engine_request, run_to_end, simulated_core
 
@@ -71,6 +72,22 @@ def test_request_that_does_not_fit_ends_alone() -> None:
     assert "cannot be added" in ends[0].cause.label
     stats = core.state("check").stats
     assert (stats.received, stats.residue) == (3, Residue())
+
+
+def test_line_of_a_refused_request_names_its_span(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """The engine's line is joined to the trace of the request."""
+    facts = RequestFacts(client_id="r", trace_id="ab" * 16, span_id="cd" * 8)
+    core = simulated_core(max_model_len=8)
+
+    core.add(msgspec.structs.replace(engine_request(2, [3] * 8), facts=facts))
+
+    [line] = caplog.records
+    assert "was refused" in line.getMessage()
+    assert {"request_id": "r", "trace_id": "ab" * 16, "span_id": "cd" * 8}.items() <= (
+        vars(line).items()
+    )
 
 
 def test_a_prefill_threshold_needs_chunked_prefill() -> None:

@@ -5,7 +5,11 @@ import os
 
 import pytest
 
-from hookline.logs.forwarding import ForwardingHandler, RecordReceiver
+from hookline.logs.forwarding import (
+    MAX_FIELD_LENGTH,
+    ForwardingHandler,
+    RecordReceiver,
+)
 
 
 def test_records_arrive_as_they_were(caplog: pytest.LogCaptureFixture) -> None:
@@ -17,7 +21,7 @@ def test_records_arrive_as_they_were(caplog: pytest.LogCaptureFixture) -> None:
     logger.addHandler(handler)
 
     with caplog.at_level(logging.INFO):
-        logger.info("step %d\nwas slow", 7)
+        logger.info("step %d\nwas slow", 7, extra={"request_id": "r", "seconds": 0.5})
         try:
             raise ValueError("no such step")  # noqa: TRY301
         except ValueError:
@@ -29,9 +33,42 @@ def test_records_arrive_as_they_were(caplog: pytest.LogCaptureFixture) -> None:
     slow, failed = caplog.records
     assert (slow.name, slow.levelname) == ("hookline.of_the_engine", "INFO")
     assert slow.getMessage() == "step 7\nwas slow"
+    assert vars(slow)["request_id"] == "r"
+    assert vars(slow)["seconds"] == 0.5
     assert (slow.processName, slow.created <= failed.created) == ("engine 3", True)
     assert failed.exc_text is not None
     assert failed.exc_text.endswith("ValueError: no such step")
+
+
+def test_odd_fields_cost_no_other_record(caplog: pytest.LogCaptureFixture) -> None:
+    """Many and long fields are cut, and what is not text becomes text if it can."""
+
+    class Mad:
+        def __repr__(self) -> str:
+            raise ValueError("mad")
+
+    read, write = os.pipe()
+    handler = ForwardingHandler(write)
+    receiver = RecordReceiver(os.fdopen(read, "rb"), "engine 0")
+    logger = logging.Logger("hookline.of_the_engine")  # noqa: LOG001 - unlike the owner's
+    logger.addHandler(handler)
+
+    with caplog.at_level(logging.INFO):
+        logger.info("many", extra={f"f{n}": n for n in range(100)})
+        logger.info(
+            "odd \ud800", extra={"one": "\ud800", "two": [1], "three": "x" * 9999}
+        )
+        logger.info("mad", extra={"field": Mad()})
+        handler.close()
+        os.close(write)
+        receiver.close(10)
+
+    many, odd, mad = caplog.records
+    assert sum(name.startswith("f") and name[1:].isdigit() for name in vars(many)) == 32
+    assert odd.getMessage() == "odd \\ud800"
+    assert (vars(odd)["one"], vars(odd)["two"]) == ("\\ud800", "[1]")
+    assert len(vars(odd)["three"]) == MAX_FIELD_LENGTH
+    assert vars(mad)["field"] == "<Mad>"
 
 
 def test_levels_that_the_owner_does_not_want_are_left_out(

@@ -124,6 +124,24 @@ def test_ordinary_words_stay(logged: Logged) -> None:
     assert text in logged(LogFormat.CONSOLE, record_of(text))
 
 
+def test_line_that_cannot_be_shown_costs_no_other(tmp_path: Path) -> None:
+    """An extra field may be any object; the line is dropped and counted."""
+
+    class Mad:
+        def __repr__(self) -> str:
+            raise ValueError("mad")
+
+    path = tmp_path / "log"
+    with path.open("w") as file:
+        log = ServerLog(LogFormat.CONSOLE, file.fileno())
+        log.handle(record_of("bad", field=Mad(), lineno=1))
+        log.handle(record_of("good", lineno=2))
+        log.close()
+
+    assert " good " in path.read_text()
+    assert log.stats().unread == 1
+
+
 def test_long_texts_are_cut(logged: Logged) -> None:
     """A line has a bounded length."""
     assert len(logged(LogFormat.CONSOLE, record_of("x" * 1_000_000))) < 10_000

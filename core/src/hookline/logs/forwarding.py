@@ -7,10 +7,15 @@ from typing import BinaryIO
 
 import msgspec
 
+from hookline.logs.fields import extra_fields
 from hookline.logs.line_writer import LineWriter
+from hookline.logs.logged_record import FieldValue
 
 MAX_LENGTH = 32_768
 """Maximum number of characters of a message and of a traceback."""
+
+MAX_FIELDS = 32
+MAX_FIELD_LENGTH = 1024
 
 
 class ForwardedRecord(msgspec.Struct, frozen=True, array_like=True):
@@ -24,6 +29,7 @@ class ForwardedRecord(msgspec.Struct, frozen=True, array_like=True):
         traceback: The formatted exception; empty without one.
         path: Source file of the call.
         line: Line of the call.
+        fields: At most `MAX_FIELDS` fields that the caller added.
     """
 
     logger: str
@@ -33,6 +39,7 @@ class ForwardedRecord(msgspec.Struct, frozen=True, array_like=True):
     traceback: str
     path: str
     line: int
+    fields: dict[str, FieldValue] = {}
 
 
 class ForwardingHandler(logging.Handler):
@@ -59,6 +66,7 @@ class ForwardingHandler(logging.Handler):
             traceback[-MAX_LENGTH:],
             record.pathname,
             record.lineno,
+            _fields(record),
         )
         self._writer.write(sent, is_urgent=record.levelno >= logging.WARNING)
 
@@ -68,7 +76,10 @@ class ForwardingHandler(logging.Handler):
         super().close()
 
     def _rendered(self, record: ForwardedRecord) -> bytes:
-        return self._encoder.encode(record) + b"\n"
+        try:
+            return self._encoder.encode(record) + b"\n"
+        except UnicodeEncodeError:
+            return self._encoder.encode(_escaped(record)) + b"\n"
 
     def _dropped(self, count: int) -> bytes:
         text = f"{count} log lines of the engine were dropped"
@@ -117,6 +128,7 @@ class RecordReceiver:
         if not logger.isEnabledFor(sent.level):
             return
         fields = {
+            **sent.fields,
             "name": sent.logger,
             "levelno": sent.level,
             "levelname": logging.getLevelName(sent.level),
@@ -129,6 +141,40 @@ class RecordReceiver:
             "processName": self._process,
         }
         logger.handle(logging.makeLogRecord(fields))
+
+
+def _fields(record: logging.LogRecord) -> dict[str, FieldValue]:
+    found = list(extra_fields(record).items())[:MAX_FIELDS]
+    return {name: _plain(value) for name, value in found}
+
+
+def _plain(value: object) -> FieldValue:
+    if value is None or isinstance(value, (bool, int, float)):
+        return value
+    if isinstance(value, str):
+        return value[:MAX_FIELD_LENGTH]
+    try:
+        return repr(value)[:MAX_FIELD_LENGTH]
+    except Exception:  # noqa: BLE001 - it may be any object, in the engine's thread
+        return f"<{type(value).__name__}>"
+
+
+def _escaped(record: ForwardedRecord) -> ForwardedRecord:
+    """Returns the record with lone surrogates escaped, which JSON cannot hold."""
+    fields = {
+        _valid(name): _valid(value) if isinstance(value, str) else value
+        for name, value in record.fields.items()
+    }
+    return msgspec.structs.replace(
+        record,
+        message=_valid(record.message),
+        traceback=_valid(record.traceback),
+        fields=fields,
+    )
+
+
+def _valid(text: str) -> str:
+    return text.encode("utf-8", "backslashreplace").decode()
 
 
 def forward_log(descriptor: int, level: int) -> ForwardingHandler:

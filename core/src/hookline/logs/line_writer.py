@@ -4,7 +4,7 @@ import os
 import select
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from queue import SimpleQueue
 from typing import Generic, TypeVar
 
@@ -23,8 +23,9 @@ class LineWriter(Generic[T]):
     """Renders and writes lines in a thread, in their order.
 
     A line that comes while too many wait is dropped and counted: the program goes on
-    while nobody reads the pipe of its log, or while a disk hangs. After a failed write,
-    such as to a closed pipe, all lines are dropped.
+    while nobody reads the pipe of its log, or while a disk hangs. So is a line that
+    cannot be rendered. After a failed write, such as to a closed pipe, all lines are
+    dropped.
 
     Attributes:
         dropped: Number of lines dropped so far.
@@ -96,7 +97,7 @@ class LineWriter(Generic[T]):
             self._write([line for line in lines if line is not None])
 
     def _write(self, lines: list[T]) -> None:
-        rendered = [self._render(line) for line in lines]
+        rendered = [*self._rendered(lines)]
         if self.dropped > self._reported and not self._is_broken:
             rendered.append(self._render_dropped(self.dropped - self._reported))
             self._reported = self.dropped
@@ -108,6 +109,13 @@ class LineWriter(Generic[T]):
         except OSError:
             self._is_broken = True
             self.dropped += len(lines)
+
+    def _rendered(self, lines: list[T]) -> Iterable[bytes]:
+        for line in lines:
+            try:
+                yield self._render(line)
+            except Exception:  # noqa: BLE001 - a field may be any object
+                self.dropped += 1
 
     def _write_all(self, data: bytes) -> None:
         rest = memoryview(data)

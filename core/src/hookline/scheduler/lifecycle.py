@@ -5,7 +5,7 @@ import logging
 from hookline.events import Finished, Preempted, PreemptionCause, Queued
 from hookline.finish_cause import Failed, FinishCause, TimedOut
 from hookline.kv_cache import KVCacheManager
-from hookline.request import EngineRequest, Request, RequestStatus
+from hookline.request import EngineRequest, Request, RequestFacts, RequestStatus
 from hookline.scheduler.deadlines import Deadlines
 from hookline.scheduler.ledger import Ledger
 from hookline.scheduler.request_queues import RequestQueues
@@ -83,7 +83,12 @@ class RequestLifecycle:
 
         If another live request has its id, that one goes on, and no event follows.
         """
-        _log.error("request %d was refused: %s", inner.request_id, detail)
+        _log.error(
+            "request %d was refused: %s",
+            inner.request_id,
+            detail,
+            extra=_identity(inner.facts),
+        )
         if inner.request_id in self.requests:
             return
         self.ledger.received += 1
@@ -172,3 +177,13 @@ class RequestLifecycle:
             else:
                 self.queues.held.release(request)
                 self.queues.wait(request, now)
+
+
+def _identity(facts: RequestFacts) -> dict[str, str]:
+    """Returns the fields of a log line that belongs to a client's request."""
+    fields = {
+        "request_id": facts.client_id,
+        "trace_id": facts.trace_id,
+        "span_id": facts.span_id,
+    }
+    return {name: value for name, value in fields.items() if value}

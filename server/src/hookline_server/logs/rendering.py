@@ -8,6 +8,7 @@ from typing import Any
 import structlog
 from structlog.typing import Processor
 
+from hookline.logs.fields import extra_fields
 from hookline.logs.logged_record import FieldValue
 from hookline_server.logs.options import LogFormat
 from hookline_server.logs.redaction import (
@@ -19,9 +20,6 @@ from hookline_server.logs.redaction import (
 
 EventDict = MutableMapping[str, Any]
 
-_STANDARD = frozenset(
-    {*logging.makeLogRecord({}).__dict__, "message", "asctime", "taskName"}
-)
 _IN_FRONT = frozenset({"timestamp", "level", "event", "logger"})
 _MAIN_PROCESS = "MainProcess"
 
@@ -89,9 +87,7 @@ def process_of(record: logging.LogRecord) -> str:
 def fields_of(record: logging.LogRecord) -> dict[str, FieldValue]:
     """Returns the further fields of a record, without secrets and controls."""
     return {
-        in_one_line(name): _safe(value)
-        for name, value in record.__dict__.items()
-        if name not in _STANDARD
+        in_one_line(name): _safe(value) for name, value in extra_fields(record).items()
     }
 
 
