@@ -21,7 +21,7 @@ def test_histogram_bounds_are_inclusive() -> None:
         histogram.take([(A, value, 1)])
 
     series = histogram.values[A]
-    assert series.counts == [2, 2, 1]
+    assert series.counts == {0: 2, 1: 2, 2: 1}
     assert series.sum == 7.5
     assert series.count == 5
 
@@ -36,7 +36,7 @@ def test_histogram_adds_in_bulk() -> None:
     for _ in range(4):
         histogram.take([(B, 1.5, 1)])
 
-    assert histogram.values[A].counts == histogram.values[B].counts == [0, 4, 0]
+    assert histogram.values[A].counts == histogram.values[B].counts == {1: 4}
     assert histogram.values[A].sum == histogram.values[B].sum == 6.0
 
 
@@ -48,7 +48,7 @@ def test_histogram_created_again_keeps_its_counts() -> None:
 
     histogram.create(A)
 
-    assert histogram.values[A].counts == [1, 0]
+    assert histogram.values[A].counts == {0: 1}
 
 
 def test_histogram_keeps_the_newest_exemplar_of_each_bucket() -> None:

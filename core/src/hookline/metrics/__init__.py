@@ -3,6 +3,7 @@
 from hookline.metrics.accumulators import Exemplar
 from hookline.metrics.catalogue import CATALOGUE, DIALECTS
 from hookline.metrics.dialects import NOT_APPLICABLE
+from hookline.metrics.histogram_value import HistogramValue
 from hookline.metrics.metric import (
     COMMON_LABELS,
     OWN_DIALECT,
@@ -14,8 +15,13 @@ from hookline.metrics.metric import (
     Scope,
     Stability,
 )
+from hookline.metrics.native_buckets import (
+    ZERO_THRESHOLD,
+    NativeBuckets,
+    schema_of,
+)
 from hookline.metrics.recorder import Recorder
-from hookline.metrics.snapshot import Family, HistogramValue, Sample
+from hookline.metrics.snapshot import Family, Sample
 
 __all__ = [
     "CATALOGUE",
@@ -23,6 +29,7 @@ __all__ = [
     "DIALECTS",
     "NOT_APPLICABLE",
     "OWN_DIALECT",
+    "ZERO_THRESHOLD",
     "Alias",
     "Exemplar",
     "Family",
@@ -31,8 +38,10 @@ __all__ = [
     "Kind",
     "Label",
     "Metric",
+    "NativeBuckets",
     "Recorder",
     "Sample",
     "Scope",
     "Stability",
+    "schema_of",
 ]

@@ -1,6 +1,7 @@
 """Accumulators of metric values, keyed by label values; not thread-safe."""
 
 from bisect import bisect_left
+from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -102,7 +103,8 @@ class HistogramSeries:
 
     Attributes:
         bounds: Inclusive upper bounds, ascending, without infinity.
-        counts: Observations per bucket, not cumulative; the last is above all bounds.
+        counts: Observations by bucket, not cumulative; the last is above all bounds.
+            Buckets without any are left out.
         sum: Sum of the observed values.
         exemplars: The most recent exemplar of each bucket that has one.
     """
@@ -111,13 +113,13 @@ class HistogramSeries:
 
     def __init__(self, bounds: tuple[float, ...]) -> None:
         self.bounds = bounds
-        self.counts = [0] * (len(bounds) + 1)
+        self.counts: defaultdict[int, int] = defaultdict(int)
         self.sum = 0.0
         self.exemplars: dict[int, Exemplar] = {}
 
     @property
     def count(self) -> int:
-        return sum(self.counts)
+        return sum(self.counts.values())
 
 
 class Histogram:
@@ -138,7 +140,9 @@ class Histogram:
         bounds, series, latest = self.bounds, None, None
         for labels, value, count in points:
             if series is None or labels is not latest:
-                series, latest = self._series(labels), labels
+                series, latest = self.values.get(labels), labels
+                if series is None:
+                    series = self.values[labels] = HistogramSeries(bounds)
                 counts = series.counts
             bucket = bisect_left(bounds, value)
             counts[bucket] += count
@@ -147,11 +151,6 @@ class Histogram:
                 series.exemplars[bucket] = Exemplar(
                     trace_at.trace_id, value, trace_at.at, trace_at.span_id
                 )
-
-    def _series(self, labels: Labels) -> HistogramSeries:
-        if labels not in self.values:
-            self.values[labels] = HistogramSeries(self.bounds)
-        return self.values[labels]
 
 
 Accumulator = Gauge | Counter | RunningTotal | Histogram

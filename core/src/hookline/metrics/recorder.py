@@ -43,9 +43,19 @@ class Recorder:
     """
 
     def __init__(
-        self, config: EngineConfig | None = None, *, clock: Clock | None = None
+        self,
+        config: EngineConfig | None = None,
+        *,
+        clock: Clock | None = None,
+        native_schema: int | None = None,
     ) -> None:
         """Selects the metrics.
+
+        Args:
+            config: Metrics and features; the defaults if None.
+            clock: The system's if None.
+            native_schema: Resolution of exponential buckets, from -4 to 8; None counts
+                none.
 
         Raises:
             ConfigError: `config.observers.metrics` is invalid.
@@ -53,7 +63,7 @@ class Recorder:
         config = config or EngineConfig()
         self._clock = clock or SystemClock()
         self._lock = threading.Lock()
-        self._selection = Selection(config)
+        self._selection = Selection(config, native_schema=native_schema)
         self._guards = LabelGuards(config.observers.metrics)
         self._engines: dict[int, _Engine] = {}
         self._front_end = Sums(
@@ -130,8 +140,11 @@ class Recorder:
                 else:
                     self._front_end.feed(part)
 
-    def snapshot(self) -> tuple[Family, ...]:
-        """Returns all families of the chosen dialects, as of the same moment."""
+    def snapshot(self, *, with_native: bool = False) -> tuple[Family, ...]:
+        """Returns all families of the chosen dialects, as of the same moment.
+
+        `with_native` adds the exponential buckets to histograms, if they are counted.
+        """
         with self._lock:
             now = self._clock.now()
             for engine in self._engines.values():
@@ -141,7 +154,8 @@ class Recorder:
             sources = self._sources()
             families: dict[str, list[Family]] = {}
             for chosen, builder in self._builders:
-                family = builder.build(sources[chosen.metric.name])
+                source = sources[chosen.metric.name]
+                family = builder.build(source, with_native=with_native)
                 families.setdefault(builder.name, []).append(family)
         return tuple(merged(parts) for parts in families.values())
 

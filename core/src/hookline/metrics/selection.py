@@ -11,6 +11,7 @@ from hookline.exceptions import ConfigError
 from hookline.metrics.buckets import BucketFamily, bounds_of
 from hookline.metrics.catalogue import CATALOGUE, DIALECTS
 from hookline.metrics.metric import Alias, Feature, Labels, Metric
+from hookline.metrics.native_buckets import NativeScale
 
 _LABEL = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
 _VERSION = re.compile(r"(\d+)\.(\d+)")
@@ -39,8 +40,12 @@ class Selection:
         labels: Constant labels, sorted by name.
     """
 
-    def __init__(self, config: EngineConfig) -> None:
+    def __init__(
+        self, config: EngineConfig, *, native_schema: int | None = None
+    ) -> None:
         """Resolves the configuration.
+
+        `native_schema` is the resolution of exponential buckets; None for none.
 
         Raises:
             ConfigError: A dialect, metric, bucket or label is unknown or invalid.
@@ -50,6 +55,7 @@ class Selection:
         _check_patterns(metrics)
         self._overrides = _checked_buckets(metrics.histogram_buckets)
         self._metrics = metrics
+        self._native_schema = native_schema
         self._shown_version = _parse_version(metrics.show_hidden_for_version)
         self.labels: Mapping[str, str] = _checked_labels(metrics.labels)
         features = _features(config)
@@ -72,17 +78,23 @@ class Selection:
     def all_bounds(self, chosen: Chosen, max_model_len: int) -> Bounds:
         """Returns the union of all aliases' bounds, in the metric's unit.
 
-        Observations with these bounds can be projected to every alias.
+        Observations with these bounds can be projected to every alias, to exponential
+        buckets, too: a longer bisection is cheaper than a second one.
         """
-        return tuple(
-            sorted(
-                {
-                    bound / alias.scale
-                    for alias in chosen.aliases
-                    for bound in self.bounds(chosen.metric, alias, max_model_len)
-                }
-            )
-        )
+        bounds: set[float] = set()
+        for alias in chosen.aliases:
+            if (native := self.native_scale(alias)) is not None:
+                bounds.update(native.bounds)
+        for alias in chosen.aliases:
+            own = self.bounds(chosen.metric, alias, max_model_len)
+            bounds.update(bound / alias.scale for bound in own)
+        return tuple(sorted(bounds))
+
+    def native_scale(self, alias: Alias) -> NativeScale | None:
+        """Returns the alias's exponential buckets, None if there are none."""
+        if self._native_schema is None:
+            return None
+        return NativeScale(self._native_schema, alias.scale)
 
     def _shown_aliases(self, metric: Metric) -> Iterable[Alias]:
         for dialect in dict.fromkeys(self._metrics.dialects):

@@ -1,35 +1,14 @@
 """A snapshot of the accumulators as plain data, in a dialect's names."""
 
-from bisect import bisect_left
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from itertools import pairwise
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
-from hookline.metrics.accumulators import Exemplar, HistogramSeries
+from hookline.metrics.accumulators import Accumulator, Histogram, HistogramSeries
+from hookline.metrics.histogram_value import HistogramValue
 from hookline.metrics.metric import Alias, Kind, Labels, Metric
-from hookline.metrics.selection import Bounds, Selection
+from hookline.metrics.projection import Projection
+from hookline.metrics.selection import Selection
 from hookline.metrics.sums import Sums, TrackedMetric
-
-
-@dataclass(frozen=True, slots=True)
-class HistogramValue:
-    """The value of one histogram series.
-
-    Attributes:
-        bounds: Inclusive upper bounds, ascending, without infinity.
-        counts: Observations per bucket, not cumulative; the last is above all bounds.
-        sum: Sum of the observed values.
-        exemplars: The most recent exemplar by bucket index.
-    """
-
-    bounds: tuple[float, ...]
-    counts: tuple[int, ...]
-    sum: float
-    exemplars: Mapping[int, Exemplar] = field(default_factory=dict)
-
-    @property
-    def count(self) -> int:
-        return sum(self.counts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +56,7 @@ class FamilyBuilder:
         self._alias = alias
         self._selection = selection
         self._constants = (*alias.add.values(), *selection.labels.values())
+        self._projections: dict[int, Projection] = {}
         self._is_plain = not (alias.values or alias.without or alias.drop)
         self._label_names = (
             *(
@@ -92,19 +72,37 @@ class FamilyBuilder:
     def name(self) -> str:
         return self._alias.name
 
-    def build(self, sources: Iterable[tuple[Sums, TrackedMetric]]) -> Family:
-        """Returns the family, with the sources' values added up."""
+    def build(
+        self,
+        sources: Sequence[tuple[Sums, TrackedMetric]],
+        *,
+        with_native: bool = False,
+    ) -> Family:
+        """Returns the family, with the sources' values added up.
+
+        Histograms have exponential buckets only if they are asked for and counted.
+        """
         alias, metric = self._alias, self._metric
         kind = metric.kind_of(alias)
+        if metric.kind is Kind.HISTOGRAM:
+            # Drops projections of engines that have disappeared.
+            self._projections = {
+                source.max_model_len: self._projection(source, tracked.accumulator)
+                for source, tracked in sources
+            }
         samples: dict[Labels, Sample] = {}
         for source, tracked in sources:
-            bounds = self._bounds(source)
             since = None if kind is Kind.GAUGE else source.since
             for own, value in tracked.accumulator.values.items():
                 labels = self._translated(source.labels + own)
                 if labels is None:
                     continue
-                sample = Sample(labels, self._number(value, bounds), since)
+                if isinstance(value, HistogramSeries):
+                    projection = self._projections[source.max_model_len]
+                    number = projection.value(value, with_native=with_native)
+                    sample = Sample(labels, number, since)
+                else:
+                    sample = Sample(labels, value * alias.scale, since)
                 before = samples.get(labels)
                 samples[labels] = sample if before is None else _joined(before, sample)
         return Family(
@@ -116,17 +114,18 @@ class FamilyBuilder:
             samples=tuple(samples.values()),
         )
 
-    def _bounds(self, source: Sums) -> Bounds:
-        if self._metric.kind is not Kind.HISTOGRAM:
-            return ()
-        return self._selection.bounds(self._metric, self._alias, source.max_model_len)
-
-    def _number(
-        self, value: float | HistogramSeries, bounds: Bounds
-    ) -> float | HistogramValue:
-        if isinstance(value, HistogramSeries):
-            return _projected(value, bounds, self._alias.scale)
-        return value * self._alias.scale
+    def _projection(self, source: Sums, accumulator: Accumulator) -> Projection:
+        known = self._projections.get(source.max_model_len)
+        if known is not None:
+            return known
+        assert isinstance(accumulator, Histogram)
+        alias, selection = self._alias, self._selection
+        return Projection(
+            accumulator.bounds,
+            selection.bounds(self._metric, alias, source.max_model_len),
+            alias.scale,
+            selection.native_scale(alias),
+        )
 
     def _translated(self, labels: Labels) -> Labels | None:
         """Returns the dialect's label values, or None if it leaves out the sample."""
@@ -170,24 +169,6 @@ def merged(families: Sequence[Family]) -> Family:
     return replace(first, samples=tuple(samples.values()))
 
 
-def _projected(series: HistogramSeries, bounds: Bounds, scale: float) -> HistogramValue:
-    """Converts a series to a subset of its bounds and to another unit."""
-    if series.bounds == bounds and scale == 1:
-        counts = tuple(series.counts)
-        exemplars = dict(series.exemplars)
-        return HistogramValue(bounds, counts, series.sum, exemplars)
-    starts = [bisect_left(series.bounds, bound / scale) + 1 for bound in bounds]
-    edges = [0, *starts, len(series.counts)]
-    counts = tuple(sum(series.counts[start:end]) for start, end in pairwise(edges))
-    exemplars = {}
-    for index, exemplar in sorted(series.exemplars.items()):
-        bucket = bisect_left(starts, index + 1)
-        known = exemplars.get(bucket)
-        if known is None or known.at <= exemplar.at:
-            exemplars[bucket] = replace(exemplar, value=exemplar.value * scale)
-    return HistogramValue(bounds, counts, series.sum * scale, exemplars)
-
-
 def _joined(one: Sample, other: Sample) -> Sample:
     """Adds up a series of two sources; it counts since the earlier one's start."""
     times = [each.since for each in (one, other) if each.since is not None]
@@ -199,11 +180,7 @@ def _added(
     one: float | HistogramValue, other: float | HistogramValue
 ) -> float | HistogramValue:
     if isinstance(one, HistogramValue) and isinstance(other, HistogramValue):
-        if one.bounds != other.bounds:  # engines of different context lengths
-            raise ValueError("histograms with different bounds cannot be added up")
-        counts = tuple(map(sum, zip(one.counts, other.counts, strict=True)))
-        exemplars = {**one.exemplars, **other.exemplars}
-        return HistogramValue(one.bounds, counts, one.sum + other.sum, exemplars)
+        return one.added(other)
     assert not isinstance(one, HistogramValue)
     assert not isinstance(other, HistogramValue)
     return one + other

@@ -13,8 +13,8 @@ from hookline.metrics.accumulators import (
     TraceAt,
 )
 from hookline.metrics.label_guard import LabelGuard, LabelGuards
-from hookline.metrics.metric import Kind, Labels, Metric, Point, Scope
-from hookline.metrics.readings import RUNNING_TOTALS
+from hookline.metrics.metric import Kind, Labels, Metric, Point, Scope, Value
+from hookline.metrics.readings import RUNNING_TOTALS, Reading
 from hookline.metrics.selection import Chosen, Selection
 
 Read = Callable[[object], Iterable[Point]]
@@ -71,7 +71,8 @@ class Sums:
     def feed(self, part: object, trace_at: TraceAt | None = None) -> None:
         """Accumulates a part, with the trace that it belongs to, if any."""
         for read, take in self._readers.get(type(part), ()):
-            take(read(part), trace_at)
+            if points := read(part):
+                take(points, trace_at)
 
     def restart(self) -> None:
         """Handles a restarted source: clears gauges, expects totals from 0."""
@@ -93,9 +94,14 @@ def _accumulator(
     return RunningTotal() if metric.value.kind in RUNNING_TOTALS else Counter()
 
 
+def _reader(value: Value) -> Read:
+    """Returns what reads parts of the value's class; `feed` gives it no others."""
+    return value.points if isinstance(value, Reading) else value.read
+
+
 def _guarded(metric: Metric, guards: LabelGuards) -> Read:
     """Reads the metric, with bounded values of its open labels."""
-    read = metric.value.read
+    read = _reader(metric.value)
     found: Mapping[int, LabelGuard] = {
         index: guard
         for index, label in enumerate(metric.labels)

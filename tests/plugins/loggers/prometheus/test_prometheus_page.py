@@ -13,6 +13,7 @@ from hookline.metrics import Recorder
 from hookline.stats import IterationStats, SchedulerStats
 from hookline_prometheus import PrometheusLogger
 from hookline_prometheus.exposition import MediaType
+from hookline_prometheus.options import Options
 from hookline_prometheus.page import Page
 from hookline_prometheus.process_families import KEPT_SECONDS, ProcessFamilies
 from hookline_prometheus.rendered_page import RenderedPage
@@ -153,7 +154,7 @@ def test_scrape_is_not_answered_with_what_began_before_it() -> None:
     recorder = Recorder(clock=VirtualClock())
     recorder.engine_started(make_started())
     families = GatedFamilies()
-    page = Page(MediaType.TEXT, recorder, families)
+    page = Page(MediaType.TEXT, recorder, families, Options())
     line = b'hookline_requests_running{engine="0",model_name="tiny"} 7.0\n'
 
     early = Scraper(page.render)
@@ -186,7 +187,7 @@ def test_removed_families_leave_nothing_behind() -> None:
     """A page caches no more families than its recorder has."""
     clock = VirtualClock()
     recorder = Recorder(clock=clock)
-    page = Page(MediaType.TEXT, recorder, ProcessFamilies(clock))
+    page = Page(MediaType.TEXT, recorder, ProcessFamilies(clock), Options())
     page.render()
 
     recorder._builders = recorder._builders[:3]

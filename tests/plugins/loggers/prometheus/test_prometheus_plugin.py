@@ -20,6 +20,7 @@ from hookline.pages import PageRequest
 from hookline.payloads import EngineFailed, EngineStopped, HttpAnswered, LoggerContext
 from hookline.stats import SchedulerStats
 from hookline_prometheus import PrometheusLogger, create_stat_logger
+from hookline_prometheus.options import HELP, Options
 from hookline_testing.collected_routes import CollectedRoutes
 from hookline_testing.payloads import RECORD, make_started, make_state, make_step
 
@@ -28,6 +29,9 @@ Feed = Callable[[PrometheusLogger], None]
 
 UNPACKED = Path(sys.prefix) / "prometheus" / "usr" / "bin"
 PROMTOOL = shutil.which("promtool", path=f"{os.environ['PATH']}{os.pathsep}{UNPACKED}")
+
+FACTOR = "prometheus.native_histogram_bucket_factor"
+MOST = "prometheus.native_histogram_max_buckets"
 
 COLON = "metric names should not contain ':'"
 NAMES_OF_OTHERS = {
@@ -145,16 +149,23 @@ def test_configuration_chooses_the_dialects(dialects: tuple[str, ...]) -> None:
 
 def test_options_are_declared_with_their_defaults() -> None:
     """The command line offers the option, with what holds without it."""
-    declared: dict[str, str | None] = {}
+    declared: dict[str, str] = {}
 
     class Declared:
         def add(self, key: str, *, help: str, default: str | None = None) -> None:  # noqa: A002
             assert help
+            assert default
             declared[key] = default
 
     hookline_prometheus.add_cli_options(Declared())
 
-    assert declared == {"created_series": "false"}
+    assert declared == {
+        "created_series": "false",
+        "native_histogram_bucket_factor": "1.1",
+        "native_histogram_max_buckets": "160",
+    }
+    context = LoggerContext(name="prometheus", config=EngineConfig(), options=declared)
+    assert Options.read(context) == Options()
 
 
 @pytest.mark.parametrize(
@@ -162,11 +173,25 @@ def test_options_are_declared_with_their_defaults() -> None:
     [
         (
             {"dialects": "vllm"},
-            "prometheus.dialects: no such option; options: created_series",
+            f"prometheus.dialects: no such option; options: {', '.join(HELP)}",
         ),
         (
             {"created_series": "yes"},
             "prometheus.created_series: must be true or false, not 'yes'",
+        ),
+        *(
+            (
+                {"native_histogram_bucket_factor": factor},
+                f"{FACTOR}: must be a number from 1 to 65536, not {factor!r}",
+            )
+            for factor in ("0.9", "65537", "nan", "inf", "often", "")
+        ),
+        *(
+            (
+                {"native_histogram_max_buckets": count},
+                f"{MOST}: must be a whole number from 8 to 100000, not {count!r}",
+            )
+            for count in ("7", "100001", "-160", "1e3", "9" * 20, "")
         ),
     ],
 )

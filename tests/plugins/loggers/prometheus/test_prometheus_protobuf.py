@@ -57,8 +57,14 @@ SCHEMA: Mapping[str, Mapping[int, tuple[str, str]]] = {
         1: ("count", "varint"),
         2: ("sum", "double"),
         3: ("bucket", "Bucket*"),
+        5: ("schema", "signed"),
+        6: ("zero_threshold", "double"),
+        7: ("zero_count", "varint"),
+        12: ("positive_span", "Span*"),
+        13: ("positive_delta", "signed*"),
         15: ("created", "Timestamp"),
     },
+    "Span": {1: ("offset", "signed"), 2: ("length", "varint")},
     "Bucket": {
         1: ("cumulative_count", "varint"),
         2: ("upper_bound", "double"),
@@ -126,10 +132,13 @@ def parsed(kind: str, data: bytes) -> Message:
 
 
 def field_value(of: str, wire: int, left: Bytes) -> Any:
-    assert wire == {"varint": 0, "double": 1}.get(of, 2)
+    assert wire == {"varint": 0, "signed": 0, "double": 1}.get(of, 2)
     match of:
         case "varint":
             return left.varint()
+        case "signed":
+            number = left.varint()
+            return -(number + 1) // 2 if number % 2 else number // 2
         case "double":
             return struct.unpack("<d", left.take(8))[0]
         case "string":
@@ -240,7 +249,7 @@ def test_protobuf_has_the_exemplars_of_openmetrics(
                     found[name, frozenset(key.items())] = (
                         labels_of(exemplar),
                         exemplar["value"],
-                        at["seconds"] + at["nanos"] / 1e9,
+                        at["seconds"] + at.get("nanos", 0) / 1e9,
                     )
 
     assert found

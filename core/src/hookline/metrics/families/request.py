@@ -20,12 +20,14 @@ def _of_request(
     number: Callable[[FinishedRequest], float | None],
 ) -> Reading[FinishedRequest]:
     """Reads a number from each finished request that an engine accepted."""
-    return Reading(
-        FinishedRequest,
-        lambda request: (
-            () if request.reason is FinishReason.REJECTED else one(number(request))
-        ),
-    )
+
+    def points(request: FinishedRequest) -> Iterable[Point]:
+        if request.cause.reason is FinishReason.REJECTED:
+            return ()
+        value = number(request)
+        return () if value is None else (((), value, 1),)
+
+    return Reading(FinishedRequest, points)
 
 
 def _computed_prompt(request: FinishedRequest) -> float | None:

@@ -3,14 +3,15 @@
 from hookline.hookspecs import hookimpl
 from hookline.payloads import CliOptions, LoggerContext
 from hookline_prometheus.logger import PrometheusLogger
-from hookline_prometheus.options import CREATED_SERIES, DEFAULT, HELP, Options
+from hookline_prometheus.options import HELP, Options
 
 __all__ = ["PrometheusLogger", "add_cli_options", "create_stat_logger"]
 
 
 @hookimpl
 def add_cli_options(options: CliOptions) -> None:
-    options.add(CREATED_SERIES, help=HELP, default=DEFAULT)
+    for name, (text, default) in HELP.items():
+        options.add(name, help=text, default=default)
 
 
 @hookimpl

@@ -9,6 +9,8 @@ from types import MappingProxyType
 
 from hookline.clock import NANOSECONDS
 from hookline.metrics import Exemplar, Family, HistogramValue, Kind, Sample
+from hookline_prometheus.native_message import native_fields
+from hookline_prometheus.options import Options
 from hookline_prometheus.syntax import exemplar_labels
 from hookline_prometheus.wire_format import delimited, double, integer, message, text
 
@@ -24,15 +26,12 @@ INFINITY = float("inf")
 class FamilyMessage:
     """Renders one family; not thread-safe."""
 
-    def __init__(self, family: Family, *, has_created: bool = False) -> None:
-        """Keeps what all snapshots of the family have in common.
-
-        `has_created` adds the times since which counts run.
-        """
+    def __init__(self, family: Family, options: Options) -> None:
+        """Keeps what all snapshots of the family have in common."""
         is_counter = family.kind is Kind.COUNTER
         self._kind = family.kind
         self._label_names = family.label_names
-        self._has_created = has_created
+        self._options = options
         self._header = b"".join(
             (
                 # Prometheus stores a counter by this name, as in classic text.
@@ -82,7 +81,11 @@ class FamilyMessage:
             created = self._created(_SUMMARY_CREATED, sample.since)
             return message(_SUMMARY, totals, created)
         created = self._created(_HISTOGRAM_CREATED, sample.since)
-        return message(_HISTOGRAM, totals, self._buckets(value), created)
+        native = b""
+        if value.native is not None:
+            most = self._options.native_max_buckets
+            native = native_fields(value.native.limited(most))
+        return message(_HISTOGRAM, totals, self._buckets(value), native, created)
 
     def _buckets(self, value: HistogramValue) -> bytes:
         exemplars = value.exemplars
@@ -107,7 +110,7 @@ class FamilyMessage:
         return known
 
     def _created(self, field: int, since: float | None) -> bytes:
-        if since is None or not self._has_created:
+        if since is None or not self._options.has_created_series:
             return b""
         return _timestamp(field, since)
 
@@ -123,4 +126,4 @@ def _exemplar(exemplar: Exemplar) -> bytes:
 
 def _timestamp(field: int, at: float) -> bytes:
     seconds, rest = divmod(round(at * NANOSECONDS), NANOSECONDS)
-    return message(field, integer(1, seconds), integer(2, rest))
+    return message(field, integer(1, seconds), integer(2, rest) if rest else b"")

@@ -43,14 +43,16 @@ class PrometheusLogger:
         """
         options = options or Options()
         clock = clock or SystemClock()
-        self.recorder = Recorder(config, clock=clock)
+        self.recorder = Recorder(
+            config, clock=clock, native_schema=options.native_schema
+        )
         self._process = ProcessFamilies(clock)
         self._pages = {
             media_type: Page(
                 media_type,
                 self.recorder,
                 self._process,
-                has_created=options.has_created_series,
+                options,
             )
             for media_type in MediaType
         }

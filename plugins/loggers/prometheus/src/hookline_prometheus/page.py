@@ -8,6 +8,7 @@ from hookline_prometheus.exposition import MediaType
 from hookline_prometheus.family_block import FamilyBlock
 from hookline_prometheus.family_message import FamilyMessage
 from hookline_prometheus.name_selection import Names, has_family
+from hookline_prometheus.options import Options
 from hookline_prometheus.process_families import ProcessFamilies
 from hookline_prometheus.rendered_page import RenderedPage
 
@@ -23,11 +24,10 @@ class Page:
         media_type: MediaType,
         recorder: Recorder,
         process: ProcessFamilies,
-        *,
-        has_created: bool = False,
+        options: Options,
     ) -> None:
         self._media_type = media_type
-        self._has_created = has_created
+        self._options = options
         self._recorder = recorder
         self._process = process
         self._lock = threading.Lock()
@@ -59,7 +59,8 @@ class Page:
         return self._joined(families, self._process.render(self._media_type))
 
     def _families(self) -> Iterable[Family]:
-        families = self._recorder.snapshot()
+        is_protobuf = self._media_type is MediaType.PROTOBUF
+        families = self._recorder.snapshot(with_native=is_protobuf)
         # Drops blocks of families that have disappeared.
         self._blocks = {family.name: self._block(family) for family in families}
         return families
@@ -76,5 +77,6 @@ class Page:
         if known is not None:
             return known
         if self._media_type is MediaType.PROTOBUF:
-            return FamilyMessage(family, has_created=self._has_created)
-        return FamilyBlock(family, self._media_type, has_created=self._has_created)
+            return FamilyMessage(family, self._options)
+        has_created = self._options.has_created_series
+        return FamilyBlock(family, self._media_type, has_created=has_created)

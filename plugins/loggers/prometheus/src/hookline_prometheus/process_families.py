@@ -26,6 +26,7 @@ from hookline.metrics import Family, Kind, Sample
 from hookline_prometheus.exposition import MediaType
 from hookline_prometheus.family_message import FamilyMessage
 from hookline_prometheus.name_selection import Names, has_metric
+from hookline_prometheus.options import Options
 
 RENEWED_SECONDS = 0.5
 """Minimum age of a reading before a state change, such as a heartbeat, replaces it."""
@@ -72,7 +73,7 @@ def _message(metric: Metric) -> bytes:
             Sample(tuple(sample.labels.values()), sample.value) for sample in samples
         ),
     )
-    return FamilyMessage(family).render(family.samples)
+    return FamilyMessage(family, Options()).render(family.samples)
 
 
 class _Reading:

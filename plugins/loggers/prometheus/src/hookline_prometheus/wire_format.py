@@ -22,6 +22,14 @@ def integer(field: int, value: int) -> bytes:
     return varint(field << 3 | _VARINT) + varint(value)
 
 
+def signed(field: int, value: int) -> bytes:
+    """Encodes a field of a signed integer of the types sint32 and sint64.
+
+    Integers near 0 are short: 0, -1, 1, -2 … become 0, 1, 2, 3 …
+    """
+    return integer(field, 2 * value if value >= 0 else -2 * value - 1)
+
+
 def double(field: int, value: float) -> bytes:
     return varint(field << 3 | _FIXED64) + struct.pack("<d", value)
 
