@@ -1,11 +1,14 @@
 """Measures the cost of updating all metrics for one step of 256 requests.
 
-usage: python benchmarks/catalogue.py [--requests 256] [--rounds 15]
+usage: python benchmarks/catalogue.py [--requests 256] [--rounds 15] [--schema 3]
 
 Hookline adds a step's numbers to plain sums, in bulk. The baseline makes the calls of
 an engine that uses prometheus_client directly: 18 per step, and one per request for its
 inter-token interval. Both run in turn in this process; prints the median and range of
 the rounds in microseconds per step.
+
+Hookline counts with exponential buckets of native histograms, as the prometheus logger
+does, and without them.
 
 decode     every request gets a token, all after the same interval: the usual case
 finishing  the same, and two requests end in it
@@ -68,8 +71,8 @@ def make_steps(requests: int) -> dict[str, StepFinished]:
     }
 
 
-def recorder() -> Recorder:
-    made = Recorder(EngineConfig())
+def recorder(native_schema: int | None) -> Recorder:
+    made = Recorder(EngineConfig(), native_schema=native_schema)
     made.engine_started(make_started())
     return made
 
@@ -119,10 +122,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--requests", type=int, default=256)
     parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--schema", type=int, default=3, help="of native histograms")
     options = parser.parse_args()
+    schemas = {"Hookline": options.schema, "without native": None}
     sides: dict[str, Callable[[], None]] = {
-        f"Hookline, {name}": partial(recorder().step_finished, step)
+        f"{side}, {name}": partial(recorder(schema).step_finished, step)
         for name, step in make_steps(options.requests).items()
+        for side, schema in schemas.items()
     }
     sides["prometheus_client, call by call"] = direct_calls(options.requests)
     rounds: dict[str, list[float]] = {name: [] for name in sides}

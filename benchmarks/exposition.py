@@ -8,7 +8,8 @@ connector and hidden names, so that all families are there. Its page is read whe
 server is ready, and after some completions in each format and with gzip. Between two
 reads the server answers a completion, so that no page is the one before; the best and
 the median time to read a page over a kept connection are shown. Formats that the
-server does not have are left out.
+server does not have are left out. A second server without native histograms shows what
+these add to the page in protobuf.
 """
 
 import argparse
@@ -34,6 +35,9 @@ FORMATS: Mapping[str, tuple[str, str]] = {
     ),
 }
 """What a scraper accepts for each format, and how the answer's type begins."""
+
+CLASSIC = {"protobuf, classic buckets alone": FORMATS["protobuf"]}
+WITHOUT_NATIVE = "--stat-logger-option=prometheus.native_histogram_bucket_factor=1"
 
 OPTIONS = (
     "--port=0",
@@ -93,14 +97,20 @@ def read(
     return Read(size, seconds)
 
 
-def measure(dialects: str, requests: int, repeats: int) -> None:
-    """Prints the rows of one choice of dialects."""
-    with serving(*OPTIONS, f"--metrics-dialect={dialects}") as server:
+def measure(
+    dialects: str,
+    requests: int,
+    repeats: int,
+    formats: Mapping[str, tuple[str, str]],
+    *options: str,
+) -> None:
+    """Prints the rows of one choice of dialects and of the server's options."""
+    with serving(*OPTIONS, f"--metrics-dialect={dialects}", *options) as server:
         idle = series(server.get("/metrics")[1])
         with ThreadPoolExecutor(8) as pool:
             list(pool.map(lambda number: complete(server, number, 24), range(requests)))
         loaded = series(server.get("/metrics")[1])
-        for name, (accept, kind) in FORMATS.items():
+        for name, (accept, kind) in formats.items():
             plain = read(server, accept, kind, "identity", repeats)
             packed = read(server, accept, kind, "gzip", repeats)
             if plain is not None and packed is not None:
@@ -119,7 +129,9 @@ def main() -> None:
     print("| dialects | format | series idle / loaded | page | time | gzip | time |")
     print("|---|---|---|---|---|---|---|")
     for dialects in options.dialects:
-        measure(dialects, options.requests, options.repeats)
+        load = (options.requests, options.repeats)
+        measure(dialects, *load, FORMATS)
+        measure(dialects, *load, CLASSIC, WITHOUT_NATIVE)
 
 
 if __name__ == "__main__":

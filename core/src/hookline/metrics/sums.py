@@ -15,7 +15,7 @@ from hookline.metrics.accumulators import (
 from hookline.metrics.label_guard import LabelGuard, LabelGuards
 from hookline.metrics.metric import Kind, Labels, Metric, Point, Scope, Value
 from hookline.metrics.readings import RUNNING_TOTALS, Reading
-from hookline.metrics.selection import Chosen, Selection
+from hookline.metrics.selection import Bounds, Chosen, Selection
 
 Read = Callable[[object], Iterable[Point]]
 Take = Callable[[Iterable[Point], TraceAt | None], None]
@@ -52,8 +52,9 @@ class Sums:
         self.labels = labels
         self.max_model_len = max_model_len
         self.since = since
+        make = _Accumulators(selection, max_model_len).make
         self.metrics = tuple(
-            TrackedMetric(chosen, _accumulator(selection, chosen, max_model_len))
+            TrackedMetric(chosen, make(chosen))
             for chosen in selection.chosen
             if chosen.metric.scope is scope
         )
@@ -83,15 +84,23 @@ class Sums:
                 each.accumulator.restart()
 
 
-def _accumulator(
-    selection: Selection, chosen: Chosen, max_model_len: int
-) -> Accumulator:
-    metric = chosen.metric
-    if metric.kind is Kind.GAUGE:
-        return Gauge()
-    if metric.kind is Kind.HISTOGRAM:
-        return Histogram(selection.all_bounds(chosen, max_model_len))
-    return RunningTotal() if metric.value.kind in RUNNING_TOTALS else Counter()
+class _Accumulators:
+    """Makes the accumulators of one source."""
+
+    def __init__(self, selection: Selection, max_model_len: int) -> None:
+        self._selection = selection
+        self._max_model_len = max_model_len
+        self._bounds: dict[Bounds, Bounds] = {}
+
+    def make(self, chosen: Chosen) -> Accumulator:
+        metric = chosen.metric
+        if metric.kind is Kind.GAUGE:
+            return Gauge()
+        if metric.kind is Kind.HISTOGRAM:
+            bounds = self._selection.all_bounds(chosen, self._max_model_len)
+            # Equal ones are shared, which saves memory and cache misses.
+            return Histogram(self._bounds.setdefault(bounds, bounds))
+        return RunningTotal() if metric.value.kind in RUNNING_TOTALS else Counter()
 
 
 def _reader(value: Value) -> Read:
