@@ -63,6 +63,8 @@ class Panel:
         name: Its title.
         client: The client's value of a run.
         expression: PromQL, where `{run}` is a range as long as the run.
+        native: The same for a Prometheus that takes native histograms, without classic
+            ones beside them; None if that makes no difference.
         unit: `ms`, or empty for a number.
         is_count: Whether both sides count the same events.
         is_mean: Whether it is a mean of the same spans.
@@ -72,6 +74,7 @@ class Panel:
     client: Callable[[Seen], float]
     expression: str
     unit: str = ""
+    native: str | None = None
     is_count: bool = field(default=False, kw_only=True)
     is_mean: bool = field(default=False, kw_only=True)
 
@@ -104,7 +107,8 @@ def _mean(name: str, spans: Callable[[Seen], list[float]], metric: str) -> Panel
         return fmean(spans(seen))
 
     expression = f"sum({metric}_sum) / sum({metric}_count)"
-    return Panel(f"{name} mean", mean, expression, "ms", is_mean=True)
+    native = f"histogram_sum(sum({metric})) / histogram_count(sum({metric}))"
+    return Panel(f"{name} mean", mean, expression, "ms", native, is_mean=True)
 
 
 def _quantile(
@@ -115,7 +119,8 @@ def _quantile(
 
     share = percent / 100
     expression = f"histogram_quantile({share:g}, sum by (le) ({metric}_bucket))"
-    return Panel(f"{name} p{percent}", quantile, expression, "ms")
+    native = f"histogram_quantile({share:g}, sum({metric}))"
+    return Panel(f"{name} p{percent}", quantile, expression, "ms", native)
 
 
 TTFT = "hookline_time_to_first_token_seconds"
@@ -146,8 +151,11 @@ PANELS = (
     ),
     _mean("time to first token", _ttft, TTFT),
     _quantile("time to first token", _ttft, TTFT, 50),
+    _quantile("time to first token", _ttft, TTFT, 90),
     _quantile("time to first token", _ttft, TTFT, 99),
     _mean("inter-token latency", _intervals, INTER_TOKEN),
+    _quantile("inter-token latency", _intervals, INTER_TOKEN, 50),
+    _quantile("inter-token latency", _intervals, INTER_TOKEN, 90),
     _quantile("inter-token latency", _intervals, INTER_TOKEN, 99),
     _mean(
         "time per output token",

@@ -1,13 +1,16 @@
 """Compares panels' values with what the client measured itself in the same run.
 
 usage: python benchmarks/truth_table.py [--requests 300] [--request-rate 100]
-                                        [--seats 4] [-- OPTIONS OF hookline serve]
+                                        [--seats 4] [--native]
+                                        [-- OPTIONS OF hookline serve]
 
 Needs `prometheus`, on PATH or where tools/fetch_prometheus.sh puts it. Clients stream
 completions from a fresh server that a real Prometheus scrapes four times a second;
 prompts share a prefix, and more requests arrive than run at once. Prints a table in
 Markdown. The client's queue time is inferred: with S seats and first come, first
 served, a request begins when a seat is free.
+
+With `--native`, Prometheus takes native histograms, and latencies are read from them.
 
 Counts must be the same. Means of spans contain the way to the server and back on the
 client's side; quantiles are interpolated in buckets on the server's; running requests
@@ -84,10 +87,15 @@ async def ask_all(port: int, prompts: Sequence[Prompt], times: Sequence[float]) 
     return Seen(sorted(run.answers, key=lambda each: each.sent_at), seats=0)
 
 
-def read_row(prometheus: Prometheus, panel: Panel, seen: Seen) -> Row:
+def read_row(
+    prometheus: Prometheus, panel: Panel, seen: Seen, *, is_native: bool
+) -> Row:
     span = f"{max(1, round(seen.seconds * 1000))}ms"
     at = None if panel.is_count or "{run}" not in panel.expression else seen.ended_at
-    [server] = prometheus.values(panel.expression.format(run=span), at=at)
+    expression = panel.expression
+    if is_native and panel.native is not None:
+        expression = panel.native
+    [server] = prometheus.values(expression.format(run=span), at=at)
     return Row(panel, panel.client(seen), server)
 
 
@@ -107,6 +115,7 @@ def measure(
     requests: int,
     rate: float,
     seats: int,
+    is_native: bool = False,
 ) -> list[Row]:
     """Runs the load, and reads each panel on both sides."""
     source = random.Random(0)  # noqa: S311 - the same load each time
@@ -120,12 +129,16 @@ def measure(
             "global": {"scrape_interval": pace, "scrape_timeout": pace},
             "scrape_configs": [{"job_name": "hookline", "static_configs": targets}],
         }
-        with scraping(program, folder, config) as prometheus:
+        features = ["--enable-feature=native-histograms"] if is_native else []
+        with scraping(program, folder, config, *features) as prometheus:
             wait_until_scraped(prometheus, 0)
             answers = asyncio.run(ask_all(server.port, prompts, times)).answers
             wait_until_scraped(prometheus, requests)
             seen = Seen(answers, seats)
-            return [read_row(prometheus, panel, seen) for panel in PANELS]
+            return [
+                read_row(prometheus, panel, seen, is_native=is_native)
+                for panel in PANELS
+            ]
 
 
 def table(rows: Sequence[Row]) -> str:
@@ -151,6 +164,7 @@ def main() -> None:
     parser.add_argument("--requests", type=int, default=300)
     parser.add_argument("--request-rate", type=float, default=100.0)
     parser.add_argument("--seats", type=int, default=4)
+    parser.add_argument("--native", action="store_true", help="histograms")
     parser.add_argument("serve", nargs="*", help="options of hookline serve")
     options = parser.parse_args()
     program = find_program("prometheus")
@@ -164,6 +178,7 @@ def main() -> None:
             requests=options.requests,
             rate=options.request_rate,
             seats=options.seats,
+            is_native=options.native,
         )
     print(table(rows))
 
