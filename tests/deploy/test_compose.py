@@ -21,6 +21,7 @@ def content(name: str) -> Any:
 
 COMPOSE = content("compose.yml")
 SERVICES = COMPOSE["services"]
+KEEPS_CLASSIC = "always_scrape_classic_histograms"
 
 
 def mounts(service: str) -> dict[PurePosixPath, Path]:
@@ -148,12 +149,36 @@ def test_server_has_time_to_drain() -> None:
     assert grace > settings.shutdown_timeout + 10
 
 
+def test_prometheus_takes_native_histograms_and_keeps_classic_ones() -> None:
+    """
+    The image's version has the flag, and the name of the setting by which dashboards
+    keep their buckets.
+    """
+    service = SERVICES["prometheus"]
+    (job,) = content("prometheus.yml")["scrape_configs"]
+    major, minor = re.findall(r"\d+", service["image"])[:2]
+
+    assert (3, 0) <= (int(major), int(minor)) < (3, 9)
+    assert "--enable-feature=native-histograms" in service["command"]
+    assert job[KEEPS_CLASSIC] is True
+
+
 def test_promtool_accepts_the_configuration(promtool: Path, tmp_path: Path) -> None:
     """
-    With the files where the container has them, configuration and rules are valid.
+    With the files where the container has them, configuration and rules are valid. A
+    promtool of version 2 does not know the setting for classic histograms.
     """
     for target, source in mounts("prometheus").items():
         shutil.copy(source, tmp_path / target.name)
+    told = subprocess.run(
+        [promtool, "--version"], capture_output=True, text=True, check=True, timeout=60
+    )
+    if "version 2." in told.stdout:
+        path = tmp_path / "prometheus.yml"
+        lines = path.read_text("utf-8").splitlines(keepends=True)
+        known = [line for line in lines if KEEPS_CLASSIC not in line]
+        assert len(known) == len(lines) - 1
+        path.write_text("".join(known), "utf-8")
 
     done = subprocess.run(
         [promtool, "check", "config", "prometheus.yml"],

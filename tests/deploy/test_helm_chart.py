@@ -125,6 +125,17 @@ def test_scrapes_have_the_job_that_the_alerts_expect() -> None:
     assert 'up{job="hookline"}' in alerts
 
 
+def test_scrapes_keep_the_classic_histograms() -> None:
+    """
+    The dashboards read buckets, so that native histograms never take their place.
+    """
+    values, template = VALUES["serviceMonitor"], TEMPLATES["monitoring.yaml"]
+
+    assert values["scrapeClassicHistograms"] is True
+    for field in ("scrapeClassicHistograms", "scrapeNativeHistograms"):
+        assert f"{{{{- if .{field} }}}}\n  {field}: true\n" in template
+
+
 def test_autoscaler_reads_a_metric_of_the_catalogue() -> None:
     """
     Both kinds of autoscaler read the saturation.

@@ -37,6 +37,31 @@ This tests each alert, firing and not firing:
 promtool test rules deploy/prometheus/alert_tests.yml
 ```
 
+### Native histograms
+
+Pages in Prometheus' protobuf format have each histogram also as a native one, with
+buckets that are at most 10 % wider than the one below. The compose file's Prometheus
+takes both:
+
+| Prometheus | native | classic beside them, for the dashboards and rules |
+|---|---|---|
+| 2.40 to 2.44 | `--enable-feature=native-histograms` | not possible |
+| 2.45 to 2.55 | the same | `scrape_classic_histograms: true` of the job |
+| 3.0 to 3.8 | the same | `always_scrape_classic_histograms: true` of the job |
+| 3.9 and newer | `scrape_native_histograms: true` of the job | the same |
+
+A Prometheus that takes native histograms alone has no series with `_bucket`, `_count`
+and `_sum`, which the panels and rules read. Where that cannot be set,
+`--prometheus-native-histogram-bucket-factor 1` leaves them out of the page. Queries of
+native histograms need no `le`:
+
+```promql
+histogram_quantile(0.99, sum(rate(hookline_time_to_first_token_seconds[5m])))
+```
+
+With Prometheus's operator, `serviceMonitor.scrapeNativeHistograms` and
+`serviceMonitor.scrapeClassicHistograms` of the Helm chart say the same.
+
 ## Grafana
 
 Dashboards, New, Import:
