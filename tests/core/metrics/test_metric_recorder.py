@@ -426,6 +426,7 @@ EXPECTED: dict[str, Numbers] = {
     "hookline_waiting_tokens": {(): 77},
     "hookline_kv_tokens": {("used",): 160, ("cached",): 96, ("free",): 384},
     "hookline_kv_capacity_tokens": {(): 640},
+    "hookline_kv_capacity_bytes": {(): 5120},
     "hookline_kv_block_size_tokens": {(): 16},
     "hookline_kv_pool_blocks": {(): 40},
     "hookline_context_length_tokens": {(): 100},
@@ -904,10 +905,18 @@ HOST = {
 }
 """SGLang's names of a tier in host memory, in blocks of 16 tokens and 512 bytes."""
 
+STORAGE = {
+    "storage_prefetch_hit_tokens": 64,
+    "prefetched_tokens": 64,
+    "backuped_tokens": 96,
+    "hicache_backup_dropped_tokens": 48,
+}
+"""SGLang's names of a tier on disk."""
 
-@pytest.mark.parametrize("name", HOST)
-def test_host_memory_has_sglangs_names(name: str) -> None:
-    """Of the tier `cpu` alone; without one, no series says 0."""
+
+@pytest.mark.parametrize("name", [*HOST, *STORAGE])
+def test_tiers_have_sglangs_names(name: str) -> None:
+    """Each name is of one tier; without it, no series says 0."""
     metrics = MetricsConfig(dialects=("sglang",))
     recorder = Recorder(EngineConfig(observers=ObserverConfig(metrics=metrics)))
     recorder.engine_started(make_started())
@@ -923,7 +932,15 @@ def test_host_memory_has_sglangs_names(name: str) -> None:
         evicted_blocks=1,
         dropped_blocks=2,
     )
-    disk = TierStats(blocks=90, max_blocks=99, in_bytes=7, hit_tokens=7)
+    disk = TierStats(
+        blocks=90,
+        max_blocks=99,
+        max_bytes=99 * 512 + 100,
+        hit_tokens=64,
+        in_bytes=6 * 512,
+        out_bytes=4 * 512,
+        dropped_blocks=3,
+    )
 
     def told(**tiers: TierStats) -> list[object]:
         stats = SchedulerStats(transfers=TransferStats(tiers=tiers))
@@ -934,8 +951,8 @@ def test_host_memory_has_sglangs_names(name: str) -> None:
         return [sample.value for sample in family.samples]
 
     assert told() == []
-    assert told(disk=disk) == []
-    assert told(cpu=host, disk=disk) == [HOST[name]]
+    assert told(cpu=host) == ([HOST[name]] if name in HOST else [])
+    assert told(cpu=host, disk=disk) == [{**HOST, **STORAGE}[name]]
 
 
 def test_request_of_one_token_has_no_time_per_output_token(recorder: Recorder) -> None:

@@ -29,6 +29,7 @@ class BucketFamily(StrEnum):
     SGLANG_STAGE = "sglang_per_stage_latency"
     SGLANG_TOKENS = "sglang_tokens"
     SGLANG_CACHE = "sglang_cache_duration"
+    SGLANG_TRANSFER_MILLISECONDS = "sglang_transfer_milliseconds"
 
 
 def _refined(theirs: tuple[float, ...], *more: float) -> tuple[float, ...]:
@@ -125,6 +126,10 @@ _FIXED: Mapping[BucketFamily, tuple[float, ...]] = MappingProxyType({
         10_000, 12_500, 15_000, 17_500, 20_000, 22_500, 25_000, 27_500, 30_000, 35_000,
         40_000, 60_000, 80_000, 100_000, 200_000, 300_000, 400_000, 600_000, 800_000,
         1_000_000, 1_100_000,
+    ),
+    BucketFamily.SGLANG_TRANSFER_MILLISECONDS: _refined(
+        (1, 2, 5, 10, 25, 50, 100, 250, 500, 1000, 2500, 5000),
+        0.1, 0.25, 0.5, 10_000, 30_000, 60_000,
     ),
     BucketFamily.SGLANG_CACHE: _refined(
         (

@@ -3,7 +3,7 @@
 import dataclasses
 from collections.abc import Mapping
 
-from hookline.metrics.dialects import sglang, vllm, vllm_hidden, vllm_v0
+from hookline.metrics.dialects import sglang, sglang_absent, vllm, vllm_hidden, vllm_v0
 from hookline.metrics.dialects.deviations import DEVIATIONS
 from hookline.metrics.dialects.help_texts import HELP
 from hookline.metrics.metric import Alias, Metric
@@ -19,7 +19,7 @@ ONLY_THERE: tuple[Metric, ...] = (
 
 NOT_APPLICABLE: Mapping[str, Mapping[str, str]] = {
     "vllm": vllm.NOT_APPLICABLE,
-    "sglang": sglang.NOT_APPLICABLE,
+    "sglang": sglang_absent.NOT_APPLICABLE,
 }
 """Metric families of each dialect that Hookline does not export, and why."""
 

@@ -23,6 +23,10 @@ _RETRACTED = (
     "preemptions by failed KV loads and by sleep with the mode keep are included; "
     "SGLang counts those for lack of memory"
 )
+_DISAGGREGATION = (
+    "of any connector, tiers and storage included; SGLang has it in disaggregation"
+)
+_STORAGE = "loaded into the KV cache at once; SGLang loads into host memory first"
 _CURRENT = (
     "up to date at each scrape; SGLang sets it with batches of prompts and, by "
     "default, every 40 decode steps"
@@ -113,6 +117,13 @@ DEVIATIONS: Mapping[str, str] = {
     "sglang:load_back_duration_seconds": "loads of any connector, one for each "
     "request; SGLang has copies from host memory alone, several requests in one",
     "sglang:load_back_tokens": "counted when a load begins; SGLang counts when it ends",
+    "sglang:prefetched_tokens": _STORAGE,
+    "sglang:storage_prefetch_hit_tokens": f"counted when a load begins; {_STORAGE}",
+    "sglang:num_decode_transfer_queue_reqs": _DISAGGREGATION,
+    "sglang:num_prefill_inflight_queue_reqs": _DISAGGREGATION,
+    "sglang:kv_transfer_latency_ms": f"{_DISAGGREGATION}, and of loads alone, at the "
+    "instance that loads",
+    "sglang:num_transfer_failed_reqs": _DISAGGREGATION,
     "sglang:hicache_dropped_tokens": "only the reason host_pressure: blocks are copied "
     "when they are evicted, never earlier",
     "sglang:cached_tokens": "counted at the first admission; SGLang counts when the "

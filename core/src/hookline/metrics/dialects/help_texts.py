@@ -79,6 +79,13 @@ HELP: Mapping[str, str] = {
     "sglang:load_back_bytes": "Bytes of KV loaded from host memory.",
     "sglang:load_back_tokens": "Tokens whose KV is loaded from host memory; counted "
     "when the load begins.",
+    "sglang:storage_prefetch_hit_tokens": "Tokens whose KV is loaded from disk; "
+    "counted when the load begins.",
+    "sglang:num_decode_transfer_queue_reqs": "Requests that wait for a KV transfer.",
+    "sglang:num_prefill_inflight_queue_reqs": "Finished requests whose blocks are held "
+    "until the KV connector has saved them.",
+    "sglang:num_transfer_failed_reqs": "Loads by a KV connector that failed, those of "
+    "aborted requests included.",
     "sglang:cached_tokens": "Tokens found in a cache, by the tier that had them: the "
     "local prefix cache (device), host memory (host), or any other place that a KV "
     "connector loads from (storage).",

@@ -65,6 +65,9 @@ NAMES: Names = {
         scheduler("kv_available_tokens", only={"state": "free"}),
     ),
     "hookline_kv_capacity_tokens": (scheduler("max_total_num_tokens"),),
+    "hookline_kv_capacity_bytes": (
+        scheduler("kv_cache_memory_usage_gb", scale=2**-30),
+    ),
     "hookline_kv_block_size_tokens": (scheduler("page_size"),),
     "hookline_kv_pool_blocks": (scheduler("num_pages"),),
     "hookline_cached_tokens": (

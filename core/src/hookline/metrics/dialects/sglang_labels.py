@@ -30,6 +30,7 @@ def scheduler(
     values: Mapping[str, Mapping[str, str]] | None = None,
     add: Mapping[str, str] | None = None,
     rename: Mapping[str, str] | None = None,
+    drop: frozenset[str] = frozenset(),
     buckets: BucketFamily | None = None,
     scale: float = 1.0,
 ) -> Alias:
@@ -39,7 +40,7 @@ def scheduler(
         name=f"sglang:{name}",
         rename={"engine": "dp_rank", **(rename or {})},
         values={**(values or {}), **picked},
-        drop=frozenset(picked),
+        drop=drop | picked.keys(),
         add={**RANKS, **(add or {})},
         buckets=buckets,
         scale=scale,

@@ -8,6 +8,7 @@ NAMES: Names = {
     "hookline_requests_waiting": (
         scheduler("num_queue_reqs", only={"reason": "capacity"}),
         scheduler("num_grammar_queue_reqs", only={"reason": "grammar"}),
+        scheduler("num_decode_transfer_queue_reqs", only={"reason": "remote_kv"}),
     ),
     "hookline_generation_tokens_per_second": (scheduler("gen_throughput"),),
     "hookline_context_length_tokens": (scheduler("context_len"),),
@@ -38,6 +39,23 @@ NAMES: Names = {
             "per_stage_req_latency_seconds",
             add={"stage": "prefill_forward"},
             buckets=BucketFamily.SGLANG_STAGE,
+        ),
+    ),
+    "hookline_kv_transfer_in_flight": (
+        scheduler("num_prefill_inflight_queue_reqs", only={"direction": "save"}),
+    ),
+    "hookline_kv_transfer_load_seconds": (
+        scheduler(
+            "kv_transfer_latency_ms",
+            buckets=BucketFamily.SGLANG_TRANSFER_MILLISECONDS,
+            scale=1000,
+        ),
+    ),
+    "hookline_kv_transfer_failures": (
+        scheduler(
+            "num_transfer_failed_reqs",
+            only={"stage": "load"},
+            drop=frozenset({"reason"}),
         ),
     ),
     "hookline_startup_seconds": (tokenizer("startup_time_seconds"),),

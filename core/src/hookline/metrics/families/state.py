@@ -67,6 +67,11 @@ def _sleep_state(stats: SchedulerStats) -> Iterable[Point]:
     return by_label({name: stats.sleep_level == i for i, name in enumerate(names)})
 
 
+def _capacity_bytes(facts: EngineFacts) -> Iterable[Point]:
+    tokens = facts.num_kv_blocks * facts.block_size
+    return one(tokens * facts.cost.kv_bytes_per_token)
+
+
 def _startup(facts: EngineFacts) -> Iterable[Point]:
     return [((phase.name,), phase.seconds, 1) for phase in facts.startup]
 
@@ -262,6 +267,14 @@ ENGINE_METRICS: tuple[Metric, ...] = (
         value=Reading(
             EngineFacts, lambda facts: one(facts.num_kv_blocks * facts.block_size)
         ),
+    ),
+    Metric(
+        name="hookline_kv_capacity_bytes",
+        kind=Kind.GAUGE,
+        unit="bytes",
+        help="Size of the KV cache in bytes, by the model's shape; 0 if that is not "
+        "known.",
+        value=Reading(EngineFacts, _capacity_bytes),
     ),
     Metric(
         name="hookline_kv_block_size_tokens",
