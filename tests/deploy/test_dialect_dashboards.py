@@ -117,6 +117,7 @@ def test_split_metric_is_shown_piece_by_piece() -> None:
         "requests running",
         "requests waiting capacity",
         "requests waiting grammar",
+        "requests waiting remote_kv",
     ]
     assert panel.queries[1].expression == (
         'sum (sglang:num_queue_reqs{model_name=~"$model_name",dp_rank=~"$engine",'
