@@ -20,6 +20,7 @@ PACKAGES = {
     "plugins/loggers/otel": {"hookline_otel"},
     "plugins/loggers/prometheus": {"hookline_prometheus"},
     "plugins/loggers/request_log": {"hookline_request_log"},
+    "plugins/parsers/chat_formats": {"hookline_chat_formats"},
     "plugins/speculative/eagle": {"hookline_eagle"},
     "plugins/speculative/medusa": {"hookline_medusa"},
     "plugins/connectors/cpu_offload": {"hookline_cpu_offload"},

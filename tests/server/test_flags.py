@@ -38,6 +38,7 @@ COMMANDS = {
         enable-reset-prefix-cache log-level metrics-host metrics-port
         metrics-token tenant-header tenant-keys tenant max-tenants enable-sleep-mode
         deep-health-timeout allowed-origins allowed-methods allowed-headers
+        deep-health-timeout tool-call-parser enable-auto-tool-choice reasoning-parser
         """,
     "generate": ENGINE
     + """

@@ -6,6 +6,9 @@ from typing import Literal
 TextQueueName = Literal["text", "chat", "long"]
 """A kind of text work: short texts, conversations, or long texts of either kind."""
 
+ParserKind = Literal["tool", "reasoning"]
+"""What a parser of replies finds."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogStats:
@@ -71,6 +74,17 @@ class TextStats:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ParserFailures:
+    """Failures of a server's parsers of tool calls and reasoning.
+
+    Attributes:
+        failures: Kind, name and number of failures of each parser, since the start.
+    """
+
+    failures: tuple[tuple[ParserKind, str, int], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class EventLoopStats:
     """How late the event loop of a server runs its callbacks.
 
@@ -131,6 +145,7 @@ FrontEndPart = (
     LogStats
     | ConnectionStats
     | TextStats
+    | ParserFailures
     | EventLoopStats
     | TransportStats
     | EngineHealth

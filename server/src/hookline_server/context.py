@@ -10,6 +10,7 @@ from hookline_server.auth.route_scopes import ROUTE_SCOPES, RouteScopes
 from hookline_server.deep_health import DeepHealth
 from hookline_server.engine import ServingEngine
 from hookline_server.heap_trimmer import HeapTrimmer, libc_trim
+from hookline_server.replies.parsers import ChosenParsers, choose_parsers
 from hookline_server.settings import ServerSettings
 from hookline_server.streams import OpenStreams
 
@@ -18,6 +19,7 @@ SETTINGS: web.AppKey[ServerSettings] = web.AppKey("hookline_settings", ServerSet
 DEEP_HEALTH: web.AppKey[DeepHealth] = web.AppKey("hookline_deep_health", DeepHealth)
 OPEN_STREAMS: web.AppKey[OpenStreams] = web.AppKey("hookline_streams", OpenStreams)
 HEAP: web.AppKey[HeapTrimmer] = web.AppKey("hookline_heap", HeapTrimmer)
+PARSERS: web.AppKey[ChosenParsers] = web.AppKey("hookline_parsers", ChosenParsers)
 STARTED: web.AppKey[int] = web.AppKey("hookline_started", int)
 
 
@@ -29,6 +31,7 @@ def fill(app: web.Application, engine: ServingEngine, settings: ServerSettings) 
     app[ROUTE_SCOPES] = RouteScopes(Scope.SERVE)
     app[OPEN_STREAMS] = OpenStreams()
     app[DEEP_HEALTH] = DeepHealth(engine, settings.deep_health_timeout)
+    app[PARSERS] = choose_parsers(settings.replies)
     app[HEAP] = HeapTrimmer(libc_trim())
     app[STARTED] = int(time.time())
 

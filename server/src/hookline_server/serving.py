@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from aiohttp import web
 
 from hookline_server.app import create_app
-from hookline_server.context import OPEN_STREAMS, key_ring
+from hookline_server.context import OPEN_STREAMS, PARSERS, key_ring
 from hookline_server.engine import ServingEngine
 from hookline_server.listening import Listening, server_address
 from hookline_server.loading import create_loading_app
@@ -73,6 +73,7 @@ async def _serve_engine(
     # Sites end in reverse order, so the pages end before the API.
     async with sites(served, settings.connection_limits) as connections:
         engine.report(connections.stats)
+        engine.report(app[PARSERS].failures.stats)
         address = server_address(listening.api)
         engine.report(lambda: address)
         when_ready(app)

@@ -11,6 +11,7 @@ from hookline_server.auth.key_file import KeyFile, key_file
 from hookline_server.connections.limits import ConnectionLimits
 from hookline_server.cors import CorsSettings
 from hookline_server.logs.options import LogFormat, LogLevel
+from hookline_server.replies.settings import ReplySettings
 
 MEBIBYTE = 1024 * 1024
 KEYS = "API keys"
@@ -148,6 +149,9 @@ class ServerSettings:
     )
     cors: CorsSettings = field(
         default_factory=CorsSettings, metadata=section("browsers (CORS)")
+    )
+    replies: ReplySettings = field(
+        default_factory=ReplySettings, metadata=section("tools and reasoning")
     )
     log_level: LogLevel = field(
         default=LogLevel.INFO,

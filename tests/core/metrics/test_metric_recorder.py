@@ -22,6 +22,7 @@ from hookline.front_end_parts import (
     EngineHealth,
     EventLoopStats,
     LogStats,
+    ParserFailures,
     TextQueueStats,
     TextStats,
     TransportStats,
@@ -184,6 +185,7 @@ FRONT_END = FrontEndChanged(
                 ),
             )
         ),
+        ParserFailures(failures=(("tool", "hermes", 4), ("reasoning", "qwen3", 0))),
         EventLoopStats(lag_seconds=0.25, stalls=2),
         TransportStats(dropped=3),
         EngineHealth(
@@ -570,6 +572,10 @@ EXPECTED: dict[str, Numbers] = {
         ("text", "crashed"): 0,
         ("text", "exceeded"): 0,
     },
+    "hookline_reply_parser_failures": {
+        ("tool", "hermes"): 4,
+        ("reasoning", "qwen3"): 0,
+    },
     "hookline_http_requests": {
         ("/v1/completions", "POST", "2xx"): 1,
         ("unmatched", "GET", "4xx"): 1,
@@ -601,7 +607,7 @@ EXPECTED: dict[str, Numbers] = {
             *("max_num_seqs", "max_num_batched_tokens", "enable_prefix_caching"),
             *("executor", "isa", "version", "config_hash", "phase"),
             *("code", "tenant", "route", "method"),
-            *("logger", "label", "position", "reason", "tier"),
+            *("logger", "label", "parser", "position", "reason", "tier"),
         )
     },
     "hookline_logger_lane_depth": {("prometheus",): 3},

@@ -9,6 +9,7 @@ from hookline.front_end_parts import (
     ConnectionStats,
     EventLoopStats,
     LogStats,
+    ParserFailures,
     TextStats,
     TransportStats,
 )
@@ -114,6 +115,7 @@ RUNNING_TOTALS: frozenset[type] = frozenset(
         PageStats,
         ConnectionStats,
         TextStats,
+        ParserFailures,
         EventLoopStats,
         TransportStats,
     }

@@ -45,9 +45,14 @@ class Answer(Protocol):
 
 
 class UsageMeter:
-    """Sums the tokens of one request over its prompts and choices."""
+    """Sums the tokens of one request over its prompts and choices.
+
+    Attributes:
+        reasoning_tokens: Tokens of the reasoning; None if it is not separated.
+    """
 
     def __init__(self) -> None:
+        self.reasoning_tokens: int | None = None
         self._prompts: dict[int, tuple[int, int]] = {}
         self._completions: dict[int, tuple[int, int, int]] = {}
         self._prompt_sums = [0, 0]
@@ -81,6 +86,7 @@ class UsageMeter:
             cached_tokens=cached_tokens,
             draft_tokens=drafts,
             accepted_tokens=accepted,
+            reasoning_tokens=self.reasoning_tokens,
         )
 
 

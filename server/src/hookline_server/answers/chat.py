@@ -13,6 +13,7 @@ from hookline_server.answers.answer import (
     transfer_params,
 )
 from hookline_server.answers.chat_logprobs import chat_logprobs
+from hookline_server.answers.reply import ReplyStream, WholeReply
 from hookline_server.answers.slices import SLICE_TOKENS, Columns, Turns
 from hookline_server.engine import ServingEngine
 from hookline_server.protocol.chat import (
@@ -27,24 +28,32 @@ from hookline_server.protocol.chat import (
 )
 from hookline_server.protocol.transfer_params import TransferParams
 from hookline_server.protocol.usage import Usage
+from hookline_server.replies.reading import ReplyReading
 
 
 class ChatAnswer:
     """Creates the messages of one request."""
 
     def __init__(
-        self, identity: Identity, request: ChatRequest, engine: ServingEngine
+        self,
+        identity: Identity,
+        request: ChatRequest,
+        engine: ServingEngine,
+        reading: ReplyReading,
     ) -> None:
         self._identity = identity
         self._request = request
         self._engine = engine
+        self._reading = reading
         self._meter = UsageMeter()
-        self._begun: set[int] = set()
+        self._streamed: dict[int, ReplyStream] = {}
 
     async def whole(self, outputs: Sequence[RequestOutput]) -> ChatCompletion:
         """Returns the response to a request without streaming."""
         output = outputs[0]
         self._meter.take(0, output, n=1)
+        if self._reading.reasoning is not None:
+            self._meter.reasoning_tokens = 0
         turns = Turns()
         return ChatCompletion(
             id=self._identity.id,
@@ -64,6 +73,11 @@ class ChatAnswer:
                 for completion in output.outputs
                 for choice in self._chunk_choices(completion)
             ]
+            if self._reading.reasoning is not None:
+                streams = self._streamed.values()
+                self._meter.reasoning_tokens = sum(
+                    each.reasoning_tokens for each in streams
+                )
             for choice in choices:
                 params = transfer_params(output) if choice is choices[-1] else UNSET
                 yield self._chunk([choice], self._usage_so_far(), params)
@@ -75,31 +89,53 @@ class ChatAnswer:
         return self._chunk([], self._meter.usage)
 
     async def _choice(self, completion: CompletionOutput, turns: Turns) -> ChatChoice:
+        word = finish_word(completion.finish_reason) or "length"
+        message, has_calls = await self._message(completion, turns)
         return ChatChoice(
             index=completion.index,
-            message=AnswerMessage(completion.text),
+            message=message,
             logprobs=await self._sliced_logprobs(completion, turns),
-            finish_reason=finish_word(completion.finish_reason) or "length",
+            finish_reason=self._reading.finish_word(word, has_calls=has_calls),
             stop_reason=completion.stop_reason,
         )
 
+    async def _message(
+        self, completion: CompletionOutput, turns: Turns
+    ) -> tuple[AnswerMessage, bool]:
+        """Returns the message, and whether it has calls."""
+        if (reader := self._reading.reader()) is None:
+            return AnswerMessage(content=completion.text), False
+        reply = WholeReply(
+            is_legacy=self._reading.use.is_legacy,
+            shows_reasoning=self._reading.shows_reasoning,
+        )
+        token_bytes = self._engine.token_bytes
+        for parts in reader.read(completion.text, completion.token_ids, token_bytes):
+            reply.add(parts)
+            await turns.took(1)
+        reply.add(reader.finish())
+        if self._meter.reasoning_tokens is not None:
+            self._meter.reasoning_tokens += reader.reasoning_tokens
+        return reply.message(), reader.has_calls
+
     def _chunk_choices(self, completion: CompletionOutput) -> Iterator[ChunkChoice]:
         index = completion.index
-        if index not in self._begun:
-            self._begun.add(index)
+        if (stream := self._streamed.get(index)) is None:
+            stream = ReplyStream(self._reading, self._engine.token_bytes)
+            self._streamed[index] = stream
             yield ChunkChoice(index=index, delta=Delta(role="assistant", content=""))
         word = finish_word(completion.finish_reason)
-        if completion.text or completion.token_ids:
-            yield ChunkChoice(
-                index=index,
-                delta=Delta(content=completion.text),
-                logprobs=self._logprobs(completion.logprobs),
-            )
+        logprobs = self._logprobs(completion.logprobs)
+        for delta in stream.deltas(completion, has_logprobs=logprobs is not None):
+            yield ChunkChoice(index=index, delta=delta, logprobs=logprobs)
+            logprobs = None if logprobs is None else ChatLogprobs([])
         if word is not None:
             yield ChunkChoice(
                 index=index,
                 delta=Delta(),
-                finish_reason=word,
+                finish_reason=self._reading.finish_word(
+                    word, has_calls=stream.has_calls
+                ),
                 stop_reason=completion.stop_reason,
             )
 

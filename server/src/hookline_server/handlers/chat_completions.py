@@ -3,18 +3,19 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import msgspec
 from aiohttp import web
 
 from hookline.exceptions import RequestError
 from hookline_server.answers.chat import ChatAnswer
 from hookline_server.auth.permissions import check_permissions
-from hookline_server.engine import ServingEngine
 from hookline_server.handlers.common import (
     check_model,
     make_identity,
     ready_engine,
     rejections_counted,
 )
+from hookline_server.handlers.conversation import read_conversation
 from hookline_server.handlers.delivery import deliver
 from hookline_server.protocol.chat import ChatRequest, check
 from hookline_server.protocol.generation import (
@@ -22,9 +23,6 @@ from hookline_server.protocol.generation import (
     check_sizes,
     sampling_params,
 )
-from hookline_server.protocol.message import template_messages
-from hookline_server.protocol.template_variables import template_variables
-from hookline_server.protocol.tool_use import Choice, ToolUse, tool_use
 from hookline_server.request_identity import (
     named_session,
     request_facts,
@@ -50,13 +48,9 @@ async def chat_completions(request: web.Request) -> web.StreamResponse:
             body, max_tokens=body.output_tokens, logprobs=body.likeliest_tokens
         )
         check_logprobs(body, params, engine.facts.max_model_len)
-        use = tool_use(body)
-        if use.choice is not Choice.NONE:
-            field = "functions" if use.is_legacy else "tools"
-            raise RequestError(
-                f"{field}: this server cannot call functions", param=field
-            )
-        prompt = await _prompt(engine, body, use, client_of(request))
+        prompt, reading = await read_conversation(request, body)
+        if reading.needs_special_tokens:
+            params = msgspec.structs.replace(params, skip_special_tokens=False)
     identity = make_identity(request, "chatcmpl")
     submission = Submission(
         prompts=[prompt],
@@ -73,20 +67,9 @@ async def chat_completions(request: web.Request) -> web.StreamResponse:
         kv_transfer_params=body.kv_transfer_params,
         client=client_of(request),
     )
-    answer = ChatAnswer(identity, body, engine)
+    answer = ChatAnswer(identity, body, engine, reading)
     with _fields_named(body):
         return await deliver(request, submission, answer)
-
-
-async def _prompt(
-    engine: ServingEngine, body: ChatRequest, use: ToolUse, client: str
-) -> list[int]:
-    return await engine.render_chat(
-        template_messages(body.messages),
-        variables=template_variables(body, use.tools),
-        add_generation_prompt=body.add_generation_prompt is not False,
-        client=client,
-    )
 
 
 @contextmanager

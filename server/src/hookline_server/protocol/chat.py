@@ -26,6 +26,7 @@ class ChatRequest(GenerationRequest, frozen=True, kw_only=True):
     chat_template_kwargs: dict[str, object] | None = None
     documents: list[object] | None = None
     reasoning_effort: str | None = None
+    include_reasoning: bool | None = None
     tools: list[object] | None = None
     tool_choice: object = None
     parallel_tool_calls: bool | None = None
@@ -86,12 +87,32 @@ class ChatLogprobs(msgspec.Struct, frozen=True):
     refusal: None = None
 
 
-class AnswerMessage(msgspec.Struct, frozen=True):
+class AnswerFunction(msgspec.Struct, frozen=True, kw_only=True):
+    """A called function; streamed, the name comes first and then its arguments."""
+
+    name: str | UnsetType = UNSET
+    arguments: str
+
+
+class AnswerCall(msgspec.Struct, frozen=True, kw_only=True):
+    """A call; only streamed ones have an index, and only their first parts an id."""
+
+    index: int | UnsetType = UNSET
+    id: str | UnsetType = UNSET
+    type: str | UnsetType = UNSET
+    function: AnswerFunction
+
+
+class AnswerMessage(msgspec.Struct, frozen=True, kw_only=True):
     """The generated message."""
 
-    content: str
+    content: str | None
     role: str = "assistant"
     refusal: None = None
+    tool_calls: list[AnswerCall] | UnsetType = UNSET
+    function_call: AnswerFunction | UnsetType = UNSET
+    reasoning_content: str | UnsetType = UNSET
+    reasoning: str | UnsetType = UNSET
 
 
 class ChatChoice(msgspec.Struct, frozen=True, kw_only=True):
@@ -121,6 +142,10 @@ class Delta(msgspec.Struct, frozen=True, kw_only=True):
 
     role: str | UnsetType = UNSET
     content: str | UnsetType = UNSET
+    tool_calls: list[AnswerCall] | UnsetType = UNSET
+    function_call: AnswerFunction | UnsetType = UNSET
+    reasoning_content: str | UnsetType = UNSET
+    reasoning: str | UnsetType = UNSET
 
 
 class ChunkChoice(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,9 +1,15 @@
-"""Metrics of the text processes, which tokenize and apply chat templates."""
+"""Metrics of texts: of tokenizing, chat templates and parsers of replies."""
 
 from collections.abc import Callable, Iterable
 from typing import get_args
 
-from hookline.front_end_parts import TextQueueName, TextQueueStats, TextStats
+from hookline.front_end_parts import (
+    ParserFailures,
+    ParserKind,
+    TextQueueName,
+    TextQueueStats,
+    TextStats,
+)
 from hookline.metrics.metric import Kind, Label, Metric, Point, Scope
 from hookline.metrics.readings import Reading
 
@@ -20,6 +26,10 @@ def _restarts(text: TextStats) -> Iterable[Point]:
     for each in text.queues:
         yield (each.queue, "exceeded"), each.exceeded, 1
         yield (each.queue, "crashed"), each.crashed, 1
+
+
+def _parser_failures(parsers: ParserFailures) -> Iterable[Point]:
+    return [((kind, name), count, 1) for kind, name, count in parsers.failures]
 
 
 TEXT_METRICS: tuple[Metric, ...] = (
@@ -60,5 +70,15 @@ TEXT_METRICS: tuple[Metric, ...] = (
         labels=(QUEUE, Label("cause", ("exceeded", "crashed"))),
         scope=Scope.FRONT_END,
         value=Reading(TextStats, _restarts),
+    ),
+    Metric(
+        name="hookline_reply_parser_failures",
+        kind=Kind.COUNTER,
+        unit="replies",
+        help="Replies in which the parser of tool calls (tool) or of reasoning failed; "
+        "their text went on as content.",
+        labels=(Label("kind", get_args(ParserKind)), Label("parser", cap=8)),
+        scope=Scope.FRONT_END,
+        value=Reading(ParserFailures, _parser_failures),
     ),
 )

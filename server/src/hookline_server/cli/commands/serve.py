@@ -26,6 +26,7 @@ from hookline_server.engine import ServingEngine
 from hookline_server.forked_children import release_in_forked_children
 from hookline_server.listening import ListenError, Listening, listen, url
 from hookline_server.logs.set_up import ServerLog, set_up_log
+from hookline_server.replies.parsers import choose_parsers
 from hookline_server.serving import StartEngine, serve
 from hookline_server.settings import ServerSettings
 
@@ -52,6 +53,7 @@ def run(argv: list[str]) -> int:
     )
     config = engine_config(arguments, in_process=False)
     settings = arguments.make("server", ServerSettings)
+    choose_parsers(settings.replies)  # mistakes are found before the model loads
     listening = _listening(settings)
     release_in_forked_children(listening.all)
     root = url(listening.api)

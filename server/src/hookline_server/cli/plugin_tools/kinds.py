@@ -9,6 +9,10 @@ KINDS = (
     PluginKind(
         name="logits_processor", group="hookline.logits_processors", has_hooks=False
     ),
+    PluginKind(name="tool_parser", group="hookline.tool_parsers", has_hooks=False),
+    PluginKind(
+        name="reasoning_parser", group="hookline.reasoning_parsers", has_hooks=False
+    ),
     PluginKind(name="engine", group="hookline.engines", has_hooks=False),
     PluginKind(name="executor", group="hookline.executors", has_hooks=False),
     PluginKind(name="model", group="hookline.models", has_hooks=False),

@@ -1,0 +1,46 @@
+"""What a parser of reasoning implements, and what it is told."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+from hookline.reply_parsing.parts import ReasoningPart
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReasoningParserContext:
+    """What a parser of one reply may know.
+
+    Attributes:
+        prompt_end: The last characters of the prompt, with special tokens: a chat
+            template may have begun the reasoning, or have ruled it out.
+    """
+
+    prompt_end: str = ""
+
+
+@runtime_checkable
+class ReasoningParser(Protocol):
+    """Separates reasoning and content in the text of one reply.
+
+    It comes before the parser of tool calls, which gets the content. What `ToolParser`
+    says of pieces, time and threads holds here, too.
+    """
+
+    @property
+    def needs_special_tokens(self) -> bool:
+        """See `ToolParser`."""
+        ...
+
+    @property
+    def is_reasoning(self) -> bool:
+        """Whether the text so far ends within reasoning; tokens are counted by it."""
+        ...
+
+    def push(self, text: str) -> Sequence[ReasoningPart]:
+        """Takes the next piece of the text; returns what is certain by now."""
+        ...
+
+    def finish(self) -> Sequence[ReasoningPart]:
+        """Is called once, after the last piece; returns the rest."""
+        ...

@@ -1,0 +1,49 @@
+"""What a parser of tool calls implements, and what it is told."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+from hookline.reply_parsing.parts import ToolPart
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolParserContext:
+    """What a parser of one reply may know.
+
+    Attributes:
+        tools: JSON schema of each function's arguments, by the function's name. Only
+            to be read.
+    """
+
+    tools: Mapping[str, Mapping[str, object]]
+
+
+@runtime_checkable
+class ToolParser(Protocol):
+    """Finds calls of functions in the text of one reply.
+
+    However the text is cut into pieces, the parts say the same when they are joined.
+    The methods are called on the server's event loop, for each piece of text of each
+    request: they must not block, and their time must be linear in the text.
+    """
+
+    @property
+    def needs_special_tokens(self) -> bool:
+        """Whether the text must contain special tokens, which are left out otherwise.
+
+        It is read once, when the server starts.
+        """
+        ...
+
+    def push(self, text: str) -> Sequence[ToolPart]:
+        """Takes the next piece of the text.
+
+        Returns:
+            What is certain by now. What may become a marker is kept back.
+        """
+        ...
+
+    def finish(self) -> Sequence[ToolPart]:
+        """Is called once, after the last piece; returns the rest."""
+        ...

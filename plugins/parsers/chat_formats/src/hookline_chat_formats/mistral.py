@@ -1,0 +1,73 @@
+"""Calls after a control token: Mistral."""
+
+import secrets
+import string
+
+from hookline.reply_parsing.call_object import CallObject
+from hookline.reply_parsing.reader import Markers
+from hookline.reply_parsing.stepped_parser import SteppedToolParser, ToolSteps
+
+_CALLS = Markers("[TOOL_CALLS]")
+_ID, _ARGUMENTS = "[CALL_ID]", "[ARGS]"
+_AFTER_NAME = Markers(_ID, _ARGUMENTS, "{")
+_AFTER_ID = Markers(_ARGUMENTS, "{")
+_ID_CHARACTERS = string.ascii_letters + string.digits
+_ID_LENGTH = 9
+"""Mistral's chat templates refuse ids of any other length."""
+
+
+class MistralParser(SteppedToolParser):
+    """`[TOOL_CALLS][{"name": "f", "arguments": {…}}, …]`.
+
+    Since version 11 it is `[TOOL_CALLS]f[ARGS]{…}` for each call.
+    """
+
+    def steps(self) -> ToolSteps[None]:
+        while (marker := (yield from self.content_until(_CALLS))) is not None:
+            yield from self.reader.skip_space()
+            first = yield from self.reader.peek()
+            if first == "[":
+                is_call = yield from self._list()
+            elif first == "{":
+                is_call = yield from CallObject(self, make_id=_make_id).steps()
+            else:
+                is_call = yield from self._named()
+            if not is_call:
+                yield self.not_a_call(marker)
+
+    def _list(self) -> ToolSteps[bool]:
+        yield from self.reader.accept("[")
+        has_calls = False
+        while True:
+            yield from self.reader.skip_space()
+            if (yield from self.reader.accept(",")):
+                continue
+            if (yield from self.reader.peek()) != "{":
+                yield from self.reader.accept("]")
+                return has_calls
+            if not (yield from CallObject(self, make_id=_make_id).steps()):
+                break
+            has_calls = True
+            self.reader.record()
+        if has_calls:
+            yield self.not_a_call("")
+        return has_calls
+
+    def _named(self) -> ToolSteps[bool]:
+        name = yield from self.reader.before(_AFTER_NAME)
+        if name is None or not name.strip():
+            return False
+        call_id: str | None = None
+        if (yield from self.reader.accept(_ID)):
+            call_id = yield from self.reader.before(_AFTER_ID)
+        yield from self.reader.accept(_ARGUMENTS)
+        yield from self.reader.skip_space()
+        if (yield from self.reader.peek()) != "{":
+            return False
+        yield self.begin_call(name.strip(), (call_id or "").strip() or _make_id())
+        yield from self.json_arguments()
+        return True
+
+
+def _make_id() -> str:
+    return "".join(secrets.choice(_ID_CHARACTERS) for _ in range(_ID_LENGTH))

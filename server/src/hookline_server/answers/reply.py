@@ -1,0 +1,159 @@
+"""Converts the parts of a reply to messages: at once, or as deltas of a stream."""
+
+import secrets
+from collections.abc import Iterable, Iterator
+
+from msgspec import UNSET
+
+from hookline.outputs import CompletionOutput
+from hookline.reply_parsing.parts import (
+    CallArguments,
+    CallBegun,
+    Content,
+    Part,
+    Reasoning,
+)
+from hookline_server.protocol.chat import (
+    AnswerCall,
+    AnswerFunction,
+    AnswerMessage,
+    Delta,
+)
+from hookline_server.replies.reading import ReplyReading
+from hookline_server.replies.reply_reader import ReplyReader, TokenBytes, joined
+
+_ID_BYTES = 12
+
+
+class WholeReply:
+    """Collects the parts of a reply."""
+
+    def __init__(self, *, is_legacy: bool, shows_reasoning: bool) -> None:
+        """Collects nothing yet.
+
+        Args:
+            is_legacy: Whether the client knows `function_call` only.
+            shows_reasoning: Whether the client gets the reasoning.
+        """
+        self._is_legacy = is_legacy
+        self._shows_reasoning = shows_reasoning
+        self._content: list[str] = []
+        self._reasoning: list[str] = []
+        self._calls: list[tuple[CallBegun, list[str]]] = []
+
+    def add(self, parts: Iterable[Part]) -> None:
+        """Adds the next parts."""
+        for part in parts:
+            match part:
+                case Content(text):
+                    self._content.append(text)
+                case Reasoning(text):
+                    self._reasoning.append(text)
+                case CallBegun():
+                    self._calls.append((part, []))
+                case CallArguments(text):
+                    self._calls[-1][1].append(text)
+
+    def message(self) -> AnswerMessage:
+        """Returns the whole message."""
+        calls = [
+            (begun, AnswerFunction(name=begun.name, arguments="".join(arguments)))
+            for begun, arguments in self._calls
+        ]
+        reasoning = "".join(self._reasoning) if self._shows_reasoning else ""
+        content = "".join(self._content)
+        has_other = bool(calls or self._reasoning)
+        return AnswerMessage(
+            content=None if has_other and not content else content,
+            tool_calls=(
+                UNSET
+                if self._is_legacy or not calls
+                else [
+                    AnswerCall(id=_call_id(begun), type="function", function=function)
+                    for begun, function in calls
+                ]
+            ),
+            function_call=calls[0][1] if self._is_legacy and calls else UNSET,
+            reasoning_content=reasoning or UNSET,
+            reasoning=reasoning or UNSET,
+        )
+
+
+class ReplyStream:
+    """Converts a streamed reply as it arrives."""
+
+    def __init__(self, reading: ReplyReading, token_bytes: TokenBytes) -> None:
+        """Converts nothing yet.
+
+        Args:
+            reading: How replies are read.
+            token_bytes: Returns the bytes of a token.
+        """
+        self._is_legacy = reading.use.is_legacy
+        self._shows_reasoning = reading.shows_reasoning
+        self._reader = reading.reader()
+        self._token_bytes = token_bytes
+        self._calls = 0
+
+    @property
+    def has_calls(self) -> bool:
+        return self._calls > 0
+
+    @property
+    def reasoning_tokens(self) -> int:
+        """Tokens of the reasoning so far."""
+        return 0 if self._reader is None else self._reader.reasoning_tokens
+
+    def deltas(
+        self, completion: CompletionOutput, *, has_logprobs: bool
+    ) -> Iterator[Delta]:
+        """Yields the deltas of the next output; one at least if it has logprobs."""
+        if self._reader is None:
+            if completion.text or completion.token_ids:
+                yield Delta(content=completion.text)
+            return
+        has_delta = False
+        for delta in self._of(joined(self._parts(self._reader, completion))):
+            has_delta = True
+            yield delta
+        if has_logprobs and completion.token_ids and not has_delta:
+            yield Delta()
+
+    def _parts(
+        self, reader: ReplyReader, completion: CompletionOutput
+    ) -> Iterator[Part]:
+        text, token_ids = completion.text, completion.token_ids
+        for parts in reader.read(text, token_ids, self._token_bytes):
+            yield from parts
+        if completion.finish_reason is not None:
+            yield from reader.finish()
+
+    def _of(self, parts: Iterable[Part]) -> Iterator[Delta]:
+        for part in parts:
+            match part:
+                case Content(text):
+                    yield Delta(content=text)
+                case Reasoning(text):
+                    if self._shows_reasoning:
+                        yield Delta(reasoning_content=text, reasoning=text)
+                case CallBegun(name):
+                    self._calls += 1
+                    function = AnswerFunction(name=name, arguments="")
+                    yield self._delta(function, part)
+                case CallArguments(text):
+                    yield self._delta(AnswerFunction(arguments=text), None)
+
+    def _delta(self, function: AnswerFunction, begun: CallBegun | None) -> Delta:
+        if self._is_legacy:
+            return Delta(function_call=function)
+        call = AnswerCall(
+            index=self._calls - 1,
+            id=UNSET if begun is None else _call_id(begun),
+            type=UNSET if begun is None else "function",
+            function=function,
+        )
+        return Delta(tool_calls=[call])
+
+
+def _call_id(begun: CallBegun) -> str:
+    return begun.id or f"call_{secrets.token_hex(_ID_BYTES)}"

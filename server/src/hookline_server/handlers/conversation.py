@@ -1,0 +1,36 @@
+"""Turns a conversation into a prompt, and settles how the replies to it are read."""
+
+from aiohttp import web
+
+from hookline_server.context import ENGINE, PARSERS
+from hookline_server.protocol.chat import ChatRequest
+from hookline_server.protocol.message import template_messages
+from hookline_server.protocol.template_variables import template_variables
+from hookline_server.protocol.tool_use import tool_use
+from hookline_server.replies.reading import ReplyReading, check_use, reply_reading
+from hookline_server.tenants import client_of
+
+
+async def read_conversation(
+    request: web.Request, body: ChatRequest
+) -> tuple[list[int], ReplyReading]:
+    """Returns the tokens of the prompt, and how replies are read.
+
+    Raises:
+        OverloadedError: Too much text is waiting.
+        RequestError: Messages, tools or arguments are wrong, or the template refuses
+            them.
+    """
+    engine, parsers = request.app[ENGINE], request.app[PARSERS]
+    use = tool_use(body)
+    check_use(use, parsers)
+    prompt = await engine.render_chat(
+        template_messages(body.messages),
+        variables=template_variables(body, use.tools),
+        add_generation_prompt=body.add_generation_prompt is not False,
+        client=client_of(request),
+    )
+    shows_reasoning = body.include_reasoning is not False
+    return prompt, reply_reading(
+        engine, parsers, use, prompt, shows_reasoning=shows_reasoning
+    )

@@ -1,0 +1,39 @@
+"""Counts and logs the failures of parsers."""
+
+import logging
+from collections import Counter
+
+from hookline.front_end_parts import ParserFailures, ParserKind
+
+_logger = logging.getLogger(__name__)
+
+_MAX_LOGGED = 10
+"""Failures that are logged with their tracebacks; later ones are only counted."""
+
+
+class FailureCounts:
+    """The failures of a server's parsers, which are two at most."""
+
+    def __init__(self) -> None:
+        self._counts: Counter[tuple[ParserKind, str]] = Counter()
+
+    def watch(self, kind: ParserKind, name: str) -> None:
+        """Lets a parser be seen before its first failure."""
+        self._counts[kind, name] += 0
+
+    def add(
+        self, kind: ParserKind, name: str, reason: str, error: BaseException | None
+    ) -> None:
+        """Counts a failure; its reply goes on as content."""
+        self._counts[kind, name] += 1
+        if self._counts.total() <= _MAX_LOGGED:
+            message = "%s parser %r failed, its reply goes on as content: %s"
+            _logger.error(message, kind, name, reason, exc_info=error)
+
+    def stats(self) -> ParserFailures:
+        """Totals since the start."""
+        return ParserFailures(
+            failures=tuple(
+                (kind, name, count) for (kind, name), count in self._counts.items()
+            )
+        )

@@ -1,0 +1,103 @@
+"""Runs a parser so that it fails only its own reply, whose text is not lost."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from hookline.front_end_parts import ParserKind
+from hookline.reply_parsing.parts import (
+    CallArguments,
+    CallBegun,
+    Content,
+    Part,
+    Reasoning,
+)
+from hookline.reply_parsing.reasoning_parser import ReasoningParser
+from hookline_registry import Failure, isolate
+from hookline_server.replies.failures import FailureCounts
+
+ALLOWED: dict[ParserKind, tuple[type, ...]] = {
+    "tool": (Content, CallBegun, CallArguments),
+    "reasoning": (Content, Reasoning),
+}
+
+
+class _Parser(Protocol):
+    def push(self, text: str) -> Sequence[Part]: ...
+    def finish(self) -> Sequence[Part]: ...
+
+
+class GuardedParser:
+    """A parser of one reply, around that of a plugin.
+
+    Once that raises, or returns what it must not, it is not called again: the text that
+    it has not passed on, and all that follows, is content.
+    """
+
+    def __init__(
+        self, kind: ParserKind, name: str, inner: _Parser, failures: FailureCounts
+    ) -> None:
+        self._kind = kind
+        self._name = name
+        self._inner: _Parser | None = inner
+        self._failures = failures
+        self._unsaid: list[str] = []
+        self._has_call = False
+
+    @property
+    def is_reasoning(self) -> bool:
+        """Whether the text so far ends within reasoning."""
+        inner = self._inner
+        if self._kind != "reasoning" or not isinstance(inner, ReasoningParser):
+            return False
+        return isolate(lambda: inner.is_reasoning) is True
+
+    def push(self, text: str) -> Sequence[Part]:
+        """Returns the parts that the next piece of text completes."""
+        if self._inner is None:
+            return [Content(text)]
+        self._unsaid.append(text)
+        return self._checked(isolate(self._inner.push, text))
+
+    def finish(self) -> Sequence[Part]:
+        """Returns the last parts."""
+        if self._inner is None:
+            return []
+        return self._checked(isolate(self._inner.finish))
+
+    def _checked(self, outcome: Sequence[Part] | Failure) -> Sequence[Part]:
+        if isinstance(outcome, Failure):
+            return self._fail(outcome.summary, outcome.error)
+        if (wrong := self._wrong(outcome)) is not None:
+            return self._fail(f"it returned {wrong}", None)
+        for part in outcome:
+            self._say(part)
+        return outcome
+
+    def _wrong(self, outcome: object) -> str | None:
+        """Describes what a parser must not return; None if all is right."""
+        if not isinstance(outcome, list | tuple):
+            return f"{type(outcome).__name__}, not a list of parts"
+        for part in outcome:
+            if not isinstance(part, Part) or type(part) not in ALLOWED[self._kind]:
+                return f"{type(part).__name__} among the parts"
+            text = part.name if isinstance(part, CallBegun) else part.text
+            if not isinstance(text, str):
+                return f"a part with {type(text).__name__}, not str"
+            self._has_call = self._has_call or isinstance(part, CallBegun)
+            if isinstance(part, CallArguments) and not self._has_call:
+                return "arguments before any call"
+        return None
+
+    def _say(self, part: Part) -> None:
+        """Notes which text has been passed on."""
+        if isinstance(part, Content | Reasoning):
+            # A text that the parser has changed cannot be found.
+            _, _, rest = "".join(self._unsaid).partition(part.text or "\0")
+            self._unsaid = [rest]
+        else:
+            self._unsaid = []
+
+    def _fail(self, reason: str, error: BaseException | None) -> Sequence[Part]:
+        self._failures.add(self._kind, self._name, reason, error)
+        self._inner = None
+        return [Content("".join(self._unsaid))]

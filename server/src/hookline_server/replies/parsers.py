@@ -1,0 +1,120 @@
+"""The parsers that a server was started with, imported and checked."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from hookline.exceptions import ConfigError
+from hookline.front_end_parts import ParserKind
+from hookline.reply_parsing.reasoning_parser import (
+    ReasoningParser,
+    ReasoningParserContext,
+)
+from hookline.reply_parsing.tool_parser import ToolParser, ToolParserContext
+from hookline_registry import Failure, RegistryError, isolate, load_entry_point
+from hookline_server.replies.failures import FailureCounts
+from hookline_server.replies.guarded_parser import GuardedParser
+from hookline_server.replies.settings import ReplySettings
+
+GROUPS: Mapping[ParserKind, str] = {
+    "tool": "hookline.tool_parsers",
+    "reasoning": "hookline.reasoning_parsers",
+}
+OPTIONS: Mapping[ParserKind, str] = {
+    "tool": "tool-call-parser",
+    "reasoning": "reasoning-parser",
+}
+
+ParserContext = ToolParserContext | ReasoningParserContext
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChosenParser:
+    """A kind of parser that an option names.
+
+    Attributes:
+        kind: What it finds.
+        name: Its entry point's name.
+        make: Makes one for a reply.
+        needs_special_tokens: Whether the text must contain special tokens.
+        failures: Counts its failures.
+    """
+
+    kind: ParserKind
+    name: str
+    make: Callable[..., object]
+    needs_special_tokens: bool
+    failures: FailureCounts
+
+    def parser(self, context: ParserContext) -> GuardedParser | None:
+        """Returns a parser for one reply; None, and counts it, if it cannot be made."""
+        made = isolate(self.make, context)
+        if isinstance(made, Failure):
+            self.failures.add(self.kind, self.name, made.summary, made.error)
+            return None
+        if not isinstance(made, ToolParser):  # both kinds have these members
+            self.failures.add(self.kind, self.name, "it makes no parser", None)
+            return None
+        return GuardedParser(self.kind, self.name, made, self.failures)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChosenParsers:
+    """Both kinds; None if an option is not set, or tools are not called.
+
+    Attributes:
+        failures: Counts the failures of both.
+    """
+
+    tool: ChosenParser | None = None
+    reasoning: ChosenParser | None = None
+    failures: FailureCounts = field(default_factory=FailureCounts)
+
+
+def choose_parsers(settings: ReplySettings) -> ChosenParsers:
+    """Imports the parsers that the settings name, and makes one of each to check it.
+
+    Raises:
+        ConfigError: One is not installed, cannot be imported, or makes no parser.
+    """
+    failures = FailureCounts()
+    tool = reasoning = None
+    if settings.tool_call_parser is not None:
+        tool = _choose("tool", settings.tool_call_parser, failures)
+    if settings.reasoning_parser is not None:
+        reasoning = _choose("reasoning", settings.reasoning_parser, failures)
+    is_automatic = settings.enable_auto_tool_choice is not False
+    return ChosenParsers(
+        tool=tool if is_automatic else None, reasoning=reasoning, failures=failures
+    )
+
+
+def _choose(kind: ParserKind, name: str, failures: FailureCounts) -> ChosenParser:
+    option = OPTIONS[kind]
+    try:
+        make = load_entry_point(GROUPS[kind], name)
+    except RegistryError as error:
+        raise ConfigError(option, str(error)) from error
+    needs = isolate(_needs_special_tokens, kind, make)
+    if isinstance(needs, Failure):
+        reason = f"{name!r} cannot be used: {needs.summary}"
+        raise ConfigError(option, reason) from needs.error
+    failures.watch(kind, name)
+    return ChosenParser(
+        kind=kind, name=name, make=make, needs_special_tokens=needs, failures=failures
+    )
+
+
+def _needs_special_tokens(kind: ParserKind, make: Callable[..., object]) -> bool:
+    context: ParserContext = ToolParserContext(tools={})
+    protocol: type = ToolParser
+    if kind == "reasoning":
+        context, protocol = ReasoningParserContext(), ReasoningParser
+    made = make(context)
+    if not isinstance(made, protocol):
+        members = ", ".join(sorted(each for each in dir(protocol) if each[0] != "_"))
+        raise TypeError(f"it makes no {protocol.__name__} ({members})")
+    assert isinstance(made, ToolParser)  # both kinds have these members
+    needs = made.needs_special_tokens
+    if not isinstance(needs, bool):
+        raise TypeError(f"its needs_special_tokens is {needs!r}")
+    return needs

@@ -1,0 +1,105 @@
+"""How the replies to one request are read."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from hookline.exceptions import RequestError
+from hookline.reply_parsing.reasoning_parser import ReasoningParserContext
+from hookline.reply_parsing.tool_parser import ToolParserContext
+from hookline_server.engine import ServingEngine
+from hookline_server.protocol.tool_use import NO_TOOLS, Choice, ToolUse
+from hookline_server.replies.parsers import ChosenParser, ChosenParsers
+from hookline_server.replies.reply_reader import ReplyReader
+
+_TOLD_TOKENS = 32
+"""Tokens at the prompt's end that a parser of reasoning is told."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplyReading:
+    """The parsers for the replies to one request.
+
+    Attributes:
+        use: The request's tools.
+        tool: Finds calls, or None.
+        reasoning: Finds reasoning, or None.
+        shows_reasoning: Whether the client gets the reasoning.
+        prompt_end: The prompt's last characters.
+    """
+
+    use: ToolUse = NO_TOOLS
+    tool: ChosenParser | None = None
+    reasoning: ChosenParser | None = None
+    shows_reasoning: bool = True
+    prompt_end: str = ""
+
+    @property
+    def needs_special_tokens(self) -> bool:
+        """Whether the text of replies must contain special tokens."""
+        chosen = (self.tool, self.reasoning)
+        return any(each is not None and each.needs_special_tokens for each in chosen)
+
+    def finish_word(self, word: str, *, has_calls: bool) -> str:
+        """Returns the finish reason of a reply, given that of its text.
+
+        A reply that was cut short has the reason of that, even if it has calls.
+        """
+        if not has_calls or word != "stop":
+            return word
+        return "function_call" if self.use.is_legacy else "tool_calls"
+
+    def reader(self) -> ReplyReader | None:
+        """Returns a reader for one reply; None if its text is all content."""
+        if self.tool is None and self.reasoning is None:
+            return None
+        reasoning = tools = None
+        if self.reasoning is not None:
+            context = ReasoningParserContext(prompt_end=self.prompt_end)
+            reasoning = self.reasoning.parser(context)
+        if self.tool is not None:
+            schemas = {tool.name: tool.parameters for tool in self.use.tools}
+            tools = self.tool.parser(ToolParserContext(tools=schemas))
+        return ReplyReader(reasoning, tools, is_parallel=self.use.is_parallel)
+
+
+def check_use(use: ToolUse, parsers: ChosenParsers) -> None:
+    """Checks that this server can do what a request wants of its tools.
+
+    Raises:
+        RequestError: It cannot.
+    """
+    field = "functions" if use.is_legacy else "tools"
+    choice = "function_call" if use.is_legacy else "tool_choice"
+    if use.choice in (Choice.REQUIRED, Choice.NAMED):
+        raise RequestError(
+            f"{choice}: this server cannot force calls yet; use 'auto' or 'none'",
+            param=choice,
+        )
+    if use.choice is Choice.AUTO and parsers.tool is None:
+        raise RequestError(
+            f"{field}: calls are found only by a server that was started with "
+            f"--tool-call-parser; {choice} 'none' leaves the functions out",
+            param=field,
+        )
+
+
+def reply_reading(
+    engine: ServingEngine,
+    parsers: ChosenParsers,
+    use: ToolUse,
+    prompt: Sequence[int],
+    *,
+    shows_reasoning: bool,
+) -> ReplyReading:
+    """Returns how the replies to a prompt are read."""
+    prompt_end = ""
+    if parsers.reasoning is not None:
+        end = b"".join(map(engine.token_bytes, prompt[-_TOLD_TOKENS:]))
+        prompt_end = end.decode("utf-8", "replace")
+    return ReplyReading(
+        use=use,
+        tool=parsers.tool if use.choice is Choice.AUTO else None,
+        reasoning=parsers.reasoning,
+        shows_reasoning=shows_reasoning,
+        prompt_end=prompt_end,
+    )

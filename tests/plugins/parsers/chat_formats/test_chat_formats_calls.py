@@ -1,0 +1,204 @@
+"""Tool calls in each format, however the text is cut."""
+
+import json
+import random
+import re
+from importlib.metadata import entry_points
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hookline.reply_parsing.reader import LONGEST_WORD
+from hookline.reply_parsing.stepped_parser import LONGEST_SPACE, SteppedToolParser
+from hookline.reply_parsing.tool_parser import ToolParser
+
+from .formats import REPLIES, TOOL_PARSERS, TOOLS, read
+
+PIECES = (
+    *("<tool_call>", "</tool_call>", "<function=", "</function>", "<parameter=a>"),
+    *("</parameter>", "<arg_key>", "</arg_key>", "<arg_value>", "</arg_value>", ">"),
+    *("[TOOL_CALLS]", "[ARGS]", "[CALL_ID]", "<|python_tag|>", "<|start|>"),
+    *("<|channel|>", "analysis", "to=functions.f", "<|message|>", "<|end|>"),
+    *("<｜tool▁calls▁begin｜>", "<｜tool▁call▁begin｜>", "<｜tool▁sep｜>"),
+    *("<｜tool▁call▁end｜>", "<｜tool▁calls▁end｜>", "function", "```json", "```"),
+    *('{"name": "f", "arguments": {"a": 1}}', '"name"', '"arguments"', '"f"', "f"),
+    *("{", "}", "[", "]", '"', "\\", ":", ",", ";", " ", "\n", "a", "<", "é", "1"),
+)
+"""What the formats are made of: texts of these come close to calls."""
+
+FORMATS = sorted(TOOL_PARSERS)
+TEXTS = st.lists(st.sampled_from(PIECES), max_size=40).map("".join)
+
+
+def cut(text: str, seed: int) -> list[str]:
+    """Cuts a text at random into pieces of mostly a few characters."""
+    chance, pieces = random.Random(seed), []  # noqa: S311 - no secret
+    while text:
+        size = chance.choice([1, 1, 2, 3, 5, 8, 40])
+        pieces.append(text[:size])
+        text = text[size:]
+    return pieces
+
+
+def test_every_installed_parser_is_tested() -> None:
+    """A format without replies below fails here."""
+    names = {
+        each.name
+        for each in entry_points(group="hookline.tool_parsers")
+        if each.value.startswith("hookline_chat_formats")
+    }
+
+    assert names == set(TOOL_PARSERS) == {name for name, *_ in REPLIES}
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "content", "calls"), REPLIES, ids=range(len(REPLIES))
+)
+def test_reply_says_what_it_should(
+    name: str, text: str, content: str, calls: list[tuple[str, str]]
+) -> None:
+    """
+    At once, a character at a time and otherwise cut, the parts say the same.
+    """
+    for pieces in ([text], list(text), cut(text, 1), cut(text, 2)):
+        said = read(TOOL_PARSERS[name](TOOLS), pieces)
+
+        assert (said.content, said.calls) == (content, calls)
+
+
+def whole_calls() -> list[tuple[str, str]]:
+    return [
+        (name, arguments)
+        for _, text, _, calls in REPLIES
+        for name, arguments in calls
+        if not text.endswith(('"b', "Par"))
+    ]
+
+
+@pytest.mark.parametrize("arguments", sorted({each for _, each in whole_calls()}))
+def test_arguments_are_json(arguments: str) -> None:
+    """
+    Arguments of a reply that was not cut short are an object.
+    """
+    assert isinstance(json.loads(arguments), dict)
+
+
+@pytest.mark.parametrize("name", FORMATS)
+@settings(deadline=None, max_examples=150)
+@given(text=TEXTS, seed=st.integers(0, 1000))
+def test_any_text_says_the_same_however_it_is_cut(
+    name: str, text: str, seed: int
+) -> None:
+    """
+    Joined parts do not depend on the pieces, also of texts that come close to calls.
+    """
+    whole = read(TOOL_PARSERS[name](TOOLS), [text])
+    pieces = read(TOOL_PARSERS[name](TOOLS), cut(text, seed))
+
+    assert (pieces.content, pieces.calls) == (whole.content, whole.calls)
+
+
+@pytest.mark.parametrize("name", FORMATS)
+@settings(deadline=None, max_examples=100)
+@given(text=st.text(st.characters(exclude_characters="<[{｜"), max_size=200))
+def test_text_without_calls_is_content(name: str, text: str) -> None:
+    """
+    Nothing is changed and nothing lost, white space included.
+    """
+    assert read(TOOL_PARSERS[name](TOOLS), [text]).content == text
+
+
+def test_long_text_is_content_as_it_comes() -> None:
+    """
+    Only what may become a marker is kept back, and white space before it.
+    """
+    parser = TOOL_PARSERS["hermes"](TOOLS)
+
+    said = [read_part(parser, piece) for piece in ("one ", "two", " <tool", "s> three")]
+
+    assert said == ["one", " two", "", " <tools> three"]
+
+
+def read_part(parser: ToolParser, piece: str) -> str:
+    return "".join(getattr(part, "text", "") for part in parser.push(piece))
+
+
+def test_arguments_come_as_they_are_written() -> None:
+    """
+    A client sees each piece of a long argument when it arrives.
+    """
+    parser = TOOL_PARSERS["hermes"](TOOLS)
+    parser.push('<tool_call>{"name": "f", "arguments": {"a": "')
+
+    said = [read_part(parser, piece) for piece in ("long ", "text\\", '" "')]
+
+    assert said == ["long ", "text\\", '" "']
+
+
+@pytest.mark.parametrize("name", ["glm45", "qwen3_coder"])
+def test_texts_come_as_they_are_written(name: str) -> None:
+    """
+    Also where the format has to be turned into JSON.
+    """
+    begins = {
+        "glm45": "<tool_call>get_weather<arg_key>city</arg_key><arg_value>",
+        "qwen3_coder": "<function=get_weather><parameter=city>\n",
+    }
+    parser = TOOL_PARSERS[name](TOOLS)
+
+    said = [read_part(parser, piece) for piece in (begins[name], "lo\nng", ' "t" <')]
+
+    assert said == ['{"city": "', "lo\\nng", ' \\"t\\" ']
+
+
+def test_ids_are_those_that_templates_of_mistral_take() -> None:
+    """
+    Nine letters and digits; an id that the model wrote is kept.
+    """
+    text = "[TOOL_CALLS]f[ARGS]{}[TOOL_CALLS]f[CALL_ID]abcdefghi[ARGS]{}"
+
+    said = read(TOOL_PARSERS["mistral"](TOOLS), [text])
+
+    made, written = said.ids
+    assert re.fullmatch("[A-Za-z0-9]{9}", made or "")
+    assert written == "abcdefghi"
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_nothing_is_evaluated(name: str) -> None:
+    """
+    Values are JSON or text: neither Python nor patterns are run.
+    """
+    text = "__import__('os').system('x')"
+    reply = f"<function=f>\n<parameter=a>\n{text}\n</parameter>\n</function>"
+    glm = f"<tool_call>f<arg_key>a</arg_key><arg_value>{text}</arg_value></tool_call>"
+
+    said = read(TOOL_PARSERS[name](TOOLS), [reply, glm])
+
+    for _, arguments in said.calls:
+        assert json.loads(arguments) == {"a": text}
+
+
+NEVER_ENDING = (
+    *(piece for piece in PIECES if len(piece) > 1),
+    *("<tool_call>{", '<tool_call>{"name": "', "[TOOL_CALLS]a", "<function=a"),
+    *("<tool_call>f<arg_key>a", '{"name": "f", "parameters": "', " \n", "\\\\", '{"'),
+)
+
+
+@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("piece", NEVER_ENDING)
+def test_no_text_is_read_again_and_again(name: str, piece: str) -> None:
+    """
+    What stays unread is bounded, whatever the text, so that work is linear.
+    """
+    parser = TOOL_PARSERS[name](TOOLS)
+    assert isinstance(parser, SteppedToolParser)
+    unread = []
+
+    for _ in range(1000):
+        parser.push(piece)
+        unread.append(len(parser.reader._text) - parser.reader._at)
+
+    assert max(unread) <= LONGEST_WORD + LONGEST_SPACE

@@ -1,0 +1,124 @@
+"""Reasoning in each format, however the text is cut."""
+
+from importlib.metadata import entry_points
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hookline.reply_parsing.parts import Content
+from hookline.reply_parsing.reasoning_parser import ReasoningParserContext
+
+from .formats import REASONING_PARSERS, TOOL_PARSERS, TOOLS, Said, read
+from .test_chat_formats_calls import PIECES, cut
+
+ANALYSIS = "<|channel|>analysis<|message|>Hm.<|end|><|start|>assistant"
+CALL = "<|channel|>commentary to=functions.f <|constrain|>json<|message|>"
+
+REPLIES = (
+    # parser, end of the prompt, reply, reasoning, content
+    ("qwen3", "assistant\n", "<think>\nHm.\n\n</think>\n\nHi.\n", "Hm.", "Hi.\n"),
+    ("qwen3", "assistant\n", "Hi. </think>\n", "", "Hi. </think>\n"),
+    ("qwen3", "assistant\n", " \nHi.", "", " \nHi."),
+    ("qwen3", "assistant\n<think>\n", "Hm.</think>Hi.", "Hm.", "Hi."),
+    ("qwen3", "<think>\n\n</think>\n\n", "Hi. <think>", "", "Hi. <think>"),
+    ("qwen3", "<think>", "Hm. </thin", "Hm. </thin", ""),
+    ("qwen3", "<think>", "", "", ""),
+    ("qwen3", "", "<think></think>", "", ""),
+    ("deepseek_r1", "", "Hm.\n\nSo.</think>\n\nHi.", "Hm.\n\nSo.", "Hi."),
+    ("deepseek_r1", "", "<think>Hm.</think>Hi.", "Hm.", "Hi."),
+    ("deepseek_r1", "", "Hm.", "Hm.", ""),
+    ("deepseek_r1", "</think>", "Hi.", "", "Hi."),
+    ("openai_gptoss", "", f"{ANALYSIS}<|channel|>final<|message|>Hi.", "Hm.", "Hi."),
+    ("openai_gptoss", "", "<|channel|>analysis<|message|>Hm", "Hm", ""),
+    ("openai_gptoss", "", "Hi.", "", "Hi."),
+)
+
+
+def test_every_installed_parser_is_tested() -> None:
+    """Names of one class are tested once."""
+    classes = {
+        each.load()
+        for each in entry_points(group="hookline.reasoning_parsers")
+        if each.value.startswith("hookline_chat_formats")
+    }
+
+    assert classes == set(REASONING_PARSERS.values())
+    assert {name for name, *_ in REPLIES} == set(REASONING_PARSERS)
+
+
+@pytest.mark.parametrize(
+    ("name", "prompt_end", "text", "reasoning", "content"),
+    REPLIES,
+    ids=range(len(REPLIES)),
+)
+def test_reply_says_what_it_should(
+    name: str, prompt_end: str, text: str, reasoning: str, content: str
+) -> None:
+    """
+    At once, a character at a time and otherwise cut, the parts say the same.
+    """
+    context = ReasoningParserContext(prompt_end=prompt_end)
+    for pieces in ([text], list(text), cut(text, 1), cut(text, 2)):
+        said = read(REASONING_PARSERS[name](context), pieces)
+
+        assert (said.reasoning, said.content) == (reasoning, content)
+
+
+@pytest.mark.parametrize("name", sorted(REASONING_PARSERS))
+@settings(deadline=None, max_examples=150)
+@given(
+    parts=st.lists(st.sampled_from([*PIECES, "<think>", "</think>"]), max_size=40),
+    prompt_end=st.sampled_from(["", "<think>", "</think>\n"]),
+    seed=st.integers(0, 1000),
+)
+def test_any_text_says_the_same_however_it_is_cut(
+    name: str, parts: list[str], prompt_end: str, seed: int
+) -> None:
+    """
+    Joined parts do not depend on the pieces.
+    """
+    text, context = "".join(parts), ReasoningParserContext(prompt_end=prompt_end)
+
+    whole = read(REASONING_PARSERS[name](context), [text])
+    pieces = read(REASONING_PARSERS[name](context), cut(text, seed))
+
+    assert (pieces.reasoning, pieces.content) == (whole.reasoning, whole.content)
+
+
+def test_reasoning_is_known_while_it_lasts() -> None:
+    """
+    Tokens are counted by it: from the opening tag to the closing one.
+    """
+    parser = REASONING_PARSERS["qwen3"](ReasoningParserContext(prompt_end=""))
+    states = []
+
+    for piece in ("<think>", "Hm", ".", "</think>", "Hi"):
+        parser.push(piece)
+        states.append(parser.is_reasoning)
+
+    assert states == [True, True, True, False, False]
+
+
+@pytest.mark.parametrize("size", [1, 7, 1000])
+def test_calls_behind_reasoning_of_gpt_oss_are_found(size: int) -> None:
+    """
+    The reasoning parser passes messages with a recipient on to the tool parser.
+    """
+    text = (
+        f'{ANALYSIS}{CALL}{{"a": 1}}<|call|><|start|>assistant{ANALYSIS}'
+        "<|channel|>final<|message|>Hi.<|return|>"
+    )
+    reasoning = REASONING_PARSERS["openai_gptoss"](ReasoningParserContext())
+    tools, said = TOOL_PARSERS["openai"](TOOLS), Said()
+
+    for start in range(0, len(text), size):
+        for part in reasoning.push(text[start : start + size]):
+            said.take(tools.push(part.text) if isinstance(part, Content) else [part])
+    for part in reasoning.finish():
+        said.take(tools.push(part.text) if isinstance(part, Content) else [part])
+    said.take(tools.finish())
+
+    assert said.reasoning == "Hm.Hm."
+    assert said.calls == [("f", '{"a": 1}')]
+    assert said.content == "Hi."
