@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
+from hookline.cache_facts import CacheFacts
 from hookline.config import EngineConfig
 from hookline.cost import ModelCost
 from hookline.events import (
@@ -68,6 +69,7 @@ class EngineFacts:
         enable_kv_cache_events: Whether changes of the prefix cache are reported.
         kv_cache_spec_kind: What the KV cache holds, in vLLM's words: `full_attention`,
             or `mla_attention` for latents.
+        cache: Facts about the KV cache beyond its size.
     """
 
     engine_index: int
@@ -92,6 +94,7 @@ class EngineFacts:
     startup: tuple[StartupPhase, ...] = ()
     enable_kv_cache_events: bool = False
     kv_cache_spec_kind: str = "full_attention"
+    cache: CacheFacts = field(default_factory=CacheFacts)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

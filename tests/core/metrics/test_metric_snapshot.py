@@ -144,27 +144,6 @@ def test_vllm_families_are_sums_of_ours(
     }
 
 
-def test_vllm_cache_config_info_has_its_labels() -> None:
-    """The facts about the cache stand in labels, as vLLM writes them."""
-    recorder = Recorder()
-
-    recorder.engine_started(make_started(FACTS))
-
-    family = family_named(recorder, "vllm:cache_config_info")
-    assert [
-        dict(zip(family.label_names, sample.labels, strict=True))
-        for sample in family.samples
-    ] == [
-        {
-            "engine": "0",
-            "cache_dtype": "float32",
-            "block_size": "16",
-            "num_gpu_blocks": "40",
-            "enable_prefix_caching": "True",
-        }
-    ]
-
-
 def test_vllm_finish_reason_label_is_theirs() -> None:
     """Finished requests are request_success by finished_reason."""
     recorder = Recorder()

@@ -11,7 +11,7 @@ from hookline.core.commands import SCHEMA_VERSION
 from hookline.frozen import plain
 from hookline.transport.messages import ToClient, ToEngine
 
-DIGESTS = {20: "fb60175acfcff1ebe1a1b7e91f11dbca9f3ae4249c8ef2e3a271cb1307b3394c"}
+DIGESTS = {21: "48c9ec67b8443538d3921490367d82f5cace9330382fbb1b48c901de9b89d23f"}
 """SHA-256 of the schemas of all messages, by schema version."""
 
 

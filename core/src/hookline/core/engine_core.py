@@ -62,7 +62,8 @@ class EngineCore:
         shape = executor.shape
         check_capacity(config, shape)
         self.clock = clock
-        self.facts = engine_facts(config, shape)
+        tiers = {} if connector is None else connector.tier_stats()
+        self.facts = engine_facts(config, shape, tiers)
         self._executor = executor
         self._lead = int(config.scheduler.async_scheduling)
         self._in_flight: deque[StepInFlight] = deque()

@@ -1,15 +1,31 @@
 """Facts of an engine core at its start."""
 
+from collections.abc import Mapping
 from importlib.metadata import version
 
+from hookline.cache_facts import CacheFacts
 from hookline.config import EngineConfig
 from hookline.core.config_hash import config_hash
 from hookline.payloads import EngineFacts
+from hookline.stats import TierStats
 from hookline.step import ModelShape
 
+_HOST_TIER = "cpu"
+"""Name of a connector's tier in host memory."""
 
-def engine_facts(config: EngineConfig, shape: ModelShape) -> EngineFacts:
-    """Describes an engine for observers: its model, cache, scheduler and executor."""
+_NO_TIER = TierStats()
+
+
+def engine_facts(
+    config: EngineConfig, shape: ModelShape, tiers: Mapping[str, TierStats]
+) -> EngineFacts:
+    """Describes an engine for observers: its model, cache, scheduler and executor.
+
+    Args:
+        config: Configuration of the engine.
+        shape: The model's shape.
+        tiers: The KV connector's tiers at the start, by name.
+    """
     return EngineFacts(
         engine_index=config.engine_index,
         model_name=config.model.served_name,
@@ -32,4 +48,21 @@ def engine_facts(config: EngineConfig, shape: ModelShape) -> EngineFacts:
         config_hash=config_hash(config),
         enable_kv_cache_events=config.follows_cache,
         kv_cache_spec_kind=shape.kv_cache_spec_kind,
+        cache=_cache_facts(config, shape, tiers.get(_HOST_TIER, _NO_TIER)),
+    )
+
+
+def _cache_facts(
+    config: EngineConfig, shape: ModelShape, host: TierStats
+) -> CacheFacts:
+    cache, transfer = config.cache, config.kv_transfer
+    return CacheFacts(
+        hash_algorithm=cache.hash_algorithm,
+        gpu_memory_utilization=cache.gpu_memory_utilization,
+        configured_blocks=cache.num_kv_blocks,
+        configured_bytes=cache.kv_cache_memory,
+        sliding_window=shape.sliding_window,
+        connector="" if transfer is None else transfer.kv_connector,
+        host_blocks=host.max_blocks,
+        host_bytes=host.max_bytes,
     )

@@ -107,7 +107,8 @@ class TieredConnector(SchedulerConnector, Protocol):
     def tier_stats(self) -> Mapping[str, TierStats]:
         """Returns each tier's state, and its totals since the start, by tier name.
 
-        Called after every step, so it must be cheap. At most 8 tiers.
+        Called before the first step and after every step, so it must be cheap. At
+        most 8 tiers.
         """
         ...
 

@@ -49,11 +49,11 @@ class LabelGuards:
         self._guards: dict[str, LabelGuard] = {}
 
     def of(self, label: Label) -> LabelGuard | None:
-        """Returns the label's guard, or None if its values are known in advance."""
-        if label.values:
+        """Returns the label's guard, or None if its values need no bound."""
+        if label.values or label.cap is None:
             return None
         if label.name not in self._guards:
-            self._guards[label.name] = self._make(label)
+            self._guards[label.name] = self._make(label, label.cap)
         return self._guards[label.name]
 
     @property
@@ -61,7 +61,7 @@ class LabelGuards:
         """Number of replaced values by label."""
         return {name: guard.folded for name, guard in self._guards.items()}
 
-    def _make(self, label: Label) -> LabelGuard:
+    def _make(self, label: Label, cap: int) -> LabelGuard:
         if label.name == "tenant":
             return LabelGuard(self._config.max_tenants, self._config.tenants)
-        return LabelGuard(label.cap, known=label.known)
+        return LabelGuard(cap, known=label.known)

@@ -78,13 +78,14 @@ class Label:
         known: Values known in advance among others that are not; their series, too,
             exist before their first event.
         cap: Maximum number of values if they are not known in advance; further values
-            become `other`.
+            become `other`. None if an engine has only one at a time, so that nothing
+            has to be bounded.
     """
 
     name: str
     values: tuple[str, ...] = ()
     known: tuple[str, ...] = ()
-    cap: int = 32
+    cap: int | None = 32
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -28,6 +28,8 @@ class ModelShape:
         kv_layout: Layout of the KV blocks; None without a KV connector.
         kv_cache_spec_kind: What the KV cache holds: `full_attention`, or
             `mla_attention` for latents.
+        sliding_window: Maximum number of tokens that layers with a sliding window
+            attend to; None without such layers.
     """
 
     architecture: str
@@ -43,3 +45,4 @@ class ModelShape:
     draft_tree: DraftTree | None = None
     kv_layout: KVLayout | None = None
     kv_cache_spec_kind: str = "full_attention"
+    sliding_window: int | None = None

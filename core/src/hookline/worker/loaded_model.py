@@ -68,6 +68,12 @@ class LoadedModel:
     with_kernels: Callable[[], Forward] | None = None
 
     @property
+    def sliding_window(self) -> int | None:
+        """Maximum number of tokens in a layer's sliding window; None without any."""
+        windows = [each.window for each in self.attention if each.window is not None]
+        return max(windows, default=None)
+
+    @property
     def cache_key(self) -> tuple[object, ...]:
         """Equal for two models if either can go on with the KV cache of the other.
 

@@ -276,6 +276,7 @@ class Worker:
             draft_tree=tree_of(self._proposer),
             kv_layout=self._runner.kv_layout,
             kv_cache_spec_kind=kept.cache.spec_kind,
+            sliding_window=model.sliding_window,
         )
 
     def _build_with_kernels(self) -> tuple[RunnerMaker, Allocation]:

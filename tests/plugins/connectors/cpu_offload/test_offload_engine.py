@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from hookline import LLM, SamplingParams
+from hookline.cache_facts import CacheFacts
 from hookline.config import (
     CacheConfig,
     Dtype,
@@ -106,3 +107,24 @@ def test_bfloat16_survives_a_round_trip(tmp_path: Path) -> None:
 
     assert cached == 0  # of the second one
     assert found[0] == found[1]
+
+
+@pytest.mark.usefixtures("offload")
+def test_facts_name_window_and_host_memory(tmp_path: Path) -> None:
+    """What is known before any request is what the tier reports later."""
+    make_oracle("mistral", tmp_path)
+
+    with LLM.from_config(config_for(tmp_path)) as llm:
+        engine = llm.front_end.engines[0]
+        facts = engine.facts
+        llm.generate(prompts()[:1], GREEDY)
+        tier = engine.stats.transfers.tiers["cpu"]
+
+    assert facts.cache == CacheFacts(
+        configured_blocks=17,
+        sliding_window=12,
+        connector="offload",
+        host_blocks=tier.max_blocks,
+        host_bytes=tier.max_bytes,
+    )
+    assert 0 < facts.cache.host_bytes <= 2**21

@@ -18,7 +18,8 @@ _SAME: Mapping[str, Mapping[str, str]] = {
             "sglang_request_time_per_output_token_seconds"
         ),
         "hookline_request_e2e_seconds": "sglang_e2e_request_latency_seconds",
-    }
+    },
+    "vllm": {"hookline_engine_info": "vllm_cache_config"},
 }
 """Metrics that exist only in a dialect and show the same, by Hookline's metric."""
 

@@ -3,7 +3,14 @@
 import dataclasses
 from collections.abc import Mapping
 
-from hookline.metrics.dialects import sglang, sglang_absent, vllm, vllm_hidden, vllm_v0
+from hookline.metrics.dialects import (
+    sglang,
+    sglang_absent,
+    vllm,
+    vllm_cache_config,
+    vllm_hidden,
+    vllm_v0,
+)
 from hookline.metrics.dialects.deviations import DEVIATIONS
 from hookline.metrics.dialects.help_texts import HELP
 from hookline.metrics.metric import Alias, Metric
@@ -11,6 +18,7 @@ from hookline.metrics.metric import Alias, Metric
 Names = Mapping[str, tuple[Alias, ...]]
 
 ONLY_THERE: tuple[Metric, ...] = (
+    *vllm_cache_config.ONLY_THERE,
     *vllm_hidden.ONLY_THERE,
     *vllm_v0.ONLY_THERE,
     *sglang.ONLY_THERE,
@@ -30,6 +38,7 @@ def names_of(metric_name: str) -> Names:
         "sglang": sglang.NAMES.get(metric_name, ()),
         "vllm": (
             *vllm.NAMES.get(metric_name, ()),
+            *vllm_cache_config.NAMES.get(metric_name, ()),
             *vllm_hidden.NAMES.get(metric_name, ()),
             *vllm_v0.NAMES.get(metric_name, ()),
         ),

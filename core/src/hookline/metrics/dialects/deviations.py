@@ -45,8 +45,10 @@ DEVIATIONS: Mapping[str, str] = {
     "steps alone",
     "vllm:num_requests_kv_fetch_by_stage": "all waiting requests are in_progress; the "
     "stages waiting_to_start and completed_waiting do not exist here",
-    "vllm:cache_config_info": "only the labels that have a meaning here, and not every "
-    "field of vLLM's configuration",
+    "vllm:cache_config_info": "cache_dtype is the data type itself, never auto; "
+    "user_specified_block_size tells whether the size differs from the default; "
+    "num_cpu_blocks and kv_offloading_size are those of the tier in host memory, and "
+    "kv_offloading_backend is its connector; fields of Mamba layers are None",
     "vllm:request_success": f"{_ABORTS}; deadlines that passed count as abort, and the "
     "reason repetition does not exist",
     "vllm:request_prompt_tokens": _ABORTS,

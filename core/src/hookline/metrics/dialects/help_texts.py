@@ -11,7 +11,8 @@ _NO_PROBES = "Scrapes and probes are left out."
 HELP: Mapping[str, str] = {
     "sglang:cache_config_info": "Size and number of the KV cache's pages, as labels; "
     "the value is always 1.",
-    "vllm:cache_config_info": "Configuration of the KV cache, as labels; the value is "
+    "vllm:cache_config_info": "Configuration of the KV cache, as labels named like the "
+    "fields of vLLM's; False or None for what Hookline does not have. The value is "
     "always 1.",
     "vllm:engine_sleep_state": "1 for the engine's current state, 0 for the others: "
     "awake, asleep without the KV cache's memory (weights_offloaded), or asleep "

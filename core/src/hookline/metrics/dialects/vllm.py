@@ -5,27 +5,6 @@ from collections.abc import Mapping
 from hookline.metrics.buckets import BucketFamily
 from hookline.metrics.metric import Alias, Kind
 
-_ENGINE_INFO = Alias(
-    name="vllm:cache_config_info",
-    rename={"num_kv_blocks": "num_gpu_blocks"},
-    values={"enable_prefix_caching": {"true": "True", "false": "False"}},
-    drop=frozenset(
-        {
-            "model_name",
-            "architecture",
-            "dtype",
-            "max_model_len",
-            "max_num_seqs",
-            "max_num_batched_tokens",
-            "executor",
-            "isa",
-            "version",
-            "config_hash",
-        }
-    ),
-)
-
-
 _UNOBSERVED = {
     "route": (
         *("/metrics", "/health", "/load", "/ping", "/version", "/server_info"),
@@ -73,7 +52,6 @@ def _offloaded(name: str, direction: str) -> Alias:
 
 
 NAMES: Mapping[str, tuple[Alias, ...]] = {
-    "hookline_engine_info": (_ENGINE_INFO,),
     "hookline_engine_sleep_state": (
         Alias(
             name="vllm:engine_sleep_state",
