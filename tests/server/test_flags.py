@@ -39,6 +39,7 @@ COMMANDS = {
         metrics-token tenant-header tenant-keys tenant max-tenants enable-sleep-mode
         deep-health-timeout allowed-origins allowed-methods allowed-headers
         deep-health-timeout tool-call-parser enable-auto-tool-choice reasoning-parser
+        default-chat-template-kwargs
         """,
     "generate": ENGINE
     + """

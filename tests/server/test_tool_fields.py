@@ -7,6 +7,13 @@ from typing import Any
 
 import pytest
 
+from hookline.exceptions import ConfigError
+from hookline_server.replies.settings import (
+    ReplySettings,
+    checked_arguments,
+    read_arguments,
+)
+from hookline_server.settings import ServerSettings
 from hookline_testing.scripted_server import FakeEngine, client_of
 
 WEATHER = {
@@ -155,6 +162,34 @@ async def test_variables_reach_the_template() -> None:
             "reasoning_effort": "none",
         }
     ]
+
+
+async def test_the_servers_arguments_are_defaults() -> None:
+    """
+    A request's own prevail, one by one; /tokenize has them, too.
+    """
+    engine = FakeEngine()
+    defaults = checked_arguments({"enable_thinking": False, "a": 1})
+    replies = ReplySettings(default_chat_template_kwargs=defaults)
+    own = {"messages": [HELLO], "chat_template_kwargs": {"enable_thinking": True}}
+
+    async with client_of(engine, ServerSettings(replies=replies)) as client:
+        for path in ("/v1/chat/completions", "/tokenize"):
+            response = await client.post(path, json={"model": "fake", **own})
+            assert response.status == 200
+
+    assert engine.variables == [{"enable_thinking": True, "a": 1}] * 2
+
+
+@pytest.mark.parametrize("text", ["[]", "{", '{"tools": 1}', '{"bos_token": ""}'])
+def test_wrong_defaults_end_the_start(text: str) -> None:
+    """
+    The error names the option.
+    """
+    with pytest.raises(ConfigError) as caught:
+        read_arguments(text)
+
+    assert caught.value.option == "default-chat-template-kwargs"
 
 
 @pytest.mark.parametrize("choice", ["none", None])

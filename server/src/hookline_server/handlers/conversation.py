@@ -1,14 +1,22 @@
 """Turns a conversation into a prompt, and settles how the replies to it are read."""
 
+from collections.abc import Mapping
+
 from aiohttp import web
 
-from hookline_server.context import ENGINE, PARSERS
+from hookline.frozen import EMPTY
+from hookline_server.context import ENGINE, PARSERS, SETTINGS
 from hookline_server.protocol.chat import ChatRequest
 from hookline_server.protocol.message import template_messages
 from hookline_server.protocol.template_variables import template_variables
 from hookline_server.protocol.tool_use import tool_use
 from hookline_server.replies.reading import ReplyReading, check_use, reply_reading
 from hookline_server.tenants import client_of
+
+
+def template_defaults(request: web.Request) -> Mapping[str, object]:
+    """Returns the arguments of the chat template that the server was started with."""
+    return request.app[SETTINGS].replies.default_chat_template_kwargs or EMPTY
 
 
 async def read_conversation(
@@ -26,7 +34,7 @@ async def read_conversation(
     check_use(use, parsers)
     prompt = await engine.render_chat(
         template_messages(body.messages),
-        variables=template_variables(body, use.tools),
+        variables=template_variables(body, use.tools, template_defaults(request)),
         add_generation_prompt=body.add_generation_prompt is not False,
         client=client_of(request),
     )

@@ -1,9 +1,12 @@
 """`/tokenize` and `/detokenize`."""
 
+from collections.abc import Mapping
+
 from aiohttp import web
 
 from hookline_server.engine import ServingEngine
 from hookline_server.handlers.common import check_model, json_response, ready_engine
+from hookline_server.handlers.conversation import template_defaults
 from hookline_server.protocol.message import template_messages
 from hookline_server.protocol.template_variables import template_variables
 from hookline_server.protocol.tokens import (
@@ -25,7 +28,7 @@ async def tokenize(request: web.Request) -> web.Response:
     body = await read_message(request, TokenizeRequest)
     check_model(engine, body.model)
     check_tokenize(body)
-    tokens = await _tokens(engine, body, client_of(request))
+    tokens = await _tokens(engine, body, client_of(request), template_defaults(request))
     texts = None
     if body.return_token_strs:
         known = {token: engine.token_text(token) for token in set(tokens)}
@@ -50,12 +53,15 @@ async def detokenize(request: web.Request) -> web.Response:
 
 
 async def _tokens(
-    engine: ServingEngine, body: TokenizeRequest, client: str
+    engine: ServingEngine,
+    body: TokenizeRequest,
+    client: str,
+    defaults: Mapping[str, object],
 ) -> list[int]:
     if body.messages is not None:
         return await engine.render_chat(
             template_messages(body.messages),
-            variables=template_variables(body, read_tools(body.tools or ())),
+            variables=template_variables(body, read_tools(body.tools or ()), defaults),
             add_generation_prompt=body.add_generation_prompt is not False,
             client=client,
         )

@@ -7,6 +7,7 @@ from typing import Protocol
 import msgspec
 
 from hookline.exceptions import RequestError
+from hookline.frozen import EMPTY
 from hookline.request_limits import DOCUMENTS, TEMPLATE_BYTES, TEMPLATE_DEPTH
 from hookline_server.protocol.body_structure import depth
 from hookline_server.protocol.tools import Tool
@@ -64,15 +65,22 @@ class TemplateFields(Protocol):
 
 
 def template_variables(
-    request: TemplateFields, tools: Sequence[Tool]
+    request: TemplateFields,
+    tools: Sequence[Tool],
+    defaults: Mapping[str, object] = EMPTY,
 ) -> dict[str, object]:
     """Returns the further variables of the template.
+
+    Args:
+        request: The request.
+        tools: The functions that the model is told of.
+        defaults: Arguments for requests that do not set them.
 
     Raises:
         LimitError: They are too many, too large or nested too deeply.
         RequestError: One has a name that is reserved, or a value that is wrong.
     """
-    variables = _effort(request.reasoning_effort)
+    variables = {**defaults, **_effort(request.reasoning_effort)}
     if request.chat_template_kwargs:
         variables |= _arguments(request.chat_template_kwargs)
     if tools:

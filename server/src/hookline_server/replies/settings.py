@@ -1,9 +1,30 @@
 """Options of the parsers of replies."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from hookline.config.options import option
-from hookline.exceptions import ConfigError
+from hookline.exceptions import ConfigError, RequestError
+from hookline.json_options import read_object
+from hookline_server.protocol.template_variables import check_arguments
+
+DEFAULTS_OPTION = "default-chat-template-kwargs"
+
+TemplateArguments = Mapping[str, object]
+
+
+def read_arguments(text: str) -> TemplateArguments:
+    """Reads a template's arguments from JSON; raises `ConfigError` if wrong."""
+    return checked_arguments(read_object(DEFAULTS_OPTION, text))
+
+
+def checked_arguments(given: TemplateArguments) -> TemplateArguments:
+    """Returns a template's arguments; raises `ConfigError` if one is wrong."""
+    try:
+        check_arguments(given, DEFAULTS_OPTION)
+    except (RequestError, TypeError) as error:
+        raise ConfigError(DEFAULTS_OPTION, str(error)) from error
+    return given
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +52,19 @@ class ReplySettings:
             "Parser that separates reasoning and content of replies: the name of an "
             "installed plugin, such as qwen3.",
             metavar="NAME",
+        ),
+    )
+
+    default_chat_template_kwargs: TemplateArguments | None = field(
+        default=None,
+        metadata=option(
+            "Variables of the chat template for requests that do not set them, such as "
+            '{"enable_thinking": false}.',
+            metavar="JSON",
+            shown_default="none",
+            read=read_arguments,
+            read_mapping=checked_arguments,
+            json=True,
         ),
     )
 
