@@ -118,7 +118,9 @@ SCHEDULER = SchedulerStats(
     kv_blocks=40,
     kv_blocks_used=10,
     tenants={"acme": TenantStats(waiting=2, lag_tokens=1.5)},
-    transfers=TransferStats(tiers={"cpu": TierStats(blocks=3, in_bytes=50)}),
+    transfers=TransferStats(
+        tiers={"cpu": TierStats(blocks=3, max_blocks=4, max_bytes=80, in_bytes=50)}
+    ),
 )
 
 ANSWERED = HttpAnswered(
