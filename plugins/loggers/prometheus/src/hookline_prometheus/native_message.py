@@ -4,7 +4,8 @@ No metric observes negative numbers, so the fields of negative buckets are left 
 """
 
 from collections.abc import Sequence
-from itertools import pairwise
+from functools import lru_cache
+from operator import sub
 
 from hookline.metrics import ZERO_THRESHOLD, NativeBuckets
 from hookline_prometheus.wire_format import double, integer, message, signed
@@ -18,16 +19,21 @@ _LONGEST_GAP = 2
 def native_fields(buckets: NativeBuckets) -> bytes:
     """Encodes the fields; the zero bucket's width tells that they are there."""
     spans, counts = _spans(buckets)
-    deltas = (after - before for before, after in pairwise((0, *counts)))
     return b"".join(
         (
             signed(_SCHEMA, buckets.schema),
             double(_ZERO_THRESHOLD, ZERO_THRESHOLD),
             integer(_ZERO_COUNT, buckets.zero_count),
             *(message(_SPAN, signed(1, gap), integer(2, size)) for gap, size in spans),
-            *(signed(_DELTA, delta) for delta in deltas),
+            *map(_delta, map(sub, counts, (0, *counts))),
         )
     )
+
+
+@lru_cache(maxsize=1024)
+def _delta(difference: int) -> bytes:
+    """Encodes the difference of two counts; most are small and come again."""
+    return signed(_DELTA, difference)
 
 
 def _spans(

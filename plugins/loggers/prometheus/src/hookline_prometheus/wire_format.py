@@ -7,8 +7,13 @@ _FIXED64 = 1
 _LENGTH_DELIMITED = 2
 
 
+_ONE_BYTE = tuple(bytes((value,)) for value in range(0x80))
+
+
 def varint(value: int) -> bytes:
     """Encodes a non-negative integer, seven bits a byte."""
+    if value < 0x80:
+        return _ONE_BYTE[value]
     encoded = bytearray()
     while value > 0x7F:
         encoded.append(value & 0x7F | 0x80)
