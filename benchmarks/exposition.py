@@ -44,7 +44,6 @@ OPTIONS = (
     "--log-level=error",
     "--show-hidden-metrics-for-version=0.0",
     "--kv-cache-metrics-sample=1",
-    "--collect-detailed-traces=all",
     '--speculative-config={"method": "ngram", "num_speculative_tokens": 3}',
     '--kv-transfer-config={"kv_connector": "cpu_offload"}',
 )

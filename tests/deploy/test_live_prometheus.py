@@ -53,7 +53,6 @@ TIGHT = (
 # Everything that brings metrics of its own.
 FEATURES = (
     "--kv-cache-metrics-sample=1",
-    "--collect-detailed-traces=all",
     "--tenant-header=X-Tenant",
     "--tenant=known",
     '--speculative-config={"method": "ngram", "num_speculative_tokens": 3}',

@@ -100,8 +100,11 @@ def test_list_says_what_a_metric_needs(shown: Shown) -> None:
     needs = {row.name: row.feature for row in rows() if row.zero is None}
     states = {line.split()[0]: line.rpartition("  ")[2] for line in text.splitlines()}
     assert {"kv-cache-metrics", None} <= set(needs.values())
+    assert states["vllm:model_forward_time_milliseconds"].endswith(", the default")
+    assert not states["vllm:kv_block_lifetime_seconds"].endswith("default")
     for name, feature in needs.items():
-        assert states[name] == (f"fed with --{feature}" if feature else "fed")
+        state = f"fed with --{feature}" if feature else "fed"
+        assert states[name].removesuffix(", the default") == state
 
 
 def test_list_shortens_many_labels(shown: Shown) -> None:

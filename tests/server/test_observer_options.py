@@ -177,7 +177,11 @@ def test_file_can_set_all_options(tmp_path: Path) -> None:
         (["--show-hidden-metrics-for-version=x"], "'x' is not a version such as"),
         (["--slo=ttfb=1"], "names: ttft, tpot, e2e"),
         (["--slo=ttft=0"], "ttft must be a positive number of seconds"),
-        (["--collect-detailed-traces=gpu"], "'gpu' is not one of model, worker, all"),
+        (
+            ["--collect-detailed-traces=gpu"],
+            "'gpu' is not one of model, worker, all, none",
+        ),
+        (["--collect-detailed-traces=none,model"], "none excludes all other values"),
         (["--kv-cache-metrics-sample=2"], "kv-cache-metrics-sample: must be 0 to 1"),
         (["--otlp-traces-sample=0.5"], "requires --otlp-traces-endpoint"),
         (["--tenant=a"], "--tenant requires --tenant-header or --api-keys"),

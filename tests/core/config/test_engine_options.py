@@ -114,7 +114,10 @@ def test_shorthand_sets_its_option(keywords: dict[str, object], sample: float) -
         ({"heartbeat_seconds": float("nan")}, "must be above 0, not nan"),
         ({"trace_ratio": 2}, "trace-ratio: must be 0 to 1"),
         ({"stat_logger": 3}, "stat-logger: must be a list"),
-        ({"collect_detailed_traces": ["x"]}, "must be a list of model, worker, all"),
+        (
+            {"collect_detailed_traces": ["x"]},
+            "must be a list of model, worker, all, none",
+        ),
         ({"slo": "x"}, "slo: 'x' is not NAME=SECONDS"),
         ({"kv_cache_memory": "2 potatoes"}, "kv-cache-memory: '2 potatoes' is not a"),
         ({"speculative_config": {}}, "speculative-config: method is missing"),

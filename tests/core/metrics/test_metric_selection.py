@@ -70,7 +70,13 @@ def test_hidden_names_can_be_shown(version: str, is_shown: bool) -> None:
 
 def test_features_bring_their_metrics() -> None:
     """Residency, detailed traces and tenants have metrics only when they are on."""
-    plain = configured(dialects=("hookline",))
+    default = configured(dialects=("hookline",))
+    plain = dataclasses.replace(
+        default,
+        observers=dataclasses.replace(
+            default.observers, detailed_traces=(DetailedTrace.NONE,)
+        ),
+    )
     config = dataclasses.replace(
         plain,
         cache=CacheConfig(residency_sample=0.01),
@@ -89,6 +95,18 @@ def test_features_bring_their_metrics() -> None:
         "hookline_request_model_forward_seconds",
         *(metric.name for metric in CATALOGUE if "_tenant_" in metric.name),
     }
+
+
+def test_times_of_model_and_executor_need_no_option() -> None:
+    """Each request's times are measured by default, under vLLM's names as well."""
+    names = set(told(EngineConfig()))
+
+    assert {
+        "hookline_request_model_forward_seconds",
+        "hookline_request_model_execute_seconds",
+        "vllm:model_forward_time_milliseconds",
+        "vllm:model_execute_time_milliseconds",
+    } <= names
 
 
 def test_patterns_choose_and_leave_out() -> None:

@@ -22,6 +22,7 @@ class DetailedTrace(StrEnum):
     MODEL = "model"
     WORKER = "worker"
     ALL = "all"
+    NONE = "none"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,10 +166,11 @@ class ObserverConfig:
         ),
     )
     detailed_traces: tuple[DetailedTrace, ...] = field(
-        default=(),
+        default=(DetailedTrace.ALL,),
         metadata=option(
             "Measure the model's forward pass (model) and the executor (worker) for "
-            "every request.",
+            "every request; none spares about a tenth of a microsecond for each "
+            "request and step.",
             flag="collect-detailed-traces",
             group="traces",
             metavar=",".join(DetailedTrace),
@@ -218,6 +220,15 @@ class ObserverConfig:
                 raise ConfigError(name.replace("_", "-"), "must be at least 1")
         if not 0 <= self.linger_seconds <= 1:
             raise ConfigError("linger-seconds", "must be 0 to 1")
+        if DetailedTrace.NONE in self.detailed_traces and self.has_details:
+            raise ConfigError(
+                "collect-detailed-traces", "none excludes all other values"
+            )
+
+    @property
+    def has_details(self) -> bool:
+        """Whether any detailed traces are collected."""
+        return any(part is not DetailedTrace.NONE for part in self.detailed_traces)
 
     def details(self, part: DetailedTrace) -> bool:
         """Whether detailed traces of this part are collected."""

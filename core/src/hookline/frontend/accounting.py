@@ -211,9 +211,11 @@ class RequestAccounting:
         """Charges the step's times to every request of the step in full."""
         if record is None or not self._is_detailed:
             return
+        forward_ns, execute_ns = record.forward_ns, record.execute_ns
+        schedule_ns = record.schedule_ns
         for request_id, _ in record.request_tokens:
             if (account := self._accounts.get(request_id)) is not None:
-                account.timeline.computed(record)
+                account.timeline.computed(forward_ns, execute_ns, schedule_ns)
 
     def _take_tokens(
         self, event: NewTokens, iteration: IterationBuilder, received_at: int

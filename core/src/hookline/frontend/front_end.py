@@ -317,7 +317,7 @@ def _make_outputs(
     accounting = RequestAccounting(
         clock,
         info.clock,
-        is_detailed=bool(config.detailed_traces),
+        is_detailed=config.has_details,
         keep_prompts=config.keep_prompts,
     )
     return OutputProcessor(accounting, clock, partial(make_text_streams, tokenizer))

@@ -7,7 +7,6 @@ from hookline.events import (
     Preempted,
     Queued,
     Scheduled,
-    StepRecord,
 )
 from hookline.frontend.preemptions import Preemptions
 from hookline.frontend.wall_time import WallTime
@@ -98,11 +97,11 @@ class Timeline:
             self.external_cached_tokens -= event.failed_external_tokens
         self.preemptions.begin(event)
 
-    def computed(self, record: StepRecord) -> None:
+    def computed(self, forward_ns: int, execute_ns: int, schedule_ns: int) -> None:
         """Adds the times of a step that the request was part of."""
-        self.forward_ns = (self.forward_ns or 0) + record.forward_ns
-        self.execute_ns = (self.execute_ns or 0) + record.execute_ns
-        self.schedule_ns = (self.schedule_ns or 0) + record.schedule_ns
+        self.forward_ns = (self.forward_ns or 0) + forward_ns
+        self.execute_ns = (self.execute_ns or 0) + execute_ns
+        self.schedule_ns = (self.schedule_ns or 0) + schedule_ns
 
     def new_tokens(self, event: NewTokens, received_at: int) -> int | None:
         """Counts new tokens.

@@ -64,7 +64,7 @@ def _state(parts: Iterable[tuple[Metric, Alias]]) -> str:
         if alias.zero is not None:
             return f"zero by nature{hidden}: {alias.zero}"
         if metric.feature is not None:
-            return f"fed with `--{metric.feature}`{hidden}"
+            return f"fed with `--{metric.feature}`{metric.feature.note}{hidden}"
     return f"fed{hidden}"
 
 

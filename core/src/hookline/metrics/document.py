@@ -70,7 +70,7 @@ def _facts(metric: Metric) -> Iterable[str]:
     if metric.buckets:
         yield f"buckets: `{metric.buckets}`"
     if metric.feature:
-        yield f"requires `--{metric.feature}`"
+        yield f"requires `--{metric.feature}`{metric.feature.note}"
     if metric.replaced_by:
         yield f"use `{metric.replaced_by}` instead"
 

@@ -52,6 +52,12 @@ class Feature(StrEnum):
     WORKER_TIMES = "collect-detailed-traces worker"
     TENANTS = "max-tenants"
 
+    @property
+    def note(self) -> str:
+        """Says, after the option's name, that it is the default; or nothing."""
+        is_default = self in (Feature.MODEL_TIMES, Feature.WORKER_TIMES)
+        return ", the default" if is_default else ""
+
 
 class Value(Protocol):
     """Reads a metric's points from one class of payload part.

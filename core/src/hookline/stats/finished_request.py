@@ -71,7 +71,7 @@ class FinishedRequest:
             two tokens.
         preempted_prefill_seconds: Part of `preempted_seconds` before the first token.
         forward_seconds: Time in the model's forward pass, summed over the request's
-            steps; None unless detailed traces are enabled.
+            steps; None if detailed traces are disabled.
         execute_seconds: Time in the executor, likewise.
         schedule_seconds: Time in the scheduler, likewise.
         times: When its phases began; None if it was rejected.

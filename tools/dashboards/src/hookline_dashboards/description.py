@@ -24,4 +24,6 @@ def _text(panel: Panel) -> str:
 def _paragraph(series: Series) -> str:
     text = f"`{series.name}`: {series.help}"
     feature = series.metric.feature
-    return text if feature is None else f"{text} Requires `--{feature}`."
+    if feature is None:
+        return text
+    return f"{text} Requires `--{feature}`{feature.note}."

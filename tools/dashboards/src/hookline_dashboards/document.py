@@ -150,7 +150,9 @@ def _dialect(dialect: str, rows: Iterable[Row]) -> Iterator[str]:
 
 def _metric(metric: Metric) -> str:
     name = f"`{metric.exposed(metric.name)}`"
-    return f"{name} (with `--{metric.feature}`)" if metric.feature else name
+    if metric.feature is None:
+        return name
+    return f"{name} (with `--{metric.feature}`{metric.feature.note})"
 
 
 def _alert(alert: Alert) -> Iterator[str]:

@@ -25,7 +25,6 @@ COMMON = (
     "--metrics-dialect=hookline,vllm,sglang",
     "--show-hidden-metrics-for-version=0.0",
     "--kv-cache-metrics-sample=1",
-    "--collect-detailed-traces=all",
     "--enable-sleep-mode",
     "--max-model-len=384",
     "--max-num-queued-reqs=24",

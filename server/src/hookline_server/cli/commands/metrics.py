@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import cast
 
 from hookline.did_you_mean import did_you_mean, unknown
-from hookline.metrics import DIALECTS
+from hookline.metrics import DIALECTS, Feature
 from hookline_server.cli.errors import UsageError
 from hookline_server.cli.metrics_tools.catalogue import (
     AbsentName,
@@ -122,7 +122,11 @@ def _cells(row: MetricRow) -> tuple[str, ...]:
 def _state(row: MetricRow) -> str:
     if row.zero is not None:
         return f"zero by nature: {row.zero}"
-    return "fed" if row.feature is None else f"fed with --{row.feature}"
+    return "fed" if row.feature is None else f"fed with {_needed(row.feature)}"
+
+
+def _needed(feature: str) -> str:
+    return f"--{feature}{Feature(feature).note}"
 
 
 def _absent_cells(absent_name: AbsentName) -> tuple[str, ...]:
@@ -153,7 +157,7 @@ def _facts(row: MetricRow) -> Iterable[tuple[str, str]]:
     if row.replaced_by is not None:
         yield "use", f"{row.replaced_by} instead"
     if row.feature is not None:
-        yield "needs", f"--{row.feature}"
+        yield "needs", _needed(row.feature)
     if row.zero is not None:
         yield "zero", row.zero
     if row.deviation is not None:
