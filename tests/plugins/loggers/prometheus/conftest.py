@@ -36,6 +36,7 @@ from hookline.stats import (
     FirstScheduled,
     FirstToken,
     IterationStats,
+    KVLoad,
     SchedulerStats,
     TenantStats,
     TierStats,
@@ -109,6 +110,7 @@ ITERATION = IterationStats(
         FinishedGroup(requests=(dataclasses.replace(REQUEST, output_tokens=55),)),
     ),
     evictions=(BlockEviction(lifetime=NANOSECONDS, idle=5, reuse_gaps=(7, 9)),),
+    loads=(KVLoad(nanoseconds=3_000_000, tokens=32),),
 )
 """Of everything there is, at least once."""
 
@@ -119,8 +121,12 @@ SCHEDULER = SchedulerStats(
     kv_blocks_used=10,
     tenants={"acme": TenantStats(waiting=2, lag_tokens=1.5)},
     transfers=TransferStats(
-        tiers={"cpu": TierStats(blocks=3, max_blocks=4, max_bytes=80, in_bytes=50)}
+        tiers={
+            "cpu": TierStats(blocks=3, max_blocks=9, max_bytes=90, in_bytes=50),
+            "disk": TierStats(blocks=2, max_blocks=9, max_bytes=95, in_bytes=20),
+        }
     ),
+    evicted_blocks=7,
 )
 
 ANSWERED = HttpAnswered(

@@ -53,6 +53,10 @@ NAMES_OF_OTHERS = {
         "abbreviated units"
         for kind in ("prompt", "generation")
     ),
+    *(
+        f"sglang:{name} metric names should not contain abbreviated units"
+        for name in ("kv_transfer_latency_ms", "kv_cache_memory_usage_gb")
+    ),
     'vllm:iteration_tokens_total non-counter metrics should not have "_total" suffix',
 }
 """What promtool says about names that other engines chose; dashboards need them."""
