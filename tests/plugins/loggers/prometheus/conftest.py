@@ -26,9 +26,16 @@ from hookline.config import (
     ObserverConfig,
 )
 from hookline.finish_cause import Rejected
+from hookline.front_end_parts import ParserFailures
 from hookline.metrics import DIALECTS, Family, HistogramValue, Kind
 from hookline.pages import PageRequest
-from hookline.payloads import HttpAnswered, HttpExchange, PageStats, StartupPhase
+from hookline.payloads import (
+    FrontEndChanged,
+    HttpAnswered,
+    HttpExchange,
+    PageStats,
+    StartupPhase,
+)
 from hookline.request import RequestFacts
 from hookline.stats import (
     BlockEviction,
@@ -129,6 +136,8 @@ SCHEDULER = SchedulerStats(
     evicted_blocks=7,
 )
 
+PARSERS = ParserFailures(failures=(("tool", "hermes", 4),))
+
 ANSWERED = HttpAnswered(
     exchanges=(
         HttpExchange(
@@ -177,6 +186,7 @@ def feed() -> Feed:
         logger.step_finished(make_step(ITERATION, SCHEDULER, record=WITH_DRAFTS))
         logger.state_changed(make_state(scheduler=SCHEDULER, lanes=(LANE,)))
         logger.http_answered(ANSWERED)
+        logger.front_end_changed(FrontEndChanged(parts=(PARSERS,)))
 
     return show
 
