@@ -56,6 +56,57 @@ def test_rendering_is_that_of_transformers(name: str) -> None:
     assert [render(TEMPLATES[name])] == rendered[0]
 
 
+def test_calls_and_tools_are_rendered_as_by_transformers() -> None:
+    """Templates iterate over arguments, and take what is undefined for nothing."""
+    call = {"type": "function", "function": {"name": "f", "arguments": {"a": "\u00e9"}}}
+    messages: list[dict[str, Any]] = [
+        {"role": "user", "content": "Hi"},
+        {"role": "assistant", "content": "", "tool_calls": [call]},
+        {"role": "tool", "content": "1", "tool_call_id": "call_1"},
+    ]
+    variables = {
+        "tools": [{"type": "function", "function": {"name": "f", "parameters": {}}}],
+        "enable_thinking": False,
+    }
+    source = (
+        "{% for t in tools %}{{ t | tojson }}{% endfor %}{% for m in messages %}"
+        "{{ m.role }}{% if m.tool_calls %}{% for c in m.tool_calls %}"
+        "{{ c.function.name }}{% for k, v in c.function.arguments | items %}"
+        "{{ k }}={{ v }}{% endfor %}{% endfor %}{% endif %}{{ m.reasoning_content }}"
+        "{% endfor %}{% if enable_thinking is defined and not enable_thinking %}"
+        "<think>{% endif %}"
+    )
+
+    rendered = ChatTemplate(source, {}).render(
+        messages, variables=variables, add_generation_prompt=True, max_chars=10_000
+    )
+
+    theirs: Any = render_jinja_template(
+        conversations=[messages],
+        chat_template=source,
+        add_generation_prompt=True,
+        **variables,  # type: ignore[arg-type]
+    )
+    assert theirs[0] == [rendered]
+    assert rendered.endswith("fa=\u00e9tool<think>")
+
+
+def test_variables_replace_nothing() -> None:
+    """Messages and special tokens are the server's, whatever a client sends."""
+    template = ChatTemplate(
+        "{{ bos_token }}{{ messages | length }}", {"bos_token": "<s>"}
+    )
+
+    rendered = template.render(
+        MESSAGES,
+        variables={"messages": [], "bos_token": "x"},
+        add_generation_prompt=True,
+        max_chars=100,
+    )
+
+    assert rendered == "<s>3"
+
+
 @pytest.mark.parametrize("name", REFUSED)
 def test_a_template_can_refuse_but_not_escape(name: str) -> None:
     """Errors in it, and what the sandbox forbids, are refusals with a reason."""

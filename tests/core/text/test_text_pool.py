@@ -29,7 +29,7 @@ from hookline_testing.byte_tokenizer import save_byte_tokenizer
 LOOPS = (
     "{% if messages[0]['content'] == 'loops' %}"
     "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}"
-    "{% endif %}{{ messages[0]['content'] }}"
+    "{% endif %}{{ messages[0]['content'] }}{{ tools[0].name if tools }}"
 )
 FRONT_END = """
 import asyncio, os, sys, time
@@ -101,6 +101,26 @@ async def test_a_long_text_is_refused_before_all_of_it_is_tokenized(
     """Its first part has too many tokens already."""
     with pytest.raises(PromptTooLongError, match="at least 1025 tokens"):
         await encode(pool, "a" * 10 * SMALL_CHARS, max_tokens=1024)
+
+
+async def test_variables_reach_the_template(pool: TextPool) -> None:
+    """Those that a process cannot get are their request's mistake, and of no other."""
+    messages = [{"role": "user", "content": "Hi "}]
+
+    async def render(name: object) -> list[int]:
+        variables = {"tools": [{"name": name}]}
+        return await pool.render_chat(
+            messages, variables=variables, add_generation_prompt=True, client="a"
+        )
+
+    answers = await asyncio.gather(
+        *(render(name) for name in ("f", 2**70, "g")), return_exceptions=True
+    )
+
+    first, wrong, last = answers
+    assert [first, last] == [pool._tokenizer.encode(each) for each in ("Hi f", "Hi g")]
+    assert isinstance(wrong, RequestError)
+    assert "64 bits" in str(wrong)
 
 
 async def test_a_job_that_loops_fails_alone(pool: TextPool) -> None:
