@@ -35,6 +35,7 @@ def seal_stats(stats: SchedulerStats) -> None:
     force_setattr(stats, "tenants", frozen_map(stats.tenants))
     transfers = stats.transfers
     force_setattr(transfers, "tiers", frozen_map(transfers.tiers))
+    force_setattr(transfers, "tier_hits", frozen_map(transfers.tier_hits))
     failures = {stage: frozen_map(own) for stage, own in transfers.failures.items()}
     force_setattr(transfers, "failures", frozen_map(failures))
 
