@@ -141,6 +141,24 @@ class ServerAddress:
     port: int
 
 
+SleepOperationName = Literal["sleep", "wake_up"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SleepOperation:
+    """A call that puts engines to sleep or wakes them up; sent twice.
+
+    Attributes:
+        operation: Which of the two.
+        in_flight: Number of such calls that engines have not replied to yet.
+        seconds: Time from the call to the last engine's reply; None when it begins.
+    """
+
+    operation: SleepOperationName
+    in_flight: int
+    seconds: float | None = None
+
+
 FrontEndPart = (
     LogStats
     | ConnectionStats
@@ -149,6 +167,7 @@ FrontEndPart = (
     | EventLoopStats
     | TransportStats
     | EngineHealth
+    | SleepOperation
     | ServerAddress
 )
 """The state of one part of a front end. Its counts are totals since the start."""

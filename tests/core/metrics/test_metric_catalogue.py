@@ -63,6 +63,8 @@ VLLM_FAMILIES = {
     "vllm:request_queue_time_seconds",
     "vllm:request_success_total",
     "vllm:request_time_per_output_token_seconds",
+    "vllm:sleep_mode_operation_duration_seconds",
+    "vllm:sleep_mode_operations_in_flight",
     "vllm:spec_decode_num_accepted_tokens_per_pos_total",
     "vllm:spec_decode_num_accepted_tokens_total",
     "vllm:spec_decode_num_draft_tokens_total",

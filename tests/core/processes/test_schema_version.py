@@ -11,7 +11,7 @@ from hookline.core.commands import SCHEMA_VERSION
 from hookline.frozen import plain
 from hookline.transport.messages import ToClient, ToEngine
 
-DIGESTS = {21: "48c9ec67b8443538d3921490367d82f5cace9330382fbb1b48c901de9b89d23f"}
+DIGESTS = {22: "7d197c8316c722499db5cbd6b367fd066e2b68d4100b09228b32a74edecaa0cc"}
 """SHA-256 of the schemas of all messages, by schema version."""
 
 

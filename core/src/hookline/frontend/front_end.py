@@ -28,6 +28,7 @@ from hookline.frontend.input_processor import InputProcessor, PreparedRequest
 from hookline.frontend.observation import Observers
 from hookline.frontend.output_processor import OutputProcessor
 from hookline.frontend.request_context import RequestContext
+from hookline.frontend.sleep_operations import SleepOperations
 from hookline.frontend.supervisor import Supervisor
 from hookline.frontend.text_stream import make_text_streams
 from hookline.pages import RoutesOf
@@ -87,6 +88,7 @@ class FrontEnd:
         self._context = RequestContext(config)
         self._ids = RequestIds(client.index)
         self._calls = PendingCalls(client.index)
+        self._sleep_operations = SleepOperations(clock, observers.front_end_changed)
         self._supervisor = Supervisor(
             self.engines, self._calls, observers, supervision.on_engine_stall, clock
         )
@@ -237,6 +239,8 @@ class FrontEnd:
             if isinstance(command, Sleep | WakeUp):
                 engine.vitals.begin_slow_call(future)
             self.engines.send(engine, call)
+        if isinstance(command, Sleep | WakeUp):
+            self._sleep_operations.begin(command, futures)
         return futures
 
     def abandon(self, futures: Collection[Future[R]]) -> None:

@@ -18,6 +18,7 @@ class BucketFamily(StrEnum):
     KV_CACHE_RESIDENCY = "kv_cache_residency"
     PREFIX_CACHE_EVICTION = "prefix_cache_eviction"
     KV_LOAD = "kv_load"
+    SLEEP_OPERATION = "sleep_operation"
     HTTP_LATENCY = "http_latency"
     HTTP_LATENCY_HIGH_RESOLUTION = "http_latency_highr"
     HTTP_BYTES = "http_bytes"
@@ -81,6 +82,9 @@ _FIXED: Mapping[BucketFamily, tuple[float, ...]] = MappingProxyType({
     BucketFamily.KV_LOAD: (
         0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25,
         0.5, 1, 2.5, 5, 10, 30, 60, 120,
+    ),
+    BucketFamily.SLEEP_OPERATION: _refined(
+        (0.01, 0.1, 1, 10, 30, 60, 120, 300, 600), 0.001, 0.003, 0.03, 0.3, 3,
     ),
     BucketFamily.HTTP_LATENCY: (
         0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300,

@@ -15,6 +15,7 @@ from hookline.metrics.families.preemption import PREEMPTION_METRICS
 from hookline.metrics.families.prefix_cache import PREFIX_CACHE_METRICS
 from hookline.metrics.families.request import REQUEST_METRICS
 from hookline.metrics.families.residency import RESIDENCY_METRICS
+from hookline.metrics.families.sleep import SLEEP_METRICS
 from hookline.metrics.families.speculation import SPECULATION_METRICS
 from hookline.metrics.families.state import ENGINE_METRICS
 from hookline.metrics.families.step import STEP_METRICS
@@ -45,6 +46,7 @@ _OWN: tuple[Metric, ...] = (
     *LOG_METRICS,
     *TEXT_METRICS,
     *EVENT_LOOP_METRICS,
+    *SLEEP_METRICS,
     *LOGGER_METRICS,
     FOLDED,
 )

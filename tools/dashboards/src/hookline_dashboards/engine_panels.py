@@ -94,6 +94,12 @@ def scheduler(make: StandardPanels) -> Row:
             make.rates("Engine restarts", "hookline_engine_restarts"),
             make.each("Saturation by component", "hookline_saturation_part_ratio"),
             make.each("Sleep state", "hookline_engine_sleep_state"),
+            make.distribution(
+                "Duration of sleep and wake-up", "hookline_sleep_operation_seconds"
+            ),
+            make.totals(
+                "Sleep and wake-up in flight", "hookline_sleep_operations_in_flight"
+            ),
             make.totals(
                 "Conservation residue",
                 "hookline_conservation_residue",

@@ -38,6 +38,10 @@ _SINCE_START = "over the last 60 seconds; version 0 takes all since its start"
 _LOG_INTERVAL = (
     "over the last 10 seconds; version 0 takes the time since its last log line"
 )
+_NO_RELEASE = (
+    "of LLM.sleep and LLM.wake_up as well; there is no operation "
+    "release_kv_cache_memory"
+)
 _PROBES = "probes under /live and /ready are left out as well"
 
 DEVIATIONS: Mapping[str, str] = {
@@ -45,6 +49,11 @@ DEVIATIONS: Mapping[str, str] = {
     "steps alone",
     "vllm:num_requests_kv_fetch_by_stage": "all waiting requests are in_progress; the "
     "stages waiting_to_start and completed_waiting do not exist here",
+    "vllm:engine_sleep_state": "weights_offloaded is level 1, which keeps the weights "
+    "where they are and releases the KV cache's memory; one state is always 1, as "
+    "there is no release_kv_cache_memory",
+    "vllm:sleep_mode_operation_duration_seconds": _NO_RELEASE,
+    "vllm:sleep_mode_operations_in_flight": _NO_RELEASE,
     "vllm:cache_config_info": "cache_dtype is the data type itself, never auto; "
     "user_specified_block_size tells whether the size differs from the default; "
     "num_cpu_blocks and kv_offloading_size are those of the tier in host memory, and "

@@ -20,6 +20,11 @@ HELP: Mapping[str, str] = {
     "vllm:lora_requests_info": "LoRA adapters of running and of waiting requests, as "
     "labels; the value is the time of their last change. The labels are empty and the "
     "value is always 0: LoRA adapters are not supported.",
+    "vllm:sleep_mode_operation_duration_seconds": "Time from a call of sleep or "
+    "wake_up (wake) to the last engine's reply; those that were refused or took too "
+    "long are included.",
+    "vllm:sleep_mode_operations_in_flight": "Calls of sleep and wake_up (wake) whose "
+    "engines have not replied yet.",
     "vllm:num_requests_waiting": "Waiting requests: for capacity in the batch or the "
     "KV cache (preempted requests included), for a grammar, or for a KV transfer.",
     "vllm:num_requests_waiting_by_reason": "Waiting requests by reason: capacity in "

@@ -51,6 +51,8 @@ def _offloaded(name: str, direction: str) -> Alias:
     )
 
 
+_SLEEP_OPERATIONS = {"operation": {"sleep": "sleep", "wake_up": "wake"}}
+
 NAMES: Mapping[str, tuple[Alias, ...]] = {
     "hookline_engine_sleep_state": (
         Alias(
@@ -64,6 +66,15 @@ NAMES: Mapping[str, tuple[Alias, ...]] = {
                 }
             },
         ),
+    ),
+    "hookline_sleep_operation_seconds": (
+        Alias(
+            name="vllm:sleep_mode_operation_duration_seconds",
+            values=_SLEEP_OPERATIONS,
+        ),
+    ),
+    "hookline_sleep_operations_in_flight": (
+        Alias(name="vllm:sleep_mode_operations_in_flight", values=_SLEEP_OPERATIONS),
     ),
     "hookline_requests_running": _named("num_requests_running"),
     "hookline_requests_waiting": (
