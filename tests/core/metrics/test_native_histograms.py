@@ -10,7 +10,7 @@ import pytest
 
 from hookline.clock import VirtualClock
 from hookline.config import DetailedTrace, EngineConfig, MetricsConfig, ObserverConfig
-from hookline.metrics import DIALECTS, HistogramValue, NativeBuckets, Recorder
+from hookline.metrics import DIALECTS, HistogramValue, Kind, NativeBuckets, Recorder
 from hookline.payloads import HttpAnswered, HttpExchange
 from hookline.stats import FinishedGroup, FirstToken, IterationStats
 from hookline_testing.payloads import FACTS, FINISHED, RECORD, make_started, make_step
@@ -71,7 +71,7 @@ def histograms(recorder: Recorder, *, with_native: bool) -> dict[Key, HistogramV
         (family.name, sample.labels): sample.value
         for family in recorder.snapshot(with_native=with_native)
         for sample in family.samples
-        if isinstance(sample.value, HistogramValue)
+        if isinstance(sample.value, HistogramValue) and family.kind is Kind.HISTOGRAM
     }
 
 

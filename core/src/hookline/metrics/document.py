@@ -31,6 +31,9 @@ a label takes a bounded number of values, and further ones become `other`. Gauge
 to their idle values when their engine stops or fails. QUEUED, SCHEDULED, PREEMPTED and
 NEW_TOKENS are the engine's events, on the engine's clock.
 
+On pages in Prometheus' protobuf format each histogram is also a native one, with finer
+buckets: [dashboards.md](dashboards.md#native-histograms).
+
 `hookline metrics list`, `describe NAME` and `diff A B` print the catalogue on
 the command line; `LLM.get_metrics()` returns the values offline.
 [deviations.md](deviations.md) says how values under other engines' names differ from

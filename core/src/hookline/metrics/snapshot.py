@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from hookline.metrics.accumulators import Accumulator, Histogram, HistogramSeries
+from hookline.metrics.accumulators import Histogram, HistogramSeries
 from hookline.metrics.histogram_value import HistogramValue
 from hookline.metrics.metric import Alias, Kind, Labels, Metric
 from hookline.metrics.projection import Projection
@@ -84,12 +84,12 @@ class FamilyBuilder:
         """
         alias, metric = self._alias, self._metric
         kind = metric.kind_of(alias)
-        if metric.kind is Kind.HISTOGRAM:
-            # Drops projections of engines that have disappeared.
-            self._projections = {
-                source.max_model_len: self._projection(source, tracked.accumulator)
-                for source, tracked in sources
-            }
+        # Drops projections of engines that have disappeared.
+        self._projections = {
+            source.max_model_len: self._projection(source, tracked.accumulator)
+            for source, tracked in sources
+            if isinstance(tracked.accumulator, Histogram)
+        }
         samples: dict[Labels, Sample] = {}
         for source, tracked in sources:
             since = None if kind is Kind.GAUGE else source.since
@@ -97,12 +97,8 @@ class FamilyBuilder:
                 labels = self._translated(source.labels + own)
                 if labels is None:
                     continue
-                if isinstance(value, HistogramSeries):
-                    projection = self._projections[source.max_model_len]
-                    number = projection.value(value, with_native=with_native)
-                    sample = Sample(labels, number, since)
-                else:
-                    sample = Sample(labels, value * alias.scale, since)
+                number = self._number(value, source, with_native=with_native)
+                sample = Sample(labels, number, since)
                 before = samples.get(labels)
                 samples[labels] = sample if before is None else _joined(before, sample)
         return Family(
@@ -114,17 +110,25 @@ class FamilyBuilder:
             samples=tuple(samples.values()),
         )
 
-    def _projection(self, source: Sums, accumulator: Accumulator) -> Projection:
+    def _number(
+        self, value: float | HistogramSeries, source: Sums, *, with_native: bool
+    ) -> float | HistogramValue:
+        if isinstance(value, HistogramSeries):
+            projection = self._projections[source.max_model_len]
+            return projection.value(value, with_native=with_native)
+        return value * self._alias.scale
+
+    def _projection(self, source: Sums, histogram: Histogram) -> Projection:
         known = self._projections.get(source.max_model_len)
         if known is not None:
             return known
-        assert isinstance(accumulator, Histogram)
-        alias, selection = self._alias, self._selection
+        metric, alias, selection = self._metric, self._alias, self._selection
+        is_summary = metric.kind_of(alias) is Kind.SUMMARY
         return Projection(
-            accumulator.bounds,
-            selection.bounds(self._metric, alias, source.max_model_len),
+            histogram.bounds,
+            selection.bounds(metric, alias, source.max_model_len),
             alias.scale,
-            selection.native_scale(alias),
+            None if is_summary else selection.native_scale(alias),
         )
 
     def _translated(self, labels: Labels) -> Labels | None:
