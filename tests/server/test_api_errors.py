@@ -179,13 +179,13 @@ async def test_junk_is_a_clear_400(body: bytes) -> None:
     assert "body" in error["message"]
 
 
-async def test_missing_model_is_named() -> None:
+async def test_missing_prompt_is_named() -> None:
     """
     A missing field is called missing.
     """
-    error = await refused(COMPLETION, b'{"prompt": "x"}', status=400)
+    error = await refused(COMPLETION, b'{"model": "fake"}', status=400)
 
-    assert (error["message"], error["param"]) == ("model is missing", "model")
+    assert (error["message"], error["param"]) == ("prompt is missing", "prompt")
 
 
 @pytest.mark.parametrize("path", [COMPLETION, CHAT])
@@ -241,6 +241,7 @@ class StrictEngine(FakeEngine):
         *,
         variables: Mapping[str, object] = EMPTY,  # noqa: ARG002
         add_generation_prompt: bool = True,  # noqa: ARG002
+        is_prompt: bool = True,  # noqa: ARG002
         client: str = "",  # noqa: ARG002
     ) -> list[int]:
         raise ChatTemplateError(f"cannot say {messages[0]['content']}")

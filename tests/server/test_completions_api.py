@@ -176,7 +176,7 @@ async def test_logprobs_are_parallel_lists() -> None:
     Log-probabilities of echo and completion form four lists of equal length, whose
     offsets count through the text; the prompt's first token has none.
     """
-    answer = await complete(FakeEngine(["x"]), echo=True, logprobs=2)
+    answer = await complete(FakeEngine(["x"]), prompt=[97, 98], echo=True, logprobs=2)
 
     assert answer["choices"][0]["logprobs"] == {
         "tokens": ["a", "b", "x"],
@@ -190,7 +190,9 @@ async def test_echo_alone_scores_the_prompt() -> None:
     """
     With echo, max_tokens may be 0: the answer is the prompt and its log-probabilities.
     """
-    answer = await complete(FakeEngine(["x"]), echo=True, logprobs=1, max_tokens=0)
+    answer = await complete(
+        FakeEngine(["x"]), prompt=[97, 98], echo=True, logprobs=1, max_tokens=0
+    )
 
     (choice,) = answer["choices"]
     assert choice["text"] == "ab"

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+import msgspec
 import pytest
 
 from hookline.request_limits import LIMITS
@@ -37,6 +38,28 @@ def said(content: object) -> Fields:
     return {"role": "user", "content": content}
 
 
+def tools(number: int = 1, **fields: object) -> Fields:
+    functions = [{"name": f"f{index}", **fields} for index in range(number)]
+    found = [{"type": "function", "function": each} for each in functions]
+    return {"tools": found, "tool_choice": "none"}
+
+
+def tools_of_bytes(size: int) -> Fields:
+    around = len(msgspec.json.encode(tools(description="")["tools"]))
+    return tools(description="x" * (size - around))
+
+
+def called(arguments: object, *, number: int = 1) -> Fields:
+    call = {"function": {"name": "f", "arguments": arguments}}
+    message = {"role": "assistant", "tool_calls": [call] * number}
+    return {"messages": [message]}
+
+
+def arguments_of_values(number: int) -> str:
+    zeros = ",".join(["0"] * (number - 2))
+    return f'{{"a":[{zeros}]}}'
+
+
 CASES: dict[str, tuple[str, str | None, Fields, Fields]] = {
     "n": (COMPLETIONS, "n", {"n": 128}, {"n": 129}),
     "choices": (
@@ -51,6 +74,12 @@ CASES: dict[str, tuple[str, str | None, Fields, Fields]] = {
         "logprobs",
         {"logprobs": 1, "max_tokens": 2**21},
         {"logprobs": 1, "max_tokens": 2**21 + 1},
+    ),
+    "returned_token_ids": (
+        COMPLETIONS,
+        "return_token_ids",
+        {"return_token_ids": True, "n": 128, "prompt": [97] * 2**15},
+        {"return_token_ids": True, "n": 128, "prompt": [97] * (2**15 + 1)},
     ),
     "stop": (COMPLETIONS, "stop", {"stop": ["x"] * 16}, {"stop": ["x"] * 17}),
     "stop_length": (CHAT, "stop", {"stop": "x" * 256}, {"stop": "x" * 257}),
@@ -107,6 +136,56 @@ CASES: dict[str, tuple[str, str | None, Fields, Fields]] = {
         "messages",
         {"messages": [said([{"type": "text", "text": "x"}] * 4096)]},
         {"messages": [said([{"type": "text", "text": "x"}] * 2049)] * 2},
+    ),
+    "tools": (CHAT, "tools", tools(128), tools(129)),
+    "tools_bytes": (
+        CHAT,
+        "tools",
+        tools_of_bytes(2**20),
+        tools_of_bytes(2**20 + 1),
+    ),
+    "tools_depth": (
+        CHAT,
+        "tools",
+        tools(parameters=nested(61)),
+        tools(parameters=nested(62)),
+    ),
+    "tool_name_length": (
+        CHAT,
+        "tools[0].function.name",
+        tools(name="x" * 128),
+        tools(name="x" * 129),
+    ),
+    "tool_calls": (CHAT, "messages", called("", number=4096), called("", number=4097)),
+    "tool_call_values": (
+        CHAT,
+        "messages[0].tool_calls[0].function.arguments",
+        called(arguments_of_values(2**17)),
+        called(arguments_of_values(2**17 + 1)),
+    ),
+    "tool_call_depth": (
+        CHAT,
+        "messages[0].tool_calls[0].function.arguments",
+        called(nested(64)),
+        called(nested(65)),
+    ),
+    "documents": (
+        CHAT,
+        "documents",
+        {"documents": [{}] * 1024},
+        {"documents": [{}] * 1025},
+    ),
+    "chat_template_kwargs": (
+        CHAT,
+        "chat_template_kwargs",
+        {"chat_template_kwargs": text(2**20)},
+        {"chat_template_kwargs": text(2**20 + 1)},
+    ),
+    "chat_template_kwargs_depth": (
+        CHAT,
+        "chat_template_kwargs",
+        {"chat_template_kwargs": nested(16)},
+        {"chat_template_kwargs": nested(17)},
     ),
     "kv_transfer_params": (
         COMPLETIONS,

@@ -60,9 +60,16 @@ LOGPROB_ENTRIES = Limit(
     name="logprob_entries",
     param="logprobs",
     most=2**22,
-    what="log-probabilities (choices × max_tokens × likeliest tokens)",
+    what="log-probabilities (choices × tokens × likeliest tokens)",
 )
 """Only without streaming: they are kept until the end, about 100 bytes each."""
+
+RETURNED_TOKEN_IDS = Limit(
+    name="returned_token_ids",
+    param="return_token_ids",
+    most=2**22,
+    what="token ids of prompts (choices × tokens)",
+)
 
 STOP = Limit(name="stop", param="stop", most=16, what="stop strings")
 
@@ -193,6 +200,7 @@ LIMITS: tuple[Limit, ...] = (
     CHOICES,
     LOGPROBS,
     LOGPROB_ENTRIES,
+    RETURNED_TOKEN_IDS,
     STOP,
     STOP_LENGTH,
     STOP_TOKEN_IDS,

@@ -120,11 +120,13 @@ class ServingEngine(Protocol):
         *,
         variables: Mapping[str, object] = EMPTY,
         add_generation_prompt: bool = True,
+        is_prompt: bool = True,
         client: str = "",
     ) -> list[int]:
         """Applies the chat template and tokenizes; clients are served in turn.
 
-        `variables` are further ones of the template, such as `tools`.
+        `variables` are further ones of the template, such as `tools`. With `is_prompt`
+        only conversations that fit into the context are of use.
 
         Raises:
             RequestError: There is no template, or it rejects the messages.

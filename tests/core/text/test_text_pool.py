@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,6 +20,7 @@ from hookline.exceptions import (
     TextLimitError,
 )
 from hookline.front_end_parts import TextQueueName, TextQueueStats
+from hookline.frozen import EMPTY
 from hookline.text import text_queue
 from hookline.text.bounds import TextBounds
 from hookline.text.pool import SMALL_CHARS, TextPool
@@ -66,9 +67,17 @@ async def pool(tmp_path: Path) -> AsyncIterator[TextPool]:
     assert not made._ending
 
 
-async def say(pool: TextPool, content: str) -> list[int]:
-    messages = [{"role": "user", "content": content}]
-    return await pool.render_chat(messages, add_generation_prompt=True, client="a")
+async def say(
+    pool: TextPool, content: str, variables: Mapping[str, object] = EMPTY
+) -> list[int]:
+    return await pool.render_chat(
+        [{"role": "user", "content": content}],
+        variables=variables,
+        add_generation_prompt=True,
+        client="a",
+        max_tokens=pool._bounds.max_model_len,
+        max_chars=pool._bounds.max_bytes,
+    )
 
 
 async def encode(
@@ -105,13 +114,9 @@ async def test_a_long_text_is_refused_before_all_of_it_is_tokenized(
 
 async def test_variables_reach_the_template(pool: TextPool) -> None:
     """Those that a process cannot get are their request's mistake, and of no other."""
-    messages = [{"role": "user", "content": "Hi "}]
 
     async def render(name: object) -> list[int]:
-        variables = {"tools": [{"name": name}]}
-        return await pool.render_chat(
-            messages, variables=variables, add_generation_prompt=True, client="a"
-        )
+        return await say(pool, "Hi ", {"tools": [{"name": name}]})
 
     answers = await asyncio.gather(
         *(render(name) for name in ("f", 2**70, "g")), return_exceptions=True

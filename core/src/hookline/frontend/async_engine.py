@@ -165,11 +165,13 @@ class AsyncEngine:
         *,
         variables: Mapping[str, object] = EMPTY,
         add_generation_prompt: bool = True,
+        is_prompt: bool = True,
         client: str = "",
     ) -> list[int]:
         """Applies the chat template and tokenizes, in a text process.
 
-        `variables` are further ones of the template, such as `tools`.
+        `variables` are further ones of the template, such as `tools`. With `is_prompt`
+        only conversations that fit into the context are of use.
 
         Raises:
             RequestError: The model has no template, it rejects the messages, or they
@@ -180,6 +182,7 @@ class AsyncEngine:
             messages,
             variables=variables,
             add_generation_prompt=add_generation_prompt,
+            is_prompt=is_prompt,
             client=client,
         )
 

@@ -114,11 +114,13 @@ class TextService:
         *,
         variables: Mapping[str, object] = EMPTY,
         add_generation_prompt: bool,
+        is_prompt: bool = True,
         client: str,
     ) -> list[int]:
         """Applies the chat template and tokenizes.
 
-        `variables` are further ones of the template, such as `tools`.
+        `variables` are further ones of the template, such as `tools`. With `is_prompt`
+        only conversations that fit into the context are of use.
 
         Raises:
             RequestError: The model has no template, it rejects the messages, or they
@@ -130,6 +132,8 @@ class TextService:
             variables=variables,
             add_generation_prompt=add_generation_prompt,
             client=client,
+            max_tokens=self._bounds.max_model_len if is_prompt else None,
+            max_chars=self._bounds.max_bytes if is_prompt else self.max_text_chars,
         )
 
     async def decode(

@@ -116,10 +116,13 @@ class TextPool:
         variables: Mapping[str, object] = EMPTY,
         add_generation_prompt: bool,
         client: str,
+        max_tokens: int | None,
+        max_chars: int,
     ) -> list[int]:
         """Applies the chat template and returns the token ids.
 
-        `variables` are further ones of the template, such as `tools`.
+        `variables` are further ones of the template, such as `tools`; the limits are
+        those of `Render`.
 
         Raises:
             PromptTooLongError: The prompt is clearly too long for the model.
@@ -135,8 +138,8 @@ class TextPool:
             messages,
             dict(variables),
             add_generation_prompt,
-            self._bounds.max_model_len,
-            self._bounds.max_bytes,
+            max_tokens,
+            max_chars,
         )
         (token_ids,) = await self._do(queue, client, job, size, "messages")
         return token_ids

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import msgspec
-from msgspec import UNSET
+from msgspec import UNSET, UnsetType
 
 from hookline.outputs import RequestOutput
 from hookline.request import FinishReason
@@ -23,6 +23,7 @@ class Identity:
     id: str
     created: int
     model: str
+    system_fingerprint: str | UnsetType = UNSET
 
 
 class Answer(Protocol):
@@ -60,14 +61,18 @@ class UsageMeter:
 
     def take(self, number: int, output: RequestOutput, *, n: int) -> None:
         """Adds an output of one prompt; totals replace earlier ones."""
-        totals = (len(output.prompt_token_ids), output.cached_tokens)
-        _replace(self._prompt_sums, self._prompts.get(number, (0, 0)), totals)
-        self._prompts[number] = totals
+        self.take_prompt(number, output)
         for each in output.outputs:
             index = number * n + each.index
             counts = (each.output_tokens, each.draft_tokens, each.accepted_tokens)
             _replace(self._sums, self._completions.get(index, (0, 0, 0)), counts)
             self._completions[index] = counts
+
+    def take_prompt(self, number: int, output: RequestOutput) -> None:
+        """Adds only the prompt of an output."""
+        totals = (len(output.prompt_token_ids), output.cached_tokens)
+        _replace(self._prompt_sums, self._prompts.get(number, (0, 0)), totals)
+        self._prompts[number] = totals
 
     @property
     def usage(self) -> Usage:

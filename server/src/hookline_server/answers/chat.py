@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 
+import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 from hookline.outputs import CompletionOutput, RequestOutput
@@ -13,8 +14,10 @@ from hookline_server.answers.answer import (
     transfer_params,
 )
 from hookline_server.answers.chat_logprobs import chat_logprobs
+from hookline_server.answers.prompt_tokens import raw_token_ids, sliced_prompt_logprobs
 from hookline_server.answers.reply import ReplyStream, WholeReply
 from hookline_server.answers.slices import SLICE_TOKENS, Columns, Turns
+from hookline_server.answers.token_names import TokenNames
 from hookline_server.engine import ServingEngine
 from hookline_server.protocol.chat import (
     AnswerMessage,
@@ -26,7 +29,6 @@ from hookline_server.protocol.chat import (
     ChunkChoice,
     Delta,
 )
-from hookline_server.protocol.transfer_params import TransferParams
 from hookline_server.protocol.usage import Usage
 from hookline_server.replies.reading import ReplyReading
 
@@ -47,6 +49,10 @@ class ChatAnswer:
         self._reading = reading
         self._meter = UsageMeter()
         self._streamed: dict[int, ReplyStream] = {}
+        self._names = TokenNames(
+            engine, has_ids=bool(request.return_tokens_as_token_ids)
+        )
+        self._echo = request.echoed_text
 
     async def whole(self, outputs: Sequence[RequestOutput]) -> ChatCompletion:
         """Returns the response to a request without streaming."""
@@ -59,14 +65,22 @@ class ChatAnswer:
             id=self._identity.id,
             created=self._identity.created,
             model=self._identity.model,
+            system_fingerprint=self._identity.system_fingerprint,
             choices=[await self._choice(each, turns) for each in output.outputs],
             usage=self._meter.usage,
+            prompt_logprobs=await sliced_prompt_logprobs(
+                self._engine, output, self._request.prompt_logprobs, turns
+            ),
+            prompt_token_ids=self._prompt_token_ids(output),
             kv_transfer_params=transfer_params(output),
         )
 
     def chunks(self, batch: Iterable[tuple[int, RequestOutput]]) -> Iterator[ChatChunk]:
         """Returns each choice's events: its role, its text and its end."""
         for _, output in batch:
+            is_first = not self._streamed
+            self._meter.take_prompt(0, output)
+            usage_before = self._usage_so_far()
             self._meter.take(0, output, n=1)
             choices = [
                 choice
@@ -79,8 +93,14 @@ class ChatAnswer:
                     each.reasoning_tokens for each in streams
                 )
             for choice in choices:
-                params = transfer_params(output) if choice is choices[-1] else UNSET
-                yield self._chunk([choice], self._usage_so_far(), params)
+                chunk = self._chunk([choice], self._usage_so_far())
+                if choice.delta.role is not UNSET:  # it has no token yet
+                    chunk.usage = usage_before
+                if is_first and choice is choices[0]:
+                    chunk.prompt_token_ids = self._prompt_token_ids(output)
+                if choice is choices[-1]:
+                    chunk.kv_transfer_params = transfer_params(output)
+                yield chunk
 
     def usage_chunk(self) -> ChatChunk | None:
         """Returns the usage event, if the client requested it."""
@@ -93,11 +113,18 @@ class ChatAnswer:
         message, has_calls = await self._message(completion, turns)
         return ChatChoice(
             index=completion.index,
-            message=message,
+            message=self._echoed(message),
             logprobs=await self._sliced_logprobs(completion, turns),
+            token_ids=await self._token_ids(completion, turns),
             finish_reason=self._reading.finish_word(word, has_calls=has_calls),
             stop_reason=completion.stop_reason,
         )
+
+    def _echoed(self, message: AnswerMessage) -> AnswerMessage:
+        if not self._echo:
+            return message
+        content = self._echo + (message.content or "")
+        return msgspec.structs.replace(message, content=content)
 
     async def _message(
         self, completion: CompletionOutput, turns: Turns
@@ -124,11 +151,19 @@ class ChatAnswer:
             stream = ReplyStream(self._reading, self._engine.token_bytes)
             self._streamed[index] = stream
             yield ChunkChoice(index=index, delta=Delta(role="assistant", content=""))
+            if self._echo:
+                yield ChunkChoice(index=index, delta=Delta(content=self._echo))
         word = finish_word(completion.finish_reason)
         logprobs = self._logprobs(completion.logprobs)
-        for delta in stream.deltas(completion, has_logprobs=logprobs is not None):
-            yield ChunkChoice(index=index, delta=delta, logprobs=logprobs)
+        has_ids = bool(self._request.return_token_ids)
+        token_ids = completion.token_ids if has_ids else UNSET
+        wants_tokens = has_ids or logprobs is not None
+        for delta in stream.deltas(completion, wants_tokens=wants_tokens):
+            yield ChunkChoice(
+                index=index, delta=delta, logprobs=logprobs, token_ids=token_ids
+            )
             logprobs = None if logprobs is None else ChatLogprobs([])
+            token_ids = [] if has_ids else UNSET
         if word is not None:
             yield ChunkChoice(
                 index=index,
@@ -149,14 +184,27 @@ class ChatAnswer:
         columns = Columns(ChatLogprobs([]))
         for start in range(0, len(entries), SLICE_TOKENS):
             part = entries[start : start + SLICE_TOKENS]
-            columns.add(chat_logprobs(self._engine, part).content)
+            columns.add(chat_logprobs(self._names, part).content)
             await turns.took(len(part))
         return columns.raw()
+
+    async def _token_ids(
+        self, completion: CompletionOutput, turns: Turns
+    ) -> Raw | UnsetType:
+        if not self._request.return_token_ids:
+            return UNSET
+        await turns.took(len(completion.token_ids))
+        return raw_token_ids(completion.token_ids)
+
+    def _prompt_token_ids(self, output: RequestOutput) -> Raw | UnsetType:
+        if not self._request.return_token_ids:
+            return UNSET
+        return raw_token_ids(output.prompt_token_ids)
 
     def _logprobs(self, entries: list[TokenLogprobs] | None) -> ChatLogprobs | None:
         if not self._request.logprobs:
             return None
-        return chat_logprobs(self._engine, entries or ())
+        return chat_logprobs(self._names, entries or ())
 
     def _usage_so_far(self) -> Usage | UnsetType | None:
         if self._request.has_continuous_usage:
@@ -164,16 +212,13 @@ class ChatAnswer:
         return None if self._request.has_usage_chunk else UNSET
 
     def _chunk(
-        self,
-        choices: list[ChunkChoice],
-        usage: Usage | UnsetType | None,
-        params: TransferParams = UNSET,
+        self, choices: list[ChunkChoice], usage: Usage | UnsetType | None
     ) -> ChatChunk:
         return ChatChunk(
             id=self._identity.id,
             created=self._identity.created,
             model=self._identity.model,
+            system_fingerprint=self._identity.system_fingerprint,
             choices=choices,
             usage=usage,
-            kv_transfer_params=params,
         )

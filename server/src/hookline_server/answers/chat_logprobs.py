@@ -3,29 +3,25 @@
 from collections.abc import Iterable
 
 from hookline.request import TokenLogprobs
-from hookline_server.engine import ServingEngine
+from hookline_server.answers.token_names import TokenNames
 from hookline_server.protocol.chat import ChatLogprobs, TokenLogprob, TopLogprob
 
 
-def chat_logprobs(
-    engine: ServingEngine, entries: Iterable[TokenLogprobs]
-) -> ChatLogprobs:
+def chat_logprobs(names: TokenNames, entries: Iterable[TokenLogprobs]) -> ChatLogprobs:
     """Returns one item per token; `bytes` shows parts of characters."""
-    return ChatLogprobs([_token(engine, entry) for entry in entries])
+    return ChatLogprobs([_token(names, entry) for entry in entries])
 
 
-def _token(engine: ServingEngine, entry: TokenLogprobs) -> TokenLogprob:
+def _token(names: TokenNames, entry: TokenLogprobs) -> TokenLogprob:
     chosen, *likeliest = zip(entry.token_ids, entry.logprobs, strict=True)
     token_id, logprob = chosen
     return TokenLogprob(
-        engine.token_text(token_id),
+        names.name(token_id),
         logprob,
-        list(engine.token_bytes(token_id)),
-        [_top(engine, *one) for one in likeliest],
+        list(names.bytes(token_id)),
+        [_top(names, *one) for one in likeliest],
     )
 
 
-def _top(engine: ServingEngine, token_id: int, logprob: float) -> TopLogprob:
-    return TopLogprob(
-        engine.token_text(token_id), logprob, list(engine.token_bytes(token_id))
-    )
+def _top(names: TokenNames, token_id: int, logprob: float) -> TopLogprob:
+    return TopLogprob(names.name(token_id), logprob, list(names.bytes(token_id)))

@@ -14,7 +14,9 @@ from hookline_server.answers.answer import (
     transfer_params,
 )
 from hookline_server.answers.completion_logprobs import CompletionLogprobsMaker, joined
+from hookline_server.answers.prompt_tokens import raw_token_ids, sliced_prompt_logprobs
 from hookline_server.answers.slices import SLICE_TOKENS, Columns, Turns
+from hookline_server.answers.token_names import TokenNames
 from hookline_server.engine import ServingEngine
 from hookline_server.protocol.completion import (
     Completion,
@@ -56,16 +58,27 @@ class CompletionAnswer:
         self._n = request.n or 1
         self._meter = UsageMeter()
         self._makers: dict[int, CompletionLogprobsMaker] = {}
+        self._names = TokenNames(
+            engine, has_ids=bool(request.return_tokens_as_token_ids)
+        )
 
     async def whole(self, outputs: Sequence[RequestOutput]) -> Completion:
         """Returns the response to a request without streaming."""
         turns, choices = Turns(), []
         for number, output in enumerate(outputs):
             self._meter.take(number, output, n=self._n)
+            prompt_logprobs = await sliced_prompt_logprobs(
+                self._engine, output, self._request.prompt_logprobs, turns
+            )
+            prompt_token_ids = self._token_ids(output.prompt_token_ids)
             for each in output.outputs:
                 logprobs = await self._sliced_logprobs(output, each, turns)
                 has_echo = bool(self._echo.text)
-                choices.append(self._choice(number, each, logprobs, has_echo=has_echo))
+                choice = self._choice(number, each, logprobs, has_echo=has_echo)
+                choice.prompt_logprobs = prompt_logprobs
+                choice.prompt_token_ids = prompt_token_ids
+                choices.append(choice)
+                await turns.took(len(each.token_ids))
         params = transfer_params(outputs[0]) if len(outputs) == 1 else UNSET
         return self._message(choices, self._usage, params)
 
@@ -92,12 +105,14 @@ class CompletionAnswer:
         self._meter.take(number, output, n=self._n)
         for each in output.outputs:
             index = number * self._n + each.index
-            has_echo = index not in self._makers and bool(self._echo.text)
-            maker = self._makers.setdefault(
-                index, CompletionLogprobsMaker(self._engine)
-            )
+            is_first = index not in self._makers
+            has_echo = is_first and bool(self._echo.text)
+            maker = self._makers.setdefault(index, CompletionLogprobsMaker(self._names))
             logprobs = self._logprobs(maker, output, each, has_echo=has_echo)
-            yield self._choice(number, each, logprobs, has_echo=has_echo)
+            choice = self._choice(number, each, logprobs, has_echo=has_echo)
+            if is_first:
+                choice.prompt_token_ids = self._token_ids(output.prompt_token_ids)
+            yield choice
 
     def _choice(
         self,
@@ -112,9 +127,17 @@ class CompletionAnswer:
             index=number * self._n + completion.index,
             text=self._echo.text[number] + text if has_echo else text,
             logprobs=logprobs,
+            token_ids=self._token_ids(
+                [] if self._echo.is_alone else completion.token_ids
+            ),
             finish_reason=self._finish_word(completion),
             stop_reason=None if self._echo.is_alone else completion.stop_reason,
         )
+
+    def _token_ids(self, token_ids: Sequence[int]) -> Raw | UnsetType:
+        if not self._request.return_token_ids:
+            return UNSET
+        return raw_token_ids(token_ids)
 
     async def _sliced_logprobs(
         self, output: RequestOutput, completion: CompletionOutput, turns: Turns
@@ -122,7 +145,7 @@ class CompletionAnswer:
         """Returns the log-probabilities of a whole choice, echo included."""
         if self._request.logprobs is None:
             return None
-        maker = CompletionLogprobsMaker(self._engine)
+        maker = CompletionLogprobsMaker(self._names)
         columns = Columns(CompletionLogprobs([], [], [], []))
         for token_ids, entries in self._scored(output, completion):
             for start in range(0, len(token_ids), SLICE_TOKENS):
@@ -143,9 +166,20 @@ class CompletionAnswer:
     ) -> Iterator[tuple[Sequence[int], Sequence[TokenLogprobs | None]]]:
         """Yields a choice's tokens with their log-probabilities, the echo first."""
         if self._echo.text:
-            yield output.prompt_token_ids, (None, *(output.prompt_logprobs or ()))
+            yield output.prompt_token_ids, self._echoed(output)
         if not self._echo.is_alone:
             yield completion.token_ids, completion.logprobs or ()
+
+    def _echoed(self, output: RequestOutput) -> Sequence[TokenLogprobs | None]:
+        """Returns the prompt's entries; `prompt_logprobs` may have asked for more."""
+        entries = output.prompt_logprobs or []
+        kept = (self._request.logprobs or 0) + 1
+        if (self._request.prompt_logprobs or 0) >= kept:
+            entries = [
+                TokenLogprobs(each.token_ids[:kept], each.logprobs[:kept], each.rank)
+                for each in entries
+            ]
+        return (None, *entries)
 
     def _logprobs(
         self,
@@ -159,9 +193,7 @@ class CompletionAnswer:
             return None
         made = CompletionLogprobs([], [], [], [])
         if has_echo:
-            prompt = output.prompt_token_ids
-            entries = (None, *(output.prompt_logprobs or ()))
-            made = maker.make(prompt, entries)
+            made = maker.make(output.prompt_token_ids, self._echoed(output))
         if self._echo.is_alone:
             return made
         return joined(made, maker.make(completion.token_ids, completion.logprobs or ()))
@@ -191,6 +223,7 @@ class CompletionAnswer:
             id=self._identity.id,
             created=self._identity.created,
             model=self._identity.model,
+            system_fingerprint=self._identity.system_fingerprint,
             choices=choices,
             usage=usage,
             kv_transfer_params=params,

@@ -3,15 +3,15 @@
 from collections.abc import Sequence
 
 from hookline.request import TokenLogprobs
-from hookline_server.engine import ServingEngine
+from hookline_server.answers.token_names import TokenNames
 from hookline_server.protocol.completion import CompletionLogprobs
 
 
 class CompletionLogprobsMaker:
     """Builds the lists, tracking the text offset of the next token."""
 
-    def __init__(self, engine: ServingEngine) -> None:
-        self._engine = engine
+    def __init__(self, names: TokenNames) -> None:
+        self._names = names
         self._offset = 0
 
     def make(
@@ -20,12 +20,12 @@ class CompletionLogprobsMaker:
         """Returns the tokens' lists; the first prompt token has no probability."""
         made = CompletionLogprobs([], [], [], [])
         for token_id, entry in zip(token_ids, entries, strict=True):
-            text = self._engine.token_text(token_id)
-            made.tokens.append(text)
-            made.token_logprobs.append(None if entry is None else entry.logprobs[0])
+            made.tokens.append(self._names.name(token_id))
+            logprob = None if entry is None else entry.logprobs[0]
+            made.token_logprobs.append(logprob)
             made.top_logprobs.append(None if entry is None else self._top(entry))
             made.text_offset.append(self._offset)
-            self._offset += len(text)
+            self._offset += len(self._names.text(token_id))
         return made
 
     def _top(self, entry: TokenLogprobs) -> dict[str, float]:
@@ -33,7 +33,7 @@ class CompletionLogprobsMaker:
         for token_id, logprob in zip(entry.token_ids, entry.logprobs, strict=True):
             # Tokens may have the same text, such as parts of characters: the first
             # counts.
-            top.setdefault(self._engine.token_text(token_id), logprob)
+            top.setdefault(self._names.name(token_id), logprob)
         return top
 
 

@@ -105,9 +105,9 @@ class ReplyStream:
         return 0 if self._reader is None else self._reader.reasoning_tokens
 
     def deltas(
-        self, completion: CompletionOutput, *, has_logprobs: bool
+        self, completion: CompletionOutput, *, wants_tokens: bool
     ) -> Iterator[Delta]:
-        """Yields the deltas of the next output; one at least if it has logprobs."""
+        """Yields the deltas of the next output; one at least if tokens are told."""
         if self._reader is None:
             if completion.text or completion.token_ids:
                 yield Delta(content=completion.text)
@@ -116,7 +116,7 @@ class ReplyStream:
         for delta in self._of(joined(self._parts(self._reader, completion))):
             has_delta = True
             yield delta
-        if has_logprobs and completion.token_ids and not has_delta:
+        if wants_tokens and completion.token_ids and not has_delta:
             yield Delta()
 
     def _parts(

@@ -23,6 +23,7 @@ from hookline_server.protocol.generation import (
     check_sizes,
     sampling_params,
 )
+from hookline_server.protocol.prompt_options import check_prompt_tokens
 from hookline_server.request_identity import (
     named_session,
     request_facts,
@@ -45,10 +46,14 @@ async def chat_completions(request: web.Request) -> web.StreamResponse:
         session_id = named_session(request, body.session_id, engine.facts)
         check_sizes(body, engine.facts.vocab_size)
         params = sampling_params(
-            body, max_tokens=body.output_tokens, logprobs=body.likeliest_tokens
+            body,
+            max_tokens=body.output_tokens,
+            logprobs=body.likeliest_tokens,
+            prompt_logprobs=body.prompt_logprobs,
         )
         check_logprobs(body, params, engine.facts.max_model_len)
         prompt, reading = await read_conversation(request, body)
+        check_prompt_tokens(body, params, len(prompt))
         if reading.needs_special_tokens:
             params = msgspec.structs.replace(params, skip_special_tokens=False)
     identity = make_identity(request, "chatcmpl")

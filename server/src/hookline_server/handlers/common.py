@@ -6,6 +6,7 @@ from contextlib import contextmanager
 
 import msgspec
 from aiohttp import web
+from msgspec import UNSET
 
 from hookline.exceptions import RequestError
 from hookline_server.answers.answer import Identity
@@ -27,10 +28,12 @@ def json_response(message: msgspec.Struct) -> web.Response:
 
 def make_identity(request: web.Request, kind: str) -> Identity:
     """Returns the identity of a response; `kind` is the id's prefix."""
+    facts = request.app[ENGINE].facts
     return Identity(
         id=f"{kind}-{request_id(request)}",
         created=int(time.time()),
-        model=request.app[ENGINE].facts.model_name,
+        model=facts.model_name,
+        system_fingerprint=f"fp_{facts.config_hash}" if facts.config_hash else UNSET,
     )
 
 

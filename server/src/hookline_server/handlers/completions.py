@@ -27,6 +27,10 @@ from hookline_server.protocol.generation import (
     check_sizes,
     sampling_params,
 )
+from hookline_server.protocol.prompt_options import (
+    check_prompt_tokens,
+    most_prompt_tokens,
+)
 from hookline_server.protocol.tokens import check_tokens
 from hookline_server.request_identity import (
     named_session,
@@ -48,12 +52,24 @@ async def completions(request: web.Request) -> web.StreamResponse:
         check_model(engine, body.model)
         check(body)
         session_id = named_session(request, body.session_id, engine.facts)
-        given = prompts(body, engine.facts.max_model_len)
+        max_model_len = engine.facts.max_model_len
+        most_tokens = most_prompt_tokens(body, max_model_len, _max_tokens(body))
+        given = prompts(body, max_model_len, most_tokens=most_tokens)
         check_sizes(body, engine.facts.vocab_size, num_prompts=len(given))
         params = _params(body)
-        check_logprobs(body, params, engine.facts.max_model_len, num_prompts=len(given))
-        found = await _tokenized(engine, body, given, client_of(request))
-        echo = await _echo(engine, body, found)
+        check_logprobs(body, params, max_model_len, num_prompts=len(given))
+        found = await _tokenized(
+            engine, body, given, client_of(request), most_tokens=most_tokens
+        )
+        check_prompt_tokens(
+            body,
+            params,
+            sum(len(each) for each in found),
+            copies=params.n,
+            has_echo=bool(body.echo),
+        )
+        is_cut = most_tokens is not None
+        echo = await _echo(engine, body, found if is_cut else given)
     identity = make_identity(request, "cmpl")
     submission = Submission(
         prompts=found,
@@ -77,14 +93,20 @@ async def completions(request: web.Request) -> web.StreamResponse:
 
 
 def _params(body: CompletionRequest) -> SamplingParams:
-    max_tokens = DEFAULT_MAX_TOKENS if body.max_tokens is None else body.max_tokens
+    echoed = body.logprobs if body.echo else None
+    counts = [each for each in (body.prompt_logprobs, echoed) if each is not None]
     return sampling_params(
         body,
-        # With echo, max_tokens may be 0, but the engine generates at least one token.
-        max_tokens=max(max_tokens, 1) if body.echo else max_tokens,
+        max_tokens=_max_tokens(body),
         logprobs=body.logprobs,
-        prompt_logprobs=body.logprobs if body.echo else None,
+        prompt_logprobs=max(counts, default=None),
     )
+
+
+def _max_tokens(body: CompletionRequest) -> int:
+    given = DEFAULT_MAX_TOKENS if body.max_tokens is None else body.max_tokens
+    # With echo, max_tokens may be 0, but the engine generates at least one token.
+    return max(given, 1) if body.echo else given
 
 
 async def _tokenized(
@@ -92,23 +114,29 @@ async def _tokenized(
     body: CompletionRequest,
     found: Sequence[Prompt],
     client: str,
+    *,
+    most_tokens: int | None,
 ) -> Sequence[Prompt]:
-    length = body.truncate_prompt_tokens
+    """Tokenizes texts here if the engine would do it otherwise, or too late."""
     has_special = body.add_special_tokens is not False
-    if has_special and length is None:
+    is_scored = body.prompt_logprobs is not None or (
+        body.echo and body.logprobs is not None
+    )
+    is_counted = body.return_token_ids or is_scored
+    if has_special and most_tokens is None and not is_counted:
         return found
     tokens = [
         await engine.encode(
             prompt,
             add_special_tokens=has_special,
-            is_prompt=length is None,
+            is_prompt=most_tokens is None,
             client=client,
         )
         if isinstance(prompt, str)
         else prompt
         for prompt in found
     ]
-    return tokens if length is None else [ids[-length:] for ids in tokens]
+    return tokens if most_tokens is None else [ids[-most_tokens:] for ids in tokens]
 
 
 async def _echo(

@@ -8,6 +8,7 @@ from hookline.frozen import EMPTY
 from hookline_server.context import ENGINE, PARSERS, SETTINGS
 from hookline_server.protocol.chat import ChatRequest
 from hookline_server.protocol.message import template_messages
+from hookline_server.protocol.prompt_options import most_prompt_tokens
 from hookline_server.protocol.template_variables import template_variables
 from hookline_server.protocol.tool_use import tool_use
 from hookline_server.replies.reading import ReplyReading, check_use, reply_reading
@@ -32,12 +33,17 @@ async def read_conversation(
     engine, parsers = request.app[ENGINE], request.app[PARSERS]
     use = tool_use(body)
     check_use(use, parsers)
+    max_model_len = engine.facts.max_model_len
+    most_tokens = most_prompt_tokens(body, max_model_len, body.output_tokens)
     prompt = await engine.render_chat(
         template_messages(body.messages),
         variables=template_variables(body, use.tools, template_defaults(request)),
         add_generation_prompt=body.add_generation_prompt is not False,
+        is_prompt=most_tokens is None,
         client=client_of(request),
     )
+    if most_tokens is not None:
+        prompt = prompt[-most_tokens:]
     shows_reasoning = body.include_reasoning is not False
     return prompt, reply_reading(
         engine, parsers, use, prompt, shows_reasoning=shows_reasoning

@@ -6,7 +6,8 @@ from msgspec import UNSET, UnsetType
 from hookline.exceptions import RequestError
 from hookline.request_limits import LOGPROBS
 from hookline_server.protocol.generation import GenerationRequest, check_delivery
-from hookline_server.protocol.message import ChatMessage
+from hookline_server.protocol.message import ChatMessage, assistant_text
+from hookline_server.protocol.prompt_options import check_prompt_options
 from hookline_server.protocol.transfer_params import TransferParams
 from hookline_server.protocol.unsupported import refuse
 from hookline_server.protocol.usage import Usage
@@ -17,6 +18,7 @@ class ChatRequest(GenerationRequest, frozen=True, kw_only=True):
     """A request; fields of type `object` are not supported and refused."""
 
     messages: list[ChatMessage]
+    echo: bool | None = None
     max_completion_tokens: Int64 | None = None
     logprobs: bool | None = None
     top_logprobs: Int64 | None = None
@@ -36,7 +38,6 @@ class ChatRequest(GenerationRequest, frozen=True, kw_only=True):
     modalities: object = None
     audio: object = None
     web_search_options: object = None
-    prompt_logprobs: object = None
     guided_json: object = None
     guided_regex: object = None
     guided_choice: object = None
@@ -56,6 +57,11 @@ class ChatRequest(GenerationRequest, frozen=True, kw_only=True):
         if self.max_completion_tokens is not None:
             return self.max_completion_tokens
         return self.max_tokens
+
+    @property
+    def echoed_text(self) -> str:
+        """Text to put before each reply: that of the assistant's last message."""
+        return assistant_text(self.messages[-1]) if self.echo else ""
 
     @property
     def likeliest_tokens(self) -> int | None:
@@ -121,6 +127,7 @@ class ChatChoice(msgspec.Struct, frozen=True, kw_only=True):
     index: int
     message: AnswerMessage
     logprobs: msgspec.Raw | None = None
+    token_ids: msgspec.Raw | UnsetType = UNSET
     finish_reason: str
     stop_reason: str | int | None = None
 
@@ -132,8 +139,11 @@ class ChatCompletion(msgspec.Struct, frozen=True, kw_only=True):
     object: str = "chat.completion"
     created: int
     model: str
+    system_fingerprint: str | UnsetType = UNSET
     choices: list[ChatChoice]
     usage: Usage
+    prompt_logprobs: msgspec.Raw | UnsetType = UNSET
+    prompt_token_ids: msgspec.Raw | UnsetType = UNSET
     kv_transfer_params: TransferParams = UNSET
 
 
@@ -154,25 +164,29 @@ class ChunkChoice(msgspec.Struct, frozen=True, kw_only=True):
     index: int
     delta: Delta
     logprobs: ChatLogprobs | None = None
+    token_ids: list[int] | UnsetType = UNSET
     finish_reason: str | None = None
     stop_reason: str | int | UnsetType | None = UNSET
 
 
-class ChatChunk(msgspec.Struct, frozen=True, kw_only=True):
+class ChatChunk(msgspec.Struct, kw_only=True):
     """One event of a stream."""
 
     id: str
     object: str = "chat.completion.chunk"
     created: int
     model: str
+    system_fingerprint: str | UnsetType = UNSET
     choices: list[ChunkChoice]
     usage: Usage | UnsetType | None = UNSET
+    prompt_token_ids: msgspec.Raw | UnsetType = UNSET
     kv_transfer_params: TransferParams = UNSET
 
 
 def check(request: ChatRequest) -> None:
     """Checks the request; raises `RequestError` if it is invalid or not supported."""
     check_delivery(request)
+    check_prompt_options(request)
     refuse(request)
     if not request.messages:
         raise RequestError("messages must not be empty", param="messages")

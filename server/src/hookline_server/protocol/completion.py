@@ -8,6 +8,7 @@ from msgspec import UNSET, UnsetType
 from hookline.exceptions import PromptTooLongError, RequestError
 from hookline.request_limits import CHOICES
 from hookline_server.protocol.generation import GenerationRequest, check_delivery
+from hookline_server.protocol.prompt_options import check_prompt_options
 from hookline_server.protocol.transfer_params import TransferParams
 from hookline_server.protocol.unsupported import refuse
 from hookline_server.protocol.usage import Usage
@@ -28,14 +29,12 @@ class CompletionRequest(GenerationRequest, frozen=True, kw_only=True):
     best_of: Int64 | None = None
     suffix: object = None
     response_format: object = None
-    prompt_logprobs: object = None
     guided_json: object = None
     guided_regex: object = None
     guided_choice: object = None
     guided_grammar: object = None
     structured_outputs: object = None
     prompt_embeds: object = None
-    truncate_prompt_tokens: Int64 | None = None
 
 
 class CompletionLogprobs(msgspec.Struct, frozen=True):
@@ -47,12 +46,15 @@ class CompletionLogprobs(msgspec.Struct, frozen=True):
     text_offset: list[int]
 
 
-class CompletionChoice(msgspec.Struct, frozen=True, kw_only=True):
+class CompletionChoice(msgspec.Struct, kw_only=True):
     """One completion, or its new part in a chunk."""
 
     index: int
     text: str
     logprobs: CompletionLogprobs | msgspec.Raw | None = None
+    prompt_logprobs: msgspec.Raw | UnsetType = UNSET
+    prompt_token_ids: msgspec.Raw | UnsetType = UNSET
+    token_ids: msgspec.Raw | UnsetType = UNSET
     finish_reason: str | None = None
     stop_reason: str | int | None = None
 
@@ -64,6 +66,7 @@ class Completion(msgspec.Struct, frozen=True, kw_only=True):
     object: str = "text_completion"
     created: int
     model: str
+    system_fingerprint: str | UnsetType = UNSET
     choices: list[CompletionChoice]
     usage: Usage | UnsetType | None = UNSET
     kv_transfer_params: TransferParams = UNSET
@@ -72,22 +75,23 @@ class Completion(msgspec.Struct, frozen=True, kw_only=True):
 def check(request: CompletionRequest) -> None:
     """Checks the request; raises `RequestError` if it is invalid or not supported."""
     check_delivery(request)
+    check_prompt_options(request)
     refuse(request)
     if request.max_tokens == 0 and not request.echo:
         raise RequestError("max_tokens must be at least 1", param="max_tokens")
-    if (
-        request.truncate_prompt_tokens is not None
-        and request.truncate_prompt_tokens < 1
-    ):
-        raise RequestError(
-            "truncate_prompt_tokens must be at least 1", param="truncate_prompt_tokens"
-        )
     if request.best_of is not None and request.best_of != (request.n or 1):
         raise RequestError("best_of other than n is not supported", param="best_of")
 
 
-def prompts(request: CompletionRequest, max_model_len: int) -> list[Prompt]:
-    """Returns the prompts, one or several of the same kind, truncated if requested.
+def prompts(
+    request: CompletionRequest, max_model_len: int, *, most_tokens: int | None = None
+) -> list[Prompt]:
+    """Returns the prompts, one or several of the same kind.
+
+    Args:
+        request: The request.
+        max_model_len: The model's context length.
+        most_tokens: Number of last token ids of each prompt that are kept, or None.
 
     Raises:
         RequestError: They are of no kind or of several, or too many.
@@ -100,11 +104,13 @@ def prompts(request: CompletionRequest, max_model_len: int) -> list[Prompt]:
         raise RequestError("prompt must not be empty", param="prompt")
     found: list[Prompt]
     if isinstance(given[0], int):
-        found = [_token_ids(request, given, max_model_len)]
+        found = [_token_ids(given, max_model_len, most_tokens)]
     else:
         CHOICES.check(len(given) * (request.n or 1))
         found = [
-            each if isinstance(each, str) else _token_ids(request, each, max_model_len)
+            each
+            if isinstance(each, str)
+            else _token_ids(each, max_model_len, most_tokens)
             for each in given
             if not isinstance(each, int)
         ]
@@ -120,11 +126,11 @@ def prompts(request: CompletionRequest, max_model_len: int) -> list[Prompt]:
 
 
 def _token_ids(
-    request: CompletionRequest, given: Sequence[object], max_model_len: int
+    given: Sequence[object], max_model_len: int, most_tokens: int | None
 ) -> list[int]:
     """Returns a prompt's token ids; its length is checked before they are copied."""
-    if request.truncate_prompt_tokens is not None:
-        given = given[-request.truncate_prompt_tokens :]
+    if most_tokens is not None:
+        given = given[-most_tokens:]
     if len(given) >= max_model_len:
         raise PromptTooLongError(len(given), max_model_len)
     token_ids = [each for each in given if isinstance(each, int)]

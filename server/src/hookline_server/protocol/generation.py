@@ -41,7 +41,7 @@ class StreamOptions(msgspec.Struct, frozen=True, kw_only=True):
 class GenerationRequest(msgspec.Struct, frozen=True, kw_only=True):
     """Sampling, stopping and delivery; null means a field's default."""
 
-    model: str
+    model: str | None = None
     max_tokens: Int64 | None = None
     n: Int64 | None = None
     stream: bool | None = None
@@ -67,6 +67,11 @@ class GenerationRequest(msgspec.Struct, frozen=True, kw_only=True):
     cache_salt: str | None = None
     session_id: str | None = None
     speculation: bool | None = None
+    use_beam_search: bool | None = None
+    prompt_logprobs: Int64 | None = None
+    truncate_prompt_tokens: Int64 | None = None
+    return_token_ids: bool | None = None
+    return_tokens_as_token_ids: bool | None = None
     kv_transfer_params: dict[str, object] | None = None
     vllm_xargs: dict[str, Argument] | None = None
 
@@ -144,7 +149,7 @@ def check_logprobs(
     *,
     num_prompts: int = 1,
 ) -> None:
-    """Checks how many log-probabilities a response without streaming may have.
+    """Checks how many log-probabilities of output a response may have, if not streamed.
 
     Raises:
         LimitError: They are too many to be kept until the end.
@@ -152,8 +157,6 @@ def check_logprobs(
     if request.is_streamed or params.logprobs is None:
         return
     tokens = params.n * min(params.max_tokens or max_model_len, max_model_len)
-    if params.prompt_logprobs is not None:
-        tokens += max_model_len
     LOGPROB_ENTRIES.check(num_prompts * tokens * (params.logprobs + 1))
 
 

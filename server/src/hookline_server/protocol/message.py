@@ -56,6 +56,11 @@ def template_messages(messages: Sequence[ChatMessage]) -> list[dict[str, object]
     ]
 
 
+def assistant_text(message: ChatMessage) -> str:
+    """Returns the text of a message of the assistant, and nothing for others."""
+    return _text(message, "messages") if message.role == "assistant" else ""
+
+
 def _template_message(
     message: ChatMessage, place: str, past_calls: PastCalls
 ) -> dict[str, object]:

@@ -22,10 +22,10 @@ WHAT: Mapping[str, str] = {
     "guided_regex": "structured output",
     "modalities": "non-text output",
     "prompt_embeds": "prompt embeddings",
-    "prompt_logprobs": "prompt_logprobs (use echo with logprobs)",
     "response_format": "structured output",
     "structured_outputs": "structured output",
     "suffix": "completion before a suffix",
+    "use_beam_search": "beam search",
     "web_search_options": "web search",
 }
 

@@ -263,6 +263,7 @@ class FakeEngine:
         *,
         variables: Mapping[str, object] = EMPTY,
         add_generation_prompt: bool = True,
+        is_prompt: bool = True,  # noqa: ARG002
         client: str = "",
     ) -> list[int]:
         self.clients.append(client)

@@ -1,0 +1,27 @@
+"""What responses call tokens: by their text, or by their ids."""
+
+from hookline_server.engine import ServingEngine
+
+
+class TokenNames:
+    """The tokens' names in one response."""
+
+    def __init__(self, engine: ServingEngine, *, has_ids: bool) -> None:
+        """Names tokens for one response.
+
+        Args:
+            engine: Knows the tokens' texts.
+            has_ids: Whether the client requested `return_tokens_as_token_ids`, as
+                different tokens may have the same text.
+        """
+        self._engine = engine
+        self._has_ids = has_ids
+
+    def name(self, token_id: int) -> str:
+        return f"token_id:{token_id}" if self._has_ids else self.text(token_id)
+
+    def text(self, token_id: int) -> str:
+        return self._engine.token_text(token_id)
+
+    def bytes(self, token_id: int) -> bytes:
+        return self._engine.token_bytes(token_id)
