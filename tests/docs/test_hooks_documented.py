@@ -90,6 +90,7 @@ def told_parts() -> list[type]:
         "hookline.sampling_params",
         "hookline.config.kv_transfer",
         "hookline.config.speculative",
+        "hookline.structured_outputs",
     )
     return sorted(
         (

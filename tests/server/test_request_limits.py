@@ -205,6 +205,30 @@ CASES: dict[str, tuple[str, str | None, Fields, Fields]] = {
         {"vllm_xargs": text(2**16)},
         {"vllm_xargs": text(2**16 + 1)},
     ),
+    "grammar_bytes": (
+        COMPLETIONS,
+        "guided_regex",
+        {"guided_regex": "x" * 2**17},
+        {"guided_regex": "x" * (2**17 + 1)},
+    ),
+    "grammar_values": (
+        CHAT,
+        "guided_json",
+        {"guided_json": {"enum": [0] * (2**14 - 2)}},
+        {"guided_json": {"enum": [0] * (2**14 - 1)}},
+    ),
+    "grammar_depth": (
+        CHAT,
+        "guided_json",
+        {"guided_json": nested(64)},
+        {"guided_json": nested(65)},
+    ),
+    "grammar_choices": (
+        COMPLETIONS,
+        "structured_outputs",
+        {"structured_outputs": {"choice": ["x"] * 4096}},
+        {"structured_outputs": {"choice": ["x"] * 4097}},
+    ),
     "json_values": (
         COMPLETIONS,
         None,

@@ -20,6 +20,7 @@ from hookline.frontend.prompts import TextPrompt, TokensPrompt
 from hookline.hookspecs import hookimpl
 from hookline.request import FinishReason, RequestFacts
 from hookline.sampling_params import SamplingParams
+from hookline.structured_outputs import StructuredOutputsParams
 
 if TYPE_CHECKING:
     from hookline.frontend.async_engine import AsyncEngine
@@ -40,6 +41,7 @@ __all__ = [
     "RequestError",
     "RequestFacts",
     "SamplingParams",
+    "StructuredOutputsParams",
     "TextPrompt",
     "TokensPrompt",
     "hookimpl",

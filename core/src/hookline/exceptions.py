@@ -132,6 +132,13 @@ class TextLimitError(RequestError):
         self.is_time = is_time
 
 
+class GrammarError(RequestError):
+    """A structured output whose grammar cannot be compiled or is not supported."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason, param="structured_outputs")
+
+
 class OverloadedError(RequestError):
     """The server's limit of open requests is reached; try again later.
 

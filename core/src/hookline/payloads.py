@@ -70,6 +70,8 @@ class EngineFacts:
         kv_cache_spec_kind: What the KV cache holds, in vLLM's words: `full_attention`,
             or `mla_attention` for latents.
         cache: Facts about the KV cache beyond its size.
+        structured_outputs: Name of the grammar backend; empty if structured outputs
+            are not served.
     """
 
     engine_index: int
@@ -95,6 +97,7 @@ class EngineFacts:
     enable_kv_cache_events: bool = False
     kv_cache_spec_kind: str = "full_attention"
     cache: CacheFacts = field(default_factory=CacheFacts)
+    structured_outputs: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

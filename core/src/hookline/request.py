@@ -10,6 +10,7 @@ from msgspec.structs import force_setattr
 from hookline.frozen import EMPTY, frozen_map
 from hookline.sampling_params import SamplingParams
 from hookline.slo import Slo
+from hookline.structured_outputs import CompiledGrammar
 from hookline.transfer_state import TransferState
 
 Weight = Annotated[float, msgspec.Meta(ge=0.001, le=1000.0)]
@@ -155,13 +156,11 @@ class Request:
         prompt_logprobs: Collected over the prompt's chunks, if requested.
         draft_token_ids: Drafts of the next tokens, verified by the next step with room.
         num_drafts: Number of drafts that the step in flight verifies.
-        max_computed_tokens: High-water mark of `num_computed_tokens`; computing below
-            it again is recomputation.
+        max_computed_tokens: Highest `num_computed_tokens`; below it is recomputation.
         transfer: State of KV transfers to its blocks.
-        rank: Its place in the order of admission; None until the waiting queue has
-            given it one.
-        is_follower: Whether it is a choice that had to queue behind another one of the
-            same client's request.
+        rank: Its place in the order of admission; None until it has queued.
+        grammar: Its compiled grammar; None without one, or until it is compiled.
+        is_follower: Whether it is a choice that queued behind one of the same request.
     """
 
     __slots__ = (
@@ -169,6 +168,7 @@ class Request:
         "block_ids",
         "draft_token_ids",
         "facts",
+        "grammar",
         "inner",
         "is_follower",
         "max_computed_tokens",
@@ -220,8 +220,9 @@ class Request:
         self.transfer = TransferState(inner.kv_transfer_params)
         self.status = RequestStatus.WAITING
         self.rank: tuple[int, int, int] | None = None
+        self.grammar: CompiledGrammar | None = None
         self.is_follower = False
-        eos = () if self.params.ignore_eos else inner.eos_token_ids
+        eos = inner.eos_token_ids if self.params.ends_at_eos else ()
         self.stop_token_ids = frozenset((*eos, *self.params.stop_token_ids))
 
     @property

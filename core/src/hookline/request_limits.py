@@ -180,6 +180,31 @@ EXTRA_ARGS_BYTES = Limit(
     name="vllm_xargs", param="vllm_xargs", most=64 * 1024, what="bytes as JSON"
 )
 
+GRAMMAR_BYTES = Limit(
+    name="grammar_bytes",
+    param="structured_outputs",
+    most=128 * 1024,
+    what="bytes of schema, expression, grammar or choices",
+)
+
+GRAMMAR_VALUES = Limit(
+    name="grammar_values",
+    param="structured_outputs",
+    most=16_384,
+    what="JSON values in the schema",
+)
+
+GRAMMAR_DEPTH = Limit(
+    name="grammar_depth",
+    param="structured_outputs",
+    most=64,
+    what="levels of nesting in the schema",
+)
+
+GRAMMAR_CHOICES = Limit(
+    name="grammar_choices", param="structured_outputs", most=4096, what="choices"
+)
+
 JSON_VALUES = Limit(
     name="json_values", param=None, most=2**21, what="JSON values in the body"
 )
@@ -225,6 +250,10 @@ LIMITS: tuple[Limit, ...] = (
     TRANSFER_BYTES,
     TRANSFER_DEPTH,
     EXTRA_ARGS_BYTES,
+    GRAMMAR_BYTES,
+    GRAMMAR_VALUES,
+    GRAMMAR_DEPTH,
+    GRAMMAR_CHOICES,
     JSON_VALUES,
     JSON_CONTAINERS,
     JSON_STRINGS,

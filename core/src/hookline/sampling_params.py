@@ -9,6 +9,7 @@ from msgspec.structs import force_setattr
 from hookline.exceptions import RequestError
 from hookline.frozen import EMPTY, frozen_json, frozen_map
 from hookline.request_limits import LOGPROBS, N, check_words
+from hookline.structured_outputs import StructuredOutputsParams
 
 
 class SamplingParams(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -39,6 +40,9 @@ class SamplingParams(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
         logprobs: Number of likeliest tokens to return at each output position.
         prompt_logprobs: Number of likeliest tokens to return at each prompt position.
         seed: Makes sampling repeatable, whatever else is in the batch.
+        structured_outputs: What the text must match; None leaves it free. A grammar
+            that is complete ends the text, also before `min_tokens` and with
+            `ignore_eos`, which only continue where the grammar can.
         speculation: Whether an engine that speculates drafts for this request.
         extra_args: Arguments for logits processors of plugins, by name.
     """
@@ -64,6 +68,7 @@ class SamplingParams(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     logprobs: int | None = None
     prompt_logprobs: int | None = None
     seed: int | None = None
+    structured_outputs: StructuredOutputsParams | None = None
     speculation: bool = True
     extra_args: Mapping[str, object] = EMPTY
 
@@ -76,6 +81,7 @@ class SamplingParams(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
         self._check_filters()
         self._check_penalties()
         self._check_words()
+        self._check_structured_outputs()
         for name in ("logprobs", "prompt_logprobs"):
             if (count := getattr(self, name)) is not None:
                 _within(name, count, 0, None)
@@ -114,9 +120,33 @@ class SamplingParams(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
             if not all(words):
                 raise RequestError(f"{param} must not hold empty strings", param=param)
 
+    def _check_structured_outputs(self) -> None:
+        if self.structured_outputs is None:
+            return
+        if not isinstance(self.structured_outputs, StructuredOutputsParams):
+            raise RequestError(
+                "structured_outputs must be StructuredOutputsParams, not "
+                f"{type(self.structured_outputs).__name__}",
+                param="structured_outputs",
+            )
+        if self.allowed_token_ids is not None:
+            raise RequestError(
+                "allowed_token_ids cannot be combined with structured_outputs: the "
+                "grammar decides which tokens are allowed",
+                param="allowed_token_ids",
+            )
+
     @property
     def is_greedy(self) -> bool:
         return self.temperature == 0.0
+
+    @property
+    def ends_at_eos(self) -> bool:
+        """Whether the model's end-of-text tokens end the text.
+
+        A complete grammar leaves no other token.
+        """
+        return not self.ignore_eos or self.structured_outputs is not None
 
     @property
     def has_penalties(self) -> bool:

@@ -10,6 +10,7 @@ from hookline.exceptions import (
     EngineRestartingError,
     EngineSleepingError,
     EngineStalledError,
+    GrammarError,
     HooklineError,
     LimitError,
     OverloadedError,
@@ -122,8 +123,11 @@ def as_api_error(
             param=error.param,
             limit=error.limit,
         )
-    too_long = isinstance(error, PromptTooLongError)
-    code = "context_length_exceeded" if too_long else "invalid_request"
+    code = "invalid_request"
+    if isinstance(error, PromptTooLongError):
+        code = "context_length_exceeded"
+    elif isinstance(error, GrammarError):
+        code = "invalid_grammar"
     param = error.param if isinstance(error, RequestError) else None
     logged = error.summary if isinstance(error, ChatTemplateError) else None
     return ApiError(400, str(error), code=code, param=param, logged=logged)

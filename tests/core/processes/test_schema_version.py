@@ -11,7 +11,7 @@ from hookline.core.commands import SCHEMA_VERSION
 from hookline.frozen import plain
 from hookline.transport.messages import ToClient, ToEngine
 
-DIGESTS = {22: "7d197c8316c722499db5cbd6b367fd066e2b68d4100b09228b32a74edecaa0cc"}
+DIGESTS = {23: "b1c01e897265dce9e45bb09f27b681990b8c50b572ed9695e8d4be2a1791d67e"}
 """SHA-256 of the schemas of all messages, by schema version."""
 
 

@@ -47,6 +47,9 @@ class NeverGate:
     def cancel(self, request: Request) -> None:
         self.cancelled.append(request.request_id)
 
+    def close(self) -> None:
+        """There is nothing to end."""
+
 
 def test_a_running_request_keeps_the_tokens_of_its_time() -> None:
     """Steps take a second, so a deadline of 3.5 s leaves room for four tokens."""

@@ -53,10 +53,14 @@ class ScriptedGate:
         self.cancelled.append(request.request_id)
         self.waiting.pop(request.request_id, None)
 
+    def close(self) -> None:
+        """There is nothing to end."""
+
     def open_for(self, request_id: int, error: str = "") -> None:
         self._closed.discard(request_id)
         if (request := self.waiting.pop(request_id, None)) is not None:
-            self._ready.append(Readiness(request, error))
+            cause = Failed(error) if error else None
+            self._ready.append(Readiness(request, cause))
 
     def close_for(self, request_id: int) -> None:
         self._closed.add(request_id)

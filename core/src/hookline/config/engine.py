@@ -16,6 +16,7 @@ from hookline.config.options import option, section
 from hookline.config.parallel import ParallelConfig
 from hookline.config.scheduler import SchedulerConfig
 from hookline.config.speculative import OPTION, SpeculativeConfig
+from hookline.config.structured_outputs import StructuredOutputsConfig
 from hookline.config.supervision import SupervisionConfig
 from hookline.exceptions import ConfigError
 
@@ -83,6 +84,20 @@ class EngineConfig:
             group="model",
             metavar="NAME",
             shown_default="none",
+        ),
+    )
+    structured_outputs: StructuredOutputsConfig = field(
+        default_factory=StructuredOutputsConfig,
+        metadata=option(
+            "Grammar backend of structured outputs and its limits, such as "
+            '{"backend": "llguidance"}.',
+            flag="structured-outputs-config",
+            group="model",
+            metavar="JSON",
+            shown_default="xgrammar, if installed",
+            read=StructuredOutputsConfig.from_json,
+            read_mapping=StructuredOutputsConfig.from_mapping,
+            json=True,
         ),
     )
     engine: str = field(

@@ -6,12 +6,15 @@ from pathlib import Path
 
 from hookline.clock import Clock
 from hookline.config import EngineConfig
+from hookline.config.structured_outputs import OPTION
 from hookline.core.engine_core import EngineCore
 from hookline.core.engine_loop import EngineLoop
 from hookline.core.recording import FileRecorder, RecordingHeader
 from hookline.core.tap import Tap
+from hookline.exceptions import ConfigError
 from hookline.kv_transfer.connector import SchedulerConnector
 from hookline.kv_transfer.guard import ConnectorGuard
+from hookline.models.description import describe
 from hookline.plugin_loading.connectors import (
     load_scheduler_connector,
     load_worker_connector,
@@ -19,6 +22,15 @@ from hookline.plugin_loading.connectors import (
 )
 from hookline.plugin_loading.logits_processors import check_logits_processors
 from hookline.plugin_loading.proposers import load_proposer, settle_drafts
+from hookline.scheduler.grammar_gate import GrammarGate
+from hookline.scheduler.readiness import ReadinessGate
+from hookline.structured.compiling_process import CompileLimits
+from hookline.structured.grammar_service import (
+    GrammarService,
+    MatcherSource,
+    ServiceSettings,
+)
+from hookline.structured.loading import AUTO, chosen_backend
 from hookline.worker.executor import Executor
 from hookline.worker.executor_factory import ExecutorContext, load_executor_factory
 from hookline.worker.startup_timer import StartupTimer
@@ -35,11 +47,31 @@ def build_core(config: EngineConfig, clock: Clock) -> EngineCore:
     """
     timer = StartupTimer(clock)
     with timer.phase("start engine"):
+        grammars = grammar_service(config)
         connector = load_scheduler_connector(config)
-        executor = build_executor(config, clock, timer)
-        core = EngineCore(config, executor, clock, guarded(config, connector, executor))
-    core.facts = replace(core.facts, startup=timer.phases())
+        executor = build_executor(config, clock, timer, grammars)
+        core = EngineCore(
+            config,
+            executor,
+            clock,
+            guarded(config, connector, executor),
+            gates=_gates(config, grammars),
+        )
+    core.facts = replace(
+        core.facts,
+        startup=timer.phases(),
+        structured_outputs="" if grammars is None else grammars.backend_name,
+    )
     return core
+
+
+def _gates(
+    config: EngineConfig, grammars: GrammarService | None
+) -> list[ReadinessGate]:
+    """Returns the conditions for the admission of requests."""
+    if grammars is None:
+        return []
+    return [GrammarGate(grammars, config.structured_outputs)]
 
 
 def build_loop(config: EngineConfig, core: EngineCore) -> EngineLoop:
@@ -72,7 +104,48 @@ def guarded(
     return ConnectorGuard(connector, config.kv_transfer.kv_connector)
 
 
-def build_executor(config: EngineConfig, clock: Clock, timer: StartupTimer) -> Executor:
+def grammar_service(config: EngineConfig) -> GrammarService | None:
+    """Returns the service of the configured grammar backend; it starts nothing yet.
+
+    Returns:
+        None if structured outputs are off or no backend is installed, or for an
+        executor without logits.
+
+    Raises:
+        ConfigError: The named backend is not installed, or needs logits.
+        ModelLoadError: The model's description is missing or damaged.
+    """
+    own = config.structured_outputs
+    name = chosen_backend(own.backend)
+    executor = config.executor.name
+    if name is None:
+        return None
+    if not load_executor_factory(executor).capabilities.logits:
+        if own.backend != AUTO:
+            raise ConfigError(OPTION, f"the executor {executor} has no logits")
+        return None
+    description = describe(config.model)
+    tokenizer = config.model.tokenizer
+    return GrammarService(
+        ServiceSettings(
+            backend=name,
+            options=own.backend_options,
+            tokenizer=Path(tokenizer) if tokenizer else description.folder,
+            vocab_size=description.vocab_size,
+            eos_token_ids=description.eos_token_ids,
+            limits=CompileLimits(
+                cpu_seconds=own.compile_seconds, memory_bytes=own.compile_memory
+            ),
+        )
+    )
+
+
+def build_executor(
+    config: EngineConfig,
+    clock: Clock,
+    timer: StartupTimer,
+    matchers: MatcherSource | None = None,
+) -> Executor:
     """Loads the plugins first, so that their mistakes do not cost a model's loading.
 
     Raises:
@@ -92,5 +165,6 @@ def build_executor(config: EngineConfig, clock: Clock, timer: StartupTimer) -> E
             timer=timer,
             proposer=proposer,
             connector=connector,
+            matchers=matchers,
         )
     )

@@ -3,8 +3,14 @@
 from collections.abc import Callable, Sequence
 
 from hookline.events import Finished, NewTokens
-from hookline.exceptions import HooklineError
-from hookline.finish_cause import FinishCause, StoppedByString, StoppedByToken, TimedOut
+from hookline.exceptions import GrammarError, HooklineError
+from hookline.finish_cause import (
+    FinishCause,
+    Rejected,
+    StoppedByString,
+    StoppedByToken,
+    TimedOut,
+)
 from hookline.frontend.input_processor import PreparedRequest
 from hookline.frontend.request_account import RequestAccount
 from hookline.frontend.text_stream import TextStream
@@ -93,6 +99,8 @@ class Completion:
     def close(self, cause: FinishCause) -> None:
         self.finish_cause = cause
         self.request.num_open -= 1
+        if isinstance(cause, Rejected):
+            self.request.refusal = GrammarError(cause.message)
         self.request.last_closed = self
 
     def take_output(self) -> CompletionOutput | None:
@@ -165,6 +173,7 @@ class ClientRequest:
         num_open: Number of completions whose client still expects output.
         last_closed: The completion that ended last; None while none has.
         prompt_logprobs: Log-probabilities of the prompt, until they are delivered.
+        refusal: Error for the client if the engine has rejected it; None otherwise.
         kv_transfer_params: Parameters from the KV connector for the client, if any.
         is_streamed: Whether the client gets output with each step.
         engine_index: The engine that runs all of them.
@@ -188,6 +197,7 @@ class ClientRequest:
         self.num_open = prepared.params.n
         self.last_closed: Completion | None = None
         self.prompt_logprobs: list[TokenLogprobs] | None = None
+        self.refusal: GrammarError | None = None
         self.kv_transfer_params: dict[str, object] | None = None
         self.is_streamed = is_streamed
         self.engine_index = 0
@@ -198,7 +208,13 @@ class ClientRequest:
         self._wall = wall
 
     def deliver_output(self) -> None:
-        """Delivers output: each time if streamed, otherwise once all have ended."""
+        """Delivers output: each time if streamed, otherwise once all have ended.
+
+        If the engine has rejected the request, the error takes its place.
+        """
+        if self.refusal is not None:
+            self.deliver_error(self.refusal)
+            return
         if not self.is_streamed and self.num_open:
             return
         self.has_delivered = True

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from hookline.exceptions import PromptTooLongError, RequestError
+from hookline.exceptions import GrammarError, PromptTooLongError, RequestError
 from hookline.frontend.encoded_texts import TextEncoder, bad_word_spellings
 from hookline.frozen import frozen_json, plain
 from hookline.payloads import EngineFacts
@@ -100,6 +100,7 @@ class InputProcessor:
         self._check_tokens("logit_bias", params.logit_bias)
         self._check_tokens("allowed_token_ids", params.allowed_token_ids or ())
         self._check_tokens("stop_token_ids", params.stop_token_ids)
+        self._check_structured_outputs(params)
         return PreparedRequest(
             prompt_token_ids=token_ids,
             params=self._with_max_tokens(params, len(token_ids)),
@@ -109,6 +110,21 @@ class InputProcessor:
             kv_transfer_params=kv_transfer_params,
             prompt=prompt if isinstance(prompt, str) else None,
         )
+
+    def _check_structured_outputs(self, params: SamplingParams) -> None:
+        if params.structured_outputs is None:
+            return
+        if not self._facts.structured_outputs:
+            raise GrammarError(
+                "structured outputs are not available: install a grammar backend "
+                "(pip install hookline-xgrammar), and check "
+                "--structured-outputs-config and the executor"
+            )
+        if not self._facts.eos_token_ids and not params.stop_token_ids:
+            raise GrammarError(
+                "this model has no end-of-text token, which structured outputs need: "
+                "name one in stop_token_ids"
+            )
 
     def _check_lengths(self, params: SamplingParams) -> None:
         """Checks lengths against the vocabulary, before anything is copied."""

@@ -172,8 +172,8 @@ class RequestLifecycle:
             request = ready.request
             if request not in self.queues.held:
                 continue  # it has ended, or became ready when it was too late
-            if ready.error:
-                self.end(request, Failed(ready.error), now)
+            if ready.cause is not None:
+                self.end(request, ready.cause, now)
             else:
                 self.queues.held.release(request)
                 self.queues.wait(request, now)

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from hookline.finish_cause import Failed, FinishCause
 from hookline.request import Request, RequestStatus
 from hookline.scheduler.oldest_request import OldestRequest
 
@@ -21,11 +22,11 @@ class Readiness:
 
     Attributes:
         request: The request.
-        error: Why it can never be admitted; empty if it is ready.
+        cause: Why it ends, for it can never be admitted; None if it is ready.
     """
 
     request: Request
-    error: str = ""
+    cause: FinishCause | None = None
 
 
 class ReadinessGate(Protocol):
@@ -56,6 +57,9 @@ class ReadinessGate(Protocol):
 
     def cancel(self, request: Request) -> None:
         """A held request ends, perhaps for an error of this gate: forget it."""
+
+    def close(self) -> None:
+        """The engine ends, after its last request."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +124,11 @@ class HeldRequests:
         self.release(request)
         gate.cancel(request)
 
+    def close(self) -> None:
+        """Closes the gates."""
+        for gate in self._gates:
+            gate.close()
+
     def take_ready(self, now: int) -> Iterable[Readiness]:
         """Returns requests whose wait has ended at a gate, or lasted too long."""
         for gate in self._gates:
@@ -132,4 +141,4 @@ class HeldRequests:
                 return  # later ones have waited less
             if timeout is not None and waited >= timeout:
                 error = f"{each.gate.status} for longer than {timeout / 1e9:g} s"
-                yield Readiness(each.request, error)
+                yield Readiness(each.request, Failed(error))

@@ -31,3 +31,6 @@ class RemoteKVGate:
     def cancel(self, request: Request) -> None:
         """Drops the load of a request that ends."""
         self._drop_load(request)
+
+    def close(self) -> None:
+        """There is nothing to end: loads belong to the connector."""

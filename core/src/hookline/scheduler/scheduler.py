@@ -268,4 +268,5 @@ class Scheduler:
         self._cache.reset_prefix_cache()
 
     def close(self) -> None:
+        self._queues.held.close()
         self._transfers.close()

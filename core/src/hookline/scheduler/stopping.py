@@ -18,9 +18,11 @@ def stop_after(
         The tokens to keep, and why the request ends with them; None if it goes on.
     """
     output = request.num_output_tokens
+    # Sampled before `min_tokens` only if the grammar allows nothing else.
+    least = 0 if request.grammar is not None else request.params.min_tokens
     for index, token_id in enumerate(token_ids):
         count = output + index + 1
-        if token_id in request.stop_token_ids and count >= request.params.min_tokens:
+        if token_id in request.stop_token_ids and count >= least:
             return list(token_ids[: index + 1]), StoppedByToken(token_id)
         if count >= request.max_tokens:
             return list(token_ids[: index + 1]), LengthReached()

@@ -7,6 +7,7 @@ from hookline.kv_transfer.orders import TransferOrders, TransferReport
 from hookline.request import TokenLogprobs
 from hookline.sampling_params import SamplingParams
 from hookline.stats import NO_THREADS, ThreadUse
+from hookline.structured_outputs import CompiledGrammar
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,6 +25,7 @@ class AdmittedSequence:
         bad_words_token_ids: Token sequences that must not be completed.
         completion_index: Index among the completions of the client's request. They
             share `params` and `bad_words_token_ids`, the same objects.
+        grammar: The compiled grammar that its output has to match; None without one.
     """
 
     request_id: int
@@ -35,6 +37,7 @@ class AdmittedSequence:
     eos_token_ids: tuple[int, ...]
     bad_words_token_ids: tuple[tuple[int, ...], ...]
     completion_index: int = 0
+    grammar: CompiledGrammar | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,6 +9,7 @@ from hookline.exceptions import ConfigError
 from hookline.kv_transfer.connector import WorkerConnector
 from hookline.spec_decode.proposer import Proposer
 from hookline.step.capabilities import ExecutorCapabilities
+from hookline.structured.grammar_service import MatcherSource
 from hookline.worker.executor import Executor
 from hookline.worker.startup_timer import StartupTimer
 from hookline_registry import RegistryError, load_value
@@ -30,6 +31,7 @@ class ExecutorContext:
         proposer: Drafts tokens; None without speculation. It uses only what the
             factory's capabilities offer.
         connector: The worker's side of the KV connector; None without one.
+        matchers: Makes matchers of grammars; None without structured outputs.
     """
 
     config: EngineConfig
@@ -37,6 +39,7 @@ class ExecutorContext:
     timer: StartupTimer
     proposer: Proposer | None = None
     connector: WorkerConnector | None = None
+    matchers: MatcherSource | None = None
 
 
 @dataclass(frozen=True, slots=True)

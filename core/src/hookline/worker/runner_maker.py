@@ -10,6 +10,7 @@ from hookline.spec_decode.proposer import (
     needs_hidden_states,
 )
 from hookline.spec_decode.tree import tree_of
+from hookline.structured.grammar_service import MatcherSource
 from hookline.worker.cache_dtype import dtype_name
 from hookline.worker.drafting.control import DraftControl
 from hookline.worker.drafting.draft_cache import DraftMemory, PagedDraftCache
@@ -60,6 +61,7 @@ class RunnerMaker:
         model: The loaded model.
         proposer: Drafts tokens; None without speculation.
         connector: Moves KV; None without a KV connector.
+        matchers: Makes matchers of grammars; None without structured outputs.
         tree: The shape of the proposer's drafts; None if they are chains.
         sampling: Picks tokens.
         graphs: CUDA graphs of the model.
@@ -70,6 +72,7 @@ class RunnerMaker:
     model: LoadedModel
     proposer: Proposer | None
     connector: WorkerConnector | None
+    matchers: MatcherSource | None
     tree: TreeArrays | None
     sampling: ChosenSampling
     graphs: GraphPlan
@@ -83,6 +86,7 @@ class RunnerMaker:
         *,
         proposer: Proposer | None,
         connector: WorkerConnector | None,
+        matchers: MatcherSource | None,
     ) -> "RunnerMaker":
         """Chooses the sampling kernels, and lays out the tree of drafts.
 
@@ -96,6 +100,7 @@ class RunnerMaker:
             model=model,
             proposer=proposer,
             connector=connector,
+            matchers=matchers,
             tree=arrays_for(tree_of(proposer), machine.platform, windows),
             sampling=choose_sampling(
                 model.dtype,
@@ -180,7 +185,8 @@ class RunnerMaker:
                 vocab_size=self.model.vocab_size,
                 max_num_seqs=self.config.scheduler.max_num_seqs,
                 device=self.machine.platform.device,
-            )
+            ),
+            self.matchers,
         )
 
     def transferring(self, cache: PagedCache) -> Transferring | None:

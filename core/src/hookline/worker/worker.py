@@ -60,6 +60,7 @@ class Worker:
         self._timer = context.timer
         self._proposer = context.proposer
         self._connector = context.connector
+        self._matchers = context.matchers
         self._machine: Machine | None = None
         self._maker: RunnerMaker | None = None
         self._allocated: Allocation | None = None
@@ -110,6 +111,7 @@ class Worker:
             model,
             proposer=self._proposer,
             connector=self._connector,
+            matchers=self._matchers,
         )
 
     def profile(self) -> int:
@@ -287,7 +289,12 @@ class Worker:
         assert model.with_kernels is not None
         model = replace(model, forward=model.with_kernels(), with_kernels=None)
         maker = RunnerMaker.of(
-            self._config, self._machine, model, proposer=None, connector=None
+            self._config,
+            self._machine,
+            model,
+            proposer=None,
+            connector=None,
+            matchers=self._matchers,
         )
         cache = self._allocated.cache.with_kernels()
         kept = replace(self._allocated, cache=cache, feed=maker.feed(cache))

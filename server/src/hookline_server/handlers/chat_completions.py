@@ -24,6 +24,7 @@ from hookline_server.protocol.generation import (
     sampling_params,
 )
 from hookline_server.protocol.prompt_options import check_prompt_tokens
+from hookline_server.protocol.structured_outputs import field_named
 from hookline_server.request_identity import (
     named_session,
     request_facts,
@@ -73,7 +74,7 @@ async def chat_completions(request: web.Request) -> web.StreamResponse:
         client=client_of(request),
     )
     answer = ChatAnswer(identity, body, engine, reading)
-    with _fields_named(body):
+    with _fields_named(body), field_named(body):
         return await deliver(request, submission, answer)
 
 

@@ -31,6 +31,7 @@ from hookline_server.protocol.prompt_options import (
     check_prompt_tokens,
     most_prompt_tokens,
 )
+from hookline_server.protocol.structured_outputs import field_named
 from hookline_server.protocol.tokens import check_tokens
 from hookline_server.request_identity import (
     named_session,
@@ -87,9 +88,9 @@ async def completions(request: web.Request) -> web.StreamResponse:
         kv_transfer_params=body.kv_transfer_params,
         client=client_of(request),
     )
-    return await deliver(
-        request, submission, CompletionAnswer(identity, body, engine, echo)
-    )
+    answer = CompletionAnswer(identity, body, engine, echo)
+    with field_named(body):
+        return await deliver(request, submission, answer)
 
 
 def _params(body: CompletionRequest) -> SamplingParams:

@@ -34,15 +34,9 @@ class ChatRequest(GenerationRequest, frozen=True, kw_only=True):
     parallel_tool_calls: bool | None = None
     functions: list[object] | None = None
     function_call: object = None
-    response_format: object = None
     modalities: object = None
     audio: object = None
     web_search_options: object = None
-    guided_json: object = None
-    guided_regex: object = None
-    guided_choice: object = None
-    guided_grammar: object = None
-    structured_outputs: object = None
 
     @property
     def max_tokens_field(self) -> str:

@@ -28,12 +28,6 @@ class CompletionRequest(GenerationRequest, frozen=True, kw_only=True):
     add_special_tokens: bool | None = None
     best_of: Int64 | None = None
     suffix: object = None
-    response_format: object = None
-    guided_json: object = None
-    guided_regex: object = None
-    guided_choice: object = None
-    guided_grammar: object = None
-    structured_outputs: object = None
     prompt_embeds: object = None
 
 

@@ -14,6 +14,10 @@ from hookline.request_limits import (
 )
 from hookline.sampling_params import SamplingParams
 from hookline_server.protocol.extra_args import Argument, check_extra_args
+from hookline_server.protocol.structured_outputs import (
+    StructuredRequest,
+    structured_outputs,
+)
 from hookline_server.protocol.transfer_params import check_transfer_params
 from hookline_server.protocol.wire import Int64
 
@@ -38,7 +42,7 @@ class StreamOptions(msgspec.Struct, frozen=True, kw_only=True):
     continuous_usage_stats: bool | None = None
 
 
-class GenerationRequest(msgspec.Struct, frozen=True, kw_only=True):
+class GenerationRequest(StructuredRequest, frozen=True, kw_only=True):
     """Sampling, stopping and delivery; null means a field's default."""
 
     model: str | None = None
@@ -196,6 +200,7 @@ def sampling_params(
         "logprobs": logprobs,
         "prompt_logprobs": prompt_logprobs,
         "seed": request.seed,
+        "structured_outputs": structured_outputs(request),
         "speculation": request.speculation,
         "extra_args": request.vllm_xargs,
     }

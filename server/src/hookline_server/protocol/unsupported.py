@@ -7,7 +7,6 @@ import msgspec
 from hookline.exceptions import RequestError
 
 HARMLESS: Mapping[str, tuple[object, ...]] = {
-    "response_format": ({"type": "text"},),
     "modalities": (["text"],),
 }
 """Values that request no more than the default behaviour."""
@@ -16,14 +15,8 @@ WHAT: Mapping[str, str] = {
     "audio": "audio output",
     "chat_template": "a chat template in the request",
     "continue_final_message": "continuing the final message",
-    "guided_choice": "structured output",
-    "guided_grammar": "structured output",
-    "guided_json": "structured output",
-    "guided_regex": "structured output",
     "modalities": "non-text output",
     "prompt_embeds": "prompt embeddings",
-    "response_format": "structured output",
-    "structured_outputs": "structured output",
     "suffix": "completion before a suffix",
     "use_beam_search": "beam search",
     "web_search_options": "web search",

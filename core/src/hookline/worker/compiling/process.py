@@ -32,6 +32,7 @@ from hookline.worker.uniproc_factory import UNIPROC
 from hookline_kernels import KernelError
 from hookline_kernels.compile_farm import CompileFarm
 from hookline_kernels.missing import when_missing
+from hookline_kernels.token_mask import choose_masking
 
 OWNER_CHECK_SECONDS = 1.0
 
@@ -81,6 +82,7 @@ def _try(config: EngineConfig, proposer: Proposer | None, farm: CompileFarm) -> 
     )
     with when_missing(farm):
         executor = UNIPROC(context)
+        choose_masking()  # requests with grammars need it later
         try:
             farm.finish()
             return executor.shape.kernels

@@ -7,6 +7,7 @@ import torch
 
 from hookline.config import EngineConfig
 from hookline.step.plan import AdmittedSequence
+from hookline.worker.input_batch import Int64
 from hookline.worker.sampling.sampled_positions import SampledPositions
 
 
@@ -50,6 +51,17 @@ class LogitsProcessor(Protocol):
         Args:
             logits: [S, vocabulary] float32 on the model's device.
             positions: At least one position of requests that the processor applies to.
+        """
+
+
+@runtime_checkable
+class ReportingProcessor(LogitsProcessor, Protocol):
+    """A processor that can fail for single requests."""
+
+    def failures(self, rows: Int64) -> dict[int, str]:
+        """Returns the causes of failed requests among batch rows.
+
+        They end with this step's result.
         """
 
 

@@ -7,8 +7,10 @@ import numpy as np
 import torch
 
 from hookline.step.plan import AdmittedSequence
-from hookline.worker.sampling.guarded_processor import GuardedProcessor
-from hookline.worker.sampling.logits_processor import LogitsProcessor
+from hookline.worker.sampling.logits_processor import (
+    LogitsProcessor,
+    ReportingProcessor,
+)
 from hookline.worker.sampling.sampled_positions import SampledPositions
 from hookline_registry import isolate
 
@@ -26,10 +28,12 @@ class LogitsProcessors:
         self,
         max_num_seqs: int,
         builtin: Sequence[LogitsProcessor],
-        plugins: Sequence[GuardedProcessor] = (),
+        plugins: Sequence[LogitsProcessor] = (),
     ) -> None:
         self._processors = [*builtin, *plugins]
-        self._plugins = plugins
+        self._reporting = [
+            each for each in self._processors if isinstance(each, ReportingProcessor)
+        ]
         self._applies = np.zeros((len(self._processors), max_num_seqs), np.bool_)
         self.is_active = np.zeros(max_num_seqs, np.bool_)
         self._preparing = [
@@ -83,7 +87,7 @@ class LogitsProcessors:
         """Changes logits [S, vocabulary] float32 in place.
 
         Returns:
-            Causes by batch row of the requests for which a plugin failed.
+            Causes by batch row of the requests for which a processor failed.
         """
         if self._prepared is not None:
             self._prepared.result()
@@ -92,8 +96,8 @@ class LogitsProcessors:
             if len(own := self._own(index, positions)):
                 processor.apply(logits, own)
         failed: dict[int, str] = {}
-        for plugin in self._plugins:
-            failed |= plugin.failures(positions.rows)
+        for processor in self._reporting:
+            failed |= processor.failures(positions.rows)
         return failed
 
     def close(self) -> None:

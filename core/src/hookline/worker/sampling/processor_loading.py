@@ -1,7 +1,9 @@
 """Creates the logits processors that a configuration names."""
 
+from hookline.config import Kernels
 from hookline.exceptions import ConfigError
 from hookline.plugin_loading.logits_processors import OPTION, load_processor_factory
+from hookline.structured.grammar_service import MatcherSource
 from hookline.worker.sampling.guarded_processor import GuardedProcessor
 from hookline.worker.sampling.logits_processor import (
     LogitsProcessor,
@@ -12,15 +14,27 @@ from hookline.worker.sampling.processors import builtin_processors
 from hookline_registry import Failure, isolate
 
 
-def logits_processors(context: LogitsProcessorContext) -> LogitsProcessors:
+def logits_processors(
+    context: LogitsProcessorContext, matchers: MatcherSource | None = None
+) -> LogitsProcessors:
     """Creates the built-in processors and those of the configuration, in that order.
+
+    Args:
+        context: Context of the configuration's processors.
+        matchers: Makes matchers of grammars; None without structured outputs.
 
     Raises:
         ConfigError: A plugin is broken or refuses the configuration.
     """
     names = context.config.logits_processors
     plugins = [GuardedProcessor(name, _create(name, context)) for name in names]
-    builtin = builtin_processors(context.max_num_seqs, context.vocab_size)
+    kernels = context.config.executor.kernels
+    builtin = builtin_processors(
+        context.max_num_seqs,
+        context.vocab_size,
+        matchers,
+        may_compile=kernels is not Kernels.TORCH and context.device.type == "cpu",
+    )
     return LogitsProcessors(context.max_num_seqs, builtin, plugins)
 
 

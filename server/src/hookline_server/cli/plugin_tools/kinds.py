@@ -13,6 +13,11 @@ KINDS = (
     PluginKind(
         name="reasoning_parser", group="hookline.reasoning_parsers", has_hooks=False
     ),
+    PluginKind(
+        name="structured_output_backend",
+        group="hookline.structured_output_backends",
+        has_hooks=False,
+    ),
     PluginKind(name="engine", group="hookline.engines", has_hooks=False),
     PluginKind(name="executor", group="hookline.executors", has_hooks=False),
     PluginKind(name="model", group="hookline.models", has_hooks=False),

@@ -1,5 +1,7 @@
 """Holds stop tokens back until `min_tokens` are generated."""
 
+import sys
+
 import numpy as np
 import torch
 
@@ -20,11 +22,17 @@ class MinTokens:
         self._cache = CellCache()
 
     def admit(self, row: int, sequence: AdmittedSequence) -> bool:
+        params, stops = sequence.params, sequence.eos_token_ids
+        least = params.min_tokens
+        if params.ignore_eos and sequence.grammar is not None:
+            # As long as the grammar can go on: it needs them for its end.
+            least = sys.maxsize
+            stops = tuple(set(stops).difference(params.stop_token_ids))
         # With one token at least, the first one may be a stop token.
-        if sequence.params.min_tokens <= 1 or not sequence.eos_token_ids:
+        if least <= 1 or not stops:
             return False
-        self._min_tokens[row] = sequence.params.min_tokens
-        self._stop_tokens[row] = np.array(sequence.eos_token_ids, np.int64)
+        self._min_tokens[row] = least
+        self._stop_tokens[row] = np.array(stops, np.int64)
         self._cache.clear()
         return True
 

@@ -1,0 +1,78 @@
+"""What a child process that works on others' input does to itself first."""
+
+import os
+import resource
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import BinaryIO
+
+import msgspec
+
+LENGTH_BYTES = 4
+"""Bytes of a frame's length, little-endian, before its msgpack."""
+
+_OWNER_CHECK_SECONDS = 2.0
+
+
+def end_with_owner(owner: int) -> None:
+    """Ends this process soon after its owner, and only then.
+
+    The owner's end of a socket alone would not do: a child that the owner's plugins
+    have forked may hold it. Other signals to end are ignored: the owner decides.
+    """
+
+    def check(*_: object) -> None:
+        if os.getppid() != owner:
+            os._exit(0)
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
+    signal.signal(signal.SIGPROF, signal.SIG_DFL)
+    signal.signal(signal.SIGALRM, check)
+    signal.setitimer(signal.ITIMER_REAL, _OWNER_CHECK_SECONDS, _OWNER_CHECK_SECONDS)
+
+
+@contextmanager
+def processor_time(seconds: float) -> Iterator[None]:
+    """Limits the processor time of its body: the kernel ends the process.
+
+    Python does not handle the signal, so that code that never returns to the
+    interpreter ends, too.
+    """
+    signal.setitimer(signal.ITIMER_PROF, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+
+
+def limit_memory(more_bytes: int) -> None:
+    """Limits the address space to what is in use and `more_bytes`."""
+    with open("/proc/self/statm", encoding="ascii") as file:  # noqa: PTH123 - quick
+        now = int(file.read().split()[0]) * resource.getpagesize()
+    _, largest = resource.getrlimit(resource.RLIMIT_AS)
+    limit = now + more_bytes
+    if largest == resource.RLIM_INFINITY or limit < largest:
+        resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+
+
+def whole_file(descriptor: int) -> bytes:
+    """Reads a file that other processes share, whose position is not to be moved."""
+    return os.pread(descriptor, os.fstat(descriptor).st_size, 0)
+
+
+def frame(message: msgspec.Struct) -> bytes:
+    """Returns a message in msgpack with its length in front."""
+    data = msgspec.msgpack.encode(message)
+    return len(data).to_bytes(LENGTH_BYTES, "little") + data
+
+
+def next_frame(incoming: BinaryIO) -> bytes | None:
+    """Reads the next message, without its length; None at the end."""
+    head = incoming.read(LENGTH_BYTES)
+    if len(head) < LENGTH_BYTES:
+        return None
+    length = int.from_bytes(head, "little")
+    data = incoming.read(length)
+    return data if len(data) == length else None

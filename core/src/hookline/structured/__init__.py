@@ -1,0 +1,1 @@
+"""Structured outputs: grammar backends, and the process that compiles."""

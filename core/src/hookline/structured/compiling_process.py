@@ -1,0 +1,139 @@
+"""The engine's end of a compiling process: starts it, talks to it, ends it."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+
+import msgspec
+
+from hookline.child_limits import LENGTH_BYTES, frame
+from hookline.structured.messages import Broken, Compiled, Ready, Refused, Reply
+from hookline.structured_outputs import GrammarSpec
+from hookline.text.environment import small_environment
+
+_START_SECONDS = 120.0
+"""Until a process has made its backend, on a machine that is busy."""
+_SLOWEST = 20.0
+"""Seconds by the clock for one of processor time, on a machine that is busy."""
+_CHUNK_BYTES = 1 << 18
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompileLimits:
+    """Limits of a compiling process.
+
+    Attributes:
+        cpu_seconds: Processor time for one grammar.
+        memory_bytes: Address space for grammars.
+    """
+
+    cpu_seconds: float
+    memory_bytes: int
+
+
+class CompilingProcess:
+    """A process that compiles one grammar at a time; for one thread, but for `kill`."""
+
+    def __init__(self, setup_fd: int, limits: CompileLimits) -> None:
+        """Starts the process and returns at once; `setup_fd` has the `Setup`."""
+        self._limits = limits
+        self._incoming = bytearray()
+        self._decoder: msgspec.msgpack.Decoder[Reply] = msgspec.msgpack.Decoder(Reply)
+        self._channel, theirs = socket.socketpair()
+        with theirs:
+            self._process = _start(setup_fd, limits, theirs)
+
+    def wait_until_ready(self) -> str:
+        """Waits for the backend; returns why there is none, or nothing."""
+        match self._reply(_START_SECONDS):
+            case Ready():
+                return ""
+            case Broken(reason):
+                return reason
+            case _:
+                return self._death("its process has ended at the start")
+
+    def compile(self, spec: GrammarSpec) -> Compiled | Refused:
+        """Compiles a grammar; if that ends the process, `has_ended` is True."""
+        begun = time.perf_counter()
+        try:
+            self._channel.sendall(frame(spec))
+            reply = self._reply(self._limits.cpu_seconds * _SLOWEST)
+        except OSError:
+            reply = None
+        if isinstance(reply, Compiled | Refused):
+            return reply
+        reason = self._death("it ends the process that compiles it")
+        return Refused(reason, time.perf_counter() - begun)
+
+    @property
+    def has_ended(self) -> bool:
+        return self._process.poll() is not None
+
+    def kill(self) -> None:
+        """Ends the process; may be called in any thread, and twice."""
+        self._process.kill()
+
+    def close(self) -> None:
+        """Ends the process and reaps it."""
+        self._process.kill()
+        self._process.wait()
+        self._channel.close()
+
+    def _death(self, otherwise: str) -> str:
+        """Ends the process, if it has not; returns the cause in words."""
+        was_late = self._process.poll() is None
+        self._process.kill()
+        if self._process.wait() == -signal.SIGPROF or was_late:
+            return (
+                f"compiling it takes more than {self._limits.cpu_seconds:g} s of "
+                "processor time"
+            )
+        return otherwise
+
+    def _reply(self, seconds: float) -> Reply | None:
+        """Returns the next reply; None at a timeout or if the process has ended."""
+        deadline = time.monotonic() + seconds
+        while (whole := self._next_frame()) is None:
+            left = deadline - time.monotonic()
+            if left <= 0:
+                return None
+            self._channel.settimeout(left)
+            try:
+                data = self._channel.recv(_CHUNK_BYTES)
+            except OSError:
+                return None
+            if not data:
+                self._process.wait()
+                return None
+            self._incoming += data
+        return self._decoder.decode(whole)
+
+    def _next_frame(self) -> bytes | None:
+        if len(self._incoming) < LENGTH_BYTES:
+            return None
+        end = LENGTH_BYTES + int.from_bytes(self._incoming[:LENGTH_BYTES], "little")
+        if len(self._incoming) < end:
+            return None
+        whole = bytes(self._incoming[LENGTH_BYTES:end])
+        del self._incoming[:end]
+        return whole
+
+
+def _start(
+    setup_fd: int, limits: CompileLimits, channel: socket.socket
+) -> subprocess.Popen[bytes]:
+    limited = (limits.cpu_seconds, limits.memory_bytes)
+    arguments = map(str, (setup_fd, *limited, os.getpid()))
+    return subprocess.Popen(  # noqa: S603 - no input of anyone else
+        [sys.executable, "-m", "hookline.structured.process", *arguments],
+        stdin=channel.fileno(),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,  # backends write there in their own formats
+        pass_fds=[setup_fd],
+        env=small_environment(),
+    )

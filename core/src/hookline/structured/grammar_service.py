@@ -1,0 +1,244 @@
+"""The grammars of one engine: compiled in another process, matched in this one."""
+
+import logging
+import tempfile
+import threading
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO, Protocol
+
+import msgspec
+
+from hookline.exceptions import ConfigError
+from hookline.structured.backend import BackendContext, GrammarBackend, GrammarMatcher
+from hookline.structured.compiling_process import CompileLimits, CompilingProcess
+from hookline.structured.loading import make_backend
+from hookline.structured.messages import Compiled, Refused, Setup
+from hookline.structured.vocabulary import token_bytes
+from hookline.structured_outputs import CompiledGrammar, GrammarSpec
+from hookline.text.fair_queue import FairQueue
+from hookline.tokenizer import Tokenizer
+from hookline_registry import Failure, isolate
+
+_log = logging.getLogger(__name__)
+
+_LEAVE_SECONDS = 2.0
+
+
+class MatcherSource(Protocol):
+    """Makes matchers of compiled grammars; for the thread that fills masks."""
+
+    def matcher(
+        self, grammar: CompiledGrammar, stop_token_ids: Sequence[int]
+    ) -> GrammarMatcher:
+        """Returns a matcher at the start of a text.
+
+        Args:
+            grammar: The grammar.
+            stop_token_ids: Tokens that end a text of a model that has no such tokens
+                itself.
+        """
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServiceSettings:
+    """What a service is made of.
+
+    Attributes:
+        backend: Name of the backend's entry point.
+        options: Its options.
+        tokenizer: Folder of the model's tokenizer.
+        vocab_size: The model's number of token ids.
+        eos_token_ids: The model's end-of-text tokens.
+        limits: Limits of the compiling process.
+    """
+
+    backend: str
+    options: dict[str, object]
+    tokenizer: Path
+    vocab_size: int
+    eos_token_ids: tuple[int, ...]
+    limits: CompileLimits
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """A grammar whose compiling has ended.
+
+    Attributes:
+        key: The specification's key.
+        outcome: The grammar; or why there is none.
+        seconds: How long it took to compile, without waiting.
+        is_broken: Whether there is none because the backend does not work.
+    """
+
+    key: bytes
+    outcome: CompiledGrammar | str
+    seconds: float
+    is_broken: bool = False
+
+
+class GrammarService:
+    """Compiles grammars one by one, clients in turn, in a process of limited means.
+
+    Nothing is imported or started before the first grammar: tokenizer, backend and
+    process are made in a thread of their own, which ends with `close`. A grammar that
+    exceeds a limit ends the process; the next one gets a new process.
+    """
+
+    def __init__(self, settings: ServiceSettings) -> None:
+        """Starts nothing yet."""
+        self.backend_name = settings.backend
+        self._settings = settings
+        self._condition = threading.Condition()
+        self._queue: FairQueue[tuple[bytes, GrammarSpec]] = FairQueue()
+        self._queued: set[bytes] = set()
+        self._dropped: set[bytes] = set()
+        self._ended: deque[Ended] = deque()
+        self._thread: threading.Thread | None = None
+        self._process: CompilingProcess | None = None
+        self._is_closed = self._is_ready = False
+        self._backend: GrammarBackend | None = None
+
+    def begin(self, key: bytes, spec: GrammarSpec, client: str) -> None:
+        """Queues a grammar that is not under way; `take_ended` returns it."""
+        with self._condition:
+            self._dropped.discard(key)
+            if key in self._queued or self._is_closed:
+                return
+            self._queued.add(key)
+            self._queue.push(client, (key, spec))
+            if self._thread is None:
+                self._thread = threading.Thread(
+                    target=self._work, name="hookline-grammars", daemon=True
+                )
+                self._thread.start()
+            self._condition.notify()
+
+    def drop(self, key: bytes) -> bool:
+        """Takes a grammar back that nobody waits for any more.
+
+        Returns:
+            False if it is being compiled already, so that `take_ended` returns it.
+        """
+        with self._condition:
+            if key not in self._queued:
+                return False
+            self._dropped.add(key)
+            return True
+
+    def take_ended(self) -> list[Ended]:
+        """Returns the grammars whose compiling has ended since the last call."""
+        found = []
+        while self._ended:
+            found.append(self._ended.popleft())
+        return found
+
+    def matcher(
+        self, grammar: CompiledGrammar, stop_token_ids: Sequence[int]
+    ) -> GrammarMatcher:
+        """Returns a matcher of a grammar that this service has compiled."""
+        assert self._backend is not None, "the service has compiled a grammar"
+        stops = self._settings.eos_token_ids or stop_token_ids
+        return self._backend.matcher(grammar.data, stops)
+
+    def close(self) -> None:
+        """Ends the thread and the process; may be called twice."""
+        with self._condition:
+            self._is_closed = True
+            if self._process is not None:
+                self._process.kill()
+            self._condition.notify()
+        if self._thread is not None:
+            self._thread.join(_LEAVE_SECONDS)
+
+    # -- the thread --------------------------------------------------------------
+
+    def _work(self) -> None:
+        with tempfile.TemporaryFile() as file:
+            made = isolate(self._make, file)
+            reason = ""
+            if isinstance(made, Failure):
+                error = made.error
+                reason = str(error) if isinstance(error, ConfigError) else made.summary
+                _log.error("structured outputs do not work: %s", reason)
+            while (job := self._next()) is not None:
+                self._ended.append(self._end(*job, file, reason))
+        if self._process is not None:
+            self._process.close()
+
+    def _end(self, key: bytes, spec: GrammarSpec, file: BinaryIO, reason: str) -> Ended:
+        """Compiles a grammar, unless there is a reason why nothing can be compiled."""
+        if reason:
+            return Ended(key, reason, 0.0, is_broken=True)
+        ended = isolate(self._compile, key, spec, file)
+        if isinstance(ended, Failure):
+            _log.error("a grammar was not compiled", exc_info=ended.error)
+            return Ended(key, ended.summary, 0.0, is_broken=True)
+        return ended
+
+    def _next(self) -> tuple[bytes, GrammarSpec] | None:
+        """Waits for the next grammar; returns None once the service is closed."""
+        with self._condition:
+            while True:
+                self._condition.wait_for(lambda: self._is_closed or len(self._queue))
+                if self._is_closed:
+                    return None
+                key, spec = self._queue.pop()
+                self._queued.remove(key)
+                if key not in self._dropped:
+                    return key, spec
+                self._dropped.remove(key)
+
+    def _make(self, file: BinaryIO) -> None:
+        """Starts a process, and makes the backend of this one meanwhile."""
+        settings = self._settings
+        tokens = token_bytes(Tokenizer.load(settings.tokenizer), settings.vocab_size)
+        setup = Setup(
+            settings.backend,
+            settings.options,
+            tokens,
+            settings.vocab_size,
+            settings.eos_token_ids,
+        )
+        file.write(msgspec.msgpack.encode(setup))
+        file.flush()
+        self._start(file)
+        context = BackendContext(
+            tokens=tokens,
+            vocab_size=settings.vocab_size,
+            eos_token_ids=settings.eos_token_ids,
+            options=settings.options,
+        )
+        self._backend = make_backend(settings.backend, context)
+
+    def _start(self, file: BinaryIO) -> CompilingProcess | None:
+        """Starts a process, unless the service has been closed."""
+        with self._condition:
+            if self._is_closed:
+                return None
+            self._process = CompilingProcess(file.fileno(), self._settings.limits)
+            self._is_ready = False
+            return self._process
+
+    def _compile(self, key: bytes, spec: GrammarSpec, file: BinaryIO) -> Ended:
+        process = self._process
+        if process is not None and process.has_ended:
+            process.close()
+            process = self._start(file)
+        if process is None:
+            raise RuntimeError("the engine is being stopped")
+        if not self._is_ready:
+            if reason := process.wait_until_ready():
+                raise RuntimeError(f"the grammar backend cannot be used: {reason}")
+            self._is_ready = True
+        match process.compile(spec):
+            case Compiled(data, seconds):
+                # Read here, so that no step has to.
+                assert self._backend is not None
+                self._backend.matcher(data, self._settings.eos_token_ids or (0,))
+                return Ended(key, CompiledGrammar(key, data), seconds)
+            case Refused(reason, seconds):
+                return Ended(key, reason, seconds)

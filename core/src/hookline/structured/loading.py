@@ -1,0 +1,62 @@
+"""Finds and imports the grammar backend that a configuration names."""
+
+from collections.abc import Mapping, Sequence
+from typing import cast
+
+from hookline.config.structured_outputs import OPTION
+from hookline.did_you_mean import did_you_mean
+from hookline.exceptions import ConfigError
+from hookline.structured.backend import BackendContext, GrammarBackend
+from hookline_registry import RegistryError, installed, load_value
+
+BACKENDS_GROUP = "hookline.structured_output_backends"
+AUTO, NONE = "auto", "none"
+_PREFERRED = ("xgrammar", "llguidance")
+_ALIASES: Mapping[str, str] = {"guidance": "llguidance"}
+"""Names that vLLM has for a backend."""
+
+
+def chosen_backend(name: str) -> str | None:
+    """Returns the name of the backend to use; None if structured outputs are off.
+
+    Imports nothing. `auto` prefers xgrammar, then llguidance, then any other.
+
+    Raises:
+        ConfigError: The named backend is not installed.
+    """
+    if name == NONE:
+        return None
+    found = sorted({plugin.name for plugin in installed(BACKENDS_GROUP)})
+    if name == AUTO:
+        return next((each for each in (*_PREFERRED, *found) if each in found), None)
+    name = _ALIASES.get(name, name)
+    if name not in found:
+        known = ", ".join(found) or "none"
+        hint = did_you_mean(name, found)
+        raise ConfigError(
+            OPTION, f"backend {name!r} is not installed (installed: {known}){hint}"
+        )
+    return name
+
+
+def make_backend(name: str, context: BackendContext) -> GrammarBackend:
+    """Imports a backend and makes it.
+
+    Raises:
+        ConfigError: It cannot be imported, or is no backend.
+    """
+    try:
+        factory = load_value(BACKENDS_GROUP, name)
+    except RegistryError as error:
+        raise ConfigError(OPTION, str(error)) from error
+    if not callable(factory):
+        raise ConfigError(OPTION, f"{name!r} is neither a class nor a function")
+    made = factory(context)
+    missing = _missing(made, ("compile", "matcher"))
+    if missing:
+        raise ConfigError(OPTION, f"{name!r} makes no backend: it has no {missing[0]}")
+    return cast("GrammarBackend", made)
+
+
+def _missing(made: object, names: Sequence[str]) -> list[str]:
+    return [name for name in names if not callable(getattr(made, name, None))]

@@ -1,0 +1,62 @@
+"""Messages between an engine and its compiling process, as msgpack in frames."""
+
+import msgspec
+
+
+class Setup(msgspec.Struct, frozen=True, array_like=True):
+    """What a compiling process needs; it is read from a file.
+
+    Attributes:
+        backend: Name of the backend's entry point.
+        options: Its options.
+        tokens: See `BackendContext`.
+        vocab_size: Likewise.
+        eos_token_ids: Likewise.
+    """
+
+    backend: str
+    options: dict[str, object]
+    tokens: list[bytes]
+    vocab_size: int
+    eos_token_ids: tuple[int, ...]
+
+
+class Ready(msgspec.Struct, frozen=True, array_like=True, tag=True):
+    """The first reply: the backend has been made."""
+
+
+class Broken(msgspec.Struct, frozen=True, array_like=True, tag=True):
+    """The only reply: the backend cannot be made.
+
+    Attributes:
+        reason: Why.
+    """
+
+    reason: str
+
+
+class Compiled(msgspec.Struct, frozen=True, array_like=True, tag=True):
+    """The reply to a `GrammarSpec` that compiles.
+
+    Attributes:
+        data: The backend's bytes.
+        seconds: How long it took.
+    """
+
+    data: bytes
+    seconds: float
+
+
+class Refused(msgspec.Struct, frozen=True, array_like=True, tag=True):
+    """The reply to a `GrammarSpec` that does not compile.
+
+    Attributes:
+        reason: Why, for the client.
+        seconds: How long it took.
+    """
+
+    reason: str
+    seconds: float
+
+
+Reply = Ready | Broken | Compiled | Refused

@@ -1,0 +1,211 @@
+"""Restricts sampling to what each request's grammar allows."""
+
+import logging
+import time
+from itertools import pairwise
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from hookline.step.plan import AdmittedSequence
+from hookline.structured.backend import GrammarMatcher
+from hookline.structured.grammar_service import MatcherSource
+from hookline.worker.drafting.verification import first_of_each
+from hookline.worker.input_batch import Int32, Int64
+from hookline.worker.sampling.sampled_positions import SampledPositions
+from hookline_kernels.token_mask import TokenMasking, choose_masking
+from hookline_registry import Failure, isolate
+
+_logger = logging.getLogger(__name__)
+
+ALL = np.int32(-1)
+"""A word of a mask that allows all of its 32 tokens."""
+
+_MAX_LOGGED = 10
+"""Failures that are logged with their tracebacks."""
+
+
+_FIRST_NS, _TOKEN_NS = 250_000_000, 2_000_000
+"""Processor time that following one output may take: at once, and for each token."""
+
+
+class _Row:
+    """The matcher of one batch row.
+
+    Attributes:
+        num_matched: Number of tokens, prompt included, that the matcher has passed.
+        spent_ns: Processor time that it has taken.
+    """
+
+    __slots__ = ("matcher", "num_matched", "sequence", "spent_ns")
+
+    def __init__(self, sequence: AdmittedSequence) -> None:
+        self.sequence = sequence
+        self.matcher: GrammarMatcher | None = None
+        self.num_matched = sequence.num_prompt_tokens
+        self.spent_ns = 0
+
+    @property
+    def is_too_slow(self) -> bool:
+        """Whether following the grammar has taken more than it may.
+
+        In ambiguous grammars each token takes more time than the one before it.
+        """
+        outputs = self.num_matched - self.sequence.num_prompt_tokens
+        return self.spent_ns > _FIRST_NS + _TOKEN_NS * outputs
+
+
+class GrammarMasks:
+    """Makes every token impossible that a request's grammar does not allow.
+
+    Matchers follow the tokens of their batch rows. A request that is admitted again
+    after a preemption gets a new matcher, which passes the output so far.
+    """
+
+    needs_prepare = True
+
+    def __init__(
+        self,
+        matchers: MatcherSource,
+        vocab_size: int,
+        *,
+        may_compile: bool = True,
+    ) -> None:
+        """Starts without requests.
+
+        Args:
+            matchers: Makes matchers of compiled grammars.
+            vocab_size: Width of the logits.
+            may_compile: Whether a kernel may apply the masks.
+        """
+        self._matchers = matchers
+        self._may_compile = may_compile
+        self._masking: TokenMasking | None = None
+        self._words = -(-vocab_size // 32)
+        self._masks: Int32 = np.empty((0, self._words), np.int32)
+        self._rows: dict[int, _Row] = {}
+        self._failures: dict[int, str] = {}
+        self._num_logged = 0
+
+    def admit(self, row: int, sequence: AdmittedSequence) -> bool:
+        if sequence.grammar is None:
+            return False
+        self._rows[row] = _Row(sequence)
+        return True
+
+    def release(self, row: int) -> None:
+        del self._rows[row]
+        self._failures.pop(row, None)
+
+    def failures(self, rows: Int64) -> dict[int, str]:
+        """Returns the causes of failed requests among batch rows."""
+        if not self._failures:
+            return {}
+        return {
+            row: self._failures[row] for row in rows.tolist() if row in self._failures
+        }
+
+    def prepare(self, positions: SampledPositions) -> None:
+        """Fills the masks of all positions, also of those behind drafts."""
+        if self._masking is None:  # not before the first grammar
+            self._masking = choose_masking(may_compile=self._may_compile)
+        if len(self._masks) < len(positions):
+            self._masks = np.empty((len(positions), self._words), np.int32)
+        self._masks[: len(positions)] = ALL
+        starts = [*first_of_each(positions.rows).tolist(), len(positions)]
+        for start, end in pairwise(starts):  # those of a request are adjacent
+            part, masks = (
+                positions.select(np.arange(start, end)),
+                self._masks[start:end],
+            )
+            row = int(part.rows[0])
+            outcome = isolate(self._fill, self._rows[row], part, masks)
+            if isinstance(outcome, Failure):
+                self._fail(row, outcome)
+                masks[:] = ALL
+
+    def apply(self, logits: torch.Tensor, positions: SampledPositions) -> None:
+        assert self._masking is not None, "prepare comes first"
+        masks = self._masks[: len(positions)]
+        self._masking.apply(logits, positions.indices, masks)
+
+    def _fill(self, row: _Row, part: SampledPositions, masks: Int32) -> None:
+        """Fills the masks of one request's positions, if that is quick."""
+        begun = time.thread_time_ns()
+        try:
+            self._fill_all(row, part, masks)
+        finally:
+            row.spent_ns += time.thread_time_ns() - begun
+        if row.is_too_slow:
+            raise TimeoutError("the grammar takes too much time to follow")
+
+    def _fill_all(self, row: _Row, part: SampledPositions, masks: Int32) -> None:
+        matcher = self._advanced(row, part.tokens(0))
+        if matcher.is_terminated:
+            return  # it has ended; this step was planned before that was known
+        matcher.fill(masks[0])
+        if part.nodes is None:
+            _fill_chain(matcher, part, masks)
+        else:
+            _fill_tree(matcher, part, masks)
+
+    def _advanced(self, row: _Row, tokens: Int32) -> GrammarMatcher:
+        """Returns the row's matcher after all of its tokens."""
+        if row.matcher is None:
+            grammar = row.sequence.grammar
+            assert grammar is not None
+            stops = row.sequence.params.stop_token_ids
+            row.matcher = self._matchers.matcher(grammar, stops)
+        for token_id in tokens[row.num_matched :].tolist():
+            if not row.matcher.accept(token_id):
+                raise ValueError(f"the grammar does not allow token {token_id}")
+        row.num_matched = len(tokens)
+        return row.matcher
+
+    def _fail(self, row: int, failure: Failure) -> None:
+        self._failures[row] = f"structured outputs failed: {failure.summary}"
+        self._num_logged += 1
+        if self._num_logged <= _MAX_LOGGED:
+            _logger.error(
+                "A grammar cannot be followed: %s",
+                failure.summary,
+                exc_info=failure.error,
+            )
+
+
+def _fill_chain(
+    matcher: GrammarMatcher, part: SampledPositions, masks: npt.NDArray[np.int32]
+) -> None:
+    """Fills the masks behind each draft, as far as the grammar allows the drafts.
+
+    What is sampled behind a draft that it forbids is never kept.
+    """
+    drafts = part.tokens(len(part) - 1)[part.ends[0] :].tolist()
+    passed = 0
+    for token_id, mask in zip(drafts, masks[1:], strict=True):
+        if not matcher.accept(token_id):
+            break
+        passed += 1
+        if matcher.is_terminated:
+            break
+        matcher.fill(mask)
+    if passed:
+        matcher.rollback(passed)
+
+
+def _fill_tree(
+    matcher: GrammarMatcher, part: SampledPositions, masks: npt.NDArray[np.int32]
+) -> None:
+    """Fills the masks behind each node, if the grammar allows the path to it."""
+    root = int(part.ends[0])
+    for at in range(1, len(part)):
+        path, passed = part.tokens(at)[root:].tolist(), 0
+        for token_id in path:
+            if matcher.is_terminated or not matcher.accept(token_id):
+                break
+            passed += 1
+        if passed == len(path) and not matcher.is_terminated:
+            matcher.fill(masks[at])
+        if passed:
+            matcher.rollback(passed)

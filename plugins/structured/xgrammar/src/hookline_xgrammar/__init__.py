@@ -1,0 +1,5 @@
+"""Structured outputs by xgrammar."""
+
+from hookline_xgrammar.backend import XGrammarBackend
+
+__all__ = ["XGrammarBackend"]

@@ -1,0 +1,126 @@
+"""Structured outputs: `response_format`, `structured_outputs` and vLLM's `guided_*`."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import msgspec
+
+from hookline.exceptions import RequestError
+from hookline.structured_outputs import PARAM, StructuredOutputsParams
+
+Json = str | dict[str, object]
+
+RESPONSE_FORMATS = ("text", "json_object", "json_schema", "structural_tag")
+
+
+class JsonSchema(msgspec.Struct, frozen=True, kw_only=True):
+    """A named schema of OpenAI's API; without a schema, any JSON object matches."""
+
+    name: str | None = None
+    description: str | None = None
+    schema: Json | None = None
+    strict: bool | None = None
+
+
+class ResponseFormat(msgspec.Struct, frozen=True, kw_only=True):
+    """The form of the text; the last three fields are those of structural tags."""
+
+    type: str
+    json_schema: JsonSchema | None = None
+    format: dict[str, object] | None = None
+    structures: list[dict[str, object]] | None = None
+    triggers: list[str] | None = None
+
+
+class StructuredOutputs(msgspec.Struct, frozen=True, kw_only=True):
+    """The fields of `StructuredOutputsParams`."""
+
+    json: Json | None = None
+    json_object: bool | None = None
+    regex: str | None = None
+    choice: list[str] | None = None
+    grammar: str | None = None
+    structural_tag: Json | None = None
+    disable_any_whitespace: bool | None = None
+    disable_additional_properties: bool | None = None
+    whitespace_pattern: str | None = None
+
+
+class StructuredRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """The fields that ask for a structured output; at most one of them may."""
+
+    response_format: ResponseFormat | None = None
+    structured_outputs: StructuredOutputs | None = None
+    guided_json: Json | None = None
+    guided_regex: str | None = None
+    guided_choice: list[str] | None = None
+    guided_grammar: str | None = None
+    guided_whitespace_pattern: str | None = None
+
+
+def structured_outputs(request: StructuredRequest) -> StructuredOutputsParams | None:
+    """Returns what the text has to match; None if it is free.
+
+    Raises:
+        RequestError: Several fields ask for it, or one is malformed or too large.
+    """
+    asked = _asked(request)
+    if len(asked) > 1:
+        names = " and ".join(asked)
+        raise RequestError(
+            f"{names} both ask for a structured output: send one of them",
+            param=list(asked)[1],
+        )
+    for given in asked.values():
+        with field_named(request):
+            return StructuredOutputsParams(**given)
+    return None
+
+
+@contextmanager
+def field_named(request: StructuredRequest) -> Iterator[None]:
+    """Replaces the engine's parameter name in an error by the request's field."""
+    try:
+        yield
+    except RequestError as error:
+        if error.param == PARAM:
+            error.param = next(iter(_asked(request)), PARAM)
+        raise
+
+
+def _asked(request: StructuredRequest) -> dict[str, dict[str, Any]]:
+    """Returns the engine's parameters by the request's field that asks for them."""
+    found: dict[str, dict[str, Any]] = {}
+    if (given := _of_format(request.response_format)) is not None:
+        found["response_format"] = given
+    if (own := request.structured_outputs) is not None:
+        found["structured_outputs"] = _set(msgspec.structs.asdict(own))
+    for kind in ("json", "regex", "choice", "grammar"):
+        if (value := getattr(request, f"guided_{kind}")) is not None:
+            pattern = request.guided_whitespace_pattern
+            found[f"guided_{kind}"] = _set({kind: value, "whitespace_pattern": pattern})
+    return found
+
+
+def _of_format(given: ResponseFormat | None) -> dict[str, Any] | None:
+    if given is None or given.type == "text":
+        return None
+    if given.type == "json_object":
+        return {"json_object": True}
+    if given.type == "json_schema":
+        if given.json_schema is None:
+            field = "response_format.json_schema"
+            raise RequestError(f"{field} is missing", param=field)
+        schema = given.json_schema.schema
+        return {"json_object": True} if schema is None else {"json": schema}
+    if given.type == "structural_tag":
+        return {"structural_tag": _set(msgspec.structs.asdict(given))}
+    raise RequestError(
+        f"response_format.type must be one of {', '.join(RESPONSE_FORMATS)}",
+        param="response_format.type",
+    )
+
+
+def _set(fields: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in fields.items() if value is not None}
