@@ -5,8 +5,10 @@ from typing import TypeVar
 
 from aiohttp import web
 
+from hookline.exceptions import RequestError
 from hookline_server.context import HEAP
 from hookline_server.protocol.body_structure import UNCHECKED_BYTES, check_structure
+from hookline_server.protocol.lenient import with_numbers
 from hookline_server.protocol.wire import decode
 from hookline_server.request_body import read_body
 
@@ -14,7 +16,7 @@ T = TypeVar("T")
 
 
 async def read_message(request: web.Request, kind: type[T]) -> T:
-    """Returns the body as a struct of this kind.
+    """Returns the body as a struct of this kind; numbers may be strings.
 
     Raises:
         ApiError: The body cannot be read.
@@ -31,4 +33,22 @@ async def read_message(request: web.Request, kind: type[T]) -> T:
     if len(body) > UNCHECKED_BYTES:
         request.app[HEAP].add(len(body))
         await asyncio.to_thread(check_structure, body)
-    return decode(body, kind)
+    return await _decoded(body, kind)
+
+
+async def _decoded(body: bytes, kind: type[T]) -> T:
+    try:
+        return decode(body, kind)
+    except RequestError:
+        await _others(body)
+        converted = with_numbers(body, kind)
+        if converted is None:
+            raise
+    await _others(body)
+    return decode(converted, kind)
+
+
+async def _others(body: bytes) -> None:
+    """Gives others their turns between two passes over a large body."""
+    if len(body) > UNCHECKED_BYTES:
+        await asyncio.sleep(0)
