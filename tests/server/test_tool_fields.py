@@ -6,6 +6,8 @@ from io import BytesIO
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from hookline.exceptions import ConfigError
 from hookline_server.replies.settings import (
@@ -21,6 +23,7 @@ WEATHER = {
     "description": "Tells the weather.",
     "parameters": {"type": "object", "properties": {"city": {"type": "string"}}},
 }
+SERVER = ServerSettings(replies=ReplySettings(tool_call_parser="hermes"))
 TOOLS = [{"type": "function", "function": WEATHER}]
 HELLO = {"role": "user", "content": "Hi"}
 
@@ -315,3 +318,57 @@ async def test_deep_json_is_a_400() -> None:
         response = await client.post("/v1/chat/completions", data=body)
 
     assert response.status == 400
+
+
+JSON = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**70), 2**70)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.sampled_from(["", "f", "auto", "required", "function", "object", "{}", "\0é"]),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(
+                [
+                    *("type", "function", "name", "parameters", "arguments", "id"),
+                    *("role", "content", "tool_calls", "function_call", "x"),
+                ]
+            ),
+            inner,
+            max_size=4,
+        )
+    ),
+    max_leaves=12,
+)
+FIELDS = (
+    *("tools", "tool_choice", "functions", "function_call", "parallel_tool_calls"),
+    *("chat_template_kwargs", "documents", "reasoning_effort", "include_reasoning"),
+)
+
+
+@settings(deadline=None, max_examples=150)
+@given(
+    fields=st.dictionaries(st.sampled_from(FIELDS), JSON, max_size=4),
+    message=st.dictionaries(
+        st.sampled_from(["content", "tool_calls", "function_call", "refusal"]), JSON
+    ),
+    near=st.booleans(),
+)
+async def test_any_json_is_answered(
+    fields: dict[str, object], message: dict[str, object], near: bool
+) -> None:
+    """
+    Whatever stands in these fields, it is served, or one 400 that says what is wrong.
+    """
+    if near:  # further than arbitrary JSON gets
+        fields = {**fields, "tools": [{"function": fields.get("tools")}, *TOOLS]}
+    messages = [HELLO, {"role": "assistant", **message}]
+    body = {"model": "fake", "messages": messages, **fields}
+
+    async with client_of(FakeEngine(), SERVER) as client:
+        response = await client.post("/v1/chat/completions", json=body)
+        answer = await response.json()
+
+    assert response.status == 200 or answer["error"]["message"]
+    assert response.status in (200, 400)
