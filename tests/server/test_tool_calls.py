@@ -288,23 +288,6 @@ async def test_every_token_of_a_call_has_its_logprobs() -> None:
 
 
 @pytest.mark.parametrize(
-    "choice", ["required", {"type": "function", "function": {"name": "f"}}]
-)
-async def test_forced_calls_are_refused(choice: object) -> None:
-    """
-    A clear 400, for nothing constrains the text yet.
-    """
-    body = {"model": "fake", "messages": HELLO, "tools": TOOLS, "tool_choice": choice}
-    async with client_of(FakeEngine(), HERMES) as client:
-        response = await client.post("/v1/chat/completions", json=body)
-        error = (await response.json())["error"]
-
-    assert response.status == 400
-    assert error["param"] == "tool_choice"
-    assert "cannot force calls" in error["message"]
-
-
-@pytest.mark.parametrize(
     "settings",
     [
         ServerSettings(),

@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-import msgspec
 from aiohttp import web
 
 from hookline.exceptions import RequestError
@@ -25,6 +24,7 @@ from hookline_server.protocol.generation import (
 )
 from hookline_server.protocol.prompt_options import check_prompt_tokens
 from hookline_server.protocol.structured_outputs import field_named
+from hookline_server.replies.reading import ReplyReading
 from hookline_server.request_identity import (
     named_session,
     request_facts,
@@ -55,8 +55,7 @@ async def chat_completions(request: web.Request) -> web.StreamResponse:
         check_logprobs(body, params, engine.facts.max_model_len)
         prompt, reading = await read_conversation(request, body)
         check_prompt_tokens(body, params, len(prompt))
-        if reading.needs_special_tokens:
-            params = msgspec.structs.replace(params, skip_special_tokens=False)
+        params = reading.adapted(params)
     identity = make_identity(request, "chatcmpl")
     submission = Submission(
         prompts=[prompt],
@@ -74,14 +73,18 @@ async def chat_completions(request: web.Request) -> web.StreamResponse:
         client=client_of(request),
     )
     answer = ChatAnswer(identity, body, engine, reading)
-    with _fields_named(body), field_named(body):
+    with _fields_named(body, reading), field_named(body):
         return await deliver(request, submission, answer)
 
 
 @contextmanager
-def _fields_named(body: ChatRequest) -> Iterator[None]:
+def _fields_named(body: ChatRequest, reading: ReplyReading) -> Iterator[None]:
     """Replaces the engine's parameter names in an error by this endpoint's."""
-    names = {"prompt": "messages", "max_tokens": body.max_tokens_field}
+    names = {
+        "prompt": "messages",
+        "max_tokens": body.max_tokens_field,
+        "structured_outputs": reading.grammar_field,
+    }
     try:
         yield
     except RequestError as error:

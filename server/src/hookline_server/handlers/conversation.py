@@ -32,7 +32,7 @@ async def read_conversation(
     """
     engine, parsers = request.app[ENGINE], request.app[PARSERS]
     use = tool_use(body)
-    check_use(use, parsers)
+    check_use(use, parsers, engine)
     max_model_len = engine.facts.max_model_len
     most_tokens = most_prompt_tokens(body, max_model_len, body.output_tokens)
     prompt = await engine.render_chat(

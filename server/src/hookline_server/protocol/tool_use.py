@@ -39,6 +39,11 @@ class ToolUse:
     is_parallel: bool = True
     is_legacy: bool = False
 
+    @property
+    def choice_field(self) -> str:
+        """The request's field with the choice."""
+        return "function_call" if self.is_legacy else "tool_choice"
+
 
 NO_TOOLS = ToolUse()
 

@@ -3,11 +3,16 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import msgspec
+
 from hookline.exceptions import RequestError
 from hookline.reply_parsing.reasoning_parser import ReasoningParserContext
 from hookline.reply_parsing.tool_parser import ToolParserContext
+from hookline.sampling_params import SamplingParams
+from hookline.structured_outputs import StructuredOutputsParams
 from hookline_server.engine import ServingEngine
 from hookline_server.protocol.tool_use import NO_TOOLS, Choice, ToolUse
+from hookline_server.replies.forced_calls import forced_parser, forced_schema
 from hookline_server.replies.parsers import ChosenParser, ChosenParsers
 from hookline_server.replies.reply_reader import ReplyReader
 
@@ -39,12 +44,52 @@ class ReplyReading:
         chosen = (self.tool, self.reasoning)
         return any(each is not None and each.needs_special_tokens for each in chosen)
 
+    @property
+    def is_forced(self) -> bool:
+        """Whether the model has to write a call, and nothing else."""
+        return self.use.choice in (Choice.REQUIRED, Choice.NAMED)
+
+    @property
+    def grammar_field(self) -> str:
+        """The request's field that leads to a grammar, for errors."""
+        if not self.is_forced:
+            return "structured_outputs"
+        return "functions" if self.use.is_legacy else "tools"
+
+    def adapted(self, params: SamplingParams) -> SamplingParams:
+        """Returns the parameters that these parsers need.
+
+        Raises:
+            LimitError: The schemas of forced calls are too large.
+            RequestError: They are wrong, or the request wants another form of output.
+        """
+        if self.needs_special_tokens:
+            params = msgspec.structs.replace(params, skip_special_tokens=False)
+        if not self.is_forced:
+            return params
+        if params.structured_outputs is not None:
+            raise RequestError(
+                f"{self.use.choice_field}: a forced call cannot be combined with "
+                "another form of output",
+                param=self.use.choice_field,
+            )
+        try:
+            grammar = StructuredOutputsParams(
+                json=forced_schema(self.use),
+                disable_any_whitespace=True,  # models lose themselves in it
+            )
+        except RequestError as error:
+            error.param = self.grammar_field
+            raise
+        return msgspec.structs.replace(params, structured_outputs=grammar)
+
     def finish_word(self, word: str, *, has_calls: bool) -> str:
         """Returns the finish reason of a reply, given that of its text.
 
-        A reply that was cut short has the reason of that, even if it has calls.
+        A reply that was cut short has the reason of that, even if it has calls. A named
+        function ends with `stop`, as at OpenAI.
         """
-        if not has_calls or word != "stop":
+        if not has_calls or word != "stop" or self.use.choice is Choice.NAMED:
             return word
         return "function_call" if self.use.is_legacy else "tool_calls"
 
@@ -57,28 +102,33 @@ class ReplyReading:
             context = ReasoningParserContext(prompt_end=self.prompt_end)
             reasoning = self.reasoning.parser(context)
         if self.tool is not None:
-            schemas = {tool.name: tool.parameters for tool in self.use.tools}
+            schemas = {
+                tool.name: tool.parameters
+                for tool in self.use.tools
+                if self.use.name in (None, tool.name)
+            }
             tools = self.tool.parser(ToolParserContext(tools=schemas))
         return ReplyReader(reasoning, tools, is_parallel=self.use.is_parallel)
 
 
-def check_use(use: ToolUse, parsers: ChosenParsers) -> None:
+def check_use(use: ToolUse, parsers: ChosenParsers, engine: ServingEngine) -> None:
     """Checks that this server can do what a request wants of its tools.
 
     Raises:
         RequestError: It cannot.
     """
-    field = "functions" if use.is_legacy else "tools"
-    choice = "function_call" if use.is_legacy else "tool_choice"
-    if use.choice in (Choice.REQUIRED, Choice.NAMED):
+    is_forced = use.choice in (Choice.REQUIRED, Choice.NAMED)
+    if is_forced and not engine.facts.structured_outputs:
         raise RequestError(
-            f"{choice}: this server cannot force calls yet; use 'auto' or 'none'",
-            param=choice,
+            f"{use.choice_field}: this server cannot force calls, as it has no grammar "
+            "backend (pip install hookline-xgrammar); use 'auto' or 'none'",
+            param=use.choice_field,
         )
     if use.choice is Choice.AUTO and parsers.tool is None:
+        field = "functions" if use.is_legacy else "tools"
         raise RequestError(
             f"{field}: calls are found only by a server that was started with "
-            f"--tool-call-parser; {choice} 'none' leaves the functions out",
+            f"--tool-call-parser; {use.choice_field} 'none' leaves the functions out",
             param=field,
         )
 
@@ -91,7 +141,12 @@ def reply_reading(
     *,
     shows_reasoning: bool,
 ) -> ReplyReading:
-    """Returns how the replies to a prompt are read."""
+    """Returns how the replies to a prompt are read.
+
+    Forced calls leave no room for reasoning: all of their text is the calls.
+    """
+    if use.choice in (Choice.REQUIRED, Choice.NAMED):
+        return ReplyReading(use=use, tool=forced_parser(use, parsers.failures))
     prompt_end = ""
     if parsers.reasoning is not None:
         end = b"".join(map(engine.token_bytes, prompt[-_TOLD_TOKENS:]))

@@ -1,0 +1,227 @@
+"""Calls that a request forces: the grammar that the engine gets, and the answer."""
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from hookline.request import FinishReason
+from hookline_server.replies.settings import ReplySettings
+from hookline_server.settings import ServerSettings
+from hookline_testing.scripted_server import FACTS, FakeEngine, client_of
+from hookline_testing.server_process import serving
+
+HELLO = [{"role": "user", "content": "Hi"}]
+CITY = {
+    "type": "object",
+    "properties": {"city": {"$ref": "#/$defs/City"}, "near": {"$ref": "#"}},
+    "required": ["city"],
+    "additionalProperties": False,
+    "$defs": {"City": {"enum": ["Paris", "Oslo"]}},
+}
+TIME = {
+    "type": "object",
+    "properties": {"hour": {"type": "integer"}},
+    "required": ["hour"],
+    "additionalProperties": False,
+}
+TOOLS: list[Any] = [
+    {"type": "function", "function": {"name": "weather", "parameters": CITY}},
+    {"type": "function", "function": {"name": "time", "parameters": TIME}},
+]
+NAMED = {"type": "function", "function": {"name": "weather"}}
+SETTINGS = ServerSettings(replies=ReplySettings(reasoning_parser="deepseek_r1"))
+TWO_CALLS = (
+    *('[{"na', 'me":"weather","parameters":{"city"', ':"Oslo"}},{"name":"time","pa'),
+    *('rameters":{"hour":', "5}}]"),
+)
+
+
+def engine_of(
+    *script: str, reason: FinishReason = FinishReason.STOP, backend: str = "fake"
+) -> FakeEngine:
+    engine = FakeEngine(script, finish_reason=reason)
+    engine.facts = replace(FACTS, structured_outputs=backend)
+    return engine
+
+
+async def asked(engine: FakeEngine, status: int = 200, **fields: object) -> Any:
+    body = {"model": "fake", "messages": HELLO, "tools": TOOLS, **fields}
+    async with client_of(engine, SETTINGS) as client:
+        response = await client.post("/v1/chat/completions", json=body)
+        text = await response.text()
+    assert response.status == status, text
+    if not fields.get("stream"):
+        return json.loads(text)
+    events = text.strip().split("\n\n")[:-1]
+    return [json.loads(event.removeprefix("data: ")) for event in events]
+
+
+def schema_of(engine: FakeEngine) -> Any:
+    grammar = engine.streams[0].params.structured_outputs
+    assert grammar is not None
+    assert isinstance(grammar.json, str)
+    return json.loads(grammar.json)
+
+
+async def test_named_function_gets_its_arguments() -> None:
+    """
+    The text is the arguments alone, by the function's own schema; the reason is stop.
+    """
+    engine = engine_of('{"city"', ':"Oslo"', "}")
+
+    [choice] = (await asked(engine, tool_choice=NAMED))["choices"]
+
+    assert schema_of(engine) == CITY
+    [call] = choice["message"]["tool_calls"]
+    assert call["function"] == {"name": "weather", "arguments": '{"city":"Oslo"}'}
+    assert choice["message"]["content"] is None
+    assert choice["finish_reason"] == "stop"
+
+
+async def test_required_calls_are_a_list_of_any_tools() -> None:
+    """
+    Each schema keeps its references; at least one call is made, and only these.
+    """
+    engine = engine_of(*TWO_CALLS)
+
+    [choice] = (await asked(engine, tool_choice="required"))["choices"]
+
+    schema = schema_of(engine)
+    assert (schema["type"], schema["minItems"]) == ("array", 1)
+    assert "maxItems" not in schema
+    first, second = schema["items"]["anyOf"]
+    assert first["properties"]["name"] == {"const": "weather"}
+    assert second["properties"]["parameters"] == {"$ref": "#/$defs/tool1"}
+    moved = schema["$defs"]["tool0"]["properties"]
+    assert moved["city"] == {"$ref": "#/$defs/tool0/$defs/City"}
+    assert moved["near"] == {"$ref": "#/$defs/tool0"}
+    assert [call["function"] for call in choice["message"]["tool_calls"]] == [
+        {"name": "weather", "arguments": '{"city":"Oslo"}'},
+        {"name": "time", "arguments": '{"hour":5}'},
+    ]
+    assert choice["message"]["content"] is None
+    assert choice["finish_reason"] == "tool_calls"
+
+
+async def test_streamed_calls_come_in_pieces() -> None:
+    """
+    As those that a model chooses itself.
+    """
+    chunks = await asked(engine_of(*TWO_CALLS), tool_choice="required", stream=True)
+
+    calls = [
+        call
+        for chunk in chunks
+        for call in chunk["choices"][0]["delta"].get("tool_calls", [])
+    ]
+    assert [call["function"].get("name") for call in calls if "id" in call] == [
+        "weather",
+        "time",
+    ]
+    for index, arguments in ((0, '{"city":"Oslo"}'), (1, '{"hour":5}')):
+        pieces = [
+            call["function"]["arguments"] for call in calls if call["index"] == index
+        ]
+        assert "".join(pieces) == arguments
+    assert len(calls) > 4
+    assert chunks[-1]["choices"][0]["finish_reason"] == "tool_calls"
+
+
+async def test_one_call_is_a_list_of_one() -> None:
+    """
+    With `parallel_tool_calls: false` the grammar ends after one.
+    """
+    engine = engine_of(*TWO_CALLS)
+
+    await asked(engine, tool_choice="required", parallel_tool_calls=False)
+
+    assert schema_of(engine)["maxItems"] == 1
+
+
+async def test_former_name_forces_a_call_too() -> None:
+    """
+    `function_call` with a name gets `function_call`.
+    """
+    engine = engine_of('{"hour":5}')
+    functions = [tool["function"] for tool in TOOLS]
+    fields: dict[str, Any] = {"functions": functions, "function_call": {"name": "time"}}
+
+    [choice] = (await asked(engine, tools=None, **fields))["choices"]
+
+    assert schema_of(engine) == TIME
+    assert choice["message"]["function_call"] == {
+        "name": "time",
+        "arguments": '{"hour":5}',
+    }
+
+
+async def test_a_forced_call_that_was_cut_short_says_so() -> None:
+    """
+    Its arguments are what there is.
+    """
+    engine = engine_of('{"city":"Os', reason=FinishReason.LENGTH)
+
+    [choice] = (await asked(engine, tool_choice=NAMED))["choices"]
+
+    assert choice["finish_reason"] == "length"
+    [call] = choice["message"]["tool_calls"]
+    assert call["function"]["arguments"] == '{"city":"Os'
+
+
+@pytest.mark.parametrize("choice", ["required", NAMED])
+async def test_forced_calls_need_a_grammar_backend(choice: object) -> None:
+    """
+    Without one, and beside another form of output, they are a 400.
+    """
+    without = await asked(engine_of(backend=""), 400, tool_choice=choice)
+    beside = await asked(
+        engine_of(), 400, tool_choice=choice, response_format={"type": "json_object"}
+    )
+
+    assert without["error"]["param"] == beside["error"]["param"] == "tool_choice"
+    assert "hookline-xgrammar" in without["error"]["message"]
+
+
+async def test_schema_that_is_too_large_for_a_grammar_names_the_tools() -> None:
+    """
+    The limits of grammars are lower than those of tools that are only shown.
+    """
+    large = {"type": "object", "description": "d" * 200_000}
+    tools = [{"type": "function", "function": {"name": "f", "parameters": large}}]
+
+    error = (await asked(engine_of(), 400, tools=tools, tool_choice="required"))[
+        "error"
+    ]
+
+    assert error["param"] == "tools"
+    assert error["code"] == "limit_exceeded"
+
+
+@pytest.mark.exhaustive
+def test_a_real_model_makes_the_calls_that_it_must() -> None:
+    """
+    The demo model, which knows no tools, writes calls that match the schemas.
+    """
+    pytest.importorskip("xgrammar")
+    body = {"model": "demo", "messages": HELLO, "tools": TOOLS, "max_tokens": 400}
+    checks = {"weather": "city", "time": "hour"}
+    called = set()
+    with serving("--port=0", "--model=demo") as server:
+        for seed in range(12):
+            for choice in ("required", NAMED):
+                status, answer = server.post(
+                    "/v1/chat/completions",
+                    {**body, "seed": seed, "tool_choice": choice},
+                )
+                assert status == 200, answer
+                [reply] = answer["choices"]
+                if reply["finish_reason"] == "length":
+                    continue
+                for call in reply["message"]["tool_calls"]:
+                    name = call["function"]["name"]
+                    assert checks[name] in json.loads(call["function"]["arguments"])
+                    called.add(name)
+
+    assert called == set(checks)
