@@ -3,6 +3,7 @@
 import json
 import re
 import sys
+import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -407,6 +408,24 @@ async def test_broken_parser_fails_no_reply(
     assert chunks[-1]["choices"][0]["finish_reason"] == "stop"
     assert failures == (("tool", "broken", 1),)
     assert "its reply goes on as content" in caplog.text
+
+
+async def test_slow_parser_is_left_out(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """
+    A reply whose parser has used up its time goes on as content.
+    """
+    clock = iter(range(1000))
+    monkeypatch.setattr(time, "thread_time", lambda: 2.0 * next(clock))
+    settings = ServerSettings(replies=ReplySettings(tool_call_parser="hermes"))
+    engine = engine_of(*"abc", *CALLS)
+
+    chunks = await streamed(engine, settings, tools=TOOLS)
+
+    content = "".join(part.get("content", "") for part in deltas(chunks))
+    assert content == "abc" + "".join(CALLS)
+    assert "processor time" in caplog.text
 
 
 async def test_parser_that_cannot_be_made_fails_no_reply(

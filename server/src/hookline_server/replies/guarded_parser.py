@@ -1,6 +1,7 @@
 """Runs a parser so that it fails only its own reply, whose text is not lost."""
 
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from hookline.front_end_parts import ParserKind
@@ -21,6 +22,10 @@ ALLOWED: dict[ParserKind, tuple[type, ...]] = {
 }
 
 
+MOST_SECONDS = 5.0
+"""Processor time for one reply; those of common formats take milliseconds."""
+
+
 class _Parser(Protocol):
     def push(self, text: str) -> Sequence[Part]: ...
     def finish(self) -> Sequence[Part]: ...
@@ -29,8 +34,9 @@ class _Parser(Protocol):
 class GuardedParser:
     """A parser of one reply, around that of a plugin.
 
-    Once that raises, or returns what it must not, it is not called again: the text that
-    it has not passed on, and all that follows, is content.
+    Once that raises, returns what it must not, or has used up its processor time, it is
+    not called again: the text that it has not passed on, and all that follows, is
+    content.
     """
 
     def __init__(
@@ -41,6 +47,7 @@ class GuardedParser:
         self._inner: _Parser | None = inner
         self._failures = failures
         self._unsaid: list[str] = []
+        self._seconds_left = MOST_SECONDS
         self._has_call = False
 
     @property
@@ -56,22 +63,29 @@ class GuardedParser:
         if self._inner is None:
             return [Content(text)]
         self._unsaid.append(text)
-        return self._checked(isolate(self._inner.push, text))
+        push = self._inner.push
+        return self._called(lambda: push(text))
 
     def finish(self) -> Sequence[Part]:
         """Returns the last parts."""
         if self._inner is None:
             return []
-        return self._checked(isolate(self._inner.finish))
+        return self._called(self._inner.finish)
 
-    def _checked(self, outcome: Sequence[Part] | Failure) -> Sequence[Part]:
+    def _called(self, method: Callable[[], Sequence[Part]]) -> Sequence[Part]:
+        begun = time.thread_time()
+        outcome = isolate(method)
+        self._seconds_left -= time.thread_time() - begun
         if isinstance(outcome, Failure):
             return self._fail(outcome.summary, outcome.error)
         if (wrong := self._wrong(outcome)) is not None:
             return self._fail(f"it returned {wrong}", None)
         for part in outcome:
             self._say(part)
-        return outcome
+        if self._seconds_left > 0:
+            return outcome
+        late = f"it took more than {MOST_SECONDS:g} s of processor time"
+        return [*outcome, *self._fail(late, None)]
 
     def _wrong(self, outcome: object) -> str | None:
         """Describes what a parser must not return; None if all is right."""
