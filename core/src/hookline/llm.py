@@ -152,17 +152,12 @@ class LLM:
         """
         is_one = bool(messages) and isinstance(messages[0], dict)
         conversations = [messages] if is_one else messages
-        variables = dict(chat_template_kwargs or {})
-        if tools:
-            variables["tools"] = list(tools)
-        prompts = [
-            self._front_end.tokenizer.render_chat(
-                conversation,  # type: ignore[arg-type]
-                add_generation_prompt=add_generation_prompt,
-                variables=variables,
-            )
-            for conversation in conversations
-        ]
+        render = partial(
+            self._front_end.tokenizer.render_chat,
+            add_generation_prompt=add_generation_prompt,
+            variables={**(chat_template_kwargs or {}), "tools": tools and list(tools)},
+        )
+        prompts = [render(each) for each in conversations]  # type: ignore[arg-type]
         return self.generate(prompts, sampling_params, use_tqdm=use_tqdm)
 
     def get_tokenizer(self) -> PreTrainedTokenizerBase:

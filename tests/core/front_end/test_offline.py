@@ -172,6 +172,23 @@ def test_chat_uses_the_template(llm: LLM) -> None:
     assert alone.outputs == both[0].outputs
 
 
+def test_chat_shows_tools(llm: LLM, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The template gets them, and further variables."""
+    template = "{{ messages[0].content }}{{ tools[0].function.name }}{{ more }}"
+    monkeypatch.setattr(llm.get_tokenizer(), "chat_template", template)
+    tools = [{"type": "function", "function": {"name": "f"}}]
+
+    [output] = llm.chat(
+        [{"role": "user", "content": "hi "}],
+        GREEDY,
+        tools=tools,
+        chat_template_kwargs={"more": " x"},
+    )
+
+    tokenizer = llm.front_end.tokenizer
+    assert tokenizer.decode(output.prompt_token_ids) == "hi f x"
+
+
 def test_the_progress_bar_is_on_standard_error(
     llm: LLM, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -22,9 +22,7 @@ from hookline_server.protocol.generation import (
     check_sizes,
     sampling_params,
 )
-from hookline_server.protocol.prompt_options import check_prompt_tokens
 from hookline_server.protocol.structured_outputs import field_named
-from hookline_server.replies.reading import ReplyReading
 from hookline_server.request_identity import (
     named_session,
     request_facts,
@@ -53,9 +51,7 @@ async def chat_completions(request: web.Request) -> web.StreamResponse:
             prompt_logprobs=body.prompt_logprobs,
         )
         check_logprobs(body, params, engine.facts.max_model_len)
-        prompt, reading = await read_conversation(request, body)
-        check_prompt_tokens(body, params, len(prompt))
-        params = reading.adapted(params)
+        prompt, params, reading = await read_conversation(request, body, params)
     identity = make_identity(request, "chatcmpl")
     submission = Submission(
         prompts=[prompt],
@@ -73,18 +69,15 @@ async def chat_completions(request: web.Request) -> web.StreamResponse:
         client=client_of(request),
     )
     answer = ChatAnswer(identity, body, engine, reading)
-    with _fields_named(body, reading), field_named(body):
+    with _fields_named(body, reading.grammar_field), field_named(body):
         return await deliver(request, submission, answer)
 
 
 @contextmanager
-def _fields_named(body: ChatRequest, reading: ReplyReading) -> Iterator[None]:
+def _fields_named(body: ChatRequest, grammar_field: str) -> Iterator[None]:
     """Replaces the engine's parameter names in an error by this endpoint's."""
-    names = {
-        "prompt": "messages",
-        "max_tokens": body.max_tokens_field,
-        "structured_outputs": reading.grammar_field,
-    }
+    names = {"prompt": "messages", "structured_outputs": grammar_field}
+    names["max_tokens"] = body.max_tokens_field
     try:
         yield
     except RequestError as error:

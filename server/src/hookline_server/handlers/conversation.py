@@ -5,10 +5,14 @@ from collections.abc import Mapping
 from aiohttp import web
 
 from hookline.frozen import EMPTY
+from hookline.sampling_params import SamplingParams
 from hookline_server.context import ENGINE, PARSERS, SETTINGS
 from hookline_server.protocol.chat import ChatRequest
 from hookline_server.protocol.message import template_messages
-from hookline_server.protocol.prompt_options import most_prompt_tokens
+from hookline_server.protocol.prompt_options import (
+    check_prompt_tokens,
+    most_prompt_tokens,
+)
 from hookline_server.protocol.template_variables import template_variables
 from hookline_server.protocol.tool_use import tool_use
 from hookline_server.replies.reading import ReplyReading, check_use, reply_reading
@@ -21,9 +25,9 @@ def template_defaults(request: web.Request) -> Mapping[str, object]:
 
 
 async def read_conversation(
-    request: web.Request, body: ChatRequest
-) -> tuple[list[int], ReplyReading]:
-    """Returns the tokens of the prompt, and how replies are read.
+    request: web.Request, body: ChatRequest, params: SamplingParams
+) -> tuple[list[int], SamplingParams, ReplyReading]:
+    """Returns the prompt's tokens, adapted parameters, and how replies are read.
 
     Raises:
         OverloadedError: Too much text is waiting.
@@ -44,7 +48,9 @@ async def read_conversation(
     )
     if most_tokens is not None:
         prompt = prompt[-most_tokens:]
+    check_prompt_tokens(body, params, len(prompt))
     shows_reasoning = body.include_reasoning is not False
-    return prompt, reply_reading(
+    reading = reply_reading(
         engine, parsers, use, prompt, shows_reasoning=shows_reasoning
     )
+    return prompt, reading.adapted(params), reading
