@@ -40,19 +40,16 @@ class RequestFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
     Attributes:
         client_id: The client's own id; never a key.
-        response_id: Id of the response that the client gets; empty if responses have no
-            ids, as offline.
+        response_id: Id of the response that the client gets; empty offline.
         tenant: Tenant that the request is accounted to.
         lora: Name of the LoRA adapter.
         priority: Lower runs first under the priority policy.
         trace_context: W3C trace headers, by lower-case name.
-        trace_id: Trace that the request's spans belong to, 32 hexadecimal digits; empty
-            if it is not traced.
+        trace_id: Trace of its spans, 32 hexadecimal digits; empty if it is not traced.
         span_id: Id of the request's span in that trace, 16 hexadecimal digits; empty if
             it is not traced.
         slo: Its latency objectives, those of the engine included.
-        operation: Operation name of the OpenTelemetry GenAI conventions:
-            `text_completion` or `chat`.
+        operation: OpenTelemetry's GenAI operation: `text_completion` or `chat`.
         weight: Weight of the tenant under the policy `fair`.
         session_id: Conversation or agent's run that the request belongs to, in its
             client's words; it is put on the KV events of its blocks. None if it names
@@ -90,9 +87,8 @@ class EngineRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
         cache_salt: Requests with different salts share no cached blocks.
         facts: Facts for observers.
         kv_transfer_params: Parameters for the KV connector, opaque to the engine.
-        timeout_seconds: Time left when it was sent, after which it ends wherever it is;
-            None if it has no deadline. It is relative, because the clocks of two
-            processes are never compared.
+        timeout_seconds: Time left when it was sent; None without a deadline. It is
+            relative, because the clocks of two processes are never compared.
         completion_index: Index among the completions of the client's request; they
             differ in their seeds.
     """

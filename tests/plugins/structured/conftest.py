@@ -9,8 +9,10 @@ from typing import Any
 
 import pytest
 
-from hookline import LLM, SamplingParams, StructuredOutputsParams
+from hookline import LLM, SamplingParams, StructuredOutputsParams, TokensPrompt
 from hookline.config import CacheConfig, Dtype, EngineConfig, ModelConfig
+from hookline.outputs import CompletionOutput
+from hookline.request import FinishReason
 from hookline_testing import assert_conserved
 from hookline_testing.oracle import Oracle, make_oracle
 
@@ -106,6 +108,20 @@ def structured_llm(
     with LLM.from_config(config_of(name)) as llm:
         yield llm
         assert_conserved(llm)
+
+
+def check(case: Case, output: CompletionOutput) -> bool:
+    """Asserts that a text matches; returns whether it was not cut by its length."""
+    if output.finish_reason is FinishReason.LENGTH:
+        return False
+    assert output.finish_reason is FinishReason.STOP
+    assert case.matches(output.text), output.text
+    return True
+
+
+def tokens(*more: int) -> TokensPrompt:
+    """A prompt that both models take."""
+    return TokensPrompt(prompt_token_ids=[11, 150, 42, *more])
 
 
 def sampled(case: Case, **fields: Any) -> SamplingParams:

@@ -12,23 +12,13 @@ from hookline import (
     TokensPrompt,
 )
 from hookline.config import CacheConfig, EngineConfig, ModelConfig, SpeculativeConfig
-from hookline.outputs import CompletionOutput
 from hookline.request import FinishReason
 from hookline_testing import assert_conserved
 from hookline_testing.oracle import Oracle
 
-from .conftest import CASES, EOS, PERSON, Case, config_of, sampled
+from .conftest import CASES, EOS, PERSON, Case, check, config_of, sampled
 
 PROMPT = [11, 150, 42]
-
-
-def check(case: Case, output: CompletionOutput) -> bool:
-    """Asserts that a text matches; returns whether it was not cut by its length."""
-    if output.finish_reason is FinishReason.LENGTH:
-        return False
-    assert output.finish_reason is FinishReason.STOP
-    assert case.matches(output.text), output.text
-    return True
 
 
 @pytest.mark.parametrize("kind", CASES)

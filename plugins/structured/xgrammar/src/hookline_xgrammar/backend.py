@@ -12,11 +12,11 @@ import numpy.typing as npt
 
 from hookline.json_options import refuse_unknown
 from hookline.structured.backend import BackendContext, RefusedGrammarError
+from hookline.structured.spelling import LongestTokens
 from hookline.structured_outputs import GrammarKind, GrammarSpec
 from hookline_xgrammar.grammar_text import choices, modern_tag
 from hookline_xgrammar.light_import import import_xgrammar
 from hookline_xgrammar.schema_check import check_schema, check_tag
-from hookline_xgrammar.spelling import LongestTokens
 
 _MOST_WHITESPACE = 32
 """Characters between two of JSON's tokens: enough to indent eight levels by four."""

@@ -1,0 +1,5 @@
+"""Structured outputs by llguidance."""
+
+from hookline_llguidance.backend import LLGuidanceBackend
+
+__all__ = ["LLGuidanceBackend"]

@@ -1,0 +1,145 @@
+"""Checks grammars by llguidance, and matches outputs with them."""
+
+import threading
+from collections import OrderedDict
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+from llguidance import LLMatcher, LLParserLimits, LLTokenizer, TokenizerWrapper
+
+from hookline.json_options import refuse_unknown
+from hookline.structured.backend import BackendContext, RefusedGrammarError
+from hookline.structured.spelling import LongestTokens
+from hookline.structured_outputs import GrammarSpec
+from hookline_llguidance.grammar_text import grammar_text
+
+_KEPT_BYTES = 16 * 2**20
+"""Of grammars, as text, whose first matchers are kept for further requests."""
+_LIMITS = LLParserLimits(verbose_errors=False)
+"""Otherwise errors repeat the whole grammar."""
+_MOST_TOKENS = 1 << 20
+
+
+class _Vocabulary:
+    """What llguidance needs of a tokenizer; its end-of-text token is one of its own."""
+
+    bos_token_id = None
+
+    def __init__(self, context: BackendContext, spelling: LongestTokens) -> None:
+        padding = [b""] * (context.vocab_size - len(context.tokens))
+        self.tokens = [*context.tokens, *padding, b"\xff<end>"]
+        self.eos_token_id = context.vocab_size
+        self.special_token_ids = [self.eos_token_id]
+        self._spelling = spelling
+
+    def __call__(self, text: bytes) -> list[int]:
+        return self._spelling.spell(text, _MOST_TOKENS)
+
+
+class LLGuidanceBackend:
+    """A `GrammarBackend`, whose compiled grammars are texts."""
+
+    def __init__(self, context: BackendContext) -> None:
+        """Reads the vocabulary; raises `ConfigError` for options, which it lacks."""
+        option = "structured-outputs-config"
+        refuse_unknown("llguidance", option, context.options, ())
+        self._spelling = LongestTokens(context.tokens)
+        vocabulary = TokenizerWrapper(_Vocabulary(context, self._spelling))
+        self._tokenizer = LLTokenizer(vocabulary, n_vocab=context.vocab_size + 1)
+        self._vocab_size = context.vocab_size
+        self._lock = threading.Lock()
+        self._firsts: OrderedDict[bytes, LLMatcher] = OrderedDict()
+
+    def compile(self, spec: GrammarSpec) -> bytes:
+        try:
+            text = grammar_text(spec)
+        except (ValueError, KeyError, TypeError, AssertionError) as error:
+            raise RefusedGrammarError(f"llguidance: {error}") from error
+        if problem := self._made(text).get_error():
+            raise RefusedGrammarError(f"llguidance: {problem}")
+        return text.encode()
+
+    def matcher(
+        self, data: bytes, stop_token_ids: Sequence[int]
+    ) -> "LLGuidanceMatcher":
+        inner = self._first(data).deep_copy()
+        return LLGuidanceMatcher(
+            inner, self._vocab_size, stop_token_ids, self._spelling
+        )
+
+    def _first(self, data: bytes) -> LLMatcher:
+        """Returns a matcher at the start; those of the last requests are kept."""
+        with self._lock:
+            if (known := self._firsts.get(data)) is not None:
+                self._firsts.move_to_end(data)
+                return known
+        made = self._made(data.decode())
+        with self._lock:
+            self._firsts[data] = made
+            while sum(map(len, self._firsts)) > _KEPT_BYTES and len(self._firsts) > 1:
+                self._firsts.popitem(last=False)
+        return made
+
+    def _made(self, text: str) -> LLMatcher:
+        return LLMatcher(self._tokenizer, text, log_level=0, limits=_LIMITS)
+
+
+class LLGuidanceMatcher:
+    """A `GrammarMatcher`; stop tokens are not part of the inner one's grammar."""
+
+    def __init__(
+        self,
+        inner: LLMatcher,
+        vocab_size: int,
+        stop_token_ids: Sequence[int],
+        spelling: LongestTokens,
+    ) -> None:
+        self._inner = inner
+        self._stops = np.array(stop_token_ids, np.int64)
+        self._spelling = spelling
+        # One bit more than the vocabulary has, for llguidance's end of the text.
+        self._end = vocab_size
+        self._mask = np.zeros(vocab_size // 32 + 1, np.int32)
+        self._is_terminated = False
+
+    def fill(self, mask: npt.NDArray[np.int32]) -> None:
+        own = self._mask
+        if self._inner.is_stopped():
+            own[:] = 0
+        else:
+            self._inner.unsafe_compute_mask_ptr(own.ctypes.data, own.nbytes)
+        if problem := self._inner.get_error():
+            raise ValueError(f"llguidance: {problem}")
+        bits = own.view(np.uint32)
+        bits[self._end // 32] &= ~np.uint32(1 << self._end % 32)
+        if self._inner.is_accepting():
+            for stop in self._stops.tolist():
+                bits[stop // 32] |= np.uint32(1 << stop % 32)
+        mask[:] = own[: len(mask)]
+
+    def accept(self, token_id: int) -> bool:
+        if self._is_terminated:
+            return False
+        if token_id in self._stops:
+            self._is_terminated = self._inner.is_accepting()
+            return self._is_terminated
+        if self._inner.is_stopped() or self._inner.validate_tokens([token_id]) != 1:
+            return False
+        return bool(self._inner.consume_token(token_id))
+
+    def rollback(self, count: int) -> None:
+        if self._is_terminated:
+            self._is_terminated = False
+            count -= 1
+        if count:
+            self._inner.rollback(count)
+
+    @property
+    def is_terminated(self) -> bool:
+        return self._is_terminated
+
+    def forced(self, most: int) -> list[int]:
+        if self._is_terminated or self._inner.is_stopped():
+            return []
+        return self._spelling.spell(self._inner.compute_ff_bytes(), most)

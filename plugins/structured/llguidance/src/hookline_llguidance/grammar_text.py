@@ -1,0 +1,81 @@
+"""Writes grammars as llguidance reads them."""
+
+import json
+from typing import Any
+
+from llguidance import LLMatcher, StructTag, grammar_from
+
+from hookline.structured_outputs import GrammarKind, GrammarSpec
+
+
+def grammar_text(spec: GrammarSpec) -> str:
+    """Returns the grammar in llguidance's own format.
+
+    Raises:
+        ValueError: It cannot be written in it.
+    """
+    return str(_grammar(spec))
+
+
+def _grammar(spec: GrammarSpec) -> Any:
+    source = spec.source
+    match spec.kind:
+        case GrammarKind.JSON | GrammarKind.JSON_OBJECT:
+            return _of_schema(json.loads(source or '{"type": "object"}'), spec)
+        case GrammarKind.REGEX:
+            return LLMatcher.grammar_from_regex(source)
+        case GrammarKind.CHOICE:
+            texts = json.loads(source)
+            quoted = [json.dumps(each, ensure_ascii=False) for each in texts]
+            return LLMatcher.grammar_from_lark("start: " + " | ".join(quoted))
+        case GrammarKind.GRAMMAR:
+            return grammar_from("ebnf" if "::=" in source else "lark", source)
+        case GrammarKind.STRUCTURAL_TAG:
+            return _of_tag(json.loads(source), spec)
+
+
+def _of_schema(schema: dict[str, Any], spec: GrammarSpec) -> Any:
+    if not spec.additional_properties:
+        _close(schema)
+    options: dict[str, Any] = {"whitespace_flexible": spec.any_whitespace}
+    if spec.whitespace_pattern is not None:
+        options["whitespace_pattern"] = spec.whitespace_pattern
+    return LLMatcher.grammar_from_json_schema(schema, overrides=options)
+
+
+def _close(schema: object) -> None:
+    """Forbids additional properties wherever a schema does not mention them."""
+    if isinstance(schema, dict):
+        if "properties" in schema and isinstance(schema["properties"], dict):
+            schema.setdefault("additionalProperties", False)
+        for key, each in schema.items():
+            if key not in {"enum", "const", "default", "examples"}:
+                _close(each)
+    elif isinstance(schema, list):
+        for each in schema:
+            _close(each)
+
+
+def _of_tag(tag: dict[str, Any], spec: GrammarSpec) -> Any:
+    """Takes vLLM's older form and `triggered_tags`."""
+    if "structures" in tag:
+        found = [(each, each["schema"]) for each in tag["structures"]]
+        triggers = tag["triggers"]
+    else:
+        inner = tag.get("format", {})
+        if inner.get("type") != "triggered_tags":
+            raise ValueError("only structural tags of the type 'triggered_tags' are")
+        found = [(each, each["content"]["json_schema"]) for each in inner["tags"]]
+        triggers = inner["triggers"]
+    tags = []
+    for each, schema in found:
+        fitting = [one for one in triggers if each["begin"].startswith(one)]
+        if not fitting:
+            raise ValueError(f"no trigger begins {each['begin']!r}")
+        if not spec.additional_properties:
+            _close(schema)
+        made = StructTag(
+            trigger=fitting[0], begin=each["begin"], grammar=schema, end=each["end"]
+        )
+        tags.append(made)
+    return StructTag.to_grammar(tags)
