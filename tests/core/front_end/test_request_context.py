@@ -5,7 +5,7 @@ import re
 import pytest
 
 from hookline import LLM, EngineConfig, SamplingParams
-from hookline.config import ExecutorConfig, ObserverConfig
+from hookline.config import DetailedTrace, ExecutorConfig, ObserverConfig
 from hookline.frontend.request_context import RequestContext
 from hookline.metrics import HistogramValue
 from hookline.request import RequestFacts
@@ -107,6 +107,52 @@ def test_offline_metrics_are_true_at_once() -> None:
     assert generated.value == 8
     assert isinstance(first.value, HistogramValue)
     assert first.value.count == 2
+
+
+def counts(llm: LLM, name: str) -> dict[tuple[str, ...], int]:
+    """The observations of each series; nothing for a family that is not there."""
+    return {
+        sample.labels: sample.value.count
+        for family in llm.get_metrics()
+        if family.name == name
+        for sample in family.samples
+        if isinstance(sample.value, HistogramValue)
+    }
+
+
+@pytest.mark.parametrize(
+    ("traces", "forward", "execute"),
+    [
+        (ObserverConfig().detailed_traces, [1], [1]),
+        ((DetailedTrace.MODEL,), [1], []),
+        ((DetailedTrace.NONE,), [], []),
+    ],
+)
+def test_times_of_requests_are_measured_unless_turned_off(
+    traces: tuple[DetailedTrace, ...], forward: list[int], execute: list[int]
+) -> None:
+    """Nobody has to ask for vLLM's times in the model and in the executor."""
+    observers = ObserverConfig(detailed_traces=traces)
+
+    with LLM.from_config(EngineConfig(executor=SIMULATED, observers=observers)) as llm:
+        llm.generate([[5, 6, 7]], SamplingParams(max_tokens=4))
+        found = [
+            list(counts(llm, f"vllm:model_{part}_time_milliseconds").values())
+            for part in ("forward", "execute")
+        ]
+
+    assert found == [forward, execute]
+
+
+def test_sleep_and_wake_up_are_timed() -> None:
+    """Each call counts once under its operation's name in vLLM."""
+    with LLM.from_config(EngineConfig(executor=SIMULATED)) as llm:
+        llm.sleep()
+        llm.wake_up()
+        llm.wake_up()
+        found = counts(llm, "vllm:sleep_mode_operation_duration_seconds")
+
+    assert found == {("sleep",): 1, ("wake",): 2}
 
 
 def test_offline_metrics_can_be_left_out() -> None:

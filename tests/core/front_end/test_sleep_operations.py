@@ -1,11 +1,18 @@
 """Durations of calls that put engines to sleep and wake them up."""
 
 from concurrent.futures import Future
+from typing import Any
 
 import pytest
 
 from hookline.clock import NANOSECONDS, VirtualClock
-from hookline.core.commands import Sleep, SleepMode, WakeUp
+from hookline.core.commands import (
+    EngineCommand,
+    ResetPrefixCache,
+    Sleep,
+    SleepMode,
+    WakeUp,
+)
 from hookline.exceptions import CommandError
 from hookline.front_end_parts import SleepOperation
 from hookline.frontend.sleep_operations import SleepOperations
@@ -23,7 +30,7 @@ class Timed:
         self.told: list[SleepOperation] = []
         self._operations = SleepOperations(self.clock, self.told.extend)
 
-    def begin(self, command: Sleep | WakeUp, engines: int = 1) -> Replies:
+    def begin(self, command: EngineCommand[Any], engines: int = 1) -> Replies:
         replies: Replies = [Future() for _ in range(engines)]
         self._operations.begin(command, replies)
         return replies
@@ -70,6 +77,13 @@ def test_operations_are_counted_apart(timed: Timed) -> None:
     timed.begin(WakeUp())
 
     assert [each.in_flight for each in timed.told] == [1, 1]
+
+
+def test_other_commands_are_no_operations(timed: Timed) -> None:
+    """Resets of the prefix cache and the like are not timed."""
+    timed.begin(ResetPrefixCache())
+
+    assert timed.told == []
 
 
 def test_call_to_no_engine_is_no_operation(timed: Timed) -> None:

@@ -62,8 +62,7 @@ class EngineCore:
         shape = executor.shape
         check_capacity(config, shape)
         self.clock = clock
-        tiers = {} if connector is None else connector.tier_stats()
-        self.facts = engine_facts(config, shape, tiers)
+        self.facts = engine_facts(config, shape, connector)
         self._executor = executor
         self._lead = int(config.scheduler.async_scheduling)
         self._in_flight: deque[StepInFlight] = deque()

@@ -1,11 +1,11 @@
 """Facts of an engine core at its start."""
 
-from collections.abc import Mapping
 from importlib.metadata import version
 
 from hookline.cache_facts import CacheFacts
 from hookline.config import EngineConfig
 from hookline.core.config_hash import config_hash
+from hookline.kv_transfer.guard import ConnectorGuard
 from hookline.payloads import EngineFacts
 from hookline.stats import TierStats
 from hookline.step import ModelShape
@@ -17,15 +17,16 @@ _NO_TIER = TierStats()
 
 
 def engine_facts(
-    config: EngineConfig, shape: ModelShape, tiers: Mapping[str, TierStats]
+    config: EngineConfig, shape: ModelShape, connector: ConnectorGuard | None
 ) -> EngineFacts:
     """Describes an engine for observers: its model, cache, scheduler and executor.
 
     Args:
         config: Configuration of the engine.
         shape: The model's shape.
-        tiers: The KV connector's tiers at the start, by name.
+        connector: Scheduler side of the KV connector, which knows the layout.
     """
+    tiers = {} if connector is None else connector.tier_stats()
     return EngineFacts(
         engine_index=config.engine_index,
         model_name=config.model.served_name,

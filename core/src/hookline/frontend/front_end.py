@@ -18,19 +18,17 @@ from hookline.exceptions import (
 )
 from hookline.finish_cause import Aborted, Rejected
 from hookline.front_end_parts import FrontEndPart
-from hookline.frontend.accounting import RequestAccounting
 from hookline.frontend.calls import PendingCalls
 from hookline.frontend.client_request import ClientRequest, Deliver
 from hookline.frontend.encoded_texts import TextEncoder
+from hookline.frontend.engine_outputs import make_outputs
 from hookline.frontend.engine_set import EngineSet, EngineState
 from hookline.frontend.engine_watch import Stall
 from hookline.frontend.input_processor import InputProcessor, PreparedRequest
 from hookline.frontend.observation import Observers
-from hookline.frontend.output_processor import OutputProcessor
 from hookline.frontend.request_context import RequestContext
 from hookline.frontend.sleep_operations import SleepOperations
 from hookline.frontend.supervisor import Supervisor
-from hookline.frontend.text_stream import make_text_streams
 from hookline.pages import RoutesOf
 from hookline.payloads import EngineFacts, HttpAnswered, RecordsLogged
 from hookline.request import RequestFacts
@@ -40,7 +38,6 @@ from hookline.text.bounds import TextBounds
 from hookline.tokenizer import Tokenizer
 from hookline.transport.engine_client import (
     EngineClient,
-    EngineInfo,
     EngineReplaced,
     Received,
 )
@@ -75,7 +72,7 @@ class FrontEnd:
         supervision = supervision or SupervisionConfig()
         self.engines = EngineSet(
             client,
-            partial(_make_outputs, clock, config, tokenizer),
+            partial(make_outputs, clock, config, tokenizer),
             clock,
             supervision.engine_restart,
         )
@@ -239,8 +236,7 @@ class FrontEnd:
             if isinstance(command, Sleep | WakeUp):
                 engine.vitals.begin_slow_call(future)
             self.engines.send(engine, call)
-        if isinstance(command, Sleep | WakeUp):
-            self._sleep_operations.begin(command, futures)
+        self._sleep_operations.begin(command, futures)
         return futures
 
     def abandon(self, futures: Collection[Future[R]]) -> None:
@@ -313,15 +309,3 @@ class FrontEnd:
         """Ends open requests and calls after the client has been closed."""
         for engine in self.engines.live:
             self._supervisor.close(engine)
-
-
-def _make_outputs(
-    clock: Clock, config: ObserverConfig, tokenizer: Tokenizer, info: EngineInfo
-) -> OutputProcessor:
-    accounting = RequestAccounting(
-        clock,
-        info.clock,
-        is_detailed=config.has_details,
-        keep_prompts=config.keep_prompts,
-    )
-    return OutputProcessor(accounting, clock, partial(make_text_streams, tokenizer))

@@ -5,7 +5,7 @@ from concurrent.futures import Future
 from typing import Any
 
 from hookline.clock import NANOSECONDS, Clock
-from hookline.core.commands import Sleep, WakeUp
+from hookline.core.commands import EngineCommand, Sleep, WakeUp
 from hookline.front_end_parts import SleepOperation, SleepOperationName
 
 Report = Callable[[tuple[SleepOperation]], None]
@@ -23,9 +23,11 @@ class SleepOperations:
         self._report = report
         self._in_flight: dict[SleepOperationName, int] = {"sleep": 0, "wake_up": 0}
 
-    def begin(self, command: Sleep | WakeUp, replies: Sequence[Future[Any]]) -> None:
-        """Times a call; nothing is to be timed if no engine replies."""
-        if not replies:
+    def begin(
+        self, command: EngineCommand[Any], replies: Sequence[Future[Any]]
+    ) -> None:
+        """Times a call; not one of another command, or that no engine replies to."""
+        if not replies or not isinstance(command, Sleep | WakeUp):
             return
         name: SleepOperationName = "sleep" if isinstance(command, Sleep) else "wake_up"
         began, open_replies = self._clock.now(), len(replies)

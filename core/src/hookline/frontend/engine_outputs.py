@@ -1,0 +1,24 @@
+"""Makes the output processor of an engine as the configuration asks for it."""
+
+from functools import partial
+
+from hookline.clock import Clock
+from hookline.config import ObserverConfig
+from hookline.frontend.accounting import RequestAccounting
+from hookline.frontend.output_processor import OutputProcessor
+from hookline.frontend.text_stream import make_text_streams
+from hookline.tokenizer import Tokenizer
+from hookline.transport.engine_client import EngineInfo
+
+
+def make_outputs(
+    clock: Clock, config: ObserverConfig, tokenizer: Tokenizer, info: EngineInfo
+) -> OutputProcessor:
+    """Returns a processor with books of its own and the tokenizer's text streams."""
+    accounting = RequestAccounting(
+        clock,
+        info.clock,
+        is_detailed=config.has_details,
+        keep_prompts=config.keep_prompts,
+    )
+    return OutputProcessor(accounting, clock, partial(make_text_streams, tokenizer))
